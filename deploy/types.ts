@@ -1,0 +1,66 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { pathToFileURL } from 'node:url'
+
+type Avro = string | readonly Avro[] | {
+  readonly type: Avro
+  readonly name?: string
+  readonly items?: Avro
+  readonly fields?: readonly Field[]
+}
+type Field = { readonly name: string, readonly type: Avro, readonly doc?: string }
+type RecordSchema = { readonly name: string, readonly doc: string, readonly fields: readonly Field[] }
+
+const folder = new URL('../schemas/', import.meta.url)
+const primitives: Readonly<Record<string, string>> = {
+  string: 'string', int: 'number', long: 'number', boolean: 'boolean', bytes: 'Buffer', null: 'null',
+}
+
+function typeOf (avro: Avro): string {
+  if (typeof avro === 'string') return primitives[avro] ?? avro
+  if (Array.isArray(avro)) return avro.map(typeOf).join(' | ')
+  const { type, items, fields } = avro as Exclude<Avro, string | readonly Avro[]>
+  if (items !== undefined) return `readonly ${arrayItem(typeOf(items))}[]`
+  if (fields !== undefined) {
+    return `{ ${fields.map(field => `readonly ${field.name}: ${typeOf(field.type)}`).join(', ')} }`
+  }
+  return typeOf(type)
+}
+
+function arrayItem (item: string): string {
+  return item.includes('|') ? `(${item})` : item
+}
+
+function declaration (schema: RecordSchema): string {
+  const fields = schema.fields.map(field =>
+    `  /** ${field.doc ?? ''} */\n  readonly ${field.name}: ${typeOf(field.type)}`)
+  return `/** ${schema.doc} */\nexport type ${schema.name} = {\n${fields.join('\n')}\n}\n`
+}
+
+function mapOf (name: string, doc: string, entries: readonly string[]): string {
+  return `/** ${doc} */\nexport type ${name} = {\n${entries.join('\n')}\n}\n`
+}
+
+/** The text of `schemas/types.ts`, made from every .avsc file; a test compares it with the file. */
+export function typesSource (): string {
+  const files = readdirSync(folder).filter(file => file.endsWith('.avsc')).sort()
+  const schemas = files.map(file => ({
+    topic: file.replace('.avsc', ''),
+    schema: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as RecordSchema,
+  }))
+  const entry = (topic: string, schema: RecordSchema) => `  '${topic}': ${schema.name}`
+  const isRows = (topic: string) => topic.endsWith('-rows')
+  const values = schemas.filter(({ topic }) => !isRows(topic))
+    .map(({ topic, schema }) => entry(topic, schema))
+  const rows = schemas.filter(({ topic }) => isRows(topic))
+    .map(({ topic, schema }) => entry(topic.replace('-rows', ''), schema))
+  return [
+    '// Made from the .avsc files by `npm run types`; do not edit.\n',
+    ...schemas.map(({ schema }) => declaration(schema)),
+    mapOf('Values', 'The readable value of each topic.', values),
+    mapOf('SealedRows', 'What is sealed in the values of each topic that carries rows.', rows),
+  ].join('\n')
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  writeFileSync(new URL('types.ts', folder), typesSource())
+}

@@ -1,0 +1,72 @@
+import type { Lane, ServiceSlug } from '../topology.ts'
+
+export const JOB_STATUSES = [
+  'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',
+] as const
+
+export type JobStatus = typeof JOB_STATUSES[number]
+
+/** Why a job was not accepted; `expired` and `internal` are answered with 503. */
+export type Refusal =
+  | { readonly code: 'insufficient_balance', readonly requiredMicros: number, readonly availableMicros: number }
+  | { readonly code: 'concurrent_jobs_limit' }
+  | { readonly code: 'expired' }
+  | { readonly code: 'internal' }
+
+/** The frozen answer to a request: counts of rows, and the maximum price in USD micros. */
+export type Preflight = {
+  readonly totalRows: number
+  readonly invalidRows: number
+  readonly duplicateRows: number
+  readonly cacheHits: number
+  readonly freshChecks: number
+  readonly maxQuoteMicros: number
+  readonly quoteId: string
+}
+
+/** An accepted job, as Redis holds it while it runs and as ClickHouse holds it afterwards. */
+export type Job = {
+  readonly id: string
+  readonly tenant: string
+  readonly service: ServiceSlug
+  readonly lane: Lane
+  readonly status: JobStatus
+  readonly preflight: Preflight
+  readonly unitPriceMicros: number
+  readonly chunks: number
+  readonly forceFresh: boolean
+  /** Sealed metadata and webhook address (purpose `header`); empty when there are none. */
+  readonly header: Buffer
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+  readonly announced: boolean
+  readonly ended: boolean
+  readonly closed: boolean
+  /** 0 until the job has ended. */
+  readonly endedAtMs: number
+  readonly counts: JobCounts
+  readonly chargedMicros: number
+  readonly releasedMicros: number
+}
+
+/** What the tally has counted so far. */
+export type JobCounts = {
+  readonly finishedRows: number
+  readonly inputBlocks: number
+  readonly billableRows: number
+  readonly cacheHits: number
+  readonly freshRecords: number
+  readonly successRecords: number
+  readonly failedRecords: number
+}
+
+/** One block that counts: which rows of it won, and where it stands. */
+export type ManifestEntry = {
+  readonly chunk: number
+  /** Hex SHA-256 of the sealed bytes. */
+  readonly digest: string
+  /** Bitmap of the chunk: the rows this block was first to bring. */
+  readonly won: Buffer
+  readonly firstRow: number
+  readonly inputs: boolean
+}

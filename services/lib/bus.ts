@@ -1,0 +1,67 @@
+/** What the engine knows of Kafka: a port with two implementations, `lib/kafka` and, in tests, one in memory. */
+
+export type RawMessage = {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: bigint
+  readonly key: Buffer
+  /** Null for a tombstone. */
+  readonly value: Buffer | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly timestampMs: number
+}
+
+export type OutgoingMessage = {
+  readonly topic: string
+  readonly key: string
+  readonly value: Buffer | null
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Messages of ONE partition in order of their offsets, handed over by the broker's client. */
+export type Delivery = {
+  readonly topic: string
+  readonly partition: number
+  readonly messages: readonly RawMessage[]
+  /** Aborted when the partition is lost or the consumer stops: return soon, commit nothing more. */
+  readonly signal: AbortSignal
+  /** Everything below this offset is done; throws when the partition is no longer ours. */
+  readonly commit: (nextOffset: bigint) => Promise<void>
+}
+
+export type ConsumeOptions = {
+  readonly group: string
+  readonly topics: readonly string[]
+  /**
+   * Called for the partitions concurrently, for one partition one after another. When it resolves
+   * to a number, delivery of this partition goes on, from the first message not yet handed over,
+   * after so many milliseconds from `again` on; a rejection stops the process (it cannot heal).
+   */
+  readonly onDelivery: (delivery: Delivery) => Promise<DeliveryOutcome>
+  /** A new generation of the group began: whatever is held of any partition is dropped. */
+  readonly onAssigned: () => void
+}
+
+/** `next`: go on. `again`: hand over the messages from this offset on once more, after a pause. */
+export type DeliveryOutcome =
+  | { readonly go: 'next' }
+  | { readonly go: 'again', readonly fromOffset: bigint, readonly afterMs: number }
+
+export type Consumption = {
+  /** True once the group is joined and the last heartbeat is young. */
+  readonly ready: () => boolean
+  readonly stop: () => Promise<void>
+}
+
+export type Producer = {
+  /** Resolves when every message is acknowledged by all in-sync replicas; retries without end until then. */
+  readonly send: (messages: readonly OutgoingMessage[], signal?: AbortSignal) => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+export type Bus = {
+  readonly consume: (options: ConsumeOptions) => Promise<Consumption>
+  /** Producers of different names share neither connection nor queue. */
+  readonly producer: (name: string) => Producer
+  readonly close: () => Promise<void>
+}

@@ -1,0 +1,67 @@
+/**
+ * The whole pipeline on one page: data only. Rows flow down this page; the two declared
+ * exceptions are `rows.later` (verify to itself) and `ledger` (which ships its own left-overs).
+ * Topics, consumer groups, dead-letter topics, schema subjects, the README's drawing and the types
+ * of every stage come from here.
+ */
+
+/** A job of up to this many rows travels in the lane `small`, so that it never waits behind big ones. */
+export const SMALL_LANE_ROWS = 1_000
+
+export const LANES = ['small', 'bulk'] as const
+
+export const SERVICE_SLUGS = [
+  'phone-validation', 'whatsapp', 'telegram', 'carrier-single', 'carrier-lookup',
+  'email-validation',
+] as const
+
+const hours = { week: 168, month: 720, quarter: 2_184, forever: -1 } as const
+
+export const topology = {
+  topics: {
+    'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: hours.week },
+    'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: hours.week },
+    'rows.missed': { key: 'job:chunk:part', split: 'service', partitions: 4, keepHours: hours.week },
+    'rows.later': { key: 'job:chunk:part', split: 'service', partitions: 1, keepHours: hours.week },
+    'rows.finished': { key: 'job', split: 'lane', partitions: 4, keepHours: hours.week },
+    'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: hours.week },
+    'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: hours.forever },
+    'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: hours.quarter, compact: true },
+  },
+  stages: {
+    ingest: { reads: [], writes: ['rows.submitted', 'job.keys'] },
+    normalize: { reads: ['rows.submitted'], writes: ['rows.normalized'] },
+    lookup: {
+      reads: ['rows.normalized'],
+      writes: ['rows.missed', 'rows.finished', 'wallet.journal'],
+    },
+    verify: { reads: ['rows.missed', 'rows.later'], writes: ['rows.finished', 'rows.later'] },
+    settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
+    ledger: { reads: ['wallet.journal'], writes: ['wallet.journal', 'jobs.settled'] },
+  },
+  dead: { partitions: 1, keepHours: hours.month },
+} as const satisfies Topology
+
+/** How a topic is divided: not at all, one a lane, or one a lane and service. */
+export type Split = 'none' | 'lane' | 'service'
+export type Lane = typeof LANES[number]
+export type ServiceSlug = typeof SERVICE_SLUGS[number]
+export type TopicName = keyof typeof topology.topics
+export type StageName = keyof typeof topology.stages
+export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
+export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
+
+type Topology = {
+  readonly topics: Readonly<Record<string, {
+    readonly key: 'tenant' | 'job' | 'job:chunk' | 'job:chunk:part'
+    readonly split: Split
+    readonly partitions: number
+    readonly keepHours: number
+    readonly compact?: true
+  }>>
+  readonly stages: Readonly<Record<string, {
+    readonly reads: readonly string[]
+    readonly writes: readonly string[]
+  }>>
+  readonly dead: { readonly partitions: number, readonly keepHours: number }
+}

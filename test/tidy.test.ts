@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest'
+import { functionsOf, importSpecifiers, importsOf, sources } from './support/sources.ts'
+import type { Source } from './support/sources.ts'
+
+const limits = {
+  columns: 100, fileLines: 250, testLines: 400, medianLines: 110, functionLines: 50, imports: 12,
+} as const
+
+const all = sources()
+const isTest = (source: Source) => source.path.startsWith('test/')
+const product = all.filter(source => !isTest(source))
+const services = all.filter(source => source.path.startsWith('services/'))
+
+function offences (test: (source: Source) => readonly string[]): readonly string[] {
+  return all.flatMap(source => test(source).map(offence => `${source.path}: ${offence}`))
+}
+
+function median (numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0
+}
+
+/** Tests describe many cases in one callback; their limit is that of the file. */
+const isCallback = (name: string) => name === '(anonymous)'
+
+describe('every file', () => {
+  it(`keeps its lines to ${limits.columns} columns`, () => {
+    expect(offences(({ lines }) => lines
+      .map((line, index) => [line.length, index + 1])
+      .filter(([length = 0]) => length > limits.columns)
+      .map(([length, line]) => `line ${line} has ${length} columns`))).toEqual([])
+  })
+
+  it('is short', () => {
+    expect(offences(source => {
+      const most = isTest(source) ? limits.testLines : limits.fileLines
+      return source.lines.length > most ? [`${source.lines.length} lines, at most ${most}`] : []
+    })).toEqual([])
+    expect(median(product.map(source => source.lines.length))).toBeLessThan(limits.medianLines)
+  })
+
+  it('has short functions', () => {
+    expect(offences(source => functionsOf(source)
+      .filter(({ name, lines }) => lines > limits.functionLines &&
+        !(isTest(source) && isCallback(name)))
+      .map(({ name, lines }) => `${name} takes ${lines} lines`))).toEqual([])
+  })
+
+  it('imports little', () => {
+    expect(offences(source => {
+      const count = importSpecifiers(source).length
+      return count > limits.imports ? [`${count} imports`] : []
+    })).toEqual([])
+  })
+
+  it('has no default export but the settings of tools', () => {
+    const settings = /vitest\.config\.ts|stack\.setup\.ts/
+    expect(offences(({ path, text }) =>
+      /^export default/m.test(text) && !settings.test(path) ? ['a default export'] : []))
+      .toEqual([])
+  })
+
+  it('speaks of the product only', () => {
+    const strange = new RegExp(['TO' + 'DO', 'FIX' + 'ME', '/wo' + 'rk/', '/ro' + 'ot/'].join('|'))
+    expect(offences(({ lines }) => lines
+      .filter(line => strange.test(line)).map(line => line.trim()))).toEqual([])
+  })
+})
+
+describe('the code of the services', () => {
+  it('is reached by a test, but for mains, settings and bare types', () => {
+    const reached = new Set(all.filter(isTest).flatMap(importsOf))
+    const exempt = /\/(main|config)\.ts$|topology\.ts$/
+    const missing = services
+      .filter(({ path, text }) => !exempt.test(path) && /^export (async )?function/m.test(text))
+      .filter(({ path }) => !reached.has(path)).map(({ path }) => path)
+    expect(missing).toEqual([])
+  })
+
+  it('knows nothing of the business in lib', () => {
+    const business = /\b(phones?|e-?mails?|wallets?)\b/i
+    const lib = services.filter(({ path }) => path.startsWith('services/lib/'))
+    expect(lib.flatMap(({ path, lines }) => lines
+      .filter(line => business.test(line) && !line.includes('wallet.journal'))
+      .map(line => `${path}: ${line.trim()}`))).toEqual([])
+  })
+
+  it('documents every exported function', () => {
+    const bare = services.flatMap(({ path, lines }) => lines
+      .map((line, index) => ({ line, before: lines[index - 1] ?? '' }))
+      .filter(({ line }) => /^export (async )?function/.test(line))
+      .filter(({ before }) => !before.trim().endsWith('*/'))
+      .map(({ line }) => `${path}: ${line}`))
+    expect(bare).toEqual([])
+  })
+})

@@ -1,0 +1,28 @@
+import { defineConfig } from 'vitest/config'
+
+const root = `${import.meta.dirname}/..`
+
+/** One project a kind of test; only the last two need the running stack. */
+const project = (name: string, include: string[], more: object = {}) =>
+  ({ test: { name, root, include, environment: 'node', ...more } })
+
+const stack = {
+  globalSetup: `${import.meta.dirname}/support/stack.setup.ts`,
+  testTimeout: 120_000,
+  hookTimeout: 180_000,
+  fileParallelism: false,
+}
+
+export default defineConfig({
+  test: {
+    root,
+    retry: 0,
+    projects: [
+      project('unit', ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts']),
+      project('laws', ['test/laws/**/*.test.ts'], { testTimeout: 60_000 }),
+      project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 240_000 }),
+      project('integration', ['test/integration/**/*.test.ts'], stack),
+      project('e2e', ['test/e2e/**/*.test.ts'], stack),
+    ],
+  },
+})
