@@ -1,0 +1,43 @@
+import { PREFLIGHT_REASONS, type PreflightReason } from '../records/record.ts'
+
+/** The closed list of reasons for which an input has no canonical form. */
+export const INVALID_REASONS = PREFLIGHT_REASONS
+
+export type InvalidReason = PreflightReason
+
+/** The one spelling that stands for a contact, or why there is none; both are expected. */
+export type Canonical =
+  | { readonly ok: true, readonly canonical: string }
+  | { readonly ok: false, readonly reason: InvalidReason }
+
+/** A longer input is an invalid row, which costs nothing; counted in characters, not in bytes. */
+export const MAX_INPUT_CHARACTERS = 320
+
+const PRINTABLE_ASCII = /^[ -~]+$/
+// eslint-disable-next-line no-control-regex -- control characters are what is looked for
+const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
+
+/** An invalid row's outcome. */
+export function invalid (reason: InvalidReason): Canonical {
+  return { ok: false, reason }
+}
+
+/**
+ * What must hold for any input before it is read as a phone number or an e-mail address.
+ * Returns undefined when nothing is wrong. `trimmed` is the input without outer white space, so a
+ * line end left over from a file is no fault.
+ */
+export function inputFault (trimmed: string): InvalidReason | undefined {
+  if (trimmed === '') return 'empty'
+  if (isTooLong(trimmed)) return 'too_long_input'
+  if (PRINTABLE_ASCII.test(trimmed)) return undefined
+  if (CONTROL_CHARACTER.test(trimmed)) return 'control_character'
+  if (!trimmed.isWellFormed()) return 'malformed_unicode'
+  return undefined
+}
+
+function isTooLong (text: string): boolean {
+  if (text.length <= MAX_INPUT_CHARACTERS) return false
+  // A character outside the basic plane has two code units; only code points are counted.
+  return text.length > 2 * MAX_INPUT_CHARACTERS || [...text].length > MAX_INPUT_CHARACTERS
+}

@@ -1,0 +1,87 @@
+import { setImmediate } from 'node:timers/promises'
+import type { NormalizedRows, Submitted } from '../../schemas/types.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Decision, Emission, Incoming, Stage } from '../lib/stage.ts'
+import { laneOf } from '../lib/topics.ts'
+import { SERVICES } from '../records/columns.ts'
+import type { ServiceSlug } from '../topology.ts'
+import { canonicalFor } from './canonical.ts'
+import type { Tokenizer } from './token.ts'
+
+export type NormalizeParts = {
+  readonly store: Pick<JobStore, 'refuse'>
+  /** Redis time, by which `acceptBy` is judged. */
+  readonly clock: Clock
+  readonly tokenize: Tokenizer
+  /** Messages handed to one call of `decide`. */
+  readonly batch: number
+  /** Told of the rows of a chunk that came too late to be accepted. */
+  readonly onExpired?: (rows: number) => void
+}
+
+type Chunk = Incoming<'rows.submitted'>
+
+/**
+ * Brings every input of a chunk into canonical form and gives it its token, or the reason why there
+ * is none. Each chunk is decided alone, so any instance takes any chunk of a job. Past `acceptBy`
+ * nothing was promised and nothing can be accepted any more: such a chunk ends here.
+ */
+export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'> {
+  const decideChunk = (chunk: Chunk): Decision<'normalize'> => {
+    if (parts.clock.now() > chunk.value.acceptBy) {
+      parts.onExpired?.(chunk.value.rows)
+      return { finishes: [chunk], emits: [] }
+    }
+    const rows = normalizeRows(chunk.value, chunk.rows().inputs, parts.tokenize)
+    return { finishes: [chunk], emits: [emissionOf(chunk.value, rows)] }
+  }
+  return {
+    name: 'normalize',
+    batch: parts.batch,
+    decide: async (messages) => {
+      const decisions: Decision<'normalize'>[] = []
+      for (const message of messages) {
+        decisions.push(decideChunk(message))
+        // Heartbeats and other partitions get their turn between two chunks.
+        await setImmediate()
+      }
+      return decisions
+    },
+    whenDead: async ({ tenant, job }) => {
+      // Without one of its chunks a job can't be accepted, so the client is answered now, not late.
+      if (tenant && job) await parts.store.refuse(tenant, job, 'internal')
+      return []
+    },
+    forget: () => {},
+  }
+}
+
+/** The normalized rows of one chunk, columns of equal length in the order of the inputs. */
+export function normalizeRows (
+  value: Pick<Submitted, 'tenant' | 'service' | 'country' | 'tokenVersion'>,
+  inputs: readonly string[], tokenize: Tokenizer
+): NormalizedRows {
+  const service = value.service as ServiceSlug
+  const canonicalize = canonicalFor(SERVICES[service].kind)
+  const country = value.country === '' ? undefined : value.country
+  const canonicals = new Array<string>(inputs.length).fill('')
+  const reasons = new Array<string>(inputs.length).fill('')
+  for (const [row, input] of inputs.entries()) {
+    const result = canonicalize(input, country)
+    if (result.ok) canonicals[row] = result.canonical
+    else reasons[row] = result.reason
+  }
+  const scope = { tenant: value.tenant, service, version: value.tokenVersion }
+  return { inputs, canonicals, reasons, tokens: tokenize(scope, canonicals) }
+}
+
+function emissionOf (value: Submitted, rows: NormalizedRows): Emission<'rows.normalized'> {
+  const { country: _country, rowsSchema: _schema, sealed: _sealed, ...envelope } = value
+  return {
+    topic: 'rows.normalized',
+    lane: laneOf(value.totalRows),
+    value: envelope,
+    rows,
+  }
+}

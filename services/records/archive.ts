@@ -1,0 +1,107 @@
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Job, ManifestEntry } from '../jobs/job.ts'
+
+/** A job that came to its end, with the blocks its results are made of. */
+export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+
+export type ListOptions = {
+  readonly limit: number
+  /** Only jobs whose id sorts before this one, which means older ones. */
+  readonly before?: string
+  readonly status?: string
+  readonly service?: string
+}
+
+export type Archive = {
+  /** Stores the final record; the same job again replaces it. */
+  readonly save: (job: Job, manifest: readonly ManifestEntry[]) => Promise<void>
+  readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
+  /** Newest first: ids sort by the time of the request. */
+  readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
+}
+
+/** Jobs that ended, in ClickHouse, where they are read once Redis holds no more than their header. */
+export function createArchive (clickhouse: ClickHouseClient): Archive {
+  const save = async (job: Job, manifest: readonly ManifestEntry[]) => {
+    await clickhouse.insert({
+      table: 'jobs', columns: COLUMNS, values: [rowOf(job, manifest)], format: 'JSONEachRow',
+    })
+  }
+  const find = async (tenant: string, job: string) => {
+    const query = `SELECT record, base64Encode(header) AS header, base64Encode(manifest) AS manifest
+      FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}
+      ORDER BY stored DESC LIMIT 1`
+    const [row] = await select<StoredJob & { manifest: string }>(query, { tenant, job })
+    if (row === undefined) return undefined
+    return { job: jobOf(row), manifest: unpackManifest(Buffer.from(row.manifest, 'base64')) }
+  }
+  const list = async (tenant: string, options: ListOptions) => {
+    const { limit, before = '', status = '', service = '' } = options
+    const rows = await select<StoredJob>(SELECT_LIST, { tenant, limit, before, status, service })
+    return rows.map(jobOf)
+  }
+  const select = async <T>(query: string, parameters: Record<string, unknown>) => {
+    const answer = await clickhouse.query({
+      query, query_params: parameters, format: 'JSONEachRow',
+    })
+    return await answer.json<T>()
+  }
+  return { save, find, list }
+}
+
+/** A manifest as it is stored: zstd of JSON, one array an entry. */
+export function packManifest (manifest: readonly ManifestEntry[]): Buffer {
+  const entries = manifest.map(({ chunk, digest, won, firstRow, inputs }) =>
+    [chunk, digest, won.toString('base64'), firstRow, inputs ? 1 : 0] satisfies PackedEntry)
+  return zstdCompressSync(JSON.stringify(entries))
+}
+
+/** The manifest that was packed. */
+export function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
+  const entries = JSON.parse(zstdDecompressSync(packed).toString('utf8')) as readonly PackedEntry[]
+  return entries.map(([chunk, digest, won, firstRow, inputs]) =>
+    ({ chunk, digest, won: Buffer.from(won, 'base64'), firstRow, inputs: inputs === 1 }))
+}
+
+type PackedEntry =
+  [chunk: number, digest: string, won: string, firstRow: number, inputs: number]
+
+type StoredJob = { readonly record: string, readonly header: string }
+
+const COLUMNS = [
+  'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
+  'created', 'ended', 'record', 'header_base64', 'manifest_base64',
+] as const satisfies readonly [string, ...string[]]
+
+const SELECT_LIST = `
+  SELECT record, base64Encode(header) AS header FROM jobs
+  WHERE tenant = {tenant:String}
+    AND ({before:String} = '' OR job < {before:String})
+    AND ({status:String} = '' OR status = {status:String})
+    AND ({service:String} = '' OR service = {service:String})
+  ORDER BY job DESC, stored DESC LIMIT 1 BY job LIMIT {limit:UInt32}`
+
+function rowOf (job: Job, manifest: readonly ManifestEntry[]) {
+  const { header, ...record } = job
+  return {
+    tenant: job.tenant,
+    job: job.id,
+    service: job.service,
+    status: job.status,
+    total_rows: job.preflight.totalRows,
+    charged_micros: job.chargedMicros,
+    released_micros: job.releasedMicros,
+    created: new Date(job.createdAtMs).toISOString(),
+    ended: new Date(job.endedAtMs).toISOString(),
+    record: JSON.stringify(record),
+    header_base64: header.toString('base64'),
+    manifest_base64: packManifest(manifest).toString('base64'),
+  }
+}
+
+/** A job is only read here once it is closed, although it was stored a moment before that. */
+function jobOf ({ record, header }: StoredJob): Job {
+  const stored = JSON.parse(record) as Omit<Job, 'header'>
+  return { ...stored, closed: true, header: Buffer.from(header, 'base64') }
+}

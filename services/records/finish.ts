@@ -1,0 +1,69 @@
+import type { Journal, Settled } from '../../schemas/types.ts'
+import type { Job } from '../jobs/job.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Emission } from '../lib/stage.ts'
+import type { Outbox } from '../money/outbox.ts'
+import type { Archive } from './archive.ts'
+
+export type FinishParts = {
+  readonly archive: Pick<Archive, 'save'>
+  readonly store: Pick<JobStore, 'manifest' | 'close'>
+  readonly outbox: Pick<Outbox, 'remove'>
+}
+
+/** A job that has ended and is not closed, and its last entry while the outbox holds it. */
+export type EndedJob = { readonly job: Job, readonly entry: Journal | undefined }
+
+/** What is left to do once the record is stored: announce, then close. */
+export type Finishing = {
+  readonly emits: readonly Emission<'jobs.settled' | 'wallet.journal'>[]
+  /** To be called when all that is emitted was acknowledged. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * The way from ended to closed, which may be walked by several at once and any number of times: the
+ * final record is stored first, as Redis forgets the job when it is closed; the event and the entry
+ * follow; and only what was acknowledged is removed.
+ */
+export async function finishJob (
+  { archive, store, outbox }: FinishParts, { job, entry }: EndedJob
+): Promise<Finishing> {
+  await archive.save(job, await store.manifest(job.tenant, job.id))
+  const settled = {
+    topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
+  } as const
+  const close = async () => {
+    if (entry !== undefined) await outbox.remove(job.tenant, [entry.seq])
+    await store.close(job.tenant, job.id)
+  }
+  return { emits: entry === undefined ? [settled] : [settled, journalOf(job, entry)], close }
+}
+
+/** The event that a job came to its end; times are Redis times. */
+export function settledOf (job: Job): Settled {
+  const { preflight, counts } = job
+  return {
+    tenant: job.tenant,
+    job: job.id,
+    service: job.service,
+    status: job.status,
+    totalRows: preflight.totalRows,
+    invalidRows: preflight.invalidRows,
+    duplicateRows: preflight.duplicateRows,
+    cacheHits: counts.cacheHits,
+    freshRecords: counts.freshRecords,
+    successRecords: counts.successRecords,
+    failedRecords: counts.failedRecords,
+    maxQuoteMicros: preflight.maxQuoteMicros,
+    chargedMicros: job.chargedMicros,
+    releasedMicros: job.releasedMicros,
+    createdAt: job.createdAtMs,
+    endedAt: job.endedAtMs,
+    header: job.header.length === 0 ? null : job.header,
+  }
+}
+
+function journalOf (job: Job, entry: Journal): Emission<'wallet.journal'> {
+  return { topic: 'wallet.journal', lane: job.lane, value: entry, rows: undefined }
+}

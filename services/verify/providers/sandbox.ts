@@ -1,0 +1,232 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { columnsOf, SERVICES, type ContactKind, type ServiceSlug } from '../../records/columns.ts'
+import { SERVICE_SLUGS } from '../../topology.ts'
+import type { Reason, Verdict } from '../../records/record.ts'
+import {
+  ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderFailure,
+  type ProviderRow, type ProviderVerdict,
+} from '../provider.ts'
+
+/** What a magic input makes happen; without `failure` the row gets the verdict. */
+export type MagicOutcome = {
+  readonly magic: string
+  readonly means: string
+  readonly status: Verdict
+  readonly reason: Reason
+  readonly confidence: number
+  readonly delayMs?: number
+  readonly failure?: ProviderFailure
+  readonly fields?: Readonly<Record<string, string>>
+}
+
+export const SLOW_ANSWER_MS = 2_000
+
+const UNKNOWN = { status: 'unknown', confidence: 0 } as const
+
+/** Last four digits of the number in E.164 form; every other number is valid. */
+export const MAGIC_PHONES: readonly MagicOutcome[] = [
+  {
+    magic: '0001',
+    means: 'the number is in no assigned range',
+    status: 'invalid',
+    reason: 'unassigned_range',
+    confidence: 80,
+    fields: { line_type: 'unknown' },
+  },
+  {
+    magic: '0002',
+    means: 'the line was disconnected lately',
+    status: 'risky',
+    reason: 'line_disconnected',
+    confidence: 60,
+  },
+  { magic: '0003', means: 'nobody could tell', ...UNKNOWN, reason: 'no_answer' },
+  {
+    magic: '0004',
+    means: 'valid, answered after two seconds',
+    status: 'valid',
+    reason: 'assigned_range',
+    confidence: 90,
+    delayMs: SLOW_ANSWER_MS,
+  },
+  {
+    magic: '0005',
+    means: 'the check is unavailable: tried again, in the end unknown',
+    ...UNKNOWN,
+    reason: 'unavailable',
+    failure: 'unavailable',
+  },
+  {
+    magic: '0006',
+    means: 'the check times out: tried again, in the end unknown',
+    ...UNKNOWN,
+    reason: 'timeout',
+    failure: 'timeout',
+  },
+  {
+    magic: '0007',
+    means: 'valid, on no messenger, ported',
+    status: 'valid',
+    reason: 'assigned_range',
+    confidence: 90,
+    fields: { whatsapp: 'false', telegram: 'false', ported: 'true' },
+  },
+]
+
+/** Local part, before any `+tag`; every other address is valid. */
+export const MAGIC_EMAILS: readonly MagicOutcome[] = [
+  {
+    magic: 'invalid',
+    means: 'the mailbox does not exist',
+    status: 'invalid',
+    reason: 'mailbox_not_found',
+    confidence: 95,
+  },
+  {
+    magic: 'risky',
+    means: 'the domain takes mail for any name',
+    status: 'risky',
+    reason: 'catch_all',
+    confidence: 50,
+    fields: { catch_all: 'true' },
+  },
+  { magic: 'unknown', means: 'nobody could tell', ...UNKNOWN, reason: 'no_answer' },
+  {
+    magic: 'slow',
+    means: 'valid, answered after two seconds',
+    status: 'valid',
+    reason: 'deliverable',
+    confidence: 95,
+    delayMs: SLOW_ANSWER_MS,
+  },
+  {
+    magic: 'unavailable',
+    means: 'the check is unavailable: tried again, in the end unknown',
+    ...UNKNOWN,
+    reason: 'unavailable',
+    failure: 'unavailable',
+  },
+  {
+    magic: 'timeout',
+    means: 'the check times out: tried again, in the end unknown',
+    ...UNKNOWN,
+    reason: 'timeout',
+    failure: 'timeout',
+  },
+  {
+    magic: 'disposable',
+    means: 'a throw-away address',
+    status: 'risky',
+    reason: 'disposable_domain',
+    confidence: 90,
+    fields: { disposable: 'true' },
+  },
+  {
+    magic: 'role',
+    means: 'a function, not a person',
+    status: 'risky',
+    reason: 'role_address',
+    confidence: 70,
+    fields: { role: 'true' },
+  },
+]
+
+const ORDINARY: Readonly<Record<ContactKind, MagicOutcome>> = {
+  phone: {
+    magic: '',
+    means: 'any other number',
+    status: 'valid',
+    reason: 'assigned_range',
+    confidence: 90,
+  },
+  email: {
+    magic: '',
+    means: 'any other address',
+    status: 'valid',
+    reason: 'deliverable',
+    confidence: 95,
+  },
+}
+
+/** What an ordinary contact of the sandbox looks like; each service gets its own columns of it. */
+const SCRIPTED_FIELDS: Readonly<Record<ContactKind, Readonly<Record<string, string>>>> = {
+  phone: {
+    region: 'Test Region',
+    locality: 'Testville',
+    line_type: 'mobile',
+    carrier: 'Test Mobile',
+    timezone: 'Etc/UTC',
+    mcc: '001',
+    mnc: '01',
+    ported: 'false',
+    whatsapp: 'true',
+    telegram: 'true',
+  },
+  email: {
+    disposable: 'false',
+    role: 'false',
+    free: 'false',
+    catch_all: 'false',
+    mx_found: 'true',
+  },
+}
+
+/**
+ * Answers for test keys, decided by the input alone, so that a customer can try every outcome
+ * without paying. A call that holds an input with a failure fails as a whole, as a vendor's batch
+ * would; one with a slow input answers as late as that one. `slowMs` is shortened by tests.
+ */
+export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provider {
+  return {
+    id: 3,
+    services: SERVICE_SLUGS,
+    check: (rows, options) => check(rows, { ...options, slowMs }),
+  }
+}
+
+type SandboxOptions = CheckOptions & { readonly slowMs: number }
+
+async function check (
+  rows: readonly ProviderRow[], options: SandboxOptions
+): Promise<readonly ProviderAnswer[]> {
+  const { kind } = SERVICES[options.service]
+  const outcomes = rows.map(({ row, canonical }) => ({ row, outcome: outcomeOf(kind, canonical) }))
+  if (outcomes.some(({ outcome }) => outcome.delayMs !== undefined)) await wait(options)
+  const failure = outcomes.find(({ outcome }) => outcome.failure)?.outcome.failure
+  if (failure !== undefined) throw new ProviderError(failure)
+  return outcomes.map(({ row, outcome }) => ({ row, verdict: verdictOf(outcome, options.service) }))
+}
+
+async function wait ({ slowMs, signal }: SandboxOptions): Promise<void> {
+  try {
+    await sleep(slowMs, undefined, { signal })
+  } catch {
+    throw new ProviderError('timeout')
+  }
+}
+
+function outcomeOf (kind: ContactKind, canonical: string): MagicOutcome {
+  const table = kind === 'phone' ? MAGIC_PHONES : MAGIC_EMAILS
+  const sign = kind === 'phone' ? canonical.slice(-4) : untagged(canonical)
+  return table.find(({ magic }) => magic === sign) ?? ORDINARY[kind]
+}
+
+/** The local part before any tag, so that `invalid+1@` and `invalid+2@` are two such contacts. */
+function untagged (address: string): string {
+  return address.slice(0, address.lastIndexOf('@')).toLowerCase().split('+')[0] ?? ''
+}
+
+function verdictOf (outcome: MagicOutcome, service: ServiceSlug): ProviderVerdict {
+  const { status, confidence } = outcome
+  const known = status === 'valid' || status === 'risky'
+  const all = { ...(known ? SCRIPTED_FIELDS[SERVICES[service].kind] : {}), ...outcome.fields }
+  const columns = columnsOf(service)
+  const fields = Object.fromEntries(Object.entries(all).filter(([name]) => columns.includes(name)))
+  return { status, reason: reasonOf(outcome, fields[service]), confidence, fields }
+}
+
+/** A messenger's answer is whether the number is registered there, in the column of its name. */
+function reasonOf ({ status, reason }: MagicOutcome, registered: string | undefined): Reason {
+  if (status !== 'valid' || registered === undefined) return reason
+  return registered === 'true' ? 'registered' : 'not_registered'
+}

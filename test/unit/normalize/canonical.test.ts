@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import { canonicalFor, INVALID_REASONS } from '../../../services/normalize/canonical.ts'
+
+describe('canonicalFor', () => {
+  it('reads phone numbers with the job\'s country', () => {
+    expect(canonicalFor('phone')('212 736 5000', 'US'))
+      .toEqual({ ok: true, canonical: '+12127365000' })
+  })
+
+  it('reads e-mail addresses', () => {
+    expect(canonicalFor('email')('Jane@X.org', 'US')).toEqual({ ok: true, canonical: 'Jane@x.org' })
+  })
+
+  it('takes the other kind of contact for an invalid row', () => {
+    expect(canonicalFor('email')('+12127365000', undefined))
+      .toEqual({ ok: false, reason: 'not_an_email' })
+    expect(canonicalFor('phone')('jane@x.org', 'US'))
+      .toEqual({ ok: false, reason: 'not_a_phone_number' })
+  })
+})
+
+describe('INVALID_REASONS', () => {
+  it('holds every reason once, as a snake_case code', () => {
+    expect(new Set(INVALID_REASONS).size).toBe(INVALID_REASONS.length)
+    expect(INVALID_REASONS.filter((reason) => !/^[a-z]+(_[a-z]+)*$/.test(reason))).toEqual([])
+  })
+})

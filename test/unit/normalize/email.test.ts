@@ -1,0 +1,91 @@
+import emailAddresses from 'email-addresses'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { canonicalEmail } from '../../../services/normalize/email.ts'
+
+/** The canonical form, or the reason in brackets. */
+const outcome = (input: string) => {
+  const result = canonicalEmail(input)
+  return result.ok ? result.canonical : `(${result.reason})`
+}
+
+describe('canonicalEmail', () => {
+  it.each([
+    ['jane.doe@example.org', 'jane.doe@example.org'],
+    ['  Jane.Doe@EXAMPLE.org\r\n', 'Jane.Doe@example.org'],
+    ['info@B\u00fccher.Example', 'info@xn--bcher-kva.example'],
+    ['info@XN--Bcher-kva.example', 'info@xn--bcher-kva.example'],
+    ['info@\uff47mail.com', 'info@gmail.com'],
+    ['m\u00fcller@gmail.com', 'm\u00fcller@gmail.com'],
+    ['mu\u0308ller@gmail.com', 'mu\u0308ller@gmail.com'],
+    ['"quoted local"@example.org', '"quoted local"@example.org'],
+    ['"a@b"@example.org', '"a@b"@example.org'],
+    ["o'hara+tag@x.org", "o'hara+tag@x.org"],
+    ['root@localhost', 'root@localhost'],
+    [`${'a'.repeat(64)}@x.org`, `${'a'.repeat(64)}@x.org`],
+  ])('reads %j as %s', (input, expected) => {
+    expect(outcome(input)).toBe(expected)
+  })
+
+  it.each([
+    ['', 'empty'],
+    [' \t', 'empty'],
+    [`${'a'.repeat(316)}@x.org`, 'too_long_input'],
+    ['jane\u0000@x.org', 'control_character'],
+    ['jane@x.org\nbcc: joe@x.org', 'control_character'],
+    ['jane@x.org\ud800', 'malformed_unicode'],
+    ['ja\u200bne@x.org', 'hidden_character'],
+    ['jane@x\u00ad.org', 'hidden_character'],
+    ['\u202ejane@x.org', 'hidden_character'],
+    ['ja\u2003ne@x.org', 'not_an_email'],
+    ['plainaddress', 'not_an_email'],
+    ['+1 212 736 5000', 'not_an_email'],
+    ['@no-local.org', 'not_an_email'],
+    ['two@@at.org', 'not_an_email'],
+    ['a@b@c.org', 'not_an_email'],
+    ['a b@c.org', 'not_an_email'],
+    ['a..b@c.org', 'not_an_email'],
+    ['a@x.org, b@x.org', 'not_an_email'],
+    ['"open@x.org', 'not_an_email'],
+    ['Jane <jane@x.org>', 'display_name'],
+    ['<jane@x.org>', 'display_name'],
+    ['jane(work)@x.org', 'comment'],
+    ['jane@x.org(work)', 'invalid_domain'],
+    ['user@[127.0.0.1]', 'domain_literal'],
+    ['user@', 'invalid_domain'],
+    ['user@-bad.org', 'invalid_domain'],
+    ['user@exam ple.org', 'invalid_domain'],
+    ['user@.org', 'invalid_domain'],
+    ['user@x.org.', 'invalid_domain'],
+    ['user@under_score.org', 'invalid_domain'],
+    ['user@127.0.0.1', 'invalid_domain'],
+    [`user@${'a'.repeat(64)}.org`, 'invalid_domain'],
+    [`${'a'.repeat(65)}@x.org`, 'local_part_too_long'],
+    [`${'\u00fc'.repeat(33)}@x.org`, 'local_part_too_long'],
+    [`jane@${'a'.repeat(62)}.${'b'.repeat(62)}.${'c'.repeat(62)}.${'d'.repeat(62)}.org`,
+      'address_too_long'],
+  ])('refuses %j: %s', (input, reason) => {
+    expect(outcome(input)).toBe(`(${reason})`)
+  })
+
+  it('maps every canonical form to itself and never throws', () => {
+    const local = fc.oneof(fc.stringMatching(/^[\w.!#'+-]{1,20}$/), fc.string({ unit: 'binary' }))
+    const domain = fc.oneof(fc.domain(), fc.string({ unit: 'binary', maxLength: 20 }))
+    const input = fc.tuple(local, domain).map(([name, host]) => `${name}@${host}`)
+    fc.assert(fc.property(input, (text) => {
+      const result = canonicalEmail(text)
+      if (result.ok) expect(canonicalEmail(result.canonical)).toEqual(result)
+    }), { numRuns: 5_000 })
+  })
+
+  it('agrees with the full grammar where it does without it', () => {
+    const local = fc.stringMatching(/^[\w.!#$%&'*+/=?^`{|}~ ()<>,;:"\\-]{1,12}$/)
+    fc.assert(fc.property(local, (name) => {
+      const text = `${name}@example.org`
+      const result = canonicalEmail(text)
+      const options = { input: text, startAt: 'mailbox', rfc6532: true, strict: true } as const
+      if (result.ok) expect(emailAddresses.parseOneAddress(options)).toMatchObject({ name: null })
+      else expect(result.reason).toMatch(/^(not_an_email|comment|display_name)$/)
+    }), { numRuns: 2_000 })
+  })
+})

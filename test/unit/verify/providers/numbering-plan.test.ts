@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import {
+  createNumberingPlanProvider, verdictOf,
+} from '../../../../services/verify/providers/numbering-plan.ts'
+import { loadRangeData } from '../../../../services/verify/providers/range-data.ts'
+
+const ranges = loadRangeData()
+const options = {
+  service: 'phone-validation', signal: new AbortController().signal, deadlineMs: 0,
+} as const
+
+describe('verdictOf', () => {
+  it.each([
+    ['+12127365000', {
+      line_type: 'fixed_line_or_mobile',
+      region: 'NY',
+      locality: 'New York',
+      timezone: 'America/New_York',
+    }],
+    ['+4930901820', { line_type: 'landline', locality: 'Berlin', timezone: 'Europe/Berlin' }],
+    ['+4915112345678', { line_type: 'mobile', carrier: 'T-Mobile', timezone: 'Europe/Berlin' }],
+    ['+18002345678', { line_type: 'toll_free' }],
+    ['+5491123451300', {
+      line_type: 'mobile',
+      locality: 'Buenos Aires',
+      timezone: 'America/Buenos_Aires',
+    }],
+    ['+2908999', {
+      line_type: 'landline',
+      locality: 'Tristan da Cunha',
+      timezone: 'Atlantic/St_Helena',
+    }],
+  ])('%s is assigned', (e164, fields) => {
+    expect(verdictOf(e164, ranges))
+      .toEqual({ status: 'valid', reason: 'assigned_range', confidence: 90, fields })
+  })
+
+  it('calls a possible number of an unassigned range invalid', () => {
+    expect(verdictOf('+15000000000', ranges)).toEqual({
+      status: 'invalid',
+      reason: 'unassigned_range',
+      confidence: 80,
+      fields: { line_type: 'unknown' },
+    })
+  })
+})
+
+describe('createNumberingPlanProvider', () => {
+  it('answers every row under its own id', async () => {
+    const provider = createNumberingPlanProvider(ranges)
+    const answers = await provider.check([
+      { row: 7, canonical: '+15000000000' }, { row: 3, canonical: '+12127365000' },
+    ], options)
+    expect(answers.map(({ row, verdict }) => [row, verdict.status]))
+      .toEqual([[7, 'invalid'], [3, 'valid']])
+  })
+
+  it('serves the three services that numbering plans can answer', () => {
+    expect(createNumberingPlanProvider(ranges).services)
+      .toEqual(['phone-validation', 'carrier-lookup', 'carrier-single'])
+  })
+})

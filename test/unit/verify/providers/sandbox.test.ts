@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest'
+import { SERVICE_SLUGS, type ServiceSlug } from '../../../../services/topology.ts'
+import {
+  createSandboxProvider, MAGIC_EMAILS, MAGIC_PHONES, type MagicOutcome,
+} from '../../../../services/verify/providers/sandbox.ts'
+
+const provider = createSandboxProvider({ slowMs: 1 })
+const never = new AbortController().signal
+
+const check = (service: ServiceSlug, canonicals: readonly string[], signal = never) =>
+  provider.check(canonicals.map((canonical, row) => ({ row, canonical })),
+    { service, signal, deadlineMs: 0 })
+const verdict = async (service: ServiceSlug, canonical: string) =>
+  (await check(service, [canonical]))[0]?.verdict
+
+const answered = (table: readonly MagicOutcome[]) =>
+  table.filter(({ failure }) => failure === undefined)
+
+describe('the magic inputs', () => {
+  it.each(answered(MAGIC_PHONES))('numbers that end in $magic', async (m) => {
+    expect(await verdict('phone-validation', `+1212736${m.magic}`))
+      .toMatchObject({ status: m.status, reason: m.reason, confidence: m.confidence })
+  })
+
+  it.each(answered(MAGIC_EMAILS))('addresses $magic@', async (m) => {
+    expect(await verdict('email-validation', `${m.magic}+1@example.org`))
+      .toMatchObject({ status: m.status, reason: m.reason, confidence: m.confidence })
+  })
+
+  it.each([
+    ['phone-validation', '+12127360005', 'unavailable'],
+    ['phone-validation', '+12127360006', 'timeout'],
+    ['email-validation', 'unavailable@x.org', 'unavailable'],
+    ['email-validation', 'timeout@x.org', 'timeout'],
+  ] as const)('%s of %s fails: %s', async (service, canonical, failure) => {
+    await expect(check(service, [canonical])).rejects.toMatchObject({ failure })
+  })
+
+  it('are each listed once', () => {
+    for (const table of [MAGIC_PHONES, MAGIC_EMAILS]) {
+      expect(new Set(table.map(({ magic }) => magic)).size).toBe(table.length)
+    }
+  })
+})
+
+describe('an ordinary contact', () => {
+  it.each([
+    ['phone-validation', '+12127365000', {
+      region: 'Test Region',
+      locality: 'Testville',
+      line_type: 'mobile',
+      carrier: 'Test Mobile',
+      timezone: 'Etc/UTC',
+    }],
+    ['carrier-lookup', '+12127365000', {
+      region: 'Test Region',
+      locality: 'Testville',
+      line_type: 'mobile',
+      carrier: 'Test Mobile',
+      timezone: 'Etc/UTC',
+      mcc: '001',
+      mnc: '01',
+      ported: 'false',
+    }],
+    ['email-validation', 'jane@x.org', {
+      disposable: 'false', role: 'false', free: 'false', catch_all: 'false', mx_found: 'true',
+    }],
+  ] as const)('of %s is valid', async (service, canonical, fields) => {
+    const reason = service === 'email-validation' ? 'deliverable' : 'assigned_range'
+    expect((await verdict(service, canonical))?.fields).toEqual(fields)
+    expect(await verdict(service, canonical)).toMatchObject({ status: 'valid', reason })
+  })
+
+  it.each(['whatsapp', 'telegram'] as const)('says whether it is on %s', async (service) => {
+    expect(await verdict(service, '+12127365000'))
+      .toMatchObject({ reason: 'registered', fields: { [service]: 'true' } })
+    expect(await verdict(service, '+12127360007'))
+      .toMatchObject({ reason: 'not_registered', fields: { [service]: 'false' } })
+  })
+
+  it('has no fields when nothing is known of it', async () => {
+    expect((await verdict('telegram', '+12127360003'))?.fields).toEqual({})
+  })
+})
+
+describe('createSandboxProvider', () => {
+  it('serves every service', () => {
+    expect(provider.services).toEqual(SERVICE_SLUGS)
+  })
+
+  it('gives up a slow answer when told to', async () => {
+    const stop = AbortSignal.abort()
+    await expect(check('phone-validation', ['+12127360004'], stop))
+      .rejects.toMatchObject({ failure: 'timeout' })
+  })
+})
