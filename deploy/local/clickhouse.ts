@@ -1,0 +1,25 @@
+import { answersOk } from './process.ts'
+import type { PartOptions } from './part.ts'
+import type { ProcessSpec } from './process.ts'
+
+/** The ClickHouse engine behind its HTTP front, as a process of its own. */
+export async function clickhousePart (
+  options: PartOptions
+): Promise<{ spec: ProcessSpec, url: string }> {
+  const port = await options.ports.port('clickhouse')
+  const url = `http://127.0.0.1:${port}`
+  const front = `${import.meta.dirname}/clickhouse-front.ts`
+  return {
+    url,
+    spec: {
+      name: 'clickhouse',
+      command: process.execPath,
+      args: [front, '--port', String(port), '--data', `${options.dataDir}/clickhouse`],
+      // Every query in work holds a thread of Node's pool, and files need some as well.
+      env: { UV_THREADPOOL_SIZE: '8' },
+      dataDir: options.dataDir,
+      ready: () => answersOk(`${url}/ping`),
+      graceMs: 10_000,
+    },
+  }
+}

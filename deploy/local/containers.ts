@@ -1,0 +1,109 @@
+import type { StartedTestContainer } from 'testcontainers'
+import { freePort } from './ports.ts'
+import { versionOf } from './parts.ts'
+import type { Say } from './parts.ts'
+import type { Addresses } from './source.ts'
+
+type Running = { readonly addresses: Addresses, readonly stop: () => Promise<void> }
+
+const REDIS_IMAGE = 'redis:7.4-alpine'
+const CLICKHOUSE_IMAGE = 'clickhouse/clickhouse-server:25.8'
+
+/** The same infrastructure in containers; they end with this process (testcontainers' reaper). */
+export async function startContainers (say: Say): Promise<Running> {
+  say('starting the stack in containers (images are pulled the first time)')
+  const started: StartedTestContainer[] = []
+  const stop = async () => {
+    await Promise.allSettled(started.splice(0).map((container) => container.stop()))
+  }
+  const note = async (container: Promise<StartedTestContainer>) => {
+    const running = await container
+    started.push(running)
+    return running
+  }
+  const starting = await Promise.allSettled([
+    startKafka(note), startRegistry(note), startRedis(note, 'state'), startRedis(note, 'cache'),
+    startClickhouse(note),
+  ])
+  const failed = starting.find((outcome) => outcome.status === 'rejected')
+  if (failed) {
+    await stop()
+    throw failed.reason
+  }
+  const [kafka, registry, state, cache, clickhouse] = starting
+    .map((outcome) => outcome.status === 'fulfilled' ? outcome.value : '')
+  return {
+    addresses: {
+      KAFKA_BROKERS: kafka!,
+      SCHEMA_REGISTRY_URL: registry!,
+      REDIS_STATE_URL: state!,
+      REDIS_CACHE_URL: cache!,
+      CLICKHOUSE_URL: clickhouse!,
+    },
+    stop,
+  }
+}
+
+type Note = (container: Promise<StartedTestContainer>) => Promise<StartedTestContainer>
+
+/** Kafka tells clients its own address, so the outer port must be known before it starts. */
+async function startKafka (note: Note): Promise<string> {
+  const { GenericContainer, Wait } = await import('testcontainers')
+  const port = await freePort()
+  const container = new GenericContainer(`apache/kafka:${versionOf('kafka')}`)
+    .withExposedPorts({ container: 9092, host: port })
+    .withEnvironment({
+      KAFKA_NODE_ID: '1',
+      KAFKA_PROCESS_ROLES: 'broker,controller',
+      KAFKA_CONTROLLER_QUORUM_VOTERS: '1@localhost:9093',
+      KAFKA_LISTENERS: 'PLAINTEXT://:9092,CONTROLLER://:9093',
+      KAFKA_ADVERTISED_LISTENERS: `PLAINTEXT://127.0.0.1:${port}`,
+      KAFKA_LISTENER_SECURITY_PROTOCOL_MAP: 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+      KAFKA_CONTROLLER_LISTENER_NAMES: 'CONTROLLER',
+      KAFKA_INTER_BROKER_LISTENER_NAME: 'PLAINTEXT',
+      KAFKA_AUTO_CREATE_TOPICS_ENABLE: 'false',
+      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: '1',
+      KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR: '1',
+      KAFKA_TRANSACTION_STATE_LOG_MIN_ISR: '1',
+      KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS: '0',
+      KAFKA_MESSAGE_MAX_BYTES: '2097152',
+    })
+    .withWaitStrategy(Wait.forLogMessage(/Kafka Server started/))
+  await note(container.start())
+  return `127.0.0.1:${port}`
+}
+
+async function startRegistry (note: Note): Promise<string> {
+  const { GenericContainer, Wait } = await import('testcontainers')
+  const image = `apicurio/apicurio-registry-mem:${versionOf('registry')}`
+  const running = await note(new GenericContainer(image)
+    .withExposedPorts(8080)
+    .withWaitStrategy(Wait.forHttp('/apis/ccompat/v7/subjects', 8080))
+    .start())
+  return `http://${running.getHost()}:${running.getMappedPort(8080)}/apis/ccompat/v7`
+}
+
+async function startRedis (note: Note, role: 'state' | 'cache'): Promise<string> {
+  const { GenericContainer, Wait } = await import('testcontainers')
+  const settings = {
+    state: ['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction'],
+    cache: ['--save', '', '--maxmemory', '256mb', '--maxmemory-policy', 'allkeys-lru'],
+  }
+  const running = await note(new GenericContainer(REDIS_IMAGE)
+    .withExposedPorts(6379)
+    .withCommand(['redis-server', ...settings[role]])
+    .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
+    .start())
+  return `redis://${running.getHost()}:${running.getMappedPort(6379)}`
+}
+
+async function startClickhouse (note: Note): Promise<string> {
+  const { GenericContainer, Wait } = await import('testcontainers')
+  const running = await note(new GenericContainer(CLICKHOUSE_IMAGE)
+    .withExposedPorts(8123)
+    // Without a password the image lets the default user in from inside the container only.
+    .withEnvironment({ CLICKHOUSE_SKIP_USER_SETUP: '1' })
+    .withWaitStrategy(Wait.forHttp('/ping', 8123))
+    .start())
+  return `http://${running.getHost()}:${running.getMappedPort(8123)}`
+}

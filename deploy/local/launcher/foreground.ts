@@ -1,0 +1,54 @@
+import { topology } from '../../../services/topology.ts'
+import { bringUp } from './client.ts'
+import { becomeOnly, command } from './control.ts'
+import { prepareStack } from './prepare.ts'
+import { hasProgram } from './services.ts'
+import { readJson, type StackState } from './state.ts'
+import { createSupervisor } from './supervisor.ts'
+import type { Say } from '../parts.ts'
+
+/** A running stack with its services, as a command in the foreground holds it. */
+export type Foreground = {
+  readonly state: StackState
+  /** Resolves at Ctrl-C or SIGTERM. */
+  readonly untilInterrupted: Promise<void>
+  /** Ends what this command started; a stack that ran before goes on. */
+  readonly end: () => Promise<void>
+}
+
+/** Uses the stack that runs in a folder, or runs one inside this process until `end`. */
+export async function runInForeground (dataDir: string, say: Say): Promise<Foreground> {
+  const interrupted = Promise.withResolvers<void>()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => interrupted.resolve())
+  }
+  const use = await isRunning(dataDir) ? useRunning : runHere
+  const end = await use(dataDir, say)
+  const state = readJson<StackState>(`${dataDir}/stack.json`)
+  if (state === undefined) throw new Error(`${dataDir}/stack.json can't be read`)
+  return { state, untilInterrupted: interrupted.promise, end }
+}
+
+async function isRunning (dataDir: string): Promise<boolean> {
+  const state = readJson<StackState>(`${dataDir}/stack.json`)
+  return state !== undefined && await command(dataDir, { name: 'up' }, () => {})
+}
+
+async function useRunning (dataDir: string, say: Say): Promise<() => Promise<void>> {
+  say('using the stack that "npm run up" started')
+  await bringUp(dataDir, undefined, say)
+  return async () => {}
+}
+
+async function runHere (dataDir: string, say: Say): Promise<() => Promise<void>> {
+  if (!await becomeOnly(dataDir)) {
+    throw new Error(`another command is starting or running the stack in ${dataDir}`)
+  }
+  const stages = Object.keys(topology.stages).filter(hasProgram)
+  const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
+  await supervisor.up(undefined, say)
+  return async () => {
+    say('ending the services and the stack')
+    await supervisor.down()
+  }
+}

@@ -1,0 +1,37 @@
+import { Command } from 'commander'
+import { mkdirSync, rmSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { topology } from '../../../services/topology.ts'
+import { becomeOnly, serveControl, socketOf } from './control.ts'
+import { prepareStack } from './prepare.ts'
+import { hasProgram } from './services.ts'
+import { supervisorFile, writePrivately } from './state.ts'
+import { createSupervisor } from './supervisor.ts'
+
+// The supervisor in the background: `up` starts it, and both `up` and `down` talk to it.
+const options = new Command('supervisor')
+  .description('Keeps a local stack and its services running. Started by "up".')
+  .requiredOption('--data <folder>', 'folder for data, logs and state')
+  .parse()
+  .opts<{ data: string }>()
+
+const dataDir = resolve(options.data)
+if (!await becomeOnly(dataDir)) {
+  console.log('another supervisor of this folder is running')
+  process.exit(0)
+}
+mkdirSync(dataDir, { recursive: true })
+writePrivately(supervisorFile(dataDir), { pid: process.pid })
+
+const stages = Object.keys(topology.stages).filter(hasProgram)
+const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
+
+const leave = () => {
+  rmSync(socketOf(dataDir), { force: true })
+  process.exit(0)
+}
+
+await serveControl(dataDir, supervisor, leave)
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  process.once(signal, () => { supervisor.down().then(leave, leave) })
+}

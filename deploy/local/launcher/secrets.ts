@@ -1,0 +1,37 @@
+import { randomBytes } from 'node:crypto'
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+
+/** The secrets of a local stack, under the names services read them by. */
+export type Secrets = Readonly<Record<
+  'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE', string
+>>
+
+/**
+ * The secrets of one data folder: made at the first call and kept in `secrets.json`, readable by
+ * its owner only. What the folder holds can be read with no others, so they are never replaced.
+ */
+export function loadSecrets (dataDir: string): Secrets {
+  const file = `${dataDir}/secrets.json`
+  mkdirSync(dataDir, { recursive: true })
+  const fresh = `${file}.${process.pid}`
+  writeFileSync(fresh, JSON.stringify(makeSecrets(), null, 2), { mode: 0o600 })
+  try {
+    // A link fails when the name exists: of two starts at once, the first one's secrets stay.
+    linkSync(fresh, file)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    rmSync(fresh)
+  }
+  return JSON.parse(readFileSync(file, 'utf8'))
+}
+
+function makeSecrets (): Secrets {
+  const secret = () => randomBytes(32).toString('base64')
+  return {
+    KEY_RING: JSON.stringify({ k1: secret() }),
+    KEY_ACTIVE: 'k1',
+    CACHE_SECRETS: JSON.stringify({ 1: secret() }),
+    CACHE_SECRET_ACTIVE: '1',
+  }
+}

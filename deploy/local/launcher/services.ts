@@ -1,0 +1,142 @@
+import { existsSync } from 'node:fs'
+import { answersOk } from '../process.ts'
+import { supervise } from '../supervise.ts'
+import { instancesOf } from './scale.ts'
+import type { PortBook } from '../ports.ts'
+import type { ProcessSpec } from '../process.ts'
+import type { Supervised } from '../supervise.ts'
+import type { Scale } from './scale.ts'
+
+type Env = Readonly<Record<string, string>>
+
+const root = `${import.meta.dirname}/../../..`
+const READY_WITHIN_MS = 60_000
+const GRACE_MS = 25_000
+
+export type ServicesOptions = {
+  /** In the order of the pipeline; each is the folder `services/<stage>` with its main.ts. */
+  readonly stages: readonly string[]
+  readonly scale?: Scale
+  /** Addresses, secrets and other configuration, given to every service. */
+  readonly env: Env
+  /** Where logs and pids go. */
+  readonly dataDir: string
+  readonly ports: PortBook
+  /** Hears of every start and end of a service. */
+  readonly onChange?: () => void
+}
+
+export type RunningService = {
+  readonly name: string
+  /** Undefined while the service waits to be started again. */
+  readonly pid: number | undefined
+  readonly restarts: number
+  readonly metricsUrl: string
+}
+
+export type Services = {
+  /** Where the REST interface answers: `http://127.0.0.1:<port>/api/v1`. */
+  readonly baseUrl: string
+  readonly list: () => readonly RunningService[]
+  /** Starts what is missing, stops what is too many, and waits until all are ready. */
+  readonly setScale: (scale: Scale) => Promise<void>
+  readonly untilReady: () => Promise<void>
+  /** Sends a signal to one instance; it is started again when it ends. */
+  readonly kill: (name: string, signal: NodeJS.Signals) => void
+  /** SIGTERM to all, SIGKILL after 25 s. */
+  readonly stop: () => Promise<void>
+}
+
+type Instance = { readonly supervised: Supervised, readonly metricsPort: number }
+
+/** True when the stage has a program to start. */
+export const hasProgram = (stage: string): boolean =>
+  existsSync(`${root}/services/${stage}/main.ts`)
+
+/** Starts one process a service instance and waits until every `/readyz` answers 200. */
+export async function startServices (options: ServicesOptions): Promise<Services> {
+  const running = new Map<string, Instance>()
+  const apiPort = await options.ports.port('ingest-1.http')
+  const services: Services = {
+    baseUrl: `http://127.0.0.1:${apiPort}/api/v1`,
+    list: () => [...running.values()].map(describe),
+    setScale: async (scale) => {
+      await applyScale(options, running, scale)
+      await services.untilReady()
+    },
+    untilReady: async () => {
+      const all = [...running.values()].map(({ supervised }) => supervised)
+      for (const supervised of all) supervised.hurry()
+      await Promise.all(all.map((supervised) => supervised.untilReady(READY_WITHIN_MS)))
+    },
+    kill: (name, signal) => {
+      const instance = running.get(name)
+      if (!instance) throw new Error(`${name} does not run; ${[...running.keys()].join(', ')} do`)
+      instance.supervised.kill(signal)
+    },
+    stop: async () => {
+      await Promise.all([...running.values()].map(({ supervised }) => supervised.stop()))
+      running.clear()
+    },
+  }
+  try {
+    await services.setScale(options.scale ?? {})
+  } catch (error) {
+    await services.stop()
+    throw error
+  }
+  return services
+}
+
+function describe ({ supervised, metricsPort }: Instance): RunningService {
+  return {
+    name: supervised.spec.name,
+    pid: supervised.pid(),
+    restarts: supervised.restarts(),
+    metricsUrl: `http://127.0.0.1:${metricsPort}/metrics`,
+  }
+}
+
+async function applyScale (
+  options: ServicesOptions, running: Map<string, Instance>, scale: Scale
+): Promise<void> {
+  const wanted = instancesOf(options.stages, scale)
+  const names = new Set(wanted.map(({ name }) => name))
+  const surplus = [...running].filter(([name]) => !names.has(name))
+  await Promise.all(surplus.map(async ([name, { supervised }]) => {
+    await supervised.stop()
+    running.delete(name)
+  }))
+  for (const { stage, name } of wanted) {
+    const instance = running.get(name) ?? await startInstance(options, stage, name)
+    // Set anew, so that the list keeps the order of the pipeline.
+    running.delete(name)
+    running.set(name, instance)
+  }
+  options.onChange?.()
+}
+
+async function startInstance (
+  options: ServicesOptions, stage: string, name: string
+): Promise<Instance> {
+  const metricsPort = await options.ports.port(`${name}.metrics`)
+  const http: Env = stage === 'ingest'
+    ? { PORT_HTTP: String(await options.ports.port(`${name}.http`)) }
+    : {}
+  const spec: ProcessSpec = {
+    name,
+    command: process.execPath,
+    args: [`services/${stage}/main.ts`],
+    cwd: root,
+    env: {
+      ...options.env,
+      ...http,
+      INSTANCE: name,
+      PORT_METRICS: String(metricsPort),
+    },
+    dataDir: options.dataDir,
+    ready: () => answersOk(`http://127.0.0.1:${metricsPort}/readyz`),
+    graceMs: GRACE_MS,
+  }
+  return { metricsPort, supervised: supervise(spec, options.onChange) }
+}

@@ -1,0 +1,108 @@
+import { rmSync } from 'node:fs'
+import { openPortBook } from '../ports.ts'
+import { startStack } from '../stack.ts'
+import { loadSecrets } from './secrets.ts'
+import { startServices } from './services.ts'
+import { stackState, writePrivately } from './state.ts'
+import type { Say } from '../parts.ts'
+import type { PortBook } from '../ports.ts'
+import type { Stack } from '../stack.ts'
+import type { Demo, Prepare } from './prepare.ts'
+import type { Scale } from './scale.ts'
+import type { Services } from './services.ts'
+
+export type SupervisorOptions = {
+  readonly dataDir: string
+  readonly stages: readonly string[]
+  readonly prepare: Prepare
+}
+
+export type Supervisor = {
+  /**
+   * Brings up what is not running, waits until all is ready and refreshes stack.json. Without
+   * a scale the present one stays.
+   */
+  readonly up: (scale: Scale | undefined, say: Say) => Promise<void>
+  readonly down: () => Promise<void>
+  readonly isUp: () => boolean
+}
+
+type Running = { readonly stack: Stack, readonly services: Services, readonly demo: Demo }
+
+/** Keeps one stack and its services running; requests are served one after the other. */
+export function createSupervisor (options: SupervisorOptions): Supervisor {
+  const ports = openPortBook(options.dataDir)
+  const stateFile = `${options.dataDir}/stack.json`
+  let running: Running | undefined
+  let scale: Scale = {}
+  let queue: Promise<unknown> = Promise.resolve()
+
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const done = queue.then(work)
+    queue = done.catch(() => undefined)
+    return done
+  }
+
+  const writeState = () => {
+    if (!running) return
+    const { stack, services, demo } = running
+    writePrivately(stateFile, stackState({
+      baseUrl: services.baseUrl,
+      services: services.list(),
+      addresses: stack.addresses,
+      demo,
+      supervisorPid: process.pid,
+    }))
+  }
+
+  return {
+    up: (wanted, say) => inTurn(async () => {
+      scale = wanted ?? scale
+      if (running) await refresh(running, options, scale)
+      else running = await startAll({ ...options, ports, scale, say, onChange: writeState })
+      writeState()
+      say(`ready: ${running.services.list().map(({ name }) => name).join(', ')}`)
+    }),
+    down: () => inTurn(async () => {
+      const stopped = running
+      running = undefined
+      await stopped?.services.stop()
+      await stopped?.stack.stop()
+      rmSync(stateFile, { force: true })
+    }),
+    isUp: () => running !== undefined,
+  }
+}
+
+async function refresh (running: Running, options: SupervisorOptions, scale: Scale): Promise<void> {
+  await running.stack.untilReady()
+  await options.prepare(environmentOf(running.stack, options.dataDir), options.dataDir)
+  await running.services.setScale(scale)
+}
+
+function environmentOf (stack: Stack, dataDir: string): Record<string, string> {
+  return { ...stack.addresses, ...loadSecrets(dataDir) }
+}
+
+type StartOptions = SupervisorOptions & {
+  readonly ports: PortBook
+  readonly scale: Scale
+  readonly say: Say
+  readonly onChange: () => void
+}
+
+async function startAll (options: StartOptions): Promise<Running> {
+  const { dataDir, ports, say } = options
+  const stack = await startStack({ dataDir, ports, say })
+  try {
+    const env = environmentOf(stack, dataDir)
+    say('preparing topics, schemas, tables and the demonstration organization')
+    const demo = await options.prepare(env, dataDir)
+    say(`starting the services ${options.stages.join(', ')}`)
+    const services = await startServices({ ...options, env })
+    return { stack, services, demo }
+  } catch (error) {
+    await stack.stop()
+    throw error
+  }
+}

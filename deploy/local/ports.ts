@@ -1,0 +1,71 @@
+import { randomInt } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+
+/**
+ * Ports are taken below the range from which the system takes the ports of outgoing connections:
+ * a client that reconnects to a part which is just being restarted could otherwise be given that
+ * part's own port, connect to itself and keep the part from coming back.
+ */
+const LOWEST_PORT = 20_000
+const HIGHEST_PORT = 32_000
+
+/** Remembers which port each name was given, so that addresses survive a restart. */
+export type PortBook = { readonly port: (name: string) => Promise<number> }
+
+/** True when nobody listens on the port at 127.0.0.1. */
+export function isFree (port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+  })
+}
+
+/** A port at 127.0.0.1 that is free now and is none of `taken`. */
+export async function freePort (taken: ReadonlySet<number> = new Set()): Promise<number> {
+  for (;;) {
+    const port = randomInt(LOWEST_PORT, HIGHEST_PORT)
+    if (!taken.has(port) && await isFree(port)) return port
+  }
+}
+
+/**
+ * The ports of one data folder, kept in its file `ports.json`. A remembered port that somebody
+ * else uses meanwhile is replaced by a free one.
+ */
+export function openPortBook (dataDir: string): PortBook {
+  mkdirSync(dataDir, { recursive: true })
+  const file = `${dataDir}/ports.json`
+  const remembered = readPorts(file)
+  const given = new Map<string, number>()
+  let queue: Promise<unknown> = Promise.resolve()
+
+  async function choose (name: string): Promise<number> {
+    const known = given.get(name)
+    if (known !== undefined) return known
+    const taken = new Set([...Object.values(remembered), ...given.values()])
+    const old = remembered[name]
+    const port = old !== undefined && await isFree(old) ? old : await freePort(taken)
+    given.set(name, port)
+    remembered[name] = port
+    writeFileSync(file, JSON.stringify(remembered, null, 2))
+    return port
+  }
+
+  return {
+    port: (name) => {
+      const chosen = queue.then(() => choose(name))
+      queue = chosen.catch(() => undefined)
+      return chosen
+    },
+  }
+}
+
+function readPorts (file: string): Record<string, number> {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,101 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync }
+  from 'node:fs'
+import { delimiter, dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** How to start one program of the stack and how to tell that it works. */
+export type ProcessSpec = {
+  /** Unique in its stack: names the log, the pid file and messages. */
+  readonly name: string
+  readonly command: string
+  readonly args: readonly string[]
+  /** Added to the environment of the starting process. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+  /** Its output goes to `<dataDir>/logs/<name>.log`, its pid to `<dataDir>/pids/<name>`. */
+  readonly dataDir: string
+  readonly ready: () => Promise<boolean>
+  /** Between SIGTERM and SIGKILL. */
+  readonly graceMs: number
+}
+
+export type Child = {
+  readonly pid: number
+  /** Settles when the program has ended, with a sentence that says how. Never rejects. */
+  readonly exited: Promise<string>
+  readonly kill: (signal: NodeJS.Signals) => void
+}
+
+/** Where the output of the program goes. */
+export const logFileOf = (spec: Pick<ProcessSpec, 'dataDir' | 'name'>): string =>
+  `${spec.dataDir}/logs/${spec.name}.log`
+
+const pidFileOf = (spec: ProcessSpec): string => `${spec.dataDir}/pids/${spec.name}`
+
+const setprivExists = (process.env.PATH ?? '').split(delimiter)
+  .some((folder) => existsSync(`${folder}/setpriv`))
+
+/**
+ * Starts a program in a process group of its own, so that Ctrl-C in a terminal reaches only the
+ * starting process, which then stops its children in order. The kernel kills the program when the
+ * starting process dies, however it dies (`setpriv`; where that is missing, the pid files tell).
+ */
+export function startChild (spec: ProcessSpec): Child {
+  for (const file of [logFileOf(spec), pidFileOf(spec)]) {
+    mkdirSync(dirname(file), { recursive: true })
+  }
+  const log = openSync(logFileOf(spec), 'a')
+  const [command, ...args] = setprivExists
+    ? ['setpriv', '--pdeathsig', 'KILL', spec.command, ...spec.args]
+    : [spec.command, ...spec.args]
+  const child = spawn(command!, args, {
+    cwd: spec.cwd ?? process.cwd(),
+    env: { ...process.env, ...spec.env },
+    stdio: ['ignore', log, log],
+    detached: true,
+  })
+  closeSync(log)
+  const exited = exitOf(child).finally(() => rmSync(pidFileOf(spec), { force: true }))
+  if (child.pid !== undefined) writeFileSync(pidFileOf(spec), `${child.pid} ${spec.args.at(-1)}`)
+  return { pid: child.pid ?? -1, exited, kill: (signal) => { child.kill(signal) } }
+}
+
+function exitOf (child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(`could not be started: ${error.message}`))
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exit code ${code}` : `signal ${signal}`))
+  })
+}
+
+/** Asks the program to end, then insists after `graceMs`; returns when it has ended. */
+export async function stopChild (child: Child, graceMs: number): Promise<void> {
+  child.kill('SIGTERM')
+  const patience = new AbortController()
+  const insist = sleep(graceMs, undefined, { signal: patience.signal })
+    .then(() => child.kill('SIGKILL'), () => undefined)
+  await child.exited
+  patience.abort()
+  await insist
+}
+
+/** The last lines a program wrote, for error messages. */
+export function tailOf (file: string, lines = 15): string {
+  try {
+    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n')
+  } catch {
+    return '(no output)'
+  }
+}
+
+/** True when the URL answers with 200. Every failure means: not yet. */
+export async function answersOk (url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(2_000) })
+    await response.arrayBuffer()
+    return response.status === 200
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,102 @@
+import { resolve } from 'node:path'
+import { clickhousePart } from './clickhouse.ts'
+import { kafkaPart } from './kafka.ts'
+import { openPortBook } from './ports.ts'
+import { redisPart } from './redis.ts'
+import { registryPart } from './registry.ts'
+import { chooseSource, dockerAnswers } from './source.ts'
+import { supervise } from './supervise.ts'
+import type { Say } from './parts.ts'
+import type { PortBook } from './ports.ts'
+import type { ProcessSpec } from './process.ts'
+import type { Addresses, Source } from './source.ts'
+import type { Supervised } from './supervise.ts'
+
+const READY_WITHIN_MS = 120_000
+
+/** The running infrastructure. */
+export type Stack = {
+  readonly source: Source['kind']
+  readonly addresses: Addresses
+  /** The embedded parts by name; empty for the other sources. */
+  readonly parts: readonly Supervised[]
+  /** Resolves when every part answers; starts the ones that wait to be restarted. */
+  readonly untilReady: () => Promise<void>
+  /** Ends what was started here; given addresses are left alone. Data stays in the folder. */
+  readonly stop: () => Promise<void>
+}
+
+export type StackOptions = {
+  readonly dataDir: string
+  /** Chosen from the environment when left out. */
+  readonly source?: Source
+  readonly ports?: PortBook
+  readonly say?: Say
+}
+
+/**
+ * Starts Kafka, the schema registry, both Redis and ClickHouse and waits until all answer.
+ * Parts that die are started again on the same ports. When a part can't start, what was started
+ * is stopped and the error holds the end of that part's log.
+ */
+export async function startStack (options: StackOptions): Promise<Stack> {
+  const source = options.source ?? await chooseSource(process.env, dockerAnswers)
+  const say = options.say ?? (() => undefined)
+  if (source.kind === 'given') return outerStack('given', source.addresses, async () => undefined)
+  if (source.kind === 'containers') {
+    const { startContainers } = await import('./containers.ts')
+    const { addresses, stop } = await startContainers(say)
+    return outerStack('containers', addresses, stop)
+  }
+  const dataDir = resolve(options.dataDir)
+  return await startEmbedded({ dataDir, ports: options.ports ?? openPortBook(dataDir), say })
+}
+
+function outerStack (
+  source: Source['kind'], addresses: Addresses, stop: () => Promise<void>
+): Stack {
+  return { source, addresses, parts: [], untilReady: async () => undefined, stop }
+}
+
+type EmbeddedOptions = { dataDir: string, ports: PortBook, say: Say }
+
+async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
+  const startedAt = performance.now()
+  const { addresses, specs } = await describeParts(options)
+  options.say(`starting ${specs.map((spec) => spec.name).join(', ')} in ${options.dataDir}`)
+  const parts = specs.map((spec) => supervise(spec))
+  const stop = async () => { await Promise.all(parts.map((part) => part.stop())) }
+  const untilReady = async () => {
+    for (const part of parts) part.hurry()
+    await Promise.all(parts.map((part) => part.untilReady(READY_WITHIN_MS)))
+  }
+  try {
+    await untilReady()
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  options.say(`stack ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+  return { source: 'embedded', addresses, parts, untilReady, stop }
+}
+
+/** Parts are installed one after the other, so that two downloads never share a package manager. */
+async function describeParts (
+  options: EmbeddedOptions
+): Promise<{ addresses: Addresses, specs: readonly ProcessSpec[] }> {
+  const state = await redisPart({ ...options, role: 'state' })
+  const cache = await redisPart({ ...options, role: 'cache' })
+  const registry = await registryPart(options)
+  const kafka = await kafkaPart(options)
+  const clickhouse = await clickhousePart(options)
+  return {
+    addresses: {
+      KAFKA_BROKERS: kafka.brokers,
+      SCHEMA_REGISTRY_URL: registry.url,
+      REDIS_STATE_URL: state.url,
+      REDIS_CACHE_URL: cache.url,
+      CLICKHOUSE_URL: clickhouse.url,
+    },
+    specs: [kafka, registry, state, cache, clickhouse].map((part) => part.spec),
+  }
+}

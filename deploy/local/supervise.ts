@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { logFileOf, startChild, stopChild, tailOf } from './process.ts'
+import type { Child, ProcessSpec } from './process.ts'
+
+const FIRST_DELAY_MS = 100
+const LONGEST_DELAY_MS = 5_000
+const STEADY_AFTER_MS = 10_000
+const POLL_MS = 100
+const HOPELESS_STARTS = 6
+
+/** One program that is kept running until `stop`. */
+export type Supervised = {
+  readonly spec: ProcessSpec
+  /** The pid, or undefined while the program is down. */
+  readonly pid: () => number | undefined
+  /** How often it was started again after it died. */
+  readonly restarts: () => number
+  /** Ends a wait before the next start, so that the program starts now. */
+  readonly hurry: () => void
+  /** Resolves when the program is ready; rejects with the end of its log when it can't be. */
+  readonly untilReady: (timeoutMs: number) => Promise<void>
+  readonly kill: (signal: NodeJS.Signals) => void
+  readonly stop: () => Promise<void>
+}
+
+/** The wait before the next start: from 100 ms doubling to 5 s, anew after a steady run. */
+export function nextDelayMs (previousMs: number, ranForMs: number): number {
+  if (previousMs === 0 || ranForMs >= STEADY_AFTER_MS) return FIRST_DELAY_MS
+  return Math.min(previousMs * 2, LONGEST_DELAY_MS)
+}
+
+/**
+ * Starts a program and starts it again whenever it ends; `onChange` hears of every end and of
+ * every start after it.
+ */
+export function supervise (spec: ProcessSpec, onChange: () => void = () => undefined): Supervised {
+  let child: Child | undefined
+  let restarts = 0
+  let pause = new AbortController()
+  const end = new AbortController()
+
+  async function keepRunning (): Promise<void> {
+    let delayMs = 0
+    while (!end.signal.aborted) {
+      const startedAt = performance.now()
+      child = startChild(spec)
+      if (restarts > 0) onChange()
+      const how = await child.exited
+      child = undefined
+      if (end.signal.aborted) return
+      delayMs = nextDelayMs(delayMs, performance.now() - startedAt)
+      console.log(`${spec.name} ended (${how}), starting again in ${delayMs} ms`)
+      onChange()
+      pause = new AbortController()
+      await sleep(delayMs, undefined, { signal: pause.signal }).catch(() => undefined)
+      restarts += 1
+    }
+  }
+
+  const running = keepRunning()
+  const supervised: Supervised = {
+    spec,
+    pid: () => child?.pid,
+    restarts: () => restarts,
+    hurry: () => pause.abort(),
+    untilReady: (timeoutMs) => untilReady(supervised, timeoutMs),
+    kill: (signal) => child?.kill(signal),
+    stop: async () => {
+      end.abort()
+      pause.abort()
+      if (child) await stopChild(child, spec.graceMs)
+      await running
+    },
+  }
+  return supervised
+}
+
+async function untilReady (supervised: Supervised, timeoutMs: number): Promise<void> {
+  const { spec } = supervised
+  const giveUpAt = performance.now() + timeoutMs
+  const startsBefore = supervised.restarts()
+  for (;;) {
+    if (supervised.pid() !== undefined && await spec.ready()) return
+    const starts = supervised.restarts() - startsBefore
+    if (performance.now() > giveUpAt || starts >= HOPELESS_STARTS) {
+      throw new Error(`${spec.name} did not become ready (started ${starts + 1} times). ` +
+        `The end of ${logFileOf(spec)}:\n${tailOf(logFileOf(spec))}`)
+    }
+    await sleep(POLL_MS)
+  }
+}

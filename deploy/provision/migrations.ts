@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import type { ClickHouseClient } from '@clickhouse/client'
+import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+
+const folder = new URL('../../schemas/clickhouse/', import.meta.url)
+
+/** A numbered file of statements; once applied, neither number nor content ever changes. */
+export type Migration = {
+  readonly number: number
+  readonly name: string
+  /** Hex SHA-256 of the file. */
+  readonly digest: string
+  readonly statements: readonly string[]
+}
+
+type Applied = { readonly number: number, readonly name: string, readonly digest: string }
+
+/** All migrations in order. Throws when numbers are not 1, 2, 3 and so on. */
+export function migrations (): readonly Migration[] {
+  const files = readdirSync(folder).filter(file => file.endsWith('.sql')).sort()
+  return files.map((name, index) => {
+    const number = Number(name.slice(0, 4))
+    if (number !== index + 1) throw new Error(`migration ${name} should have number ${index + 1}`)
+    const text = readFileSync(new URL(name, folder), 'utf8')
+    const digest = createHash('sha256').update(text).digest('hex')
+    return { number, name, digest, statements: statementsOf(text) }
+  })
+}
+
+/** The statements of a file, each ended by a semicolon at the end of a line. */
+export function statementsOf (text: string): readonly string[] {
+  return text.split(/;\s*$/m).map(statement => statement.trim())
+    .filter(statement => statement.replace(/^\s*--.*$/gm, '').trim() !== '')
+}
+
+/**
+ * What is still to be applied. Throws when the database has a migration that this release does not
+ * know, or knows otherwise: then it belongs to a newer release or was edited after the fact.
+ */
+export function pending (
+  known: readonly Migration[], applied: readonly Applied[]
+): readonly Migration[] {
+  for (const { number, name, digest } of applied) {
+    const own = known[number - 1]
+    if (own === undefined) {
+      throw new Error(`the database has migration ${name}, which this release does not know: ` +
+        'deploy the release that made it, or a newer one')
+    }
+    if (own.digest !== digest) {
+      throw new Error(`migration ${name} was changed after it was applied: ` +
+        'restore the file and put the change into a new one')
+    }
+  }
+  const done = new Set(applied.map(({ number }) => number))
+  return known.filter(({ number }) => !done.has(number))
+}
+
+/** Applies what is missing, in order. Statements are written so that repeating one does no harm. */
+export async function applyMigrations (
+  url: string, say: (line: string) => void
+): Promise<void> {
+  const clickhouse = connectClickhouse(url)
+  try {
+    await clickhouse.command({ query: CREATE_TABLE })
+    const missing = pending(migrations(), await appliedIn(clickhouse))
+    for (const migration of missing) await apply(clickhouse, migration)
+    say(`tables: ${missing.length} migrations applied`)
+  } finally {
+    await clickhouse.close()
+  }
+}
+
+const CREATE_TABLE = `
+  CREATE TABLE IF NOT EXISTS applied_migrations
+  (number UInt32, name String, digest String, applied DateTime64(3, 'UTC') DEFAULT now64(3))
+  ENGINE = ReplacingMergeTree ORDER BY number`
+
+async function appliedIn (clickhouse: ClickHouseClient): Promise<readonly Applied[]> {
+  const answer = await clickhouse.query({
+    query: 'SELECT DISTINCT number, name, digest FROM applied_migrations ORDER BY number',
+    format: 'JSONEachRow',
+  })
+  return await answer.json<Applied>()
+}
+
+async function apply (
+  clickhouse: ClickHouseClient, { number, name, digest, statements }: Migration
+): Promise<void> {
+  for (const query of statements) {
+    await clickhouse.command({ query }).catch(cause => {
+      throw new Error(`migration ${name} failed: ${String(cause.message)}`, { cause })
+    })
+  }
+  await clickhouse.insert({
+    table: 'applied_migrations', values: [{ number, name, digest }], format: 'JSONEachRow',
+  })
+}

@@ -1,0 +1,34 @@
+import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
+import { ownSchemas } from '../../services/lib/schemas.ts'
+
+/**
+ * Registers every schema. Old and new releases run side by side and topics keep old messages, so
+ * each version has to be compatible with all versions before it, both ways.
+ */
+export async function registerSchemas (
+  url: string, say: (line: string) => void
+): Promise<void> {
+  const registry = new SchemaRegistry({ host: url })
+  const schemas = ownSchemas()
+  for (const [subject, { json }] of schemas) {
+    try {
+      await registry.register({ type: SchemaType.AVRO, schema: JSON.stringify(json) }, {
+        subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE,
+      })
+    } catch (cause) {
+      throw new Error(faultOf(subject, cause), { cause })
+    }
+  }
+  say(`schemas: ${schemas.size} subjects registered`)
+}
+
+function faultOf (subject: string, cause: unknown): string {
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  const refused = cause instanceof Error && 'status' in cause && cause.status === 409
+  if (!refused && !/incompatible/i.test(reason)) {
+    return `the schema of ${subject} could not be registered: ${reason}`
+  }
+  return `the schema of ${subject} is incompatible with a version that is registered, which ` +
+    'running services and stored messages still use. Only add fields that have a default, or ' +
+    `remove ones that had a default: ${reason}`
+}

@@ -1,0 +1,47 @@
+import { Command } from 'commander'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { parse } from 'csv-parse/sync'
+import { createClient, type Client } from '../services/client/client.ts'
+import { verifyAndShow, type Show } from './demonstration.ts'
+import { runInForeground } from './local/launcher/foreground.ts'
+
+const { once, data } = new Command('start')
+  .description('Brings up the stack and every service, verifies the sample contacts through the ' +
+    'REST interface and shows what came of them, then keeps serving until Ctrl-C.')
+  .option('--once', 'end after the sample contacts; exits with 1 on any failure')
+  .option('--data <folder>', 'folder for data, logs and state', '.local')
+  .parse()
+  .opts<{ once?: boolean, data: string }>()
+
+const say: Show = line => console.log(line)
+
+/** The sample: phone numbers of many countries and e-mail addresses, good ones and bad ones. */
+function sample (name: 'phones' | 'emails'): readonly string[] {
+  const text = readFileSync(new URL(`sample/${name}.csv`, import.meta.url))
+  return parse(text, { from_line: 2, relax_quotes: false }).map((cells: string[]) => cells[0] ?? '')
+}
+
+async function verifySample (client: Client): Promise<void> {
+  await verifyAndShow(client, {
+    service: 'phone-validation', inputs: sample('phones'), countryCode: 'US',
+  }, say)
+  await verifyAndShow(client, { service: 'email-validation', inputs: sample('emails') }, say)
+}
+
+const stack = await runInForeground(resolve(data), say)
+try {
+  const { baseUrl, keys } = stack.state
+  await verifySample(createClient({ baseUrl, apiKey: keys.live }))
+  if (once !== true) {
+    say(`\nserving at ${baseUrl} (keys and addresses: ${resolve(data)}/stack.json)`)
+    say('press Ctrl-C to end')
+    await stack.untilInterrupted
+  }
+} catch (error) {
+  console.error(`start: ${error instanceof Error ? error.message : String(error)}`)
+  process.exitCode = 1
+} finally {
+  await stack.end()
+}
+process.exit()

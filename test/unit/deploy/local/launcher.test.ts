@@ -1,0 +1,95 @@
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, describe, expect, it } from 'vitest'
+import { instancesOf, parseScale } from '../../../../deploy/local/launcher/scale.ts'
+import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
+import { endLeftovers, readJson, stackState, writePrivately }
+  from '../../../../deploy/local/launcher/state.ts'
+import { socketOf } from '../../../../deploy/local/launcher/control.ts'
+
+const shape = 'is not <stage>=<number from 0 to 64>; an example: normalize=2,verify=3'
+const stages = ['ingest', 'normalize', 'verify']
+const folder = mkdtempSync(`${tmpdir()}/launcher-unit-`)
+afterAll(() => rmSync(folder, { recursive: true }))
+
+describe('scale', () => {
+  it('reads numbers of stages', () => {
+    expect(parseScale('normalize=2, verify=0,', stages)).toEqual({ normalize: 2, verify: 0 })
+    expect(parseScale('', stages)).toEqual({})
+  })
+
+  it.each([
+    ['normalize', `"normalize" ${shape}`],
+    ['verify=65', `"verify=65" ${shape}`],
+    ['verify=-1', `"verify=-1" ${shape}`],
+    ['check=2', 'There is no stage "check"; the stages are ingest, normalize, verify'],
+    ['verify=1,verify=2', 'Stage "verify" is named twice'],
+  ])('refuses %s', (text, message) => {
+    expect(() => parseScale(text, stages)).toThrow(new Error(message))
+  })
+
+  it('names instances in the order of the pipeline', () => {
+    const names = instancesOf(stages, { verify: 2, normalize: 0 }).map(({ name }) => name)
+    expect(names).toEqual(['ingest-1', 'verify-1', 'verify-2'])
+  })
+})
+
+describe('secrets', () => {
+  it('are made once, whole, and for the owner only', () => {
+    const secrets = loadSecrets(`${folder}/s`)
+    expect(loadSecrets(`${folder}/s`)).toEqual(secrets)
+    expect(loadSecrets(`${folder}/other`)).not.toEqual(secrets)
+    const key = JSON.parse(secrets.KEY_RING)[secrets.KEY_ACTIVE]
+    const cacheSecret = JSON.parse(secrets.CACHE_SECRETS)[secrets.CACHE_SECRET_ACTIVE]
+    expect([key, cacheSecret].map((text) => Buffer.from(text, 'base64').length)).toEqual([32, 32])
+    expect(statSync(`${folder}/s/secrets.json`).mode & 0o777).toBe(0o600)
+  })
+})
+
+describe('state file', () => {
+  it('has exactly the documented fields and leaves out services that are down', () => {
+    const state = stackState({
+      baseUrl: 'http://127.0.0.1:1/api/v1',
+      services: [
+        { name: 'ingest-1', pid: 7, restarts: 0, metricsUrl: 'http://127.0.0.1:2/metrics' },
+        { name: 'verify-1', pid: undefined, restarts: 3, metricsUrl: 'http://127.0.0.1:3/metrics' },
+      ],
+      addresses: {
+        KAFKA_BROKERS: 'k',
+        SCHEMA_REGISTRY_URL: 'r',
+        REDIS_STATE_URL: 's',
+        REDIS_CACHE_URL: 'c',
+        CLICKHOUSE_URL: 'h',
+      },
+      demo: { keys: { live: 'l', test: 't' }, webhookSecret: 'w', orgId: 'o' },
+      supervisorPid: 9,
+    })
+    expect(state).toEqual({
+      baseUrl: 'http://127.0.0.1:1/api/v1',
+      keys: { live: 'l', test: 't' },
+      webhookSecret: 'w',
+      orgId: 'o',
+      services: [{ name: 'ingest-1', pid: 7, metricsUrl: 'http://127.0.0.1:2/metrics' }],
+      kafkaBrokers: 'k',
+      schemaRegistryUrl: 'r',
+      redisStateUrl: 's',
+      redisCacheUrl: 'c',
+      clickhouseUrl: 'h',
+      supervisorPid: 9,
+    })
+  })
+
+  it('is readable by its owner only, and absent is undefined', () => {
+    writePrivately(`${folder}/state.json`, { a: 1 })
+    expect(readJson(`${folder}/state.json`)).toEqual({ a: 1 })
+    expect(statSync(`${folder}/state.json`).mode & 0o777).toBe(0o600)
+    expect(readJson(`${folder}/none.json`)).toBeUndefined()
+    expect(endLeftovers(folder)).toEqual([])
+  })
+
+  it('reaches its supervisor by a path short enough for a socket', () => {
+    const path = socketOf(`/${'long/'.repeat(60)}`)
+    expect(path.length).toBeLessThan(100)
+    expect(path).not.toBe(socketOf('/other'))
+  })
+})

@@ -1,0 +1,140 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { afterAll, describe, expect, it } from 'vitest'
+import { kafkaProperties } from '../../../../deploy/local/kafka.ts'
+import { cacheDir, versionOf } from '../../../../deploy/local/parts.ts'
+import { isFree, openPortBook } from '../../../../deploy/local/ports.ts'
+import { chooseSource } from '../../../../deploy/local/source.ts'
+import { tailOf } from '../../../../deploy/local/process.ts'
+import { nextDelayMs, supervise } from '../../../../deploy/local/supervise.ts'
+
+const folder = mkdtempSync(`${tmpdir()}/stack-unit-`)
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const given = {
+  KAFKA_BROKERS: 'a:1,b:1',
+  SCHEMA_REGISTRY_URL: 'http://r',
+  REDIS_STATE_URL: 'redis://s',
+  REDIS_CACHE_URL: 'redis://c',
+  CLICKHOUSE_URL: 'http://h',
+}
+const engine = (answers: boolean) => () => Promise.resolve(answers)
+
+describe('source of the stack', () => {
+  it('prefers given addresses, then containers, then the embedded parts', async () => {
+    expect(await chooseSource({ ...given, HOME: 'x' }, engine(true)))
+      .toEqual({ kind: 'given', addresses: given })
+    expect(await chooseSource({}, engine(true))).toEqual({ kind: 'containers' })
+    expect(await chooseSource({}, engine(false))).toEqual({ kind: 'embedded' })
+  })
+
+  it('can be chosen by hand', async () => {
+    expect(await chooseSource({ STACK_SOURCE: 'embedded' }, engine(true)))
+      .toEqual({ kind: 'embedded' })
+    await expect(chooseSource({ STACK_SOURCE: 'cloud' }, engine(true)))
+      .rejects.toThrow('STACK_SOURCE is "cloud"; it can be containers or embedded')
+  })
+
+  it('never mixes given addresses with parts of its own', async () => {
+    const some = { KAFKA_BROKERS: 'a:1', CLICKHOUSE_URL: 'http://h', REDIS_STATE_URL: '' }
+    await expect(chooseSource(some, engine(true))).rejects.toThrow(
+      'not SCHEMA_REGISTRY_URL, REDIS_STATE_URL, REDIS_CACHE_URL. Give all five, or none')
+  })
+})
+
+describe('parts', () => {
+  it('are cached where the system keeps caches', () => {
+    expect(cacheDir({ XDG_CACHE_HOME: '/c' })).toBe('/c/verification-jobs')
+    expect(cacheDir({})).toMatch(/\/\.cache\/verification-jobs$/)
+  })
+
+  it('have their versions in the pom', () => {
+    expect(versionOf('kafka', '<kafka.version>1.2.3</kafka.version>')).toBe('1.2.3')
+    expect(() => versionOf('zoo', '<kafka.version>1</kafka.version>')).toThrow('no zoo.version')
+  })
+
+  it('listen at 127.0.0.1 only', () => {
+    const lines = kafkaProperties({ broker: 1, controller: 2 }, '/d').split('\n')
+    expect(lines).toContain('listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2')
+    expect(lines).toContain('advertised.listeners=PLAINTEXT://127.0.0.1:1')
+    expect(lines).toContain('auto.create.topics.enable=false')
+    expect(lines).toContain('log.dirs=/d/log')
+  })
+})
+
+describe('ports', () => {
+  it('are kept between starts and below those of outgoing connections', async () => {
+    const book = openPortBook(`${folder}/p`)
+    const [first, second] = await Promise.all([book.port('one'), book.port('two')])
+    expect(first).not.toBe(second)
+    expect(first).toBeGreaterThanOrEqual(20_000)
+    expect(first).toBeLessThan(32_000)
+    expect(await book.port('one')).toBe(first)
+    expect(await openPortBook(`${folder}/p`).port('one')).toBe(first)
+  })
+
+  it('are replaced when somebody else took them', async () => {
+    const port = await openPortBook(`${folder}/q`).port('one')
+    const server = createServer()
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+    expect((server.address() as AddressInfo).port).toBe(port)
+    expect(await isFree(port)).toBe(false)
+    expect(await openPortBook(`${folder}/q`).port('one')).not.toBe(port)
+    server.close()
+  })
+})
+
+describe('supervision', () => {
+  const program = (code: string, ready = true) => ({
+    name: 'child',
+    command: process.execPath,
+    args: ['-e', code],
+    dataDir: folder,
+    ready: () => Promise.resolve(ready),
+    graceMs: 200,
+  })
+
+  it('waits longer from restart to restart, and begins anew after a steady run', () => {
+    const delays = [0, 1, 2, 3, 4, 5, 6].reduce<number[]>((all) =>
+      [...all, nextDelayMs(all.at(-1) ?? 0, 50)], [])
+    expect(delays).toEqual([100, 200, 400, 800, 1600, 3200, 5000])
+    expect(nextDelayMs(5_000, 10_000)).toBe(100)
+  })
+
+  it('starts a killed program again and stops it for good', async () => {
+    const pids: (number | undefined)[] = []
+    const twoStarts = Promise.withResolvers<void>()
+    const child = supervise(program('setInterval(() => {}, 1000)'), () => {
+      pids.push(child?.pid())
+      if (pids.length === 2) twoStarts.resolve()
+    })
+    await child.untilReady(5_000)
+    child.kill('SIGKILL')
+    await twoStarts.promise
+    expect(pids).toEqual([undefined, child.pid()])
+    expect(child.pid()).toBeTypeOf('number')
+    expect(child.restarts()).toBe(1)
+    await child.stop()
+    expect(child.pid()).toBeUndefined()
+  })
+
+  it('insists when a program ignores SIGTERM', async () => {
+    const child = supervise({
+      ...program("process.on('SIGTERM', () => {}); console.log('armed'); setInterval(() => 0, 99)"),
+      name: 'stubborn',
+      ready: async () => tailOf(`${folder}/logs/stubborn.log`).includes('armed'),
+    })
+    await child.untilReady(5_000)
+    const pid = child.pid()!
+    await child.stop()
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+  })
+
+  it('gives up on a program that keeps ending, and shows what it wrote', async () => {
+    const child = supervise({ ...program("console.log('no such table')", false), name: 'broken' })
+    await expect(child.untilReady(300)).rejects
+      .toThrow(/^broken did not become ready.*no such table/s)
+    await child.stop()
+  })
+})
