@@ -15,6 +15,13 @@ export type TokenScope = {
 /** Fills in the token of each canonical form; an empty one (an invalid row) keeps zeros. */
 export type Tokenizer = (scope: TokenScope, canonicals: readonly string[]) => Buffer
 
+/** The cache secrets of the configuration (32 bytes of base64 each), by their version. */
+export function readSecrets (secrets: Readonly<Record<string, string>>):
+ReadonlyMap<string, Buffer> {
+  return new Map(Object.entries(secrets)
+    .map(([version, text]) => [version, Buffer.from(text, 'base64')]))
+}
+
 /**
  * Tokens of contacts, 16 bytes a row in one Buffer: the first 16 bytes of HMAC-SHA256 over
  * `v1|<service>|<canonical>` under the tenant's own key, HKDF-SHA256 of the cache secret with the

@@ -69,10 +69,10 @@ type PackedEntry =
 
 type StoredJob = { readonly record: string, readonly header: string }
 
-const COLUMNS = [
+const COLUMNS: [string, ...string[]] = [
   'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
   'created', 'ended', 'record', 'header_base64', 'manifest_base64',
-] as const satisfies readonly [string, ...string[]]
+]
 
 const SELECT_LIST = `
   SELECT record, base64Encode(header) AS header FROM jobs

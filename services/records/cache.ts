@@ -35,9 +35,9 @@ export type CacheCommands = {
 export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
 
 /**
- * The tenants' caches: `c:{tenant}:<service>:<version>:<token base64url>`, kept for 90 days. A cache
- * is never needed: one that is down, or an entry that cannot be read, is a miss, and what could not
- * be kept will be checked again.
+ * The tenants' caches: `c:{tenant}:<service>:<version>:<token base64url>`, kept for 90 days. A
+ * cache is never needed: one that is down, or an entry that cannot be read, is a miss, and what
+ * could not be kept will be checked again.
  */
 export function createRecordCache (
   redis: CacheCommands, { onFault = () => {} }: RecordCacheOptions = {}

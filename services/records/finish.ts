@@ -7,7 +7,7 @@ import type { Archive } from './archive.ts'
 
 export type FinishParts = {
   readonly archive: Pick<Archive, 'save'>
-  readonly store: Pick<JobStore, 'manifest' | 'close'>
+  readonly store: Pick<JobStore, 'manifest' | 'read' | 'close'>
   readonly outbox: Pick<Outbox, 'remove'>
 }
 
@@ -24,12 +24,16 @@ export type Finishing = {
 /**
  * The way from ended to closed, which may be walked by several at once and any number of times: the
  * final record is stored first, as Redis forgets the job when it is closed; the event and the entry
- * follow; and only what was acknowledged is removed.
+ * follow; and only what was acknowledged is removed. Nothing is left to do for a job that somebody
+ * else has closed meanwhile: its manifest may have been read too late, so it must not be stored.
  */
 export async function finishJob (
   { archive, store, outbox }: FinishParts, { job, entry }: EndedJob
 ): Promise<Finishing> {
-  await archive.save(job, await store.manifest(job.tenant, job.id))
+  const manifest = await store.manifest(job.tenant, job.id)
+  const standing = await store.read(job.tenant, job.id)
+  if (standing === undefined || standing.closed) return { emits: [], close: async () => {} }
+  await archive.save(job, manifest)
   const settled = {
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const

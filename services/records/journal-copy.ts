@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { START, type ChainHead, type Link } from './journal-chain.ts'
+import type { ChainHead, Link } from './journal-chain.ts'
 
 /** The audit copy of the money journal in ClickHouse. */
 export type JournalCopy = {
-  /** The end of a tenant's chain; its start when nothing is stored yet. */
-  readonly head: (tenant: string) => Promise<ChainHead>
+  /** The ends of tenants' chains; tenants of whom nothing is stored yet are left out. */
+  readonly heads: (tenants: readonly string[]) => Promise<ReadonlyMap<string, ChainHead>>
   readonly append: (links: readonly Link[]) => Promise<void>
   /** All entries of a tenant by seq; an entry stored several times comes several times. */
   readonly read: (tenant: string) => Promise<readonly Link[]>
@@ -13,11 +13,11 @@ export type JournalCopy = {
 
 /** Entries are written many an insert; the same entries again leave what is there as it is. */
 export function createJournalCopy (clickhouse: ClickHouseClient): JournalCopy {
-  const head = async (tenant: string): Promise<ChainHead> => {
-    const rows = await select<{ seq: string, hash: string }>(clickhouse, tenant,
-      'SELECT seq, hash FROM journal WHERE tenant = {tenant:String} ORDER BY seq DESC LIMIT 1')
-    const [last] = rows
-    return last === undefined ? START : { seq: Number(last.seq), hash: last.hash }
+  const heads = async (tenants: readonly string[]) => {
+    if (tenants.length === 0) return new Map<string, ChainHead>()
+    const rows = await select<{ tenant: string, seq: string, hash: string }>(
+      clickhouse, SELECT_HEADS, { tenants })
+    return new Map(rows.map(({ tenant, seq, hash }) => [tenant, { seq: Number(seq), hash }]))
   }
   const append = async (links: readonly Link[]) => {
     if (links.length === 0) return
@@ -31,10 +31,10 @@ export function createJournalCopy (clickhouse: ClickHouseClient): JournalCopy {
     })
   }
   const read = async (tenant: string) => {
-    const rows = await select<StoredEntry>(clickhouse, tenant, SELECT_ALL)
+    const rows = await select<StoredEntry>(clickhouse, SELECT_ALL, { tenant })
     return rows.map(row => linkOf(tenant, row))
   }
-  return { head, append, read }
+  return { heads, append, read }
 }
 
 const COLUMNS = [
@@ -42,6 +42,10 @@ const COLUMNS = [
   'reserved_micros', 'charged_micros', 'funded_micros', 'at', 'reason', 'header_base64', 'prev',
   'hash',
 ] as const
+
+const SELECT_HEADS = `
+  SELECT tenant, max(seq) AS seq, argMax(hash, journal.seq) AS hash FROM journal
+  WHERE tenant IN {tenants:Array(String)} GROUP BY tenant`
 
 const SELECT_ALL = `
   SELECT DISTINCT seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
@@ -53,9 +57,11 @@ const SELECT_ALL = `
 type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>
 
 async function select<T> (
-  clickhouse: ClickHouseClient, tenant: string, query: string
+  clickhouse: ClickHouseClient, query: string, parameters: Record<string, unknown>
 ): Promise<readonly T[]> {
-  const answer = await clickhouse.query({ query, query_params: { tenant }, format: 'JSONEachRow' })
+  const answer = await clickhouse.query({
+    query, query_params: parameters, format: 'JSONEachRow',
+  })
   return await answer.json<T>()
 }
 

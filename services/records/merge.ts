@@ -63,7 +63,7 @@ export function planJob (
 export function mergeChunk (
   plan: ChunkPlan, blocks: readonly OpenBlock[], columns: readonly string[]
 ): MergedChunk {
-  const inputs = blocks.find(({ entry }) => entry.inputs)?.rows.inputs ?? []
+  const inputs = inputsOf(plan, blocks)
   const cells = new Array<string[]>(plan.rows)
   const duplicateOf = new Array<number>(plan.rows).fill(0)
   const filled = emptyBitmap(plan.rows)
@@ -106,6 +106,15 @@ function startsOf (
   const starts = [...byChunk].map(([chunk, firstRow]) => ({ chunk, firstRow }))
     .sort((a, b) => a.chunk - b.chunk)
   return starts[0]?.firstRow === 0 ? starts : [{ chunk: -1, firstRow: 0 }, ...starts]
+}
+
+/** A block that only stood in for a lost one holds blank inputs; any other block knows better. */
+function inputsOf (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[] {
+  const lists = blocks.flatMap(({ entry, rows }) => entry.inputs && rows.inputs ? [rows.inputs] : [])
+  const [only = []] = lists
+  if (lists.length < 2) return only
+  return Array.from({ length: plan.rows }, (_, index) =>
+    lists.find(list => list[index] !== '')?.[index] ?? '')
 }
 
 /** Rows a block won in this chunk; a block of the whole job reaches beyond it on both sides. */

@@ -75,10 +75,10 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
   return { insert, digests, read }
 }
 
-const COLUMNS = [
+const COLUMNS: [string, ...string[]] = [
   'tenant', 'job', 'chunk', 'digest', 'part', 'chunks', 'rows_schema', 'bound', 'originals',
   'rows', 'succeeded', 'failed', 'cached', 'sealed_base64',
-] as const satisfies readonly [string, ...string[]]
+]
 
 const SELECT_RANGE = `
   SELECT chunk, digest, part, chunks, rows_schema AS rowsSchema, bound, originals,

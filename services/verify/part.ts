@@ -35,6 +35,7 @@ export function allWithout (part: Part, reason: Reason, atMs: number): PartOutco
     withoutVerdict(reason, { atMs, subject: subjectAt(part, position) }))
 }
 
+/** Whom the row at a position of the part is about. */
 export function subjectAt ({ value, rows }: Part, position: number): Subject {
   return {
     service: value.service as ServiceSlug,

@@ -26,6 +26,8 @@ export type Check = (
 
 const SAMPLED_MS = 30_000
 const FAILING_SHARE = 0.5
+/** Fewer calls than this within the sampled time prove nothing. */
+const SAMPLED_CALLS = 10
 const FIRST_PAUSE_MS = 50
 
 /**
@@ -67,7 +69,11 @@ export function withPolicies (provider: Provider, options: PolicyOptions): Check
 function breakerOf ({ openMs }: PolicyOptions) {
   return circuitBreaker(handleWhen(isHeldAgainst), {
     halfOpenAfter: openMs,
-    breaker: new SamplingBreaker({ threshold: FAILING_SHARE, duration: SAMPLED_MS }),
+    breaker: new SamplingBreaker({
+      threshold: FAILING_SHARE,
+      duration: SAMPLED_MS,
+      minimumRps: SAMPLED_CALLS / (SAMPLED_MS / 1_000),
+    }),
   })
 }
 

@@ -1,0 +1,61 @@
+import { pathToFileURL } from 'node:url'
+import { Command } from 'commander'
+import Type from 'typebox'
+import { ConfigError, commonConfig, describeConfig, loadConfig, pick } from '../services/lib/config.ts'
+import { applyMigrations } from './provision/migrations.ts'
+import { registerSchemas } from './provision/schemas.ts'
+import { createTopics } from './provision/topics.ts'
+
+/** Addresses of what is provisioned, and how safely the brokers keep topics. */
+export const provisionConfig = Type.Object({
+  ...pick(commonConfig, ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL']),
+  TOPIC_REPLICATION: Type.Optional(Type.Integer({
+    minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
+  })),
+  TOPIC_MIN_INSYNC: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: 'Copies that acknowledge a write; as the brokers are set up when left out.',
+  })),
+})
+
+type Env = Readonly<Record<string, string | undefined>>
+type Say = (line: string) => void
+
+/**
+ * Makes topics, schemas and tables ready for the services, and changes what differs from this
+ * release. May run at any time and any number of times; nothing is ever deleted. Throws with the
+ * reason and what to do when the infrastructure holds something that this release can't use.
+ */
+export async function provision (env: Env, say: Say = () => {}): Promise<void> {
+  const config = loadConfig(provisionConfig, env)
+  await Promise.all([
+    createTopics({
+      brokers: config.KAFKA_BROKERS,
+      replication: config.TOPIC_REPLICATION,
+      minInsync: config.TOPIC_MIN_INSYNC,
+      say,
+    }),
+    registerSchemas(config.SCHEMA_REGISTRY_URL, say),
+    applyMigrations(config.CLICKHOUSE_URL, say),
+  ])
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const keys = describeConfig(provisionConfig)
+    .map(({ key, description }) => `  ${key.padEnd(20)} ${description}`)
+  new Command('provision')
+    .description('Makes topics, schemas and tables ready for the services. Safe to run again.')
+    .addHelpText('after', ['\nEnvironment:', ...keys].join('\n'))
+    .parse()
+  try {
+    await provision(process.env, line => console.log(line))
+    console.log('provisioned')
+  } catch (error) {
+    console.error(error instanceof ConfigError ? error.message : reasonOf(error))
+    process.exit(1)
+  }
+}
+
+function reasonOf (error: unknown): string {
+  return error instanceof Error ? `provision failed: ${error.message}` : 'provision failed'
+}

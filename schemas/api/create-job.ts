@@ -1,0 +1,69 @@
+import { Type, type Static } from 'typebox'
+
+/** The largest job of the interface. */
+export const MAX_INPUTS = 100_000
+
+/** Above this an input is refused; from 321 characters on it is an invalid row, which is free. */
+export const MAX_INPUT_CHARACTERS = 1_024
+
+/** The body of POST /api/v1/jobs. */
+export const CreateJobSchema = Type.Object({
+  service: Type.String({ description: 'Service slug, for example phone-validation.' }),
+  inputs: Type.Array(Type.String({ maxLength: MAX_INPUT_CHARACTERS }), {
+    minItems: 1,
+    maxItems: MAX_INPUTS,
+    description: 'Phone numbers or e-mail addresses.',
+  }),
+  countryCode: Type.Optional(Type.String({
+    description: 'ISO 3166 two-letter code for numbers without international format, any case.',
+  })),
+  forceFresh: Type.Optional(Type.Boolean({
+    default: false, description: 'true bypasses the cache and checks live.',
+  })),
+  webhook_url: Type.Optional(Type.String({
+    maxLength: 2_048, description: 'HTTPS address that receives the signed events of the job.',
+  })),
+  metadata: Type.Optional(Type.Unsafe<Record<string, string>>({
+    type: 'object',
+    maxProperties: 50,
+    propertyNames: { maxLength: 40 },
+    additionalProperties: { type: 'string', maxLength: 500 },
+    description: 'Labels of the client, shown again with the job.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that body. */
+export type CreateJobBody = Static<typeof CreateJobSchema>
+
+const Count = Type.Integer({ minimum: 0 })
+const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
+
+/** The frozen counts and the guaranteed maximum price of a job. */
+export const PreflightSchema = Type.Object({
+  totalRows: Count,
+  invalidRows: Count,
+  duplicateRows: Count,
+  cacheHits: Count,
+  freshChecks: Count,
+  maxQuoteMicros: Micros,
+  quoteId: Type.String(),
+})
+
+/** The body of the 202, one superset for both client typings. */
+export const AcceptedSchema = Type.Object({
+  id: Type.String(),
+  status: Type.Literal('queued'),
+  preflight: PreflightSchema,
+  ok: Type.Literal(true),
+  data: Type.Object({
+    id: Type.String(),
+    service: Type.String(),
+    status: Type.Literal('queued'),
+    item_count: Count,
+    max_quote_micros: Micros,
+    created_at: Type.String(),
+  }),
+})
+
+/** The type of that body. */
+export type AcceptedBody = Static<typeof AcceptedSchema>

@@ -1,0 +1,124 @@
+import type { Redis } from 'ioredis'
+import { LRUCache } from 'lru-cache'
+import { hashOf, isWellFormed, newSecret } from './key-format.ts'
+import { createKeyStore, type KeyRecord, type Scope } from './key-store.ts'
+import { tenantOf, type Mode } from './tenant.ts'
+
+export { SCOPES, type Scope } from './key-store.ts'
+
+/** Who a request comes from. */
+export type Caller = {
+  readonly org: string
+  readonly tenant: string
+  readonly mode: Mode
+  readonly scopes: readonly Scope[]
+}
+
+export type KeyLookup =
+  | { readonly kind: 'ok', readonly key: Caller }
+  | { readonly kind: 'missing' | 'invalid' | 'expired' | 'revoked' }
+
+export type NewKey = {
+  readonly orgId: string
+  readonly mode: Mode
+  readonly scopes: readonly Scope[]
+  readonly expiresAtMs?: number
+}
+
+/** A key as it may be shown: never the secret. */
+export type KeySummary = Omit<KeyRecord, 'orgId' | 'hash'>
+
+export type ApiKeys = ReturnType<typeof createApiKeys>
+
+/** A revoked key works no longer than this. */
+const CACHE_MS = 1_000
+const CACHED_KEYS = 10_000
+const LAST_USED_EVERY_MS = 60_000
+
+/** The keys of all organizations, stored as SHA-256 in Redis (`key:<sha256>`). */
+export function createApiKeys (redis: Redis, now: () => number = Date.now) {
+  const store = createKeyStore(redis)
+  const cache = new LRUCache<string, { readAtMs: number, record: KeyRecord }>({ max: CACHED_KEYS })
+  const noted = new LRUCache<string, number>({ max: CACHED_KEYS })
+
+  async function recordOf (hash: string): Promise<KeyRecord | undefined> {
+    const cached = cache.get(hash)
+    if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached.record
+    const record = await store.read(hash)
+    if (record !== undefined) cache.set(hash, { readAtMs: now(), record })
+    return record
+  }
+
+  function noteUse (record: KeyRecord): void {
+    const last = noted.get(record.hash) ?? record.lastUsedAtMs
+    if (now() - last < LAST_USED_EVERY_MS) return
+    noted.set(record.hash, now())
+    // Nobody waits for this, and a lost note is made again a minute later.
+    store.write(record.hash, { lastUsedAt: String(now()) }).catch(() => noted.delete(record.hash))
+  }
+
+  async function recordById (orgId: string, keyId: string): Promise<KeyRecord | undefined> {
+    return (await store.list(orgId)).find(record => record.id === keyId)
+  }
+
+  async function create (key: NewKey): Promise<{ id: string, secret: string }> {
+    const secret = newSecret(key.mode)
+    const id = await store.add({
+      ...key, hash: hashOf(secret), last4: secret.slice(-4), createdAtMs: now(),
+    })
+    return { id, secret }
+  }
+
+  /** Ends a key at once (seen everywhere within a second); false when there is no such key. */
+  async function revoke (orgId: string, keyId: string): Promise<boolean> {
+    const record = await recordById(orgId, keyId)
+    if (record === undefined) return false
+    if (record.revokedAtMs === 0) await store.write(record.hash, { revokedAt: String(now()) })
+    cache.delete(record.hash)
+    return true
+  }
+
+  return {
+    create,
+    revoke,
+
+    /** Whose key a secret is; the secret itself goes nowhere. Asks Redis at most once a second. */
+    async findKey (secret: string): Promise<KeyLookup> {
+      if (secret === '') return { kind: 'missing' }
+      const hash = hashOf(secret)
+      if (!isWellFormed(secret)) return { kind: 'invalid' }
+      const record = await recordOf(hash)
+      if (record === undefined) return { kind: 'invalid' }
+      if (record.revokedAtMs !== 0) return { kind: 'revoked' }
+      if (record.expiresAtMs !== 0 && record.expiresAtMs <= now()) return { kind: 'expired' }
+      noteUse(record)
+      return { kind: 'ok', key: callerOf(record) }
+    },
+
+    /** All keys of an organization, newest last, without their secrets. */
+    async list (orgId: string): Promise<KeySummary[]> {
+      const records = await store.list(orgId)
+      return records.map(({ orgId: _orgId, hash: _hash, ...summary }) => summary)
+    },
+
+    /**
+     * Makes a key like an old one, which goes on working for `graceMs`. Returns undefined when
+     * there is no such key, or when it is revoked.
+     */
+    async roll (orgId: string, keyId: string, graceMs: number) {
+      const old = await recordById(orgId, keyId)
+      if (old === undefined || old.revokedAtMs !== 0) return undefined
+      const fresh = await create({ orgId, mode: old.mode, scopes: old.scopes })
+      const endsAtMs = now() + graceMs
+      // A grace never lengthens the life of a key that was to expire earlier.
+      const expiresAtMs = old.expiresAtMs === 0 ? endsAtMs : Math.min(old.expiresAtMs, endsAtMs)
+      await store.write(old.hash, { expiresAt: String(expiresAtMs) })
+      cache.delete(old.hash)
+      return fresh
+    },
+  }
+}
+
+function callerOf ({ orgId, mode, scopes }: KeyRecord): Caller {
+  return { org: orgId, tenant: tenantOf(orgId, mode), mode, scopes }
+}

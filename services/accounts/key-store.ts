@@ -1,0 +1,87 @@
+import type { Redis } from 'ioredis'
+import { isMode, type Mode } from './tenant.ts'
+
+/** What a key may be allowed to do: create jobs, read jobs and results. */
+export const SCOPES = ['jobs:write', 'jobs:read'] as const
+
+export type Scope = typeof SCOPES[number]
+
+/** A stored key; a time of 0 means never. */
+export type KeyRecord = {
+  readonly id: string
+  readonly hash: string
+  readonly orgId: string
+  readonly mode: Mode
+  readonly scopes: readonly Scope[]
+  readonly last4: string
+  readonly createdAtMs: number
+  readonly expiresAtMs: number
+  readonly revokedAtMs: number
+  readonly lastUsedAtMs: number
+}
+
+type NewRecord = Pick<KeyRecord, 'hash' | 'orgId' | 'mode' | 'scopes' | 'last4' | 'createdAtMs'>
+  & { readonly expiresAtMs?: number }
+
+const keyOf = (hash: string) => `key:${hash}`
+const listOf = (orgId: string) => `org:${orgId}:keys`
+
+/** Redis' side of the keys: a hash `key:<sha256>` each, and a list of hashes by organization. */
+export function createKeyStore (redis: Redis) {
+  async function read (hash: string): Promise<KeyRecord | undefined> {
+    return recordOf(hash, await redis.hgetall(keyOf(hash)))
+  }
+
+  return {
+    read,
+
+    /** Stores a new key and returns its id, which is safe to show. */
+    async add (record: NewRecord): Promise<string> {
+      const { hash, orgId, mode, scopes, last4, createdAtMs, expiresAtMs = 0 } = record
+      // Listed first: a crash in between leaves no key that works and nobody can see or revoke.
+      await redis.rpush(listOf(orgId), hash)
+      await redis.hset(keyOf(hash), {
+        org: orgId,
+        mode,
+        scopes: scopes.join(' '),
+        last4,
+        createdAt: String(createdAtMs),
+        expiresAt: String(expiresAtMs),
+      })
+      return idOf(hash)
+    },
+
+    async write (hash: string, fields: Readonly<Record<string, string>>): Promise<void> {
+      await redis.hset(keyOf(hash), fields)
+    },
+
+    /** The keys of an organization in the order they were made. */
+    async list (orgId: string): Promise<KeyRecord[]> {
+      const hashes = await redis.lrange(listOf(orgId), 0, -1)
+      const records = await Promise.all(hashes.map(read))
+      return records.filter(record => record !== undefined)
+    },
+  }
+}
+
+function idOf (hash: string): string {
+  return `key_${hash.slice(0, 16)}`
+}
+
+function recordOf (hash: string, fields: Readonly<Record<string, string>>): KeyRecord | undefined {
+  const { org, mode } = fields
+  if (org === undefined || mode === undefined || !isMode(mode)) return undefined
+  const time = (name: string) => Number(fields[name] ?? 0)
+  return {
+    id: idOf(hash),
+    hash,
+    orgId: org,
+    mode,
+    scopes: SCOPES.filter(scope => (fields.scopes ?? '').split(' ').includes(scope)),
+    last4: fields.last4 ?? '',
+    createdAtMs: time('createdAt'),
+    expiresAtMs: time('expiresAt'),
+    revokedAtMs: time('revokedAt'),
+    lastUsedAtMs: time('lastUsedAt'),
+  }
+}

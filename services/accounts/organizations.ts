@@ -1,0 +1,81 @@
+import type { Redis } from 'ioredis'
+import { LRUCache } from 'lru-cache'
+import { ulid } from 'ulid'
+import { MODES, partsOf, tenantOf } from './tenant.ts'
+
+export type Organization = {
+  readonly id: string
+  readonly name: string
+  readonly createdAtMs: number
+  /** How old a record may be, in days, and still answer for this organization; 0 is never. */
+  readonly freshnessDays: number
+}
+
+export type Organizations = ReturnType<typeof createOrganizations>
+
+/** No policy makes a record usable for longer; the public interface promises it. */
+export const MAX_FRESHNESS_DAYS = 90
+
+const DAY_MS = 86_400_000
+const CACHE_MS = 1_000
+const CACHED_POLICIES = 10_000
+
+const keyOf = (orgId: string) => `org:${orgId}`
+
+/** The organizations, kept in Redis as `org:<id>`, and the set `tenants` of their tenants. */
+export function createOrganizations (redis: Redis, now: () => number = Date.now) {
+  const policies = new LRUCache<string, { readAtMs: number, days: number }>(
+    { max: CACHED_POLICIES })
+
+  async function find (orgId: string): Promise<Organization | undefined> {
+    const fields = await redis.hgetall(keyOf(orgId))
+    if (fields.name === undefined) return undefined
+    return {
+      id: orgId,
+      name: fields.name,
+      createdAtMs: Number(fields.createdAt),
+      freshnessDays: Number(fields.freshnessDays),
+    }
+  }
+
+  async function freshnessDaysOf (orgId: string): Promise<number> {
+    const cached = policies.get(orgId)
+    if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached.days
+    const stored = await redis.hget(keyOf(orgId), 'freshnessDays')
+    const days = stored === null ? MAX_FRESHNESS_DAYS : Number(stored)
+    policies.set(orgId, { readAtMs: now(), days })
+    return days
+  }
+
+  return {
+    find,
+
+    /** Makes an organization with both its tenants, without keys and without money. */
+    async create (name: string): Promise<Organization> {
+      const id = `org_${ulid(now()).toLowerCase()}`
+      const organization = { id, name, createdAtMs: now(), freshnessDays: MAX_FRESHNESS_DAYS }
+      await redis.hset(keyOf(id), {
+        name,
+        createdAt: String(organization.createdAtMs),
+        freshnessDays: String(organization.freshnessDays),
+      })
+      await redis.sadd('tenants', ...MODES.map(mode => tenantOf(id, mode)))
+      return organization
+    },
+
+    /** Sets how many days a record counts as fresh, 0 to 90; throws RangeError outside of it. */
+    async setFreshnessDays (orgId: string, days: number): Promise<void> {
+      if (!Number.isInteger(days) || days < 0 || days > MAX_FRESHNESS_DAYS) {
+        throw new RangeError(`Freshness is a whole number of days from 0 to ${MAX_FRESHNESS_DAYS}.`)
+      }
+      await redis.hset(keyOf(orgId), { freshnessDays: String(days) })
+      policies.delete(orgId)
+    },
+
+    /** How long a record counts as fresh for a tenant: its policy, at most 90 days. */
+    async freshnessMs (tenant: string): Promise<number> {
+      const days = await freshnessDaysOf(partsOf(tenant).orgId)
+      return Math.min(days, MAX_FRESHNESS_DAYS) * DAY_MS
+    },
+  }
+}

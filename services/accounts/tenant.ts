@@ -1,0 +1,25 @@
+/** A key's mode; test traffic has data, limits and a balance of its own. */
+export const MODES = ['live', 'test'] as const
+
+export type Mode = typeof MODES[number]
+
+/** What belongs together and apart from everything else: an organization in one mode. */
+export type TenantParts = { readonly orgId: string, readonly mode: Mode }
+
+/** The tenant's name, `<organization id>.<mode>`, as keys, topics and tables carry it. */
+export function tenantOf (orgId: string, mode: Mode): string {
+  return `${orgId}.${mode}`
+}
+
+/** The organization and mode of a tenant's name; throws on a text that names none. */
+export function partsOf (tenant: string): TenantParts {
+  const dot = tenant.lastIndexOf('.')
+  const mode = tenant.slice(dot + 1)
+  if (dot < 1 || !isMode(mode)) throw new Error('A tenant is named <organization id>.<mode>.')
+  return { orgId: tenant.slice(0, dot), mode }
+}
+
+/** Whether a text is one of the modes. */
+export function isMode (text: string): text is Mode {
+  return (MODES as readonly string[]).includes(text)
+}

@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import type { KeyRing } from '../lib/key-ring.ts'
+
+type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }
+
+export type WebhookSecrets = ReturnType<typeof createWebhookSecrets>
+
+const SECRET_BYTES = 32
+/** Receivers have a day to take up a new secret; until then deliveries carry both signatures. */
+const ROTATION_MS = 86_400_000
+
+const keyOf = (orgId: string) => `org:${orgId}`
+const aadOf = (orgId: string) => ['webhook-secret', orgId]
+const textOf = (secret: Buffer) => `whsec_${secret.toString('base64')}`
+
+/** The secrets webhooks are signed with, sealed by the key ring in the organization's hash. */
+export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) {
+  function open (orgId: string, sealed: string): string {
+    return textOf(ring.unwrap(Buffer.from(sealed, 'base64'), aadOf(orgId)))
+  }
+
+  async function write (orgId: string, previous: string): Promise<string> {
+    const secret = randomBytes(SECRET_BYTES)
+    await redis.hset(keyOf(orgId), {
+      webhookSecret: ring.wrap(secret, aadOf(orgId)).toString('base64'),
+      webhookSecretBefore: previous,
+      webhookSecretBeforeUntil: String(previous === '' ? 0 : now() + ROTATION_MS),
+    })
+    return textOf(secret)
+  }
+
+  /** The secrets to sign with, the current one first; empty before the first was made. */
+  async function active (orgId: string): Promise<string[]> {
+    const [current, before, until] = await redis.hmget(
+      keyOf(orgId), 'webhookSecret', 'webhookSecretBefore', 'webhookSecretBeforeUntil')
+    const sealed = [current, Number(until ?? 0) > now() ? before : undefined]
+    return sealed.flatMap(text => text ? [open(orgId, text)] : [])
+  }
+
+  return {
+    active,
+
+    /** The current secret; makes the first one when there is none yet. */
+    async show (orgId: string): Promise<string> {
+      return (await active(orgId))[0] ?? await write(orgId, '')
+    },
+
+    /** Makes a new secret and returns it; the one before stays active for a day. */
+    async rotate (orgId: string): Promise<string> {
+      return write(orgId, await redis.hget(keyOf(orgId), 'webhookSecret') ?? '')
+    },
+  }
+}

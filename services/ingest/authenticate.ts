@@ -1,0 +1,37 @@
+import type { FastifyRequest } from 'fastify'
+import type { Caller, KeyLookup, Scope } from '../accounts/api-keys.ts'
+import { FaultError, type Fault } from './errors.ts'
+
+/** Longer than any key; a longer header is refused without being read further. */
+const MAX_HEADER_CHARACTERS = 256
+
+/**
+ * Who sent a request, if its key has the scope; throws the fault to answer with otherwise. The
+ * work is the same for every well-formed key: one hash and one look-up by that hash, so time tells
+ * nothing about a key that exists.
+ */
+export async function authenticate (
+  request: FastifyRequest, scope: Scope, findKey: (secret: string) => Promise<KeyLookup>
+): Promise<Caller> {
+  const lookup = await findKey(secretOf(request))
+  if (lookup.kind !== 'ok') throw new FaultError({ code: `${lookup.kind}_key` })
+  if (!lookup.key.scopes.includes(scope)) throw new FaultError(scopeFault(scope))
+  return lookup.key
+}
+
+/** The bearer secret, '' when there is none; a request with two of them has none that is valid. */
+function secretOf (request: FastifyRequest): string {
+  const names = request.raw.rawHeaders.filter((_text, index) => index % 2 === 0)
+  const sent = names.filter(name => name.toLowerCase() === 'authorization').length
+  const header = request.headers.authorization ?? ''
+  if (header === '') return ''
+  if (sent > 1 || header.length > MAX_HEADER_CHARACTERS) return 'malformed'
+  return /^Bearer +(\S+)$/i.exec(header)?.[1] ?? 'malformed'
+}
+
+function scopeFault (scope: Scope): Fault {
+  return {
+    code: 'insufficient_scope',
+    message: `The API key lacks the scope ${scope}. Use a key that has it.`,
+  }
+}

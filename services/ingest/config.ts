@@ -1,0 +1,46 @@
+import Type, { type Static } from 'typebox'
+import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+
+/** Everything that can be set about `ingest`; defaults are the values of the public interface. */
+export const config = defineConfig({
+  ...pick(commonConfig, [
+    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
+  ]),
+  HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),
+  PORT_HTTP: Type.Integer({
+    default: 8080,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port of the interface; 0 takes a free one.',
+  }),
+  TRUSTED_PROXIES: Type.Array(Type.String(), {
+    default: [], description: 'Addresses or networks whose X-Forwarded-Proto is believed.',
+  }),
+  PROVIDERS: Type.Record(Type.String(), Type.Array(Type.String()), {
+    default: {
+      'phone-validation': ['numbering-plan'],
+      'carrier-lookup': ['numbering-plan'],
+      'carrier-single': ['numbering-plan'],
+      'email-validation': ['email-domain'],
+    },
+    description: 'Providers of each service, JSON; live keys may use services that have one.',
+  }),
+  WEBHOOK_ALLOW_HTTP: Type.Boolean({
+    default: false, description: 'Accept webhook addresses without TLS; for development.',
+  }),
+  WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({
+    default: false, description: 'Accept webhook addresses on this machine; for development.',
+  }),
+  ACCEPT_WITHIN_MS: Type.Integer({
+    default: 25_000, minimum: 100, description: 'How long a request waits for its preflight.',
+  }),
+  BODY_BUDGET_BYTES: Type.Integer({
+    default: 41_943_040, minimum: 1, description: 'Room for all bodies in flight together.',
+  }),
+  RETENTION_DAYS: Type.Integer({
+    default: 90, minimum: 1, description: 'How long results can be read.',
+  }),
+})
+
+export type Config = Static<typeof config>

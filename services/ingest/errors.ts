@@ -1,0 +1,104 @@
+/** What kind of trouble a code is, for clients that handle kinds rather than codes. */
+export type ErrorType =
+  | 'invalid_request' | 'authentication' | 'payment' | 'permission' | 'not_found' | 'conflict'
+  | 'idempotency' | 'rate_limit' | 'internal' | 'unavailable'
+
+type Entry = readonly [status: number, type: ErrorType, message: string]
+
+/** Every error the interface can answer: code, status, kind, and what the client can do. */
+export const ERRORS = {
+  invalid_json: [400, 'invalid_request', 'The body is not valid JSON. Send one JSON object.'],
+  invalid_encoding: [400, 'invalid_request', 'The body is not valid UTF-8. Encode it as UTF-8.'],
+  invalid_request: [400, 'invalid_request', 'The request is not valid.'],
+  unknown_service: [400, 'invalid_request', 'There is no such service.'],
+  service_not_configured: [400, 'invalid_request',
+    'This service is not available with a live key yet. Use a test key, or another service.'],
+  invalid_country_code: [400, 'invalid_request',
+    'countryCode is not an ISO 3166 two-letter code of a country with telephone numbers.'],
+  too_many_inputs: [400, 'invalid_request',
+    'A job has at most 100,000 inputs. Split it into several jobs.'],
+  invalid_webhook_url: [400, 'invalid_request', 'webhook_url is not an acceptable address.'],
+  invalid_idempotency_key: [400, 'invalid_request',
+    'Idempotency-Key is not a UUID of version 4. Send exactly one, or leave the header out.'],
+  missing_key: [401, 'authentication', 'Send your API key as: Authorization: Bearer <API_KEY>.'],
+  invalid_key: [401, 'authentication', 'The API key is not valid.'],
+  expired_key: [401, 'authentication',
+    'The API key has expired. Create a new one in the workspace.'],
+  revoked_key: [401, 'authentication',
+    'The API key was revoked. Create a new one in the workspace.'],
+  insufficient_balance: [402, 'payment',
+    'The available balance is below the maximum price of this job. Nothing was reserved. ' +
+    'Top up and send it again.'],
+  insufficient_scope: [403, 'permission', 'The API key lacks the scope this request needs.'],
+  https_required: [403, 'permission',
+    'Use HTTPS. Replace this key if it was sent over an open network.'],
+  job_not_found: [404, 'not_found', 'There is no such job.'],
+  not_found: [404, 'not_found', 'There is nothing at this path.'],
+  method_not_allowed: [405, 'invalid_request',
+    'This path does not take this method; the Allow header lists those it takes.'],
+  not_acceptable: [406, 'invalid_request',
+    'The answer has a media type that the Accept header excludes.'],
+  request_timeout: [408, 'invalid_request', 'The request did not arrive in time. Send it again.'],
+  job_not_completed: [409, 'conflict',
+    'The job has not come to its end. Ask again after the seconds in Retry-After.'],
+  job_not_cancellable: [409, 'conflict', 'The job has come to its end and cannot be cancelled.'],
+  results_expired: [410, 'not_found', 'The results were deleted at the end of their retention.'],
+  body_too_large: [413, 'invalid_request', 'The body is too large.'],
+  unsupported_media_type: [415, 'invalid_request',
+    'Send the body as application/json in UTF-8, without a content encoding.'],
+  idempotency_key_reused: [422, 'idempotency',
+    'This Idempotency-Key was used with another request in the last 24 hours. Use a new one.'],
+  rate_limited: [429, 'rate_limit',
+    'Too many requests. Wait at least the seconds in Retry-After, then back off with jitter.'],
+  concurrent_jobs_limit: [429, 'rate_limit',
+    'Too many jobs are active. Nothing was reserved. Send it again when one of them has ended.'],
+  headers_too_large: [431, 'invalid_request', 'The request headers are too large.'],
+  internal: [500, 'internal', 'Something went wrong on our side. Tell support the request_id.'],
+  temporarily_unavailable: [503, 'unavailable',
+    'The service cannot take this request now. Send it again after the seconds in Retry-After.'],
+} as const satisfies Readonly<Record<string, Entry>>
+
+export type ErrorCode = keyof typeof ERRORS
+
+/** An answer other than success, before it is written. */
+export type Fault = {
+  readonly code: ErrorCode
+  /** Replaces the message of the table where more can be said. */
+  readonly message?: string
+  /** The field at fault, for example `inputs[3]`. */
+  readonly param?: string
+  /** Further members of the error object. */
+  readonly more?: Readonly<Record<string, string | number | readonly string[]>>
+  readonly retryAfterSeconds?: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Carries a fault out of a place from which the web framework takes only exceptions. */
+export class FaultError extends Error {
+  readonly fault: Fault
+
+  constructor (fault: Fault) {
+    super(fault.code)
+    this.fault = fault
+  }
+}
+
+/** The HTTP status of a code. */
+export function statusOf (code: ErrorCode): number {
+  return ERRORS[code][0]
+}
+
+/** The body of an error answer, the same for every route. */
+export function errorBody (fault: Fault, requestId: string) {
+  const [, type, message] = ERRORS[fault.code]
+  return {
+    error: {
+      type,
+      code: fault.code,
+      message: fault.message ?? message,
+      ...(fault.param === undefined ? {} : { param: fault.param }),
+      request_id: requestId,
+      ...fault.more,
+    },
+  }
+}

@@ -1,0 +1,74 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { errorBody, FaultError, statusOf, type ErrorCode, type Fault } from './errors.ts'
+import { API_VERSION } from './guard.ts'
+import type { Parts } from './ports.ts'
+import { sendFault } from './reply.ts'
+import { validationFault } from './validation.ts'
+
+/** The framework's own refusals, in our words. */
+const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'body_too_large',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'invalid_request',
+  FST_ERR_CTP_EMPTY_JSON_BODY: 'invalid_json',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'invalid_json',
+  FST_ERR_BAD_URL: 'not_found',
+  FST_ERR_MAX_PARAM_LENGTH: 'not_found',
+}
+
+/** What Node refuses before there is a request. */
+const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'body_too_large',
+}
+
+/** Turns every failure of the application into an answer by the table; details stay in the log. */
+export function answerFailures (app: FastifyInstance, parts: Parts): void {
+  app.setErrorHandler<FastifyError>((error, request, reply) =>
+    sendFault(reply, faultOf(error, request, parts)))
+  app.setNotFoundHandler((_request, reply) => sendFault(reply, { code: 'not_found' }))
+}
+
+/** Answers a request whose path can't be read, for which no hook has run. */
+export function answerBadPath (
+  error: FastifyError, _request: FastifyRequest, reply: FastifyReply
+): void {
+  reply.headers({ 'x-request-id': reply.request.id, 'api-version': API_VERSION })
+  sendFault(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
+}
+
+/** Answers on the bare socket what was not HTTP, came too slowly or had too large headers. */
+export function createSocketFailure (newRequestId: () => string) {
+  return (error: Error & { code?: string }, socket: Socket): void => {
+    // Whoever reset the connection can't be told.
+    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
+    else socket.end(bareAnswer(SOCKET_CODES[error.code ?? ''] ?? 'invalid_request', newRequestId()))
+  }
+}
+
+function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): Fault {
+  if (error instanceof FaultError) return error.fault
+  if (error.validation !== undefined) return validationFault(error.validation)
+  const code = FRAMEWORK_CODES[error.code]
+  if (code !== undefined) return { code }
+  request.log.error({ err: error }, 'request failed')
+  return { code: parts.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
+}
+
+function bareAnswer (code: ErrorCode, requestId: string): string {
+  const status = statusOf(code)
+  const body = JSON.stringify(errorBody({ code }, requestId))
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${requestId}`,
+    `API-Version: ${API_VERSION}`,
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n')
+}

@@ -1,0 +1,29 @@
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import type { JobRequest } from './request.ts'
+
+/**
+ * What tells two requests with the same Idempotency-Key apart: an HMAC-SHA256, in hex, over the
+ * request as canonical JSON with defaults filled in. The order of fields and of labels does not
+ * matter, the order of inputs does. An HMAC, since a plain digest would let readers guess contacts.
+ */
+export function fingerprintOf (request: JobRequest, key: KeyObject): string {
+  const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
+  const options = [
+    'v1', request.service, request.country, request.forceFresh, request.webhookUrl, metadata,
+  ]
+  return createHmac('sha256', key)
+    .update(JSON.stringify(options))
+    .update(JSON.stringify(request.inputs))
+    .digest('hex')
+}
+
+/**
+ * The key of fingerprints, from the ring's first key by name rather than its active one: a new
+ * active key must not turn a client's retry into another request.
+ */
+export function fingerprintKey (ring: Readonly<Record<string, string>>): KeyObject {
+  const first = Object.keys(ring).sort()[0]
+  if (first === undefined) throw new TypeError('KEY_RING has no key')
+  const material = Buffer.from(ring[first] ?? '', 'base64')
+  return createSecretKey(Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32)))
+}

@@ -1,0 +1,80 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Caller, Scope } from '../accounts/api-keys.ts'
+import { authenticate } from './authenticate.ts'
+import { FaultError } from './errors.ts'
+import { createHttpsRule } from './https-only.ts'
+import { bodyHeaderFault } from './json-body.ts'
+import { accepts } from './negotiation.ts'
+import type { Parts, Rules } from './ports.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The scope a key needs; a route without one is open to all, over plain HTTP too. */
+    readonly scope?: Scope
+    /** Media type of the answer. */
+    readonly produces?: string
+    readonly takesBody?: boolean
+  }
+  interface FastifyRequest {
+    /** Who sent the request; undefined on open routes. */
+    caller: Caller | undefined
+  }
+}
+
+/** Date of the interface's version, sent with every answer. */
+export const API_VERSION = '2026-08-11'
+
+/** Everything that is checked before a byte of a body is read, in one place for all routes. */
+export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
+  const requireHttps = createHttpsRule(rules.trustedProxies)
+  const methodsOf = collectMethods(app)
+  app.decorateRequest('caller', undefined)
+
+  app.addHook('onRequest', async (request, reply) => {
+    setCommonHeaders(reply)
+    const { scope, produces, takesBody } = request.routeOptions.config
+    if (request.is404 || scope !== undefined) requireHttps(request)
+    if (request.is404) throw unroutable(methodsOf(request))
+    if (scope !== undefined) request.caller = await authenticate(request, scope, parts.findKey)
+    if (produces !== undefined && !accepts(request.headers.accept, produces)) {
+      throw new FaultError({ code: 'not_acceptable', more: { available: [produces] } })
+    }
+    const fault = takesBody === true ? bodyHeaderFault(request) : undefined
+    if (fault !== undefined) throw fault
+  })
+}
+
+/** The caller of a route with a scope; its absence would be a route without guard. */
+export function callerOf (request: FastifyRequest): Caller {
+  if (request.caller === undefined) throw new Error('The route has no scope, so it has no caller.')
+  return request.caller
+}
+
+/** Headers that even an answer to a broken request carries. */
+export function setCommonHeaders (reply: FastifyReply): void {
+  reply.headers({
+    'x-request-id': reply.request.id,
+    'api-version': API_VERSION,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  })
+}
+
+/** Remembers every route, to tell a wrong method from a wrong path. */
+function collectMethods (app: FastifyInstance): (request: FastifyRequest) => readonly string[] {
+  const routes: { readonly pattern: RegExp, readonly method: string }[] = []
+  app.addHook('onRoute', ({ method, url }) => {
+    const pattern = new RegExp(`^${url.replace(/:[^/]+/g, '[^/]+').replaceAll('.', '\\.')}$`)
+    routes.push(...[method].flat().map(name => ({ pattern, method: name })))
+  })
+  return request => {
+    const path = request.url.split('?')[0] ?? ''
+    return routes.filter(route => route.pattern.test(path)).map(route => route.method)
+  }
+}
+
+function unroutable (methods: readonly string[]): FaultError {
+  return methods.length === 0
+    ? new FaultError({ code: 'not_found' })
+    : new FaultError({ code: 'method_not_allowed', headers: { allow: methods.join(', ') } })
+}

@@ -1,0 +1,24 @@
+/** Whether an Accept header lets an answer of this media type through; no header accepts all. */
+export function accepts (header: string | undefined, mediaType: string): boolean {
+  if (header === undefined || header.trim() === '') return true
+  const [type] = mediaType.split('/')
+  return best(header, [mediaType, `${type}/*`, '*/*']) > 0
+}
+
+/** Whether an Accept-Encoding header asks for an encoding; no header asks for none. */
+export function asksFor (header: string | undefined, encoding: string): boolean {
+  return best(header ?? '', [encoding, '*']) > 0
+}
+
+/** The weight of the most specific of `names` that the header lists, 0 when it lists none. */
+function best (header: string, names: readonly string[]): number {
+  const weights = new Map(header.split(',').map(weighted))
+  const listed = names.find(name => weights.has(name))
+  return listed === undefined ? 0 : weights.get(listed) ?? 0
+}
+
+function weighted (item: string): [name: string, weight: number] {
+  const [name = '', ...parameters] = item.split(';').map(part => part.trim().toLowerCase())
+  const weight = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
+  return [name, weight === undefined ? 1 : Number(weight) || 0]
+}

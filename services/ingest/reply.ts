@@ -1,0 +1,19 @@
+import type { FastifyReply } from 'fastify'
+import { errorBody, statusOf, type Fault } from './errors.ts'
+
+/** What a 503 or 429 without a better estimate tells the client to wait. */
+const RETRY_AFTER_SECONDS = 2
+
+/** Answers a request with a fault: status, headers and body by the one table of errors. */
+export function sendFault (reply: FastifyReply, fault: Fault): FastifyReply {
+  const status = statusOf(fault.code)
+  if (status === 401) reply.header('www-authenticate', 'Bearer')
+  if (status === 429 || status === 503 || fault.retryAfterSeconds !== undefined) {
+    const seconds = Math.max(1, Math.ceil(fault.retryAfterSeconds ?? RETRY_AFTER_SECONDS))
+    reply.header('retry-after', String(seconds))
+  }
+  return reply.code(status)
+    .headers(fault.headers ?? {})
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(errorBody(fault, reply.request.id)))
+}

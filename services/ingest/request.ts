@@ -1,0 +1,85 @@
+import { getCountries } from 'libphonenumber-js/min'
+import type { CreateJobBody } from '../../schemas/api/create-job.ts'
+import type { Mode } from '../accounts/tenant.ts'
+import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
+import type { Fault } from './errors.ts'
+import { webhookUrlFault, type WebhookRules } from './webhook-url.ts'
+
+/** A request for a job with every default filled in; an empty text stands for what was left out. */
+export type JobRequest = {
+  readonly service: ServiceSlug
+  readonly inputs: readonly string[]
+  readonly country: string
+  readonly forceFresh: boolean
+  readonly metadata: Readonly<Record<string, string>>
+  readonly webhookUrl: string
+}
+
+/** What an installation and a key allow. */
+export type RequestRules = {
+  readonly mode: Mode
+  /** Services that have a provider; test keys may use all. */
+  readonly configuredServices: ReadonlySet<string>
+  readonly webhooks: WebhookRules
+}
+
+export type ReadRequest =
+  | { readonly kind: 'request', readonly request: JobRequest }
+  | { readonly kind: 'fault', readonly fault: Fault }
+
+const COUNTRIES: ReadonlySet<string> = new Set(getCountries())
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+/** Reads a body that already has the right shape: what no schema can say is decided here. */
+export function readJobRequest (body: CreateJobBody, rules: RequestRules): ReadRequest {
+  const country = body.countryCode?.toUpperCase() ?? ''
+  const fault = serviceFault(body.service, rules) ??
+    countryFault(body.countryCode, country) ?? webhookFault(body.webhook_url, rules)
+  if (fault !== undefined) return { kind: 'fault', fault }
+  const request = {
+    service: body.service as ServiceSlug,
+    inputs: body.inputs,
+    country,
+    forceFresh: body.forceFresh ?? false,
+    metadata: body.metadata ?? {},
+    webhookUrl: body.webhook_url ?? '',
+  }
+  return { kind: 'request', request }
+}
+
+/** The key in lower case, '' when the header is missing, undefined when it is no UUID v4. */
+export function readIdempotencyKey (
+  header: string | readonly string[] | undefined
+): string | undefined {
+  if (header === undefined) return ''
+  const key = typeof header === 'string' ? header.toLowerCase() : ''
+  return UUID_V4.test(key) ? key : undefined
+}
+
+function serviceFault (slug: string, rules: RequestRules): Fault | undefined {
+  if (!(SERVICE_SLUGS as readonly string[]).includes(slug)) {
+    return {
+      code: 'unknown_service',
+      param: 'service',
+      message: `There is no such service. Use one of: ${SERVICE_SLUGS.join(', ')}.`,
+      more: { services: SERVICE_SLUGS },
+    }
+  }
+  if (rules.mode === 'test' || rules.configuredServices.has(slug)) return undefined
+  return { code: 'service_not_configured', param: 'service' }
+}
+
+function countryFault (submitted: string | undefined, country: string): Fault | undefined {
+  if (submitted === undefined || COUNTRIES.has(country)) return undefined
+  return { code: 'invalid_country_code', param: 'countryCode' }
+}
+
+function webhookFault (url: string | undefined, rules: RequestRules): Fault | undefined {
+  const why = url === undefined ? undefined : webhookUrlFault(url, rules.webhooks)
+  if (why === undefined) return undefined
+  return {
+    code: 'invalid_webhook_url',
+    param: 'webhook_url',
+    message: `webhook_url is not an acceptable address. ${why} Send a public https:// address.`,
+  }
+}

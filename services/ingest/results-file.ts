@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto'
+import { pipeline, Readable } from 'node:stream'
+import { createGzip } from 'node:zlib'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ResultsQuery } from '../../schemas/api/job.ts'
+import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { asksFor } from './negotiation.ts'
+import type { Parts } from './ports.ts'
+
+type Results = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+
+/** Answers with the result file as it is read, compressed when asked, or with 304. */
+export async function sendResults (
+  parts: Parts, { job, manifest }: Results,
+  { request, reply }: { request: FastifyRequest, reply: FastifyReply }
+): Promise<FastifyReply> {
+  const safe = (request.query as ResultsQuery).safe === 'spreadsheet'
+  const isGzip = asksFor(request.headers['accept-encoding'], 'gzip')
+  const tag = entityTag(manifest, [...(safe ? ['safe'] : []), ...(isGzip ? ['gzip'] : [])])
+  const caching = { etag: tag, vary: 'Accept-Encoding', 'cache-control': 'private, no-cache' }
+  if (listsTag(request.headers['if-none-match'], tag)) {
+    return reply.code(304).headers(caching).send()
+  }
+  const rows = await startedStream(parts.csvStream(job, manifest, { safe }))
+  reply.headers({
+    ...caching,
+    'content-type': 'text/csv; charset=utf-8; header=present',
+    'content-disposition': `attachment; filename="${job.id}.csv"`,
+    ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
+  })
+  return reply.send(isGzip ? zipped(rows) : rows)
+}
+
+/** Fetches the first piece before any header is sent: a store that fails is still a clean error. */
+async function startedStream (pieces: AsyncIterable<string>): Promise<Readable> {
+  const iterator = pieces[Symbol.asyncIterator]()
+  const first = await iterator.next()
+  async function * all () {
+    try {
+      for (let next = first; next.done !== true; next = await iterator.next()) yield next.value
+    } finally {
+      // A client that went away leaves the store's stream to be closed here.
+      await iterator.return?.()
+    }
+  }
+  return Readable.from(all(), { objectMode: false })
+}
+
+function zipped (rows: Readable): Readable {
+  const gzip = createGzip()
+  // Whichever end breaks takes the other along; the reply sees the error on the gzip stream.
+  pipeline(rows, gzip, () => {})
+  return gzip
+}
+
+/** Results never change, so their tag is what they are made of; each form has one of its own. */
+function entityTag (manifest: readonly ManifestEntry[], forms: readonly string[]): string {
+  const hash = createHash('sha256')
+  const parts = manifest.map(({ chunk, digest, won }) =>
+    `${chunk}|${digest}|${won.toString('hex')}`)
+  for (const part of parts.sort()) hash.update(`${part}\n`)
+  return `"${[hash.digest('hex').slice(0, 32), ...forms].join('-')}"`
+}
+
+function listsTag (header: string | undefined, tag: string): boolean {
+  const tags = (header ?? '').split(',').map(text => text.trim().replace(/^W\//, ''))
+  return tags.includes('*') || tags.includes(tag)
+}

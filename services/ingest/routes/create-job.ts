@@ -1,0 +1,101 @@
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import {
+  AcceptedSchema, CreateJobSchema, type CreateJobBody,
+} from '../../../schemas/api/create-job.ts'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import type { Submission, Submitted } from '../../jobs/submit.ts'
+import { createBodyBudget, type BodyBudget } from '../body-budget.ts'
+import { FaultError, type Fault } from '../errors.ts'
+import { fingerprintOf } from '../fingerprint.ts'
+import { callerOf } from '../guard.ts'
+import type { Parts, Rules } from '../ports.ts'
+import { sendFault } from '../reply.ts'
+import { readIdempotencyKey, readJobRequest } from '../request.ts'
+import { acceptedBody, jobPath, refusalFault } from '../response.ts'
+
+/** Room for 100,000 inputs of 320 characters. */
+export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
+
+type Accepted = Extract<Submitted, { kind: 'accepted' }>
+
+const OUTCOME_UNKNOWN: Fault = {
+  code: 'temporarily_unavailable',
+  message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
+    'same Idempotency-Key: it is answered with the job, or evaluated anew.',
+}
+
+/** POST /api/v1/jobs: creates and at once approves a job; answers when its price is reserved. */
+export function createJobRoute (parts: Parts, rules: Rules): RouteOptions {
+  const budget = createBodyBudget(rules.bodyBudgetBytes)
+  return {
+    method: 'POST',
+    url: '/api/v1/jobs',
+    bodyLimit: MAX_BODY_BYTES,
+    config: { scope: 'jobs:write', produces: 'application/json', takesBody: true },
+    schema: {
+      body: CreateJobSchema,
+      response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    onRequest: async (request, reply) => takeRoom(budget, request, reply),
+    handler: async (request, reply) => {
+      const read = readSubmission(request, rules)
+      if ('code' in read) return sendFault(reply, read)
+      const outcome = await submitted(parts, read)
+      if (outcome === undefined) return sendFault(reply, OUTCOME_UNKNOWN)
+      if (outcome.kind !== 'accepted') return sendFault(reply, refusalFault(outcome))
+      const body = await remembered(parts, read, outcome)
+      if (outcome.replayed) reply.header('idempotent-replayed', 'true')
+      return reply.code(202)
+        .header('location', jobPath(outcome.job.id))
+        .type('application/json; charset=utf-8')
+        .send(body)
+    },
+  }
+}
+
+function readSubmission (request: FastifyRequest, rules: Rules): Submission | Fault {
+  const { tenant, mode } = callerOf(request)
+  const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'])
+  if (idempotencyKey === undefined) {
+    return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
+  }
+  const read = readJobRequest(request.body as CreateJobBody, { ...rules, mode })
+  if (read.kind === 'fault') return read.fault
+  const fingerprint = fingerprintOf(read.request, rules.fingerprintKey)
+  return { ...read.request, tenant, idempotencyKey, fingerprint }
+}
+
+/** What became of a submission; undefined when broken infrastructure keeps us from knowing. */
+async function submitted (parts: Parts, submission: Submission): Promise<Submitted | undefined> {
+  try {
+    return await parts.submit(submission)
+  } catch (error) {
+    if (parts.isInfrastructure(error)) return undefined
+    throw error
+  }
+}
+
+/** The first body answered for an idempotency key is the body of every later answer. */
+async function remembered (
+  parts: Parts, { tenant, idempotencyKey }: Submission, accepted: Accepted
+): Promise<string> {
+  if (accepted.response !== '') return accepted.response
+  const body = JSON.stringify(acceptedBody(accepted.job))
+  if (idempotencyKey === '') return body
+  try {
+    return await parts.rememberResponse(tenant, idempotencyKey, body)
+  } catch (error) {
+    // The job is accepted, and its body is the same whenever it is made.
+    if (parts.isInfrastructure(error)) return body
+    throw error
+  }
+}
+
+/** Refuses a body there is no room for, before it is read; the room is free again at the answer. */
+function takeRoom (budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
+  const stated = Number(request.headers['content-length'] ?? MAX_BODY_BYTES)
+  if (stated > MAX_BODY_BYTES) throw new FaultError({ code: 'body_too_large' })
+  const giveBack = budget.take(stated)
+  if (giveBack === undefined) throw new FaultError({ code: 'temporarily_unavailable' })
+  reply.raw.once('close', giveBack)
+}

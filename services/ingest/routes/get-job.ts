@@ -1,0 +1,27 @@
+import type { RouteOptions } from 'fastify'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { JobPathSchema, JobSchema, type JobPath } from '../../../schemas/api/job.ts'
+import { findJob } from '../find-job.ts'
+import { callerOf } from '../guard.ts'
+import type { Parts } from '../ports.ts'
+import { sendFault } from '../reply.ts'
+import { jobBody } from '../response.ts'
+
+/** GET /api/v1/jobs/{id}: the status and progress of a job of the caller's tenant. */
+export function getJobRoute (parts: Parts): RouteOptions {
+  return {
+    method: 'GET',
+    url: '/api/v1/jobs/:id',
+    config: { scope: 'jobs:read', produces: 'application/json' },
+    schema: {
+      params: JobPathSchema,
+      response: { 200: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params as JobPath
+      const job = await findJob(parts, callerOf(request).tenant, id)
+      if (job === undefined) return sendFault(reply, { code: 'job_not_found' })
+      return reply.send(jobBody(job, await parts.openHeader(job)))
+    },
+  }
+}

@@ -1,0 +1,20 @@
+import type { Config } from './config.ts'
+import { fingerprintKey } from './fingerprint.ts'
+import type { Rules } from './ports.ts'
+
+const DAY_MS = 86_400_000
+
+/** What the configuration says about the interface. */
+export function rulesOf (settings: Config): Rules {
+  const providers = Object.entries(settings.PROVIDERS).filter(([, names]) => names.length > 0)
+  return {
+    configuredServices: new Set(providers.map(([service]) => service)),
+    webhooks: {
+      allowHttp: settings.WEBHOOK_ALLOW_HTTP, allowLoopback: settings.WEBHOOK_ALLOW_LOOPBACK,
+    },
+    trustedProxies: settings.TRUSTED_PROXIES,
+    fingerprintKey: fingerprintKey(settings.KEY_RING),
+    bodyBudgetBytes: settings.BODY_BUDGET_BYTES,
+    retentionMs: settings.RETENTION_DAYS * DAY_MS,
+  }
+}

@@ -1,0 +1,37 @@
+import { createApiKeys } from '../accounts/api-keys.ts'
+import { createJobKeys } from '../jobs/job-keys.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { connectParts } from '../lib/connect.ts'
+import { isInfrastructure } from '../lib/errors.ts'
+import { createKeyRing } from '../lib/key-ring.ts'
+import type { Life, Running } from '../lib/run.ts'
+import { createApp } from './app.ts'
+import type { Config } from './config.ts'
+import { createReader } from './reader.ts'
+import { rulesOf } from './rules.ts'
+import { createSubmission } from './submission.ts'
+
+/** Connects everything the interface stands on and listens. */
+export async function startIngest (settings: Config, life: Life): Promise<Running> {
+  const shared = await connectParts(settings, life,
+    ['bus', 'codec', 'state', 'clickhouse', 'clock'])
+  const { state, clock } = shared
+  const store = createJobStore(state)
+  const keys = createJobKeys({ redis: state, ring: createKeyRing(settings) })
+  const submitter = await createSubmission({ ...shared, store, keys, settings, life })
+  const ready = () => state.status === 'ready'
+  const parts = {
+    findKey: createApiKeys(state).findKey,
+    submit: submitter.submit,
+    rememberResponse: store.rememberResponse,
+    readJob: store.read,
+    ...createReader({ ...shared, keys }),
+    isInfrastructure,
+    ready,
+    now: clock.now,
+  }
+  const app = createApp({ parts, rules: rulesOf(settings), log: life.log })
+  life.onStop(() => app.close())
+  await app.listen({ host: settings.HOST, port: settings.PORT_HTTP })
+  return { ready }
+}

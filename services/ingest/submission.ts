@@ -1,0 +1,46 @@
+import type { Redis } from 'ioredis'
+import type { JobKeys } from '../jobs/job-keys.ts'
+import { createOutcomes } from '../jobs/outcomes.ts'
+import type { JobStore } from '../jobs/store.ts'
+import { createSubmitter, type Submitter } from '../jobs/submit.ts'
+import { createWire } from '../jobs/wire.ts'
+import type { Bus, Producer } from '../lib/bus.ts'
+import type { Clock } from '../lib/clock.ts'
+import { createEmitter } from '../lib/emit.ts'
+import type { Codec } from '../lib/registry.ts'
+import type { Life } from '../lib/run.ts'
+
+type Options = {
+  readonly bus: Bus
+  readonly codec: Codec
+  readonly state: Redis
+  readonly clock: Clock
+  readonly store: JobStore
+  readonly keys: JobKeys
+  readonly settings: { readonly CACHE_SECRET_ACTIVE: string, readonly ACCEPT_WITHIN_MS: number }
+  readonly life: Pick<Life, 'onStop'>
+}
+
+/** The way into the pipeline: producers by lane, and a connection that hears of outcomes. */
+export async function createSubmission (options: Options): Promise<Submitter> {
+  const { codec, clock, store, keys, settings, life } = options
+  // A subscribed connection serves nothing else, so this one is of its own.
+  const subscriber = options.state.duplicate()
+  subscriber.on('error', () => {})
+  life.onStop(() => subscriber.disconnect())
+  const outcomes = await createOutcomes({ store, subscriber, clock })
+  life.onStop(() => outcomes.stop())
+  const wire = createWire({ codec, keys })
+  const emitter = createEmitter({ wire, producerOf: oneOfEach(options.bus) })
+  const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
+  return createSubmitter({ store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs })
+}
+
+function oneOfEach (bus: Bus): (name: string) => Producer {
+  const producers = new Map<string, Producer>()
+  return name => {
+    const producer = producers.get(name) ?? bus.producer(`ingest.${name}`)
+    producers.set(name, producer)
+    return producer
+  }
+}

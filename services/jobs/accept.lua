@@ -1,0 +1,86 @@
+-- KEYS: wallet, outbox, job, idem, active, open, data key.
+-- ARGV: tenant, job, idempotency key or '', acceptBy, needs a slot, slots in all, maximum, price,
+-- rows that may be charged, header (base64), then the record's other fields and values in turn.
+local keys = {
+  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], idem = KEYS[4], active = KEYS[5],
+  open = KEYS[6], data_key = KEYS[7],
+}
+local KEY_BOUND_MS = 86400000
+local DATA_KEY_KEPT_MS = 7862400000
+local FIRST_FIELD = 11
+
+local tenant, job, has_key = ARGV[1], ARGV[2], ARGV[3] ~= ''
+local accept_by = whole(ARGV[4], 'acceptBy')
+local needs_slot = ARGV[5] == '1'
+local slots = whole(ARGV[6], 'the number of slots')
+local maximum = whole(ARGV[7], 'the maximum')
+local price = whole(ARGV[8], 'the unit price')
+local rows = whole(ARGV[9], 'the number of rows')
+local header = ARGV[10]
+
+-- Says why the job may not be, or nothing.
+local function objection(now)
+  local bound = not has_key or redis.call('HGET', keys.idem, 'job') == job
+  if now >= accept_by or not bound then
+    return { code = 'expired' }
+  end
+  if needs_slot and redis.call('SCARD', keys.active) >= slots then
+    return { code = 'concurrent_jobs_limit' }
+  end
+  local available = balances_of(keys.wallet).available
+  if tonumber(available) < maximum then
+    return { code = 'insufficient_balance', required = text(maximum), available = available }
+  end
+end
+
+local function write_record(now)
+  local fields = {
+    'id', job, 'status', 'queued', 'unitPriceMicros', text(price), 'maxQuoteMicros', text(maximum),
+    'header', header, 'updatedAtMs', text(now), 'announced', '0', 'ended', '0', 'closed', '0',
+    'endedAtMs', '0', 'finishedRows', '0', 'inputBlocks', '0', 'billableRows', '0',
+    'cacheHits', '0', 'freshRecords', '0', 'successRecords', '0', 'failedRecords', '0',
+    'chargedMicros', '0', 'releasedMicros', '0', 'idempotencyKey', ARGV[3],
+  }
+  for at = FIRST_FIELD, #ARGV do
+    fields[#fields + 1] = ARGV[at]
+  end
+  redis.call('HSET', keys.job, unpack(fields))
+  redis.call('PERSIST', keys.job)
+end
+
+local function bind_keys()
+  redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
+  if has_key then
+    local claimed_at = redis.call('HGET', keys.idem, 'claimedAt')
+    redis.call('HSET', keys.idem, 'accepted', '1')
+    redis.call('PEXPIREAT', keys.idem, text(tonumber(claimed_at) + KEY_BOUND_MS))
+  end
+end
+
+local stored = stored_outcome(keys.job, keys.outbox)
+if stored then
+  return stored
+end
+if price * rows ~= maximum then
+  error('the maximum is not the price of the rows that may be charged')
+end
+local now = now_ms()
+local refusal = objection(now)
+if refusal then
+  refusal.job = job
+  refusal.accept_by = accept_by
+  return refuse_job(keys, refusal)
+end
+
+write_record(now)
+local seq, entry = reserve(keys, {
+  tenant = tenant, job = job, amount = maximum, at = now, header = header,
+})
+redis.call('HSET', keys.job, 'reserveSeq', seq)
+bind_keys()
+if needs_slot then
+  redis.call('SADD', keys.active, job)
+end
+redis.call('ZADD', keys.open, text(now), job)
+local _, flat = record_of(keys.job)
+return reply('accepted', { entry }, flat)

@@ -1,0 +1,31 @@
+-- KEYS: job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms.
+local job, has_key, fingerprint = ARGV[1], ARGV[2] ~= '', ARGV[3]
+local now = now_ms()
+local accept_by = text(now + whole(ARGV[4], 'the time to accept within'))
+
+if has_key then
+  local held = redis.call('HMGET', KEYS[2],
+    'job', 'fingerprint', 'acceptBy', 'accepted', 'response', 'claimedAt')
+  if held[1] == job then
+    -- The reply to this very call was lost on its way.
+    return { 'new', held[6], held[3] }
+  end
+  local live = held[1] and (held[4] == '1' or now < tonumber(held[3]))
+  if live and held[2] ~= fingerprint then
+    return { 'reused' }
+  end
+  if live then
+    return { 'same', held[1], held[3], held[5] or '' }
+  end
+end
+
+local forgotten_at = text(tonumber(accept_by) + REFUSAL_KEPT_MS)
+if has_key then
+  redis.call('DEL', KEYS[2])
+  redis.call('HSET', KEYS[2], 'job', job, 'fingerprint', fingerprint,
+    'acceptBy', accept_by, 'claimedAt', text(now))
+  redis.call('PEXPIREAT', KEYS[2], forgotten_at)
+end
+redis.call('HSET', KEYS[1], 'acceptBy', accept_by, 'idempotencyKey', ARGV[2])
+redis.call('PEXPIREAT', KEYS[1], forgotten_at)
+return { 'new', text(now), accept_by }

@@ -1,0 +1,15 @@
+-- KEYS: job, seen, manifest, open. ARGV: job. Cuts a job that has ended to its header.
+local HEADER_KEPT_MS = 604800000
+local found = redis.call('HMGET', KEYS[1], 'ended', 'closed')
+if found[2] == '1' then
+  return { 'closed' }
+end
+if found[1] ~= '1' then
+  return { 'open' }
+end
+redis.call('HSET', KEYS[1], 'closed', '1', 'announced', '1')
+redis.call('PEXPIRE', KEYS[1], text(HEADER_KEPT_MS))
+redis.call('DEL', KEYS[2], KEYS[3])
+redis.call('ZREM', KEYS[4], ARGV[1])
+redis.call('PUBLISH', OUTCOMES, ARGV[1])
+return { 'closed' }

@@ -1,0 +1,38 @@
+-- KEYS: wallet, outbox, job, manifest, active, open.
+-- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it.
+-- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
+-- bitmap, made from what was open a moment ago, is right if it still fills the job exactly.
+local keys = {
+  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], manifest = KEYS[4], active = KEYS[5],
+  open = KEYS[6],
+}
+local tenant, job, digest, bitmap = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local rows = whole(ARGV[5], 'the number of rows')
+
+local fields = record_of(keys.job)
+if not fields.status or fields.closed == '1' then
+  return { 'skip' }
+end
+local total = tonumber(fields.totalRows)
+if fields.ended == '1' or tonumber(fields.finishedRows) + rows ~= total then
+  return tallied('known', keys)
+end
+if #bitmap ~= math.ceil(total / 8) then
+  error('the bitmap is not that of the whole job')
+end
+local maximum = tonumber(fields.maxQuoteMicros)
+local charge = tonumber(fields.billableRows) * tonumber(fields.unitPriceMicros)
+check_settle(keys, maximum, charge)
+
+local now = now_ms()
+if rows > 0 then
+  redis.call('HSET', keys.manifest, digest, packed(tonumber(fields.chunks), 0, 0, bitmap))
+end
+redis.call('HSET', keys.job, 'finishedRows', text(total), 'updatedAtMs', text(now),
+  'failedRecords', text(total - tonumber(fields.successRecords)))
+redis.call('ZADD', keys.open, text(now), job)
+end_job(keys, {
+  tenant = tenant, job = job, amount = maximum, charge = charge, at = now, status = 'failed',
+  void = charge == 0,
+})
+return tallied('counted', keys)

@@ -1,0 +1,79 @@
+import type { Redis } from 'ioredis'
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { KeyRing } from '../lib/key-ring.ts'
+import { jobKeys } from './redis-keys.ts'
+
+export type JobKeys = {
+  /** Makes the data key of a new job and stores it wrapped, for an hour; `accept` prolongs that. */
+  readonly create: (tenant: string, job: string) =>
+  Promise<{ readonly key: Buffer, readonly wrapped: Buffer }>
+  /**
+   * The data key; undefined for a job that was refused, never accepted, or erased.
+   * @throws JobKeyLostError when the job runs and its key is nowhere.
+   */
+  readonly get: (tenant: string, job: string) => Promise<Buffer | undefined>
+}
+
+export type JobKeysOptions = {
+  readonly redis: Redis
+  readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
+  /** True for an accepted job that is not closed. */
+  readonly isRunning?: (tenant: string, job: string) => Promise<boolean>
+  /** The wrapped key as the topic `job.keys` has it. */
+  readonly restore?: (tenant: string, job: string) => Promise<Buffer | undefined>
+}
+
+/** A running job whose data key neither Redis nor the topic `job.keys` has. */
+export class JobKeyLostError extends Error {
+  override readonly name = 'JobKeyLostError'
+}
+
+/** How long the wrapped key of a job that nobody accepts is kept. */
+const UNACCEPTED_MS = 3_600_000
+/** Kept a day longer than the results it opens. */
+export const ACCEPTED_KEY_MS = 91 * 86_400_000
+/** An erased key is out of every process after at most this long. */
+const REMEMBERED_MS = 30_000
+
+/**
+ * The data keys of jobs: one of 32 random bytes each, wrapped by the ring wherever it is stored.
+ */
+export function createJobKeys (options: JobKeysOptions): JobKeys {
+  const { redis, ring } = options
+  const unwrapped = new LRUCache<string, Buffer>({ max: 5_000, ttl: REMEMBERED_MS })
+  const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey
+
+  const restored = async (tenant: string, job: string): Promise<Buffer | undefined> => {
+    if (await options.isRunning?.(tenant, job) !== true) return undefined
+    const wrapped = await options.restore?.(tenant, job)
+    if (wrapped === undefined) {
+      throw new JobKeyLostError(`the data key of the running job ${job} is gone`)
+    }
+    await redis.set(nameOf(tenant, job), wrapped, 'PX', ACCEPTED_KEY_MS)
+    return wrapped
+  }
+
+  return {
+    create: async (tenant, job) => {
+      const key = randomBytes(32)
+      const wrapped = ring.wrap(key, keyAad(tenant, job))
+      await redis.set(nameOf(tenant, job), wrapped, 'PX', UNACCEPTED_MS)
+      unwrapped.set(nameOf(tenant, job), key)
+      return { key, wrapped }
+    },
+    get: async (tenant, job) => {
+      const name = nameOf(tenant, job)
+      const known = unwrapped.get(name)
+      if (known !== undefined) return known
+      const wrapped = await redis.getBuffer(name) ?? await restored(tenant, job)
+      if (wrapped === undefined) return undefined
+      const key = ring.unwrap(wrapped, keyAad(tenant, job))
+      unwrapped.set(name, key)
+      return key
+    },
+  }
+}
+
+/** A wrapped key opens only as the key of its own job. */
+const keyAad = (tenant: string, job: string) => ['data-key', tenant, job] as const

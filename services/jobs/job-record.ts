@@ -1,0 +1,85 @@
+import { integer } from '../money/outbox.ts'
+import type { Lane, ServiceSlug } from '../topology.ts'
+import type { Job, JobCounts, JobStatus, Preflight, Refusal } from './job.ts'
+
+/** A job's hash in Redis, or what a script returned of it: all values are text. */
+export type JobFields = Readonly<Record<string, string | undefined>>
+
+/** Pairs of field and value, one after another, as scripts return a hash. */
+export function fieldsOf (pairs: readonly string[]): JobFields {
+  const fields: Record<string, string> = Object.create(null)
+  for (let at = 0; at + 1 < pairs.length; at += 2) fields[pairs[at]!] = pairs[at + 1]!
+  return fields
+}
+
+/**
+ * The accepted job a hash holds.
+ * @throws RangeError when a count or amount is no safe integer.
+ */
+export function jobOf (tenant: string, fields: JobFields): Job {
+  const number = (name: string) => integer(fields[name])
+  return {
+    id: fields['id'] ?? '',
+    tenant,
+    service: fields['service'] as ServiceSlug,
+    lane: fields['lane'] as Lane,
+    status: fields['status'] as JobStatus,
+    preflight: preflightOf(fields),
+    unitPriceMicros: number('unitPriceMicros'),
+    chunks: number('chunks'),
+    forceFresh: fields['forceFresh'] === '1',
+    header: Buffer.from(fields['header'] ?? '', 'base64'),
+    createdAtMs: number('createdAtMs'),
+    updatedAtMs: number('updatedAtMs'),
+    announced: fields['announced'] === '1',
+    ended: fields['ended'] === '1',
+    closed: fields['closed'] === '1',
+    endedAtMs: number('endedAtMs'),
+    counts: countsOf(fields),
+    chargedMicros: number('chargedMicros'),
+    releasedMicros: number('releasedMicros'),
+  }
+}
+
+/** The refusal a hash holds, if it holds one. */
+export function refusalOf (fields: JobFields): Refusal | undefined {
+  const code = fields['refusal']
+  switch (code) {
+    case undefined: return undefined
+    case 'insufficient_balance': return {
+      code,
+      requiredMicros: integer(fields['requiredMicros']),
+      availableMicros: integer(fields['availableMicros']),
+    }
+    case 'concurrent_jobs_limit':
+    case 'expired':
+    case 'internal': return { code }
+    default: throw new Error(`a job was refused for an unknown reason: ${code}`)
+  }
+}
+
+function preflightOf (fields: JobFields): Preflight {
+  const number = (name: string) => integer(fields[name])
+  return {
+    totalRows: number('totalRows'),
+    invalidRows: number('invalidRows'),
+    duplicateRows: number('duplicateRows'),
+    cacheHits: number('quotedHits'),
+    freshChecks: number('quotedFresh'),
+    maxQuoteMicros: number('maxQuoteMicros'),
+    quoteId: fields['quoteId'] ?? '',
+  }
+}
+
+function countsOf (fields: JobFields): JobCounts {
+  const number = (name: string) => integer(fields[name])
+  return {
+    finishedRows: number('finishedRows'),
+    inputBlocks: number('inputBlocks'),
+    billableRows: number('billableRows'),
+    cacheHits: number('cacheHits'),
+    freshRecords: number('freshRecords'),
+    successRecords: number('successRecords'),
+    failedRecords: number('failedRecords'),
+  }
+}

@@ -1,0 +1,90 @@
+import type { Redis } from 'ioredis'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Clock } from '../lib/clock.ts'
+import { OUTCOMES_CHANNEL } from './redis-keys.ts'
+import type { JobStore, Outcome } from './store.ts'
+
+export type Decided = Exclude<Outcome, { readonly kind: 'open' }>
+
+export type OutcomesOptions = {
+  readonly store: Pick<JobStore, 'outcome' | 'refuse'>
+  /** A connection of its own: once subscribed it serves nothing else. */
+  readonly subscriber: Redis
+  readonly clock: Clock
+  readonly pollMs?: number
+}
+
+export type Outcomes = {
+  /**
+   * What became of a claim: the accepted job once it is announced, or its refusal; at `acceptByMs`
+   * whatever is stored by then, or else the refusal `expired`, stored now.
+   * @throws the abort reason after `stop`, or when `signal` is aborted.
+   */
+  readonly wait: (claim: {
+    readonly tenant: string
+    readonly job: string
+    readonly acceptByMs: number
+    readonly signal?: AbortSignal
+  }) => Promise<Decided>
+  /** Ends every wait. */
+  readonly stop: () => void
+}
+
+/** Waits of requests for their outcomes: a nudge by pub/sub, and polling where a nudge is lost. */
+export async function createOutcomes (options: OutcomesOptions): Promise<Outcomes> {
+  const { store, subscriber, clock, pollMs = 250 } = options
+  const nudges = new EventTarget()
+  const stopped = new AbortController()
+  subscriber.on('message', (_channel, job) => nudges.dispatchEvent(new Event(job)))
+  await subscriber.subscribe(OUTCOMES_CHANNEL)
+
+  const wait: Outcomes['wait'] = async ({ tenant, job, acceptByMs, signal }) => {
+    const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
+    for (;;) {
+      const nudged = nextNudge(nudges, job, ends)
+      try {
+        const outcome = await decided({ tenant, job, acceptByMs })
+        if (outcome !== undefined) return outcome
+        const leftMs = Math.max(acceptByMs - clock.now(), EXPIRY_RETRY_MS)
+        await nudged.within(Math.min(pollMs, leftMs))
+      } finally {
+        nudged.forget()
+      }
+      ends.throwIfAborted()
+    }
+  }
+
+  const decided = async (
+    { tenant, job, acceptByMs }: { tenant: string, job: string, acceptByMs: number }
+  ): Promise<Decided | undefined> => {
+    const late = clock.now() >= acceptByMs
+    const outcome = await (late ? store.refuse(tenant, job, 'expired') : store.outcome(tenant, job))
+    if (outcome.kind === 'open') return undefined
+    const ready = late || outcome.kind === 'refused' || outcome.job.announced
+    return ready ? outcome : undefined
+  }
+
+  return {
+    wait,
+    stop: () => stopped.abort(new Error('the service is stopping')),
+  }
+}
+
+/**
+ * Our clock may run some milliseconds ahead of Redis, which alone says when a claim has expired.
+ */
+const EXPIRY_RETRY_MS = 5
+
+/** The next nudge for a job, listened for from now on; `forget` ends the listening. */
+function nextNudge (nudges: EventTarget, job: string, ends: AbortSignal) {
+  const over = new AbortController()
+  const either = AbortSignal.any([ends, over.signal])
+  const nudged = new Promise<void>((resolve) => {
+    nudges.addEventListener(job, () => resolve(), { once: true, signal: over.signal })
+  })
+  const within = async (timeoutMs: number) => {
+    const late = delay(timeoutMs, undefined, { signal: either }).catch(() => {})
+    await Promise.race([nudged, late])
+  }
+  return { within, forget: () => over.abort() }
+}

@@ -1,0 +1,75 @@
+-- What the scripts of jobs share: the record's outcome, refusals, and the end with its money.
+
+local OUTCOMES = 'outcomes'
+local REFUSAL_KEPT_MS = 60000
+
+local function record_of(key)
+  local flat = redis.call('HGETALL', key)
+  local fields = {}
+  for at = 1, #flat, 2 do
+    fields[flat[at]] = flat[at + 1]
+  end
+  return fields, flat
+end
+
+local function reply(kind, more, flat)
+  local answer = { kind, unpack(more) }
+  for _, value in ipairs(flat) do
+    answer[#answer + 1] = value
+  end
+  return answer
+end
+
+-- What was decided of a claim before, if anything.
+local function stored_outcome(job_key, outbox)
+  local fields, flat = record_of(job_key)
+  if fields.status then
+    return reply('accepted', { entry_at(outbox, fields.reserveSeq) }, flat)
+  end
+  if fields.refusal then
+    return { 'refused', 'refusal', fields.refusal,
+      'requiredMicros', fields.requiredMicros, 'availableMicros', fields.availableMicros }
+  end
+  return nil, fields
+end
+
+-- Stores a refusal; a key bound to this job is free again, so that a repetition is judged anew.
+local function refuse_job(keys, refusal)
+  local required = refusal.required or '0'
+  local available = refusal.available or '0'
+  redis.call('HSET', keys.job, 'refusal', refusal.code,
+    'requiredMicros', required, 'availableMicros', available)
+  redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_KEPT_MS))
+  if redis.call('HGET', keys.idem, 'job') == refusal.job then
+    redis.call('DEL', keys.idem)
+  end
+  redis.call('PUBLISH', OUTCOMES, refusal.job)
+  return { 'refused', 'refusal', refusal.code,
+    'requiredMicros', required, 'availableMicros', available }
+end
+
+-- Charges what was won and lets go of the rest; the caller has called check_settle.
+local function end_job(keys, ending)
+  local entry = {
+    tenant = ending.tenant, job = ending.job, amount = ending.amount, charge = ending.charge,
+    at = ending.at,
+  }
+  local close_money = ending.void and void or settle
+  local seq, json = close_money(keys, entry)
+  redis.call('SREM', keys.active, ending.job)
+  redis.call('HSET', keys.job, 'status', ending.status, 'ended', '1',
+    'endedAtMs', text(ending.at), 'chargedMicros', text(ending.charge),
+    'releasedMicros', text(ending.amount - ending.charge), 'settleSeq', seq)
+  return json
+end
+
+-- The answer of tally and fail: whether the job waits to be closed, its entry, its record.
+local function tallied(kind, keys)
+  local fields, flat = record_of(keys.job)
+  return reply(kind, { fields.ended, entry_at(keys.outbox, fields.settleSeq) }, flat)
+end
+
+-- A manifest entry as manifest.ts unpacks it.
+local function packed(chunk, first_row, inputs, won)
+  return struct.pack('>I4I4B', chunk, first_row, inputs) .. won
+end

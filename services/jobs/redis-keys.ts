@@ -1,0 +1,26 @@
+/** The keys of a tenant's jobs in Redis; the hash tag lets one script reach them with its money. */
+export const jobKeys = (tenant: string, job: string) => ({
+  /** Hash: the claim, then the refusal or the job. */
+  job: `job:{${tenant}}:${job}`,
+  /**
+   * Hash: chunk -> bitmap of the rows some block has won, inputs:<chunk> -> 1 once its inputs came.
+   */
+  seen: `seen:{${tenant}}:${job}`,
+  /** Hash: digest of a block -> which rows it won. */
+  manifest: `manifest:{${tenant}}:${job}`,
+  /** The wrapped data key. */
+  dataKey: `dek:{${tenant}}:${job}`,
+})
+
+export const tenantJobKeys = (tenant: string) => ({
+  /** Set: jobs that hold one of the tenant's slots. */
+  active: `active:{${tenant}}`,
+  /** Sorted set: jobs not closed, by the time of their last progress (Redis, ms). */
+  open: `open:{${tenant}}`,
+})
+
+/** Hash: job, fingerprint, acceptBy, claimedAt, accepted, response of an Idempotency-Key. */
+export const idempotencyKeyOf = (tenant: string, key: string): string => `idem:{${tenant}}:${key}`
+
+/** Pub/sub channel: the id of each job whose request can be answered. */
+export const OUTCOMES_CHANNEL = 'outcomes'

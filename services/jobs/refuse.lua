@@ -1,0 +1,16 @@
+-- KEYS: job, idem, outbox. ARGV: job, code (expired or internal).
+-- After it no job can come of the claim, unless one already has.
+local keys = { job = KEYS[1], idem = KEYS[2] }
+local job, code = ARGV[1], ARGV[2]
+
+local stored, claim = stored_outcome(keys.job, KEYS[3])
+if stored then
+  return stored
+end
+-- A claim that is forgotten has passed its acceptBy long ago.
+local now = now_ms()
+local accept_by = tonumber(claim.acceptBy or text(now))
+if code == 'expired' and now < accept_by then
+  return { 'open' }
+end
+return refuse_job(keys, { job = job, code = code, accept_by = accept_by })

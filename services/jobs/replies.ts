@@ -1,0 +1,48 @@
+import { entryOf, integer } from '../money/outbox.ts'
+import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
+import type { Refusal } from './job.ts'
+import type { Accepted, Claim, Outcome, Tallied } from './steps.ts'
+
+/** What `claim` answered. */
+export function claimedOf (reply: readonly string[]): Claim {
+  const [kind, ...rest] = reply
+  switch (kind) {
+    case 'new': return { kind, nowMs: integer(rest[0]), acceptByMs: integer(rest[1]) }
+    case 'same': {
+      const [job = '', acceptBy, response = ''] = rest
+      return { kind, job, acceptByMs: integer(acceptBy), response }
+    }
+    case 'reused': return { kind }
+    default: throw new Error(`claim answered ${kind}`)
+  }
+}
+
+/** What `accept` answered. */
+export function acceptedOf (tenant: string, reply: readonly string[]): Accepted {
+  const [kind, entry] = reply
+  if (kind === 'refused') return { kind, refusal: refusalIn(reply) }
+  return { kind: 'accepted', job: jobOf(tenant, fieldsOf(reply.slice(2))), entry: entryIn(entry) }
+}
+
+/** What `refuse` answered: what was stored before, or the refusal, or nothing yet. */
+export function outcomeOf (tenant: string, reply: readonly string[]): Outcome {
+  if (reply[0] === 'open') return { kind: 'open' }
+  const accepted = acceptedOf(tenant, reply)
+  return accepted.kind === 'refused' ? accepted : { kind: 'accepted', job: accepted.job }
+}
+
+/** What `tally` and `fail` answered. */
+export function talliedOf (tenant: string, reply: readonly string[]): Tallied {
+  const [kind, ended, entry, ...pairs] = reply
+  if (kind === 'skip') return { kind }
+  if (kind !== 'counted' && kind !== 'known') throw new Error(`tally answered ${kind}`)
+  return { kind, ended: ended === '1', entry: entryIn(entry), job: jobOf(tenant, fieldsOf(pairs)) }
+}
+
+const entryIn = (json = '') => json === '' ? undefined : entryOf(json)
+
+function refusalIn (reply: readonly string[]): Refusal {
+  const refusal = refusalOf(fieldsOf(reply.slice(1)))
+  if (refusal === undefined) throw new Error('a refusal without a reason')
+  return refusal
+}

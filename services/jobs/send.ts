@@ -1,0 +1,104 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Emitter } from '../lib/emit.ts'
+import type { Emission } from '../lib/stage.ts'
+import { laneOf } from '../lib/topics.ts'
+import type { ServiceSlug } from '../topology.ts'
+import { chunksOf, type InputChunk } from './chunks.ts'
+import type { JobKeys } from './job-keys.ts'
+import { sealHeader, type JobHeader } from './rows-seal.ts'
+
+export type Submission = JobHeader & {
+  readonly tenant: string
+  readonly service: ServiceSlug
+  readonly inputs: readonly string[]
+  /** ISO 3166 fallback country, empty when none was given. */
+  readonly country: string
+  readonly forceFresh: boolean
+  /** Empty when the request has none. */
+  readonly idempotencyKey: string
+  /** HMAC of the canonical body. */
+  readonly fingerprint: string
+}
+
+export type SendOptions = {
+  readonly keys: Pick<JobKeys, 'create'>
+  readonly emitter: Pick<Emitter, 'emit'>
+  /** Version of the cache secret that tokens are made with now. */
+  readonly tokenVersion: string
+}
+
+/** A request that has its job id; times are Redis time. */
+export type Claimed = {
+  readonly job: string
+  readonly nowMs: number
+  readonly acceptByMs: number
+}
+
+/** Makes the job's key and produces it with all chunks; resolves when all are acknowledged. */
+export async function send (
+  { keys, emitter, tokenVersion }: SendOptions,
+  { submission, claimed, signal }: {
+    readonly submission: Submission
+    readonly claimed: Claimed
+    readonly signal: AbortSignal
+  }
+): Promise<void> {
+  const { tenant } = submission
+  const { job } = claimed
+  const { key, wrapped } = await keys.create(tenant, job)
+  const header = sealHeader(key, { tenant, job }, submission)
+  const chunks = chunksOf(submission.inputs)
+  const lane = laneOf(submission.inputs.length)
+  const sent: Promise<void>[] = []
+  const start = (emissions: readonly Emission[]) => {
+    const sending = emitter.emit(emissions, signal)
+    // Judged below, all together; until then a failure must not count as one that nobody awaits.
+    sending.catch(() => {})
+    sent.push(sending)
+  }
+  start([{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }])
+  const context = { submission, claimed, tokenVersion, chunks: chunks.length, header }
+  for (let from = 0; from < chunks.length; from += CHUNKS_A_TURN) {
+    const some = chunks.slice(from, from + CHUNKS_A_TURN)
+    start(some.map((chunk, index) => emissionOf(context, chunk, from + index)))
+    await turn()
+  }
+  await Promise.all(sent)
+}
+
+/** Sealing a chunk takes about a millisecond: other requests get their turn in between. */
+const CHUNKS_A_TURN = 8
+
+function emissionOf (
+  context: {
+    readonly submission: Submission
+    readonly claimed: Claimed
+    readonly tokenVersion: string
+    readonly chunks: number
+    readonly header: Buffer
+  },
+  { firstRow, inputs }: InputChunk,
+  chunk: number
+): Emission<'rows.submitted'> {
+  const { submission, claimed, tokenVersion, chunks, header } = context
+  const { tenant, service, country, forceFresh, idempotencyKey } = submission
+  const totalRows = submission.inputs.length
+  const value = {
+    tenant,
+    job: claimed.job,
+    service,
+    chunk,
+    chunks,
+    firstRow,
+    rows: inputs.length,
+    totalRows,
+    country,
+    submittedAt: claimed.nowMs,
+    acceptBy: claimed.acceptByMs,
+    forceFresh,
+    tokenVersion,
+    idempotencyKey,
+    header: chunk === 0 && header.length > 0 ? header : null,
+  }
+  return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows: { inputs } }
+}

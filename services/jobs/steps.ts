@@ -1,0 +1,100 @@
+import type { Journal } from '../../schemas/types.ts'
+import type { Job, Refusal } from './job.ts'
+
+/** What the steps of a job's way take, and what they answer. */
+
+export type ClaimRequest = {
+  /** Id of the job to be, its time part by Redis time. */
+  readonly job: string
+  /** Empty when the request has none. */
+  readonly idempotencyKey: string
+  /** HMAC of the canonical body. */
+  readonly fingerprint: string
+  readonly acceptWithinMs: number
+}
+
+/**
+ * `same`: the key belongs to a job of the same request; `response` is the stored answer, or ''.
+ * `reused`: the key belongs to another request.
+ */
+export type Claim =
+  | { readonly kind: 'new', readonly nowMs: number, readonly acceptByMs: number }
+  | {
+    readonly kind: 'same'
+    readonly job: string
+    readonly acceptByMs: number
+    readonly response: string
+  }
+  | { readonly kind: 'reused' }
+
+export type AcceptRequest = Pick<Job,
+  'id' | 'service' | 'lane' | 'preflight' | 'unitPriceMicros' | 'chunks' | 'forceFresh' |
+  'header' | 'createdAtMs'
+> & {
+  /** Empty when the request had none. */
+  readonly idempotencyKey: string
+  readonly acceptByMs: number
+  /** False for a job without fresh rows, which takes none of the tenant's slots. */
+  readonly needsSlot: boolean
+  readonly maxActiveJobs: number
+}
+
+/** `entry`: the reserve entry, while the outbox holds it. */
+export type Accepted =
+  | { readonly kind: 'accepted', readonly job: Job, readonly entry: Journal | undefined }
+  | { readonly kind: 'refused', readonly refusal: Refusal }
+
+/** `open`: nothing is decided yet. An accepted job may not be announced yet. */
+export type Outcome =
+  | { readonly kind: 'accepted', readonly job: Job }
+  | { readonly kind: 'refused', readonly refusal: Refusal }
+  | { readonly kind: 'open' }
+
+/**
+ * What a block says of its chunk; the bitmaps have the same length, least significant bit first.
+ */
+export type TallyBlock = {
+  readonly job: string
+  readonly chunk: number
+  /** Hex SHA-256 of the sealed bytes. */
+  readonly digest: string
+  /** True when the block holds all inputs of its chunk. */
+  readonly inputs: boolean
+  /** Index within the job, from 0, of the first row of the chunk. */
+  readonly firstRow: number
+  readonly finished: Buffer
+  readonly billable: Buffer
+  readonly succeeded: Buffer
+  readonly failed: Buffer
+  readonly cached: Buffer
+  readonly live: Buffer
+  /** Originals that have duplicates: index within the chunk, number of duplicates. */
+  readonly copies: readonly { readonly row: number, readonly copies: number }[]
+}
+
+/** All open rows of a stalled job in one block: chunk number = chunks of the job, first row 0. */
+export type FailBlock = {
+  readonly digest: string
+  /** Bitmap of the whole job, exactly the rows `openRows` told. */
+  readonly finished: Buffer
+}
+
+/**
+ * `counted`: the block was counted now, even if it won no row. `known`: it was counted before, or
+ * the job has ended without it. `ended`: the job waits to be closed; `entry` is its settle (or
+ * void) entry, while the outbox holds it. `skip`: the job is closed or was never accepted.
+ */
+export type Tallied =
+  | {
+    readonly kind: 'counted' | 'known'
+    readonly ended: boolean
+    readonly job: Job
+    readonly entry: Journal | undefined
+  }
+  | { readonly kind: 'skip' }
+
+export type OpenJob = {
+  readonly job: string
+  /** When it was accepted, or a block last won a row of it; Redis time. */
+  readonly progressAtMs: number
+}

@@ -1,0 +1,137 @@
+import type { Redis } from 'ioredis'
+import { TENANTS_KEY } from '../money/redis-keys.ts'
+import type { Job, ManifestEntry } from './job.ts'
+import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
+import { openRowsOf, unpackEntry } from './manifest.ts'
+import { jobKeys, tenantJobKeys } from './redis-keys.ts'
+import { acceptedOf, claimedOf, outcomeOf, talliedOf } from './replies.ts'
+import { createJobScripts } from './scripts.ts'
+import type {
+  AcceptRequest, Accepted, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock, Tallied,
+} from './steps.ts'
+
+export type {
+  AcceptRequest, Accepted, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock, Tallied,
+} from './steps.ts'
+
+export type JobStore = ReturnType<typeof createJobStore>
+
+/** The jobs of all tenants while they run: one script a step, each harmless when repeated. */
+export function createJobStore (redis: Redis) {
+  const run = createJobScripts(redis)
+  const reads = readsOf(redis)
+  return { ...requestsOf(redis, run), ...reads, ...runningOf(run), ...endsOf(run, reads) }
+}
+
+type Scripts = ReturnType<typeof createJobScripts>
+type Reads = ReturnType<typeof readsOf>
+
+/** What becomes of a request, until its job is accepted or can never be. */
+function requestsOf (redis: Redis, run: Scripts) {
+  return {
+    /** Binds an idempotency key, if there is one, to a job id until `acceptBy`. */
+    claim: async (tenant: string, request: ClaimRequest): Promise<Claim> =>
+      claimedOf(await run.claim(tenant, request)),
+
+    /** Reserves and writes the job, or says why not: once a job id, the same answer ever after. */
+    accept: async (tenant: string, request: AcceptRequest): Promise<Accepted> => {
+      await redis.sadd(TENANTS_KEY, tenant)
+      return acceptedOf(tenant, await run.accept(tenant, request))
+    },
+
+    /**
+     * Makes sure that no job comes of a claim, unless one already has: then the stored outcome is
+     * returned. `expired` does nothing before `acceptBy`, the outcome stays `open`.
+     */
+    refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
+      const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
+      return outcomeOf(tenant, await run.refuse(tenant, { job, code, idempotencyKey }))
+    },
+
+    /** Keeps the answer to a request for repetitions of its key: all get the first one's. */
+    rememberResponse: async (tenant: string, key: string, body: string): Promise<string> => {
+      const [stored = body] = await run.remember(tenant, key, body)
+      return stored
+    },
+  }
+}
+
+/** What is known of a job; nothing here changes anything. */
+function readsOf (redis: Redis) {
+  const fieldsIn = (tenant: string, job: string) => redis.hgetall(jobKeys(tenant, job).job)
+  return {
+    outcome: async (tenant: string, job: string): Promise<Outcome> => {
+      const fields = await fieldsIn(tenant, job)
+      if (fields['status'] !== undefined) return { kind: 'accepted', job: jobOf(tenant, fields) }
+      const refusal = refusalOf(fields)
+      return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
+    },
+
+    /** The accepted job, while it runs and for 7 days after it was closed. */
+    read: async (tenant: string, job: string): Promise<Job | undefined> => {
+      const fields = await fieldsIn(tenant, job)
+      return fields['status'] === undefined ? undefined : jobOf(tenant, fields)
+    },
+
+    /** The blocks that count, by chunk; none once the job is closed. */
+    manifest: async (tenant: string, job: string): Promise<ManifestEntry[]> => {
+      const packed = await redis.hgetallBuffer(jobKeys(tenant, job).manifest)
+      return Object.entries(packed)
+        .map(([digest, entry]) => unpackEntry(digest, entry))
+        .sort((a, b) => a.chunk - b.chunk || (a.digest < b.digest ? -1 : 1))
+    },
+
+    /** Jobs not closed, the one longest without progress first. */
+    openJobs: async (tenant: string): Promise<OpenJob[]> => {
+      const pairs = await redis.zrange(tenantJobKeys(tenant).open, '0', '-1', 'WITHSCORES')
+      return Object.entries(fieldsOf(pairs))
+        .map(([job, score]) => ({ job, progressAtMs: Number(score) }))
+    },
+  }
+}
+
+/** The steps of a job that runs. */
+function runningOf (run: Scripts) {
+  return {
+    /** Everything of the job is produced: its request may be answered. No job, no effect. */
+    announce: async (tenant: string, job: string): Promise<void> => {
+      await run.announce(tenant, job)
+    },
+
+    /** Asked before the checks of a part: `cancelling` ends its rows free, `skip` emits nothing. */
+    beginPart: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
+      const [answer] = await run.beginPart(tenant, job)
+      return answer as 'run' | 'cancelling' | 'skip'
+    },
+
+    /** Gives the block the rows no block had before; ends and settles the job with the last one. */
+    tally: async (tenant: string, block: TallyBlock): Promise<Tallied> =>
+      talliedOf(tenant, await run.tally(tenant, block)),
+  }
+}
+
+/** What closes a job that has ended, or ends one that never would. */
+function endsOf (run: Scripts, { read, manifest }: Reads) {
+  return {
+    /** Cuts a job that has ended to its header, kept for 7 days; false when none has ended. */
+    close: async (tenant: string, job: string): Promise<boolean> => {
+      const [answer] = await run.close(tenant, job)
+      return answer === 'closed'
+    },
+
+    /** Bitmap of the whole job: rows no block has brought; undefined unless the job runs. */
+    openRows: async (tenant: string, job: string): Promise<Buffer | undefined> => {
+      const found = await read(tenant, job)
+      if (found === undefined || found.ended) return undefined
+      return openRowsOf(found.preflight.totalRows, await manifest(tenant, job))
+    },
+
+    /**
+     * Ends a stalled job as failed: its open rows are given to the block, billable rows won before
+     * are charged, the rest is released. `known` with `ended: false` when the job has moved since
+     * `openRows`.
+     */
+    fail: async (tenant: string, job: string, block: FailBlock): Promise<Tallied> =>
+      talliedOf(tenant, await run.fail(tenant, job, block)),
+  }
+}

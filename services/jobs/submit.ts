@@ -1,0 +1,105 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { ulid } from 'ulid'
+import type { Clock } from '../lib/clock.ts'
+import type { Job, Refusal } from './job.ts'
+import type { Decided, Outcomes } from './outcomes.ts'
+import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
+import type { JobStore } from './store.ts'
+
+export type { Submission } from './send.ts'
+
+/**
+ * `replayed`: the job belongs to an earlier request with the same key; `response` is what that was
+ * answered, or '' when it is not stored (yet). `reused`: the key belongs to a different request.
+ */
+export type Submitted =
+  | {
+    readonly kind: 'accepted'
+    readonly job: Job
+    readonly replayed: boolean
+    readonly response: string
+  }
+  | { readonly kind: 'refused', readonly refusal: Refusal }
+  | { readonly kind: 'reused' }
+
+export type SubmitterOptions = SendOptions & {
+  readonly store: Pick<JobStore, 'claim' | 'refuse'>
+  readonly outcomes: Pick<Outcomes, 'wait'>
+  /** Redis time. */
+  readonly clock: Clock
+  readonly acceptWithinMs?: number
+}
+
+export type Submitter = {
+  /** @throws when infrastructure is away or the service stops, and the outcome is not known. */
+  readonly submit: (submission: Submission) => Promise<Submitted>
+}
+
+/** Brings a request's rows on their way and waits for what becomes of them. */
+export function createSubmitter (options: SubmitterOptions): Submitter {
+  const { store, clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  return {
+    submit: async (submission) => {
+      const { tenant, idempotencyKey, fingerprint } = submission
+      const own = newJobId(clock.now())
+      const request = { job: own, idempotencyKey, fingerprint, acceptWithinMs }
+      const claim = await store.claim(tenant, request)
+      if (claim.kind === 'reused') return claim
+      const outcome = claim.kind === 'new'
+        ? await sendAndWait(options, submission, { job: own, ...claim })
+        : await outcomes.wait({ tenant, ...claim })
+      if (outcome.kind === 'refused') return outcome
+      return claim.kind === 'new'
+        ? { ...outcome, replayed: false, response: '' }
+        : { ...outcome, replayed: true, response: claim.response }
+    },
+  }
+}
+
+/** `job_` and a ULID in lower case; the moment is Redis time in ms. */
+export function newJobId (nowMs: number): string {
+  return `job_${ulid(nowMs).toLowerCase()}`
+}
+
+/** Enough for 100,000 rows through a busy pipeline, and less than clients commonly wait. */
+const ACCEPT_WITHIN_MS = 25_000
+
+async function sendAndWait (
+  options: SubmitterOptions, submission: Submission, claimed: Claimed
+): Promise<Decided> {
+  const { store, outcomes, clock } = options
+  const { tenant } = submission
+  const { job, acceptByMs } = claimed
+  const ends = new AbortController()
+  // Sending goes on while we wait: a broker that is away must not hold the answer back.
+  const sending = send(options, { submission, claimed, signal: ends.signal })
+  try {
+    const waiting = outcomes.wait({ tenant, job, acceptByMs, signal: ends.signal })
+    const outcome = await Promise.race([waiting, failureOf(sending)])
+    if (outcome.kind === 'refused') ends.abort()
+    // The copy of the data key is to be safe before the client hears of the job.
+    else await atMost(sending, acceptByMs - clock.now())
+    return outcome
+  } catch (error) {
+    ends.abort()
+    const outcome = await store.refuse(tenant, job, 'internal')
+    if (outcome.kind === 'open') throw error
+    return outcome
+  }
+}
+
+/** Rejects as the work does and never resolves, so that it can lose a race only by failing. */
+async function failureOf (work: Promise<void>): Promise<never> {
+  await work
+  return new Promise<never>(() => {})
+}
+
+async function atMost (work: Promise<void>, timeoutMs: number): Promise<void> {
+  const over = new AbortController()
+  const late = delay(Math.max(timeoutMs, 0), undefined, { signal: over.signal })
+  try {
+    await Promise.race([work, late])
+  } finally {
+    over.abort()
+  }
+}

@@ -1,0 +1,136 @@
+-- KEYS: wallet, outbox, job, seen, manifest, active, open.
+-- ARGV: tenant, job, chunk, digest, inputs, first row, then the bitmaps finished, billable,
+-- succeeded, failed, cached, live, then the copies: pairs of big-endian 32-bit row and number.
+local keys = {
+  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], seen = KEYS[4], manifest = KEYS[5],
+  active = KEYS[6], open = KEYS[7],
+}
+local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local has_inputs = ARGV[5] == '1'
+local bitmaps = {
+  finished = ARGV[7], billable = ARGV[8], succeeded = ARGV[9], failed = ARGV[10],
+  cached = ARGV[11], live = ARGV[12],
+}
+local copies = ARGV[13]
+local INPUTS = 'inputs:' .. chunk
+
+local bits_of = { [0] = 0 }
+for byte = 1, 255 do
+  bits_of[byte] = bits_of[math.floor(byte / 2)] + byte % 2
+end
+
+local function check_block(fields, before)
+  if whole(chunk, 'the chunk') >= tonumber(fields.chunks) then
+    error('the job has no chunk ' .. chunk)
+  end
+  whole(ARGV[6], 'the first row')
+  for name, bitmap in pairs(bitmaps) do
+    if #bitmap ~= #bitmaps.finished then
+      error('the bitmap ' .. name .. ' is not as long as the others')
+    end
+  end
+  if before ~= '' and #before ~= #bitmaps.finished then
+    error('chunk ' .. chunk .. ' had another length before')
+  end
+end
+
+-- The rows no block had before, what is counted of them, and all rows had by now.
+local function win(before)
+  local won = { rows = 0, billable = 0, succeeded = 0, failed = 0, cached = 0, live = 0 }
+  local mine, all = {}, {}
+  for at = 1, #bitmaps.finished do
+    local seen = before == '' and 0 or before:byte(at)
+    local byte = bit.band(bitmaps.finished:byte(at), bit.bnot(seen))
+    mine[at] = string.char(byte)
+    all[at] = string.char(bit.bor(byte, seen))
+    if byte ~= 0 then
+      won.rows = won.rows + bits_of[byte]
+      for _, name in ipairs({ 'billable', 'succeeded', 'failed', 'cached', 'live' }) do
+        won[name] = won[name] + bits_of[bit.band(byte, bitmaps[name]:byte(at))]
+      end
+      if bit.band(byte, bitmaps.succeeded:byte(at), bitmaps.failed:byte(at)) ~= 0 then
+        error('a row of chunk ' .. chunk .. ' succeeded and failed')
+      end
+    end
+  end
+  won.bitmap, won.all = table.concat(mine), table.concat(all)
+  return won
+end
+
+local function has(bitmap, row)
+  local byte = bitmap:byte(math.floor(row / 8) + 1) or 0
+  return bit.band(byte, bit.lshift(1, row % 8)) ~= 0
+end
+
+-- An original that was won brings the rows that repeat it along, whoever finished those.
+local function count_copies(won)
+  for at = 1, #copies, 8 do
+    local row, number = struct.unpack('>I4I4', copies, at)
+    if has(won.bitmap, row) and has(bitmaps.succeeded, row) then
+      won.succeeded = won.succeeded + number
+    elseif has(won.bitmap, row) and has(bitmaps.failed, row) then
+      won.failed = won.failed + number
+    end
+  end
+end
+
+local function add(name, number)
+  if number ~= 0 then
+    redis.call('HINCRBY', keys.job, name, text(number))
+  end
+end
+
+local function write(won, first_inputs, now)
+  redis.call('HSET', keys.manifest, digest,
+    packed(tonumber(chunk), tonumber(ARGV[6]), has_inputs and 1 or 0, won.bitmap))
+  redis.call('HSET', keys.seen, chunk, won.all)
+  if first_inputs then
+    redis.call('HSET', keys.seen, INPUTS, '1')
+    add('inputBlocks', 1)
+  end
+  add('finishedRows', won.rows)
+  add('billableRows', won.billable)
+  add('successRecords', won.succeeded)
+  add('failedRecords', won.failed)
+  add('cacheHits', won.cached)
+  add('freshRecords', won.live)
+  redis.call('HSET', keys.job, 'updatedAtMs', text(now))
+  redis.call('ZADD', keys.open, text(now), job)
+end
+
+local fields = record_of(keys.job)
+if not fields.status or fields.closed == '1' then
+  return { 'skip' }
+end
+if fields.ended == '1' or redis.call('HEXISTS', keys.manifest, digest) == 1 then
+  return tallied('known', keys)
+end
+
+local before = redis.call('HGET', keys.seen, chunk) or ''
+check_block(fields, before)
+local won = win(before)
+count_copies(won)
+local first_inputs = has_inputs and redis.call('HEXISTS', keys.seen, INPUTS) == 0
+if won.rows == 0 and not first_inputs then
+  return tallied('counted', keys)
+end
+
+local finished = tonumber(fields.finishedRows) + won.rows
+local inputs = tonumber(fields.inputBlocks) + (first_inputs and 1 or 0)
+local total = tonumber(fields.totalRows)
+if finished > total then
+  error('more rows are finished than the job has')
+end
+local maximum = tonumber(fields.maxQuoteMicros)
+local charge = (tonumber(fields.billableRows) + won.billable) * tonumber(fields.unitPriceMicros)
+check_settle(keys, maximum, charge)
+
+local now = now_ms()
+write(won, first_inputs, now)
+if finished == total and inputs == tonumber(fields.chunks) then
+  end_job(keys, {
+    tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
+    status = fields.status == 'cancelling' and 'cancelled' or 'completed',
+  })
+end
+return tallied('counted', keys)

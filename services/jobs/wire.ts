@@ -1,0 +1,146 @@
+import type { Finished } from '../../schemas/types.ts'
+import { emptyBitmap, fullBitmap, set } from '../lib/bitmap.ts'
+import type { OutgoingMessage, RawMessage } from '../lib/bus.ts'
+import { isInfrastructure } from '../lib/errors.ts'
+import type { Codec } from '../lib/registry.ts'
+import { SealError, unpack } from '../lib/seal.ts'
+import type { Emission, Incoming } from '../lib/stage.ts'
+import { logicalTopic, messageKey, topicName } from '../lib/topics.ts'
+import type { Opened, Wire } from '../lib/wire.ts'
+import type { TopicName } from '../topology.ts'
+import { JobKeyLostError, type JobKeys } from './job-keys.ts'
+import {
+  blockAad, boundOf, openHeader, openRows, sealHeader, sealRows,
+  type JobHeader, type RowsPlace, type RowsTopic,
+} from './rows-seal.ts'
+
+export { blockAad, boundOf, openHeader, openRows, sealHeader, sealRows }
+export type { JobHeader, RowsPlace, RowsTopic }
+
+/** The fields all values that carry rows have in common, and those only some have. */
+type RowsValue = {
+  readonly tenant: string
+  readonly job: string
+  readonly service: string
+  readonly chunk: number
+  readonly part?: number
+  readonly chunks: number
+  readonly firstRow: number
+  readonly rows: number
+  readonly totalRows: number
+}
+type SealedValue = RowsValue & { readonly rowsSchema: number, readonly sealed: Buffer }
+type WireOptions = { readonly codec: Codec, readonly keys: Pick<JobKeys, 'get'> }
+
+/**
+ * What Kafka carries of a job: readable envelopes in Avro, and rows sealed under the job's data
+ * key, bound to their place. Headers repeat what names the rows, so that even undecodable bytes do.
+ */
+export function createWire (options: WireOptions): Wire {
+  return {
+    open: raw => open(options, raw),
+    close: emission => close(options, emission),
+  }
+}
+
+async function open (options: WireOptions, raw: RawMessage): Promise<Opened> {
+  const topic = logicalTopic(raw.topic)?.topic
+  if (topic === undefined) return { kind: 'dead', reason: 'unknown_topic' }
+  if (raw.value === null) return { kind: 'skip', why: 'tombstone' }
+  try {
+    const value = await options.codec.decode(topic, raw.value)
+    if (!hasRows(topic)) return messageOf({ topic, value, raw, rows: () => undefined })
+    return await openSealedValue(options, { topic, value: value as SealedValue, raw })
+  } catch (error) {
+    if (isInfrastructure(error)) throw error
+    return { kind: 'dead', reason: reasonOf(error) }
+  }
+}
+
+async function openSealedValue (
+  { codec, keys }: WireOptions,
+  { topic, value, raw }: {
+    readonly topic: RowsTopic, readonly value: SealedValue, readonly raw: RawMessage,
+  }
+): Promise<Opened> {
+  const key = await keys.get(value.tenant, value.job)
+  if (key === undefined) return { kind: 'skip', why: 'no_key' }
+  const packed = openRows(key, placeOf(topic, value, value.rowsSchema), value.sealed)
+  const decode = await codec.prepare(`${topic}-rows`, value.rowsSchema)
+  return messageOf({ topic, value, raw, rows: () => decode(unpack(packed)) })
+}
+
+async function close ({ codec, keys }: WireOptions, emission: Emission): Promise<OutgoingMessage> {
+  const { topic, value, lane, service } = emission
+  const message = {
+    topic: topicName(topic, { lane, ...(service === undefined ? {} : { service }) }),
+    key: messageKey(topic, value),
+  }
+  if (!hasRows(topic)) {
+    const { tenant } = value
+    const headers = { tenant, job: value.job }
+    return { ...message, value: await codec.encode(`${topic}-value`, value), headers }
+  }
+  const rowsValue = value as RowsValue
+  const key = await keys.get(rowsValue.tenant, rowsValue.job)
+  if (key === undefined) {
+    throw new JobKeyLostError(`no data key to seal rows of ${rowsValue.job} with`)
+  }
+  const { schemaId, bytes } = await codec.encodeBare(`${topic}-rows`, emission.rows)
+  const sealed = sealRows(key, placeOf(topic, rowsValue, schemaId), bytes)
+  const envelope = { ...rowsValue, rowsSchema: schemaId, sealed }
+  return {
+    ...message,
+    value: await codec.encode(`${topic}-value`, envelope),
+    headers: headersOf(emission, rowsValue),
+  }
+}
+
+function placeOf (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsPlace {
+  const { tenant, job, chunk, chunks, part = -1 } = value
+  const bound = topic === 'rows.finished' ? boundOf(value as unknown as Finished) : Buffer.alloc(0)
+  return { tenant, job, topic, chunk, part, chunks, rowsSchema, bound }
+}
+
+function headersOf (emission: Emission, value: RowsValue): Record<string, string> {
+  const { tenant, job, service, chunk, chunks, firstRow, rows, totalRows } = value
+  return {
+    tenant,
+    job,
+    service,
+    lane: emission.lane,
+    chunk: String(chunk),
+    chunks: String(chunks),
+    firstRow: String(firstRow),
+    chunkRows: String(rows),
+    totalRows: String(totalRows),
+    rows: aboutOf(emission, rows).toString('base64'),
+  }
+}
+
+/** The rows of its chunk that a message is about. */
+function aboutOf (emission: Emission, chunkRows: number): Buffer {
+  if (emission.topic === 'rows.finished') return emission.value.finished
+  const part = emission.topic === 'rows.missed' || emission.topic === 'rows.later'
+  if (!part) return fullBitmap(chunkRows)
+  const about = emptyBitmap(chunkRows)
+  for (const row of emission.rows.rows) set(about, row)
+  return about
+}
+
+const ROWS_TOPICS: ReadonlySet<string> = new Set<RowsTopic>(
+  ['rows.submitted', 'rows.normalized', 'rows.missed', 'rows.later', 'rows.finished'])
+
+const hasRows = (topic: TopicName): topic is RowsTopic => ROWS_TOPICS.has(topic)
+
+/**
+ * A decoded value has the type of its topic's schema, which the compiler can't see through the
+ * union.
+ */
+const messageOf = (message: object): Opened =>
+  ({ kind: 'message', message: message as Incoming })
+
+function reasonOf (error: unknown): string {
+  if (error instanceof JobKeyLostError) return 'job_key_lost'
+  return error instanceof SealError ? 'seal_broken' : 'undecodable'
+}

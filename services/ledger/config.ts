@@ -1,0 +1,26 @@
+import Type from 'typebox'
+import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+
+/** Configuration of `ledger`. */
+export const ledgerConfig = defineConfig({
+  ...pick(commonConfig, [
+    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    'KEY_ACTIVE',
+  ]),
+  BATCH_MESSAGES: Type.Integer({
+    default: 500, minimum: 1, maximum: 10_000, description: 'Entries copied by one insert, at most.',
+  }),
+  SWEEP_EVERY_MS: Type.Integer({
+    default: 2_000, minimum: 10, description: 'Pause between two looks for what was left over.',
+  }),
+  LEFT_OVER_AFTER_MS: Type.Integer({
+    default: 2_000,
+    minimum: 0,
+    description: 'Age from which entries not shipped and ended jobs not closed are taken over.',
+  }),
+  STALLED_AFTER_MS: Type.Integer({
+    default: 3_600_000,
+    minimum: 100,
+    description: 'A job without progress for so long, and nothing waiting in a topic, has failed.',
+  }),
+})

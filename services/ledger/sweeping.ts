@@ -1,0 +1,35 @@
+import type { RunningStage } from '../lib/engine.ts'
+import { sleep } from '../lib/retry.ts'
+import { sweep, type SweepParts } from './sweep.ts'
+
+/**
+ * Sweeps over and over beside the running stage, with a pause in between. A round that fails is
+ * logged and makes the service not ready until one has worked; the next round tries again. `stop`
+ * resolves when the round under way has come to its next step.
+ */
+export function startSweeping (
+  stage: RunningStage, parts: SweepParts, everyMs: number
+): RunningStage {
+  const stopping = new AbortController()
+  let healthy = true
+  let entries = 0
+  parts.metrics.watch('outbox_entries', {}, () => entries)
+  const go = async () => {
+    while (!stopping.signal.aborted) {
+      try {
+        entries = await sweep(parts, stopping.signal)
+        healthy = true
+      } catch (error) {
+        healthy = false
+        parts.log.warn({ err: error }, 'a sweep failed')
+      }
+      await sleep(everyMs, stopping.signal).catch(() => {})
+    }
+  }
+  const ended = go()
+  const stop = async () => {
+    stopping.abort()
+    await Promise.all([ended, stage.stop()])
+  }
+  return { ready: () => healthy && stage.ready(), stop }
+}

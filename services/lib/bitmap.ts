@@ -1,0 +1,48 @@
+/** Sets of small numbers, one bit each: bit i, least significant first, stands for number i. */
+
+/** A bitmap of no numbers, wide enough for the numbers from 0 to `rows` - 1. */
+export function emptyBitmap (rows: number): Buffer {
+  return Buffer.alloc(Math.ceil(rows / 8))
+}
+
+/** Adds a number in place; outside the bitmap it throws, as a lost bit would be a lost row. */
+export function set (bitmap: Buffer, index: number): void {
+  if (!Number.isInteger(index) || index < 0 || index >= bitmap.length * 8) {
+    throw new RangeError(`bit ${index} is outside a bitmap of ${bitmap.length} bytes`)
+  }
+  bitmap[index >> 3] = (bitmap[index >> 3] ?? 0) | (1 << (index & 7))
+}
+
+/** Whether the number is in the set; false for numbers outside the bitmap. */
+export function has (bitmap: Buffer, index: number): boolean {
+  return ((bitmap[index >> 3] ?? 0) & (1 << (index & 7))) !== 0
+}
+
+/** How many numbers are in the set. */
+export function count (bitmap: Buffer): number {
+  let bits = 0
+  for (const byte of bitmap) bits += bitsOf[byte] ?? 0
+  return bits
+}
+
+/** A new bitmap, as wide as `a`: the numbers of `a` that are not in `b`. */
+export function minus (a: Buffer, b: Buffer): Buffer {
+  return Buffer.from(a.map((byte, position) => byte & ~(b[position] ?? 0)))
+}
+
+/** The numbers of the set, ascending. */
+export function indexes (bitmap: Buffer): number[] {
+  const found: number[] = []
+  for (let index = 0; index < bitmap.length * 8; index++) if (has(bitmap, index)) found.push(index)
+  return found
+}
+
+/** A bitmap of all numbers from 0 to `rows` - 1. */
+export function fullBitmap (rows: number): Buffer {
+  const bitmap = Buffer.alloc(Math.ceil(rows / 8), 0xff)
+  if (rows % 8 !== 0) bitmap[bitmap.length - 1] = (1 << (rows % 8)) - 1
+  return bitmap
+}
+
+const bitsOf = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(2).replaceAll('0', '').length)

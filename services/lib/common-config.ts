@@ -1,0 +1,32 @@
+import Type from 'typebox'
+
+const base64Of32Bytes = '^[A-Za-z0-9+/]{43}=$'
+const exampleKey = `{"1":"${Buffer.alloc(32).toString('base64')}"}`
+const url = (scheme: string, description: string, example: string) =>
+  Type.String({ pattern: `^${scheme}://.+`, description, examples: [example] })
+const secretKeys = (description: string) =>
+  Type.Record(Type.String(), Type.String({ pattern: base64Of32Bytes }), {
+    minProperties: 1, secret: true, description, examples: [exampleKey],
+  })
+
+/** Keys that several services share; each service picks what it needs. */
+export const commonConfig = {
+  KAFKA_BROKERS: Type.Array(Type.String({ pattern: '^[^:/]+:[0-9]+$' }), {
+    minItems: 1, description: 'Addresses of brokers, host:port.', examples: ['localhost:9092'],
+  }),
+  SCHEMA_REGISTRY_URL: url('https?', 'Address of the schema registry.', 'http://localhost:8081'),
+  REDIS_STATE_URL: url(
+    'rediss?', 'Redis that keeps state: appendfsync always, noeviction.', 'redis://localhost:6379'),
+  REDIS_CACHE_URL: url('rediss?', 'Redis of the cache, which may evict.', 'redis://localhost:6380'),
+  CLICKHOUSE_URL: url('https?', 'Address of ClickHouse.', 'http://localhost:8123'),
+  KEY_RING: secretKeys('Keys that wrap data keys: JSON, key id to 32 bytes of base64.'),
+  KEY_ACTIVE: Type.String({
+    minLength: 1, description: 'Key id of the ring that wraps new data keys.', examples: ['1'],
+  }),
+  CACHE_SECRETS: secretKeys('Secrets of cache tokens: JSON, version to 32 bytes of base64.'),
+  CACHE_SECRET_ACTIVE: Type.String({
+    minLength: 1,
+    description: 'Version of the cache secret that new tokens are made with.',
+    examples: ['1'],
+  }),
+}

@@ -1,0 +1,153 @@
+import type { Static, TObject, TProperties, TSchema } from 'typebox'
+import Type from 'typebox'
+import { Errors } from 'typebox/value'
+
+export { commonConfig } from './common-config.ts'
+
+/** One row of the configuration table in the documentation. */
+export type ConfigRow = {
+  readonly key: string
+  readonly description: string
+  /** As it is written in the environment; undefined when the key is required or optional. */
+  readonly fallback: string | undefined
+  readonly required: boolean
+  readonly secret: boolean
+}
+
+/** All faults of a configuration at once, one line each, in words. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly faults: readonly string[]
+
+  constructor (faults: readonly string[]) {
+    super(['The configuration has faults:', ...faults.map(fault => `- ${fault}`)].join('\n'))
+    this.faults = faults
+  }
+}
+
+/** What every service has. */
+export const processConfig = {
+  INSTANCE: Type.String({
+    default: 'local', minLength: 1, description: 'Name of this process in logs and at the broker.',
+  }),
+  PORT_METRICS: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port of /healthz, /readyz and /metrics; 0 takes a free one.',
+  }),
+  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+    default: 'info', description: 'Least severity that is logged.',
+  }),
+}
+
+/** The configuration of a service: its own keys and those that every service has. */
+export function defineConfig<F extends TProperties> (fields: F): TObject<typeof processConfig & F> {
+  return Type.Object({ ...processConfig, ...fields })
+}
+
+/** Some of many fields, typed, for services that share them. */
+export function pick<F extends TProperties, K extends keyof F & string> (
+  fields: F, keys: readonly K[]
+): Pick<F, K> {
+  return Object.fromEntries(keys.map(key => [key, fields[key]])) as unknown as Pick<F, K>
+}
+
+/**
+ * The configuration from environment variables. Numbers and booleans are converted; lists are
+ * written with commas or as JSON, objects as JSON. An empty variable counts as missing. Faults name
+ * the key, what is wrong and what to do, never the value, which may be a secret.
+ */
+export function loadConfig<F extends TProperties> (
+  schema: TObject<F>, env: Readonly<Record<string, string | undefined>>
+): Static<TObject<F>> {
+  const faults: string[] = []
+  const values: Record<string, unknown> = {}
+  for (const [key, field] of Object.entries(fieldsOf(schema))) {
+    const text = env[key]?.trim()
+    const found = valueOf(field, text === '' ? undefined : text)
+    if ('fault' in found) faults.push(`${key} ${found.fault} ${hintOf(key, field)}`)
+    else if (found.value !== undefined) values[key] = found.value
+  }
+  if (faults.length > 0) throw new ConfigError(faults)
+  return values as Static<TObject<F>>
+}
+
+/** The rows of the documentation's table, in the order of the schema. */
+export function describeConfig (schema: TObject): readonly ConfigRow[] {
+  return Object.entries(fieldsOf(schema)).map(([key, field]) => ({
+    key,
+    description: field.description ?? '',
+    fallback: field.default === undefined ? undefined : textOf(field.default),
+    required: field.default === undefined && !isOptional(field),
+    secret: field.secret === true,
+  }))
+}
+
+type Field = TSchema & {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly secret?: boolean
+  readonly examples?: readonly unknown[]
+}
+
+function fieldsOf (schema: TObject): Readonly<Record<string, Field>> {
+  return schema.properties as Readonly<Record<string, Field>>
+}
+
+type Found = { readonly value: unknown } | { readonly fault: string }
+
+function valueOf (field: Field, text: string | undefined): Found {
+  if (text === undefined) {
+    if (field.default !== undefined) return { value: field.default }
+    return isOptional(field) ? { value: undefined } : { fault: 'is missing.' }
+  }
+  const converted = convert(field, text)
+  if ('fault' in converted) return converted
+  const errors = Errors(field, converted.value)
+  if (errors.length === 0) return converted
+  const words = new Set(errors.map(error => wordsOf(error.instancePath) + reasonOf(error)))
+  return { fault: `${[...words].join(', ')}.` }
+}
+
+function convert (field: Field, text: string): Found {
+  if (field.type === 'integer' || field.type === 'number') return { value: Number(text) }
+  if (field.type === 'boolean') {
+    const known = ['true', 'false'].includes(text)
+    return known ? { value: text === 'true' } : { fault: 'must be true or false.' }
+  }
+  if (field.type === 'array' && !text.startsWith('[')) {
+    return { value: text.split(',').map(part => part.trim()).filter(part => part !== '') }
+  }
+  if (field.type !== 'array' && field.type !== 'object') return { value: text }
+  try {
+    return { value: JSON.parse(text) as unknown }
+  } catch {
+    return { fault: 'is not valid JSON.' }
+  }
+}
+
+function reasonOf (error: { readonly message: string, readonly params: object }): string {
+  const allowed = 'allowedValues' in error.params ? error.params.allowedValues : undefined
+  return Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : error.message
+}
+
+function wordsOf (path: string): string {
+  return path === '' ? '' : `at "${path.slice(1)}" `
+}
+
+function hintOf (key: string, field: Field): string {
+  const example = field.examples?.[0]
+  const how = example === undefined ? `Set ${key}` : `Set it, for example ${key}=${textOf(example)}`
+  return `${how} (${(field.description ?? '').replace(/\.$/, '')}).`
+}
+
+function textOf (value: unknown): string {
+  if (Array.isArray(value) && value.every(item => typeof item === 'string')) return value.join(',')
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+function isOptional (field: Field): boolean {
+  return '~optional' in field
+}

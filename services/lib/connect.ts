@@ -1,0 +1,92 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Redis } from 'ioredis'
+import type { Bus } from './bus.ts'
+import { connectClickhouse } from './clickhouse.ts'
+import { createKafkaBus } from './kafka/bus.ts'
+import { connectRedis, redisClock, type RedisClock } from './redis.ts'
+import { createCodec, registrySource, type Codec } from './registry.ts'
+import type { Life } from './run.ts'
+
+/** What each part needs of the configuration. */
+export type PartsConfig = {
+  readonly bus: { readonly KAFKA_BROKERS: readonly string[], readonly INSTANCE: string }
+  readonly codec: { readonly SCHEMA_REGISTRY_URL: string }
+  readonly state: { readonly REDIS_STATE_URL: string }
+  readonly cache: { readonly REDIS_CACHE_URL: string }
+  readonly clickhouse: { readonly CLICKHOUSE_URL: string }
+  readonly clock: { readonly REDIS_STATE_URL: string }
+}
+
+export type Parts = {
+  readonly bus: Bus
+  readonly codec: Codec
+  /** Redis that keeps state. */
+  readonly state: Redis
+  /** Redis that may evict. */
+  readonly cache: Redis
+  readonly clickhouse: ClickHouseClient
+  /** Redis TIME of the state Redis. */
+  readonly clock: RedisClock
+}
+
+type PartName = keyof Parts
+type ConfigOf<K extends PartName> = { [N in K]: (config: PartsConfig[N]) => void }[K] extends
+(config: infer C) => void ? C : never
+
+/**
+ * Opens the shared parts a service names, in that order, and closes them in reverse when the
+ * process stops. With `log` and `metrics` of the process, as every part of a service needs them.
+ */
+export async function connectParts<K extends PartName> (
+  config: ConfigOf<K>, life: Life, which: readonly K[]
+): Promise<Pick<Parts, K> & Pick<Life, 'log' | 'metrics'>> {
+  const parts: Partial<Record<PartName, unknown>> = {}
+  for (const name of which) {
+    parts[name] = await openers[name](config as unknown as AllConfig, life)
+  }
+  const { log, metrics } = life
+  return { ...parts as Pick<Parts, K>, log, metrics }
+}
+
+type AllConfig = PartsConfig[PartName] & PartsConfig['bus'] & PartsConfig['codec'] &
+  PartsConfig['state'] & PartsConfig['cache'] & PartsConfig['clickhouse']
+
+type Openers = { readonly [N in PartName]: (config: AllConfig, life: Life) => Promise<Parts[N]> }
+
+const openers: Openers = {
+  bus: async ({ KAFKA_BROKERS, INSTANCE }, { name, log, fatal, onStop }) => {
+    const clientId = `${name}.${INSTANCE}`
+    const bus = createKafkaBus({
+      brokers: KAFKA_BROKERS,
+      clientId,
+      onFatal: fatal,
+      log: (level, message, details) =>
+        log[level]({ ...details, err: 'error' in details ? details.error : undefined }, message),
+    })
+    onStop(() => bus.close())
+    return bus
+  },
+  codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
+  state: async ({ REDIS_STATE_URL }, life) => openRedis(REDIS_STATE_URL, life),
+  cache: async ({ REDIS_CACHE_URL }, life) => openRedis(REDIS_CACHE_URL, life),
+  clickhouse: async ({ CLICKHOUSE_URL }, { onStop }) => {
+    const clickhouse = connectClickhouse(CLICKHOUSE_URL)
+    onStop(() => clickhouse.close())
+    return clickhouse
+  },
+  clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
+    const redis = connectRedis(REDIS_STATE_URL)
+    onStop(() => redis.disconnect())
+    const onRetry = (error: unknown) => log.warn({ err: error }, 'Redis TIME is not to be had')
+    const clock = await redisClock(redis, onRetry)
+    metrics.watch('redis_clock_offset_seconds', {}, () => (clock.now() - Date.now()) / 1_000)
+    onStop(() => clock.stop())
+    return clock
+  },
+}
+
+function openRedis (url: string, { onStop }: Life): Redis {
+  const redis = connectRedis(url)
+  onStop(() => redis.disconnect())
+  return redis
+}

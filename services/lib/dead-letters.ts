@@ -1,0 +1,75 @@
+import type { StageName } from '../topology.ts'
+import type { OutgoingMessage, Producer, RawMessage } from './bus.ts'
+import { FatalError } from './errors.ts'
+import type { Metrics } from './metrics.ts'
+import { deadTopic } from './topics.ts'
+
+/** Why a message is dead: it can't be read, its decision keeps failing, or the stage said so. */
+export type DeadCause = 'unreadable' | 'failed' | 'decided'
+
+export type DeadLetter = {
+  readonly raw: RawMessage
+  /** A short text without any content of the message. */
+  readonly reason: string
+  readonly cause: DeadCause
+}
+
+export type DeadLetters = {
+  /** Throws `FatalError` instead of letting the limit of consecutive dead letters be reached. */
+  readonly admit: (letters: readonly DeadLetter[]) => void
+  /** Resolves when the broker has acknowledged all of them. */
+  readonly send: (letters: readonly DeadLetter[], signal?: AbortSignal) => Promise<void>
+  /** A message was finished as it should be: the count of consecutive dead letters starts anew. */
+  readonly alive: () => void
+}
+
+type DeadLettersOptions = {
+  readonly stage: StageName
+  readonly producer: () => Producer
+  readonly metrics: Metrics
+  readonly limit: number
+  readonly now: () => number
+}
+
+/**
+ * Writes dead letters. So many of them in a row say that not the messages are at fault but this
+ * release, or what it stands on: then the stage stops, before it drains its topics.
+ */
+export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
+  const { stage, producer, metrics, limit, now } = options
+  let inARow = 0
+  const admit = (letters: readonly DeadLetter[]) => {
+    if (letters.length === 0 || inARow + letters.length < limit) return
+    const where = deadTopic(stage)
+    throw new FatalError(`${stage}: ${limit} dead letters in a row; see the reasons in ${where}`)
+  }
+  const send = async (letters: readonly DeadLetter[], signal?: AbortSignal) => {
+    if (letters.length === 0) return
+    await producer().send(letters.map(letter => deadLetter(stage, letter, now())), signal)
+    inARow += letters.length
+    for (const { cause } of letters) metrics.count('stage_dead_letters_total', { stage, cause })
+  }
+  return { admit, send, alive: () => { inARow = 0 } }
+}
+
+/** The message as it came, still sealed, and where, when and why it ended. */
+export function deadLetter (
+  stage: StageName, { raw, reason }: Omit<DeadLetter, 'cause'>, nowMs: number
+): OutgoingMessage {
+  const place = `${raw.topic}:${raw.partition}:${raw.offset}`
+  const dead = {
+    dead_reason: reason,
+    dead_stage: stage,
+    dead_topic: raw.topic,
+    dead_partition: String(raw.partition),
+    dead_offset: String(raw.offset),
+    dead_at: new Date(nowMs).toISOString(),
+  }
+  return {
+    topic: deadTopic(stage),
+    // A message without a key could be lost by the broker's idempotence, so its place is its key.
+    key: raw.key.length > 0 ? raw.key.toString() : place,
+    value: raw.value,
+    headers: { ...raw.headers, ...dead },
+  }
+}

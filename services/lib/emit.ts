@@ -1,0 +1,44 @@
+import { topology, type Lane } from '../topology.ts'
+import type { OutgoingMessage, Producer } from './bus.ts'
+import type { Emission } from './stage.ts'
+import type { Wire } from './wire.ts'
+
+/** One producer a lane, and one for topics without lanes, so that no lane waits behind another. */
+export type ProducerName = Lane | 'money'
+
+/** Messages ready for the broker, by the producer that sends them. */
+export type Sealed = ReadonlyMap<ProducerName, readonly OutgoingMessage[]>
+
+export type Emitter = {
+  /** Seals and sends all; resolves when the broker has acknowledged every one of them. */
+  readonly emit: (emissions: readonly Emission[], signal?: AbortSignal) => Promise<void>
+  /** The two halves of `emit`, for callers that act in between. */
+  readonly seal: (emissions: readonly Emission[]) => Promise<Sealed>
+  readonly send: (sealed: Sealed, signal?: AbortSignal) => Promise<void>
+}
+
+/** Sends what stages emit. Order is kept within a producer; producers send at the same time. */
+export function createEmitter (
+  { wire, producerOf }: { wire: Wire, producerOf: (name: ProducerName) => Producer }
+): Emitter {
+  const seal = async (emissions: readonly Emission[]): Promise<Sealed> => {
+    const messages = await Promise.all(emissions.map(emission => wire.close(emission)))
+    const sealed = new Map<ProducerName, OutgoingMessage[]>()
+    for (const [index, emission] of emissions.entries()) {
+      const name = producerNameOf(emission)
+      sealed.set(name, [...sealed.get(name) ?? [], messages[index] as OutgoingMessage])
+    }
+    return sealed
+  }
+  const send = async (sealed: Sealed, signal?: AbortSignal) => {
+    await Promise.all([...sealed].map(([name, messages]) =>
+      producerOf(name).send(messages, signal)))
+  }
+  const emit = async (emissions: readonly Emission[], signal?: AbortSignal) =>
+    send(await seal(emissions), signal)
+  return { emit, seal, send }
+}
+
+function producerNameOf (emission: Emission): ProducerName {
+  return topology.topics[emission.topic].split === 'none' ? 'money' : emission.lane
+}

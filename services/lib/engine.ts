@@ -1,0 +1,104 @@
+import type { StageName } from '../topology.ts'
+import type { Bus, Consumption, Producer } from './bus.ts'
+import { systemClock, type Clock } from './clock.ts'
+import { createDeadLetters } from './dead-letters.ts'
+import { createEmitter } from './emit.ts'
+import type { Stage } from './stage.ts'
+import { createSteps, type Effects, type StepsParts } from './steps.ts'
+import type { Subscription } from './topics.ts'
+import type { Wire } from './wire.ts'
+import { createWorker } from './worker.ts'
+
+/** With `sleep` and `random` only where runs have to repeat themselves. */
+export type EngineParts = StepsParts & {
+  readonly bus: Bus
+  readonly wire: Wire
+  readonly subscriptions: readonly Subscription[]
+  /** Stages in one process must not share producers; the stage's name by default. */
+  readonly producerName?: string
+  /** So many dead letters in a row stop the stage; 100 by default. */
+  readonly deadLimit?: number
+  /** Judges when postponed messages are due; this machine's clock by default. */
+  readonly clock?: Clock
+  readonly effects?: Effects
+}
+
+export type RunningStage = {
+  /** False before the groups are joined, and while infrastructure is not to be had. */
+  readonly ready: () => boolean
+  /** Returns when what is being processed has come to its next step; nothing more is committed. */
+  readonly stop: () => Promise<void>
+}
+
+const DEAD_LIMIT = 100
+
+/**
+ * Runs a stage on its topics. A stage that holds messages is given as a function, called once a
+ * subscription: what it remembers must be of one consumer group, as `forget` is called when that
+ * group has a new generation. A stage that remembers nothing may be given as it is.
+ */
+export async function runStage<S extends StageName> (
+  stage: Stage<S> | ((subscription: Subscription) => Stage<S>), parts: EngineParts
+): Promise<RunningStage> {
+  const producers = createProducers(parts.bus)
+  const stageOf = typeof stage === 'function' ? stage : () => stage
+  const started = await Promise.allSettled(parts.subscriptions.map(subscription =>
+    consume(stageOf(subscription), subscription, { ...parts, producerOf: producers.of })))
+  const running = started.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
+  const stop = async () => {
+    await Promise.all(running.map(consumption => consumption.stop()))
+    await producers.close()
+  }
+  const failed = started.find(result => result.status === 'rejected')
+  if (failed !== undefined) {
+    await stop()
+    throw failed.reason
+  }
+  return { ready: () => running.every(consumption => consumption.ready()), stop }
+}
+
+async function consume<S extends StageName> (
+  given: Stage<S>, subscription: Subscription,
+  parts: EngineParts & { producerOf: (name: string) => Producer }
+): Promise<Consumption> {
+  const { bus, wire, metrics, producerOf, producerName = given.name, clock = systemClock } = parts
+  // Which stage it is matters to its author; from here on all are alike.
+  const stage = given as unknown as Stage
+  const { group } = subscription
+  const log = parts.log.child({ stage: stage.name, group })
+  const { sleep, random } = parts
+  const retries = { ...sleep && { sleep }, ...random && { random } }
+  const steps = createSteps({ metrics, log, effects: parts.effects, ...retries })
+  const deadLetters = createDeadLetters({
+    stage: stage.name,
+    producer: () => producerOf(`${producerName}.dead`),
+    metrics,
+    limit: parts.deadLimit ?? DEAD_LIMIT,
+    now: clock.now,
+  })
+  const emitter = createEmitter({ wire, producerOf: name => producerOf(`${producerName}.${name}`) })
+  const worker = createWorker({
+    stage, subscription, wire, emitter, deadLetters, steps, metrics, log, clock, ...retries,
+  })
+  const { onDelivery, onAssigned, ages, unfinished } = worker
+  metrics.watch('stage_oldest_age_seconds', { stage: stage.name, group }, ages)
+  metrics.watch('stage_held_messages', { stage: stage.name, group }, unfinished)
+  metrics.watch('stage_blocked', { stage: stage.name, group }, steps.blocked)
+  const { topics } = subscription
+  const consumption = await bus.consume({ group, topics, onDelivery, onAssigned })
+  return { ready: () => consumption.ready() && steps.blocked() === 0, stop: consumption.stop }
+}
+
+/** Producers by name, made when they are first needed. */
+function createProducers (bus: Bus) {
+  const byName = new Map<string, Producer>()
+  const of = (name: string) => {
+    const producer = byName.get(name) ?? bus.producer(name)
+    byName.set(name, producer)
+    return producer
+  }
+  const close = async () => {
+    await Promise.all([...byName.values()].map(producer => producer.close()))
+  }
+  return { of, close }
+}

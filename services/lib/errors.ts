@@ -1,0 +1,92 @@
+/** Something outside is not to be had: to be retried without end, never a dead letter. */
+export class InfrastructureError extends Error {
+  override readonly name = 'InfrastructureError'
+}
+
+/** What going on cannot heal: the consumer stops and the process exits non-zero. */
+export class FatalError extends Error {
+  override readonly name = 'FatalError'
+}
+
+/** Failures of sockets and names, as Node and undici report them, and of this process's limits. */
+const NETWORK_CODES: ReadonlySet<string> = new Set([
+  'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN',
+  'EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN', 'ENETRESET', 'EADDRNOTAVAIL',
+  'ENOTCONN', 'EMFILE', 'ENFILE', 'UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT',
+])
+
+/** What Redis answers when it cannot serve anybody just now; the first word of the message. */
+const REDIS_WORDS: ReadonlySet<string> = new Set([
+  'LOADING', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN', 'READONLY', 'NOREPLICAS', 'OOM',
+  'MISCONF', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'UNKILLABLE',
+])
+
+/** What ioredis itself says of a connection that is gone; plain errors known by their text only. */
+const CLIENT_MESSAGES: ReadonlySet<string> = new Set([
+  'Connection is closed.', 'Command timed out', 'All sentinels are unreachable',
+  "Stream isn't writeable and enableOfflineQueue options is false",
+  'Timeout error.', 'socket hang up',
+])
+
+const CLIENT_NAMES: ReadonlySet<string> = new Set([
+  'MaxRetriesPerRequestError', 'ClusterAllFailedError',
+])
+
+/** kafkajs marks its errors as retriable; these say the same, or lack the mark. */
+const KAFKA_NAMES: ReadonlySet<string> = new Set([
+  'KafkaJSConnectionError', 'KafkaJSRequestTimeoutError', 'KafkaJSConnectionClosedError',
+  'KafkaJSBrokerNotFound', 'KafkaJSGroupCoordinatorNotFound', 'KafkaJSLockTimeout',
+  'KafkaJSMetadataNotLoaded', 'KafkaJSTopicMetadataNotLoaded', 'KafkaJSTimeout',
+  'KafkaJSSASLAuthenticationError', 'KafkaJSStaleTopicMetadataAssignment',
+])
+
+/**
+ * ClickHouse error codes of overload, of lost connections and of a store that is not ready, tables
+ * that provisioning has not made yet included: 32 end of stream, 60 and 81 unknown table and
+ * database, 159 timeout, 164 read-only, 202 too many queries, 209 and 210 network, 225, 242, 285,
+ * 319 and 999 replication, 236 aborted, 241 memory, 243 disk, 252 too many parts, 373 session
+ * locked, 394 cancelled, 516 authentication, 745 overload.
+ */
+const CLICKHOUSE_CODES: ReadonlySet<string> = new Set([
+  '32', '60', '81', '159', '164', '202', '209', '210', '225', '236', '241', '242', '243', '252',
+  '285', '319', '373', '394', '516', '745', '999',
+])
+
+const CAUSES_DEPTH = 5
+
+/**
+ * Whether a failure says that Redis, Kafka, ClickHouse or the network is not to be had. Nothing
+ * else does: an unknown error is taken for a fault of the message or of the code.
+ */
+export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean {
+  if (!(error instanceof Error) || depth === 0) return false
+  if (error instanceof InfrastructureError) return true
+  if (isNetwork(error) || isRedis(error) || isKafka(error) || isClickhouse(error)) return true
+  const inner: readonly unknown[] = error instanceof AggregateError ? error.errors : []
+  return [error.cause, ...inner].some(one => isInfrastructure(one, depth - 1))
+}
+
+function isNetwork (error: Error): boolean {
+  return NETWORK_CODES.has(codeOf(error)) || CLIENT_MESSAGES.has(error.message)
+}
+
+function isRedis (error: Error): boolean {
+  if (CLIENT_NAMES.has(error.name)) return true
+  if (error.name === 'ReplyError') return REDIS_WORDS.has(error.message.split(' ', 1)[0] ?? '')
+  return error.name === 'AbortError' && 'command' in error
+}
+
+function isKafka (error: Error): boolean {
+  if (!error.name.startsWith('KafkaJS')) return false
+  if (error.name === 'KafkaJSNumberOfRetriesExceeded') return true
+  return KAFKA_NAMES.has(error.name) || ('retriable' in error && error.retriable === true)
+}
+
+function isClickhouse (error: Error): boolean {
+  return 'type' in error && CLICKHOUSE_CODES.has(codeOf(error))
+}
+
+function codeOf (error: Error): string {
+  return 'code' in error ? String(error.code) : ''
+}

@@ -1,0 +1,48 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+type HealthOptions = {
+  /** 0 takes a free port. */
+  readonly port: number
+  readonly ready: () => boolean
+  readonly metrics: Metrics
+  readonly log: Log
+}
+
+/**
+ * Serves, on this machine only: /healthz (200 while the process lives), /readyz (200, or 503 while
+ * it cannot work) and /metrics.
+ */
+export async function serveHealth ({ port, ready, metrics, log }: HealthOptions): Promise<Server> {
+  const answer = async (path: string): Promise<readonly [status: number, text: string]> => {
+    if (path === '/healthz') return [200, 'ok\n']
+    if (path === '/readyz') return ready() ? [200, 'ready\n'] : [503, 'not ready\n']
+    if (path === '/metrics') return [200, await metrics.text()]
+    return [404, 'not found\n']
+  }
+  const server = createServer((request, response) => {
+    const path = (request.url ?? '').split('?', 1)[0] ?? ''
+    const type = path === '/metrics' ? metrics.contentType : 'text/plain; charset=utf-8'
+    answer(path).then(
+      ([status, text]) => response.writeHead(status, { 'content-type': type }).end(text),
+      error => {
+        log.error({ err: error as unknown }, 'metrics could not be read')
+        response.writeHead(500).end()
+      })
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(port, '127.0.0.1', resolve)
+  })
+  log.info({ port: (server.address() as AddressInfo).port }, 'health and metrics are served')
+  return server
+}
+
+/** Ends idle connections too, so that a waiting scraper does not hold the process. */
+export function closeServer (server: Server): Promise<void> {
+  return new Promise(resolve => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}

@@ -1,0 +1,81 @@
+import { Kafka, logLevel, Partitioners, type KafkaConfig } from 'kafkajs'
+import type { Bus, Consumption, Producer } from '../bus.ts'
+import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
+import { createSafeProducer } from './safe-producer.ts'
+
+export type KafkaLog = (level: 'warn' | 'error', message: string, details: object) => void
+
+export type KafkaBusOptions = {
+  readonly brokers: readonly string[]
+  readonly clientId: string
+  /** Told what kafkajs warns of; nothing is logged without it. */
+  readonly log?: KafkaLog
+  /** The process can't go on: a handler rejected, or a consumer crashed for good. Exit non-zero. */
+  readonly onFatal: (error: unknown) => void
+  readonly settings?: Partial<ConsumerSettings>
+}
+
+/** A lost answer is noticed after this time; a fetch or a join has a longer time of its own. */
+const REQUEST_TIMEOUT_MS = 10_000
+
+/**
+ * Kafka as the engine's bus. Every consumer and every name of a producer has a client, and so
+ * connections, of its own.
+ */
+export function createKafkaBus (options: KafkaBusOptions): Bus {
+  const { onFatal, log = () => {} } = options
+  const settings = { ...consumerDefaults, ...options.settings }
+  const producers = new Map<string, Producer>()
+  const consumptions: Consumption[] = []
+  const onRetry = (error: unknown) => log('warn', 'Kafka is not reached yet', { error })
+  const producer = (name: string): Producer => {
+    const known = producers.get(name)
+    if (known !== undefined) return known
+    const made = createSafeProducer({
+      build: () => buildProducer(options, name),
+      onRejected: (error, attempt) => log('warn', 'Kafka refused a request', { error, attempt, name }),
+    })
+    producers.set(name, made)
+    return made
+  }
+  return {
+    consume: async (consume) => {
+      const kafka = client(options, { clientId: `${options.clientId}-${consume.group}` })
+      const consumption = startConsumer({ kafka, consume, settings, onFatal, onRetry })
+      consumptions.push(consumption)
+      return consumption
+    },
+    producer,
+    close: async () => {
+      await Promise.all(consumptions.map((consumption) => consumption.stop()))
+      await Promise.all([...producers.values()].map((one) => one.close()))
+    },
+  }
+}
+
+/** After half a minute of retries it rejects, and a new one finds the brokers afresh. */
+function buildProducer (options: KafkaBusOptions, name: string) {
+  const retry = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 30 }
+  return client(options, { clientId: `${options.clientId}-${name}`, retry }).producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    createPartitioner: Partitioners.DefaultPartitioner,
+  })
+}
+
+function client (
+  { brokers, log }: KafkaBusOptions, more: Pick<KafkaConfig, 'clientId' | 'retry'>
+): Kafka {
+  return new Kafka({
+    brokers: [...brokers],
+    connectionTimeout: 3_000,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 8 },
+    logLevel: log === undefined ? logLevel.NOTHING : logLevel.WARN,
+    logCreator: () => ({ level, namespace, log: { message, timestamp, ...details } }) => {
+      log?.(level === logLevel.WARN ? 'warn' : 'error', message, { namespace, ...details })
+    },
+    ...more,
+  })
+}

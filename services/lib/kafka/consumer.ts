@@ -1,0 +1,145 @@
+import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
+import type { ConsumeOptions, Consumption } from '../bus.ts'
+import { forever, sleep } from '../retry.ts'
+import { beginMembership, type Membership } from './membership.ts'
+
+export type ConsumerSettings = {
+  readonly sessionTimeoutMs: number
+  readonly heartbeatMs: number
+  readonly rebalanceTimeoutMs: number
+  /** How long the broker holds an empty fetch; also how late a resumed partition is noticed. */
+  readonly maxWaitMs: number
+  readonly maxBytesPerPartition: number
+  readonly aheadBytes: number
+  /** How long `stop` waits for running handlers, and again for leaving the group. */
+  readonly stopWithinMs: number
+}
+
+export const consumerDefaults: ConsumerSettings = {
+  sessionTimeoutMs: 6_000,
+  heartbeatMs: 2_000,
+  rebalanceTimeoutMs: 10_000,
+  maxWaitMs: 100,
+  maxBytesPerPartition: 512 * 1024,
+  aheadBytes: 512 * 1024,
+  stopWithinMs: 8_000,
+}
+
+export type ConsumerOptions = {
+  readonly kafka: Kafka
+  readonly consume: ConsumeOptions
+  readonly settings: ConsumerSettings
+  readonly onFatal: (error: unknown) => void
+  readonly onRetry: (error: unknown, attempt: number) => void
+}
+
+/**
+ * Starts a consumer in the background; it joins as soon as brokers and topics are there. Handlers
+ * run beside kafkajs' fetching, not inside it: one slow partition would otherwise stop the fetches
+ * of all others of the broker, and heartbeats go on however long a handler takes.
+ */
+export function startConsumer (options: ConsumerOptions): Consumption {
+  return new GroupConsumer(options)
+}
+
+class GroupConsumer implements Consumption {
+  readonly #options: ConsumerOptions
+  readonly #consumer: Consumer
+  readonly #stopping = new AbortController()
+  #membership: Membership | undefined
+  #heardAtMs = -Infinity
+  #stopped: Promise<void> | undefined
+
+  constructor (options: ConsumerOptions) {
+    this.#options = options
+    this.#consumer = this.#build()
+    this.#follow()
+    this.#start().catch((error: unknown) => this.#fail(error))
+  }
+
+  ready (): boolean {
+    const isHeard = performance.now() - this.#heardAtMs < this.#options.settings.sessionTimeoutMs
+    return isHeard && this.#membership?.signal.aborted === false && this.#membership.started()
+  }
+
+  stop (): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  #build (): Consumer {
+    const { kafka, consume, settings } = this.#options
+    return kafka.consumer({
+      groupId: consume.group,
+      sessionTimeout: settings.sessionTimeoutMs,
+      heartbeatInterval: settings.heartbeatMs,
+      rebalanceTimeout: settings.rebalanceTimeoutMs,
+      maxWaitTimeInMs: settings.maxWaitMs,
+      maxBytesPerPartition: settings.maxBytesPerPartition,
+      allowAutoTopicCreation: false,
+      // Then kafkajs crashes and starts afresh, looking for the coordinator anew.
+      retry: { retries: 8, restartOnFailure: async () => !this.#stopping.signal.aborted },
+    })
+  }
+
+  /** kafkajs calls these listeners in the same turn in which the thing happens. */
+  #follow (): void {
+    const { events } = this.#consumer
+    const heard = () => { this.#heardAtMs = performance.now() }
+    this.#consumer.on(events.GROUP_JOIN, () => {
+      heard()
+      this.#begin()
+    })
+    this.#consumer.on(events.HEARTBEAT, heard)
+    this.#consumer.on(events.REBALANCING, () => this.#membership?.abort('The group rebalances.'))
+    this.#consumer.on(events.STOP, () => this.#membership?.abort('The consumer stopped.'))
+    this.#consumer.on(events.CRASH, ({ payload }) => {
+      this.#membership?.abort('The consumer crashed.')
+      if (!payload.restart) this.#fail(payload.error)
+    })
+  }
+
+  #begin (): void {
+    this.#membership?.abort('The group has a new generation.')
+    const formerEnded = this.#membership?.ended() ?? Promise.resolve()
+    const { consume, settings: { aheadBytes } } = this.#options
+    const onFatal = (error: unknown) => this.#fail(error)
+    this.#membership = beginMembership({ consume, aheadBytes, onFatal }, formerEnded)
+  }
+
+  async #start (): Promise<void> {
+    const { consume, onRetry } = this.#options
+    const { signal } = this.#stopping
+    const join = async () => {
+      await this.#consumer.connect()
+      await this.#consumer.subscribe({ topics: [...consume.topics], fromBeginning: true })
+    }
+    await forever(join, { signal, onRetry, maxMs: 2_000 }).catch(() => {})
+    if (signal.aborted) return
+    await this.#consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      eachBatch: async (payload: EachBatchPayload) => { this.#membership?.take(payload) },
+    })
+  }
+
+  #fail (error: unknown): void {
+    if (this.#stopping.signal.aborted) return
+    this.#membership?.abort('The consumer failed.')
+    this.#options.onFatal(error)
+  }
+
+  /** Handlers are told first and may return while heartbeats still go on; then the group is left. */
+  async #stop (): Promise<void> {
+    this.#stopping.abort()
+    this.#membership?.abort('The consumer stops.')
+    await this.#within(this.#membership?.ended())
+    await this.#within(this.#consumer.disconnect().catch(() => {}))
+  }
+
+  async #within (work: Promise<void> | undefined): Promise<void> {
+    const timer = new AbortController()
+    const late = sleep(this.#options.settings.stopWithinMs, timer.signal).catch(() => {})
+    await Promise.race([work, late]).finally(() => timer.abort())
+  }
+}

@@ -1,0 +1,14 @@
+/** The protocol's name of an error, as `MESSAGE_TOO_LARGE`, which kafkajs may have wrapped; or ''. */
+export function kafkaTypeOf (error: unknown): string {
+  if (!(error instanceof Error)) return ''
+  return 'type' in error && typeof error.type === 'string' ? error.type : kafkaTypeOf(error.cause)
+}
+
+/**
+ * True for what may be over at the next try, as a lost connection. kafkajs calls its own giving up
+ * final, but not the cause of it.
+ */
+export function isPassing (error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  return ('retriable' in error && error.retriable === true) || isPassing(error.cause)
+}

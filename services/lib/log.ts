@@ -1,0 +1,44 @@
+import { pino, type DestinationStream, type Logger } from 'pino'
+
+export type Log = Logger
+
+/** Fields that could hold what must never be logged, wherever one level deep they stand. */
+const SECRET_FIELDS = [
+  'input', 'inputs', 'canonical', 'canonicals', 'rows', 'columns', 'values', 'value', 'token',
+  'tokens', 'sealed', 'wrapped', 'header', 'key', 'dataKey', 'secret', 'authorization',
+  'cookie', 'password', 'url', 'metadata', 'body', 'query',
+]
+
+/**
+ * A log of JSON lines. Redaction is the second line of defence: callers log ids, counts and codes.
+ * Of an error only name, code and stack frames are written, as messages may quote the input.
+ */
+export function createLog (
+  name: string,
+  { level = 'info', destination }: { level?: string, destination?: DestinationStream } = {}
+): Log {
+  const paths = SECRET_FIELDS.flatMap(field => [field, `*.${field}`])
+  const redact = { paths, censor: '[hidden]' }
+  const options = { name, level, redact, serializers: { err: errorFields } }
+  return destination === undefined ? pino(options) : pino(options, destination)
+}
+
+/** What may be said of a failure; the message only of errors that are written for operators. */
+function errorFields (error: unknown): object {
+  if (!(error instanceof Error)) return { type: typeof error }
+  const { name, message, stack = '', cause } = error
+  const frames = stack.split('\n').filter(line => line.startsWith('    at ')).slice(0, 8)
+  return {
+    type: name,
+    ...('code' in error ? { code: String(error.code) } : {}),
+    ...(MESSAGES_FOR_OPERATORS.has(name) ? { message } : {}),
+    at: frames.map(line => line.slice(7)),
+    ...(cause instanceof Error ? { cause: errorFields(cause) } : {}),
+  }
+}
+
+const MESSAGES_FOR_OPERATORS: ReadonlySet<string> = new Set([
+  'ConfigError', 'FatalError', 'InfrastructureError', 'SealError', 'TypeError', 'RangeError',
+  'KafkaJSConnectionError', 'KafkaJSRequestTimeoutError', 'KafkaJSProtocolError',
+  'KafkaJSNumberOfRetriesExceeded', 'MaxRetriesPerRequestError', 'ReplyError',
+])

@@ -1,0 +1,128 @@
+/** Every metric there is: one list, so that dashboards, alerts and documents have one source. */
+export const METRICS = [
+  {
+    name: 'stage_rows_total',
+    type: 'counter',
+    labels: ['stage', 'lane', 'service'],
+    help: 'Rows of finished messages.',
+  },
+  {
+    name: 'stage_chunks_total',
+    type: 'counter',
+    labels: ['stage', 'lane', 'service'],
+    help: 'Finished messages.',
+  },
+  {
+    name: 'stage_oldest_age_seconds',
+    type: 'gauge',
+    labels: ['stage', 'group'],
+    help:
+      'Age of the oldest message handed over and not yet processed; 0 when idle. Scale ' +
+      'and shed by this.',
+  },
+  {
+    name: 'stage_held_messages',
+    type: 'gauge',
+    labels: ['stage', 'group'],
+    help: 'Messages remembered until others come; their offsets are not committed.',
+  },
+  {
+    name: 'stage_step_seconds',
+    type: 'histogram',
+    labels: ['stage', 'step'],
+    help: 'Duration of each step of the engine.',
+  },
+  {
+    name: 'stage_dead_letters_total',
+    type: 'counter',
+    labels: ['stage', 'cause'],
+    help: 'Messages written to the dead-letter topic: unreadable, failed or decided.',
+  },
+  {
+    name: 'stage_skips_total',
+    type: 'counter',
+    labels: ['stage', 'reason'],
+    help: 'Messages that concern nobody any more.',
+  },
+  {
+    name: 'stage_expired_total',
+    type: 'counter',
+    labels: ['stage'],
+    help: 'Messages past their last moment, for which nothing was promised.',
+  },
+  {
+    name: 'stage_retries_total',
+    type: 'counter',
+    labels: ['stage', 'step', 'cause'],
+    help: 'Steps done again: after broken infrastructure or after a failure.',
+  },
+  {
+    name: 'stage_blocked',
+    type: 'gauge',
+    labels: ['stage', 'group'],
+    help: 'Partitions that wait for broken infrastructure.',
+  },
+  {
+    name: 'cache_lookups_total',
+    type: 'counter',
+    labels: ['service', 'outcome'],
+    help: 'Cache look-ups: hit, stale, miss or down.',
+  },
+  {
+    name: 'provider_checks_total',
+    type: 'counter',
+    labels: ['service', 'provider', 'outcome'],
+    help:
+      'Rows checked live, by the number of the provider: valid, invalid, risky, unknown ' +
+      'or the kind of failure.',
+  },
+  {
+    name: 'provider_call_seconds',
+    type: 'histogram',
+    labels: ['service', 'provider'],
+    help: 'Duration of calls to a provider, by its number.',
+  },
+  {
+    name: 'parts_put_off_total',
+    type: 'counter',
+    labels: ['service'],
+    help: 'Parts put off because providers were not to be had.',
+  },
+  {
+    name: 'http_requests_total',
+    type: 'counter',
+    labels: ['method', 'route', 'status'],
+    help: 'Answered requests.',
+  },
+  {
+    name: 'http_request_seconds',
+    type: 'histogram',
+    labels: ['method', 'route'],
+    help: 'Duration until a request was answered.',
+  },
+  {
+    name: 'outbox_entries',
+    type: 'gauge',
+    labels: [],
+    help: 'Entries not yet shipped from the outboxes.',
+  },
+  {
+    name: 'recovered_total',
+    type: 'counter',
+    labels: ['what'],
+    help: 'What was found left over and brought to its end.',
+  },
+  {
+    name: 'redis_clock_offset_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Redis TIME minus the clock of this machine.',
+  },
+] as const satisfies readonly MetricDefinition[]
+
+export type MetricDefinition = {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly labels: readonly string[]
+  readonly help: string
+}

@@ -1,0 +1,49 @@
+import type { ProcessParts, Slice } from './slice.ts'
+import type { Decision } from './stage.ts'
+
+export type Perform = (decisions: readonly Decision[], slice: Slice) => Promise<void>
+
+/**
+ * Carries decisions out: the steps 4 to 7, all decisions together in each of them; after the last
+ * one their messages need no more.
+ */
+export function createPerform (parts: ProcessParts): Perform {
+  const { emitter, deadLetters, steps, finished } = parts
+  return async (decisions, slice) => {
+    const { signal } = slice
+    const letters = decisions.flatMap(({ finishes, dead }) => dead === undefined
+      ? []
+      : finishes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const })))
+    deadLetters.admit(letters)
+    // 4. Seal. A crash: nothing has happened yet.
+    const sealed = await steps.step(4, () =>
+      emitter.seal(decisions.flatMap(decision => decision.emits)), slice)
+    // 5. Produce, and wait for every acknowledgement. A crash: some or all messages are out and
+    // will be sent again; their readers count rows, entries and ends of the same name only once.
+    await steps.step(5, () => emitter.send(sealed, signal), slice)
+    // 6. Dead letters, and wait. A crash: a dead letter may stand there twice, never not at all.
+    await steps.step(6, () => deadLetters.send(letters, signal), slice)
+    // 7. What may follow only what is out for certain. A crash: done again after the redelivery.
+    const waiting = new Set(decisions.flatMap(({ afterProduced }) => afterProduced ?? []))
+    await steps.step(7, () => settle(waiting), slice)
+    for (const { finishes, dead } of decisions) {
+      for (const { raw } of finishes) {
+        slice.finish(raw)
+        if (dead === undefined) finished(raw)
+      }
+    }
+    if (decisions.some(({ finishes, dead }) => dead === undefined && finishes.length > 0)) {
+      deadLetters.alive()
+    }
+  }
+}
+
+/** Runs all at once and drops what is done, so that only the others are run again. */
+async function settle (waiting: Set<() => Promise<void>>): Promise<void> {
+  const results = await Promise.allSettled([...waiting].map(async action => {
+    await action()
+    waiting.delete(action)
+  }))
+  const failed = results.find(result => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+}

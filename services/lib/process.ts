@@ -1,0 +1,127 @@
+import type { ReadsOf, StageName } from '../topology.ts'
+import type { RawMessage } from './bus.ts'
+import { createBury, type Bury } from './bury.ts'
+import { FatalError, isInfrastructure } from './errors.ts'
+import { createPerform, type Perform } from './perform.ts'
+import { times } from './retry.ts'
+import type { ProcessParts, Slice } from './slice.ts'
+import type { Decision, Incoming, Postponement } from './stage.ts'
+import type { At } from './steps.ts'
+import type { Opened } from './wire.ts'
+
+type Outcome = Promise<Postponement | undefined>
+
+export type Process = (messages: readonly RawMessage[], slice: Slice) => Outcome
+
+/** What a consumer gets of its topics is what its stage reads. */
+type Readable = Incoming<ReadsOf<StageName>>
+
+const TRIES = 3
+const BACKOFF = { firstMs: 100, maxMs: 2_000 }
+
+/**
+ * Takes messages through the steps 1 to 7; the caller does step 8. THE ORDER IS THE GUARANTEE: an
+ * effect is begun only after those before it are acknowledged, so whatever a crash interrupts is
+ * done again from step 1, and nothing is left out.
+ */
+export function createProcess (parts: ProcessParts): Process {
+  const { stage, steps, metrics } = parts
+  const open = createOpen(parts)
+  const perform = createPerform(parts)
+  const bury = createBury(parts, perform)
+  const decide = createDecide(parts, perform, bury)
+
+  return async (messages, slice) => {
+    const readable: Readable[] = []
+    // 1. and 2. Decode and open: one call of the wire for each message, all at once, in order. A
+    // crash: nothing has happened yet.
+    const opened = await steps.step(1, () =>
+      steps.step(2, () => Promise.all(messages.map(raw => open(raw, slice))), slice), slice)
+    for (const [index, one] of opened.entries()) {
+      const raw = messages[index] as RawMessage
+      if (one.kind === 'message') readable.push(one.message as Readable)
+      if (one.kind === 'dead') await bury({ raw, reason: one.reason, cause: 'unreadable' }, slice)
+      if (one.kind !== 'skip') continue
+      metrics.count('stage_skips_total', { stage: stage.name, reason: one.why })
+      slice.finish(raw)
+    }
+    return decide(readable, slice)
+  }
+}
+
+/** Step 3, and with it the steps up to 7; a message that always fails is found and buried. */
+function createDecide (parts: ProcessParts, perform: Perform, bury: Bury) {
+  const { stage, steps, log } = parts
+  const attempt = async (messages: readonly Readable[], slice: Slice) => {
+    // 3. Decide. A crash here or after: the stage is asked again and, as its state may have moved
+    // on, may decide otherwise; rows and money are counted once whatever it says.
+    const decided = await steps.step(3, () => stage.decide(messages, slice.signal), slice)
+    await perform(decided.filter(isDecision), slice)
+    return decided.filter(one => !isDecision(one)).reduce(earlier, undefined)
+  }
+
+  const decide = async (messages: readonly Readable[], slice: Slice): Outcome => {
+    const [first] = messages
+    if (first === undefined) return undefined
+    try {
+      return await tries(parts, () => attempt(messages, slice), slice)
+    } catch (error) {
+      if (!isPoison(error, slice)) throw error
+      if (messages.length === 1) {
+        log.error({ err: error, offset: String(first.raw.offset) }, 'a message cannot be decided')
+        await bury({ raw: first.raw, reason: 'decision failed', cause: 'failed' }, slice)
+        return undefined
+      }
+    }
+    // One of several messages is at fault: alone, it cannot take the others with it.
+    for (const message of messages) {
+      const postponed = await decide([message], slice)
+      if (postponed !== undefined) return postponed
+    }
+    return undefined
+  }
+  return decide
+}
+
+/** Opens a message; whatever keeps failing on it, but for infrastructure, makes it unreadable. */
+function createOpen (parts: ProcessParts) {
+  return async (raw: RawMessage, slice: Slice): Promise<Opened> => {
+    try {
+      return await tries(parts, () => parts.wire.open(raw), slice)
+    } catch (error) {
+      if (isInfrastructure(error) || !isPoison(error, slice)) throw error
+      parts.log.error({ err: error, offset: String(raw.offset) }, 'a message cannot be read')
+      return { kind: 'dead', reason: 'unreadable' }
+    }
+  }
+}
+
+/** Three tries; broken infrastructure is thrown at once, as the step around it waits for it. */
+function tries<T> (
+  { stage, metrics, sleep, random }: ProcessParts, action: () => Promise<T>, slice: Slice
+): Promise<T> {
+  const labels = { stage: stage.name, step: 'decide', cause: 'failure' }
+  return times(TRIES, action, {
+    ...BACKOFF,
+    ...sleep && { sleep },
+    ...random && { random },
+    signal: slice.signal,
+    when: error => isPoison(error, slice) && !isInfrastructure(error),
+    onRetry: () => metrics.count('stage_retries_total', labels),
+  })
+}
+
+/** A failure that is neither the end of this delivery nor of this process. */
+function isPoison (error: unknown, { signal }: At): boolean {
+  return !signal.aborted && !(error instanceof FatalError)
+}
+
+function isDecision (one: Decision | Postponement): one is Decision {
+  return 'finishes' in one
+}
+
+/** The earliest message to be handed over again; those behind it come with it. */
+function earlier (known: Postponement | undefined, one: Decision | Postponement) {
+  if (!('postpone' in one)) return known
+  return known === undefined || one.postpone.raw.offset < known.postpone.raw.offset ? one : known
+}

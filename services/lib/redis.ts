@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto'
+import { Redis, type RedisOptions } from 'ioredis'
+import type { Clock } from './clock.ts'
+import { isInfrastructure } from './errors.ts'
+import { forever } from './retry.ts'
+
+/** Calls one Lua script by its digest; replies are as Redis gives them, Buffers when `binary`. */
+export type Script = (
+  keys: readonly string[], args: readonly (string | number | Buffer)[],
+) => Promise<unknown>
+
+const RECONNECT_MAX_MS = 2_000
+const CLOCK_REFRESH_MS = 10_000
+const CLOCK_SAMPLES = 3
+
+/**
+ * A connection that heals by itself. A command fails after one reconnection or five seconds instead
+ * of waiting for ever: its caller knows whether to retry, to refuse or to answer without it.
+ */
+export function connectRedis (url: string, options: RedisOptions = {}): Redis {
+  const redis = new Redis(url, {
+    maxRetriesPerRequest: 1,
+    commandTimeout: 5_000,
+    connectTimeout: 5_000,
+    retryStrategy: attempt => Math.min(50 * 2 ** Math.min(attempt, 10), RECONNECT_MAX_MS),
+    reconnectOnError: error => error.message.startsWith('READONLY'),
+    ...options,
+  })
+  // Every failed command rejects at its caller; without a listener the same error would be printed.
+  redis.on('error', () => {})
+  return redis
+}
+
+/**
+ * A Lua script, sent as its digest and only after a restart of Redis as its text. The number of
+ * keys is checked, as a forgotten key would only be missed by a cluster.
+ */
+export function script (
+  redis: Redis,
+  { name, source, numberOfKeys, binary = false }:
+  { name: string, source: string, numberOfKeys: number, binary?: boolean }
+): Script {
+  const digest = createHash('sha1').update(source).digest('hex')
+  return async (keys, args) => {
+    if (keys.length !== numberOfKeys) {
+      throw new TypeError(`script ${name} takes ${numberOfKeys} keys, not ${keys.length}`)
+    }
+    const rest = [numberOfKeys, ...keys, ...args] as const
+    const call = (command: 'EVAL' | 'EVALSHA', text: string) =>
+      binary ? redis.callBuffer(command, text, ...rest) : redis.call(command, text, ...rest)
+    try {
+      return await call('EVALSHA', digest)
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+      return await call('EVAL', source)
+    }
+  }
+}
+
+/** Redis TIME, the only clock of money and limits, without asking for it every time. */
+export type RedisClock = Clock & { readonly stop: () => void }
+
+/**
+ * Measures how far this machine's clock is from Redis TIME, at once (until it succeeds) and then
+ * every 10 s.
+ */
+export async function redisClock (
+  redis: Redis, onRetry: (error: unknown) => void = () => {}
+): Promise<RedisClock> {
+  let offsetMs = await forever(() => measuredOffsetMs(redis), { onRetry, when: isInfrastructure })
+  const refresh = async () => {
+    try {
+      offsetMs = await measuredOffsetMs(redis)
+    } catch {
+      // The last offset stays in use: clocks drift by far less than a second while Redis is away.
+    }
+  }
+  const timer = setInterval(refresh, CLOCK_REFRESH_MS).unref()
+  return { now: () => Math.round(Date.now() + offsetMs), stop: () => clearInterval(timer) }
+}
+
+/** The sample with the shortest way to Redis and back is off by at most half of that way. */
+async function measuredOffsetMs (redis: Redis): Promise<number> {
+  let best = { tripMs: Infinity, offsetMs: 0 }
+  for (let sample = 0; sample < CLOCK_SAMPLES; sample++) {
+    const sentMs = Date.now()
+    const [seconds, micros] = await redis.time()
+    const receivedMs = Date.now()
+    const redisMs = Number(seconds) * 1_000 + Number(micros) / 1_000
+    const tripMs = receivedMs - sentMs
+    if (tripMs < best.tripMs) best = { tripMs, offsetMs: redisMs - (sentMs + tripMs / 2) }
+  }
+  return best.offsetMs
+}

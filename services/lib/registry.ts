@@ -1,0 +1,112 @@
+import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
+import type { Schema, Type } from 'avsc'
+import type { TopicName } from '../topology.ts'
+import { InfrastructureError } from './errors.ts'
+import { ownSchema, ownSchemas, typeOf } from './schemas.ts'
+
+/** Where ids of schemas come from: the registry, or nothing but our own files. */
+export type SchemaSource = {
+  /** The id of OUR schema under the subject, which need not be the latest one. */
+  readonly idOf: (subject: string) => Promise<number>
+  /** The schema some writer used. */
+  readonly schemaOf: (id: number) => Promise<Type>
+}
+
+export type Codec = {
+  /** Avro in the registry's wire format: a zero byte, the schema id (32 bits), the content. */
+  readonly encode: (subject: string, value: unknown) => Promise<Buffer>
+  /** The value of a topic's message as our own schema has it, whatever version wrote it. */
+  readonly decode: (topic: TopicName, bytes: Buffer) => Promise<unknown>
+  /** Avro without the prefix, for content that carries its schema id elsewhere. */
+  readonly encodeBare: (
+    subject: string, value: unknown,
+  ) => Promise<{ readonly schemaId: number, readonly bytes: Buffer }>
+  readonly decodeBare: (subject: string, schemaId: number, bytes: Buffer) => Promise<unknown>
+  /** As `decodeBare` at once, after `prepare` has made ready for the writer's schema. */
+  readonly prepare: (subject: string, schemaId: number) => Promise<(bytes: Buffer) => unknown>
+}
+
+const PREFIX_BYTES = 5
+
+/**
+ * Encodes by our own schemas and decodes to them. Ids and resolvers are kept for ever, as a schema
+ * id never changes its meaning; failed look-ups are not kept.
+ */
+export function createCodec (source: SchemaSource): Codec {
+  const ids = remember((subject: string) => source.idOf(subject))
+  const decoders = remember(async (name: string) => {
+    const [subject = '', id = ''] = name.split('#')
+    return decoderOf(ownSchema(subject).type, await source.schemaOf(Number(id)))
+  })
+  const prepare = (subject: string, schemaId: number) => decoders(`${subject}#${schemaId}`)
+  const decodeBare = async (subject: string, schemaId: number, bytes: Buffer) =>
+    (await prepare(subject, schemaId))(bytes)
+  const encodeBare = async (subject: string, value: unknown) =>
+    ({ schemaId: await ids(subject), bytes: ownSchema(subject).type.toBuffer(value) })
+  const encode = async (subject: string, value: unknown) => {
+    const { schemaId, bytes } = await encodeBare(subject, value)
+    const prefix = Buffer.alloc(PREFIX_BYTES)
+    prefix.writeUInt32BE(schemaId, 1)
+    return Buffer.concat([prefix, bytes])
+  }
+  const decode = async (topic: TopicName, bytes: Buffer) => {
+    if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) throw new TypeError('not an encoded message')
+    return decodeBare(`${topic}-value`, bytes.readUInt32BE(1), bytes.subarray(PREFIX_BYTES))
+  }
+  return { encode, decode, encodeBare, decodeBare, prepare }
+}
+
+/** Looks ids up and never registers: only deployment decides which schemas there are. */
+export function registrySource (url: string): SchemaSource {
+  const registry = new SchemaRegistry({ host: url })
+  const idOf = async (subject: string) => {
+    try {
+      // The library's type asks for its own notion of a record; it sends the JSON as it is.
+      return await registry.getRegistryIdBySchema(subject, ownSchema(subject).json as never)
+    } catch (cause) {
+      if (cause instanceof TypeError) throw cause
+      const why = 'the registry is down, or was not provisioned'
+      throw new InfrastructureError(`no id for the schema of ${subject}: ${why}`, { cause })
+    }
+  }
+  const schemaOf = async (id: number) => {
+    try {
+      // Read anew from its text, so that writer and reader are types of the same library.
+      return typeOf(JSON.parse(JSON.stringify(await registry.getSchema(id))) as Schema)
+    } catch (cause) {
+      if (cause instanceof Error && 'status' in cause && cause.status === 404) throw cause
+      throw new InfrastructureError(`schema ${id} could not be read from the registry`, { cause })
+    }
+  }
+  return { idOf, schemaOf }
+}
+
+/** Our own files with made-up ids, from 1 in the order of the files: for tests and simulation. */
+export function localSource (): SchemaSource {
+  const subjects = [...ownSchemas().keys()]
+  const subjectOf = (id: number) => subjects[id - 1] ?? `unknown id ${id}`
+  return {
+    idOf: async subject => subjects.indexOf(ownSchema(subject).subject) + 1,
+    schemaOf: async id => ownSchema(subjectOf(id)).type,
+  }
+}
+
+/** Equal schemas need no resolver, which is the common case and the fast one. */
+function decoderOf (reader: Type, writer: Type): (bytes: Buffer) => unknown {
+  if (reader.equals(writer)) return bytes => reader.fromBuffer(bytes) as unknown
+  const resolver = reader.createResolver(writer)
+  return bytes => reader.fromBuffer(bytes, resolver) as unknown
+}
+
+/** One look-up a key, shared by all who ask while it runs, and forgotten when it fails. */
+function remember<T> (load: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const known = new Map<string, Promise<T>>()
+  return key => {
+    const found = known.get(key)
+    if (found !== undefined) return found
+    const loading = load(key)
+    known.set(key, loading)
+    loading.catch(() => known.delete(key))
+    return loading
+  }
+}

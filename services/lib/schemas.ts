@@ -1,0 +1,36 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import avro, { type Schema, type Type } from 'avsc'
+
+/** One of our own schemas: as it is registered, and ready to encode and decode. */
+export type OwnSchema = { readonly subject: string, readonly json: Schema, readonly type: Type }
+
+/** The type of an Avro schema; every call is a world of names of its own. */
+export function typeOf (json: Schema): Type {
+  return avro.Type.forSchema(json)
+}
+
+/** Our schemas by subject, sorted by file: `<topic>.avsc` and `<topic>-rows.avsc`. */
+export function ownSchemas (): ReadonlyMap<string, OwnSchema> {
+  loaded ??= load()
+  return loaded
+}
+
+/** Our schema of a subject; a subject without one is a mistake in the code. */
+export function ownSchema (subject: string): OwnSchema {
+  const schema = ownSchemas().get(subject)
+  if (schema === undefined) throw new TypeError(`there is no schema of the subject ${subject}`)
+  return schema
+}
+
+function load (): ReadonlyMap<string, OwnSchema> {
+  const folder = new URL('../../schemas/', import.meta.url)
+  const files = readdirSync(folder).filter(file => file.endsWith('.avsc')).sort()
+  return new Map(files.map(file => {
+    const base = file.slice(0, -'.avsc'.length)
+    const subject = base.endsWith('-rows') ? base : `${base}-value`
+    const json = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Schema
+    return [subject, { subject, json, type: typeOf(json) }]
+  }))
+}
+
+let loaded: ReadonlyMap<string, OwnSchema> | undefined

@@ -1,0 +1,81 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+
+/** What a seal is bound to, in order; opening with anything else fails. */
+export type Binding = readonly (string | number | Buffer)[]
+
+/** Sealed bytes that cannot be opened: a wrong key, other bindings, or changed bytes. */
+export class SealError extends Error {
+  override readonly name = 'SealError'
+}
+
+const VERSION = 1
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+const HEAD_BYTES = 1 + NONCE_BYTES + TAG_BYTES
+const COMPRESSION_LEVEL = 2
+
+/** Nothing we seal is ever larger, so more can only be an attack on the reader's memory. */
+const MAX_PLAIN_BYTES = 64 * 1024 * 1024
+
+/**
+ * Compresses (zstd), then seals by AES-256-GCM under a random nonce: version byte, nonce, tag,
+ * ciphertext. The nonce is never derived, as a redelivered message may carry other rows.
+ */
+export function seal (key: Buffer, binding: Binding, plain: Buffer): Buffer {
+  const params = { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL }
+  return sealPlain(key, binding, zstdCompressSync(plain, { params }))
+}
+
+/** As `seal`, but without compression, for bytes that are random or few. */
+export function sealPlain (key: Buffer, binding: Binding, plain: Buffer): Buffer {
+  const nonce = randomBytes(NONCE_BYTES)
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
+  cipher.setAAD(bindingBytes(binding))
+  const ciphertext = Buffer.concat([cipher.update(plain), cipher.final()])
+  return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ciphertext])
+}
+
+/** The authenticated content of sealed bytes, still compressed; `unpack` makes it plain. */
+export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buffer {
+  if (sealed.length < HEAD_BYTES || sealed[0] !== VERSION) throw new SealError('not sealed bytes')
+  const nonce = sealed.subarray(1, 1 + NONCE_BYTES)
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
+  decipher.setAuthTag(sealed.subarray(1 + NONCE_BYTES, HEAD_BYTES)).setAAD(bindingBytes(binding))
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(HEAD_BYTES)), decipher.final()])
+  } catch (cause) {
+    throw new SealError('the seal does not fit its key and message', { cause })
+  }
+}
+
+/** Decompresses what `openSealed` gave. */
+export function unpack (compressed: Buffer): Buffer {
+  try {
+    return zstdDecompressSync(compressed, { maxOutputLength: MAX_PLAIN_BYTES })
+  } catch (cause) {
+    throw new SealError('sealed content that does not decompress', { cause })
+  }
+}
+
+/** The 32-byte key for one purpose (HKDF-SHA256), so that no key ever serves two. */
+export function subkey (dataKey: Buffer, purpose: string): Buffer {
+  const known = subkeys.get(dataKey) ?? new Map<string, Buffer>()
+  subkeys.set(dataKey, known)
+  const found = known.get(purpose) ?? Buffer.from(hkdfSync('sha256', dataKey, '', purpose, 32))
+  known.set(purpose, found)
+  return found
+}
+
+/** Each field after its length, so that no two different bindings have the same bytes. */
+function bindingBytes (binding: Binding): Buffer {
+  return Buffer.concat(binding.flatMap(field => {
+    const bytes = Buffer.isBuffer(field) ? field : Buffer.from(String(field))
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(bytes.length)
+    return [length, bytes]
+  }))
+}
+
+/** Keyed by the buffer itself: derived keys live exactly as long as the key they come from. */
+const subkeys = new WeakMap<Buffer, Map<string, Buffer>>()

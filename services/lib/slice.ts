@@ -1,0 +1,20 @@
+import type { RawMessage } from './bus.ts'
+import type { DeadLetters } from './dead-letters.ts'
+import type { Emitter } from './emit.ts'
+import type { Stage } from './stage.ts'
+import type { At, Steps, StepsParts } from './steps.ts'
+import type { Wire } from './wire.ts'
+
+/** What takes messages of a stage through its steps. */
+export type ProcessParts = StepsParts & {
+  readonly stage: Stage
+  readonly wire: Wire
+  readonly emitter: Emitter
+  readonly deadLetters: DeadLetters
+  readonly steps: Steps
+  /** Told of every message that was decided for good. */
+  readonly finished: (raw: RawMessage) => void
+}
+
+/** Where a slice stands, and who is told that a message needs no more. */
+export type Slice = At & { readonly finish: (raw: RawMessage) => void }

@@ -1,0 +1,106 @@
+import type { Clock } from './clock.ts'
+import type { ConsumeOptions, Delivery, DeliveryOutcome, RawMessage } from './bus.ts'
+import { isInfrastructure } from './errors.ts'
+import { createOffsets, type Offsets } from './offsets.ts'
+import { createProcess } from './process.ts'
+import { rowsOf } from './row-headers.ts'
+import type { ProcessParts } from './slice.ts'
+import type { At } from './steps.ts'
+import type { Subscription } from './topics.ts'
+
+export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
+  /** Seconds since the oldest message in work was written; 0 when idle. */
+  readonly ages: () => number
+  /** Messages whose offsets are not committed. */
+  readonly unfinished: () => number
+}
+
+export type WorkerParts = Omit<ProcessParts, 'finished'> & {
+  readonly subscription: Subscription
+  readonly clock: Clock
+}
+
+type Messages = readonly RawMessage[]
+
+/** One consumer of a stage: cuts deliveries into slices, processes and commits them. */
+export function createWorker (parts: WorkerParts): Worker {
+  const { stage, subscription: { group }, clock } = parts
+  const process = createProcess({ ...parts, finished: createCount(parts) })
+  const commit = createCommit(parts)
+  const inWork = new Map<object, number>()
+  const ageMs = (writtenMs: number) => Math.max(0, clock.now() - writtenMs)
+  let current = createOffsets()
+  const work = async (slice: Messages, delivery: Delivery, offsets: Offsets) => {
+    const { topic, partition, signal } = delivery
+    const offset = slice[0]?.offset ?? 0n
+    const at = { place: { stage: stage.name, group, topic, partition, offset }, signal }
+    offsets.begin(slice)
+    const postponed = await process(slice, { ...at, finish: offsets.finish })
+    if (postponed !== undefined) offsets.rewind(delivery, postponed.postpone.raw.offset)
+    await commit(delivery, offsets, at)
+    return postponed
+  }
+  const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
+    // A new generation begins with offsets of its own, so whatever still runs for the old one
+    // cannot be taken for work done in the new one.
+    const offsets = current
+    try {
+      for (const slice of slicesOf(delivery.messages, stage.batch)) {
+        inWork.set(delivery, slice[0]?.timestampMs ?? clock.now())
+        const postponed = await work(slice, delivery, offsets)
+        if (postponed === undefined) continue
+        const afterMs = Math.max(0, postponed.untilMs - clock.now())
+        return { go: 'again', fromOffset: postponed.postpone.raw.offset, afterMs }
+      }
+    } catch (error) {
+      if (!delivery.signal.aborted) throw error
+    } finally {
+      inWork.delete(delivery)
+    }
+    return { go: 'next' }
+  }
+  return {
+    onDelivery,
+    onAssigned: () => {
+      current = createOffsets()
+      stage.forget()
+    },
+    ages: () => inWork.size === 0 ? 0 : ageMs(Math.min(...inWork.values())) / 1_000,
+    unfinished: () => current.unfinished(),
+  }
+}
+
+/**
+ * 8. Commit, as far as everything below is finished. A crash before it: all is handed over and done
+ * again, which every effect stands. A commit that fails is not repeated by itself: the next one
+ * says more, and a partition that was lost is told by the signal.
+ */
+function createCommit ({ steps, log }: WorkerParts) {
+  return async (delivery: Delivery, offsets: Offsets, at: At) => {
+    const offset = offsets.toCommit(delivery)
+    if (offset === undefined) return
+    await steps.step(8, async () => {
+      try {
+        await delivery.commit(offset)
+        offsets.committed(delivery, offset)
+      } catch (error) {
+        if (isInfrastructure(error)) throw error
+        log.warn({ err: error }, 'offsets were not committed')
+      }
+    }, at)
+  }
+}
+
+/** Counts finished messages and the rows they are about. */
+function createCount ({ stage, subscription, metrics }: WorkerParts) {
+  const { lane = '', service = '' } = subscription
+  const labels = { stage: stage.name, lane, service }
+  return ({ headers }: RawMessage) => {
+    metrics.count('stage_chunks_total', labels)
+    metrics.count('stage_rows_total', labels, rowsOf(headers))
+  }
+}
+
+function * slicesOf (messages: Messages, batch: number) {
+  for (let from = 0; from < messages.length; from += batch) yield messages.slice(from, from + batch)
+}

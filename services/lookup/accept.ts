@@ -1,0 +1,53 @@
+import type { Normalized } from '../../schemas/types.ts'
+import type { Preflight } from '../jobs/job.ts'
+import type { Accepted, JobStore } from '../jobs/store.ts'
+import { laneOf } from '../lib/topics.ts'
+import { maxQuoteMicros } from '../money/quote.ts'
+import { placeOf } from '../records/place.ts'
+import type { ServiceSlug } from '../topology.ts'
+import type { ChunkCounts } from './decide.ts'
+
+/** What a job is made of, counted over all its chunks. */
+export type Counts = ChunkCounts & { readonly totalRows: number }
+
+export type AcceptParts = {
+  readonly store: Pick<JobStore, 'accept'>
+  readonly unitPriceMicros: (tenant: string, service: ServiceSlug) => number
+  readonly maxActiveJobs: number
+}
+
+/**
+ * Quotes a job and asks for it to be accepted: the whole maximum is reserved, or the job is refused.
+ * The stored outcome is returned when there is one already, whatever is counted now. `head` is the
+ * envelope of chunk 0, which alone carries the job's header.
+ */
+export async function acceptJob (head: Normalized, counts: Counts, parts: AcceptParts):
+Promise<Accepted> {
+  const { service } = placeOf(head)
+  const unitPriceMicros = parts.unitPriceMicros(head.tenant, service)
+  const preflight: Preflight = {
+    ...counts,
+    maxQuoteMicros: maxQuoteMicros({ ...counts, unitPriceMicros }),
+    quoteId: quoteIdOf(head.job),
+  }
+  return await parts.store.accept(head.tenant, {
+    id: head.job,
+    service,
+    lane: laneOf(head.totalRows),
+    preflight,
+    unitPriceMicros,
+    chunks: head.chunks,
+    forceFresh: head.forceFresh,
+    header: head.header ?? Buffer.alloc(0),
+    createdAtMs: head.submittedAt,
+    idempotencyKey: head.idempotencyKey,
+    acceptByMs: head.acceptBy,
+    needsSlot: counts.freshChecks > 0,
+    maxActiveJobs: parts.maxActiveJobs,
+  })
+}
+
+/** The quote of a job is named after it, so that a job decided twice names the same one. */
+export function quoteIdOf (job: string): string {
+  return `quot_${job.slice('job_'.length)}`
+}

@@ -1,0 +1,31 @@
+import Type from 'typebox'
+import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { LANES } from '../topology.ts'
+
+const partRows = (rows: number, description: string) =>
+  Type.Integer({ default: rows, minimum: 1, maximum: 200, description })
+
+/** Configuration of `lookup`. */
+export const lookupConfig = defineConfig({
+  ...pick(commonConfig, [
+    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
+    'KEY_ACTIVE',
+  ]),
+  LANES: Type.Array(Type.Enum([...LANES]), {
+    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
+  }),
+  BATCH_MESSAGES: Type.Integer({
+    default: 25, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
+  }),
+  // A job of 100 rows has to be checked within two seconds: two parts run side by side.
+  PART_ROWS_SMALL: partRows(50, 'Rows of a part in the lane small.'),
+  PART_ROWS_BULK: partRows(200, 'Rows of a part in the lane bulk.'),
+  MAX_ACTIVE_JOBS: Type.Integer({
+    default: 10, minimum: 1, description: 'Jobs with fresh rows a tenant may have at a time.',
+  }),
+  PRICES: Type.String({
+    default: '',
+    description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',
+    examples: ['{"whatsapp":3500}'],
+  }),
+})

@@ -1,0 +1,160 @@
+import type { MissedRows, NormalizedRows } from '../../schemas/types.ts'
+import type { Emission } from '../lib/stage.ts'
+import { BLOCK_PARTS, createBlock, type Block } from '../records/block.ts'
+import { tokenAt, type CachedRecord } from '../records/cache.ts'
+import { isFresh } from '../records/freshness.ts'
+import { outcomeOf, type RowOutcome } from '../records/outcome.ts'
+import type { Place } from '../records/place.ts'
+import type { Reason } from '../records/record.ts'
+import type { Lane } from '../topology.ts'
+import type { Originals } from './dedupe.ts'
+
+/** What holds for every chunk of a job. */
+export type JobTerms = {
+  readonly job: string
+  readonly lane: Lane
+  readonly forceFresh: boolean
+  readonly tokenVersion: string
+  /** Redis time of the request, by which hits are judged. */
+  readonly quotedAtMs: number
+  readonly freshnessMs: number
+  /** Rows a part holds at most. */
+  readonly partRows: number
+}
+
+/** One chunk with what the whole job tells about it. */
+export type Chunk = {
+  readonly place: Place
+  readonly rows: NormalizedRows
+  /** One a row: the record that answers it, or undefined. */
+  readonly hits: readonly (CachedRecord | undefined)[]
+  readonly originals: Originals
+}
+
+export type ChunkCounts = {
+  readonly invalidRows: number
+  readonly duplicateRows: number
+  readonly cacheHits: number
+  readonly freshChecks: number
+}
+
+type RowKind = 'invalid' | 'duplicate' | 'hit' | 'missed'
+
+/**
+ * The record if it may answer a row of the job, else undefined. A record this very job paid for is
+ * no hit: it exists only when the job is looked up once more after its checks, and taking it here
+ * would give away what `verify` has to bill.
+ */
+export function usableHit (
+  record: CachedRecord | undefined, terms: JobTerms
+): CachedRecord | undefined {
+  if (record === undefined || terms.forceFresh || record.job === terms.job) return undefined
+  return isFresh(record, terms) ? record : undefined
+}
+
+/** Counts each row of a chunk in exactly one of the four ways a row can go. */
+export function countRows (chunk: Chunk): ChunkCounts {
+  const counts = { invalid: 0, duplicate: 0, hit: 0, missed: 0 }
+  for (let row = 0; row < chunk.place.rows; row++) counts[kindOf(chunk, row)]++
+  return {
+    invalidRows: counts.invalid,
+    duplicateRows: counts.duplicate,
+    cacheHits: counts.hit,
+    freshChecks: counts.missed,
+  }
+}
+
+/**
+ * What is emitted for one chunk of an accepted job: the block with all its inputs and every row
+ * that is finished already (invalid, duplicate, hit), and parts with the rows that need a check.
+ * Every row of the chunk is in exactly one of them.
+ */
+export function emissionsOf (
+  chunk: Chunk, terms: JobTerms
+): readonly Emission<'rows.finished' | 'rows.missed'>[] {
+  const { place, rows, originals } = chunk
+  const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs: rows.inputs })
+  const missed: number[] = []
+  for (let row = 0; row < place.rows; row++) {
+    const kind = kindOf(chunk, row)
+    if (kind === 'missed') missed.push(row)
+    else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
+    else if (kind === 'hit') block.add(row, hitOutcome(chunk, row, terms))
+    else addDuplicate(block, row, originals.originalOf(place.firstRow + row))
+  }
+  return [block.emission(terms.lane), ...partsOf(chunk, missed, terms)]
+}
+
+function kindOf ({ place, rows, hits, originals }: Chunk, row: number): RowKind {
+  if (rows.canonicals[row] === '') return 'invalid'
+  if (originals.originalOf(place.firstRow + row) >= 0) return 'duplicate'
+  return hits[row] === undefined ? 'missed' : 'hit'
+}
+
+/** The only place where an index from 0 becomes the row number of the result file. */
+function addDuplicate (block: Block, row: number, original: number): void {
+  block.add(row, { source: 'duplicate', duplicateOf: original + 1 })
+}
+
+/** The time of the quote stands for the decision, so a replay stores the same row again. */
+function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): RowOutcome {
+  return {
+    status: 'invalid',
+    reason: (rows.reasons[row] ?? '') as Reason,
+    source: 'preflight',
+    confidence: 100,
+    checkedAtMs: terms.quotedAtMs,
+    expiresAtMs: terms.quotedAtMs,
+    fields: {},
+    copies: 0,
+  }
+}
+
+function hitOutcome (
+  { place, rows, hits, originals }: Chunk, row: number, { freshnessMs }: JobTerms
+): RowOutcome {
+  const record = hits[row]
+  if (record === undefined) throw new Error('a hit has a record')
+  const subject = {
+    service: place.service,
+    canonical: rows.canonicals[row] ?? '',
+    copies: originals.copiesOf(place.firstRow + row),
+  }
+  return outcomeOf(record, subject, { source: 'cache', freshnessMs })
+}
+
+function partsOf (
+  chunk: Chunk, missed: readonly number[], terms: JobTerms
+): readonly Emission<'rows.missed'>[] {
+  const parts: Emission<'rows.missed'>[] = []
+  for (let from = 0; from < missed.length; from += terms.partRows) {
+    const rows = missedRows(chunk, missed.slice(from, from + terms.partRows))
+    parts.push({
+      topic: 'rows.missed',
+      lane: terms.lane,
+      service: chunk.place.service,
+      value: {
+        ...chunk.place,
+        part: parts.length,
+        quotedAt: terms.quotedAtMs,
+        forceFresh: terms.forceFresh,
+        tokenVersion: terms.tokenVersion,
+        freshnessMs: terms.freshnessMs,
+        attempt: 0,
+        notBefore: 0,
+        giveUpAt: 0,
+      },
+      rows,
+    })
+  }
+  return parts
+}
+
+function missedRows ({ place, rows, originals }: Chunk, missed: readonly number[]): MissedRows {
+  return {
+    rows: missed,
+    copies: missed.map((row) => originals.copiesOf(place.firstRow + row)),
+    canonicals: missed.map((row) => rows.canonicals[row] ?? ''),
+    tokens: Buffer.concat(missed.map((row) => tokenAt(rows.tokens, row))),
+  }
+}

@@ -1,0 +1,56 @@
+import { FatalError, isInfrastructure } from '../lib/errors.ts'
+import type { Decision, Emission } from '../lib/stage.ts'
+import { laneOf } from '../lib/topics.ts'
+import { BLOCK_PARTS, createBlock } from '../records/block.ts'
+import { withoutVerdict } from '../records/outcome.ts'
+import { placeOf } from '../records/place.ts'
+import { decideJob, headOf, type JobParts, type JobUnit } from './job.ts'
+import type { ChunkMessage } from './load.ts'
+
+export type GiveUpParts = JobParts & {
+  /** Told why a job could not be decided, for logs. */
+  readonly onUndecidable?: (job: string, error: unknown) => void
+}
+
+/** Broken infrastructure is the engine's; any other failure ends the job, but never silently. */
+export async function decideOrGiveUp (unit: JobUnit, parts: GiveUpParts):
+Promise<Decision<'lookup'>> {
+  try {
+    return await decideJob(unit, parts)
+  } catch (error) {
+    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    parts.onUndecidable?.(headOf(unit).job, error)
+    return await giveUp(unit, parts)
+  }
+}
+
+/**
+ * Before `accept` the job is refused. Afterwards a promise was given: every row is emitted as
+ * `unknown`, free, with the inputs of each chunk that can still be read.
+ */
+async function giveUp (unit: JobUnit, { store, clock }: JobParts): Promise<Decision<'lookup'>> {
+  const { tenant, job } = headOf(unit)
+  const refused = { finishes: unit.members, emits: [], dead: 'undecidable' }
+  const outcome = await store.refuse(tenant, job, 'internal')
+  if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
+  return {
+    ...refused,
+    emits: unit.parts.map((message) => unknownBlock(message, clock.now())),
+    afterProduced: async () => { await store.announce(tenant, job) },
+  }
+}
+
+function unknownBlock (message: ChunkMessage, atMs: number): Emission<'rows.finished'> {
+  const place = placeOf(message.value)
+  const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs: inputsOf(message) })
+  for (let row = 0; row < place.rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
+  return block.emission(laneOf(place.totalRows))
+}
+
+function inputsOf (message: ChunkMessage): readonly string[] {
+  try {
+    return message.rows().inputs
+  } catch {
+    return new Array<string>(message.value.rows).fill('')
+  }
+}

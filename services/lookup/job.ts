@@ -1,0 +1,94 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Journal, Normalized } from '../../schemas/types.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Unit } from '../lib/gather.ts'
+import type { Decision, Emission } from '../lib/stage.ts'
+import type { Outbox } from '../money/outbox.ts'
+import type { Lane } from '../topology.ts'
+import { acceptJob, type AcceptParts } from './accept.ts'
+import { emissionsOf, type Chunk, type JobTerms } from './decide.ts'
+import type { ChunkMessage, Loader } from './load.ts'
+import { readChunks, termsOf } from './read.ts'
+
+export type JobParts = AcceptParts & {
+  readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
+  readonly outbox: Pick<Outbox, 'remove'>
+  readonly load: Loader
+  /** Redis time. */
+  readonly clock: Clock
+  /** The organization's policy, at most 90 days. */
+  readonly freshnessMs: (tenant: string) => Promise<number>
+  readonly partRows: Readonly<Record<Lane, number>>
+}
+
+type JobDecision = Decision<'lookup'>
+export type JobUnit = Unit<ChunkMessage>
+
+/**
+ * Decides a job all of whose chunks are there: duplicates, hits, quote, `accept`, and what follows
+ * from it. A job that was refused, or is closed, emits nothing; one that is accepted already keeps
+ * its stored quote, and all it emits is emitted again.
+ */
+export async function decideJob (unit: JobUnit, parts: JobParts): Promise<JobDecision> {
+  const nothing: JobDecision = { finishes: unit.members, emits: [] }
+  const head = headOf(unit)
+  if (await isOver(head, parts)) return nothing
+  const terms = termsOf(head, await parts.freshnessMs(head.tenant), parts.partRows)
+  const { chunks, counts } = await readChunks(unit.parts, { terms, load: parts.load })
+  const acceptance = await acceptJob(head, counts, parts)
+  if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
+  return {
+    finishes: unit.members,
+    emits: await emitsOf(chunks, { terms, entry: acceptance.entry }),
+    afterProduced: () => announce(head, { entry: acceptance.entry, parts }),
+  }
+}
+
+/** True when nothing can come of the job any more; one that is too late is refused for good. */
+async function isOver (head: Normalized, { store, clock }: JobParts): Promise<boolean> {
+  const outcome = await store.outcome(head.tenant, head.job)
+  if (outcome.kind === 'accepted') return outcome.job.closed
+  if (outcome.kind === 'refused') return true
+  if (clock.now() <= head.acceptBy) return false
+  return (await store.refuse(head.tenant, head.job, 'expired')).kind === 'refused'
+}
+
+type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
+
+/** Blocks and parts of every chunk, then the journal entry; others get their turn in between. */
+async function emitsOf (chunks: readonly Chunk[], { terms, entry }: EmitOptions):
+Promise<JobDecision['emits']> {
+  const blocks: JobDecision['emits'][number][] = []
+  const missed: JobDecision['emits'][number][] = []
+  for (const chunk of chunks) {
+    const [block, ...rest] = emissionsOf(chunk, terms)
+    if (block !== undefined) blocks.push(block)
+    missed.push(...rest)
+    await setImmediate()
+  }
+  return [...blocks, ...missed, ...entry === undefined ? [] : [journalOf(entry, terms.lane)]]
+}
+
+function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
+  return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
+}
+
+type AnnounceOptions = {
+  readonly entry: Journal | undefined
+  readonly parts: Pick<JobParts, 'store' | 'outbox'>
+}
+
+/** Only now is everything of the job in Kafka: the waiting request may be answered. */
+async function announce ({ tenant, job }: Normalized, { entry, parts }: AnnounceOptions):
+Promise<void> {
+  await parts.store.announce(tenant, job)
+  if (entry !== undefined) await parts.outbox.remove(tenant, [entry.seq])
+}
+
+/** The envelope of chunk 0, which alone carries the job's header. */
+export function headOf (unit: JobUnit): Normalized {
+  const [first] = unit.parts
+  if (first === undefined) throw new Error('a complete job has a first chunk')
+  return first.value
+}

@@ -1,0 +1,33 @@
+import type { Static } from 'typebox'
+import { createOrganizations } from '../accounts/organizations.ts'
+import { partsOf } from '../accounts/tenant.ts'
+import { createJobStore } from '../jobs/store.ts'
+import type { Parts } from '../lib/connect.ts'
+import type { Life } from '../lib/run.ts'
+import { createOutbox } from '../money/outbox.ts'
+import { readPrices, unitPriceMicros } from '../money/prices.ts'
+import { createRecordCache } from '../records/cache.ts'
+import type { lookupConfig } from './config.ts'
+import type { LookupParts } from './stage.ts'
+
+type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log'>
+
+/** What the stage is made of, from its configuration and open connections. */
+export function lookupParts (config: Static<typeof lookupConfig>, connected: Connected):
+LookupParts {
+  const { state, clock, log } = connected
+  const prices = readPrices(config.PRICES)
+  const onFault = (error: unknown) => log.warn({ err: error }, 'the cache is not to be had')
+  return {
+    store: createJobStore(state),
+    outbox: createOutbox(state),
+    cache: createRecordCache(connected.cache, { onFault }),
+    clock,
+    unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
+    freshnessMs: createOrganizations(state).freshnessMs,
+    partRows: { small: config.PART_ROWS_SMALL, bulk: config.PART_ROWS_BULK },
+    maxActiveJobs: config.MAX_ACTIVE_JOBS,
+    batch: config.BATCH_MESSAGES,
+    onUndecidable: (job, error) => log.error({ err: error, job }, 'a job cannot be decided'),
+  }
+}

@@ -1,0 +1,68 @@
+import type { Redis } from 'ioredis'
+import type { Journal } from '../../schemas/types.ts'
+import { TENANTS_KEY, moneyKeys } from './redis-keys.ts'
+
+export type Outbox = {
+  /** Entries not yet known to be in the journal topic, in order of seq. */
+  readonly pending: (tenant: string) => Promise<readonly Journal[]>
+  /** Forgets entries the journal topic has acknowledged. Forgetting one twice does nothing. */
+  readonly remove: (tenant: string, seqs: readonly number[]) => Promise<void>
+  readonly tenantsWithPending: () => Promise<readonly string[]>
+}
+
+/** The wallet's outbox: what scripts wrote, until a caller has produced it to `wallet.journal`. */
+export function createOutbox (redis: Redis): Outbox {
+  return {
+    pending: async (tenant) => {
+      const entries = await redis.hvals(moneyKeys(tenant).outbox)
+      return entries.map(entryOf).sort((a, b) => a.seq - b.seq)
+    },
+    remove: async (tenant, seqs) => {
+      if (seqs.length > 0) await redis.hdel(moneyKeys(tenant).outbox, ...seqs.map(String))
+    },
+    tenantsWithPending: async () => {
+      const tenants = await redis.smembers(TENANTS_KEY)
+      const lengths = await Promise.all(
+        tenants.map((tenant) => redis.hlen(moneyKeys(tenant).outbox))
+      )
+      return tenants.filter((_, index) => (lengths[index] ?? 0) > 0).sort()
+    },
+  }
+}
+
+/**
+ * An entry as a script wrote it: JSON whose values are all strings, since the JSON of Lua breaks
+ * integers from 10^14.
+ * @throws RangeError when an amount is no safe integer.
+ */
+export function entryOf (json: string): Journal {
+  const fields = JSON.parse(json) as Record<keyof Journal, string>
+  return {
+    tenant: fields.tenant,
+    seq: integer(fields.seq),
+    entryId: fields.entryId,
+    type: fields.type,
+    job: fields.job,
+    amountMicros: integer(fields.amountMicros),
+    chargeMicros: integer(fields.chargeMicros),
+    availableMicros: integer(fields.availableMicros),
+    reservedMicros: integer(fields.reservedMicros),
+    chargedMicros: integer(fields.chargedMicros),
+    fundedMicros: integer(fields.fundedMicros),
+    at: integer(fields.at),
+    reason: fields.reason,
+    header: fields.header === '' ? null : Buffer.from(fields.header, 'base64'),
+  }
+}
+
+/**
+ * The whole number a text names.
+ * @throws RangeError when it is none or beyond what a number holds exactly.
+ */
+export function integer (text: string | undefined): number {
+  const value = Number(text)
+  if (text === undefined || !/^-?[0-9]+$/.test(text) || !Number.isSafeInteger(value)) {
+    throw new RangeError(`not a safe integer: ${text}`)
+  }
+  return value
+}

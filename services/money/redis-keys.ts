@@ -1,0 +1,18 @@
+/**
+ * The keys of a tenant's money in Redis. All share the hash tag of the tenant, so that one script
+ * reaches them.
+ */
+export const moneyKeys = (tenant: string) => ({
+  /** Hash: available, reserved, charged, funded, seq. */
+  wallet: `w:{${tenant}}`,
+  /** Hash: seq of an entry -> the entry as JSON, until it is in the journal topic. */
+  outbox: `ob:{${tenant}}`,
+  /** Hash: id of a top-up or adjustment -> what was posted, so that none is posted twice. */
+  posted: `posted:{${tenant}}`,
+})
+
+/**
+ * Set of all tenants that ever moved money or had a job; global, hence never touched inside a
+ * script.
+ */
+export const TENANTS_KEY = 'tenants'

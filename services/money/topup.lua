@@ -1,0 +1,26 @@
+-- KEYS: wallet, outbox, posted. ARGV: tenant, id, amount, reason.
+local keys = { wallet = KEYS[1], outbox = KEYS[2] }
+local amount = whole(ARGV[3], 'the amount of a top-up')
+local name = 'topup:' .. ARGV[2]
+
+local posted = redis.call('HGET', KEYS[3], name)
+if posted then
+  local seq, before = string.match(posted, '^(%d+):(%d+)$')
+  if before ~= ARGV[3] then
+    return { 'conflict' }
+  end
+  return { 'known', entry_at(keys.outbox, seq) }
+end
+
+if amount == 0 then
+  error('a top-up of nothing')
+end
+if tonumber(balances_of(keys.wallet).funded) + amount > HIGHEST_AMOUNT then
+  error('a wallet holds at most ' .. text(HIGHEST_AMOUNT) .. ' micros in all')
+end
+
+local seq, entry = fund(keys, {
+  tenant = ARGV[1], id = name, type = 'topup', amount = amount, at = now_ms(), reason = ARGV[4],
+})
+redis.call('HSET', KEYS[3], name, seq .. ':' .. ARGV[3])
+return { 'posted', entry }

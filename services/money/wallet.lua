@@ -1,0 +1,112 @@
+-- The movements of money. Every script that moves any begins with this file, and obeys its order:
+-- all checks first, since what a script wrote before an error stays written.
+-- Amounts have at most 15 digits: below 2^53, so that doubles compare and add them exactly. They
+-- become text by '%.0f' only, because tostring and cjson write 1e+14 from there on.
+
+local HIGHEST_AMOUNT = 999999999999999
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- The whole number that an argument names; HINCRBY takes no leading zeros.
+local function whole(argument, what)
+  local form = argument == '0' or string.match(argument, '^[1-9][0-9]*$')
+  if not form or #argument > 15 then
+    error(what .. ' must be a whole number of at most 15 digits')
+  end
+  return tonumber(argument)
+end
+
+-- Redis TIME is the only clock of money and limits.
+local function now_ms()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local function balances_of(wallet)
+  local found = redis.call('HMGET', wallet, 'available', 'reserved', 'charged', 'funded')
+  return {
+    available = found[1] or '0',
+    reserved = found[2] or '0',
+    charged = found[3] or '0',
+    funded = found[4] or '0',
+  }
+end
+
+local function move(wallet, account, amount)
+  if amount ~= 0 then
+    redis.call('HINCRBY', wallet, account, text(amount))
+  end
+end
+
+-- Appends the entry of a movement just made, with the balances after it; returns its seq and JSON.
+local function append(keys, entry)
+  local seq = text(redis.call('HINCRBY', keys.wallet, 'seq', '1'))
+  local after = balances_of(keys.wallet)
+  local json = cjson.encode({
+    tenant = entry.tenant,
+    seq = seq,
+    entryId = entry.id,
+    type = entry.type,
+    job = entry.job or '',
+    amountMicros = text(entry.amount),
+    chargeMicros = text(entry.charge or 0),
+    availableMicros = after.available,
+    reservedMicros = after.reserved,
+    chargedMicros = after.charged,
+    fundedMicros = after.funded,
+    at = text(entry.at),
+    reason = entry.reason or '',
+    header = entry.header or '',
+  })
+  redis.call('HSET', keys.outbox, seq, json)
+  return seq, json
+end
+
+local function entry_at(outbox, seq)
+  return seq and redis.call('HGET', outbox, seq) or ''
+end
+
+-- Adds to (or, when negative, takes from) what can be reserved; the caller has checked the bounds.
+local function fund(keys, entry)
+  move(keys.wallet, 'available', entry.amount)
+  move(keys.wallet, 'funded', entry.amount)
+  return append(keys, entry)
+end
+
+-- Puts a job's maximum aside; the caller has checked that so much is available.
+local function reserve(keys, entry)
+  move(keys.wallet, 'available', -entry.amount)
+  move(keys.wallet, 'reserved', entry.amount)
+  entry.type = 'reserve'
+  entry.id = entry.job .. ':reserve'
+  return append(keys, entry)
+end
+
+-- To be called before the first write of a script that settles.
+local function check_settle(keys, amount, charge)
+  if charge > amount then
+    error('a charge of ' .. text(charge) .. ' is above its maximum ' .. text(amount))
+  end
+  if tonumber(balances_of(keys.wallet).reserved) < amount then
+    error('less than ' .. text(amount) .. ' is reserved')
+  end
+end
+
+-- Charges a part of a reservation and returns the rest, in one entry.
+local function settle(keys, entry)
+  move(keys.wallet, 'reserved', -entry.amount)
+  move(keys.wallet, 'charged', entry.charge)
+  move(keys.wallet, 'available', entry.amount - entry.charge)
+  entry.type = entry.type or 'settle'
+  entry.id = entry.job .. ':' .. entry.type
+  return append(keys, entry)
+end
+
+-- Returns a whole reservation.
+local function void(keys, entry)
+  entry.charge = 0
+  entry.type = 'void'
+  return settle(keys, entry)
+end

@@ -1,0 +1,17 @@
+import Type from 'typebox'
+import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { LANES } from '../topology.ts'
+
+/** Configuration of `normalize`. */
+export const normalizeConfig = defineConfig({
+  ...pick(commonConfig, [
+    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
+    'CACHE_SECRETS',
+  ]),
+  LANES: Type.Array(Type.Enum([...LANES]), {
+    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
+  }),
+  BATCH_MESSAGES: Type.Integer({
+    default: 8, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
+  }),
+})

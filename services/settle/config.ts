@@ -1,0 +1,17 @@
+import Type from 'typebox'
+import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { LANES } from '../topology.ts'
+
+/** Configuration of `settle`. */
+export const settleConfig = defineConfig({
+  ...pick(commonConfig, [
+    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    'KEY_ACTIVE',
+  ]),
+  LANES: Type.Array(Type.Enum([...LANES]), {
+    default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
+  }),
+  BATCH_MESSAGES: Type.Integer({
+    default: 64, minimum: 1, maximum: 1_000, description: 'Blocks stored by one insert, at most.',
+  }),
+})

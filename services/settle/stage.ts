@@ -1,0 +1,90 @@
+import type { Finished } from '../../schemas/types.ts'
+import type { JobStore, Tallied, TallyBlock } from '../jobs/store.ts'
+import type { RawMessage } from '../lib/bus.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Stage } from '../lib/stage.ts'
+import { deadBlock } from '../records/block.ts'
+import { finishJob, type EndedJob, type FinishParts } from '../records/finish.ts'
+import { placeOfHeaders } from '../records/place.ts'
+import { digestOf, type ResultBlocks } from '../records/result-blocks.ts'
+import type { storeBlock } from '../records/stored-block.ts'
+
+export type SettleParts = Omit<FinishParts, 'store'> & {
+  readonly blocks: Pick<ResultBlocks, 'insert'>
+  readonly store: Pick<JobStore, 'tally' | 'manifest' | 'read' | 'close'>
+  /** Seals a block and stores it, for rows whose own block can't be read. */
+  readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Finished>
+  /** Redis time. */
+  readonly clock: Clock
+  /** Messages handed to one call of `decide`: the number of inserts matters, not their size. */
+  readonly batch: number
+}
+
+/**
+ * Stores blocks, many an insert, and counts each. A job that ends with one is brought to its close;
+ * so is one that had ended before and was left open, which a redelivered block shows. A block is
+ * stored before it is counted, as what is counted has to be readable.
+ */
+export function createSettleStage (parts: SettleParts): Stage<'settle'> {
+  return {
+    name: 'settle',
+    batch: parts.batch,
+    decide: async (messages) => {
+      const blocks = messages.map(({ value }) => value)
+      await parts.blocks.insert(blocks)
+      // Redis answers in the order it was asked, so the blocks are counted in theirs.
+      const tallied = await Promise.all(blocks.map(block =>
+        parts.store.tally(block.tenant, tallyBlockOf(block))))
+      const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(parts, job)))
+      return [{
+        finishes: messages,
+        emits: finishings.flatMap(({ emits }) => emits),
+        afterProduced: async () => {
+          await Promise.all(finishings.map(({ close }) => close()))
+        },
+      }]
+    },
+    whenDead: async (headers) => {
+      await finishDeadRows(parts, headers)
+      return []
+    },
+    forget: () => {},
+  }
+}
+
+/** What the tally has to know of a block. */
+export function tallyBlockOf (block: Finished): TallyBlock {
+  const { job, chunk, inputs, firstRow, copies } = block
+  const { finished, billable, succeeded, failed, cached, live } = block
+  const digest = digestOf(block.sealed)
+  return {
+    job, chunk, digest, inputs, firstRow, copies, finished, billable, succeeded, failed, cached, live,
+  }
+}
+
+/** Each job once, with its entry if any of its blocks still saw it. */
+function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
+  const jobs = new Map<string, EndedJob>()
+  for (const one of tallied) {
+    if (one.kind === 'skip' || !one.ended || one.job.closed) continue
+    const { job, entry = jobs.get(job.id)?.entry } = one
+    jobs.set(job.id, { job, entry })
+  }
+  return [...jobs.values()]
+}
+
+/**
+ * The rows of a block nobody can read end as `unknown`, free. If that ends the job, `ledger` closes
+ * it. Blocks with the inputs come before all others of their chunk, so if none came yet, this one
+ * had them.
+ */
+async function finishDeadRows (
+  { store, storeBlock, clock }: SettleParts, headers: RawMessage['headers']
+): Promise<void> {
+  const known = placeOfHeaders(headers)
+  if (known === undefined) return
+  const job = await store.read(known.place.tenant, known.place.job)
+  if (job === undefined || job.ended) return
+  const block = await storeBlock(deadBlock(known, { atMs: clock.now(), inputs: true }))
+  await store.tally(block.tenant, tallyBlockOf(block))
+}

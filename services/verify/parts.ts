@@ -1,0 +1,40 @@
+import type { Static } from 'typebox'
+import { createJobStore } from '../jobs/store.ts'
+import type { Parts } from '../lib/connect.ts'
+import { sleep } from '../lib/retry.ts'
+import type { Life } from '../lib/run.ts'
+import { createRecordCache } from '../records/cache.ts'
+import type { verifyConfig } from './config.ts'
+import { createLeases } from './leases.ts'
+import { createChecker } from './providers.ts'
+import type { VerifyParts } from './stage.ts'
+
+type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log' | 'metrics'>
+
+/** What the stage is made of, from its configuration and open connections. */
+export function verifyParts (config: Static<typeof verifyConfig>, connected: Connected):
+VerifyParts {
+  const { state, cache, clock, log, metrics } = connected
+  const onFault = (error: unknown) => log.warn({ err: error }, 'the cache is not to be had')
+  const limits = {
+    timeoutMs: config.PROVIDER_TIMEOUT_MS,
+    concurrency: config.PROVIDER_CONCURRENCY,
+    retries: config.PROVIDER_RETRIES,
+    openMs: config.PROVIDER_OPEN_MS,
+  }
+  return {
+    store: createJobStore(state),
+    cache: createRecordCache(cache, { onFault }),
+    leases: createLeases(cache, { leaseMs: config.LEASE_MS, onFault }),
+    check: createChecker({ lists: config.PROVIDERS, limits, metrics }),
+    clock,
+    sleep,
+    metrics,
+    leaseMs: config.LEASE_MS,
+    leasePollMs: config.LEASE_POLL_MS,
+    concurrency: config.PART_CONCURRENCY,
+    batch: config.BATCH_MESSAGES,
+    laterAfterMs: config.LATER_AFTER_MS,
+    giveUpAfterMs: config.GIVE_UP_AFTER_MS,
+  }
+}

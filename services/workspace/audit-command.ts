@@ -1,0 +1,41 @@
+import Type from 'typebox'
+import { createJobKeys } from '../jobs/job-keys.ts'
+import { connectClickhouse } from '../lib/clickhouse.ts'
+import { commonConfig, loadConfig, pick } from '../lib/config.ts'
+import { createKeyRing } from '../lib/key-ring.ts'
+import { connectRedis } from '../lib/redis.ts'
+import { createCodec, registrySource } from '../lib/registry.ts'
+import { createArchive } from '../records/archive.ts'
+import { createJournalCopy } from '../records/journal-copy.ts'
+import { createResultBlocks } from '../records/result-blocks.ts'
+import { createResults } from '../records/results.ts'
+import { audit, type AuditOptions } from './audit.ts'
+import type { AuditReport } from './audit-report.ts'
+
+export { auditTable } from './audit-report.ts'
+
+const auditConfig = Type.Object(pick(commonConfig, [
+  'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING', 'KEY_ACTIVE',
+]))
+
+/** The audit on the stack that the environment names. */
+export async function runAudit (
+  env: Readonly<Record<string, string | undefined>>, options: AuditOptions = {}
+): Promise<AuditReport> {
+  const config = loadConfig(auditConfig, env)
+  const redis = connectRedis(config.REDIS_STATE_URL)
+  const clickhouse = connectClickhouse(config.CLICKHOUSE_URL)
+  try {
+    const results = createResults({
+      blocks: createResultBlocks(clickhouse),
+      codec: createCodec(registrySource(config.SCHEMA_REGISTRY_URL)),
+      keys: createJobKeys({ redis, ring: createKeyRing(config) }),
+    })
+    const archive = createArchive(clickhouse)
+    const journal = createJournalCopy(clickhouse)
+    return await audit({ redis, journal, archive, results }, options)
+  } finally {
+    redis.disconnect()
+    await clickhouse.close()
+  }
+}

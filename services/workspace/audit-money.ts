@@ -1,0 +1,110 @@
+import type { Journal } from '../../schemas/types.ts'
+import type { Job } from '../jobs/job.ts'
+import type { Balance } from '../money/wallet.ts'
+import { GENESIS, nextHash, type Link } from '../records/journal-chain.ts'
+import { breachUnless, type Breach } from './audit-report.ts'
+
+type Found = readonly Omit<Breach, 'tenant'>[]
+type Amounts = Omit<Balance, 'seq'>
+
+const AMOUNTS = ['availableMicros', 'reservedMicros', 'chargedMicros', 'fundedMicros'] as const
+
+/** What belongs to nobody else adds up, nothing is below zero, and reservations have their jobs. */
+export function checkWallet (balance: Balance, openJobs: readonly Job[]): Found {
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = balance
+  const sum = availableMicros + reservedMicros + chargedMicros
+  const reserved = openJobs.filter(({ ended }) => !ended)
+    .reduce((total, { preflight }) => total + preflight.maxQuoteMicros, 0)
+  return [
+    ...breachUnless(sum === fundedMicros, {
+      law: 'available + reserved + charged = funded',
+      detail: `${availableMicros} + ${reservedMicros} + ${chargedMicros} is not ${fundedMicros}`,
+    }),
+    ...AMOUNTS.flatMap(name => breachUnless(balance[name] >= 0, {
+      law: 'no amount is below zero', detail: `${name} is ${balance[name]}`,
+    })),
+    ...breachUnless(reserved === reservedMicros, {
+      law: 'reserved = maximum quotes of jobs that have not ended',
+      detail: `${reservedMicros} reserved, quotes of such jobs sum up to ${reserved}`,
+    }),
+  ]
+}
+
+/** The stored chain is without gap and unbroken; an entry stored twice is one entry. */
+export function checkChain (links: readonly Link[]): Found {
+  let prev = GENESIS
+  return links.flatMap((link, index) => {
+    const { seq, job } = link.entry
+    const expected = nextHash(prev, link.entry)
+    const follows = link.prev === prev && link.hash === expected
+    prev = link.hash
+    return [
+      ...breachUnless(seq === index + 1, {
+        law: 'the journal is numbered 1 to n', job, detail: `entry ${seq} stands at ${index + 1}`,
+      }),
+      ...breachUnless(follows, {
+        law: 'the chain of hashes is unbroken',
+        job,
+        detail: `entry ${seq} does not follow the one before it, or was changed`,
+      }),
+    ]
+  })
+}
+
+/** The journal, with what the outbox still holds, leads to the balances that Redis has. */
+export function checkFold (
+  links: readonly Link[], outbox: readonly Journal[], balance: Balance
+): Found {
+  const stored = links.map(({ entry }) => entry)
+  const last = stored.at(-1)?.seq ?? 0
+  const entries = [...stored, ...outbox.filter(({ seq }) => seq > last)]
+  let amounts: Amounts = {
+    availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0,
+  }
+  const wrong = entries.flatMap(entry => {
+    amounts = post(amounts, entry)
+    const differing = AMOUNTS.filter(name => amounts[name] !== entry[name])
+    return differing.map(name => ({
+      law: 'each entry leads to the balances it names',
+      job: entry.job,
+      detail: `after entry ${entry.seq} ${name} should be ${amounts[name]}, not ${entry[name]}`,
+    }))
+  })
+  return [
+    ...wrong,
+    ...breachUnless(entries.length === balance.seq, {
+      law: 'every movement is in the journal',
+      detail: `${balance.seq} movements, ${stored.length} stored, ${outbox.length} in the outbox`,
+    }),
+    ...AMOUNTS.flatMap(name => breachUnless(amounts[name] === balance[name], {
+      law: 'the journal leads to the balances',
+      detail: `${name} is ${balance[name]}, by the journal ${amounts[name]}`,
+    })),
+  ]
+}
+
+function post (amounts: Amounts, { type, amountMicros, chargeMicros }: Journal): Amounts {
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
+  switch (type) {
+    case 'topup':
+    case 'adjust':
+      return {
+        ...amounts,
+        availableMicros: availableMicros + amountMicros,
+        fundedMicros: fundedMicros + amountMicros,
+      }
+    case 'reserve':
+      return {
+        ...amounts,
+        availableMicros: availableMicros - amountMicros,
+        reservedMicros: reservedMicros + amountMicros,
+      }
+    default:
+      return {
+        ...amounts,
+        availableMicros: availableMicros + amountMicros - chargeMicros,
+        reservedMicros: reservedMicros - amountMicros,
+        chargedMicros: chargedMicros + chargeMicros,
+      }
+  }
+}

@@ -1,0 +1,61 @@
+import type { Redis } from 'ioredis'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Journal } from '../../schemas/types.ts'
+import type { Job } from '../jobs/job.ts'
+import { tenantJobKeys } from '../jobs/redis-keys.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { createOutbox } from '../money/outbox.ts'
+import { createWallet, type Balance } from '../money/wallet.ts'
+import type { JournalCopy } from '../records/journal-copy.ts'
+import type { Link } from '../records/journal-chain.ts'
+
+/** Everything about a tenant but its closed jobs, as of one moment. */
+export type Snapshot = {
+  readonly balance: Balance
+  readonly outbox: readonly Journal[]
+  readonly links: readonly Link[]
+  /** Accepted and not closed. */
+  readonly openJobs: readonly Job[]
+  /** Jobs that hold one of the tenant's slots. */
+  readonly slots: readonly string[]
+}
+
+export type SnapshotParts = { readonly redis: Redis, readonly journal: JournalCopy }
+
+const LOOK_EVERY_MS = 100
+
+/**
+ * Waits until the ledger has everything and nothing is between ended and closed, then reads. A
+ * snapshot during which money moved is taken again. After `waitMs` it takes what there is, so what
+ * never comes to rest shows as a breach.
+ */
+export async function takeSnapshot (
+  parts: SnapshotParts, tenant: string, waitMs: number
+): Promise<Snapshot> {
+  const until = Date.now() + waitMs
+  for (;;) {
+    const snapshot = await readSnapshot(parts, tenant)
+    const after = await createWallet(parts.redis).balance(tenant)
+    const rests = after.seq === snapshot.balance.seq && isAtRest(snapshot)
+    if (rests || Date.now() >= until) return snapshot
+    await pause(LOOK_EVERY_MS)
+  }
+}
+
+async function readSnapshot (
+  { redis, journal }: SnapshotParts, tenant: string
+): Promise<Snapshot> {
+  const store = createJobStore(redis)
+  const balance = await createWallet(redis).balance(tenant)
+  const slots = await redis.smembers(tenantJobKeys(tenant).active)
+  const open = await store.openJobs(tenant)
+  const jobs = await Promise.all(open.map(({ job }) => store.read(tenant, job)))
+  const openJobs = jobs.filter(job => job !== undefined && !job.closed) as readonly Job[]
+  const outbox = await createOutbox(redis).pending(tenant)
+  return { balance, slots, openJobs, outbox, links: await journal.read(tenant) }
+}
+
+function isAtRest ({ balance, outbox, links, openJobs }: Snapshot): boolean {
+  return outbox.length === 0 && (links.at(-1)?.entry.seq ?? 0) === balance.seq &&
+    openJobs.every(({ ended }) => !ended)
+}

@@ -1,0 +1,105 @@
+import { isInfrastructure } from '../lib/errors.ts'
+import { TENANTS_KEY } from '../money/redis-keys.ts'
+import type { Archive, ArchivedJob } from '../records/archive.ts'
+import type { Results } from '../records/results.ts'
+import { checkEntries, checkResults, checkSlots, countResults } from './audit-jobs.ts'
+import { checkChain, checkFold, checkWallet } from './audit-money.ts'
+import {
+  breachUnless, type AuditReport, type Breach, type TenantReport,
+} from './audit-report.ts'
+import { takeSnapshot, type SnapshotParts } from './audit-snapshot.ts'
+
+export type AuditParts = SnapshotParts & {
+  readonly archive: Pick<Archive, 'find' | 'list'>
+  readonly results: Pick<Results, 'csvStream'>
+}
+
+type Found = readonly Omit<Breach, 'tenant'>[]
+
+const JOBS_A_PAGE = 500
+
+/** Later than this the results of a job may be gone, and nothing is said of them. */
+const RESULTS_KEPT_MS = 90 * 86_400_000
+
+export type AuditOptions = {
+  /** How long each tenant may take to come to rest; 10 s by default. */
+  readonly waitMs?: number
+  /** All that there are by default. */
+  readonly only?: readonly string[]
+}
+
+/**
+ * Checks what must always hold, of every tenant: Redis, the journal and the results have to tell
+ * the same story. It only reads.
+ */
+export async function audit (
+  parts: AuditParts, { waitMs = 10_000, only }: AuditOptions = {}
+): Promise<AuditReport> {
+  const tenants: TenantReport[] = []
+  const breaches: Breach[] = []
+  for (const tenant of only ?? (await parts.redis.smembers(TENANTS_KEY)).sort()) {
+    const { report, found } = await auditTenant(parts, tenant, waitMs)
+    tenants.push(report)
+    breaches.push(...found.map(breach => ({ tenant, ...breach })))
+  }
+  return { ok: breaches.length === 0, tenants, breaches }
+}
+
+async function auditTenant (parts: AuditParts, tenant: string, waitMs: number) {
+  const { balance, links, outbox, openJobs, slots } = await takeSnapshot(parts, tenant, waitMs)
+  const closedJobs: ArchivedJob['job'][] = []
+  const results = { rows: 0, found: [] as Omit<Breach, 'tenant'>[] }
+  for await (const closed of closedJobsOf(parts, tenant)) {
+    closedJobs.push(closed.job)
+    const { rows, found } = await auditResults(parts, closed)
+    results.rows += rows
+    results.found.push(...found)
+  }
+  const closed = new Set(closedJobs.map(({ id }) => id))
+  const jobs = [...closedJobs, ...openJobs.filter(({ id }) => !closed.has(id))]
+  const entries = [...links.map(({ entry }) => entry), ...outbox]
+  const found = [
+    ...checkWallet(balance, openJobs),
+    ...checkChain(links),
+    ...checkFold(links, outbox, balance),
+    ...checkEntries(jobs, [...new Map(entries.map(entry => [entry.seq, entry])).values()]),
+    ...checkSlots(openJobs, slots),
+    ...results.found,
+  ]
+  const { seq, ...amounts } = balance
+  const counts = { entries: seq, openJobs: openJobs.length, closedJobs: closedJobs.length }
+  const report: TenantReport = {
+    tenant, ...amounts, ...counts, rows: results.rows, breaches: found.length,
+  }
+  return { report, found }
+}
+
+/** Jobs come newest first by id, a page at a time. */
+async function * closedJobsOf (
+  { archive }: AuditParts, tenant: string
+): AsyncIterable<ArchivedJob> {
+  for (let before: string | undefined = ''; before !== undefined;) {
+    const page: readonly ArchivedJob['job'][] =
+      await archive.list(tenant, { limit: JOBS_A_PAGE, before })
+    for (const { id } of page) {
+      const found = await archive.find(tenant, id)
+      if (found !== undefined) yield found
+    }
+    before = page.at(-1)?.id
+  }
+}
+
+async function auditResults (
+  { results }: AuditParts, { job, manifest }: ArchivedJob
+): Promise<{ readonly rows: number, readonly found: Found }> {
+  if (Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return { rows: 0, found: [] }
+  try {
+    const counts = await countResults(results.csvStream(job.tenant, job, manifest))
+    return { rows: counts.rows, found: checkResults(job, counts) }
+  } catch (error) {
+    if (isInfrastructure(error)) throw error
+    const detail = error instanceof Error ? error.message : String(error)
+    const found = breachUnless(false, { law: 'results can be read', job: job.id, detail })
+    return { rows: 0, found }
+  }
+}

@@ -1,0 +1,37 @@
+import { createApiKeys } from '../accounts/api-keys.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
+import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { commonConfig, defineConfig, loadConfig, pick } from '../lib/config.ts'
+import { createKeyRing } from '../lib/key-ring.ts'
+import { connectRedis } from '../lib/redis.ts'
+import { createWallet } from '../money/wallet.ts'
+import type { Environment } from './environment.ts'
+
+export type WorkspaceParts = Awaited<ReturnType<typeof openWorkspace>>
+
+const config = defineConfig(pick(commonConfig, ['REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE']))
+
+/** What the customer workspace works with; `close` lets the process end. */
+export async function openWorkspace (env: Environment) {
+  const settings = loadConfig(config, env)
+  const redis = connectRedis(settings.REDIS_STATE_URL)
+  return {
+    organizations: createOrganizations(redis),
+    apiKeys: createApiKeys(redis),
+    webhookSecrets: createWebhookSecrets({ redis, ring: createKeyRing(settings) }),
+    wallet: createWallet(redis),
+    close: () => redis.disconnect(),
+  }
+}
+
+/** Opens the workspace for one piece of work and closes it whatever happens. */
+export async function withWorkspace<T> (
+  env: Environment, work: (parts: WorkspaceParts) => Promise<T>
+): Promise<T> {
+  const parts = await openWorkspace(env)
+  try {
+    return await work(parts)
+  } finally {
+    parts.close()
+  }
+}

@@ -1,0 +1,104 @@
+import { Command } from 'commander'
+import { commandEnvironment } from './environment.ts'
+import { withWorkspace } from './parts.ts'
+import * as tasks from './tasks.ts'
+import type { Options, Shown, Task } from './tasks.ts'
+
+type Print = (text: string) => void
+type Global = { readonly json?: true, readonly data: string }
+
+/** The command line of the workspace; `print` takes what it shows. */
+export function createProgram (print: Print = console.log): Command {
+  const program = new Command('workspace')
+    .description('Organizations, API keys, balance, policy and webhook secrets of customers.')
+    .option('--json', 'show the answer as JSON')
+    .option('--data <folder>', 'folder that was given to "up"', '.local')
+  const perform = (task: Task) => async (_options: Options, command: Command) => {
+    const { json, data, ...options } = command.optsWithGlobals<Global>()
+    const env = commandEnvironment(process.env, data)
+    show(print, await withWorkspace(env, parts => task(parts, options)), json === true)
+  }
+  addOrganizations(program, perform)
+  addKeys(program, perform)
+  addMoney(program, perform)
+  addSettings(program, perform)
+  addAudit(program, print)
+  return program
+}
+
+type Perform = (task: Task) => (options: Options, command: Command) => Promise<void>
+
+function addOrganizations (program: Command, perform: Perform): void {
+  program.command('org').description('organizations')
+    .command('create').description('make an organization')
+    .requiredOption('--name <name>', 'its name')
+    .action(perform(tasks.createOrganization))
+}
+
+function addKeys (program: Command, perform: Perform): void {
+  const key = program.command('key').description('API keys')
+  const add = (name: string, description: string) =>
+    key.command(name).description(description).requiredOption('--org <id>', 'organization')
+  add('create', 'make a key; its secret is shown once')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--scopes <list>', 'jobs:write, jobs:read or both', 'jobs:write,jobs:read')
+    .option('--expires <time>', 'ISO 8601 time of its end')
+    .action(perform(tasks.createKey))
+  add('list', 'show keys without their secrets').action(perform(tasks.listKeys))
+  add('revoke', 'end a key at once')
+    .requiredOption('--key <id>', 'id of the key')
+    .action(perform(tasks.revokeKey))
+  add('roll', 'replace a key')
+    .requiredOption('--key <id>', 'id of the key')
+    .option('--grace-hours <hours>', 'how long the old key works on', '24')
+    .action(perform(tasks.rollKey))
+}
+
+function addMoney (program: Command, perform: Perform): void {
+  program.command('topup').description('add money to a balance')
+    .requiredOption('--org <id>', 'organization')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--usd <amount>', 'amount in USD, for example 12.50')
+    .option('--micros <amount>', 'amount in USD micros')
+    .option('--id <id>', 'id of the payment; the same id is added once')
+    .option('--reason <text>', 'why, for the journal')
+    .action(perform(tasks.topUp))
+  program.command('balance').description('show a balance')
+    .requiredOption('--org <id>', 'organization')
+    .option('--mode <mode>', 'live or test', 'live')
+    .action(perform(tasks.showBalance))
+}
+
+function addSettings (program: Command, perform: Perform): void {
+  program.command('policy').description('show or set how long verified records count as fresh')
+    .requiredOption('--org <id>', 'organization')
+    .option('--freshness-days <days>', '0 to 90 days')
+    .action(perform(tasks.policy))
+  const secret = program.command('webhook-secret')
+    .description('the secret webhooks are signed with')
+  secret.command('show').description('show it')
+    .requiredOption('--org <id>', 'organization')
+    .action(perform(tasks.showWebhookSecret))
+  secret.command('rotate').description('make a new one')
+    .requiredOption('--org <id>', 'organization')
+    .action(perform(tasks.rotateWebhookSecret))
+}
+
+function addAudit (program: Command, print: Print): void {
+  program.command('audit').description('check balances, journal and results against each other')
+    .action(async (_options: object, command: Command) => {
+      const { json, data } = command.optsWithGlobals<Global>()
+      // Only this command needs the stores of results, so only it loads them.
+      const { auditTable, runAudit } = await import('./audit-command.ts')
+      const report = await runAudit(commandEnvironment(process.env, data))
+      print(json === true ? JSON.stringify(report) : auditTable(report))
+      if (!report.ok) process.exitCode = 1
+    })
+}
+
+function show (print: Print, shown: Shown, asJson: boolean): void {
+  if (asJson) return print(JSON.stringify(shown))
+  for (const [name, value] of Object.entries(shown)) {
+    print(`${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
+  }
+}

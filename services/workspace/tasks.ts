@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto'
+import { SCOPES, type Scope } from '../accounts/api-keys.ts'
+import { isMode, MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
+import { microsOf, usdOf, usdToMicros } from './amount.ts'
+import type { WorkspaceParts } from './parts.ts'
+
+/** What a task shows: names and values, for people line by line, for scripts as JSON. */
+export type Shown = Readonly<Record<string, unknown>>
+
+/** Options of the command line: texts, as they were typed. */
+export type Options = Readonly<Record<string, string>>
+
+export type Task = (parts: WorkspaceParts, options: Options) => Promise<Shown>
+
+/** Says what to type instead; shown without a stack. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+export const createOrganization: Task = async ({ organizations }, { name = '' }) => {
+  if (name.trim() === '') throw new UsageError('Give the organization a name: --name <name>.')
+  return organizations.create(name.trim())
+}
+
+/** Makes a key; this is the only time its secret is shown. */
+export const createKey: Task = async (parts, options) => {
+  const orgId = await organizationOf(parts, options)
+  const expiresAtMs = options.expires === undefined ? undefined : momentOf(options.expires)
+  const mode = modeOf(options)
+  const scopes = scopesOf(options.scopes)
+  const { id, secret } = await parts.apiKeys.create({
+    orgId, mode, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+  })
+  return { id, secret, mode, scopes: scopes.join(','), note: 'The secret is not shown again.' }
+}
+
+export const listKeys: Task = async (parts, options) => {
+  const keys = await parts.apiKeys.list(await organizationOf(parts, options))
+  return {
+    keys: keys.map(({ createdAtMs, expiresAtMs, revokedAtMs, lastUsedAtMs, ...key }) => ({
+      ...key,
+      createdAt: timeOf(createdAtMs),
+      expiresAt: timeOf(expiresAtMs),
+      revokedAt: timeOf(revokedAtMs),
+      lastUsedAt: timeOf(lastUsedAtMs),
+    })),
+  }
+}
+
+export const revokeKey: Task = async (parts, options) => {
+  const id = options.key ?? ''
+  const isKnown = await parts.apiKeys.revoke(await organizationOf(parts, options), id)
+  if (!isKnown) throw new UsageError(`There is no key ${id}; "key list" shows the ids.`)
+  return { id, revoked: true }
+}
+
+/** Replaces a key; the old one works on for the hours of grace. */
+export const rollKey: Task = async (parts, options) => {
+  const hours = Number(options.graceHours)
+  if (!Number.isFinite(hours) || hours < 0) {
+    throw new UsageError('--grace-hours is a number from 0.')
+  }
+  const orgId = await organizationOf(parts, options)
+  const fresh = await parts.apiKeys.roll(orgId, options.key ?? '', hours * 3_600_000)
+  if (fresh === undefined) throw new UsageError(`There is no usable key ${options.key}.`)
+  return { ...fresh, replaces: options.key, note: 'The secret is not shown again.' }
+}
+
+/** Adds money. With the id of an earlier top-up nothing is added a second time. */
+export const topUp: Task = async (parts, options) => {
+  const tenant = await tenantFor(parts, options)
+  const { usd, micros, id = `topup:${randomUUID()}`, reason = 'top-up' } = options
+  if ((usd === undefined) === (micros === undefined)) {
+    throw new UsageError('Give the amount as either --usd or --micros.')
+  }
+  const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
+  const posting = await parts.wallet.topUp(tenant, { id, amountMicros, reason })
+  if (posting.kind === 'conflict') {
+    throw new UsageError(`The id ${id} was used with another amount.`)
+  }
+  return { id, posting: posting.kind, amountMicros, ...await balanceShown(parts, tenant) }
+}
+
+export const showBalance: Task = async (parts, options) =>
+  balanceShown(parts, await tenantFor(parts, options))
+
+/** Shows the freshness policy, after setting it when days are given. */
+export const policy: Task = async (parts, options) => {
+  const orgId = await organizationOf(parts, options)
+  const { freshnessDays: days } = options
+  if (days !== undefined) {
+    await parts.organizations.setFreshnessDays(orgId, /^\d+$/.test(days) ? Number(days) : NaN)
+  }
+  return { orgId, freshnessDays: (await parts.organizations.find(orgId))?.freshnessDays }
+}
+
+export const showWebhookSecret: Task = async (parts, options) =>
+  ({ webhookSecret: await parts.webhookSecrets.show(await organizationOf(parts, options)) })
+
+export const rotateWebhookSecret: Task = async (parts, options) => ({
+  webhookSecret: await parts.webhookSecrets.rotate(await organizationOf(parts, options)),
+  note: 'Deliveries carry a signature of the secret before, too, for 24 hours.',
+})
+
+async function organizationOf (
+  { organizations }: WorkspaceParts, options: Options
+): Promise<string> {
+  const organization = await organizations.find(options.org ?? '')
+  if (organization === undefined) throw new UsageError(`There is no organization ${options.org}.`)
+  return organization.id
+}
+
+async function tenantFor (parts: WorkspaceParts, options: Options): Promise<string> {
+  return tenantOf(await organizationOf(parts, options), modeOf(options))
+}
+
+async function balanceShown ({ wallet }: WorkspaceParts, tenant: string): Promise<Shown> {
+  const balance = await wallet.balance(tenant)
+  return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
+}
+
+function modeOf ({ mode = '' }: Options): Mode {
+  if (!isMode(mode)) throw new UsageError(`--mode is one of ${MODES.join(', ')}.`)
+  return mode
+}
+
+function scopesOf (text = SCOPES.join(',')): Scope[] {
+  const names = text.split(',').map(name => name.trim())
+  const scopes = SCOPES.filter(scope => names.includes(scope))
+  if (scopes.length !== new Set(names).size) {
+    throw new UsageError(`--scopes is a list of ${SCOPES.join(', ')}.`)
+  }
+  return scopes
+}
+
+function momentOf (text: string): number {
+  const moment = Date.parse(text)
+  if (Number.isNaN(moment)) throw new UsageError('--expires is a time like 2027-01-31T12:00:00Z.')
+  return moment
+}
+
+function timeOf (ms: number): string | null {
+  return ms === 0 ? null : new Date(ms).toISOString()
+}

@@ -1,0 +1,62 @@
+import { Command } from 'commander'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { provision } from '../../deploy/provision.ts'
+import { startStack } from '../../deploy/local/stack.ts'
+import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
+import { createClient } from '../../services/client/client.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { startAll } from '../support/services.ts'
+import { measure, type Figures } from './measure.ts'
+import { table } from './table.ts'
+
+const { json, rows, scale } = new Command('bench')
+  .description('Runs a phone-validation job on the embedded stack and compares it with a bare ' +
+    'single-threaded loop over the same rows in the same run.')
+  .option('--json <file>', 'write the figures as JSON too')
+  .option('--rows <number>', 'rows of the big job', '100000')
+  .option('--scale <number>', 'instances of normalize and of verify', '1')
+  .parse()
+  .opts<{ json?: string, rows: string, scale: string }>()
+
+/** The bare loop in a process of its own, as it must not warm up what the job then uses. */
+function bareLoopMs (): number {
+  const program = join(import.meta.dirname, 'bare.ts')
+  const text = execFileSync(process.execPath, [program, rows], { encoding: 'utf8' })
+  const { warmMs } = JSON.parse(text) as { warmMs: readonly number[] }
+  return warmMs[Math.floor(warmMs.length / 2)] ?? NaN
+}
+
+async function withServices (dataDir: string): Promise<Figures> {
+  const stack = await startStack({ dataDir, say: line => console.log(line) })
+  try {
+    const env = { ...stack.addresses, ...loadSecrets(dataDir) }
+    await provision(env)
+    const { keys } = await createDemo(env)
+    const services = await startAll({
+      env, scale: { normalize: Number(scale), verify: Number(scale) },
+    })
+    try {
+      const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
+      const processes = [...services.list(), ...stack.parts.map(part =>
+        ({ name: part.spec.name, pid: part.pid() }))]
+      return await measure({ client, processes, rows: Number(rows), bareLoopMs, show: console.log })
+    } finally {
+      await services.stop()
+    }
+  } finally {
+    await stack.stop()
+  }
+}
+
+const dataDir = mkdtempSync(join(tmpdir(), 'verification-jobs-bench-'))
+try {
+  const figures = await withServices(dataDir)
+  console.log(`\n${table(figures)}`)
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify(figures, null, 2)}\n`)
+} finally {
+  rmSync(dataDir, { recursive: true, force: true })
+}
+process.exit()

@@ -1,0 +1,125 @@
+import type { Client } from '../../services/client/client.ts'
+import { mixedPhones } from './inputs.ts'
+import { usageOf } from './usage.ts'
+
+type Process = { readonly name: string, readonly pid: number | undefined }
+
+export type Setting = {
+  readonly client: Client
+  readonly processes: readonly Process[]
+  readonly rows: number
+  readonly bareLoopMs: () => number
+  readonly show: (line: string) => void
+}
+
+export type Spread = { readonly p50Ms: number, readonly p95Ms: number }
+
+export type Figures = {
+  readonly rows: number
+  readonly bareLoopMs: number
+  readonly preflightMs: number
+  readonly wallMs: number
+  readonly rowsPerSecond: number
+  /** POST sent to `completed`, divided by the bare loop. */
+  readonly ratioBare: number
+  readonly ratioPreflight: number
+  readonly ratioCached: number
+  readonly ratioWithCsv: number
+  readonly cached100: Spread
+  readonly fresh100: Spread
+  /** 100-row jobs while a big job runs. */
+  readonly besideBig: Spread
+  readonly processes: readonly { name: string, cpuSeconds: number, peakMb: number }[]
+}
+
+type Timed = { readonly preflightMs: number, readonly wallMs: number, readonly csvMs: number }
+
+const WARM_UP_ROWS = 20_000
+const SMALL_JOBS = 40
+/** Rows of different jobs start at serial numbers that no other job uses. */
+let nextSerial = 0
+const phones = (rows: number) => {
+  nextSerial += rows
+  return mixedPhones(rows, nextSerial - rows)
+}
+
+async function timeJob (
+  client: Client, inputs: readonly string[], withCsv = false,
+): Promise<Timed> {
+  const sentAt = performance.now()
+  const { id } = await client.createJob({ service: 'phone-validation', inputs, countryCode: 'US' })
+  const preflightMs = performance.now() - sentAt
+  const job = await client.waitForEnd(id, { pollEveryMs: 5 })
+  const wallMs = performance.now() - sentAt
+  if (job.status !== 'completed') throw new Error(`${id} is ${job.status}`)
+  if (withCsv) await client.results(id)
+  return { preflightMs, wallMs, csvMs: performance.now() - sentAt }
+}
+
+function spreadOf (timesMs: readonly number[]): Spread {
+  const sorted = timesMs.toSorted((a, b) => a - b)
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]
+  return { p50Ms: at(0.5) ?? NaN, p95Ms: at(0.95) ?? NaN }
+}
+
+async function smallJobs (
+  client: Client, inputsOf: () => readonly string[], count = SMALL_JOBS,
+): Promise<Spread> {
+  const times: number[] = []
+  for (let job = 0; job < count; job++) times.push((await timeJob(client, inputsOf())).wallMs)
+  return spreadOf(times)
+}
+
+/** 100-row jobs, one after another, from the POST of a big job to its end. */
+async function smallBesideBig (client: Client, rows: number): Promise<Spread> {
+  let running = true
+  const big = timeJob(client, phones(rows)).finally(() => { running = false })
+  const times: number[] = []
+  while (running) times.push((await timeJob(client, phones(100))).wallMs)
+  await big
+  return spreadOf(times)
+}
+
+function usages (processes: readonly Process[]) {
+  return processes.flatMap(({ name, pid }) =>
+    pid === undefined ? [] : [{ name, ...usageOf(pid) }])
+}
+
+/** Takes every figure on services that run; the bare loop is timed before and after the big job. */
+export async function measure (setting: Setting): Promise<Figures> {
+  const { client, processes, rows, bareLoopMs, show } = setting
+  show(`warming up with ${WARM_UP_ROWS} rows, then the bare loop`)
+  await timeJob(client, phones(WARM_UP_ROWS), true)
+  const bareBeforeMs = bareLoopMs()
+  show(`a job of ${rows} rows, all fresh`)
+  const inputs = phones(rows)
+  const before = usages(processes)
+  const fresh = await timeJob(client, inputs, true)
+  const after = usages(processes)
+  show('the same again, all cached')
+  const cached = await timeJob(client, inputs)
+  const bareMs = (bareBeforeMs + bareLoopMs()) / 2
+  show(`${SMALL_JOBS} jobs of 100 rows, fresh, cached, and beside a big job`)
+  const fresh100 = await smallJobs(client, () => phones(100))
+  const hundred = phones(100)
+  await timeJob(client, hundred)
+  return {
+    rows,
+    bareLoopMs: bareMs,
+    preflightMs: fresh.preflightMs,
+    wallMs: fresh.wallMs,
+    rowsPerSecond: rows / fresh.wallMs * 1_000,
+    ratioBare: fresh.wallMs / bareMs,
+    ratioPreflight: fresh.preflightMs / bareMs,
+    ratioCached: cached.wallMs / bareMs,
+    ratioWithCsv: fresh.csvMs / bareMs,
+    cached100: await smallJobs(client, () => hundred),
+    fresh100,
+    besideBig: await smallBesideBig(client, rows),
+    processes: usages(processes).map(({ name, peakMb }, index) => ({
+      name,
+      cpuSeconds: (after[index]?.cpuSeconds ?? 0) - (before[index]?.cpuSeconds ?? 0),
+      peakMb,
+    })),
+  }
+}

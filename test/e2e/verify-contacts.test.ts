@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { balanceOf } from '../support/organizations.ts'
+import { runJob, startWorld, type World } from '../support/world.ts'
+
+const inputs = [
+  '+12127365000', '(212) 736-5000', '1 212 736 5000', 'call me', '+442079460958', '+1',
+  '212.736.5000', '+33142685300', '+4930901820', '+61293744000',
+]
+const request = { service: 'phone-validation', inputs, countryCode: 'US' }
+
+let world: World
+beforeAll(async () => { world = await startWorld() })
+afterAll(async () => { await world.stop() })
+
+const balance = () => balanceOf(world.env, world.orgId)
+
+describe('a batch of phone numbers', () => {
+  it('is counted, paid for, verified and returned once each in order', async () => {
+    const before = await balance()
+    const { created, job, rows } = await runJob(world.live, request)
+    expect(created.preflight).toMatchObject({
+      totalRows: 10, invalidRows: 2, duplicateRows: 3, cacheHits: 0, freshChecks: 5,
+    })
+    expect(created).toMatchObject({ status: 'queued', id: expect.stringMatching(/^job_/) })
+    expect(job).toMatchObject({
+      status: 'completed', totalRows: 10, invalidRows: 2, duplicateRows: 3, cacheHits: 0,
+      freshRecords: 5, successRecords: 8, failedRecords: 2, progressPercent: 100,
+    })
+    expect(rows.map(row => row.row)).toEqual(inputs.map((_, index) => String(index + 1)))
+    expect(rows.map(row => row.input)).toEqual(inputs)
+    const price = created.preflight.maxQuoteMicros / 5
+    expect(price).toBeGreaterThan(0)
+    expect(job.chargedMicros).toBe(rows.filter(row =>
+      row.source === 'live' && row.status !== 'unknown').length * price)
+    const after = await balance()
+    expect(after.availableMicros).toBe(before.availableMicros - job.chargedMicros)
+    expect(after.reservedMicros).toBe(0)
+  })
+
+  it('comes from the cache the second time and costs nothing', async () => {
+    const before = await balance()
+    const { created, job, rows } = await runJob(world.live, request)
+    expect(created.preflight).toMatchObject({ cacheHits: 5, freshChecks: 0 })
+    expect(created.preflight.maxQuoteMicros).toBeGreaterThan(0)
+    expect(job).toMatchObject({ chargedMicros: 0, cacheHits: 5, freshRecords: 0 })
+    expect(job.releasedMicros).toBe(created.preflight.maxQuoteMicros)
+    expect(rows.map(row => row.source)).toEqual([
+      'cache', 'duplicate', 'duplicate', 'preflight', 'cache', 'preflight', 'duplicate', 'cache',
+      'cache', 'cache',
+    ])
+    expect(await balance()).toMatchObject({
+      availableMicros: before.availableMicros, reservedMicros: 0,
+    })
+  })
+
+  it('is verified live again when asked to', async () => {
+    const { job, rows } = await runJob(world.live, { ...request, forceFresh: true })
+    expect(job).toMatchObject({ cacheHits: 0, freshRecords: 5 })
+    expect(rows.filter(row => row.source === 'cache')).toEqual([])
+  })
+
+  it('has every column filled as the interface says', async () => {
+    const { rows } = await runJob(world.live, request)
+    expect(rows[1]).toMatchObject({
+      phone: '+1 212 736 5000', e164: '+12127365000', country: 'US', status: rows[0]?.status,
+      duplicate_of: '1', generation_basis: '',
+    })
+    expect(rows[3]).toMatchObject({ status: 'invalid', phone: '', e164: '', source: 'preflight' })
+    for (const row of rows) {
+      expect(row.checked_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+      expect(row.expires_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+    }
+  })
+})
+
+describe('a batch of e-mail addresses', () => {
+  it('tells what the lists alone can say, and never charges for what it cannot', async () => {
+    const { job, rows } = await runJob(world.live, {
+      service: 'email-validation',
+      inputs: ['jane@mailinator.com', 'info@ietf.org', 'jane@gmial.com', 'no address', 'JANE@ietf.org'],
+    })
+    expect(rows.map(row => row.status)).toEqual(['risky', 'risky', 'risky', 'invalid', 'unknown'])
+    expect(rows.map(row => row.input)).toEqual([
+      'jane@mailinator.com', 'info@ietf.org', 'jane@gmial.com', 'no address', 'JANE@ietf.org',
+    ])
+    expect(job).toMatchObject({ invalidRows: 1, freshRecords: 4, failedRecords: 2, successRecords: 3 })
+  })
+})
+
+describe('a test key', () => {
+  it('verifies every service in the sandbox for nothing', async () => {
+    for (const service of ['whatsapp', 'telegram', 'carrier-single', 'carrier-lookup']) {
+      const { job, rows } = await runJob(world.test, { service, inputs: ['+12127365000'] })
+      expect([service, job.chargedMicros, rows[0]?.status]).toEqual([service, 0, 'valid'])
+    }
+  })
+
+  it('shares no cache with the live keys', async () => {
+    const { created } = await runJob(world.test, request)
+    expect(created.preflight.cacheHits).toBe(0)
+  })
+})

@@ -1,0 +1,347 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
+import { createOutcomes } from '../../services/jobs/outcomes.ts'
+import { jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { createKeyRing } from '../../services/lib/key-ring.ts'
+import { redisClock } from '../../services/lib/redis.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis, connect } = await startRedis()
+const store = createJobStore(redis)
+const wallet = createWallet(redis)
+const outbox = createOutbox(redis)
+let tenants = 0
+async function fundedTenant (amountMicros = 1_000_000): Promise<string> {
+  const tenant = `org_${tenants += 1}.live`
+  await wallet.topUp(tenant, { id: 'a', amountMicros, reason: '' })
+  return tenant
+}
+const DAY_MS = 86_400_000
+const whole = (job: string) =>
+  blockOf({ job, chunkRows: 10, inputs: true }, { live: upTo(8), unknown: [8], failed: [9] })
+
+describe('accept', () => {
+  it('reserves, keeps header and price, and answers the same ever after', async () => {
+    const tenant = await fundedTenant()
+    const request = acceptRequest(
+      'job_1', { header: Buffer.of(1, 2), invalidRows: 1, cacheHits: 2 }
+    )
+    const answer = await store.accept(tenant, request)
+    if (answer.kind !== 'accepted') throw new Error(answer.kind)
+    expect(answer.job).toMatchObject({
+      id: 'job_1',
+      tenant,
+      status: 'queued',
+      preflight: request.preflight,
+      header: Buffer.of(1, 2),
+      unitPriceMicros: 2_000,
+      announced: false,
+      ended: false,
+    })
+    expect(answer.entry).toMatchObject({
+      seq: 2,
+      entryId: 'job_1:reserve',
+      type: 'reserve',
+      amountMicros: 24_000,
+      availableMicros: 976_000,
+      reservedMicros: 24_000,
+      header: Buffer.of(1, 2),
+    })
+    expect(await store.accept(tenant, { ...request, unitPriceMicros: 0 })).toEqual(answer)
+    await outbox.remove(tenant, [2])
+    expect(await store.accept(tenant, request)).toEqual({ ...answer, entry: undefined })
+    expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 24_000, seq: 2 })
+  })
+
+  it('makes an entry of nothing for a job that costs nothing', async () => {
+    const tenant = 'org_free.test'
+    const answer = await store.accept(tenant, acceptRequest('job_1', { unitPriceMicros: 0 }))
+    expect(answer)
+      .toMatchObject({ kind: 'accepted', entry: { seq: 1, type: 'reserve', amountMicros: 0 } })
+    const tallied = await store.tally(tenant, whole('job_1'))
+    expect(tallied)
+      .toMatchObject({ ended: true, entry: { seq: 2, type: 'settle', amountMicros: 0 } })
+  })
+
+  it('refuses for lack of money, hits included, and stays with it', async () => {
+    const tenant = await fundedTenant(19_999)
+    const request = acceptRequest('job_1', { freshChecks: 0, cacheHits: 10 })
+    const refusal = {
+      code: 'insufficient_balance', requiredMicros: 20_000, availableMicros: 19_999,
+    }
+    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
+    await wallet.topUp(tenant, { id: 'b', amountMicros: 1, reason: '' })
+    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
+    expect(await store.outcome(tenant, 'job_1')).toEqual({ kind: 'refused', refusal })
+    const leftMs = await redis.pttl(jobKeys(tenant, 'job_1').job)
+    expect(leftMs).toBeGreaterThan(115_000)
+    expect(leftMs).toBeLessThanOrEqual(120_000)
+  })
+
+  it('gives ten slots to jobs with fresh checks, and each back at its end', async () => {
+    const tenant = await fundedTenant()
+    for (const number of upTo(10)) await accepted(store, tenant, acceptRequest(`job_${number}`))
+    const full = { kind: 'refused', refusal: { code: 'concurrent_jobs_limit' } }
+    expect(await store.accept(tenant, acceptRequest('job_10'))).toEqual(full)
+    const cached = acceptRequest('job_11', { freshChecks: 0, cacheHits: 3 })
+    expect((await store.accept(tenant, cached)).kind).toBe('accepted')
+    await store.tally(tenant, whole('job_3'))
+    expect((await store.accept(tenant, acceptRequest('job_12'))).kind).toBe('accepted')
+    expect(await redis.scard(tenantJobKeys(tenant).active)).toBe(10)
+  })
+
+  it('refuses after acceptBy, and a maximum that is not the price of its rows', async () => {
+    const tenant = await fundedTenant()
+    const late = acceptRequest('job_1', { acceptByMs: Date.now() - 1_000 })
+    expect(await store.accept(tenant, late))
+      .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
+    const { preflight, ...request } = acceptRequest('job_2')
+    const wrong = { ...request, preflight: { ...preflight, maxQuoteMicros: 1 } }
+    await expect(store.accept(tenant, wrong)).rejects.toThrow('not the price of the rows')
+    expect(await store.read(tenant, 'job_2')).toBeUndefined()
+  })
+})
+
+describe('an idempotency key', () => {
+  const claim = (job: string, fingerprint = 'f') =>
+    ({ job, idempotencyKey: 'key', fingerprint, acceptWithinMs: 60_000 })
+
+  it('is bound for 24 h once its job is accepted, and keeps the first answer', async () => {
+    const tenant = await fundedTenant()
+    const mine = await store.claim(tenant, claim('job_1'))
+    if (mine.kind !== 'new') throw new Error(mine.kind)
+    expect(mine.acceptByMs - mine.nowMs).toBe(60_000)
+    expect(await store.claim(tenant, claim('job_1'))).toEqual(mine)
+    await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key', ...mine }))
+    const leftMs = await redis.pttl(`idem:{${tenant}}:key`)
+    expect(Math.abs(leftMs - DAY_MS)).toBeLessThan(5_000)
+    expect(await store.rememberResponse(tenant, 'key', 'first')).toBe('first')
+    expect(await store.rememberResponse(tenant, 'key', 'second')).toBe('first')
+    expect(await store.rememberResponse(tenant, 'unknown', 'body')).toBe('body')
+    expect(await store.claim(tenant, claim('job_2'))).toEqual({
+      kind: 'same', job: 'job_1', acceptByMs: mine.acceptByMs, response: 'first',
+    })
+    expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
+  })
+
+  it('is free again after a refusal, and the old job stays refused', async () => {
+    const tenant = await fundedTenant(1)
+    await store.claim(tenant, claim('job_1'))
+    const poor = acceptRequest('job_1', { idempotencyKey: 'key' })
+    expect((await store.accept(tenant, poor)).kind).toBe('refused')
+    expect((await store.claim(tenant, claim('job_2', 'other'))).kind).toBe('new')
+    expect((await store.accept(tenant, poor)).kind).toBe('refused')
+    expect(await store.refuse(tenant, 'job_2', 'internal'))
+      .toEqual({ kind: 'refused', refusal: { code: 'internal' } })
+    expect((await store.claim(tenant, claim('job_3'))).kind).toBe('new')
+  })
+
+  it('does not expire early', async () => {
+    const tenant = await fundedTenant()
+    await store.claim(tenant, claim('job_1'))
+    expect(await store.refuse(tenant, 'job_1', 'expired')).toEqual({ kind: 'open' })
+    expect(await store.outcome(tenant, 'job_1')).toEqual({ kind: 'open' })
+    await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key' }))
+    expect(await store.refuse(tenant, 'job_1', 'internal')).toMatchObject({ kind: 'accepted' })
+  })
+})
+
+describe('the states of a job', () => {
+  it('only move forward', async () => {
+    const tenant = await fundedTenant()
+    const status = async () => (await store.read(tenant, 'job_1'))?.status
+    await store.announce(tenant, 'job_1')
+    expect(await store.beginPart(tenant, 'job_1')).toBe('skip')
+    expect(await redis.exists(jobKeys(tenant, 'job_1').job)).toBe(0)
+    await accepted(store, tenant, acceptRequest('job_1'))
+    await store.announce(tenant, 'job_1')
+    expect(await status()).toBe('preparing')
+    expect(await store.beginPart(tenant, 'job_1')).toBe('run')
+    await store.announce(tenant, 'job_1')
+    expect(await status()).toBe('verifying')
+    expect(await store.close(tenant, 'job_1')).toBe(false)
+    await store.tally(tenant, whole('job_1'))
+    expect(await status()).toBe('completed')
+    expect(await store.beginPart(tenant, 'job_1')).toBe('skip')
+  })
+
+  it('are cancelled for a job that was cancelling', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1'))
+    await redis.hset(jobKeys(tenant, 'job_1').job, 'status', 'cancelling')
+    expect(await store.beginPart(tenant, 'job_1')).toBe('cancelling')
+    await store.announce(tenant, 'job_1')
+    expect(await store.tally(tenant, whole('job_1')))
+      .toMatchObject({ job: { status: 'cancelled', chargedMicros: 16_000, releasedMicros: 4_000 } })
+  })
+})
+
+describe('the end of a job', () => {
+  it('settles, waits to be closed, and is then a header for 7 days', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1'))
+    const last = await store.tally(tenant, whole('job_1'))
+    expect(last).toMatchObject({
+      kind: 'counted',
+      ended: true,
+      entry: {
+        type: 'settle', entryId: 'job_1:settle', amountMicros: 20_000, chargeMicros: 16_000,
+      },
+    })
+    const resealed = { ...whole('job_1'), digest: 'e'.repeat(64) }
+    expect(await store.tally(tenant, resealed)).toEqual({ ...last, kind: 'known' })
+    expect(await store.manifest(tenant, 'job_1')).toEqual([
+      {
+        chunk: 0, digest: whole('job_1').digest, won: Buffer.of(255, 3), firstRow: 0, inputs: true,
+      },
+    ])
+    expect(await store.close(tenant, 'job_1')).toBe(true)
+    expect(await store.close(tenant, 'job_1')).toBe(true)
+    expect(await store.tally(tenant, whole('job_1'))).toEqual({ kind: 'skip' })
+    expect(await store.read(tenant, 'job_1'))
+      .toMatchObject({ status: 'completed', closed: true, announced: true })
+    const { job, seen, manifest } = jobKeys(tenant, 'job_1')
+    expect(await redis.exists(seen, manifest)).toBe(0)
+    expect(await store.openJobs(tenant)).toEqual([])
+    expect(Math.abs(await redis.pttl(job) - 7 * DAY_MS)).toBeLessThan(5_000)
+  })
+
+  it('waits for the inputs of every chunk, noted even when they win no row', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1'))
+    const rows = blockOf({ job: 'job_1', chunkRows: 10 }, { live: upTo(10) })
+    expect(await store.tally(tenant, rows)).toMatchObject({ kind: 'counted', ended: false })
+    const inputs = (label: string) =>
+      blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, {})
+    expect(await store.tally(tenant, inputs('first'))).toMatchObject({ ended: true })
+    expect(await store.tally(tenant, inputs('second')))
+      .toMatchObject({ kind: 'known', ended: true })
+    const noted = await store.manifest(tenant, 'job_1')
+    expect(noted.map(({ digest }) => digest).sort())
+      .toEqual([rows.digest, inputs('first').digest].sort())
+  })
+
+  it('is forced on a stalled job: open rows to one block, what was won is charged', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
+    const part = blockOf({ job: 'job_1', chunkRows: 7, chunk: 1, firstRow: 13 }, { live: [0, 6] })
+    await store.tally(tenant, part)
+    const open = (await store.openRows(tenant, 'job_1'))!
+    expect(open).toEqual(Buffer.of(0xff, 0b11011111, 0b0111))
+    const digest = 'a'.repeat(64)
+    const failed = await store.fail(tenant, 'job_1', { digest, finished: open })
+    expect(failed).toMatchObject({
+      kind: 'counted',
+      ended: true,
+      entry: { type: 'settle', amountMicros: 40_000, chargeMicros: 4_000 },
+      job: { status: 'failed', counts: { finishedRows: 20, successRecords: 2, failedRecords: 18 } },
+    })
+    expect(await store.fail(tenant, 'job_1', { digest, finished: open }))
+      .toEqual({ ...failed, kind: 'known' })
+    expect((await store.manifest(tenant, 'job_1')).at(-1))
+      .toEqual({ chunk: 2, digest, won: open, firstRow: 0, inputs: false })
+    expect(await store.openRows(tenant, 'job_1')).toBeUndefined()
+  })
+
+  it('is not forced on a job that moved meanwhile, and void when nothing is charged', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1'))
+    const before = (await store.openRows(tenant, 'job_1'))!
+    await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 10 }, { unknown: [2] }))
+    const fail = (finished: Buffer) =>
+      store.fail(tenant, 'job_1', { digest: 'a'.repeat(64), finished })
+    expect(await fail(before)).toMatchObject({ kind: 'known', ended: false })
+    const now = (await store.openRows(tenant, 'job_1'))!
+    expect(await fail(Buffer.of(now[0]! & 0b11111110, now[1]!))).toMatchObject({ ended: false })
+    expect(await fail(now)).toMatchObject(
+      { ended: true, entry: { type: 'void', entryId: 'job_1:void', chargeMicros: 0 } }
+    )
+    expect(await store.fail(tenant, 'job_none', { digest: '', finished: now }))
+      .toEqual({ kind: 'skip' })
+  })
+})
+
+describe('a block that can not be true', () => {
+  it.each([
+    ['a chunk the job lacks', { chunk: 1 }, 'no chunk 1'],
+    ['bitmaps of two lengths', { live: Buffer.of(1) }, 'not as long as the others'],
+    ['a row that succeeded and failed', { failed: Buffer.of(255, 3) }, 'succeeded and failed'],
+    ['more rows than the job has', { finished: Buffer.of(255, 255) }, 'more rows are finished'],
+  ])('%s is refused before anything is written', async (_name, change, fault) => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1'))
+    const before = await store.read(tenant, 'job_1')
+    await expect(store.tally(tenant, { ...whole('job_1'), ...change })).rejects.toThrow(fault)
+    expect(await store.read(tenant, 'job_1')).toEqual(before)
+    expect(await store.manifest(tenant, 'job_1')).toEqual([])
+  })
+
+  it('charges no more than the quote', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 7, duplicateRows: 3 }))
+    await expect(store.tally(tenant, whole('job_1'))).rejects.toThrow('above its maximum')
+  })
+})
+
+describe('data keys', () => {
+  const ring = createKeyRing(
+    { KEY_RING: { k1: randomBytes(32).toString('base64') }, KEY_ACTIVE: 'k1' }
+  )
+
+  it('are wrapped, last an hour, and 91 days once the job is accepted', async () => {
+    const tenant = await fundedTenant()
+    const { key, wrapped } = await createJobKeys({ redis, ring }).create(tenant, 'job_1')
+    const { dataKey } = jobKeys(tenant, 'job_1')
+    expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
+    expect(wrapped.includes(key)).toBe(false)
+    expect(Math.abs(await redis.pttl(dataKey) - 3_600_000)).toBeLessThan(5_000)
+    const other = createJobKeys({ redis, ring })
+    expect(await other.get(tenant, 'job_1')).toEqual(key)
+    await accepted(store, tenant, acceptRequest('job_1'))
+    expect(Math.abs(await redis.pttl(dataKey) - 91 * DAY_MS)).toBeLessThan(5_000)
+    await redis.copy(dataKey, jobKeys(tenant, 'job_2').dataKey)
+    await expect(other.get(tenant, 'job_2')).rejects.toThrow('seal')
+  })
+
+  it('that are gone are restored for a running job alone', async () => {
+    const tenant = await fundedTenant()
+    const { key, wrapped } = await createJobKeys({ redis, ring }).create(tenant, 'job_1')
+    await redis.del(jobKeys(tenant, 'job_1').dataKey)
+    expect(await createJobKeys({ redis, ring }).get(tenant, 'job_1')).toBeUndefined()
+    const isRunning = async () => true
+    const lost = createJobKeys({ redis, ring, isRunning })
+    await expect(lost.get(tenant, 'job_1')).rejects.toThrow(JobKeyLostError)
+    const restoring = createJobKeys({ redis, ring, isRunning, restore: async () => wrapped })
+    expect(await restoring.get(tenant, 'job_1')).toEqual(key)
+    expect(await redis.getBuffer(jobKeys(tenant, 'job_1').dataKey)).toEqual(wrapped)
+  })
+})
+
+describe('a wait for an outcome on a real channel', () => {
+  it('is nudged by announce, by a refusal, and ends at acceptBy', async () => {
+    const clock = await redisClock(redis)
+    const outcomes = await createOutcomes({ store, subscriber: connect(), clock, pollMs: 60_000 })
+    const tenant = await fundedTenant(20_000)
+    const acceptByMs = clock.now() + 60_000
+    const waitFor = (job: string) => outcomes.wait({ tenant, job, acceptByMs })
+    const [one, other] = [waitFor('job_1'), waitFor('job_2')]
+    await accepted(store, tenant, acceptRequest('job_1'))
+    await store.announce(tenant, 'job_1')
+    expect(await one).toMatchObject({ kind: 'accepted', job: { status: 'preparing' } })
+    await store.accept(tenant, acceptRequest('job_2'))
+    expect(await other).toMatchObject({ refusal: { code: 'insufficient_balance' } })
+    const request = { job: 'job_3', idempotencyKey: '', fingerprint: '', acceptWithinMs: 30 }
+    const claim = await store.claim(tenant, request)
+    if (claim.kind !== 'new') throw new Error(claim.kind)
+    expect(await outcomes.wait({ tenant, job: 'job_3', acceptByMs: claim.acceptByMs }))
+      .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
+    expect(clock.now()).toBeGreaterThanOrEqual(claim.acceptByMs)
+    outcomes.stop()
+    clock.stop()
+  })
+})

@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { TENANTS_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis } = await startRedis()
+const wallet = createWallet(redis)
+const outbox = createOutbox(redis)
+let tenants = 0
+const newTenant = () => {
+  tenants += 1
+  return `org_${tenants}.live`
+}
+
+describe('a wallet', () => {
+  it('begins with nothing', async () => {
+    expect(await wallet.balance(newTenant())).toEqual({
+      availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0, seq: 0,
+    })
+  })
+
+  it('takes a top-up once, and writes what moved', async () => {
+    const tenant = newTenant()
+    const first = await wallet.topUp(
+      tenant, { id: 'inv-1', amountMicros: 500, reason: 'invoice "1" é' }
+    )
+    if (first.kind !== 'posted') throw new Error(first.kind)
+    const { at, ...entry } = first.entry
+    expect(Math.abs(at - Date.now())).toBeLessThan(5_000)
+    expect(entry).toEqual({
+      tenant,
+      seq: 1,
+      entryId: 'topup:inv-1',
+      type: 'topup',
+      job: '',
+      amountMicros: 500,
+      chargeMicros: 0,
+      availableMicros: 500,
+      reservedMicros: 0,
+      chargedMicros: 0,
+      fundedMicros: 500,
+      reason: 'invoice "1" é',
+      header: null,
+    })
+    const again = { id: 'inv-1', amountMicros: 500, reason: 'else' }
+    expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', entry: first.entry })
+    await outbox.remove(tenant, [1])
+    expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', entry: undefined })
+    expect(await wallet.topUp(tenant, { ...again, amountMicros: 501 }))
+      .toEqual({ kind: 'conflict' })
+    expect(await wallet.balance(tenant)).toMatchObject({ availableMicros: 500, seq: 1 })
+  })
+
+  it('is adjusted both ways, but never below nothing', async () => {
+    const tenant = newTenant()
+    await wallet.topUp(tenant, { id: 'a', amountMicros: 500, reason: '' })
+    const adjust = (id: string, amountMicros: number) =>
+      wallet.adjust(tenant, { id, amountMicros, reason: 'goodwill' })
+    expect(await adjust('a', -501)).toEqual({ kind: 'insufficient', availableMicros: 500 })
+    expect(await adjust('a', -500))
+      .toMatchObject({ kind: 'posted', entry: { amountMicros: -500, type: 'adjust' } })
+    expect(await adjust('a', -500)).toMatchObject({ kind: 'known' })
+    expect(await adjust('b', 3))
+      .toMatchObject({ kind: 'posted', entry: { seq: 3, fundedMicros: 3 } })
+    expect(await adjust('b', -3)).toEqual({ kind: 'conflict' })
+  })
+
+  it.each([0, -1, 1.5, 2 ** 53])('takes no top-up of %d', async amountMicros => {
+    const tenant = newTenant()
+    await expect(wallet.topUp(tenant, { id: 'a', amountMicros, reason: '' })).rejects
+      .toThrow(RangeError)
+    expect(await redis.exists(moneyKeys(tenant).wallet)).toBe(0)
+  })
+
+  it.each(['07', '1e3', '-5', '', '0x10', '1.0', '1000000000000000'])(
+    'takes no amount written %s, even from elsewhere than this code', async amount => {
+      const tenant = newTenant()
+      const { joinLua, WALLET_LUA } = await import('../../services/money/lua.ts')
+      const source = joinLua(WALLET_LUA, new URL('../../services/money/topup.lua', import.meta.url))
+      const { wallet: key, outbox: entries, posted } = moneyKeys(tenant)
+      await expect(redis.eval(source, 3, key, entries, posted, tenant, 'a', amount, ''))
+        .rejects.toThrow('whole number of at most 15 digits')
+      expect(await redis.exists(key, entries, posted)).toBe(0)
+    })
+})
+
+describe('an outbox', () => {
+  it('keeps entries in order of seq until they are removed', async () => {
+    const tenant = newTenant()
+    for (let id = 1; id <= 12; id += 1) {
+      await wallet.topUp(tenant, { id: String(id), amountMicros: id, reason: '' })
+    }
+    expect((await outbox.pending(tenant)).map(({ seq }) => seq))
+      .toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+    await outbox.remove(tenant, [1, 2, 10])
+    await outbox.remove(tenant, [1])
+    await outbox.remove(tenant, [])
+    expect((await outbox.pending(tenant)).map(({ seq }) => seq))
+      .toEqual([3, 4, 5, 6, 7, 8, 9, 11, 12])
+  })
+
+  it('tells whose it holds', async () => {
+    await redis.del(TENANTS_KEY)
+    const [one, other] = ['org_a.live', 'org_b.live'] as const
+    for (const tenant of [other, one]) {
+      await wallet.topUp(tenant, { id: 'a', amountMicros: 1, reason: '' })
+    }
+    expect(await outbox.tenantsWithPending()).toEqual([one, other])
+    await outbox.remove(one, [1])
+    expect(await outbox.tenantsWithPending()).toEqual([other])
+  })
+})

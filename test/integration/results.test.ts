@@ -1,0 +1,220 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { provision } from '../../deploy/provision.ts'
+import type { Journal } from '../../schemas/types.ts'
+import { createJobKeys } from '../../services/jobs/job-keys.ts'
+import { createWire } from '../../services/jobs/wire.ts'
+import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { createKeyRing } from '../../services/lib/key-ring.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import type { Decision, Emission, Incoming } from '../../services/lib/stage.ts'
+import { createLedgerStage } from '../../services/ledger/stage.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { createArchive } from '../../services/records/archive.ts'
+import { createJournalCopy } from '../../services/records/journal-copy.ts'
+import { createResultBlocks } from '../../services/records/result-blocks.ts'
+import { createResults } from '../../services/records/results.ts'
+import { settleParts } from '../../services/settle/parts.ts'
+import { createSettleStage } from '../../services/settle/stage.ts'
+import { audit } from '../../services/workspace/audit.ts'
+import { takeSnapshot } from '../../services/workspace/audit-snapshot.ts'
+import { acceptRequest } from '../support/jobs.ts'
+import { blockEmission, live } from '../support/results.ts'
+import { emitted, incoming } from '../support/stage-doubles.ts'
+import { parseCsv } from '../support/world.ts'
+
+const env = inject('stack')
+const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
+const ring = createKeyRing({ KEY_RING: { 1: randomBytes(32).toString('base64') }, KEY_ACTIVE: '1' })
+const keys = createJobKeys({ redis, ring })
+const wire = createWire({ codec, keys })
+const clock = { now: () => Date.now(), stop: () => {} }
+const parts = settleParts({ BATCH_MESSAGES: 10 }, { state: redis, clickhouse, codec, clock, wire })
+const blocks = createResultBlocks(clickhouse)
+const archive = createArchive(clickhouse)
+const journal = createJournalCopy(clickhouse)
+const results = createResults({ blocks, codec, keys })
+const wallet = createWallet(redis)
+const outbox = createOutbox(redis)
+const signal = new AbortController().signal
+const settle = createSettleStage(parts)
+const ledger = createLedgerStage({ journal, batch: 100 })
+
+afterAll(async () => {
+  redis.disconnect()
+  await clickhouse.close()
+})
+
+const place = { chunks: 2, rows: 4, totalRows: 8 }
+const inputs = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)
+const auditOf = (tenant: string) =>
+  audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
+
+async function arrived (
+  tenant: string, job: string, emission: Emission<'rows.finished'>
+): Promise<Incoming<'rows.finished'>> {
+  const message = await wire.close({ ...emission, value: { ...emission.value, tenant, job } })
+  const opened = await wire.open({
+    ...message, key: Buffer.from(message.key), partition: 0, offset: 0n, timestampMs: 0,
+  })
+  if (opened.kind !== 'message') throw new Error(opened.kind)
+  return opened.message as Incoming<'rows.finished'>
+}
+
+/** A tenant with 1 USD and one accepted job: 8 rows, one of them invalid, one a duplicate. */
+async function startJob () {
+  const tenant = `org_${randomUUID()}.live`
+  const job = `job_${randomUUID()}`
+  await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
+  await keys.create(tenant, job)
+  const accepted = await parts.store.accept(tenant, {
+    ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }), chunks: 2,
+  })
+  if (accepted.kind !== 'accepted') throw new Error('the job was refused')
+  const at = (chunk: number) => ({ ...place, chunk, firstRow: chunk * 4 })
+  const emissions = [
+    blockEmission(at(0), [[3, { ...live(''), status: 'invalid', source: 'preflight' }]],
+      { part: -1, inputs: inputs(0) }),
+    blockEmission(at(1), [[1, { source: 'duplicate', duplicateOf: 2 }]],
+      { part: -1, inputs: inputs(1) }),
+    blockEmission(at(0), [[0, live('a')], [1, live('b', 1)], [2, live('c')]]),
+    blockEmission(at(1), [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown' }]]),
+  ]
+  const messages = await Promise.all(emissions.map(one => arrived(tenant, job, one)))
+  return { tenant, job, messages, entry: accepted.entry as Journal }
+}
+
+const copy = async (entries: readonly Journal[]) => {
+  await ledger.decide(entries.map(entry =>
+    incoming('wallet.journal', entry, { rows: () => undefined })), signal)
+}
+
+const csvOf = async (tenant: string, job: string) => {
+  const found = await archive.find(tenant, job)
+  if (found === undefined) throw new Error('the job is not stored')
+  return (await Array.fromAsync(results.csvStream(tenant, found.job, found.manifest))).join('')
+}
+
+describe('provision', () => {
+  it('may run again', async () => {
+    const said: string[] = []
+    await provision(env, line => said.push(line))
+    expect(said.toSorted()).toEqual([
+      expect.stringMatching(/^schemas: \d+ subjects registered$/),
+      'tables: 0 migrations applied',
+      expect.stringMatching(/^topics: 0 created, \d+ were there$/),
+    ])
+  })
+})
+
+describe('a job from its blocks to its end', () => {
+  let job: string
+  let tenant: string
+  let messages: readonly Incoming<'rows.finished'>[]
+  beforeAll(async () => {
+    const started = await startJob()
+    job = started.job
+    tenant = started.tenant
+    messages = started.messages
+    const [first, ...rest] = started.messages
+    await settle.decide([first!, first!, ...rest.slice(0, 2)], signal)
+    const decisions = await settle.decide([rest[2]!, rest[0]!], signal) as Decision<'settle'>[]
+    expect(emitted(decisions, 'jobs.settled').map(({ value }) => value.status)).toEqual(['completed'])
+    const settled = emitted(decisions, 'wallet.journal').map(({ value }) => value)
+    const entries = await outbox.pending(tenant)
+    expect(settled.map(({ type, seq }) => [type, seq])).toEqual([['settle', 3]])
+    await copy(entries.filter(({ seq }) => seq < 3))
+    await outbox.remove(tenant, [1, 2])
+    await decisions[0]?.afterProduced?.()
+    await copy(settled)
+  })
+
+  it('is stored with its counts and charges, and closed', async () => {
+    const found = await archive.find(tenant, job)
+    expect(found?.job).toMatchObject({
+      status: 'completed', closed: true, chargedMicros: 10_000, releasedMicros: 2_000,
+    })
+    expect(found?.job.counts).toMatchObject({ billableRows: 5, successRecords: 6, failedRecords: 2 })
+    expect((await parts.store.read(tenant, job))?.closed).toBe(true)
+    expect((await archive.list(tenant, { limit: 10 })).map(({ id }) => id)).toEqual([job])
+    expect(await archive.list(tenant, { limit: 10, status: 'failed' })).toEqual([])
+    expect(await archive.find(tenant, 'job_other')).toBeUndefined()
+  })
+
+  it('has a result file with every row once', async () => {
+    const rows = parseCsv(await csvOf(tenant, job))
+    expect(rows.map(row => [row['row'], row['carrier'], row['source'], row['duplicate_of']])).toEqual([
+      ['1', 'a', 'live', ''], ['2', 'b', 'live', ''], ['3', 'c', 'live', ''],
+      ['4', '', 'preflight', ''], ['5', 'd', 'live', ''], ['6', 'b', 'duplicate', '2'],
+      ['7', 'e', 'live', ''], ['8', 'f', 'live', ''],
+    ])
+    expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
+  })
+
+  it('changes nothing when its blocks come again', async () => {
+    const before = await csvOf(tenant, job)
+    const balance = await wallet.balance(tenant)
+    const [decision] = await settle.decide(messages, signal) as Decision<'settle'>[]
+    expect([decision?.emits, decision?.finishes]).toEqual([[], messages])
+    await decision?.afterProduced?.()
+    expect(await blocks.read({ tenant, job, firstChunk: 0, lastChunk: 1 })).toHaveLength(4)
+    expect(await csvOf(tenant, job)).toBe(before)
+    expect(await wallet.balance(tenant)).toEqual(balance)
+  })
+
+  it('passes the audit, which names what was tampered with', async () => {
+    const report = await auditOf(tenant)
+    expect(report.breaches).toEqual([])
+    expect(report.tenants).toEqual([{
+      tenant,
+      availableMicros: 990_000,
+      reservedMicros: 0,
+      chargedMicros: 10_000,
+      fundedMicros: 1_000_000,
+      entries: 3,
+      openJobs: 0,
+      closedJobs: 1,
+      rows: 8,
+      breaches: 0,
+    }])
+    await redis.hincrby(`w:{${tenant}}`, 'available', 5)
+    const { ok, breaches } = await auditOf(tenant)
+    await redis.hincrby(`w:{${tenant}}`, 'available', -5)
+    expect(ok).toBe(false)
+    expect(breaches).toEqual([
+      {
+        tenant,
+        job: '',
+        law: 'available + reserved + charged = funded',
+        detail: '990005 + 0 + 10000 is not 1000000',
+      },
+      {
+        tenant,
+        job: '',
+        law: 'the journal leads to the balances',
+        detail: 'availableMicros is 990005, by the journal 990000',
+      },
+    ])
+  })
+
+  it('leaves nothing behind in Redis but balances', async () => {
+    const { balance, outbox: left, links, openJobs, slots } =
+      await takeSnapshot({ redis, journal }, tenant, 0)
+    expect([balance.seq, left, openJobs, slots]).toEqual([3, [], [], []])
+    expect(links.map(({ entry }) => entry.type)).toEqual(['topup', 'reserve', 'settle'])
+  })
+
+  it('is missed by the audit when its results are gone', async () => {
+    await clickhouse.command({
+      query: 'DELETE FROM result_blocks WHERE job = {job:String} AND part = 0',
+      query_params: { job },
+    })
+    const { breaches } = await auditOf(tenant)
+    expect(breaches.map(breach => [breach.job, breach.law, breach.detail]))
+      .toEqual([[job, 'results can be read', `2 of 4 blocks of ${job} are missing`]])
+  })
+})

@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest'
+import type { OutgoingMessage } from '../../services/lib/bus.ts'
+import { describeBusContract } from '../support/bus-contract.ts'
+import { createMemoryBus, type MemoryBusOptions } from '../support/memory-bus.ts'
+
+for (const seed of [1, 2, 3]) {
+  describeBusContract(`in memory, seed ${seed}`, async () => {
+    const fatal: unknown[] = []
+    const partitions = new Map<string, number>()
+    const bus = createMemoryBus({
+      seed,
+      partitionsOf: (topic) => partitions.get(topic) ?? 4,
+      onFatal: (error) => { fatal.push(error) },
+    })
+    const createTopic = async (count: number) => {
+      const topic = `topic-${partitions.size}`
+      partitions.set(topic, count)
+      return topic
+    }
+    return { bus, fatal, createTopic, close: () => bus.close() }
+  })
+}
+
+const messages = (count: number): OutgoingMessage[] => Array.from({ length: count }, (_, index) => (
+  { topic: 'rows', key: `key-${index % 7}`, value: Buffer.from(`${index}`), headers: {} }))
+
+/** Consumes everything of one group, committing each delivery, and tells the deliveries. */
+async function consumeAll (options: MemoryBusOptions) {
+  const bus = createMemoryBus(options)
+  const deliveries: string[] = []
+  const consume = () => bus.consume({
+    group: 'readers',
+    topics: ['rows'],
+    onAssigned: () => { deliveries.push('assigned') },
+    onDelivery: async ({ partition, messages: delivered, commit }) => {
+      deliveries.push(`${partition}: ${delivered.map(({ value }) => value).join(' ')}`)
+      await commit((delivered.at(-1)?.offset ?? -1n) + 1n)
+      return { go: 'next' }
+    },
+  })
+  const consumption = await consume()
+  for (const message of messages(30)) await bus.producer('any').send([message])
+  await bus.idle()
+  return { bus, deliveries, consume, consumption }
+}
+
+describe('the bus in memory', () => {
+  it('repeats itself under a seed and differs under another', async () => {
+    const [first, same, other] = await Promise.all(
+      [5, 5, 6].map((seed) => consumeAll({ seed, maxDelivery: 3, duplicateSends: 0.2 })))
+    expect(first?.deliveries).toEqual(same?.deliveries)
+    expect(first?.deliveries).not.toEqual(other?.deliveries)
+  })
+
+  it('duplicates sends with the given probability', async () => {
+    const { bus } = await consumeAll({ seed: 1, duplicateSends: 0.5 })
+    const values = bus.messages('rows').map(({ value }) => String(value))
+    expect(new Set(values).size).toBe(30)
+    expect(values.length).toBeGreaterThan(35)
+    expect(values.length).toBeLessThan(55)
+  })
+
+  it('delivers everything once more after a replay', async () => {
+    const { bus, deliveries } = await consumeAll({ seed: 1 })
+    const before = deliveries.splice(0).filter((line) => line !== 'assigned')
+    bus.replay('readers')
+    await bus.idle()
+    const values = (lines: readonly string[]) =>
+      lines.flatMap((line) => line.split(': ')[1]?.split(' ') ?? []).toSorted()
+    expect(deliveries.shift()).toBe('assigned')
+    expect(values(deliveries)).toEqual(values(before))
+  })
+
+  it('takes commits from a crashed consumer no more and redelivers to its successor', async () => {
+    const bus = createMemoryBus({ partitionsOf: () => 1, maxDelivery: 1 })
+    const gate = Promise.withResolvers<void>()
+    const refused: unknown[] = []
+    const first = await bus.consume({
+      group: 'readers',
+      topics: ['rows'],
+      onAssigned: () => {},
+      onDelivery: async ({ messages: [message], commit }) => {
+        if (message?.offset === 2n) await gate.promise
+        await commit((message?.offset ?? 0n) + 1n).catch((error: unknown) => refused.push(error))
+        return { go: 'next' }
+      },
+    })
+    await bus.producer('any').send(messages(5))
+    await new Promise((resolve) => setImmediate(resolve))
+    bus.crash(first)
+    gate.resolve()
+    const offsets: bigint[] = []
+    await bus.consume({
+      group: 'readers',
+      topics: ['rows'],
+      onAssigned: () => {},
+      onDelivery: async ({ messages: [message] }) => {
+        offsets.push(message?.offset ?? -1n)
+        return { go: 'next' }
+      },
+    })
+    await bus.idle()
+    expect(offsets).toEqual([2n, 3n, 4n])
+    expect(refused).toHaveLength(1)
+    expect(bus.committed('readers', 'rows', 0)).toBe(2n)
+  })
+})

@@ -1,0 +1,223 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis, connect } = await startRedis()
+const wallet = createWallet(redis)
+const outbox = createOutbox(redis)
+const store = createJobStore(redis)
+let tenants = 0
+const newTenant = () => {
+  tenants += 1
+  return `org_${tenants}.live`
+}
+
+/**
+ * Each job has 10 rows; an action names one of few jobs, so that it often meets one already there.
+ */
+const job = fc.integer({ min: 0, max: 4 }).map(number => `job_${number}`)
+const rows = fc.uniqueArray(fc.integer({ min: 0, max: 9 }), { maxLength: 10 })
+const action = fc.oneof(
+  fc.record({
+    do: fc.constant('topUp' as const),
+    id: fc.integer({ max: 9 }),
+    micros: fc.integer({ min: 1, max: 9_000 })
+  }),
+  fc.record({
+    do: fc.constant('adjust' as const),
+    id: fc.integer({ max: 9 }),
+    micros: fc.integer({ min: -900, max: 900 })
+  }),
+  fc.record({ do: fc.constant('accept' as const), job, price: fc.integer({ min: 0, max: 300 }) }),
+  fc.record({
+    do: fc.constant('tally' as const), job, live: rows, inputs: fc.boolean(), twice: fc.boolean(),
+  }),
+  fc.record({ do: fc.constant('finish' as const), job }),
+  fc.record({ do: fc.constant('fail' as const), job }),
+  fc.record({ do: fc.constant('close' as const), job })
+)
+type Action = typeof action extends fc.Arbitrary<infer A> ? A : never
+
+async function act (tenant: string, step: Action): Promise<void> {
+  switch (step.do) {
+    case 'topUp':
+      await wallet.topUp(tenant, { id: String(step.id), amountMicros: step.micros, reason: 'law' })
+      return
+    case 'adjust':
+      if (step.micros === 0) return
+      await wallet.adjust(tenant, { id: String(step.id), amountMicros: step.micros, reason: 'law' })
+      return
+    case 'accept':
+      await store.accept(tenant, acceptRequest(step.job, { unitPriceMicros: step.price }))
+      return
+    case 'tally': {
+      const block = blockOf(
+        { job: step.job, chunkRows: 10, inputs: step.inputs }, { live: step.live }
+      )
+      const first = await store.tally(tenant, block)
+      if (step.twice && first.kind !== 'skip') {
+        const second = await store.tally(tenant, block)
+        expect({ ...second, kind: first.kind }).toEqual(first)
+      }
+      return
+    }
+    case 'finish':
+      await store.tally(
+        tenant, blockOf({ job: step.job, chunkRows: 10, inputs: true }, { unknown: upTo(10) })
+      )
+      return
+    case 'fail': {
+      const finished = await store.openRows(tenant, step.job)
+      if (finished !== undefined) {
+        await store.fail(tenant, step.job, { digest: 'f'.repeat(64), finished })
+      }
+      return
+    }
+    case 'close':
+      await store.close(tenant, step.job)
+  }
+}
+
+async function checkSums (tenant: string): Promise<void> {
+  const now = await wallet.balance(tenant)
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = now
+  expect(availableMicros + reservedMicros + chargedMicros).toBe(fundedMicros)
+  expect(
+    Math.min(availableMicros, reservedMicros, chargedMicros, fundedMicros)
+  ).toBeGreaterThanOrEqual(0)
+}
+
+/** The balances that follow from an entry and those before it, by the words of the ledger alone. */
+function fold (before: Balances, { type, amountMicros, chargeMicros }: Journal): Balances {
+  const [available, reserved, charged, funded] = before
+  switch (type) {
+    case 'topup':
+    case 'adjust': return [available + amountMicros, reserved, charged, funded + amountMicros]
+    case 'reserve': return [available - amountMicros, reserved + amountMicros, charged, funded]
+    default: {
+      const returned = amountMicros - chargeMicros
+      return [available + returned, reserved - amountMicros, charged + chargeMicros, funded]
+    }
+  }
+}
+type Balances = readonly [number, number, number, number]
+
+async function checkJournal (tenant: string): Promise<void> {
+  const entries = await outbox.pending(tenant)
+  expect(entries.map(entry => entry.seq)).toEqual(upTo(entries.length).map(index => index + 1))
+  expect(new Set(entries.map(entry => entry.entryId)).size).toBe(entries.length)
+  let balances: Balances = [0, 0, 0, 0]
+  for (const entry of entries) {
+    balances = fold(balances, entry)
+    expect([
+      entry.availableMicros, entry.reservedMicros, entry.chargedMicros, entry.fundedMicros,
+    ]).toEqual(balances)
+  }
+  await checkJobs(tenant, entries)
+}
+
+async function checkJobs (tenant: string, entries: readonly Journal[]): Promise<void> {
+  for (const name of upTo(5).map(number => `job_${number}`)) {
+    const found = await store.read(tenant, name)
+    const types = entries.filter(entry => entry.job === name).map(entry => entry.type)
+    if (found === undefined) expect(types).toEqual([])
+    else if (!found.ended) expect(types).toEqual(['reserve'])
+    else {
+      expect(types[0]).toBe('reserve')
+      expect(['settle', 'void']).toContain(types[1])
+      expect(types).toHaveLength(2)
+      expect(found.chargedMicros).toBe(found.counts.billableRows * found.unitPriceMicros)
+      expect(found.chargedMicros + found.releasedMicros).toBe(found.preflight.maxQuoteMicros)
+      expect(found.counts.successRecords + found.counts.failedRecords)
+        .toBe(found.preflight.totalRows)
+    }
+  }
+}
+
+describe('whatever happens in whatever order', () => {
+  it('the balances add up to what was funded, and the journal tells the whole way', async () => {
+    await fc.assert(fc.asyncProperty(fc.array(action, { maxLength: 40 }), async steps => {
+      const tenant = newTenant()
+      for (const step of steps) {
+        await act(tenant, step)
+        await checkSums(tenant)
+      }
+      await checkJournal(tenant)
+    }), { numRuns: 300 })
+  })
+})
+
+describe('amounts near the limits of doubles', () => {
+  const amounts = [
+    99_999_999_999_999, 100_000_000_000_000, 100_000_000_000_001, 123_456_789_012_345,
+    999_999_999_999_999,
+  ]
+
+  it.each(amounts)('%d micros are reserved, charged and returned to the micro', async amount => {
+    const tenant = newTenant()
+    await wallet.topUp(tenant, { id: 'a', amountMicros: amount, reason: '' })
+    const request = acceptRequest('job_1', { freshChecks: 1, unitPriceMicros: amount })
+    expect((await store.accept(tenant, request)).kind).toBe('accepted')
+    expect(await wallet.balance(tenant)).toEqual({
+      availableMicros: 0, reservedMicros: amount, chargedMicros: 0, fundedMicros: amount, seq: 2,
+    })
+    await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 1, inputs: true }, { live: [0] }))
+    expect(await wallet.balance(tenant)).toEqual({
+      availableMicros: 0, reservedMicros: 0, chargedMicros: amount, fundedMicros: amount, seq: 3,
+    })
+    await checkSums(tenant)
+    await checkJournal(tenant)
+  })
+
+  it.each(
+    [2 ** 53 - 1, 1_000_000_000_000_000]
+  )('%d micros are refused before anything moves', async amount => {
+    const tenant = newTenant()
+    const topUp = wallet.topUp(tenant, { id: 'a', amountMicros: amount, reason: '' })
+    await expect(topUp).rejects.toThrow('at most 15 digits')
+    expect((await wallet.balance(tenant)).seq).toBe(0)
+  })
+
+  it('a sum above the limit is refused before anything moves', async () => {
+    const tenant = newTenant()
+    await wallet.topUp(tenant, { id: 'a', amountMicros: 999_999_999_999_999, reason: '' })
+    const topUp = wallet.topUp(tenant, { id: 'b', amountMicros: 1, reason: '' })
+    await expect(topUp).rejects.toThrow('a wallet holds at most 999999999999999 micros')
+    expect(await wallet.balance(tenant))
+      .toMatchObject({ fundedMicros: 999_999_999_999_999, seq: 1 })
+  })
+})
+
+describe('many at once', () => {
+  it.each([[20_000, 1], [100_000, 5], [119_999, 5], [0, 0]])(
+    'a balance of %d accepts exactly %d jobs of 20,000 micros', async (micros, most) => {
+      const tenant = newTenant()
+      if (micros > 0) await wallet.topUp(tenant, { id: 'a', amountMicros: micros, reason: '' })
+      const stores = upTo(5).map(() => createJobStore(connect()))
+      const answers = await Promise.all(upTo(50).map(number =>
+        stores[number % 5]!.accept(tenant, acceptRequest(`job_${number}`, { maxActiveJobs: 100 }))))
+      expect(answers.filter(answer => answer.kind === 'accepted')).toHaveLength(most)
+      const left = micros - most * 20_000
+      expect(answers.filter(answer => answer.kind === 'refused'))
+        .toEqual(upTo(50 - most).map(() => ({
+          kind: 'refused',
+          refusal: { code: 'insufficient_balance', requiredMicros: 20_000, availableMicros: left },
+        })))
+      await checkSums(tenant)
+      expect(await wallet.balance(tenant)).toMatchObject({ availableMicros: left })
+    })
+
+  it('one id of a top-up posts once', async () => {
+    const tenant = newTenant()
+    const movement = { id: 'same', amountMicros: 7, reason: '' }
+    const answers = await Promise.all(upTo(20).map(() => wallet.topUp(tenant, movement)))
+    expect(answers.filter(answer => answer.kind === 'posted')).toHaveLength(1)
+    expect(answers.filter(answer => answer.kind === 'known')).toHaveLength(19)
+    expect(await wallet.balance(tenant)).toMatchObject({ availableMicros: 7, seq: 1 })
+  })
+})

@@ -1,0 +1,188 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { minus } from '../../services/lib/bitmap.ts'
+import type { Decision, Emission } from '../../services/lib/stage.ts'
+import { createLookupStage } from '../../services/lookup/stage.ts'
+import type { ProviderRow } from '../../services/verify/provider.ts'
+import type { Checked } from '../../services/verify/providers.ts'
+import { createVerifyStage } from '../../services/verify/stage.ts'
+import {
+  both, cachedRecord, chunksOf, createCacheDouble, createLeasesDouble, createManualClock,
+  createStoreDouble, createTallyDouble, delivered, emitted, JOB, rowsOf, tokenFor,
+} from '../support/stage-doubles.ts'
+
+const signal = new AbortController().signal
+const PRICE_MICROS = 10
+const CHUNK_ROWS = 5
+const phone = (last: number) => `+1212736${5_000 + last}`
+const nameOf = (last: number) => tokenFor(phone(last)).toString('hex')
+
+/** What happens to one job: `-1` is an invalid row, other numbers are contacts. */
+type Story = {
+  readonly contacts: readonly number[]
+  readonly cachedBefore: readonly number[]
+  /** Contacts that other jobs of the tenant check, and that the cache forgets, in between. */
+  readonly cachedBetween: readonly number[]
+  readonly forgottenBetween: readonly number[]
+  /** Contacts that no provider can tell anything about. */
+  readonly unanswered: readonly number[]
+  readonly forceFresh: boolean
+  readonly isCancelled: boolean
+  readonly isDownAtFirst: boolean
+  /** Blocks come to the tally in the order of these numbers, taken in turn. */
+  readonly order: readonly number[]
+}
+
+const some = fc.uniqueArray(fc.integer({ min: 0, max: 9 }))
+const stories: fc.Arbitrary<Story> = fc.record({
+  contacts: fc.array(fc.integer({ min: -1, max: 9 }), { minLength: 1, maxLength: 25 }),
+  cachedBefore: some,
+  cachedBetween: some,
+  forgottenBetween: some,
+  unanswered: some,
+  forceFresh: fc.boolean(),
+  isCancelled: fc.boolean(),
+  isDownAtFirst: fc.boolean(),
+  order: fc.array(fc.nat(), { minLength: 1, maxLength: 20 }),
+})
+
+function stagesOf (story: Story) {
+  const clock = createManualClock()
+  const store = createStoreDouble({ clock })
+  const cache = createCacheDouble()
+  const state = { isDown: story.isDownAtFirst, checks: 0 }
+  const check = async (rows: readonly ProviderRow[]): Promise<Checked> => {
+    if (state.isDown) return { kind: 'down' }
+    state.checks += rows.length
+    const silent = new Set(story.unanswered.map(phone))
+    return {
+      kind: 'answered',
+      verdicts: new Map(rows
+        .filter(({ canonical }) => !silent.has(canonical))
+        .map(({ row }) =>
+          [row, { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} }])),
+    }
+  }
+  const lookup = createLookupStage({
+    store,
+    outbox: { remove: async () => {} },
+    cache,
+    clock,
+    unitPriceMicros: () => PRICE_MICROS,
+    freshnessMs: async () => 86_400_000,
+    partRows: { small: 2, bulk: 2 },
+    maxActiveJobs: 10,
+    batch: 25,
+  })
+  const verify = createVerifyStage({
+    store,
+    cache,
+    leases: createLeasesDouble(),
+    check,
+    clock,
+    sleep: clock.sleep,
+    leaseMs: 30_000,
+    leasePollMs: 250,
+    concurrency: 4,
+    batch: 8,
+    laterAfterMs: 60_000,
+    giveUpAfterMs: 900_000,
+  })
+  return { clock, store, cache, state, lookup, verify }
+}
+
+type Stages = ReturnType<typeof stagesOf>
+
+/** The blocks of one delivery of the job, each of its parts delivered twice. */
+async function deliver (stages: Stages, story: Story): Promise<Emission<'rows.finished'>[]> {
+  const canonicals = story.contacts.map((it) => it < 0 ? '' : phone(it))
+  const chunks = chunksOf(canonicals, { chunkRows: CHUNK_ROWS, forceFresh: story.forceFresh })
+  stages.lookup.forget()
+  const decided = await stages.lookup.decide(chunks, signal) as readonly Decision<'lookup'>[]
+  if (story.isCancelled) stages.store.change(JOB, { status: 'cancelling' })
+  const blocks = emitted(decided, 'rows.finished')
+  for (const missed of emitted(decided, 'rows.missed')) {
+    blocks.push(...await checkUntilDone(stages, missed))
+    blocks.push(...await checkUntilDone(stages, missed))
+  }
+  return blocks
+}
+
+async function checkUntilDone (stages: Stages, missed: Emission<'rows.missed'>) {
+  const blocks: Emission<'rows.finished'>[] = []
+  let next: Emission<'rows.missed'> | Emission<'rows.later'> | undefined = missed
+  while (next !== undefined) {
+    const decided = await stages.verify.decide([delivered(next)], signal)
+    blocks.push(...emitted(decided, 'rows.finished'))
+    next = emitted(decided, 'rows.later')[0]
+    stages.clock.advance(60_000)
+    stages.state.isDown = false
+  }
+  return blocks
+}
+
+async function runStory (story: Story) {
+  const stages = stagesOf(story)
+  const { cache } = stages
+  for (const it of story.cachedBefore) cache.entries.set(nameOf(it), cachedRecord())
+  const blocks = await deliver(stages, story)
+  const checksOnce = stages.state.checks
+  for (const it of story.forgottenBetween) cache.entries.delete(nameOf(it))
+  for (const it of story.cachedBetween) cache.entries.set(nameOf(it), cachedRecord())
+  blocks.push(...await deliver(stages, story))
+  const { preflight } = stages.store.jobs.get(JOB)!
+  return { blocks, preflight, checksOnce }
+}
+
+describe('the rows of a job, whatever is delivered again and whatever the cache does', () => {
+  it('are each finished exactly once, and never cost more than the quote', async () => {
+    await fc.assert(fc.asyncProperty(stories, async (story) => {
+      const { blocks, preflight } = await runStory(story)
+      const tally = createTallyDouble()
+      const placeOf = (index: number) => story.order[index % story.order.length] ?? 0
+      const shuffled = blocks.map((block, index) => ({ block, place: placeOf(index) }))
+        .sort((a, b) => a.place - b.place)
+      shuffled.forEach(({ block }) => tally.add(block))
+      const { totals } = tally
+      const { invalidRows, duplicateRows, maxQuoteMicros } = preflight
+      expect(totals.rows).toBe(story.contacts.length)
+      expect(totals.succeeded + totals.failed).toBe(story.contacts.length)
+      expect(totals.cached + totals.live + invalidRows + duplicateRows)
+        .toBe(story.contacts.length)
+      expect(totals.billable * PRICE_MICROS).toBeLessThanOrEqual(maxQuoteMicros)
+      expect(totals.inputBlocks).toBe(Math.ceil(story.contacts.length / CHUNK_ROWS))
+      const before = { ...totals }
+      blocks.forEach(tally.add)
+      expect(totals).toEqual(before)
+    }), { numRuns: 200 })
+  })
+
+  it('are in bitmaps that agree', async () => {
+    await fc.assert(fc.asyncProperty(stories, async (story) => {
+      const { blocks } = await runStory(story)
+      for (const { value, rows } of blocks) {
+        const { finished, billable, succeeded, failed, cached, live } = value
+        expect(rowsOf(finished)).toEqual(rows.rows)
+        expect(rowsOf(minus(billable, both(live, succeeded)))).toEqual([])
+        expect(rowsOf(both(live, succeeded))).toEqual(rowsOf(billable))
+        expect(rowsOf(both(succeeded, failed))).toEqual([])
+        expect(rowsOf(both(cached, live))).toEqual([])
+        expect(rowsOf(minus(cached, succeeded))).toEqual([])
+        const originals = rowsOf(succeeded).concat(rowsOf(failed))
+        expect(value.copies.every(({ row }) => originals.includes(row))).toBe(true)
+        for (const { values } of rows.columns) expect(values).toHaveLength(rows.rows.length)
+      }
+    }), { numRuns: 100 })
+  })
+
+  it('are not bought twice by a part that is delivered twice', async () => {
+    await fc.assert(fc.asyncProperty(stories, async (story) => {
+      const { checksOnce, preflight, blocks } = await runStory({ ...story, unanswered: [] })
+      expect(checksOnce).toBe(story.isCancelled ? 0 : preflight.freshChecks)
+      const tally = createTallyDouble()
+      blocks.forEach(tally.add)
+      const isPaid = !story.isCancelled
+      expect(tally.totals.billable).toBe(isPaid ? preflight.freshChecks : 0)
+    }), { numRuns: 100 })
+  })
+})

@@ -1,0 +1,242 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { count, has } from '../../services/lib/bitmap.ts'
+import { createJobScripts } from '../../services/jobs/scripts.ts'
+import { createJobStore, type Outcome, type TallyBlock } from '../../services/jobs/store.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis, connect } = await startRedis()
+const wallet = createWallet(redis)
+const store = createJobStore(redis)
+let tenants = 0
+async function fundedTenant (): Promise<string> {
+  const tenant = `org_${tenants += 1}.live`
+  await wallet.topUp(tenant, { id: 'a', amountMicros: 1_000_000_000, reason: '' })
+  return tenant
+}
+
+type Kind = 'live' | 'unknown' | 'cached' | 'failed'
+type Row = { readonly kind: Kind | 'duplicate', readonly copies: number }
+
+/** Rows of a job: every duplicate follows an original, which knows how many it has. */
+function rowsOf (kinds: readonly (Kind | 'duplicate')[]): Row[] {
+  const rows: { kind: Kind | 'duplicate', copies: number }[] = []
+  for (const kind of kinds) {
+    const originals = rows.filter(row => row.kind !== 'duplicate' && row.kind !== 'failed')
+    const original = originals[rows.length % Math.max(originals.length, 1)]
+    if (kind === 'duplicate' && original !== undefined) original.copies += 1
+    rows.push({ kind: kind === 'duplicate' && original === undefined ? 'failed' : kind, copies: 0 })
+  }
+  return rows
+}
+
+const kind = fc.constantFrom<Kind | 'duplicate'>('live', 'unknown', 'cached', 'failed', 'duplicate')
+const some = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 })
+/** A job of three chunks of 1 to 20 rows, and for every chunk blocks of arbitrary rows. */
+const plan = fc.record({
+  chunks: fc.array(fc.array(kind, { minLength: 1, maxLength: 20 }), { minLength: 3, maxLength: 3 }),
+  parts: fc.array(fc.tuple(fc.integer({ min: 0, max: 2 }), some), { maxLength: 12 }),
+  order: fc.array(fc.nat(), { minLength: 36, maxLength: 36 }),
+})
+type Plan = typeof plan extends fc.Arbitrary<infer P> ? P : never
+
+function layOut ({ chunks, parts, order }: Plan) {
+  const rows = rowsOf(chunks.flat())
+  const firstRows = chunks.map((_, chunk) => chunks.slice(0, chunk).flat().length)
+  const block = (chunk: number, wanted: (row: number) => boolean, label: string): TallyBlock => {
+    const chunkRows = chunks[chunk]!.length
+    const firstRow = firstRows[chunk]!
+    const mine = upTo(chunkRows).filter(wanted)
+    const of = (which: Row['kind']) => mine.filter(index => rows[firstRow + index]!.kind === which)
+    const copies = mine.map(row => ({ row, copies: rows[firstRow + row]!.copies }))
+      .filter(original => original.copies > 0)
+    return blockOf({
+      job: 'job_1', chunkRows, chunk, firstRow, label, copies, inputs: label === 'inputs',
+    }, {
+      live: of('live'),
+      unknown: of('unknown'),
+      cached: of('cached'),
+      failed: of('failed'),
+      duplicates: of('duplicate'),
+    })
+  }
+  const early = (chunk: number) => (index: number) =>
+    ['cached', 'failed', 'duplicate'].includes(rows[firstRows[chunk]! + index]!.kind)
+  const blocks = [
+    ...upTo(3).map(chunk => block(chunk, early(chunk), 'inputs')),
+    ...upTo(3).map(chunk => block(chunk, index => !early(chunk)(index), 'rest')),
+    ...parts.map(([chunk, some], number) => block(chunk, index => some[index]!, `part ${number}`)),
+  ]
+  // Every block comes at least once, some twice, in any order.
+  const deliveries = [...blocks, ...blocks]
+    .map((delivered, index) => ({ delivered, rank: order[index % 36]! + index / 100 }))
+    .filter(({ rank }, index) => index < blocks.length || Math.floor(rank) % 2 === 0)
+    .sort((a, b) => a.rank % 97 - b.rank % 97).map(({ delivered }) => delivered)
+  return { rows, deliveries }
+}
+
+function countsOf (rows: readonly Row[]) {
+  const of = (...kinds: readonly Row['kind'][]) => rows.filter(row => kinds.includes(row.kind))
+  const withCopies = (some: readonly Row[]) => some.reduce((sum, row) => sum + 1 + row.copies, 0)
+  return {
+    finishedRows: rows.length,
+    inputBlocks: 3,
+    billableRows: of('live').length,
+    cacheHits: of('cached').length,
+    freshRecords: of('live', 'unknown').length,
+    successRecords: withCopies(of('live', 'cached')),
+    failedRecords: withCopies(of('unknown', 'failed')),
+  }
+}
+
+describe('blocks of a job', () => {
+  it('end in the same sums in any order, overlapping and repeated', async () => {
+    await fc.assert(fc.asyncProperty(plan, async given => {
+      const tenant = await fundedTenant()
+      const { rows, deliveries } = layOut(given)
+      const counts = countsOf(rows)
+      await accepted(store, tenant, acceptRequest('job_1', {
+        freshChecks: counts.freshRecords,
+        cacheHits: counts.cacheHits,
+        duplicateRows: rows.filter(row => row.kind === 'duplicate').length,
+        invalidRows: rows.filter(row => row.kind === 'failed').length,
+        chunks: 3,
+      }))
+      for (const delivered of deliveries) await store.tally(tenant, delivered)
+      const job = await store.read(tenant, 'job_1')
+      expect(job).toMatchObject({ status: 'completed', ended: true, counts })
+      expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
+      expect(job!.chargedMicros).toBe(counts.billableRows * 2_000)
+      const won = (await store.manifest(tenant, 'job_1')).map(entry => count(entry.won))
+      expect(won.reduce((sum, rowsWon) => sum + rowsWon, 0)).toBe(rows.length)
+    }), { numRuns: 200 })
+  })
+
+  it('give each row to the first block that brings it, whatever later ones say', async () => {
+    const one = fc.constantFrom<Kind | 'none'>('none', 'live', 'unknown', 'cached', 'failed')
+    const block = fc.array(one, { minLength: 13, maxLength: 13 })
+    const several = fc.array(block, { minLength: 1, maxLength: 8 })
+    await fc.assert(fc.asyncProperty(several, async blocks => {
+      const tenant = await fundedTenant()
+      await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 13 }))
+      const expected = new Map<number, Kind>()
+      for (const [number, kinds] of blocks.entries()) {
+        const of = (wanted: Kind) => upTo(13).filter(row => kinds[row] === wanted)
+        const rows = {
+          live: of('live'), unknown: of('unknown'), cached: of('cached'), failed: of('failed'),
+        }
+        const block = blockOf({ job: 'job_1', chunkRows: 13, label: String(number) }, rows)
+        await store.tally(tenant, block)
+        const fresh = upTo(13).filter(row => kinds[row] !== 'none' && !expected.has(row))
+        for (const row of fresh) expected.set(row, kinds[row] as Kind)
+        const entry = (await store.manifest(tenant, 'job_1')).find(({ digest }) =>
+          digest === block.digest)
+        expect(upTo(13).filter(row => entry !== undefined && has(entry.won, row))).toEqual(fresh)
+      }
+      const kinds = [...expected.values()]
+      const of = (...wanted: Kind[]) => kinds.filter(each => wanted.includes(each)).length
+      expect((await store.read(tenant, 'job_1'))!.counts).toEqual({
+        finishedRows: kinds.length,
+        inputBlocks: 0,
+        billableRows: of('live'),
+        cacheHits: of('cached'),
+        freshRecords: of('live', 'unknown'),
+        successRecords: of('live', 'cached'),
+        failedRecords: of('unknown', 'failed'),
+      })
+    }), { numRuns: 100 })
+  })
+
+  it('of a thousand rows take less than a millisecond of Redis', async () => {
+    const tenant = await fundedTenant()
+    const chunks = 50
+    await accepted(store, tenant, acceptRequest(
+      'job_1', { freshChecks: chunks * 1_000, chunks, unitPriceMicros: 1 }
+    ))
+    await redis.config('RESETSTAT')
+    for (const chunk of upTo(chunks)) {
+      const place = { job: 'job_1', chunkRows: 1_000, chunk, firstRow: chunk * 1_000, inputs: true }
+      await store.tally(tenant, blockOf(place, { live: upTo(1_000) }))
+    }
+    const stats = await redis.info('commandstats')
+    const [, calls, micros] = /cmdstat_evalsha:calls=(\d+),usec=(\d+)/.exec(stats)!
+    expect(Number(calls)).toBeGreaterThanOrEqual(chunks)
+    expect(Number(micros) / Number(calls)).toBeLessThan(1_000)
+    expect((await store.read(tenant, 'job_1'))!.status).toBe('completed')
+  })
+})
+
+describe('requests that race', () => {
+  const request = (job: string) =>
+    ({ job, idempotencyKey: 'key', fingerprint: 'f', acceptWithinMs: 60_000 })
+
+  it('with one key claim it once', async () => {
+    const tenant = await fundedTenant()
+    const stores = upTo(5).map(() => createJobStore(connect()))
+    const claims = await Promise.all(upTo(100).map(number =>
+      stores[number % 5]!.claim(tenant, request(`job_${number}`))))
+    expect(claims.filter(claim => claim.kind === 'new')).toHaveLength(1)
+    const winner = claims.findIndex(claim => claim.kind === 'new')
+    const others = claims.filter(claim => claim.kind === 'same')
+    expect(others).toHaveLength(99)
+    expect(new Set(others.map(claim => claim.job))).toEqual(new Set([`job_${winner}`]))
+  })
+
+  it('take over a claim that ran out, and the old job can then never be', async () => {
+    const tenant = await fundedTenant()
+    const old = await store.claim(tenant, { ...request('job_old'), acceptWithinMs: 1 })
+    if (old.kind !== 'new') throw new Error(old.kind)
+    await delay(5)
+    const next = await store.claim(tenant, { ...request('job_new'), fingerprint: 'other' })
+    expect(next.kind).toBe('new')
+    const late = acceptRequest(
+      'job_old', { idempotencyKey: 'key', acceptByMs: old.acceptByMs + 60_000 }
+    )
+    expect(await store.accept(tenant, late))
+      .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
+    expect((await store.claim(tenant, request('job_third'))).kind).toBe('reused')
+    const taken = acceptRequest('job_new', { idempotencyKey: 'key' })
+    expect((await store.accept(tenant, taken)).kind).toBe('accepted')
+  })
+
+  it('never accept after they were told that they expired', async () => {
+    const rounds = upTo(40).map(async () => {
+      const tenant = await fundedTenant()
+      const job = `job_${randomBytes(4).toString('hex')}`
+      const claim = await store.claim(tenant, { ...request(job), acceptWithinMs: 20 })
+      if (claim.kind !== 'new') throw new Error(claim.kind)
+      const later = () => delay(Math.random() * 40)
+      const answers: string[] = []
+      const note = (outcome: Pick<Outcome, 'kind'>) => answers.push(outcome.kind)
+      await Promise.all(upTo(6).map(async number => {
+        await later()
+        const racing = acceptRequest(job, { idempotencyKey: 'key', acceptByMs: claim.acceptByMs })
+        note(number % 2 === 0
+          ? await store.refuse(tenant, job, 'expired')
+          : await store.accept(tenant, racing))
+      }))
+      const said = new Set(answers.filter(answer => answer !== 'open'))
+      expect(said.size).toBeLessThanOrEqual(1)
+      await delay(Math.max(0, claim.acceptByMs - Date.now() + 2))
+      const final = await store.refuse(tenant, job, 'expired')
+      expect(said.size === 0 || said.has(final.kind)).toBe(true)
+      const { reservedMicros } = await wallet.balance(tenant)
+      expect(reservedMicros).toBe(final.kind === 'accepted' ? 20_000 : 0)
+    })
+    await Promise.all(rounds)
+  })
+})
+
+describe('scripts', () => {
+  it('do nothing to a job that is not there', async () => {
+    const run = createJobScripts(redis)
+    expect(await run.close('org_x.live', 'job_1')).toEqual(['open'])
+    expect(await run.announce('org_x.live', 'job_1')).toEqual(['unknown'])
+    expect(await run.beginPart('org_x.live', 'job_1')).toEqual(['skip'])
+    expect(await redis.keys('*org_x*')).toEqual([])
+  })
+})

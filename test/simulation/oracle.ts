@@ -1,0 +1,91 @@
+import type { Redis } from 'ioredis'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { nextHash } from '../../services/records/journal-chain.ts'
+import { columnsOf } from '../../services/records/columns.ts'
+import { createResults } from '../../services/records/results.ts'
+import type { Evidence, Sent } from './story.ts'
+
+const column = (name: string) => columnsOf('phone-validation').indexOf(name)
+const [ROW, INPUT, STATUS, SOURCE] = ['row', 'input', 'status', 'source'].map(column) as
+  [number, number, number, number]
+
+type Complain = (about: string, expected: unknown, found: unknown) => void
+
+/** Every law of a finished run that does not hold, in words; an empty list is a good run. */
+export async function breachesOf (evidence: Evidence, redis: Redis): Promise<readonly string[]> {
+  const breaches: string[] = []
+  const complain: Complain = (about, expected, found) => {
+    if (JSON.stringify(expected) === JSON.stringify(found)) return
+    breaches.push(`${about}: expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`)
+  }
+  let charged = new Map<string, number>()
+  for (const sent of evidence.sent) {
+    if (sent.outcome.kind !== 'accepted') continue
+    const chargedMicros = await checkJob(evidence, sent, complain)
+    charged = charged.set(sent.tenant, (charged.get(sent.tenant) ?? 0) + chargedMicros)
+  }
+  for (const tenant of evidence.tenants) {
+    await checkMoney(evidence, { tenant, redis, chargedMicros: charged.get(tenant) ?? 0 }, complain)
+  }
+  return breaches
+}
+
+/** Every row exactly once and in order, counts that add up, a charge that its rows explain. */
+async function checkJob (
+  { pipeline }: Evidence, sent: Sent, complain: Complain,
+): Promise<number> {
+  if (sent.outcome.kind !== 'accepted') return 0
+  const { id, preflight, unitPriceMicros } = sent.outcome.job
+  const archived = await pipeline.stores.archive.find(sent.tenant, id)
+  const standing = await pipeline.store.read(sent.tenant, id)
+  complain(`${id} is closed`, [true, true], [archived !== undefined, standing?.closed])
+  if (archived === undefined) return 0
+  const { job, manifest } = archived
+  const cells: (readonly string[])[] = []
+  const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
+  for await (const rows of results.rows(job, manifest)) cells.push(...rows)
+  complain(`${id} rows`, sent.inputs.map((_, row) => String(row + 1)), cells.map(row => row[ROW]))
+  complain(`${id} inputs`, sent.inputs, cells.map(row => row[INPUT]))
+  const live = cells.filter(row => row[SOURCE] === 'live')
+  const billable = live.filter(row => row[STATUS] !== 'unknown')
+  complain(`${id} charge`, billable.length * unitPriceMicros, job.chargedMicros)
+  complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)
+  complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
+  const { cacheHits, freshRecords, successRecords, failedRecords } = job.counts
+  complain(`${id} fresh records`, live.length, freshRecords)
+  complain(`${id} verdicts`, sent.inputs.length, successRecords + failedRecords)
+  complain(`${id} kinds of rows`, sent.inputs.length,
+    cacheHits + freshRecords + preflight.invalidRows + preflight.duplicateRows)
+  if (sent.forceFresh) complain(`${id} hits of a fresh job`, 0, cacheHits)
+  return job.chargedMicros
+}
+
+/** The wallet equation, a journal without a gap, and one reserve and one end for every job. */
+async function checkMoney (
+  { pipeline, sent }: Evidence,
+  { tenant, redis, chargedMicros }: {
+    readonly tenant: string, readonly redis: Redis, readonly chargedMicros: number
+  },
+  complain: Complain,
+): Promise<void> {
+  const money = await createWallet(redis).balance(tenant)
+  const { availableMicros, reservedMicros, fundedMicros } = money
+  complain(`${tenant} equation`, fundedMicros, availableMicros + reservedMicros + money.chargedMicros)
+  complain(`${tenant} reserved`, 0, reservedMicros)
+  complain(`${tenant} charged`, chargedMicros, money.chargedMicros)
+  complain(`${tenant} slots`, 0, await redis.scard(tenantJobKeys(tenant).active))
+  complain(`${tenant} open jobs`, [], await createJobStore(redis).openJobs(tenant))
+  const links = await pipeline.stores.journal.read(tenant)
+  complain(`${tenant} journal`, money.seq, links.length)
+  complain(`${tenant} seq`, links.map((_, index) => index + 1), links.map(({ entry }) => entry.seq))
+  complain(`${tenant} chain`, links.map(({ entry, prev }) => nextHash(prev, entry)),
+    links.map(({ hash }) => hash))
+  const accepted = sent.filter(job => job.tenant === tenant && job.outcome.kind === 'accepted')
+    .map(({ outcome }) => outcome.kind === 'accepted' ? outcome.job.id : '').toSorted()
+  const jobsOf = (types: readonly string[]) => links.map(({ entry }) => entry)
+    .filter(({ type }) => types.includes(type)).map(({ job }) => job).toSorted()
+  complain(`${tenant} reservations`, accepted, jobsOf(['reserve']))
+  complain(`${tenant} ends`, accepted, jobsOf(['settle', 'void']))
+}

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startRedis, type PrivateRedis } from '../support/redis.ts'
+import { breachesOf } from './oracle.ts'
+import type { Faults } from './pipeline.ts'
+import { sweepUp } from './sweeping.ts'
+import { tell } from './story.ts'
+
+/** `SIMULATION_SEEDS` and `SIMULATION_FIRST` run more, or one again that failed. */
+const seeds = Number(process.env.SIMULATION_SEEDS ?? 400)
+const first = Number(process.env.SIMULATION_FIRST ?? 1)
+
+let state: PrivateRedis
+let cache: PrivateRedis
+beforeAll(async () => {
+  [state, cache] = await Promise.all([startRedis(), startRedis()])
+})
+afterAll(async () => {
+  await Promise.all([state, cache].map(server => server.stop()))
+})
+
+async function run (seed: number, faults: Faults) {
+  const subscriber = state.connect()
+  const setting = { redis: state.redis, cache: cache.redis, subscriber }
+  const evidence = await tell(seed, faults, setting)
+  try {
+    await sweepUp(evidence, state.redis)
+    return { breaches: await breachesOf(evidence, state.redis), evidence }
+  } finally {
+    await evidence.pipeline.stop()
+    subscriber.disconnect()
+  }
+}
+
+describe('the pipeline', () => {
+  it('keeps every law while all is well', async () => {
+    const { breaches, evidence } = await run(1, { crash: 0, duplicate: 0, providerDown: 0 })
+    expect(breaches).toEqual([])
+    expect(evidence.sent.some(({ outcome }) => outcome.kind === 'accepted')).toBe(true)
+  })
+
+  it(`keeps every law through crashes, repeats and outages (${seeds} seeds)`, async () => {
+    let crashes = 0
+    const accepted = new Set<string>()
+    for (let seed = first; seed < first + seeds; seed++) {
+      const { breaches, evidence } = await run(seed, {
+        crash: 0.03, duplicate: 0.1, providerDown: 0.1,
+      })
+      expect([`SIMULATION_FIRST=${seed} SIMULATION_SEEDS=1`, breaches])
+        .toEqual([`SIMULATION_FIRST=${seed} SIMULATION_SEEDS=1`, []])
+      crashes += evidence.pipeline.crashes()
+      for (const { outcome } of evidence.sent) accepted.add(outcome.kind)
+    }
+    // A run that nothing happened to proves nothing.
+    if (seeds >= 100) {
+      expect(crashes).toBeGreaterThan(seeds)
+      expect([...accepted].toSorted()).toEqual(['accepted', 'refused'])
+    }
+  })
+})

@@ -1,0 +1,37 @@
+import type { Redis } from 'ioredis'
+import type { Stage } from '../../services/lib/stage.ts'
+import type { StageName } from '../../services/topology.ts'
+import type { Codec } from '../../services/lib/registry.ts'
+import type { Wire } from '../../services/lib/wire.ts'
+import { createLedgerStage } from '../../services/ledger/stage.ts'
+import type { Chaos } from './chaos.ts'
+import { normalizeStage, lookupStage } from './early-stages.ts'
+import { settleStage, verifyStage } from './late-stages.ts'
+import type { Faults } from './pipeline.ts'
+import type { Stores } from './stores.ts'
+
+/** What the stages of one simulated pipeline share. */
+export type Shared = {
+  readonly redis: Redis
+  readonly cache: Redis
+  readonly stores: Stores
+  readonly codec: Codec
+  readonly wire: Wire
+  readonly chaos: Chaos
+  readonly faults: Faults
+}
+
+export type SimulatedStage = Exclude<StageName, 'ingest'>
+
+/** Makes each stage as its `main` does, but for ClickHouse and the provider; anew after a crash. */
+export function stageMakers (shared: Shared): Readonly<Record<SimulatedStage, () => Stage>> {
+  const makers = {
+    normalize: () => normalizeStage(shared),
+    lookup: () => lookupStage(shared),
+    verify: () => verifyStage(shared),
+    settle: () => settleStage(shared),
+    ledger: () => createLedgerStage({ journal: shared.stores.journal, batch: 20 }),
+  }
+  // Each is typed by what it reads and writes; to whoever starts them all are alike.
+  return makers as unknown as Readonly<Record<SimulatedStage, () => Stage>>
+}

@@ -1,0 +1,78 @@
+import type { Finished } from '../../schemas/types.ts'
+import { boundOf } from '../../services/jobs/wire.ts'
+import type { Archive, ArchivedJob } from '../../services/records/archive.ts'
+import { START, type Link } from '../../services/records/journal-chain.ts'
+import type { JournalCopy } from '../../services/records/journal-copy.ts'
+import { digestOf, type ResultBlocks, type StoredBlock } from '../../services/records/result-blocks.ts'
+
+/** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
+export type Stores = {
+  readonly blocks: ResultBlocks
+  readonly archive: Archive
+  readonly journal: JournalCopy
+}
+
+function blockStore (): ResultBlocks {
+  const jobs = new Map<string, Map<string, StoredBlock>>()
+  const of = (tenant: string, job: string) => {
+    const known = jobs.get(`${tenant}:${job}`) ?? new Map<string, StoredBlock>()
+    jobs.set(`${tenant}:${job}`, known)
+    return known
+  }
+  const stored = (block: Finished): StoredBlock => ({
+    chunk: block.chunk,
+    digest: digestOf(block.sealed),
+    part: block.part,
+    chunks: block.chunks,
+    rowsSchema: block.rowsSchema,
+    bound: boundOf(block).toString('hex'),
+    originals: block.copies.map(({ row }) => row),
+    sealed: Buffer.from(block.sealed),
+  })
+  return {
+    insert: async blocks => {
+      for (const block of blocks) of(block.tenant, block.job).set(digestOf(block.sealed), stored(block))
+    },
+    digests: async (tenant, job) => new Set(of(tenant, job).keys()),
+    read: async ({ tenant, job, firstChunk, lastChunk }) =>
+      [...of(tenant, job).values()].filter(({ chunk }) => chunk >= firstChunk && chunk <= lastChunk),
+  }
+}
+
+function archiveStore (): Archive {
+  const jobs = new Map<string, ArchivedJob>()
+  return {
+    save: async (job, manifest) => {
+      jobs.set(`${job.tenant}:${job.id}`, { job: { ...job, closed: true }, manifest })
+    },
+    find: async (tenant, job) => jobs.get(`${tenant}:${job}`),
+    list: async tenant =>
+      [...jobs.values()].map(({ job }) => job).filter(job => job.tenant === tenant),
+  }
+}
+
+function journalStore (): JournalCopy {
+  const tenants = new Map<string, Map<number, Link>>()
+  const linksOf = (tenant: string) =>
+    [...(tenants.get(tenant) ?? new Map<number, Link>()).values()]
+      .toSorted((a, b) => a.entry.seq - b.entry.seq)
+  return {
+    heads: async wanted => new Map(wanted.map(tenant => {
+      const last = linksOf(tenant).at(-1)
+      return [tenant, last === undefined ? START : { seq: last.entry.seq, hash: last.hash }]
+    })),
+    append: async links => {
+      for (const link of links) {
+        const { tenant, seq } = link.entry
+        const known = tenants.get(tenant) ?? new Map<number, Link>()
+        tenants.set(tenant, known.set(seq, link))
+      }
+    },
+    read: async tenant => linksOf(tenant),
+  }
+}
+
+/** Empty stores. */
+export function createStores (): Stores {
+  return { blocks: blockStore(), archive: archiveStore(), journal: journalStore() }
+}

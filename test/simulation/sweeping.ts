@@ -1,0 +1,32 @@
+import type { Redis } from 'ioredis'
+import { createEmitter } from '../../services/lib/emit.ts'
+import { createLog } from '../../services/lib/log.ts'
+import { createMetrics } from '../../services/lib/metrics.ts'
+import { sweep } from '../../services/ledger/sweep.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { storeBlock } from '../../services/records/stored-block.ts'
+import { redisLike } from './early-stages.ts'
+import type { Evidence } from './story.ts'
+
+const log = createLog('simulation', { level: 'silent' })
+
+/** What `ledger` does in the background, done once and to the end: nothing is too young for it. */
+export async function sweepUp ({ pipeline, tenants }: Evidence, redis: Redis): Promise<void> {
+  const { bus, wire, codec, store, stores } = pipeline
+  const { blocks, archive } = stores
+  await sweep({
+    store,
+    archive,
+    outbox: createOutbox(redis),
+    emitter: createEmitter({ wire, producerOf: name => bus.producer(`sweep.${name}`) }),
+    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    backlog: { waits: async () => true },
+    tenants: async () => tenants,
+    clock: redisLike,
+    log,
+    metrics: createMetrics(),
+    leftOverAfterMs: 0,
+    stalledAfterMs: 3_600_000,
+  })
+  await pipeline.idle()
+}

@@ -1,0 +1,343 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type {
+  Bus, ConsumeOptions, Consumption, Delivery, DeliveryOutcome, OutgoingMessage, RawMessage,
+} from '../../services/lib/bus.ts'
+
+/** An adapter of the bus under test, and what the cases need around it. */
+export type BusHarness = {
+  readonly bus: Bus
+  /** What the adapter gave to its `onFatal`. */
+  readonly fatal: readonly unknown[]
+  readonly createTopic: (partitions: number) => Promise<string>
+  readonly close: () => Promise<void>
+}
+
+type Handler = (delivery: Delivery) => Promise<DeliveryOutcome> | DeliveryOutcome
+
+const next: DeliveryOutcome = { go: 'next' }
+let groups = 0
+const newGroup = () => `contract-${process.pid}-${Date.now()}-${groups++}`
+
+/** Lets a test wait for a condition that handlers bring about, without a timer. */
+function createWatch () {
+  const waiting = new Set<() => void>()
+  return {
+    changed: () => { for (const check of [...waiting]) check() },
+    until: (condition: () => boolean) => new Promise<void>((resolve) => {
+      const check = () => {
+        if (!condition()) return
+        waiting.delete(check)
+        resolve()
+      }
+      waiting.add(check)
+      check()
+    }),
+  }
+}
+
+function numbered (topic: string, count: number, keys = 20): OutgoingMessage[] {
+  return Array.from({ length: count }, (_, index) => ({
+    topic, key: `key-${index % keys}`, value: Buffer.from(`${index}`), headers: { index: `${index}` },
+  }))
+}
+
+const offsetOf = (message: RawMessage | undefined) => message?.offset ?? -1n
+const after = (messages: readonly RawMessage[]) => offsetOf(messages.at(-1)) + 1n
+const distinct = (messages: readonly RawMessage[]) =>
+  new Set(messages.map(({ partition, offset }) => `${partition}:${offset}`)).size
+const valuesOf = (messages: readonly RawMessage[]) => messages.map(({ value }) => String(value))
+
+/** Consumes and remembers, in one list, generations and messages as they came. */
+async function record (bus: Bus, topics: readonly string[], more: {
+  readonly group?: string, readonly handle?: Handler,
+} = {}) {
+  const { group = newGroup(), handle = () => next } = more
+  const watch = createWatch()
+  const events: ('assigned' | RawMessage)[] = []
+  const seen: RawMessage[] = []
+  const options: ConsumeOptions = {
+    group,
+    topics,
+    onAssigned: () => {
+      events.push('assigned')
+      watch.changed()
+    },
+    onDelivery: async (delivery) => {
+      seen.push(...delivery.messages)
+      events.push(...delivery.messages)
+      watch.changed()
+      const outcome = await handle(delivery)
+      watch.changed()
+      return outcome
+    },
+  }
+  const consumption: Consumption = await bus.consume(options)
+  return { ...watch, group, events, seen, consumption }
+}
+
+/** What the engine relies on. Every adapter of the bus has to pass it, each in its own world. */
+export function describeBusContract (name: string, open: () => Promise<BusHarness>): void {
+  describe(`bus contract: ${name}`, () => {
+    const harness: { current?: BusHarness } = {}
+    beforeAll(async () => { harness.current = await open() })
+    afterAll(async () => { await harness.current?.close() })
+    const world = () => {
+      if (harness.current === undefined) throw new Error('The harness is not open.')
+      return harness.current
+    }
+    describeSending(world)
+    describeOffsets(world)
+    describeAgain(world)
+    describeLife(world)
+  })
+}
+
+function describeSending (world: () => BusHarness): void {
+  it('keeps the order of a key and loses nothing', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(4)
+    const run = await record(bus, [topic])
+    const messages = numbered(topic, 300, 10)
+    const sends = Array.from({ length: 30 }, (_, index) =>
+      bus.producer('order').send(messages.slice(index * 10, index * 10 + 10)))
+    await Promise.all(sends)
+    await run.until(() => run.seen.length === 300)
+    await run.consumption.stop()
+    for (let key = 0; key < 10; key++) {
+      const ofKey = run.seen.filter((message) => String(message.key) === `key-${key}`)
+      const expected = Array.from({ length: 30 }, (_, index) => `${index * 10 + key}`)
+      expect(valuesOf(ofKey)).toEqual(expected)
+    }
+    for (let partition = 0; partition < 4; partition++) {
+      const offsets = run.seen.filter((message) => message.partition === partition)
+        .map(({ offset }) => offset)
+      expect(offsets).toEqual(offsets.map((_, index) => BigInt(index)))
+    }
+  })
+
+  it('sends one batch to several topics', async () => {
+    const { bus, createTopic } = world()
+    const topics = [await createTopic(1), await createTopic(2), await createTopic(1)]
+    await bus.producer('several').send(topics.flatMap((topic) => numbered(topic, 7)))
+    const run = await record(bus, topics)
+    await run.until(() => run.seen.length === 21)
+    await run.consumption.stop()
+    for (const topic of topics) {
+      const values = valuesOf(run.seen.filter((message) => message.topic === topic))
+      expect(values.toSorted()).toEqual(['0', '1', '2', '3', '4', '5', '6'])
+    }
+  })
+
+  it('carries tombstones, bytes and headers as they are', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(1)
+    const value = Buffer.from([0, 255, 128, 7])
+    const headers = { tenant: 'ä tenant', rows: 'AAE=' }
+    await bus.producer('bytes').send([
+      { topic, key: 'first', value: null, headers: {} },
+      { topic, key: 'ünd', value, headers },
+    ])
+    const run = await record(bus, [topic])
+    await run.until(() => run.seen.length === 2)
+    await run.consumption.stop()
+    const [first, second] = run.seen
+    expect(first).toMatchObject({ topic, partition: 0, offset: 0n, value: null, headers: {} })
+    expect(second).toMatchObject({ topic, partition: 0, offset: 1n, value, headers })
+    expect(String(second?.key)).toBe('ünd')
+    expect(Math.abs(Date.now() - (second?.timestampMs ?? 0))).toBeLessThan(60_000)
+  })
+
+  it('refuses a message without a key', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(1)
+    const send = bus.producer('keyless').send([{ topic, key: '', value: null, headers: {} }])
+    await expect(send).rejects.toThrow('no key')
+  })
+}
+
+function describeOffsets (world: () => BusHarness): void {
+  it('lets a new group read from the beginning', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(2)
+    await bus.producer('early').send(numbered(topic, 20))
+    const run = await record(bus, [topic])
+    await run.until(() => run.seen.length === 20)
+    await run.consumption.stop()
+    expect(run.seen).toHaveLength(20)
+  })
+
+  it('moves no offset without a commit', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(1)
+    await bus.producer('uncommitted').send(numbered(topic, 12))
+    const first = await record(bus, [topic])
+    await first.until(() => first.seen.length === 12)
+    await first.consumption.stop()
+    const second = await record(bus, [topic], { group: first.group })
+    await second.until(() => second.seen.length === 12)
+    await second.consumption.stop()
+    expect(offsetOf(second.seen[0])).toBe(0n)
+  })
+
+  it('goes on after a restart from an explicit lower commit', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(1)
+    await bus.producer('lower').send(numbered(topic, 12))
+    let committed = false
+    const handle: Handler = async ({ messages, commit }) => {
+      if (after(messages) !== 12n) return next
+      await commit(4n)
+      committed = true
+      return next
+    }
+    const first = await record(bus, [topic], { handle })
+    await first.until(() => committed)
+    await bus.producer('lower').send(numbered(topic, 1))
+    await first.until(() => first.seen.length === 13)
+    await first.consumption.stop()
+    expect(first.seen.map(({ offset }) => Number(offset))).toEqual([...Array(13).keys()])
+    const second = await record(bus, [topic], { group: first.group })
+    await second.until(() => second.seen.length === 9)
+    await second.consumption.stop()
+    expect(offsetOf(second.seen[0])).toBe(4n)
+  })
+
+  it('shares partitions with a second member and hands it what was not committed', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(4)
+    const handle: Handler = async ({ messages, commit }) => {
+      await commit(after(messages))
+      return next
+    }
+    const first = await record(bus, [topic])
+    await bus.producer('shared').send(numbered(topic, 40))
+    await first.until(() => first.seen.length === 40)
+    const second = await record(bus, [topic], { group: first.group, handle })
+    const half = () => new Set(second.seen.map(({ partition }) => partition)).size === 2
+    await second.until(() => half() && second.events[0] === 'assigned')
+    const generations = () => first.events.filter((event) => event === 'assigned').length
+    await first.until(() => generations() > 1)
+    await first.consumption.stop()
+    const keys = () => new Set(second.seen.map(({ headers }) => headers.index)).size
+    await second.until(() => keys() === 40)
+    await second.consumption.stop()
+    expect(keys()).toBe(40)
+  })
+}
+
+function describeAgain (world: () => BusHarness): void {
+  it('hands over again after the pause, while other partitions go on', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(2)
+    const times: number[] = []
+    let paused = -1
+    let meanwhile = 0
+    let fromOffset = 0n
+    const handle: Handler = ({ partition, messages }) => {
+      if (paused === -1) paused = partition
+      if (partition !== paused) meanwhile += times.length === 1 ? messages.length : 0
+      if (partition !== paused || times.length === 2) return next
+      times.push(performance.now())
+      if (times.length === 2) return next
+      fromOffset = messages.length > 2 ? 2n : 0n
+      return { go: 'again', fromOffset, afterMs: 900 }
+    }
+    await bus.producer('again').send(numbered(topic, 40))
+    const run = await record(bus, [topic], { handle })
+    const ofPaused = () => run.seen.filter(({ partition }) => partition === paused)
+    await run.until(() => times.length === 1)
+    await bus.producer('again').send(numbered(topic, 40))
+    const offsets = () => ofPaused().map(({ offset }) => offset)
+    await run.until(() => times.length === 2 && distinct(run.seen) === 80)
+    await run.consumption.stop()
+    const redelivered = offsets().slice(offsets().lastIndexOf(fromOffset))
+    expect(redelivered).toEqual(redelivered.map((_, index) => fromOffset + BigInt(index)))
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(890)
+    expect(meanwhile).toBe(run.seen.filter(({ partition }) => partition !== paused).length)
+  })
+
+  it('does not let a slow partition stop the others', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(2)
+    const gate = Promise.withResolvers<void>()
+    let slow = -1
+    const handle: Handler = async ({ partition }) => {
+      if (slow === -1) slow = partition
+      if (partition === slow) await gate.promise
+      return next
+    }
+    await bus.producer('slow').send(numbered(topic, 20))
+    const run = await record(bus, [topic], { handle })
+    await run.until(() => slow !== -1)
+    await bus.producer('slow').send(numbered(topic, 20))
+    const all = await record(bus, [topic])
+    await all.until(() => all.seen.length === 40)
+    await all.consumption.stop()
+    const others = (messages: readonly RawMessage[]) =>
+      messages.filter(({ partition }) => partition !== slow).length
+    await run.until(() => others(run.seen) === others(all.seen))
+    expect(others(run.seen)).toBeGreaterThan(0)
+    expect(run.seen.length).toBeLessThan(40)
+    gate.resolve()
+    await run.until(() => run.seen.length === 40)
+    await run.consumption.stop()
+  })
+}
+
+function describeLife (world: () => BusHarness): void {
+  it('announces a generation before its first delivery, and a new one after a restart', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(1)
+    await bus.producer('assigned').send(numbered(topic, 3))
+    const run = await record(bus, [topic])
+    await run.until(() => run.seen.length === 3)
+    expect(run.events.indexOf('assigned')).toBe(0)
+    expect(run.consumption.ready()).toBe(true)
+    await run.consumption.stop()
+    expect(run.consumption.ready()).toBe(false)
+    const second = await record(bus, [topic], { group: run.group })
+    await second.until(() => second.seen.length === 3)
+    await second.consumption.stop()
+    expect(second.events[0]).toBe('assigned')
+  })
+
+  it('aborts the signal when it stops, waits for the handler, and commits no more', async () => {
+    const { bus, createTopic, fatal } = world()
+    const topic = await createTopic(1)
+    await bus.producer('stop').send(numbered(topic, 3))
+    const before = fatal.length
+    let returned = false
+    let refusal: unknown
+    const handle: Handler = async ({ signal, commit }) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve))
+      refusal = await commit(3n).catch((error: unknown) => error)
+      returned = true
+      throw new Error('A handler whose partition is lost may throw.')
+    }
+    const run = await record(bus, [topic], { handle })
+    await run.until(() => run.seen.length > 0)
+    await run.consumption.stop()
+    expect(returned).toBe(true)
+    expect(refusal).toBeInstanceOf(Error)
+    expect(fatal.length).toBe(before)
+    const second = await record(bus, [topic], { group: run.group })
+    await second.until(() => second.seen.length === 3)
+    await second.consumption.stop()
+    expect(offsetOf(second.seen[0])).toBe(0n)
+  })
+
+  it('calls a rejected handler fatal and delivers nothing more', async () => {
+    const { bus, createTopic, fatal } = world()
+    const topic = await createTopic(1)
+    const failure = new Error('It cannot heal.')
+    const handle: Handler = () => { throw failure }
+    const run = await record(bus, [topic], { handle })
+    await bus.producer('fatal').send(numbered(topic, 3))
+    await vi.waitFor(() => expect(fatal).toContain(failure), { timeout: 20_000 })
+    const delivered = run.seen.length
+    await bus.producer('fatal').send(numbered(topic, 3))
+    expect(run.consumption.ready()).toBe(false)
+    await run.consumption.stop()
+    expect(run.seen.length).toBe(delivered)
+  })
+}

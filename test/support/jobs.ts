@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto'
+import { emptyBitmap, set } from '../../services/lib/bitmap.ts'
+import type { AcceptRequest, JobStore, TallyBlock } from '../../services/jobs/store.ts'
+
+/** A job whose rows are all fresh, unless said otherwise; a minute is left to accept it. */
+export function acceptRequest (
+  id: string,
+  { freshChecks = 10, cacheHits = 0, duplicateRows = 0, invalidRows = 0, ...more }: {
+    readonly freshChecks?: number
+    readonly cacheHits?: number
+    readonly duplicateRows?: number
+    readonly invalidRows?: number
+  } & Partial<AcceptRequest> = {}
+): AcceptRequest {
+  const unitPriceMicros = more.unitPriceMicros ?? 2_000
+  return {
+    id,
+    service: 'phone-validation',
+    lane: 'small',
+    preflight: {
+      totalRows: freshChecks + cacheHits + duplicateRows + invalidRows,
+      invalidRows,
+      duplicateRows,
+      cacheHits,
+      freshChecks,
+      maxQuoteMicros: unitPriceMicros * (freshChecks + cacheHits),
+      quoteId: `quot_of_${id}`,
+    },
+    unitPriceMicros,
+    chunks: 1,
+    forceFresh: false,
+    header: Buffer.alloc(0),
+    createdAtMs: Date.now(),
+    idempotencyKey: '',
+    acceptByMs: Date.now() + 60_000,
+    needsSlot: freshChecks > 0,
+    maxActiveJobs: 10,
+    ...more,
+  }
+}
+
+/** What a block finishes: indexes within its chunk. */
+export type Rows = {
+  readonly live?: readonly number[]
+  readonly cached?: readonly number[]
+  /** Invalid rows. */
+  readonly failed?: readonly number[]
+  /** Live rows that ended without a verdict. */
+  readonly unknown?: readonly number[]
+  readonly duplicates?: readonly number[]
+}
+
+/**
+ * A block; live rows are billable, unless they are unknown. Its digest follows from its content.
+ */
+export function blockOf (
+  place: Partial<Pick<TallyBlock, 'chunk' | 'firstRow' | 'inputs' | 'copies'>> & {
+    readonly job: string
+    readonly chunkRows: number
+    readonly label?: string
+  },
+  { live = [], cached = [], failed = [], unknown = [], duplicates = [] }: Rows
+): TallyBlock {
+  const { job, chunkRows, label = '', chunk = 0, firstRow = 0, inputs = false, copies = [] } = place
+  const bits = (...lists: readonly (readonly number[])[]) => {
+    const bitmap = emptyBitmap(chunkRows)
+    for (const row of lists.flat()) set(bitmap, row)
+    return bitmap
+  }
+  const content = JSON.stringify([label, chunk, inputs, live, cached, failed, unknown, duplicates])
+  return {
+    job,
+    chunk,
+    digest: createHash('sha256').update(content).digest('hex'),
+    inputs,
+    firstRow,
+    finished: bits(live, cached, failed, unknown, duplicates),
+    billable: bits(live),
+    succeeded: bits(live, cached),
+    failed: bits(failed, unknown),
+    cached: bits(cached),
+    live: bits(live, unknown),
+    copies,
+  }
+}
+
+/** Numbers from 0 to `length` - 1. */
+export const upTo = (length: number): number[] => Array.from({ length }, (_, index) => index)
+
+/** The job of an accept that must succeed. */
+export async function accepted (store: JobStore, tenant: string, request: AcceptRequest) {
+  const answer = await store.accept(tenant, request)
+  if (answer.kind === 'refused') throw new Error(`refused: ${answer.refusal.code}`)
+  return answer.job
+}

@@ -1,0 +1,307 @@
+import type {
+  Bus, ConsumeOptions, Consumption, Delivery, DeliveryOutcome, OutgoingMessage, RawMessage,
+} from '../../services/lib/bus.ts'
+import { sleep as realSleep, type Sleep } from '../../services/lib/retry.ts'
+
+export type MemoryBusOptions = {
+  /** Decides sizes of deliveries, their order across partitions, and duplicates. */
+  readonly seed?: number
+  readonly partitionsOf?: (topic: string) => number
+  /** Deliveries have from one to so many messages. */
+  readonly maxDelivery?: number
+  /** Probability that a send arrives twice, as after a lost answer. */
+  readonly duplicateSends?: number
+  readonly onFatal?: (error: unknown) => void
+  /** Waits for `again`; a simulation gives its own. */
+  readonly sleep?: Sleep
+  readonly nowMs?: () => number
+}
+
+export type MemoryBus = Bus & {
+  /** Resolves when no member of any group has anything left to be handed over, or at work. */
+  readonly idle: () => Promise<void>
+  /** The process of a consumption dies: no more commits, nobody waits for its handlers. */
+  readonly crash: (consumption: Consumption) => void
+  /** Sets all offsets of a group to 0; its members begin again. */
+  readonly replay: (group: string) => void
+  /** All messages of a topic, by partition and offset. */
+  readonly messages: (topic: string) => readonly RawMessage[]
+  readonly committed: (group: string, topic: string, partition: number) => bigint
+}
+
+type Place = { readonly topic: string, readonly partition: number }
+type Candidate = Place & { readonly member: Member }
+type Group = { readonly committed: Map<string, bigint>, readonly members: Member[] }
+
+/** Kafka's promises, and its nuisances by a seed, without Kafka: deterministic, without timers. */
+export function createMemoryBus (options: MemoryBusOptions = {}): MemoryBus {
+  const broker = new Broker(options)
+  return {
+    consume: async (consume) => broker.join(consume),
+    producer: () => ({
+      send: async (messages, signal) => {
+        signal?.throwIfAborted()
+        if (messages.some(({ key }) => key === '')) throw new Error('A message has no key.')
+        broker.append(messages)
+      },
+      close: async () => {},
+    }),
+    close: () => broker.close(),
+    idle: () => broker.idle(),
+    crash: (consumption) => { if (consumption instanceof Member) broker.leave(consumption) },
+    replay: (group) => broker.replay(group),
+    messages: (topic) => broker.logsOf(topic).flat(),
+    committed: (group, topic, partition) =>
+      broker.groupOf(group).committed.get(keyOf({ topic, partition })) ?? 0n,
+  }
+}
+
+class Broker {
+  readonly options: Required<MemoryBusOptions>
+  readonly random: () => number
+  readonly #topics = new Map<string, RawMessage[][]>()
+  readonly #groups = new Map<string, Group>()
+  #idleWaiters: (() => void)[] = []
+  #isAwake = false
+
+  constructor (options: MemoryBusOptions) {
+    this.options = {
+      seed: 1,
+      partitionsOf: () => 4,
+      maxDelivery: 10,
+      duplicateSends: 0,
+      onFatal: (error) => { throw error },
+      sleep: realSleep,
+      nowMs: Date.now,
+      ...options,
+    }
+    this.random = randomOf(this.options.seed)
+  }
+
+  logsOf (topic: string): RawMessage[][] {
+    const logs = this.#topics.get(topic) ??
+      Array.from({ length: this.options.partitionsOf(topic) }, () => [])
+    this.#topics.set(topic, logs)
+    return logs
+  }
+
+  groupOf (name: string): Group {
+    const group = this.#groups.get(name) ?? { committed: new Map(), members: [] }
+    this.#groups.set(name, group)
+    return group
+  }
+
+  append (messages: readonly OutgoingMessage[]): void {
+    const times = this.random() < this.options.duplicateSends ? 2 : 1
+    for (let time = 0; time < times; time++) messages.forEach((message) => this.#store(message))
+    this.wake()
+  }
+
+  join (consume: ConsumeOptions): Member {
+    const member = new Member(this, consume)
+    this.groupOf(consume.group).members.push(member)
+    this.rebalance(consume.group)
+    return member
+  }
+
+  leave (member: Member): void {
+    const { members } = this.groupOf(member.consume.group)
+    member.end()
+    if (!members.includes(member)) return
+    members.splice(members.indexOf(member), 1)
+    this.rebalance(member.consume.group)
+  }
+
+  rebalance (name: string): void {
+    const { members } = this.groupOf(name)
+    for (const member of members) member.begin(this.#shareOf(member, members))
+    this.wake()
+  }
+
+  replay (name: string): void {
+    this.groupOf(name).committed.clear()
+    this.rebalance(name)
+  }
+
+  async close (): Promise<void> {
+    const members = [...this.#groups.values()].flatMap((group) => [...group.members])
+    await Promise.all(members.map((member) => member.stop()))
+  }
+
+  idle (): Promise<void> {
+    return new Promise((resolve) => {
+      this.#idleWaiters.push(resolve)
+      this.wake()
+    })
+  }
+
+  /** One delivery a step, so that the seed decides the order across partitions and groups. */
+  wake (): void {
+    if (this.#isAwake) return
+    this.#isAwake = true
+    queueMicrotask(() => {
+      this.#isAwake = false
+      this.#step()
+    })
+  }
+
+  #step (): void {
+    const members = [...this.#groups.values()].flatMap((group) => group.members)
+    const candidates = members.flatMap((member) => member.candidates())
+    const chosen = candidates[Math.floor(this.random() * candidates.length)]
+    if (chosen !== undefined) {
+      chosen.member.deliver(chosen)
+      this.wake()
+    } else if (members.every((member) => member.isIdle())) {
+      for (const resolve of this.#idleWaiters.splice(0)) resolve()
+    }
+  }
+
+  #shareOf (member: Member, members: readonly Member[]): Place[] {
+    return member.consume.topics.flatMap((topic) => {
+      const subscribers = members.filter(({ consume }) => consume.topics.includes(topic))
+      return this.logsOf(topic).map((_, partition) => ({ topic, partition }))
+        .filter(({ partition }) => subscribers[partition % subscribers.length] === member)
+    })
+  }
+
+  #store ({ topic, key, value, headers }: OutgoingMessage): void {
+    const logs = this.logsOf(topic)
+    const partition = hashOf(key) % logs.length
+    const log = logs[partition]
+    log?.push({
+      topic,
+      partition,
+      offset: BigInt(log.length),
+      key: Buffer.from(key),
+      value: value === null ? null : Buffer.from(value),
+      headers: { ...headers },
+      timestampMs: this.options.nowMs(),
+    })
+  }
+}
+
+class Member implements Consumption {
+  readonly consume: ConsumeOptions
+  readonly #broker: Broker
+  #life = new AbortController()
+  #places: readonly Place[] = []
+  #started = false
+  /** The message each partition goes on with; unset means with the committed one. */
+  #positions = new Map<string, number>()
+  /** Partitions whose handler runs or which rest after `again`. */
+  #busy = new Map<string, Promise<void>>()
+
+  constructor (broker: Broker, consume: ConsumeOptions) {
+    this.#broker = broker
+    this.consume = consume
+    this.#life.abort()
+  }
+
+  readonly ready = (): boolean => this.#started && !this.#life.signal.aborted
+
+  readonly stop = async (): Promise<void> => {
+    this.end()
+    await Promise.all(this.#busy.values())
+    this.#broker.leave(this)
+  }
+
+  end (): void {
+    this.#life.abort(new Error('The consumer stopped or has crashed.'))
+  }
+
+  /** A generation begins once the handlers of the one before have returned. */
+  begin (places: readonly Place[]): void {
+    this.#life.abort(new Error('The group has a new generation.'))
+    const life = new AbortController()
+    this.#life = life
+    this.#started = false
+    Promise.all(this.#busy.values()).then(() => {
+      if (life.signal.aborted) return
+      this.consume.onAssigned()
+      this.#places = places
+      this.#positions = new Map()
+      this.#started = true
+      this.#broker.wake()
+    }).catch(this.#broker.options.onFatal)
+  }
+
+  isIdle (): boolean {
+    return this.#life.signal.aborted || (this.#started && this.#busy.size === 0)
+  }
+
+  candidates (): Candidate[] {
+    if (!this.ready()) return []
+    return this.#places
+      .filter((place) => !this.#busy.has(keyOf(place)) && this.#ahead(place).length > 0)
+      .map((place) => ({ ...place, member: this }))
+  }
+
+  deliver ({ topic, partition }: Candidate): void {
+    const place = { topic, partition }
+    const most = 1 + Math.floor(this.#broker.random() * this.#broker.options.maxDelivery)
+    const messages = this.#ahead(place).slice(0, most)
+    this.#positions.set(keyOf(place), this.#positionOf(place) + messages.length)
+    const busy = this.#handle(place, messages).finally(() => {
+      this.#busy.delete(keyOf(place))
+      this.#broker.wake()
+    })
+    this.#busy.set(keyOf(place), busy)
+  }
+
+  async #handle (place: Place, messages: readonly RawMessage[]): Promise<void> {
+    const { signal } = this.#life
+    const commit: Delivery['commit'] = async (nextOffset) => {
+      signal.throwIfAborted()
+      this.#committed.set(keyOf(place), nextOffset)
+    }
+    try {
+      const outcome = await this.consume.onDelivery({ ...place, messages, signal, commit })
+      if (!signal.aborted) await this.#goOn(place, outcome, signal)
+    } catch (error) {
+      if (signal.aborted) return
+      this.end()
+      this.#broker.options.onFatal(error)
+    }
+  }
+
+  async #goOn (place: Place, outcome: DeliveryOutcome, signal: AbortSignal): Promise<void> {
+    if (outcome.go === 'next') return
+    this.#positions.set(keyOf(place), Number(outcome.fromOffset))
+    await this.#broker.options.sleep(outcome.afterMs, signal)
+  }
+
+  get #committed (): Map<string, bigint> {
+    return this.#broker.groupOf(this.consume.group).committed
+  }
+
+  #positionOf (place: Place): number {
+    return this.#positions.get(keyOf(place)) ?? Number(this.#committed.get(keyOf(place)) ?? 0n)
+  }
+
+  #ahead (place: Place): RawMessage[] {
+    const log = this.#broker.logsOf(place.topic)[place.partition] ?? []
+    return log.slice(this.#positionOf(place))
+  }
+}
+
+function keyOf ({ topic, partition }: Place): string {
+  return `${topic}|${partition}`
+}
+
+/** FNV-1a: any stable spread will do, the product never computes a partition. */
+function hashOf (key: string): number {
+  return [...Buffer.from(key)]
+    .reduce((hash, byte) => Math.imul(hash ^ byte, 16_777_619) >>> 0, 2_166_136_261)
+}
+
+/** Mulberry32: numbers from 0 to 1, the same for the same seed. */
+function randomOf (seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}

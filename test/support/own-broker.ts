@@ -1,0 +1,40 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { kafkaPart } from '../../deploy/local/kafka.ts'
+import { openPortBook } from '../../deploy/local/ports.ts'
+import { startChild } from '../../deploy/local/process.ts'
+
+export type OwnBroker = {
+  readonly brokers: readonly string[]
+  /** Ends the broker as a failing machine does, and starts it again on the same data. */
+  readonly crash: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** A broker that a test may kill, because nobody else uses it. */
+export async function startOwnBroker (): Promise<OwnBroker> {
+  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-broker-`)
+  const { spec, brokers } = await kafkaPart({ dataDir, ports: openPortBook(dataDir), say: () => {} })
+  const start = async () => {
+    const started = startChild(spec)
+    while (!await spec.ready()) await sleep(100)
+    return started
+  }
+  let child = await start()
+  const kill = async () => {
+    child.kill('SIGKILL')
+    await child.exited
+  }
+  return {
+    brokers: [brokers],
+    crash: async () => {
+      await kill()
+      child = await start()
+    },
+    close: async () => {
+      await kill()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,113 @@
+import { randomBytes } from 'node:crypto'
+import type { Finished } from '../../schemas/types.ts'
+import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
+import { boundOf, createWire } from '../../services/jobs/wire.ts'
+import { createCodec, localSource } from '../../services/lib/registry.ts'
+import type { Emission, Incoming } from '../../services/lib/stage.ts'
+import type { DuplicateOutcome } from '../../services/records/block.ts'
+import { createBlock } from '../../services/records/block.ts'
+import type { RowOutcome } from '../../services/records/outcome.ts'
+import { digestOf, type ResultBlocks } from '../../services/records/result-blocks.ts'
+import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from './stage-doubles.ts'
+
+const dataKey = randomBytes(32)
+export const codec = createCodec(localSource())
+export const keys = { get: async (): Promise<Buffer | undefined> => dataKey }
+export const wire = createWire({ codec, keys })
+
+/** Result blocks in memory, each copy that was inserted. */
+export function createBlocksDouble (): ResultBlocks & { stored: Finished[], inserts: number[] } {
+  const stored: Finished[] = []
+  const inserts: number[] = []
+  const of = (tenant: string, job: string) =>
+    stored.filter(block => block.tenant === tenant && block.job === job)
+  return {
+    stored,
+    inserts,
+    insert: async (blocks) => {
+      inserts.push(blocks.length)
+      stored.push(...blocks)
+    },
+    digests: async (tenant, job) =>
+      new Set(of(tenant, job).map(({ sealed }) => digestOf(sealed))),
+    read: async ({ tenant, job, firstChunk, lastChunk }) => of(tenant, job)
+      .filter(({ chunk }) => chunk >= firstChunk && chunk <= lastChunk)
+      .map(block => ({
+        ...block,
+        digest: digestOf(block.sealed),
+        bound: boundOf(block).toString('hex'),
+        originals: block.copies.map(({ row }) => row),
+      })),
+  }
+}
+
+/** The block as `settle` receives it. */
+export async function arrived (
+  emission: Emission<'rows.finished'>, offset = 0
+): Promise<Incoming<'rows.finished'>> {
+  const message = await wire.close(emission)
+  const opened = await wire.open({
+    ...message, key: Buffer.from(message.key), partition: 0, offset: BigInt(offset), timestampMs: 0,
+  })
+  if (opened.kind !== 'message') throw new Error(`the block did not arrive: ${opened.kind}`)
+  return opened.message as Incoming<'rows.finished'>
+}
+
+export type Chunk = {
+  readonly chunk: number
+  readonly chunks: number
+  readonly firstRow: number
+  readonly rows: number
+  readonly totalRows: number
+}
+
+/** A chunk of the doubles' job. */
+export const placeIn = (chunk: Chunk) =>
+  ({ tenant: TENANT, job: JOB, service: 'phone-validation', ...chunk }) as const
+
+/** A live verdict whose cells name who made it. */
+export function live (carrier: string, copies = 0): RowOutcome {
+  return {
+    status: 'valid',
+    reason: 'assigned_range',
+    source: 'live',
+    confidence: 90,
+    checkedAtMs: QUOTED_AT_MS,
+    expiresAtMs: QUOTED_AT_MS + 1_000,
+    fields: { carrier },
+    copies,
+  }
+}
+
+export type BlockRows = readonly (readonly [row: number, outcome: RowOutcome | DuplicateOutcome])[]
+
+/** A block of some rows of a chunk. */
+export function blockEmission (
+  chunk: Chunk, rows: BlockRows, { part = 0, inputs }: { part?: number, inputs?: string[] } = {}
+): Emission<'rows.finished'> {
+  const block = createBlock({
+    place: placeIn(chunk), part, ...(inputs === undefined ? {} : { inputs }),
+  })
+  for (const [row, outcome] of rows) block.add(row, outcome)
+  return block.emission('small')
+}
+
+/** What the tally notes of a block that won these rows of its chunk. */
+export function manifestEntry (block: Finished, won: readonly number[]): ManifestEntry {
+  const { chunk, firstRow, inputs, rows, sealed } = block
+  return { chunk, firstRow, inputs, digest: digestOf(sealed), won: bitmapOf(rows, won) }
+}
+
+/** A job that came to its end. */
+export function endedJob (change: Partial<Job> = {}, totalRows = 1): Job {
+  const job = acceptedJob()
+  return {
+    ...job,
+    status: 'completed',
+    announced: true,
+    ended: true,
+    endedAtMs: QUOTED_AT_MS + 5_000,
+    preflight: { ...job.preflight, totalRows },
+    ...change,
+  }
+}

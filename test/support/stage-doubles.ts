@@ -1,0 +1,392 @@
+import type { Journal, Later, Normalized, NormalizedRows } from '../../schemas/types.ts'
+import type { Job, Refusal } from '../../services/jobs/job.ts'
+import type { Accepted, AcceptRequest, JobStore, Outcome } from '../../services/jobs/store.ts'
+import { count, emptyBitmap, has, minus, set } from '../../services/lib/bitmap.ts'
+import type { RawMessage } from '../../services/lib/bus.ts'
+import type { Decision, Emission, Incoming, RowsOf } from '../../services/lib/stage.ts'
+import {
+  tokensOf, type CachedRecord, type RecordCache,
+} from '../../services/records/cache.ts'
+import type { StageName, TopicName } from '../../services/topology.ts'
+import type { Leases } from '../../services/verify/leases.ts'
+
+export const TENANT = 'org_1.live'
+export const JOB = 'job_01jaaaaaaaaaaaaaaaaaaaaaaa'
+export const QUOTED_AT_MS = Date.UTC(2026, 7, 11)
+
+/** A clock that stands still until it is moved; `sleep` moves it instead of waiting. */
+export function createManualClock (startMs = QUOTED_AT_MS) {
+  let nowMs = startMs
+  return {
+    now: () => nowMs,
+    advance: (ms: number) => { nowMs += ms },
+    sleep: async (ms: number) => { nowMs += ms },
+  }
+}
+
+export type StoreDouble = Pick<JobStore,
+  'accept' | 'refuse' | 'outcome' | 'announce' | 'beginPart'> & {
+    readonly jobs: Map<string, Job>
+    readonly accepts: AcceptRequest[]
+    /** Changes an accepted job, as other stages would. */
+    readonly change: (job: string, change: Partial<Job>) => void
+    /** The next call fails so. */
+    readonly failNext: (error: Error) => void
+  }
+
+type Stored = { readonly jobs: Map<string, Job>, readonly refusals: Map<string, Refusal> }
+
+/** A job store in memory: one tenant's outcomes, with as much balance as is given. */
+export function createStoreDouble (
+  { availableMicros = 1e12, clock = createManualClock() } = {}
+): StoreDouble {
+  const stored: Stored = { jobs: new Map(), refusals: new Map() }
+  const { jobs } = stored
+  const accepts: AcceptRequest[] = []
+  let failure: Error | undefined
+  const mayFail = () => {
+    const error = failure
+    failure = undefined
+    if (error !== undefined) throw error
+  }
+  const change = (id: string, changes: Partial<Job>) => {
+    const job = jobs.get(id)
+    if (job !== undefined) jobs.set(id, { ...job, ...changes })
+  }
+  return {
+    jobs,
+    accepts,
+    change,
+    failNext: (error) => { failure = error },
+    accept: async (tenant, request) => {
+      mayFail()
+      accepts.push(request)
+      return acceptIn(stored, tenant, { ...request, availableMicros, nowMs: clock.now() })
+    },
+    refuse: async (_tenant, id, code) => {
+      mayFail()
+      const known = outcomeIn(stored, id)
+      return known.kind === 'open' ? refuseIn(stored, id, { code }) : known
+    },
+    outcome: async (_tenant, id) => {
+      mayFail()
+      return outcomeIn(stored, id)
+    },
+    announce: async (_tenant, id) => {
+      mayFail()
+      change(id, { announced: true, status: 'preparing' })
+    },
+    beginPart: async (_tenant, id) => {
+      mayFail()
+      const job = jobs.get(id)
+      if (job === undefined || job.ended) return 'skip'
+      return job.status === 'cancelling' ? 'cancelling' : 'run'
+    },
+  }
+}
+
+function outcomeIn ({ jobs, refusals }: Stored, id: string): Outcome {
+  const job = jobs.get(id)
+  const refusal = refusals.get(id)
+  if (job !== undefined) return { kind: 'accepted', job }
+  return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
+}
+
+function refuseIn ({ refusals }: Stored, id: string, refusal: Refusal) {
+  refusals.set(id, refusal)
+  return { kind: 'refused', refusal } as const
+}
+
+function acceptIn (
+  stored: Stored, tenant: string,
+  { availableMicros, nowMs, ...request }: AcceptRequest & { availableMicros: number, nowMs: number }
+): Accepted {
+  const known = outcomeIn(stored, request.id)
+  const requiredMicros = request.preflight.maxQuoteMicros
+  if (known.kind === 'refused') return known
+  if (known.kind === 'open' && nowMs >= request.acceptByMs) {
+    return refuseIn(stored, request.id, { code: 'expired' })
+  }
+  if (known.kind === 'open' && requiredMicros > availableMicros) {
+    const refusal = { code: 'insufficient_balance', requiredMicros, availableMicros } as const
+    return refuseIn(stored, request.id, refusal)
+  }
+  const job = known.kind === 'accepted' ? known.job : jobOf(tenant, request)
+  stored.jobs.set(request.id, job)
+  return { kind: 'accepted', job, entry: job.announced ? undefined : entryOf(tenant, job) }
+}
+
+function jobOf (tenant: string, request: AcceptRequest): Job {
+  const { idempotencyKey: _k, acceptByMs, needsSlot: _n, maxActiveJobs: _m, ...own } = request
+  return {
+    ...own,
+    tenant,
+    status: 'queued',
+    updatedAtMs: acceptByMs,
+    announced: false,
+    ended: false,
+    closed: false,
+    endedAtMs: 0,
+    counts: {
+      finishedRows: 0,
+      inputBlocks: 0,
+      billableRows: 0,
+      cacheHits: 0,
+      freshRecords: 0,
+      successRecords: 0,
+      failedRecords: 0,
+    },
+    chargedMicros: 0,
+    releasedMicros: 0,
+  }
+}
+
+/** An accepted job, for stages that find it already there. */
+export function acceptedJob (change: Partial<AcceptRequest> = {}): Job {
+  return jobOf(TENANT, {
+    id: JOB,
+    service: 'phone-validation',
+    lane: 'small',
+    preflight: {
+      totalRows: 1,
+      invalidRows: 0,
+      duplicateRows: 0,
+      cacheHits: 0,
+      freshChecks: 1,
+      maxQuoteMicros: 10,
+      quoteId: 'quot_1',
+    },
+    unitPriceMicros: 10,
+    chunks: 1,
+    forceFresh: false,
+    header: Buffer.alloc(0),
+    createdAtMs: QUOTED_AT_MS,
+    idempotencyKey: '',
+    acceptByMs: QUOTED_AT_MS,
+    needsSlot: true,
+    maxActiveJobs: 10,
+    ...change,
+  })
+}
+
+export function entryOf (tenant: string, job: Job): Journal {
+  const amountMicros = job.preflight.maxQuoteMicros
+  return {
+    tenant,
+    seq: 7,
+    entryId: `${job.id}:reserve`,
+    type: 'reserve',
+    job: job.id,
+    amountMicros,
+    chargeMicros: 0,
+    availableMicros: 0,
+    reservedMicros: amountMicros,
+    chargedMicros: 0,
+    fundedMicros: amountMicros,
+    at: QUOTED_AT_MS,
+    reason: '',
+    header: null,
+  }
+}
+
+/** A cache in memory; `entries` by hex token, whatever tenant, service and version. */
+export function createCacheDouble (): RecordCache & { entries: Map<string, CachedRecord> } {
+  const entries = new Map<string, CachedRecord>()
+  return {
+    entries,
+    find: async (_scope, tokens) =>
+      tokensOf(tokens).map((token) => entries.get(token.toString('hex'))),
+    store: async (_scope, records) => {
+      for (const { token, record } of records) {
+        if (record.status !== 'unknown') entries.set(token.toString('hex'), record)
+      }
+    },
+  }
+}
+
+/** Leases in memory; `holders` by hex token. */
+export function createLeasesDouble (): Leases & { holders: Map<string, string> } {
+  const holders = new Map<string, string>()
+  return {
+    holders,
+    take: async (_scope, tokens, owner) => tokens.map((token) => {
+      const name = token.toString('hex')
+      if (!holders.has(name)) holders.set(name, owner)
+      return holders.get(name) === owner
+    }),
+    release: async (_scope, tokens) => {
+      for (const token of tokens) holders.delete(token.toString('hex'))
+    },
+  }
+}
+
+/** A message as a stage is given it; `offset` tells messages of the same content apart. */
+export function incoming<T extends TopicName> (
+  topic: T, value: Incoming<T>['value'],
+  { rows, offset = 0 }: { rows: () => RowsOf<T>, offset?: number }
+): Incoming<T> {
+  const raw: RawMessage = {
+    topic,
+    partition: 0,
+    offset: BigInt(offset),
+    key: Buffer.from('key'),
+    value: Buffer.alloc(0),
+    headers: {},
+    timestampMs: QUOTED_AT_MS,
+  }
+  return { topic, value, rows, raw }
+}
+
+/** What the next stage receives of an emission. */
+export function delivered<T extends TopicName> (emission: Emission<T>, offset = 0): Incoming<T> {
+  const value = { ...emission.value, rowsSchema: 1, sealed: Buffer.alloc(0) }
+  return incoming(emission.topic, value as unknown as Incoming<T>['value'],
+    { rows: () => emission.rows as RowsOf<T>, offset })
+}
+
+/** The emissions of one topic, with the types of that topic. */
+export function emitted<T extends TopicName> (
+  decisions: readonly object[], topic: T
+): Emission<T>[] {
+  return decisions
+    .flatMap((it) => 'emits' in it ? (it as Decision<StageName>).emits : [])
+    .filter((emission) => emission.topic === topic) as unknown as Emission<T>[]
+}
+
+/** A token that stands for a contact: equal texts have equal tokens. */
+export function tokenFor (canonical: string): Buffer {
+  const token = Buffer.alloc(16)
+  if (canonical !== '') Buffer.from(canonical).copy(token, 0, Math.max(0, canonical.length - 16))
+  return token
+}
+
+/** Normalized chunks of a job whose canonical forms are given; '' is an invalid row. */
+export function chunksOf (
+  canonicals: readonly string[],
+  { chunkRows = 1_000, ...change }: Partial<Normalized> & { chunkRows?: number } = {}
+): Incoming<'rows.normalized'>[] {
+  const chunks = Math.ceil(canonicals.length / chunkRows)
+  return Array.from({ length: chunks }, (_, chunk) => {
+    const own = canonicals.slice(chunk * chunkRows, (chunk + 1) * chunkRows)
+    const value: Normalized = {
+      tenant: TENANT,
+      job: JOB,
+      service: 'phone-validation',
+      chunk,
+      chunks,
+      firstRow: chunk * chunkRows,
+      rows: own.length,
+      totalRows: canonicals.length,
+      submittedAt: QUOTED_AT_MS,
+      acceptBy: QUOTED_AT_MS + 25_000,
+      forceFresh: false,
+      tokenVersion: '1',
+      idempotencyKey: '',
+      header: chunk === 0 ? Buffer.from('header') : null,
+      rowsSchema: 1,
+      sealed: Buffer.alloc(0),
+      ...change,
+    }
+    return incoming('rows.normalized', value, { rows: () => normalizedRows(own), offset: chunk })
+  })
+}
+
+export function normalizedRows (canonicals: readonly string[]): NormalizedRows {
+  return {
+    inputs: canonicals.map((canonical) => canonical === '' ? 'nonsense' : ` ${canonical}`),
+    canonicals,
+    reasons: canonicals.map((canonical) => canonical === '' ? 'not_a_phone_number' : ''),
+    tokens: Buffer.concat(canonicals.map(tokenFor)),
+  }
+}
+
+/** A part of one chunk, rows 0, 1, 2 ... with these canonical forms. */
+export function partOf (
+  canonicals: readonly string[],
+  { copies, ...change }: Partial<Later> & { copies?: readonly number[] } = {}
+): Incoming<'rows.missed'> {
+  const value: Later = {
+    tenant: TENANT,
+    job: JOB,
+    service: 'phone-validation',
+    chunk: 0,
+    part: 0,
+    chunks: 1,
+    firstRow: 0,
+    rows: canonicals.length,
+    totalRows: canonicals.length,
+    quotedAt: QUOTED_AT_MS,
+    forceFresh: false,
+    tokenVersion: '1',
+    freshnessMs: 86_400_000,
+    attempt: 0,
+    notBefore: 0,
+    giveUpAt: 0,
+    rowsSchema: 1,
+    sealed: Buffer.alloc(0),
+    ...change,
+  }
+  const rows = {
+    rows: canonicals.map((_, row) => row),
+    copies: copies ?? canonicals.map(() => 0),
+    canonicals,
+    tokens: Buffer.concat(canonicals.map(tokenFor)),
+  }
+  return incoming('rows.missed', value, { rows: () => rows })
+}
+
+/** A record another job paid for, checked an hour before the quote. */
+export function cachedRecord (change: Partial<CachedRecord> = {}): CachedRecord {
+  return {
+    status: 'valid',
+    reason: 'assigned_range',
+    confidence: 90,
+    fields: { line_type: 'mobile', carrier: 'Acme' },
+    checkedAtMs: QUOTED_AT_MS - 3_600_000,
+    job: 'job_other',
+    ...change,
+  }
+}
+
+/** What `settle` counts, told by the design: rows go to the first block that brings them. */
+export function createTallyDouble () {
+  const taken = new Map<number, Buffer>()
+  const totals = {
+    rows: 0, billable: 0, cached: 0, live: 0, succeeded: 0, failed: 0, inputBlocks: 0,
+  }
+  const inputs = new Set<number>()
+  const add = ({ value }: Emission<'rows.finished'>) => {
+    const before = taken.get(value.chunk) ?? emptyBitmap(value.rows)
+    const won = minus(value.finished, before)
+    const after = Buffer.from(before.map((byte, index) => byte | (won[index] ?? 0)))
+    taken.set(value.chunk, after)
+    const copies = new Map(value.copies.map((it) => [it.row, it.copies]))
+    const weighed = (bitmap: Buffer) => rowsOf(both(bitmap, won))
+      .reduce((sum, row) => sum + 1 + (copies.get(row) ?? 0), 0)
+    totals.rows += count(won)
+    totals.billable += count(both(value.billable, won))
+    totals.cached += count(both(value.cached, won))
+    totals.live += count(both(value.live, won))
+    totals.succeeded += weighed(value.succeeded)
+    totals.failed += weighed(value.failed)
+    if (value.inputs) inputs.add(value.chunk)
+    totals.inputBlocks = inputs.size
+  }
+  return { add, totals }
+}
+
+/** Bits that are in both bitmaps. */
+export function both (a: Buffer, b: Buffer): Buffer {
+  return minus(a, minus(a, b))
+}
+
+export function rowsOf (bitmap: Buffer): number[] {
+  const bits = Array.from({ length: bitmap.length * 8 }, (_, row) => row)
+  return bits.filter((row) => has(bitmap, row))
+}
+
+export function bitmapOf (rows: number, members: readonly number[]): Buffer {
+  const bitmap = emptyBitmap(rows)
+  for (const row of members) set(bitmap, row)
+  return bitmap
+}

@@ -1,0 +1,34 @@
+import type { Redis } from 'ioredis'
+
+/** The few commands accounts use, in memory; `calls` counts them by name. */
+export function memoryRedis () {
+  const hashes = new Map<string, Record<string, string>>()
+  const lists = new Map<string, string[]>()
+  const sets = new Map<string, Set<string>>()
+  const calls: Record<string, number> = {}
+  const count = (name: string) => { calls[name] = (calls[name] ?? 0) + 1 }
+  const commands = {
+    hset: async (key: string, fields: Record<string, string>) => {
+      count('hset')
+      hashes.set(key, { ...hashes.get(key), ...fields })
+    },
+    hget: async (key: string, field: string) => {
+      count('hget')
+      return hashes.get(key)?.[field] ?? null
+    },
+    hmget: async (key: string, ...fields: string[]) =>
+      fields.map(field => hashes.get(key)?.[field] ?? null),
+    hgetall: async (key: string) => {
+      count('hgetall')
+      return { ...hashes.get(key) }
+    },
+    rpush: async (key: string, value: string) => {
+      lists.set(key, [...lists.get(key) ?? [], value])
+    },
+    lrange: async (key: string) => lists.get(key) ?? [],
+    sadd: async (key: string, ...members: string[]) => {
+      sets.set(key, new Set([...sets.get(key) ?? [], ...members]))
+    },
+  }
+  return { redis: commands as unknown as Redis, calls, hashes, sets }
+}

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import { config } from '../../../services/ingest/config.ts'
+import { rulesOf } from '../../../services/ingest/rules.ts'
+import { loadConfig } from '../../../services/lib/config.ts'
+
+const secret = Buffer.alloc(32, 1).toString('base64')
+const least = {
+  KAFKA_BROKERS: 'localhost:9092',
+  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
+  REDIS_STATE_URL: 'redis://localhost:6379',
+  CLICKHOUSE_URL: 'http://localhost:8123',
+  KEY_RING: JSON.stringify({ k1: secret }),
+  KEY_ACTIVE: 'k1',
+  CACHE_SECRET_ACTIVE: '1',
+}
+
+describe('the configuration of ingest', () => {
+  it('has the values of the public interface as defaults', () => {
+    const settings = loadConfig(config, least)
+    expect(settings).toMatchObject({
+      HOST: '127.0.0.1', ACCEPT_WITHIN_MS: 25_000, RETENTION_DAYS: 90, BODY_BUDGET_BYTES: 41_943_040,
+    })
+    const rules = rulesOf(settings)
+    expect([...rules.configuredServices].sort()).toEqual([
+      'carrier-lookup', 'carrier-single', 'email-validation', 'phone-validation',
+    ])
+    expect(rules).toMatchObject({
+      webhooks: { allowHttp: false, allowLoopback: false },
+      trustedProxies: [],
+      retentionMs: 7_776_000_000,
+    })
+  })
+
+  it('counts a service without a named provider as not configured', () => {
+    const PROVIDERS = '{"whatsapp":["http"],"telegram":[]}'
+    const rules = rulesOf(loadConfig(config, { ...least, PROVIDERS }))
+    expect([...rules.configuredServices]).toEqual(['whatsapp'])
+  })
+
+  it('reads lists and switches', () => {
+    const rules = rulesOf(loadConfig(config, {
+      ...least, TRUSTED_PROXIES: '10.0.0.0/8, ::1', WEBHOOK_ALLOW_LOOPBACK: 'true',
+    }))
+    expect(rules.trustedProxies).toEqual(['10.0.0.0/8', '::1'])
+    expect(rules.webhooks).toEqual({ allowHttp: false, allowLoopback: true })
+  })
+})

@@ -1,0 +1,211 @@
+import { describe, expect, it } from 'vitest'
+import type { Refusal } from '../../../services/jobs/job.ts'
+import type { Submitted } from '../../../services/jobs/submit.ts'
+import { application, good, JOB_ID, jobOf, outage } from './doubles.ts'
+
+const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
+
+const ACCEPTED = {
+  id: JOB_ID,
+  status: 'queued',
+  preflight: {
+    totalRows: 10,
+    invalidRows: 2,
+    duplicateRows: 3,
+    cacheHits: 1,
+    freshChecks: 4,
+    maxQuoteMicros: 10_000,
+    quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w4',
+  },
+  ok: true,
+  data: {
+    id: JOB_ID,
+    service: 'phone-validation',
+    status: 'queued',
+    item_count: 10,
+    max_quote_micros: 10_000,
+    created_at: '2026-08-11T09:59:55.000Z',
+  },
+}
+
+describe('an accepted job', () => {
+  it('is answered with 202, its preflight and where it is', async () => {
+    const { post } = application()
+    const answer = await post(good)
+    expect(answer.statusCode).toBe(202)
+    expect(answer.json()).toEqual(ACCEPTED)
+    expect(answer.headers).toMatchObject({
+      location: `/api/v1/jobs/${JOB_ID}`,
+      'content-type': 'application/json; charset=utf-8',
+      'api-version': '2026-08-11',
+    })
+    expect(answer.headers['x-request-id']).toMatch(/^req_[0-9a-z]{26}$/)
+    expect(answer.headers).not.toHaveProperty('idempotent-replayed')
+  })
+
+  it('goes to the pipeline with defaults filled in and its options in one spelling', async () => {
+    const { post, asked } = application()
+    await post(good)
+    await post({
+      ...good,
+      countryCode: 'us',
+      forceFresh: true,
+      webhook_url: 'https://hooks.example.com/in',
+      metadata: { team: 'blue' },
+    }, { headers: { 'idempotency-key': KEY.toUpperCase() } })
+    const [plain, full] = asked.submissions
+    expect(plain).toMatchObject({
+      tenant: 'org_01.live',
+      service: 'phone-validation',
+      inputs: good.inputs,
+      country: '',
+      forceFresh: false,
+      webhookUrl: '',
+      metadata: {},
+      idempotencyKey: '',
+    })
+    expect(full).toMatchObject({
+      country: 'US',
+      forceFresh: true,
+      webhookUrl: 'https://hooks.example.com/in',
+      metadata: { team: 'blue' },
+      idempotencyKey: KEY,
+    })
+    expect(full?.fingerprint).not.toBe(plain?.fingerprint)
+  })
+
+  it('of a test key may use a service that has no provider', async () => {
+    const { post, asked } = application()
+    expect((await post({ ...good, service: 'telegram' }, { key: 'test' })).statusCode).toBe(202)
+    expect(asked.submissions[0]?.tenant).toBe('org_01.test')
+  })
+
+  it.each([
+    ['an input too long to be valid', ['x'.repeat(1_024)]],
+    ['empty and blank inputs', ['', ' ', '\t\n']],
+    ['control characters and a lone surrogate', ['\u0000\u0001\u009f', '\ud800']],
+  ])('takes %s: the row is judged later, and free', async (_, inputs) => {
+    const { post, asked } = application()
+    expect((await post({ ...good, inputs })).statusCode).toBe(202)
+    expect(asked.submissions[0]?.inputs).toEqual(inputs)
+  })
+
+  it('takes 100,000 inputs, and a body with a byte order mark', async () => {
+    const { post, asked } = application({}, { bodyBudgetBytes: 40_000_000 })
+    const inputs = Array(100_000).fill('x'.repeat(320))
+    expect((await post({ ...good, inputs })).statusCode).toBe(202)
+    expect(asked.submissions[0]?.inputs.length).toBe(100_000)
+    expect((await post(`\ufeff${JSON.stringify(good)}`)).statusCode).toBe(202)
+  })
+})
+
+describe('a repeated request', () => {
+  it('is answered with the stored body, byte for byte, and says so', async () => {
+    const response = JSON.stringify({ ...ACCEPTED, marker: 'as it was' })
+    const { post } = application({
+      submit: async () => ({ kind: 'accepted', job: jobOf(), replayed: true, response }),
+    })
+    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect(answer.body).toBe(response)
+    expect(answer.statusCode).toBe(202)
+    expect(answer.headers['idempotent-replayed']).toBe('true')
+    expect(answer.headers.location).toBe(`/api/v1/jobs/${JOB_ID}`)
+  })
+
+  it('is answered with whichever body was stored first', async () => {
+    const remembered: unknown[] = []
+    const { post } = application({
+      rememberResponse: async (...all) => {
+        remembered.push(all)
+        return '{"first":true}'
+      },
+    })
+    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect(answer.body).toBe('{"first":true}')
+    expect(remembered).toEqual([['org_01.live', KEY, JSON.stringify(ACCEPTED)]])
+  })
+
+  it('is answered although its body can not be stored: it is the same at any time', async () => {
+    const { post } = application({ rememberResponse: () => Promise.reject(outage) })
+    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect([answer.statusCode, answer.body]).toEqual([202, JSON.stringify(ACCEPTED)])
+  })
+
+  it('with another body is refused', async () => {
+    const { post } = application({ submit: async () => ({ kind: 'reused' }) })
+    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect(answer.statusCode).toBe(422)
+    expect(answer.json().error).toMatchObject({
+      type: 'idempotency', code: 'idempotency_key_reused', param: 'Idempotency-Key',
+    })
+  })
+
+  it.each([
+    'no-uuid', '', '7f3d2c1b-0a9e-1d8c-b7a6-5f4e3d2c1b0a', `${KEY}, ${KEY}`, `"${KEY}"`,
+    'x'.repeat(8_000),
+  ])('with a key that is no UUID v4 is refused: %.20s', async key => {
+    const { post, asked } = application()
+    const answer = await post(good, { headers: { 'idempotency-key': key } })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([400, 'invalid_idempotency_key'])
+    expect(asked.submissions).toEqual([])
+  })
+})
+
+describe('a job that is not accepted', () => {
+  const refused = async (refusal: Refusal) => {
+    const { post } = application({ submit: async () => ({ kind: 'refused', refusal }) })
+    return post(good)
+  }
+
+  it('for want of money names what it needs and what there is', async () => {
+    const answer = await refused({
+      code: 'insufficient_balance', requiredMicros: 10_000, availableMicros: 9_999,
+    })
+    expect(answer.statusCode).toBe(402)
+    expect(answer.json().error).toMatchObject({
+      type: 'payment',
+      code: 'insufficient_balance',
+      requiredMicros: 10_000,
+      availableMicros: 9_999,
+      request_id: answer.headers['x-request-id'],
+    })
+    expect(answer.headers).not.toHaveProperty('retry-after')
+  })
+
+  it.each([
+    [429, 'concurrent_jobs_limit', 'concurrent_jobs_limit'],
+    [503, 'temporarily_unavailable', 'expired'],
+    [503, 'temporarily_unavailable', 'internal'],
+  ] as const)('is answered with %i %s when the refusal is %s', async (status, code, refusal) => {
+    const answer = await refused({ code: refusal })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
+    expect(answer.headers['retry-after']).toBe('5')
+  })
+
+  it('because infrastructure is away says that the outcome is not known', async () => {
+    const { post } = application({ submit: () => Promise.reject(outage) })
+    const answer = await post(good)
+    expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'temporarily_unavailable'])
+    expect(answer.json().error.message).toContain('same Idempotency-Key')
+    expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1)
+  })
+
+  it('because of a fault of ours tells no detail', async () => {
+    const { post } = application({ submit: () => Promise.reject(new Error('secret +12127365000')) })
+    const answer = await post(good)
+    expect([answer.statusCode, answer.json().error.code]).toEqual([500, 'internal'])
+    expect(answer.body).not.toContain('secret')
+  })
+
+  it('for want of room for its body is told before the body is read', async () => {
+    const held = Promise.withResolvers<Submitted>()
+    const { post, app } = application({ submit: () => held.promise }, { bodyBudgetBytes: 100 })
+    // A request is only sent once it is waited for.
+    const first = post(good).then(answer => answer.statusCode)
+    await expect.poll(async () => (await post(good)).statusCode).toBe(503)
+    held.resolve({ kind: 'reused' })
+    expect(await first).toBe(422)
+    expect((await post(good)).statusCode).toBe(422)
+    await app.close()
+  })
+})

@@ -1,0 +1,150 @@
+import { createSecretKey } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
+import { createApp } from '../../../services/ingest/app.ts'
+import type { Parts, Rules } from '../../../services/ingest/ports.ts'
+import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
+import type { Submission } from '../../../services/jobs/submit.ts'
+import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
+
+export const JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+export const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')
+const LIVE_TENANT = 'org_01.live'
+
+export const jobOf = (more: Partial<Job> = {}): Job => ({
+  id: JOB_ID,
+  tenant: LIVE_TENANT,
+  service: 'phone-validation',
+  lane: 'small',
+  status: 'queued',
+  preflight: {
+    totalRows: 10,
+    invalidRows: 2,
+    duplicateRows: 3,
+    cacheHits: 1,
+    freshChecks: 4,
+    maxQuoteMicros: 10_000,
+    quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w4',
+  },
+  unitPriceMicros: 2_000,
+  chunks: 1,
+  forceFresh: false,
+  header: Buffer.alloc(0),
+  createdAtMs: NOW_MS - 5_000,
+  updatedAtMs: NOW_MS - 4_000,
+  announced: true,
+  ended: false,
+  closed: false,
+  endedAtMs: 0,
+  counts: {
+    finishedRows: 6,
+    inputBlocks: 1,
+    billableRows: 0,
+    cacheHits: 1,
+    freshRecords: 0,
+    successRecords: 4,
+    failedRecords: 2,
+  },
+  chargedMicros: 0,
+  releasedMicros: 0,
+  ...more,
+})
+
+export const closedJob = (more: Partial<Job> = {}): Job => jobOf({
+  status: 'completed', ended: true, closed: true, endedAtMs: NOW_MS - 3_000, ...more,
+})
+
+export const MANIFEST: readonly ManifestEntry[] = [
+  { chunk: 0, digest: 'ab'.repeat(32), won: Buffer.of(0xff, 0x03), firstRow: 0, inputs: true },
+]
+
+const KEYS: Readonly<Record<string, KeyLookup>> = {
+  '': { kind: 'missing' },
+  live: ok('live', ['jobs:write', 'jobs:read']),
+  test: ok('test', ['jobs:write', 'jobs:read']),
+  reader: ok('live', ['jobs:read']),
+  writer: ok('live', ['jobs:write']),
+  expired: { kind: 'expired' },
+  revoked: { kind: 'revoked' },
+}
+
+function ok (mode: 'live' | 'test', scopes: readonly ('jobs:write' | 'jobs:read')[]): KeyLookup {
+  return { kind: 'ok', key: { org: 'org_01', tenant: `org_01.${mode}`, mode, scopes } }
+}
+
+export const outage = new InfrastructureError('redis is away')
+
+export type Asked = { submissions: Submission[], lookups: string[] }
+
+/** Parts that accept every job; what is asked of them is noted in `asked`. */
+export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: Asked } {
+  const asked: Asked = { submissions: [], lookups: [] }
+  return {
+    asked,
+    findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
+    submit: async submission => {
+      asked.submissions.push(submission)
+      return { kind: 'accepted', job: jobOf(), replayed: false, response: '' }
+    },
+    rememberResponse: async (_tenant, _key, body) => body,
+    readJob: async (tenant, id) => {
+      asked.lookups.push(id)
+      return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
+    },
+    findArchived: async () => undefined,
+    openHeader: async () => ({ metadata: { team: 'blue' }, webhookUrl: '' }),
+    csvStream: async function * () { yield 'row,input\r\n'; yield '1,+12127365000\r\n' },
+    isInfrastructure,
+    ready: () => true,
+    now: () => NOW_MS,
+    ...more,
+  }
+}
+
+export const rules: Rules = {
+  configuredServices: new Set(['phone-validation', 'email-validation']),
+  webhooks: { allowHttp: false, allowLoopback: false },
+  trustedProxies: ['10.0.0.0/8'],
+  fingerprintKey: createSecretKey(Buffer.alloc(32, 7)),
+  bodyBudgetBytes: 1_000_000,
+  retentionMs: 90 * 86_400_000,
+}
+
+export const good = { service: 'phone-validation', inputs: ['+12127365000', 'call me'] }
+
+/** An application of doubles, and the two requests most tests make. */
+export function application (
+  more: Partial<Parts> = {}, otherRules: Partial<Rules> = {}
+) {
+  const parts = doubles(more)
+  const app = createApp({ parts, rules: { ...rules, ...otherRules } })
+  return { app, asked: parts.asked, post: poster(app), get: getter(app) }
+}
+
+export type Sent = {
+  readonly key?: string
+  readonly headers?: Record<string, string>
+  readonly remoteAddress?: string
+}
+
+function poster (app: FastifyInstance) {
+  return (body: unknown, { key = 'live', headers = {}, remoteAddress }: Sent = {}) => {
+    const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
+    return app.inject({
+      method: 'POST',
+      url: '/api/v1/jobs',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+      payload: isRaw ? body : JSON.stringify(body),
+      ...(remoteAddress === undefined ? {} : { remoteAddress }),
+    })
+  }
+}
+
+function getter (app: FastifyInstance) {
+  return (path: string, { key = 'live', headers = {}, remoteAddress }: Sent = {}) => app.inject({
+    method: 'GET',
+    url: `/api/v1${path}`,
+    headers: { authorization: `Bearer ${key}`, ...headers },
+    ...(remoteAddress === undefined ? {} : { remoteAddress }),
+  })
+}

@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest'
+import { application, good, JOB_ID, outage, type Sent } from './doubles.ts'
+
+describe('who may ask', () => {
+  it.each<[what: string, sent: Sent, status: number, code: string]>([
+    ['no header', { headers: { authorization: '' } }, 401, 'missing_key'],
+    ['another scheme', { headers: { authorization: 'Basic bGl2ZQ==' } }, 401, 'invalid_key'],
+    ['no key', { headers: { authorization: 'Bearer' } }, 401, 'invalid_key'],
+    ['two keys in one header', { headers: { authorization: 'Bearer live live' } },
+      401, 'invalid_key'],
+    ['an unknown key', { key: 'unknown' }, 401, 'invalid_key'],
+    ['a key of 10 kB', { key: 'x'.repeat(10_000) }, 401, 'invalid_key'],
+    ['an expired key', { key: 'expired' }, 401, 'expired_key'],
+    ['a revoked key', { key: 'revoked' }, 401, 'revoked_key'],
+    ['a key that may only read', { key: 'reader' }, 403, 'insufficient_scope'],
+  ])('%s', async (...[, sent, status, code]) => {
+    const { post, asked } = application()
+    const answer = await post('not even JSON', sent)
+    expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
+    expect(answer.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined)
+    expect(asked.submissions).toEqual([])
+  })
+
+  it('a key that may only write can not read', async () => {
+    const { get } = application()
+    const answer = await get(`/jobs/${JOB_ID}`, { key: 'writer' })
+    expect(answer.json().error).toMatchObject({ code: 'insufficient_scope', type: 'permission' })
+    expect(answer.json().error.message).toContain('jobs:read')
+  })
+
+  it('a key in the query counts for nothing', async () => {
+    const { app } = application()
+    const answer = await app.inject(`/api/v1/jobs/${JOB_ID}?api_key=live&access_token=live`)
+    expect(answer.json().error.code).toBe('missing_key')
+  })
+
+  it('the scheme is read in any case', async () => {
+    const { get } = application()
+    const answer = await get(`/jobs/${JOB_ID}`, { headers: { authorization: 'bEARER live' } })
+    expect(answer.statusCode).toBe(200)
+  })
+
+  it('is 503 when keys can not be read', async () => {
+    const { get } = application({ findKey: () => Promise.reject(outage) })
+    expect((await get(`/jobs/${JOB_ID}`)).json().error.code).toBe('temporarily_unavailable')
+  })
+})
+
+describe('plain HTTP', () => {
+  it.each<[what: string, sent: Sent, isTaken: boolean]>([
+    ['on this machine', { remoteAddress: '127.0.0.9' }, true],
+    ['on this machine, IPv6', { remoteAddress: '::1' }, true],
+    ['on this machine, mapped', { remoteAddress: '::ffff:127.0.0.1' }, true],
+    ['from elsewhere', { remoteAddress: '192.0.2.1' }, false],
+    ['from elsewhere with a claim', {
+      remoteAddress: '192.0.2.1', headers: { 'x-forwarded-proto': 'https' },
+    }, false],
+    ['behind the proxy', {
+      remoteAddress: '10.1.2.3', headers: { 'x-forwarded-proto': 'https' },
+    }, true],
+    ['in front of the proxy', {
+      remoteAddress: '::ffff:10.1.2.3', headers: { 'x-forwarded-proto': 'http' },
+    }, false],
+    ['at a proxy that says nothing', { remoteAddress: '10.1.2.3' }, false],
+    ['of a proxy with two opinions', {
+      remoteAddress: '10.1.2.3', headers: { 'x-forwarded-proto': 'https, http' },
+    }, false],
+  ])('%s', async (_, sent, isTaken) => {
+    const { get } = application()
+    const answer = await get(`/jobs/${JOB_ID}`, sent)
+    expect([answer.statusCode, answer.json().error?.code])
+      .toEqual(isTaken ? [200, undefined] : [403, 'https_required'])
+  })
+
+  it('is refused before the key is looked at', async () => {
+    const { get } = application({ findKey: () => Promise.reject(new Error('asked')) })
+    expect((await get(`/jobs/${JOB_ID}`, { remoteAddress: '192.0.2.1' })).statusCode).toBe(403)
+  })
+
+  it('refuses a proxy that is no address', () => {
+    expect(() => application({}, { trustedProxies: ['proxy.example'] })).toThrow(/TRUSTED_PROXIES/)
+  })
+})
+
+describe('a path or method there is not', () => {
+  it.each([
+    ['GET', '/api/v1/jobs', 405, 'POST'],
+    ['HEAD', `/api/v1/jobs/${JOB_ID}`, 405, 'GET'],
+    ['OPTIONS', '/api/v1/jobs', 405, 'POST'],
+    ['TRACE', '/healthz', 405, 'GET'],
+    ['DELETE', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET'],
+    ['PROPFIND', `/api/v1/jobs/${JOB_ID}/results`, 405, 'GET'],
+    ['POST', '/api/v1/nothing', 404, undefined],
+    ['GET', '//api/v1/jobs', 404, undefined],
+    ['GET', '/api/v1/jobs/%2e%2e/x', 404, undefined],
+    ['GET', '/api/v1/jobs/%zz', 404, undefined],
+    ['GET', `/api/v1/jobs/${'x'.repeat(1_000)}`, 404, undefined],
+    ['GET', '/', 404, undefined],
+  ] as const)('%s %.30s is %i', async (...[method, url, status, allow]) => {
+    const { app } = application()
+    const answer = await app.inject({ method: method as 'GET', url, payload: '<xml/>' })
+    expect([answer.statusCode, answer.headers.allow]).toEqual([status, allow])
+    expect(answer.headers['x-request-id']).toMatch(/^req_/)
+    expect(answer.headers['api-version']).toBe('2026-08-11')
+    // An answer to HEAD has no body.
+    const code = method === 'HEAD' ? undefined : answer.json().error.code
+    if (method !== 'HEAD') expect(code).toBe(status === 405 ? 'method_not_allowed' : 'not_found')
+  })
+})
+
+describe('what the client accepts', () => {
+  it.each([
+    ['*/*', 202], ['application/*;q=0.1', 202], ['text/html, application/json', 202], ['', 202],
+    ['text/csv', 406], ['application/json;q=0, */*', 406],
+  ])('%s', async (accept, status) => {
+    const { post, asked } = application()
+    const answer = await post(good, { headers: { accept } })
+    expect(answer.statusCode).toBe(status)
+    expect(asked.submissions.length).toBe(status === 202 ? 1 : 0)
+  })
+
+  it('is CSV for results', async () => {
+    const { get } = application()
+    const answer = await get(`/jobs/${JOB_ID}/results`, { headers: { accept: 'application/json' } })
+    expect(answer.json().error).toMatchObject({ code: 'not_acceptable', available: ['text/csv'] })
+  })
+})
+
+describe('health', () => {
+  it('is open to all, from anywhere', async () => {
+    const { app } = application()
+    const ask = (url: string) => app.inject({ url, remoteAddress: '192.0.2.1' })
+    const answers = [await ask('/healthz'), await ask('/readyz')]
+    expect(answers.map(answer => answer.statusCode)).toEqual([200, 200])
+  })
+
+  it('tells when there is no work to be had', async () => {
+    const { app } = application({ ready: () => false })
+    const answer = await app.inject('/readyz')
+    expect([answer.statusCode, answer.headers['retry-after']]).toEqual([503, '2'])
+    expect((await app.inject('/healthz')).statusCode).toBe(200)
+  })
+})

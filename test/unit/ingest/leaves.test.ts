@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest'
+import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
+import { ERRORS, errorBody, statusOf, type ErrorCode } from '../../../services/ingest/errors.ts'
+import { fingerprintKey, fingerprintOf } from '../../../services/ingest/fingerprint.ts'
+import { inspectJson } from '../../../services/ingest/json-text.ts'
+import { accepts, asksFor } from '../../../services/ingest/negotiation.ts'
+import type { JobRequest } from '../../../services/ingest/request.ts'
+import { jobBody, visibleStatus } from '../../../services/ingest/response.ts'
+import { closedJob, jobOf } from './doubles.ts'
+
+const request: JobRequest = {
+  service: 'phone-validation',
+  inputs: ['1', '2'],
+  country: '',
+  forceFresh: false,
+  metadata: { a: '1', b: '2' },
+  webhookUrl: '',
+}
+const secretOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
+const ring = { k2: secretOf(2), k1: secretOf(1) }
+
+describe('the fingerprint of a request', () => {
+  const key = fingerprintKey(ring)
+  const own = fingerprintOf(request, key)
+
+  it('is one HMAC-SHA256 in hex, the same whatever the order of labels', () => {
+    expect(own).toMatch(/^[0-9a-f]{64}$/)
+    expect(fingerprintOf({ ...request, metadata: { b: '2', a: '1' } }, key)).toBe(own)
+  })
+
+  it.each<[string, Partial<JobRequest>]>([
+    ['service', { service: 'whatsapp' }], ['order of inputs', { inputs: ['2', '1'] }],
+    ['cut between inputs', { inputs: ['1,2'] }], ['country', { country: 'US' }],
+    ['forceFresh', { forceFresh: true }], ['labels', { metadata: { a: '1' } }],
+    ['address', { webhookUrl: 'https://a.example/' }],
+  ])('differs by %s', (_, change) => {
+    expect(fingerprintOf({ ...request, ...change }, key)).not.toBe(own)
+  })
+
+  it('does not depend on which key of the ring is active, but on the ring', () => {
+    expect(fingerprintOf(request, fingerprintKey({ k1: ring.k1, k3: ring.k2 }))).toBe(own)
+    expect(fingerprintOf(request, fingerprintKey({ k1: ring.k2 }))).not.toBe(own)
+  })
+})
+
+describe('looking over a JSON text', () => {
+  it.each([
+    ['{"a":1,"b":{"a":2},"c":[{"a":1},{"a":2}]}', { kind: 'fine' }],
+    ['{"a":"\\"b\\":","b":"a","c":"{[{["}', { kind: 'fine' }],
+    ['["a","a"]', { kind: 'fine' }],
+    ['{"a":1 , "a" :2}', { kind: 'duplicate', key: 'a' }],
+    ['{"a\\\\":1,"a\\\\":2}', { kind: 'duplicate', key: 'a\\' }],
+    ['{"":1,"":2}', { kind: 'duplicate', key: '' }],
+    ['{"a":"unfinished', { kind: 'fine' }],
+    [`${'['.repeat(8)}${']'.repeat(8)}`, { kind: 'fine' }],
+    ['['.repeat(9), { kind: 'deep' }],
+  ])('%.40s', (text, finding) => {
+    expect(inspectJson(text)).toEqual(finding)
+  })
+})
+
+describe('negotiation', () => {
+  it('prefers what is said most exactly', () => {
+    expect(accepts('text/*;q=0, text/csv', 'text/csv')).toBe(true)
+    expect(accepts('*/*, text/csv;q=0', 'text/csv')).toBe(false)
+    expect(accepts('TEXT/CSV; header=present; q=0.5', 'text/csv')).toBe(true)
+    expect(accepts(undefined, 'text/csv')).toBe(true)
+  })
+
+  it('compresses only for who asks', () => {
+    const asked = ['gzip', '*', 'gzip;q=0.0', 'br', undefined, '*;q=0', 'identity, *;q=0.5']
+    expect(asked.map(header => asksFor(header, 'gzip')))
+      .toEqual([true, true, false, false, false, false, true])
+  })
+})
+
+describe('room for bodies', () => {
+  it('is given back once', () => {
+    const budget = createBodyBudget(10)
+    const giveBack = budget.take(6)
+    expect(budget.take(5)).toBeUndefined()
+    giveBack?.()
+    giveBack?.()
+    expect(budget.take(4)).toBeTypeOf('function')
+    expect(budget.take(7)).toBeUndefined()
+    expect(budget.take(6)).toBeTypeOf('function')
+  })
+
+  it('is there for one body larger than all of it, alone', () => {
+    const budget = createBodyBudget(10)
+    expect(budget.take(11)).toBeTypeOf('function')
+    expect(budget.take(0)).toBeUndefined()
+  })
+})
+
+describe('the table of errors', () => {
+  it.each(Object.keys(ERRORS) as ErrorCode[])('says what to do about %s', code => {
+    const { error } = errorBody({ code }, 'req_1')
+    expect(statusOf(code)).toBeGreaterThanOrEqual(400)
+    expect(error.message).toMatch(/^[A-Z].*\.$|^(countryCode|webhook_url) .*\.$/)
+    expect(Object.keys(error)).toEqual(['type', 'code', 'message', 'request_id'])
+  })
+})
+
+describe('the status a job shows', () => {
+  const fresh = jobOf().preflight
+  it.each([
+    [{ status: 'completed' }, 'verifying'],
+    [{ status: 'completed', preflight: { ...fresh, freshChecks: 0 } }, 'preparing'],
+    [{ status: 'failed' }, 'verifying'],
+    [{ status: 'cancelled' }, 'cancelling'],
+    [{ status: 'verifying' }, 'verifying'],
+    [{ status: 'completed', closed: true }, 'completed'],
+    [{ status: 'failed', closed: true }, 'failed'],
+  ] as const)('of %j is %s', (job, shown) => {
+    expect(visibleStatus(jobOf(job))).toBe(shown)
+  })
+
+  it('keeps the last percent for the end', () => {
+    const counts = { ...jobOf().counts, finishedRows: 10 }
+    const header = { metadata: {}, webhookUrl: '' }
+    expect(jobBody(jobOf({ counts }), header).progressPercent).toBe(99)
+    expect(jobBody(closedJob({ counts }), header).progressPercent).toBe(100)
+  })
+})

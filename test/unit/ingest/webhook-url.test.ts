@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { webhookUrlFault } from '../../../services/ingest/webhook-url.ts'
+
+const strict = { allowHttp: false, allowLoopback: false }
+const development = { allowHttp: true, allowLoopback: true }
+
+describe('an address for webhooks', () => {
+  it.each([
+    'https://example.com', 'https://hooks.example.co.uk:8443/in?a=b@c#d', 'HTTPS://EXAMPLE.COM/',
+    'https://xn--bcher-kva.example/', 'https://example.com./', 'https://1.example.com/',
+    `https://example.com/${'x'.repeat(2_028)}`,
+  ])('may be %.50s', url => {
+    expect(webhookUrlFault(url, strict)).toBeUndefined()
+  })
+
+  it.each([
+    '', 'example.com', '//example.com', '/hooks', 'https://', 'https:///', 'ftp://example.com/',
+    'javascript:alert(1)', 'data:text/plain,x', 'file:///etc/passwd', 'http://example.com/',
+    'https://user@example.com/', 'https://user:secret@example.com/', 'https://@example.com/',
+    'https://:@example.com/', ' https://example.com/', 'https://example.com/a b',
+    'https://exam\tple.com/', 'https://example.com/\n', 'https://bücher.example/',
+    'https://example.com\\@other.example/', 'https://example.com:99999/',
+    `https://example.com/${'x'.repeat(2_029)}`,
+  ])('is not %.50s', url => {
+    expect(webhookUrlFault(url, strict)).toMatch(/^It .*\.$/)
+  })
+
+  it.each([
+    '127.0.0.1', '127.1', '0x7f.1', '0177.0.0.1', '2130706433', '0.0.0.0', '10.0.0.1',
+    '172.16.0.1', '192.168.1.1', '169.254.169.254', '100.64.0.1', '224.0.0.1', '255.255.255.255',
+    '93.184.216.34', '[::1]', '[::]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[fe80::1]',
+    '[fc00::1]', '[2001:db8::1]', '[64:ff9b::7f00:1]', 'localhost', 'LOCALHOST', 'localhost.',
+    'a.localhost', 'printer.local', 'db.internal', 'router.home.arpa', 'intranet', 'a..example',
+    'example.com..',
+  ])('is not at the host %s', host => {
+    expect(webhookUrlFault(`https://${host}/`, strict)).toBeDefined()
+  })
+
+  it.each(['http://127.0.0.1:9000/', 'https://localhost/', 'http://[::1]/', 'http://a.localhost/'])(
+    'may be %s in development', url => {
+      expect(webhookUrlFault(url, development)).toBeUndefined()
+    })
+
+  it.each(['http://10.0.0.1/', 'https://169.254.169.254/', 'http://intranet/'])(
+    'is not %s even in development', url => {
+      expect(webhookUrlFault(url, development)).toBeDefined()
+    })
+})

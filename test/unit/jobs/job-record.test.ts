@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest'
+import { fieldsOf, jobOf, refusalOf } from '../../../services/jobs/job-record.ts'
+import { acceptedOf, claimedOf, outcomeOf, talliedOf } from '../../../services/jobs/replies.ts'
+
+const numbers = [
+  'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits', 'quotedFresh', 'maxQuoteMicros',
+  'chunks',
+  'unitPriceMicros', 'createdAtMs', 'updatedAtMs', 'endedAtMs', 'finishedRows', 'inputBlocks',
+  'billableRows', 'cacheHits', 'freshRecords', 'successRecords', 'failedRecords', 'chargedMicros',
+  'releasedMicros',
+]
+/** Every number differs, so that none can stand in for another. */
+const pairs = [
+  ...numbers.flatMap((name, index) => [name, String(index + 1)]),
+  'id', 'job_1', 'status', 'verifying', 'service', 'whatsapp', 'lane', 'bulk', 'quoteId', 'quot_1',
+  'forceFresh', '1', 'announced', '1', 'ended', '0', 'closed', '0', 'header', 'AQI=',
+]
+const job = {
+  id: 'job_1',
+  tenant: 'org_1.live',
+  service: 'whatsapp',
+  lane: 'bulk',
+  status: 'verifying',
+  preflight: {
+    totalRows: 1,
+    invalidRows: 2,
+    duplicateRows: 3,
+    cacheHits: 4,
+    freshChecks: 5,
+    maxQuoteMicros: 6,
+    quoteId: 'quot_1',
+  },
+  chunks: 7,
+  unitPriceMicros: 8,
+  forceFresh: true,
+  header: Buffer.of(1, 2),
+  createdAtMs: 9,
+  updatedAtMs: 10,
+  announced: true,
+  ended: false,
+  closed: false,
+  endedAtMs: 11,
+  counts: {
+    finishedRows: 12,
+    inputBlocks: 13,
+    billableRows: 14,
+    cacheHits: 15,
+    freshRecords: 16,
+    successRecords: 17,
+    failedRecords: 18,
+  },
+  chargedMicros: 19,
+  releasedMicros: 20,
+}
+const refusal = ['refusal', 'insufficient_balance', 'requiredMicros', '7', 'availableMicros', '3']
+const refused = {
+  kind: 'refused',
+  refusal: { code: 'insufficient_balance', requiredMicros: 7, availableMicros: 3 },
+}
+
+describe('a record', () => {
+  it('is a job', () => {
+    expect(jobOf('org_1.live', fieldsOf(pairs))).toEqual(job)
+  })
+
+  it('with a count that is no number is an error', () => {
+    expect(() => jobOf('t', fieldsOf([...pairs, 'totalRows', '1e+14'])))
+      .toThrow('not a safe integer')
+  })
+
+  it('may hold a refusal', () => {
+    expect(refusalOf(fieldsOf(refusal))).toEqual(refused.refusal)
+    expect(refusalOf(fieldsOf(['refusal', 'expired']))).toEqual({ code: 'expired' })
+    expect(refusalOf(fieldsOf(pairs))).toBeUndefined()
+    expect(() => refusalOf(fieldsOf(['refusal', 'mood']))).toThrow('unknown reason: mood')
+  })
+})
+
+describe('replies', () => {
+  it('of claim', () => {
+    expect(claimedOf(['new', '1', '2'])).toEqual({ kind: 'new', nowMs: 1, acceptByMs: 2 })
+    expect(claimedOf(['same', 'job_1', '2', 'body']))
+      .toEqual({ kind: 'same', job: 'job_1', acceptByMs: 2, response: 'body' })
+    expect(claimedOf(['reused'])).toEqual({ kind: 'reused' })
+    expect(() => claimedOf(['else'])).toThrow('claim answered else')
+  })
+
+  it('of accept and refuse', () => {
+    expect(acceptedOf('org_1.live', ['accepted', '', ...pairs]))
+      .toEqual({ kind: 'accepted', job, entry: undefined })
+    expect(acceptedOf('org_1.live', ['refused', ...refusal])).toEqual(refused)
+    expect(outcomeOf('org_1.live', ['refused', ...refusal])).toEqual(refused)
+    expect(outcomeOf('org_1.live', ['accepted', '', ...pairs])).toEqual({ kind: 'accepted', job })
+    expect(outcomeOf('org_1.live', ['open'])).toEqual({ kind: 'open' })
+  })
+
+  it('of tally and fail', () => {
+    expect(talliedOf('org_1.live', ['skip'])).toEqual({ kind: 'skip' })
+    expect(talliedOf('org_1.live', ['known', '1', '', ...pairs]))
+      .toEqual({ kind: 'known', ended: true, entry: undefined, job })
+    expect(() => talliedOf('t', ['else'])).toThrow('tally answered else')
+  })
+})

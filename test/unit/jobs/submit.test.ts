@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto'
+import { decodeTime } from 'ulid'
+import { describe, expect, it } from 'vitest'
+import type { Job } from '../../../services/jobs/job.ts'
+import { openHeader } from '../../../services/jobs/rows-seal.ts'
+import type { Claim, Outcome } from '../../../services/jobs/store.ts'
+import { send, type Submission } from '../../../services/jobs/send.ts'
+import { createSubmitter, newJobId } from '../../../services/jobs/submit.ts'
+import type { Emission } from '../../../services/lib/stage.ts'
+
+const key = randomBytes(32)
+const job = { id: 'job_1', announced: true } as Job
+const accepted = { kind: 'accepted', job } as const
+const expired = { kind: 'refused', refusal: { code: 'expired' } } as const
+const submission: Submission = {
+  tenant: 'org_1.live',
+  service: 'phone-validation',
+  inputs: ['+12127365000', 'call me'],
+  country: 'US',
+  forceFresh: true,
+  metadata: { order: '7' },
+  webhookUrl: '',
+  idempotencyKey: 'key',
+  fingerprint: 'print',
+}
+
+function setUp (parts: {
+  readonly claim?: Claim
+  readonly outcome?: () => Promise<typeof accepted | typeof expired>
+  readonly emit?: () => Promise<void>
+  readonly refuse?: () => Promise<Outcome>
+} = {}) {
+  const emitted: Emission[] = []
+  const refused: string[] = []
+  const signals: (AbortSignal | undefined)[] = []
+  const submitter = createSubmitter({
+    store: {
+      claim: async () => parts.claim ?? { kind: 'new', nowMs: 1_000, acceptByMs: 26_000 },
+      refuse: async (_tenant, _job, code) => {
+        refused.push(code)
+        return await parts.refuse?.() ?? { kind: 'refused', refusal: { code } }
+      },
+    },
+    keys: { create: async () => ({ key, wrapped: Buffer.of(9) }) },
+    emitter: {
+      emit: async (emissions, signal) => {
+        emitted.push(...emissions)
+        signals.push(signal)
+        await parts.emit?.()
+      },
+    },
+    outcomes: { wait: async () => await parts.outcome?.() ?? accepted },
+    clock: { now: () => 1_000 },
+    tokenVersion: 'v1',
+  })
+  return { submitter, emitted, refused, signals }
+}
+
+describe('a submission', () => {
+  it('sends the key and the chunks, and answers with the job', async () => {
+    const { submitter, emitted } = setUp()
+    expect(await submitter.submit(submission))
+      .toEqual({ kind: 'accepted', job, replayed: false, response: '' })
+    expect(emitted.map(({ topic }) => topic)).toEqual(['job.keys', 'rows.submitted'])
+    const [keys, rows] = emitted as [Emission<'job.keys'>, Emission<'rows.submitted'>]
+    const { job: id, header, ...envelope } = rows.value
+    expect(keys.value).toEqual({ tenant: 'org_1.live', job: id, wrapped: Buffer.of(9) })
+    expect(envelope).toEqual({
+      tenant: 'org_1.live',
+      service: 'phone-validation',
+      chunk: 0,
+      chunks: 1,
+      firstRow: 0,
+      rows: 2,
+      totalRows: 2,
+      country: 'US',
+      submittedAt: 1_000,
+      acceptBy: 26_000,
+      forceFresh: true,
+      tokenVersion: 'v1',
+      idempotencyKey: 'key',
+    })
+    expect(rows.rows).toEqual({ inputs: submission.inputs })
+    expect(openHeader(key, { tenant: 'org_1.live', job: id }, header!))
+      .toEqual({ metadata: { order: '7' }, webhookUrl: '' })
+  })
+
+  it('of many rows travels in chunks, the header in the first alone', async () => {
+    const { submitter, emitted } = setUp()
+    await submitter.submit({ ...submission, inputs: Array.from({ length: 12_500 }, () => '1') })
+    const chunks = emitted
+      .filter(({ topic }) => topic === 'rows.submitted') as Emission<'rows.submitted'>[]
+    expect(chunks.map(({ value }) => value.chunk))
+      .toEqual(Array.from({ length: 13 }, (_, chunk) => chunk))
+    expect(chunks.map(({ lane }) => lane)).toEqual(Array.from({ length: 13 }, () => 'bulk'))
+    expect(chunks.filter(({ value }) => value.header !== null)).toHaveLength(1)
+    expect(chunks.at(-1)!.value)
+      .toMatchObject({ firstRow: 12_000, rows: 500, chunks: 13, totalRows: 12_500 })
+  })
+
+  it('repeated waits for the same job and sends nothing', async () => {
+    const claim = {
+      kind: 'same', job: 'job_1', acceptByMs: 26_000, response: '{"id":"job_1"}',
+    } as const
+    const { submitter, emitted } = setUp({ claim })
+    expect(await submitter.submit(submission))
+      .toEqual({ kind: 'accepted', job, replayed: true, response: '{"id":"job_1"}' })
+    expect(emitted).toEqual([])
+  })
+
+  it('with the key of another request is told so', async () => {
+    const { submitter, emitted } = setUp({ claim: { kind: 'reused' } })
+    expect(await submitter.submit(submission)).toEqual({ kind: 'reused' })
+    expect(emitted).toEqual([])
+  })
+
+  it('that is refused stops what is still being sent, without waiting for it', async () => {
+    const { submitter, signals } = setUp(
+      { outcome: async () => expired, emit: () => new Promise(() => {}) }
+    )
+    expect(await submitter.submit(submission)).toEqual(expired)
+    expect(signals[0]!.aborted).toBe(true)
+  })
+
+  it('is answered only when the copy of its data key is acknowledged', async () => {
+    let acknowledge = () => {}
+    const acknowledged = new Promise<void>(resolve => { acknowledge = resolve })
+    const { submitter } = setUp({ emit: () => acknowledged })
+    let answered = false
+    const answer = submitter.submit(submission).then(() => { answered = true })
+    await new Promise<void>(resolve => setTimeout(resolve, 5))
+    expect(answered).toBe(false)
+    acknowledge()
+    await answer
+  })
+
+  it('that can not be sent is refused, unless its job is there already', async () => {
+    const broken = {
+      outcome: () => new Promise<never>(() => {}),
+      emit: () => Promise.reject(new Error('too large')),
+    }
+    const one = setUp(broken)
+    expect(await one.submitter.submit(submission))
+      .toEqual({ kind: 'refused', refusal: { code: 'internal' } })
+    const other = setUp({ ...broken, refuse: async () => accepted })
+    expect((await other.submitter.submit(submission)).kind).toBe('accepted')
+    expect(other.refused).toEqual(['internal'])
+  })
+
+  it('fails when nothing can be known of its outcome', async () => {
+    const { submitter } = setUp({
+      outcome: () => Promise.reject(new Error('no Redis')),
+      refuse: () => Promise.reject(new Error('still no Redis')),
+    })
+    await expect(submitter.submit(submission)).rejects.toThrow('still no Redis')
+  })
+})
+
+describe('an id', () => {
+  it('tells the time of Redis', () => {
+    const id = newJobId(1_700_000_000_123)
+    expect(id).toMatch(/^job_[0-9a-hjkmnp-tv-z]{26}$/)
+    expect(decodeTime(id.slice(4).toUpperCase())).toBe(1_700_000_000_123)
+  })
+})
+
+describe('sending', () => {
+  it('ends only with the last acknowledgement', async () => {
+    const waiting: (() => void)[] = []
+    const emit = () => new Promise<void>(resolve => waiting.push(resolve))
+    const keys = { create: async () => ({ key, wrapped: Buffer.of(9) }) }
+    const claimed = { job: 'job_1', nowMs: 1_000, acceptByMs: 26_000 }
+    const { signal } = new AbortController()
+    let sent = false
+    const sending = send(
+      { keys, emitter: { emit }, tokenVersion: 'v1' }, { submission, claimed, signal }
+    )
+      .then(() => { sent = true })
+    await new Promise<void>(resolve => setTimeout(resolve, 5))
+    expect(waiting).toHaveLength(2)
+    waiting[0]!()
+    await new Promise<void>(resolve => setImmediate(resolve))
+    expect(sent).toBe(false)
+    waiting[1]!()
+    await sending
+  })
+})

@@ -1,0 +1,205 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import type { Finished, Later, Missed, Normalized, Submitted } from '../../../schemas/types.ts'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import { createWire } from '../../../services/jobs/wire.ts'
+import type { OutgoingMessage, RawMessage } from '../../../services/lib/bus.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
+import { createCodec, localSource } from '../../../services/lib/registry.ts'
+import type { Emission } from '../../../services/lib/stage.ts'
+
+const codec = createCodec(localSource())
+const keysOf = new Map(
+  [['org_1.live/job_1', randomBytes(32)], ['org_1.live/job_2', randomBytes(32)]]
+)
+const keys = { get: async (tenant: string, job: string) => keysOf.get(`${tenant}/${job}`) }
+const wire = createWire({ codec, keys })
+
+const place = {
+  tenant: 'org_1.live',
+  job: 'job_1',
+  service: 'phone-validation',
+  chunk: 1,
+  chunks: 3,
+  firstRow: 1_000,
+  rows: 10,
+  totalRows: 2_010,
+}
+const inputs = Array.from({ length: 10 }, (_, row) => `+1212736500${row}`)
+
+const submitted: Emission<'rows.submitted'> = {
+  topic: 'rows.submitted',
+  lane: 'bulk',
+  value: {
+    ...place,
+    country: 'US',
+    submittedAt: 1,
+    acceptBy: 2,
+    forceFresh: false,
+    tokenVersion: 'v1',
+    idempotencyKey: '',
+    header: null,
+  },
+  rows: { inputs },
+}
+const missed: Emission<'rows.missed'> = {
+  topic: 'rows.missed',
+  lane: 'bulk',
+  service: 'phone-validation',
+  value: {
+    ...place,
+    part: 2,
+    quotedAt: 1,
+    forceFresh: false,
+    tokenVersion: 'v1',
+    freshnessMs: 1,
+    attempt: 0,
+    notBefore: 0,
+    giveUpAt: 0,
+  },
+  rows: { rows: [0, 9], copies: [0, 1], canonicals: ['a', 'b'], tokens: Buffer.alloc(32) },
+}
+const bits = (...bytes: number[]) => Buffer.from(bytes)
+const finished: Emission<'rows.finished'> = {
+  topic: 'rows.finished',
+  lane: 'bulk',
+  value: {
+    ...place,
+    part: 2,
+    inputs: false,
+    finished: bits(3, 0),
+    billable: bits(1, 0),
+    succeeded: bits(1, 0),
+    failed: bits(2, 0),
+    cached: bits(0, 0),
+    live: bits(3, 0),
+    copies: [{ row: 0, copies: 2 }],
+  },
+  rows: {
+    inputs: null,
+    rows: [0, 1],
+    duplicateOf: [],
+    columns: [{ name: 'status', values: ['valid', 'unknown'] }]
+  },
+}
+
+const rawOf = ({ topic, key, value, headers }: OutgoingMessage): RawMessage =>
+  ({ topic, partition: 0, offset: 0n, key: Buffer.from(key), value, headers, timestampMs: 0 })
+
+async function opened (raw: RawMessage) {
+  const result = await wire.open(raw)
+  if (result.kind !== 'message') throw new Error(JSON.stringify(result))
+  return result.message
+}
+
+/** The message with fields of its envelope changed, as somebody on the broker could. */
+async function tampered (emission: Emission, change: object): Promise<RawMessage> {
+  const message = await wire.close(emission)
+  const value = await codec.decode(emission.topic, message.value!) as object
+  return rawOf(
+    { ...message, value: await codec.encode(`${emission.topic}-value`, { ...value, ...change }) }
+  )
+}
+
+describe('a message', () => {
+  it.each<Emission>(
+    [submitted, missed, finished]
+  )('of $topic comes back as it was', async emission => {
+    const message = await opened(rawOf(await wire.close(emission)))
+    expect(message.topic).toBe(emission.topic)
+    expect(message.value).toMatchObject(emission.value)
+    expect(message.rows()).toEqual(emission.rows)
+  })
+
+  it('names its rows in headers, and has the key and topic of the topology', async () => {
+    const { topic, key, headers } = await wire.close(missed)
+    expect(topic).toBe('rows.missed.bulk.phone-validation')
+    expect(key).toBe('job_1:1:2')
+    expect(headers).toEqual({
+      tenant: 'org_1.live',
+      job: 'job_1',
+      service: 'phone-validation',
+      lane: 'bulk',
+      chunk: '1',
+      chunks: '3',
+      firstRow: '1000',
+      chunkRows: '10',
+      totalRows: '2010',
+      rows: bits(1, 2).toString('base64'),
+    })
+    expect((await wire.close(submitted)).headers['rows']).toBe(bits(255, 3).toString('base64'))
+    expect((await wire.close(finished)).headers['rows']).toBe(bits(3, 0).toString('base64'))
+  })
+
+  it('shows no input', async () => {
+    const { value, headers } = await wire.close(submitted)
+    expect(value!.includes('2127365')).toBe(false)
+    expect(JSON.stringify(headers)).not.toContain('2127365')
+  })
+
+  it('without rows is not sealed', async () => {
+    const value = { tenant: 'org_9.live', job: 'job_9', wrapped: Buffer.of(1) }
+    const message = await wire.close({ topic: 'job.keys', lane: 'small', value, rows: undefined })
+    expect([message.topic, message.key, message.headers])
+      .toEqual(['job.keys', 'job_9', { tenant: 'org_9.live', job: 'job_9' }])
+    expect((await opened(rawOf(message))).value).toEqual(value)
+  })
+})
+
+describe('a changed message', () => {
+  type Any = Partial<Submitted & Normalized & Missed & Later & Finished>
+  it.each<[Emission, Any]>([
+    [submitted, { chunk: 0 }], [submitted, { chunks: 2 }], [submitted, { job: 'job_2' }],
+    [submitted, { rowsSchema: 1 }], [missed, { part: 0 }], [missed, { chunk: 2 }],
+    [finished, { part: -1 }], [
+      finished, { billable: bits(3, 0) }
+    ], [finished, { finished: bits(7, 0) }],
+    [finished, { succeeded: bits(3, 0) }], [finished, { failed: bits(0, 0) }],
+    [finished, { cached: bits(1, 0) }], [finished, { live: bits(1, 0) }],
+    [finished, { copies: [{ row: 0, copies: 3 }] }], [finished, { inputs: true }],
+    [finished, { firstRow: 0 }],
+  ])('of $topic is refused with %o', async (emission, change) => {
+    expect(await wire.open(await tampered(emission, change)))
+      .toEqual({ kind: 'dead', reason: 'seal_broken' })
+  })
+
+  it('is refused with a changed byte, and on another topic', async () => {
+    const { sealed } = (await opened(rawOf(await wire.close(submitted)))).value as Submitted
+    const flipped = Buffer.from(sealed)
+    flipped[flipped.length - 1]! ^= 1
+    expect(await wire.open(await tampered(submitted, { sealed: flipped })))
+      .toEqual({ kind: 'dead', reason: 'seal_broken' })
+    const later = { ...rawOf(await wire.close(missed)), topic: 'rows.later.bulk.phone-validation' }
+    expect((await wire.open(later)).kind).toBe('dead')
+  })
+})
+
+describe('what is no message', () => {
+  it('is told apart', async () => {
+    const raw = rawOf(await wire.close(submitted))
+    expect(await wire.open({ ...raw, value: null })).toEqual({ kind: 'skip', why: 'tombstone' })
+    expect(await wire.open({ ...raw, value: Buffer.from('{}') }))
+      .toEqual({ kind: 'dead', reason: 'undecodable' })
+    expect(await wire.open({ ...raw, topic: 'else' }))
+      .toEqual({ kind: 'dead', reason: 'unknown_topic' })
+  })
+
+  it('is skipped when its job has no key any more', async () => {
+    expect(await wire.open(await tampered(submitted, { job: 'job_gone' })))
+      .toEqual({ kind: 'skip', why: 'no_key' })
+  })
+
+  it('is dead when a running job lost its key, and retried when the store is away', async () => {
+    const raw = rawOf(await wire.close(submitted))
+    const failing = (error: Error) =>
+      createWire({ codec, keys: { get: () => Promise.reject(error) } })
+    expect(await failing(new JobKeyLostError('gone')).open(raw))
+      .toEqual({ kind: 'dead', reason: 'job_key_lost' })
+    await expect(failing(new InfrastructureError('away')).open(raw)).rejects.toThrow('away')
+  })
+
+  it('is never sealed without a key', async () => {
+    const value = { ...submitted.value, job: 'job_gone' }
+    await expect(wire.close({ ...submitted, value })).rejects.toThrow(JobKeyLostError)
+  })
+})

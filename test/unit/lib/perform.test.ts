@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
+import { createBury } from '../../../services/lib/bury.ts'
+import { createProcess } from '../../../services/lib/process.ts'
+import { createPerform } from '../../../services/lib/perform.ts'
+import { createSteps } from '../../../services/lib/steps.ts'
+import type { ProcessParts } from '../../../services/lib/slice.ts'
+import type { Incoming } from '../../../services/lib/stage.ts'
+import { echoStage, plainWire, rawMessage } from './engine-bench.ts'
+
+/** Parts that note what is done, in order. */
+function notingParts (whenDead: () => Promise<never[]> = async () => []) {
+  const noted: string[] = []
+  const parts = {
+    stage: echoStage({ whenDead }),
+    emitter: {
+      seal: async (emissions: readonly unknown[]) => { noted.push(`seal ${emissions.length}`) },
+      send: async () => { noted.push('send') },
+    },
+    deadLetters: {
+      admit: (letters: readonly unknown[]) => { noted.push(`admit ${letters.length}`) },
+      send: async (letters: readonly unknown[]) => { noted.push(`letters ${letters.length}`) },
+      alive: () => { noted.push('alive') },
+    },
+    steps: { step: (_: number, action: () => Promise<unknown>) => action(), blocked: () => 0 },
+    finished: () => { noted.push('finished') },
+    log: { error: () => { noted.push('error') } },
+  } as unknown as ProcessParts
+  const finish = () => { noted.push('finish') }
+  const place = { stage: 'normalize' }
+  const slice = { place, signal: new AbortController().signal, finish } as never
+  return { noted, parts, slice }
+}
+
+const message = { raw: rawMessage(0) } as unknown as Incoming<'rows.submitted'>
+
+describe('carrying out decisions', () => {
+  it('seals and sends all emissions at once, and finishes messages last', async () => {
+    const { noted, parts, slice } = notingParts()
+    const afterProduced = async () => { noted.push('after') }
+    const decision = { finishes: [message], emits: [{}, {}], afterProduced } as never
+    await createPerform(parts)([decision, { finishes: [message], emits: [], dead: 'x' }], slice)
+    expect(noted).toEqual([
+      'admit 1', 'seal 2', 'send', 'letters 1', 'after', 'finish', 'finished', 'finish', 'alive',
+    ])
+  })
+
+  it('finishes nothing when what follows fails', async () => {
+    const { noted, parts, slice } = notingParts()
+    const afterProduced = async () => { throw new TypeError('a bug') }
+    const decision = { finishes: [message], emits: [], afterProduced } as never
+    await expect(createPerform(parts)([decision], slice)).rejects.toThrow('a bug')
+    expect(noted).not.toContain('finish')
+  })
+})
+
+describe('processing', () => {
+  it('runs again only what failed of what follows, and waits for infrastructure', async () => {
+    const ran: string[] = []
+    const { parts, slice } = notingParts()
+    const decisionOf = (name: string, failures: number) => ({
+      finishes: [message],
+      emits: [],
+      afterProduced: async () => {
+        ran.push(name)
+        const runs = ran.filter(one => one === name).length
+        if (runs <= failures) throw new InfrastructureError('away')
+      },
+    })
+    const metrics = createMetrics()
+    const log = createLog('x', { level: 'silent' })
+    const process = createProcess({
+      ...parts,
+      metrics,
+      log,
+      wire: plainWire,
+      stage: echoStage({ decide: async () => [decisionOf('a', 0), decisionOf('b', 2)] }),
+      steps: createSteps({ metrics, log, sleep: async () => {} }),
+    } as ProcessParts)
+    await process([rawMessage(0)], slice)
+    expect(ran).toEqual(['a', 'b', 'b', 'b'])
+  })
+})
+
+describe('burying', () => {
+  const letter = { raw: rawMessage(0), reason: 'r', cause: 'failed' } as const
+
+  it('emits for the rows, then writes the letter, then finishes the message', async () => {
+    const { noted, parts, slice } = notingParts()
+    await createBury(parts, createPerform(parts))(letter, slice)
+    expect(noted).toEqual([
+      'admit 1', 'admit 0', 'seal 0', 'send', 'letters 0', 'letters 1', 'finish',
+    ])
+  })
+
+  it('writes the letter alone when nothing can be emitted', async () => {
+    const { noted, parts, slice } = notingParts(async () => { throw new TypeError('headers') })
+    await createBury(parts, createPerform(parts))(letter, slice)
+    expect(noted).toEqual(['admit 1', 'error', 'letters 1', 'finish'])
+  })
+})

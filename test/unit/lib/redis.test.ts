@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { connectRedis, redisClock, script } from '../../../services/lib/redis.ts'
+
+/** Just enough of Redis: scripts known by digest, and a TIME. */
+function fakeRedis (more: object = {}) {
+  const known = new Set<string>()
+  const calls: unknown[][] = []
+  const call = async (...args: unknown[]) => {
+    calls.push(args)
+    const [command, text] = args as [string, string]
+    if (command === 'EVAL') known.add(createHash('sha1').update(text).digest('hex'))
+    if (command === 'EVALSHA' && !known.has(text)) throw new Error('NOSCRIPT No matching script')
+    return 'answer'
+  }
+  return { calls, redis: { call, callBuffer: call, ...more } as unknown as Redis }
+}
+
+describe('a script', () => {
+  const source = 'return 1'
+  it('is sent as its text only when Redis does not know it', async () => {
+    const { calls, redis } = fakeRedis()
+    const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
+    expect(await run(['k'], ['a', 2])).toBe('answer')
+    await run(['k'], [])
+    expect(calls.map(([command]) => command)).toEqual(['EVALSHA', 'EVAL', 'EVALSHA'])
+    expect(calls[1]).toEqual(['EVAL', source, 1, 'k', 'a', 2])
+  })
+
+  it('refuses another number of keys, and passes other errors on', async () => {
+    const { redis } = fakeRedis({ call: async () => { throw new Error('ERR wrong') } })
+    const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
+    await expect(run([], [])).rejects.toThrow('script one takes 1 keys, not 0')
+    await expect(run(['k'], [])).rejects.toThrow('ERR wrong')
+  })
+})
+
+describe('the clock of Redis', () => {
+  it('runs by TIME, however wrong this machine is', async () => {
+    const aheadMs = 3_600_000
+    const time = async () => {
+      const nowMs = Date.now() + aheadMs
+      return [String(Math.floor(nowMs / 1_000)), String((nowMs % 1_000) * 1_000)]
+    }
+    const clock = await redisClock(fakeRedis({ time }).redis)
+    clock.stop()
+    expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThanOrEqual(100)
+    expect(Number.isInteger(clock.now())).toBe(true)
+  })
+})
+
+describe('a connection', () => {
+  it('fails commands instead of holding them for ever', async () => {
+    const redis = connectRedis('redis://127.0.0.1:1', { maxRetriesPerRequest: 0 })
+    await expect(redis.get('x')).rejects.toThrow()
+    redis.disconnect()
+  })
+})

@@ -1,0 +1,86 @@
+import avro from 'avsc'
+import { describe, expect, it } from 'vitest'
+import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
+import { createCodec, localSource, registrySource } from '../../../services/lib/registry.ts'
+import { ownSchema, typeOf } from '../../../services/lib/schemas.ts'
+
+const keys = { tenant: 'o.live', job: 'job_1', wrapped: Buffer.of(1, 2, 3) }
+
+describe('a codec', () => {
+  it('writes the registry format and reads it back, bytes as buffers', async () => {
+    const codec = createCodec(localSource())
+    const bytes = await codec.encode('job.keys-value', keys)
+    expect(bytes.subarray(0, 5)).toEqual(Buffer.of(0, 0, 0, 0, 1))
+    const read = await codec.decode('job.keys', bytes) as typeof keys
+    expect({ ...read }).toEqual(keys)
+    expect(Buffer.isBuffer(read.wrapped)).toBe(true)
+    const later = { rows: [2 ** 31 - 1], copies: [], canonicals: ['é'], tokens: Buffer.alloc(16) }
+    const bare = await codec.encodeBare('rows.later-rows', later)
+    expect({ ...await codec.decodeBare('rows.later-rows', bare.schemaId, bare.bytes) as object })
+      .toEqual(later)
+    const decodeAtOnce = await codec.prepare('rows.later-rows', bare.schemaId)
+    expect(decodeAtOnce(bare.bytes)).toMatchObject({ rows: [2 ** 31 - 1] })
+  })
+
+  it('refuses values that the schema does not know, and bytes that are none', async () => {
+    const codec = createCodec(localSource())
+    await expect(codec.encode('job.keys-value', { tenant: 1 })).rejects.toThrow()
+    await expect(codec.decode('job.keys', Buffer.of(1, 0, 0, 0, 1))).rejects.toThrow('not an')
+    await expect(codec.decode('job.keys', Buffer.of(0, 0, 0, 0, 1, 9))).rejects.toThrow()
+    await expect(codec.encode('nobody-value', {})).rejects.toThrow('no schema of')
+  })
+
+  it('resolves what another version wrote, and builds the resolver once', async () => {
+    const writer = typeOf({
+      type: 'record',
+      name: 'Keys',
+      namespace: 'job',
+      fields: [
+        { name: 'more', type: 'string' }, { name: 'tenant', type: 'string' },
+        { name: 'job', type: 'string' }, { name: 'wrapped', type: 'bytes' },
+      ],
+    } as avro.Schema)
+    let asked = 0
+    const schemaOf = async () => {
+      asked++
+      return writer
+    }
+    const codec = createCodec({ ...localSource(), schemaOf })
+    const content = writer.toBuffer({ more: 'x', ...keys })
+    const bytes = Buffer.concat([Buffer.of(0, 0, 0, 0, 77), content])
+    expect({ ...await codec.decode('job.keys', bytes) as object }).toEqual(keys)
+    await codec.decode('job.keys', bytes)
+    expect(asked).toBe(1)
+  })
+
+  it('asks again after a look-up that failed', async () => {
+    let asked = 0
+    const local = localSource()
+    const codec = createCodec({
+      ...local,
+      idOf: async subject => {
+        if (++asked === 1) throw new InfrastructureError('away')
+        return local.idOf(subject)
+      },
+    })
+    await expect(codec.encode('job.keys-value', keys)).rejects.toThrow('away')
+    await codec.encode('job.keys-value', keys)
+    await codec.encode('job.keys-value', keys)
+    expect(asked).toBe(2)
+  })
+})
+
+describe('sources', () => {
+  it('give local ids by the order of the files', async () => {
+    const source = localSource()
+    expect(await source.idOf('jobs.settled-value')).toBe(2)
+    expect((await source.schemaOf(2)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
+    await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
+  })
+
+  it('call a registry that is away infrastructure', async () => {
+    const source = registrySource('http://127.0.0.1:1')
+    const error = await source.schemaOf(1).catch((thrown: unknown) => thrown)
+    expect(isInfrastructure(error)).toBe(true)
+  })
+})

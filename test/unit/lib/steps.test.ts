@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
+import { createSteps, type Effects } from '../../../services/lib/steps.ts'
+
+const place = {
+  stage: 'verify', group: 'verify', topic: 'rows.missed', partition: 1, offset: 2n,
+} as const
+
+const stepsOf = (effects?: Effects) => {
+  const metrics = createMetrics()
+  const log = createLog('x', { level: 'silent' })
+  return { metrics, steps: createSteps({ metrics, log, effects, sleep: async () => {} }) }
+}
+
+describe('a step', () => {
+  const at = { place, signal: new AbortController().signal }
+
+  it('waits for infrastructure, and says so meanwhile', async () => {
+    const { steps, metrics } = stepsOf()
+    const blocked: number[] = []
+    const action = async () => {
+      blocked.push(steps.blocked())
+      if (blocked.length < 3) throw new InfrastructureError('away')
+      return 'done'
+    }
+    expect(await steps.step(5, action, at)).toBe('done')
+    expect([...blocked, steps.blocked()]).toEqual([0, 1, 1, 0])
+    expect(await metrics.text())
+      .toContain('stage_step_seconds_count{stage="verify",step="produce"} 1')
+  })
+
+  it('throws any other failure at once', async () => {
+    const { steps } = stepsOf()
+    let calls = 0
+    const action = async () => {
+      calls++
+      throw new TypeError('a bug')
+    }
+    await expect(steps.step(3, action, at)).rejects.toThrow('a bug')
+    expect([calls, steps.blocked()]).toEqual([1, 0])
+  })
+
+  it('does not begin once the partition is lost', async () => {
+    const signal = AbortSignal.abort(new Error('lost'))
+    const action = async () => expect.unreachable()
+    await expect(stepsOf().steps.step(5, action, { place, signal })).rejects.toThrow('lost')
+  })
+
+  it('is preceded by the hook, whose failure is a crash', async () => {
+    const seen: unknown[] = []
+    const { steps } = stepsOf({
+      before: async (step, where) => {
+        seen.push(step, where)
+        throw new InfrastructureError('not to be retried')
+      },
+    })
+    await expect(steps.step(4, async () => expect.unreachable(), at)).rejects.toThrow(FatalError)
+    expect(seen).toEqual([4, place])
+  })
+})

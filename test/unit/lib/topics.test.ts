@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+import {
+  allTopics, deadTopic, laneOf, logicalTopic, messageKey, subscriptionsOf, topicName,
+} from '../../../services/lib/topics.ts'
+
+describe('topics', () => {
+  it('are named by what divides them', () => {
+    expect(topicName('rows.submitted', { lane: 'small' })).toBe('rows.submitted.small')
+    expect(topicName('rows.missed', { lane: 'bulk', service: 'whatsapp' }))
+      .toBe('rows.missed.bulk.whatsapp')
+    expect(topicName('wallet.journal', { lane: 'bulk' })).toBe('wallet.journal')
+    expect(deadTopic('verify')).toBe('verify.dead')
+    expect(() => topicName('rows.submitted')).toThrow('rows.submitted is split by lane')
+    expect(() => topicName('rows.later', { lane: 'bulk' })).toThrow('split by service')
+  })
+
+  it('are found again by their names', () => {
+    expect(logicalTopic('rows.missed.bulk.whatsapp'))
+      .toEqual({ topic: 'rows.missed', lane: 'bulk', service: 'whatsapp' })
+    expect(logicalTopic('job.keys')).toEqual({ topic: 'job.keys' })
+    expect(logicalTopic('rows.missed')).toBeUndefined()
+    expect(logicalTopic('verify.dead')).toBeUndefined()
+  })
+
+  it('are listed for the broker, dead letters of all readers included', () => {
+    const topics = allTopics()
+    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 3 + 5)
+    expect(topics.find(({ name }) => name === 'job.keys'))
+      .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
+    expect(topics.find(({ name }) => name === 'ledger.dead'))
+      .toEqual({ name: 'ledger.dead', partitions: 1, keepHours: 720, compact: false })
+    expect(topics.some(({ name }) => name === 'ingest.dead')).toBe(false)
+  })
+
+  it('have keys made of the fields that the topology names', () => {
+    const value = { tenant: 'o.live', job: 'job_1', chunk: 0, part: 3 }
+    expect(messageKey('rows.missed', value)).toBe('job_1:0:3')
+    expect(messageKey('rows.submitted', value)).toBe('job_1:0')
+    expect(messageKey('wallet.journal', value)).toBe('o.live')
+  })
+})
+
+describe('subscriptions', () => {
+  it('are one a lane', () => {
+    expect(subscriptionsOf('normalize')).toEqual([
+      { group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small' },
+      { group: 'normalize.bulk', topics: ['rows.submitted.bulk'], lane: 'bulk' },
+    ])
+  })
+
+  it('are one a lane and service, with all topics so divided', () => {
+    expect(subscriptionsOf('verify')).toHaveLength(12)
+    expect(subscriptionsOf('verify', { lanes: ['bulk'], services: ['telegram'] })).toEqual([{
+      group: 'verify.bulk.telegram',
+      topics: ['rows.missed.bulk.telegram', 'rows.later.bulk.telegram'],
+      lane: 'bulk',
+      service: 'telegram',
+    }])
+  })
+
+  it('are one for a topic that is not divided', () => {
+    expect(subscriptionsOf('ledger')).toEqual([{ group: 'ledger', topics: ['wallet.journal'] }])
+  })
+})
+
+describe('lanes', () => {
+  it('part at the limit of the topology', () => {
+    expect([laneOf(1), laneOf(1_000), laneOf(1_001)]).toEqual(['small', 'small', 'bulk'])
+  })
+})

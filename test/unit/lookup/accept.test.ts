@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest'
+import { acceptJob, quoteIdOf } from '../../../services/lookup/accept.ts'
+import { chunksOf, createStoreDouble, JOB } from '../../support/stage-doubles.ts'
+
+const counts = { totalRows: 9, invalidRows: 1, duplicateRows: 2, cacheHits: 2, freshChecks: 4 }
+
+async function accepted (change: Partial<typeof counts>, unitPriceMicros = 10) {
+  const store = createStoreDouble()
+  const [chunk] = chunksOf(['+12127365000'], { header: null })
+  await acceptJob(chunk!.value, { ...counts, ...change },
+    { store, unitPriceMicros: () => unitPriceMicros, maxActiveJobs: 3 })
+  return store.accepts[0]
+}
+
+describe('accepting a job', () => {
+  it('reserves the price of every row that may be charged', async () => {
+    expect(await accepted({})).toMatchObject({
+      id: JOB,
+      unitPriceMicros: 10,
+      preflight: { ...counts, maxQuoteMicros: 60, quoteId: quoteIdOf(JOB) },
+      needsSlot: true,
+      maxActiveJobs: 3,
+      header: Buffer.alloc(0),
+    })
+  })
+
+  it('takes no slot without fresh rows, and costs nothing in test mode', async () => {
+    expect(await accepted({ freshChecks: 0 })).toMatchObject({ needsSlot: false })
+    expect((await accepted({}, 0))?.preflight.maxQuoteMicros).toBe(0)
+  })
+})

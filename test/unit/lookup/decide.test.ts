@@ -1,0 +1,124 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  countRows, emissionsOf, usableHit, type Chunk, type JobTerms,
+} from '../../../services/lookup/decide.ts'
+import { createDedupe } from '../../../services/lookup/dedupe.ts'
+import { minus } from '../../../services/lib/bitmap.ts'
+import type { Emission } from '../../../services/lib/stage.ts'
+import { placeOf } from '../../../services/records/place.ts'
+import {
+  both, cachedRecord, chunksOf, JOB, normalizedRows, QUOTED_AT_MS, rowsOf, tokenFor,
+} from '../../support/stage-doubles.ts'
+
+const terms: JobTerms = {
+  job: JOB,
+  lane: 'small',
+  forceFresh: false,
+  tokenVersion: '1',
+  quotedAtMs: QUOTED_AT_MS,
+  freshnessMs: 86_400_000,
+  partRows: 2,
+}
+
+const phone = (last: number) => `+1212736${5_000 + last}`
+
+/** One chunk that is a whole job; `cached` are the contacts the cache can answer. */
+function chunkOf (canonicals: readonly string[], cached: readonly string[] = []): Chunk {
+  const originals = createDedupe(canonicals.length)
+  originals.add(Buffer.concat(canonicals.map(tokenFor)), (row) => canonicals[row] === '')
+  const [message] = chunksOf(canonicals)
+  return {
+    place: placeOf(message!.value),
+    rows: normalizedRows(canonicals),
+    hits: canonicals.map((canonical) => cached.includes(canonical) ? cachedRecord() : undefined),
+    originals,
+  }
+}
+
+const blockIn = (emissions: readonly Emission[]) =>
+  emissions.filter((it): it is Emission<'rows.finished'> => it.topic === 'rows.finished')
+const partsIn = (emissions: readonly Emission[]) =>
+  emissions.filter((it): it is Emission<'rows.missed'> => it.topic === 'rows.missed')
+
+describe('a hit', () => {
+  it('is fresh at the time of the quote', () => {
+    const record = cachedRecord()
+    expect(usableHit(record, terms)).toBe(record)
+    expect(usableHit(undefined, terms)).toBe(undefined)
+    expect(usableHit(record, { ...terms, freshnessMs: 3_600_000 })).toBe(undefined)
+  })
+
+  it('is nothing to a job that wants fresh checks', () => {
+    expect(usableHit(cachedRecord(), { ...terms, forceFresh: true })).toBe(undefined)
+  })
+
+  it('is never a record that this very job paid for', () => {
+    expect(usableHit(cachedRecord({ job: JOB }), terms)).toBe(undefined)
+  })
+})
+
+describe('a chunk of an accepted job', () => {
+  const canonicals = [phone(0), '', phone(1), phone(0), phone(2), phone(3), phone(2), phone(4)]
+  const chunk = chunkOf(canonicals, [phone(2), phone(4)])
+
+  it('counts each row in one way', () => {
+    expect(countRows(chunk))
+      .toEqual({ invalidRows: 1, duplicateRows: 2, cacheHits: 2, freshChecks: 3 })
+  })
+
+  it('has one block with all inputs and the rows that are finished', () => {
+    const [block, ...others] = blockIn(emissionsOf(chunk, terms))
+    expect(others).toEqual([])
+    expect(block?.value.part).toBe(-1)
+    expect(block?.rows.inputs).toEqual(chunk.rows.inputs)
+    expect(rowsOf(block!.value.finished)).toEqual([1, 3, 4, 6, 7])
+    expect(rowsOf(block!.value.cached)).toEqual([4, 7])
+    expect(rowsOf(block!.value.failed)).toEqual([1])
+    expect(block?.value.copies).toEqual([{ row: 4, copies: 1 }])
+    expect(block?.rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
+    const checked = block?.rows.columns.find(({ name }) => name === 'checked_at')?.values
+    expect(checked?.[0]).toBe('2026-08-11T00:00:00.000Z')
+    expect(checked?.[2]).toBe('2026-08-10T23:00:00.000Z')
+  })
+
+  it('has parts with the rows that need a check, and the copies of each', () => {
+    const parts = partsIn(emissionsOf(chunk, terms))
+    expect(parts.map(({ value }) => value.part)).toEqual([0, 1])
+    expect(parts.map(({ rows }) => rows.rows)).toEqual([[0, 2], [5]])
+    expect(parts.map(({ rows }) => rows.copies)).toEqual([[1, 0], [0]])
+    expect(parts[0]?.rows.canonicals).toEqual([phone(0), phone(1)])
+    expect(parts[1]?.rows.tokens).toEqual(tokenFor(phone(3)))
+    expect(parts[0]).toMatchObject({
+      lane: 'small',
+      service: 'phone-validation',
+      value: {
+        quotedAt: QUOTED_AT_MS,
+        freshnessMs: 86_400_000,
+        tokenVersion: '1',
+        attempt: 0,
+        notBefore: 0,
+        giveUpAt: 0,
+      },
+    })
+  })
+
+  it('holds every row in exactly one block or part, and bitmaps that agree', () => {
+    const contacts = fc.array(fc.integer({ min: -1, max: 12 }), { minLength: 1, maxLength: 60 })
+    fc.assert(fc.property(contacts, fc.array(fc.integer({ min: 0, max: 12 })),
+      fc.integer({ min: 1, max: 70 }), (numbers, hits, partRows) => {
+        const given = chunkOf(numbers.map((it) => it < 0 ? '' : phone(it)), hits.map(phone))
+        const emissions = emissionsOf(given, { ...terms, partRows })
+        const [block] = blockIn(emissions)
+        const missed = partsIn(emissions).map(({ rows }) => rows.rows)
+        const { finished, succeeded, failed, cached, live, billable } = block!.value
+        expect([...rowsOf(finished), ...missed.flat()].sort((a, b) => a - b))
+          .toEqual(numbers.map((_, row) => row))
+        expect(missed.every((rows) => rows.length <= partRows)).toBe(true)
+        expect(rowsOf(both(succeeded, failed))).toEqual([])
+        expect(rowsOf(minus(succeeded, finished))).toEqual([])
+        expect(rowsOf(minus(cached, succeeded))).toEqual([])
+        expect([rowsOf(live), rowsOf(billable)]).toEqual([[], []])
+      }))
+  })
+})

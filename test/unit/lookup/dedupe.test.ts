@@ -1,0 +1,44 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createDedupe } from '../../../services/lookup/dedupe.ts'
+import { tokenFor } from '../../support/stage-doubles.ts'
+
+function dedupeOf (chunks: readonly (readonly string[])[]) {
+  const dedupe = createDedupe(chunks.flat().length)
+  const duplicates = chunks.map((rows) =>
+    dedupe.add(Buffer.concat(rows.map(tokenFor)), (row) => rows[row] === ''))
+  const originals = chunks.flat().map((_, row) => dedupe.originalOf(row))
+  const copies = chunks.flat().map((_, row) => dedupe.copiesOf(row))
+  return { duplicates, originals, copies }
+}
+
+describe('duplicates of a job', () => {
+  it('point at the lowest row of their token, across chunks', () => {
+    expect(dedupeOf([['a', 'b', 'a'], ['b', 'c', 'a']])).toEqual({
+      duplicates: [1, 2],
+      originals: [-1, -1, 0, 1, -1, 0],
+      copies: [2, 1, 0, 0, 0, 0],
+    })
+  })
+
+  it('are never invalid rows, whose tokens are all alike', () => {
+    expect(dedupeOf([['', 'a', ''], ['', 'a']])).toEqual({
+      duplicates: [0, 1], originals: [-1, -1, -1, -1, 1], copies: [0, 1, 0, 0, 0],
+    })
+  })
+
+  it('leave one original a contact, however the job is cut', () => {
+    const rows = fc.array(fc.constantFrom('', 'a', 'b', 'c', 'd'), { maxLength: 40 })
+    fc.assert(fc.property(rows, fc.integer({ min: 1, max: 9 }), (contacts, chunkRows) => {
+      const chunks = Array.from({ length: Math.ceil(contacts.length / chunkRows) },
+        (_, chunk) => contacts.slice(chunk * chunkRows, (chunk + 1) * chunkRows))
+      const { originals, copies } = dedupeOf(chunks)
+      expect(originals).toEqual(contacts.map((contact, row) => {
+        const first = contacts.indexOf(contact)
+        return contact === '' || first === row ? -1 : first
+      }))
+      const sum = copies.reduce((total, more) => total + more, 0)
+      expect(sum).toBe(originals.filter((original) => original >= 0).length)
+    }))
+  })
+})

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest'
+import { quoteIdOf } from '../../../services/lookup/accept.ts'
+import { decideJob, type JobParts } from '../../../services/lookup/job.ts'
+import { createLoader } from '../../../services/lookup/load.ts'
+import {
+  chunksOf, createCacheDouble, createManualClock, createStoreDouble, emitted,
+} from '../../support/stage-doubles.ts'
+
+const phone = (last: number) => `+1212736${5_000 + last}`
+
+const partsWith = (change: Partial<JobParts> = {}): JobParts => ({
+  store: createStoreDouble(),
+  outbox: { remove: async () => {} },
+  load: createLoader(createCacheDouble()),
+  clock: createManualClock(),
+  unitPriceMicros: () => 10,
+  freshnessMs: async () => 1_000,
+  partRows: { small: 50, bulk: 200 },
+  maxActiveJobs: 10,
+  ...change,
+})
+
+const unitOf = (parts: ReturnType<typeof chunksOf>) => ({ parts, members: parts })
+
+describe('deciding a job', () => {
+  it('names the quote after the job', () => {
+    expect(quoteIdOf('job_01jabc')).toBe('quot_01jabc')
+  })
+
+  it('cuts parts by the lane of the job', async () => {
+    const rows = (count: number) => Array.from({ length: count }, (_, row) => phone(row))
+    const small = await decideJob(unitOf(chunksOf(rows(120))), partsWith())
+    expect(emitted([small], 'rows.missed').map(({ rows: { rows } }) => rows.length))
+      .toEqual([50, 50, 20])
+    const big = await decideJob(unitOf(chunksOf(rows(1_201))), partsWith())
+    const sizes = emitted([big], 'rows.missed').map(({ lane, rows }) => [lane, rows.rows.length])
+    expect(sizes).toEqual([...new Array(5).fill(['bulk', 200]), ['bulk', 200], ['bulk', 1]])
+  })
+
+  it('gives the policy of the organization to every part', async () => {
+    const decision = await decideJob(unitOf(chunksOf([phone(0)])),
+      partsWith({ freshnessMs: async (tenant) => tenant === 'org_1.live' ? 77 : 0 }))
+    expect(emitted([decision], 'rows.missed')[0]?.value.freshnessMs).toBe(77)
+  })
+
+  it('rejects chunks that leave a gap or do not make up the job', async () => {
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await expect(decideJob(unitOf([second!]), partsWith())).rejects.toThrow('gap')
+    await expect(decideJob(unitOf([first!]), partsWith())).rejects.toThrow('all its rows')
+  })
+
+  it('lets others have their turn while it decides a big job', async () => {
+    let turns = 0
+    const timer = setInterval(() => { turns++ }, 1)
+    const rows = Array.from({ length: 20_000 }, (_, row) => `+1212${7_000_000 + row}`)
+    await decideJob(unitOf(chunksOf(rows)), partsWith())
+    clearInterval(timer)
+    expect(turns).toBeGreaterThan(5)
+  })
+})

@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest'
+import { createLoader } from '../../../services/lookup/load.ts'
+import {
+  cachedRecord, chunksOf, createCacheDouble, incoming, tokenFor,
+} from '../../support/stage-doubles.ts'
+
+const PHONE = '+12127365000'
+
+describe('loading a chunk', () => {
+  it('opens its rows and asks the cache once, however often it is called', async () => {
+    const cache = createCacheDouble()
+    cache.entries.set(tokenFor(PHONE).toString('hex'), cachedRecord())
+    const scopes: object[] = []
+    const load = createLoader({
+      find: (scope, tokens) => {
+        scopes.push(scope)
+        return cache.find(scope, tokens)
+      },
+    })
+    const [chunk] = chunksOf([PHONE, '+12127365001'])
+    const [first, second] = await Promise.all([load(chunk!), load(chunk!)])
+    expect(first).toBe(second)
+    expect(first.records).toEqual([cachedRecord(), undefined])
+    expect(first.rows.canonicals).toEqual([PHONE, '+12127365001'])
+    expect(scopes).toEqual([{ tenant: 'org_1.live', service: 'phone-validation', version: '1' }])
+  })
+
+  it('does not ask the cache for a job that wants fresh checks', async () => {
+    const load = createLoader({ find: async () => { throw new Error('asked') } })
+    const [chunk] = chunksOf([PHONE], { forceFresh: true })
+    expect((await load(chunk!)).records).toEqual([])
+  })
+
+  it('rejects rows that can\'t be read or are not as many as the envelope says', async () => {
+    const load = createLoader(createCacheDouble())
+    const [chunk] = chunksOf([PHONE])
+    const unreadable = incoming('rows.normalized', chunk!.value,
+      { rows: () => { throw new Error('no rows') } })
+    await expect(load(unreadable)).rejects.toThrow('no rows')
+    await expect(load({ ...chunk!, value: { ...chunk!.value, rows: 2 } })).rejects.toThrow('rows')
+  })
+})

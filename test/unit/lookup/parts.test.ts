@@ -1,0 +1,41 @@
+import { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { loadConfig } from '../../../services/lib/config.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { lookupConfig } from '../../../services/lookup/config.ts'
+import { lookupParts } from '../../../services/lookup/parts.ts'
+
+const env = {
+  KAFKA_BROKERS: 'localhost:9092',
+  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
+  REDIS_STATE_URL: 'redis://localhost:6379',
+  REDIS_CACHE_URL: 'redis://localhost:6380',
+  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+  KEY_ACTIVE: '1',
+}
+
+function partsFor (more: Record<string, string>) {
+  const redis = new Redis({ lazyConnect: true })
+  return lookupParts(loadConfig(lookupConfig, { ...env, ...more }), {
+    state: redis,
+    cache: redis,
+    clock: { now: () => 0, stop: () => {} },
+    log: createLog('test', { level: 'silent' }),
+  })
+}
+
+describe('the parts of lookup', () => {
+  it('have the documented limits unless told otherwise', () => {
+    expect(partsFor({})).toMatchObject({
+      partRows: { small: 50, bulk: 200 }, maxActiveJobs: 10, batch: 25,
+    })
+    expect(partsFor({ PART_ROWS_SMALL: '5' }).partRows).toEqual({ small: 5, bulk: 200 })
+  })
+
+  it('price by service and mode', () => {
+    const { unitPriceMicros } = partsFor({ PRICES: '{"whatsapp":3500}' })
+    expect(unitPriceMicros('org_1.live', 'whatsapp')).toBe(3_500)
+    expect(unitPriceMicros('org_1.live', 'phone-validation')).toBe(2_000)
+    expect(unitPriceMicros('org_1.test', 'whatsapp')).toBe(0)
+  })
+})

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { createLoader } from '../../../services/lookup/load.ts'
+import { readChunks, termsOf } from '../../../services/lookup/read.ts'
+import {
+  cachedRecord, chunksOf, createCacheDouble, QUOTED_AT_MS, tokenFor,
+} from '../../support/stage-doubles.ts'
+
+const partRows = { small: 50, bulk: 200 }
+const canonicals = ['+12127365000', '', '+12127365001', '+12127365000', '+12127365002']
+
+describe('reading the chunks of a job', () => {
+  it('knows what holds for all of them from the first envelope', () => {
+    const [small] = chunksOf(['+12127365000'], { forceFresh: true, tokenVersion: '7' })
+    expect(termsOf(small!.value, 77, partRows)).toEqual({
+      job: small!.value.job,
+      lane: 'small',
+      forceFresh: true,
+      tokenVersion: '7',
+      quotedAtMs: QUOTED_AT_MS,
+      freshnessMs: 77,
+      partRows: 50,
+    })
+    const [bulk] = chunksOf(new Array<string>(1_001).fill(''))
+    expect(termsOf(bulk!.value, 77, partRows)).toMatchObject({ lane: 'bulk', partRows: 200 })
+  })
+
+  it('counts every row of the job, originals told by the chunks before', async () => {
+    const cache = createCacheDouble()
+    cache.entries.set(tokenFor('+12127365002').toString('hex'), cachedRecord())
+    const messages = chunksOf(canonicals, { chunkRows: 2 })
+    const terms = termsOf(messages[0]!.value, 86_400_000, partRows)
+    const { chunks, counts } = await readChunks(messages, { terms, load: createLoader(cache) })
+    expect(counts).toEqual({
+      totalRows: 5, invalidRows: 1, duplicateRows: 1, cacheHits: 1, freshChecks: 2,
+    })
+    expect(chunks.map(({ place }) => place.firstRow)).toEqual([0, 2, 4])
+    expect(chunks[2]?.hits).toEqual([cachedRecord()])
+  })
+})

@@ -1,0 +1,303 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Normalized } from '../../../schemas/types.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
+import { fullBitmap } from '../../../services/lib/bitmap.ts'
+import type { Decision } from '../../../services/lib/stage.ts'
+import { quoteIdOf } from '../../../services/lookup/accept.ts'
+import { createLookupStage } from '../../../services/lookup/stage.ts'
+import {
+  acceptedJob, cachedRecord, chunksOf, createCacheDouble, createManualClock, createStoreDouble,
+  createTallyDouble, emitted, entryOf, incoming, JOB, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+} from '../../support/stage-doubles.ts'
+
+const signal = new AbortController().signal
+const PRICE_MICROS = 10
+const phone = (last: number) => `+1212736${5_000 + last}`
+
+function setUp ({ availableMicros = 1e12 } = {}) {
+  const clock = createManualClock()
+  const store = createStoreDouble({ clock, availableMicros })
+  const cache = createCacheDouble()
+  const removed: number[] = []
+  const undecidable: unknown[] = []
+  const stage = createLookupStage({
+    store,
+    outbox: { remove: async (_tenant, seqs) => { removed.push(...seqs) } },
+    cache,
+    clock,
+    unitPriceMicros: () => PRICE_MICROS,
+    freshnessMs: async () => 86_400_000,
+    partRows: { small: 2, bulk: 4 },
+    maxActiveJobs: 10,
+    batch: 25,
+    onUndecidable: (_job, error) => undecidable.push(error),
+  })
+  const remember = (...contacts: readonly string[]) => contacts.forEach((contact) =>
+    cache.entries.set(tokenFor(contact).toString('hex'), cachedRecord()))
+  return { clock, store, cache, removed, undecidable, stage, remember }
+}
+
+const decisionsOf = async (
+  stage: ReturnType<typeof setUp>['stage'], messages: Parameters<typeof stage.decide>[0]
+) => await stage.decide(messages, signal) as readonly Decision<'lookup'>[]
+
+describe('lookup', () => {
+  it('holds chunks until the last one is there, in whatever order they come', async () => {
+    const { stage, store } = setUp()
+    const [first, second, third] = chunksOf([phone(0), phone(1), phone(0)], { chunkRows: 1 })
+    expect(await decisionsOf(stage, [third!, first!])).toEqual([])
+    const [decision] = await decisionsOf(stage, [second!])
+    expect(decision?.finishes).toHaveLength(3)
+    expect(emitted([decision!], 'rows.finished').map(({ value }) => value.chunk)).toEqual([0, 1, 2])
+    expect(store.accepts[0]?.preflight).toEqual({
+      totalRows: 3,
+      invalidRows: 0,
+      duplicateRows: 1,
+      cacheHits: 0,
+      freshChecks: 2,
+      maxQuoteMicros: 20,
+      quoteId: quoteIdOf(JOB),
+    })
+  })
+
+  it('asks for the reservation of the whole quote, hits included', async () => {
+    const { stage, store, remember } = setUp()
+    remember(phone(0), phone(1))
+    await decisionsOf(stage, chunksOf([phone(0), phone(1), '', phone(0)], { idempotencyKey: 'k' }))
+    expect(store.accepts).toEqual([{
+      id: JOB,
+      service: 'phone-validation',
+      lane: 'small',
+      preflight: {
+        totalRows: 4,
+        invalidRows: 1,
+        duplicateRows: 1,
+        cacheHits: 2,
+        freshChecks: 0,
+        maxQuoteMicros: 20,
+        quoteId: 'quot_01jaaaaaaaaaaaaaaaaaaaaaaa',
+      },
+      unitPriceMicros: PRICE_MICROS,
+      chunks: 1,
+      forceFresh: false,
+      header: Buffer.from('header'),
+      createdAtMs: QUOTED_AT_MS,
+      idempotencyKey: 'k',
+      acceptByMs: QUOTED_AT_MS + 25_000,
+      needsSlot: false,
+      maxActiveJobs: 10,
+    }])
+  })
+
+  it('emits the journal entry and announces only after everything is produced', async () => {
+    const { stage, store, removed } = setUp()
+    const [decision] = await decisionsOf(stage, chunksOf([phone(0)]))
+    const job = store.jobs.get(JOB)!
+    expect(decision?.emits.map(({ topic }) => topic))
+      .toEqual(['rows.finished', 'rows.missed', 'wallet.journal'])
+    expect(emitted([decision!], 'wallet.journal')[0]?.value).toEqual(entryOf(TENANT, job))
+    expect([job.announced, removed]).toEqual([false, []])
+    await decision?.afterProduced?.()
+    expect([store.jobs.get(JOB)?.announced, removed]).toEqual([true, [7]])
+  })
+
+  it('emits nothing for a job that is refused, and finishes its chunks', async () => {
+    const { stage, store } = setUp({ availableMicros: 19 })
+    const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    const [decision] = await decisionsOf(stage, chunks)
+    expect(decision).toMatchObject({ finishes: chunks, emits: [] })
+    expect(await store.outcome(TENANT, JOB)).toMatchObject({
+      refusal: { code: 'insufficient_balance', requiredMicros: 20, availableMicros: 19 },
+    })
+  })
+
+  it('emits nothing for a job that is closed, was refused or is too late', async () => {
+    const closed = setUp()
+    closed.store.jobs.set(JOB, { ...acceptedJob(), closed: true })
+    const late = setUp()
+    late.clock.advance(25_001)
+    const refused = setUp()
+    await refused.store.refuse(TENANT, JOB, 'internal')
+    for (const { stage, store } of [closed, late, refused]) {
+      expect(await decisionsOf(stage, chunksOf([phone(0)]))).toMatchObject([{ emits: [] }])
+      expect(store.accepts).toEqual([])
+    }
+    expect(await late.store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
+  })
+
+  it('decides again with the same quote when the answer was lost', async () => {
+    const { stage, store, remember } = setUp()
+    const [first] = await decisionsOf(stage, chunksOf([phone(0), phone(1)]))
+    remember(phone(1))
+    stage.forget()
+    const [again] = await decisionsOf(stage, chunksOf([phone(0), phone(1)]))
+    expect(store.jobs.get(JOB)?.preflight.freshChecks).toBe(2)
+    expect(emitted([first!], 'wallet.journal')).toEqual(emitted([again!], 'wallet.journal'))
+    expect(emitted([again!], 'rows.missed').map(({ rows }) => rows.rows)).toEqual([[0]])
+  })
+
+  it('finds the job complete again when its effects failed', async () => {
+    const { stage } = setUp()
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await decisionsOf(stage, [first!])
+    expect(await decisionsOf(stage, [second!])).toHaveLength(1)
+    const [again] = await decisionsOf(stage, [second!])
+    expect(again?.finishes).toEqual([first, second])
+    await again?.afterProduced?.()
+    expect(await decisionsOf(stage, [second!])).toEqual([])
+  })
+
+  it('leaves the chunks of a new generation alone when late effects end', async () => {
+    const { stage } = setUp()
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    const [stale] = await decisionsOf(stage, [first!, second!])
+    stage.forget()
+    expect(await decisionsOf(stage, [first!])).toEqual([])
+    await stale?.afterProduced?.()
+    expect(await decisionsOf(stage, [second!])).toHaveLength(1)
+  })
+
+  it('finishes both when a chunk came twice', async () => {
+    const { stage } = setUp()
+    const [chunk] = chunksOf([phone(0)])
+    const twin = { ...chunk!, raw: { ...chunk!.raw, offset: 9n } }
+    const [decision, ...others] = await decisionsOf(stage, [chunk!, twin])
+    expect(others).toEqual([])
+    expect(decision?.finishes).toEqual([chunk, twin])
+    expect(emitted([decision!], 'rows.finished')).toHaveLength(1)
+  })
+
+  it('throws broken infrastructure and keeps what it holds', async () => {
+    const { stage, store } = setUp()
+    const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    store.failNext(new InfrastructureError('Redis'))
+    await expect(decisionsOf(stage, chunks)).rejects.toThrow('Redis')
+    expect(await decisionsOf(stage, chunks.slice(1))).toHaveLength(1)
+  })
+})
+
+describe('held chunks of a job that never gets complete', () => {
+  const other = (change: Partial<Normalized>) => chunksOf([phone(9)],
+    { job: 'job_other', acceptBy: QUOTED_AT_MS + 60_000, ...change })
+
+  it('are let go once the job can no longer be accepted, which is stored', async () => {
+    const { stage, store, clock } = setUp()
+    const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await decisionsOf(stage, [chunk!])
+    clock.advance(25_001)
+    const decisions = await decisionsOf(stage, other({}))
+    expect(decisions).toHaveLength(2)
+    expect(decisions[1]).toMatchObject({ finishes: [chunk], emits: [] })
+    expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
+  })
+
+  it('are held while an accepted job is not announced, and let go when it is', async () => {
+    const { stage, store, clock } = setUp()
+    store.jobs.set(JOB, acceptedJob())
+    const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    clock.advance(25_001)
+    expect(await decisionsOf(stage, [chunk!])).toEqual([])
+    store.change(JOB, { announced: true })
+    expect(await decisionsOf(stage, other({}))).toMatchObject([{}, { finishes: [chunk] }])
+  })
+
+  it('of another partition are left to that partition', async () => {
+    const { stage, clock } = setUp()
+    const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await decisionsOf(stage, [chunk!])
+    clock.advance(25_001)
+    const [elsewhere] = other({})
+    const moved = { ...elsewhere!, raw: { ...elsewhere!.raw, partition: 1 } }
+    expect(await decisionsOf(stage, [moved])).toHaveLength(1)
+  })
+})
+
+describe('a job that cannot be decided', () => {
+  const unreadable = (message: ReturnType<typeof chunksOf>[number]) =>
+    incoming('rows.normalized', message.value,
+      { rows: () => { throw new Error('bad rows') }, offset: Number(message.raw.offset) })
+
+  it('is refused before it is accepted, and its chunks are dead', async () => {
+    const { stage, store, undecidable } = setUp()
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
+    expect(decision).toMatchObject({ emits: [], dead: 'undecidable' })
+    expect(decision?.finishes).toHaveLength(2)
+    expect(undecidable).toEqual([new Error('bad rows')])
+    expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
+  })
+
+  it('ends all its rows free once it is accepted, with every input that can be read', async () => {
+    const { stage, store } = setUp()
+    store.jobs.set(JOB, acceptedJob())
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
+    const blocks = emitted([decision!], 'rows.finished')
+    expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], ['']])
+    expect(blocks.map(({ value }) => rowsOf(value.failed))).toEqual([[0], [0]])
+    expect(blocks.map(({ value }) => rowsOf(value.billable))).toEqual([[], []])
+    expect(decision?.dead).toBe('undecidable')
+    await decision?.afterProduced?.()
+    expect(store.jobs.get(JOB)?.announced).toBe(true)
+  })
+})
+
+describe('a dead chunk', () => {
+  const headers = {
+    tenant: TENANT,
+    job: JOB,
+    service: 'phone-validation',
+    lane: 'small',
+    chunk: '1',
+    chunks: '2',
+    firstRow: '8',
+    chunkRows: '3',
+    totalRows: '11',
+    rows: fullBitmap(3).toString('base64'),
+  }
+
+  it('has its job refused', async () => {
+    const { stage, store } = setUp()
+    expect(await stage.whenDead(headers)).toEqual([])
+    expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
+  })
+
+  it('of an accepted job ends its rows and stands in for the input block', async () => {
+    const { stage, store } = setUp()
+    store.jobs.set(JOB, acceptedJob())
+    const [block] = emitted([{ emits: await stage.whenDead(headers) }], 'rows.finished')
+    expect(block?.value).toMatchObject({ chunk: 1, firstRow: 8, rows: 3, inputs: true })
+    expect(rowsOf(block!.value.failed)).toEqual([0, 1, 2])
+    store.change(JOB, { closed: true })
+    expect(await stage.whenDead(headers)).toEqual([])
+    expect(await stage.whenDead({})).toEqual([])
+  })
+})
+
+describe('a replay', () => {
+  it('takes no more hits than the quote covers and bills nothing itself', async () => {
+    const contacts = fc.array(fc.integer({ min: -1, max: 9 }), { minLength: 1, maxLength: 30 })
+    const hits = fc.array(fc.integer({ min: 0, max: 9 }))
+    await fc.assert(fc.asyncProperty(contacts, hits, hits, async (numbers, before, after) => {
+      const { stage, store, cache, remember } = setUp()
+      const canonicals = numbers.map((it) => it < 0 ? '' : phone(it))
+      const tally = createTallyDouble()
+      for (const known of [before, after]) {
+        cache.entries.clear()
+        remember(...known.map(phone))
+        const decisions = await decisionsOf(stage, chunksOf(canonicals, { chunkRows: 7 }))
+        emitted(decisions, 'rows.finished').forEach(tally.add)
+        stage.forget()
+      }
+      const { preflight } = store.jobs.get(JOB)!
+      const { totals } = tally
+      expect(totals.inputBlocks).toBe(Math.ceil(numbers.length / 7))
+      expect(totals.failed).toBe(preflight.invalidRows)
+      expect(totals.billable).toBe(0)
+      expect(totals.cached).toBeLessThanOrEqual(preflight.maxQuoteMicros / PRICE_MICROS)
+      expect(preflight.cacheHits + preflight.freshChecks + preflight.invalidRows +
+        preflight.duplicateRows).toBe(numbers.length)
+    }), { numRuns: 40 })
+  })
+})

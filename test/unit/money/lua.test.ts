@@ -1,0 +1,33 @@
+import { readFileSync, readdirSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { WALLET_LUA, joinLua } from '../../../services/money/lua.ts'
+
+const folders = ['money', 'jobs']
+  .map(room => new URL(`../../../services/${room}/`, import.meta.url))
+const files = folders.flatMap(folder => readdirSync(folder)
+  .filter(name => name.endsWith('.lua'))
+  .map(name => ({ name, text: readFileSync(new URL(name, folder), 'utf8') })))
+
+describe('scripts', () => {
+  it('are their parts behind one another', () => {
+    const twice = joinLua(WALLET_LUA, WALLET_LUA)
+    const once = readFileSync(WALLET_LUA, 'utf8')
+    expect(twice).toBe(`${once}\n${once}`)
+  })
+
+  it.each(files)('$name writes no number by tostring, nor by a float command', ({ text }) => {
+    const code = text.replaceAll(/--.*$/gm, '')
+    expect(code).not.toMatch(/tostring|INCRBYFLOAT|os\.time/)
+  })
+
+  it.each(files)('$name moves balances only in wallet.lua', ({ name, text }) => {
+    const moves = /HINCRBY', keys\.wallet|HINCRBY', wallet/.test(text)
+    expect(moves).toBe(name === 'wallet.lua')
+  })
+
+  it.each(files)('$name has lines and functions that are short', ({ text }) => {
+    const lines = text.split('\n')
+    expect(lines.filter(line => line.length > 100)).toEqual([])
+    expect(lines.length).toBeLessThanOrEqual(250)
+  })
+})

@@ -1,0 +1,116 @@
+import { describe, expect, it } from 'vitest'
+import type { Tallied, TallyBlock } from '../../../services/jobs/store.ts'
+import type { Decision } from '../../../services/lib/stage.ts'
+import { digestOf } from '../../../services/records/result-blocks.ts'
+import { storeBlock } from '../../../services/records/stored-block.ts'
+import { createSettleStage } from '../../../services/settle/stage.ts'
+import {
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, wire,
+} from '../../support/results.ts'
+import {
+  createManualClock, emitted, entryOf, rowsOf, TENANT,
+} from '../../support/stage-doubles.ts'
+
+const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 }
+const running = endedJob({ ended: false, status: 'verifying' })
+
+/** A store whose tally answers what it is told to, in turn. */
+function stageWith (answers: Tallied[], standing = running) {
+  const blocks = createBlocksDouble()
+  const tallies: TallyBlock[] = []
+  const done: string[] = []
+  const stage = createSettleStage({
+    blocks,
+    batch: 10,
+    clock: createManualClock(),
+    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    archive: { save: async job => { done.push(`save ${job.id}`) } },
+    outbox: { remove: async (_tenant, seqs) => { done.push(`remove ${seqs.join()}`) } },
+    store: {
+      tally: async (_tenant, block) => {
+        expect(blocks.stored.map(({ sealed }) => digestOf(sealed))).toContain(block.digest)
+        tallies.push(block)
+        return answers.shift() ?? { kind: 'skip' }
+      },
+      manifest: async () => [],
+      read: async () => standing,
+      close: async (_tenant, job) => { done.push(`close ${job}`); return true },
+    },
+  })
+  return { stage, blocks, tallies, done }
+}
+
+const twoBlocks = async () => [
+  await arrived(blockEmission(place, [[0, live('a', 1)]], { inputs: ['a', 'b', 'c', 'd'] }), 1),
+  await arrived(blockEmission(place, [[1, live('b')], [2, live('c')]]), 2),
+] as const
+
+const signal = new AbortController().signal
+const counted = (job = running): Tallied => ({ kind: 'counted', ended: job.ended, job, entry: undefined })
+
+describe('settle', () => {
+  it('stores all blocks in one insert, then counts each in order', async () => {
+    const { stage, blocks, tallies } = stageWith([counted(), counted()])
+    const messages = await twoBlocks()
+    const [decision] = await stage.decide(messages, signal) as [Decision<'settle'>]
+    expect(blocks.inserts).toEqual([2])
+    expect(tallies.map(({ inputs, finished }) => [inputs, rowsOf(finished)]))
+      .toEqual([[true, [0]], [false, [1, 2]]])
+    expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, copies: [{ row: 0, copies: 1 }] })
+    expect(decision.finishes).toEqual(messages)
+    expect(decision.emits).toEqual([])
+  })
+
+  it('archives a job that ends, announces it, and closes it afterwards', async () => {
+    const ended = endedJob()
+    const entry = { ...entryOf(TENANT, ended), type: 'settle', seq: 9 }
+    const { stage, done } = stageWith([
+      { kind: 'counted', ended: true, job: ended, entry },
+      { kind: 'known', ended: true, job: ended, entry: undefined },
+    ])
+    const decisions = await stage.decide(await twoBlocks(), signal) as [Decision<'settle'>]
+    expect(done).toEqual([`save ${ended.id}`])
+    expect(emitted(decisions, 'jobs.settled')).toHaveLength(1)
+    expect(emitted(decisions, 'wallet.journal').map(({ value }) => value)).toEqual([entry])
+    await decisions[0].afterProduced?.()
+    expect(done.slice(1)).toEqual(['remove 9', `close ${ended.id}`])
+  })
+
+  it('closes a job left open when a block of it comes again', async () => {
+    const ended = endedJob()
+    const { stage, done } = stageWith([{ kind: 'known', ended: true, job: ended, entry: undefined }])
+    const [message] = await twoBlocks()
+    const [decision] = await stage.decide([message], signal) as [Decision<'settle'>]
+    await decision.afterProduced?.()
+    expect(decision.emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
+    expect(done).toEqual([`save ${ended.id}`, `close ${ended.id}`])
+  })
+
+  it('emits nothing for a job that is closed or was never accepted', async () => {
+    const { stage, done } = stageWith([{ kind: 'skip' }, { kind: 'skip' }])
+    const messages = await twoBlocks()
+    const [decision] = await stage.decide(messages, signal) as [Decision<'settle'>]
+    await decision.afterProduced?.()
+    expect([decision.finishes, decision.emits, done]).toEqual([messages, [], []])
+  })
+
+  it('counts the rows of a block nobody can read as unknown, free, with the inputs it had', async () => {
+    const { stage, blocks, tallies } = stageWith([counted()])
+    const { headers } = await wire.close(blockEmission(place, [[1, live('x')], [3, live('y')]]))
+    expect(await stage.whenDead(headers)).toEqual([])
+    expect(tallies).toHaveLength(1)
+    const [tally] = tallies as [TallyBlock]
+    expect([tally.finished, tally.failed, tally.billable].map(rowsOf)).toEqual([[1, 3], [1, 3], []])
+    expect(tally.inputs).toBe(true)
+    expect(blocks.stored.map(({ job, rows }) => [job, rows])).toEqual([[running.id, 4]])
+    expect(await keys.get()).toBeDefined()
+  })
+
+  it('leaves dead letters of ended jobs, and those that name no rows, alone', async () => {
+    const over = stageWith([], endedJob())
+    const { headers } = await wire.close(blockEmission(place, [[1, live('x')]]))
+    expect(await over.stage.whenDead(headers)).toEqual([])
+    expect(await over.stage.whenDead({})).toEqual([])
+    expect([over.blocks.stored, over.tallies]).toEqual([[], []])
+  })
+})

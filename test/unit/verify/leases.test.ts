@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest'
+import { createLeases, type LeaseCommands } from '../../../services/verify/leases.ts'
+
+const scope = { tenant: 'org_1.live', service: 'whatsapp', version: '2' } as const
+const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
+const other = Buffer.alloc(16, 7)
+
+function createRedis () {
+  const values = new Map<string, string>()
+  const calls: unknown[] = []
+  const redis: LeaseCommands = {
+    set: async (key, value, ...rest) => {
+      calls.push(rest)
+      const before = values.get(key) ?? null
+      if (before === null) values.set(key, value)
+      return before
+    },
+    unlink: async (keys) => keys.filter((key) => values.delete(key)).length,
+  }
+  return { redis, values, calls }
+}
+
+describe('leases', () => {
+  it('belong to the first owner, who finds them its own again', async () => {
+    const { redis, values, calls } = createRedis()
+    const leases = createLeases(redis, { leaseMs: 30_000 })
+    expect(await leases.take(scope, [token], 'job_1')).toEqual([true])
+    expect(await leases.take(scope, [other, token], 'job_2')).toEqual([true, false])
+    expect(await leases.take(scope, [token], 'job_1')).toEqual([true])
+    expect(values.get('l:{org_1.live}:whatsapp:ABEiM0RVZneImaq7zN3u_w')).toBe('job_1')
+    expect(calls[0]).toEqual(['PX', 30_000, 'NX', 'GET'])
+  })
+
+  it('are free again once released', async () => {
+    const { redis } = createRedis()
+    const leases = createLeases(redis, { leaseMs: 1 })
+    await leases.take(scope, [token, other], 'job_1')
+    await leases.release(scope, [token])
+    await leases.release(scope, [])
+    expect(await leases.take(scope, [token, other], 'job_2')).toEqual([true, false])
+  })
+
+  it('keep nobody from checking while Redis is down', async () => {
+    const faults: unknown[] = []
+    const down = async () => { throw new Error('down') }
+    const leases = createLeases({ set: down, unlink: down },
+      { leaseMs: 1, onFault: (error) => faults.push(error) })
+    expect(await leases.take(scope, [token, other], 'job_1')).toEqual([true, true])
+    await leases.release(scope, [token])
+    expect(faults).toHaveLength(3)
+  })
+})

@@ -1,0 +1,53 @@
+import { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { ConfigError, loadConfig } from '../../../services/lib/config.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
+import { verifyConfig } from '../../../services/verify/config.ts'
+import { verifyParts } from '../../../services/verify/parts.ts'
+
+const env = {
+  KAFKA_BROKERS: 'localhost:9092',
+  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
+  REDIS_STATE_URL: 'redis://localhost:6379',
+  REDIS_CACHE_URL: 'redis://localhost:6380',
+  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+  KEY_ACTIVE: '1',
+}
+
+function partsFor (more: Record<string, string>) {
+  const redis = new Redis({ lazyConnect: true })
+  return verifyParts(loadConfig(verifyConfig, { ...env, ...more }), {
+    state: redis,
+    cache: redis,
+    clock: { now: () => 0, stop: () => {} },
+    log: createLog('test', { level: 'silent' }),
+    metrics: createMetrics(),
+  })
+}
+
+describe('the parts of verify', () => {
+  it('have the documented durations and limits unless told otherwise', () => {
+    expect(partsFor({ PROVIDERS: '{}' })).toMatchObject({
+      leaseMs: 30_000,
+      leasePollMs: 250,
+      concurrency: 32,
+      batch: 8,
+      laterAfterMs: 60_000,
+      giveUpAfterMs: 900_000,
+    })
+    expect(loadConfig(verifyConfig, env)).toMatchObject({
+      PROVIDER_TIMEOUT_MS: 8_000, LANES: ['small', 'bulk'],
+    })
+    expect(partsFor({ PROVIDERS: '{}', LATER_AFTER_MS: '5' }).laterAfterMs).toBe(5)
+  })
+
+  it('are not made of providers nobody knows', () => {
+    const load = (providers: string) => () =>
+      loadConfig(verifyConfig, { ...env, PROVIDERS: providers })
+    expect(load('{"whatsapp":["sandbox"]}')).not.toThrow()
+    expect(load('{"whatsapp":["acme"]}')).toThrow(ConfigError)
+    expect(load('{"what":["sandbox"]}')).toThrow(ConfigError)
+    expect(() => partsFor({ PROVIDERS: '{"whatsapp":["numbering-plan"]}' })).toThrow('PROVIDERS')
+  })
+})

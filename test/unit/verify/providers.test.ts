@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest'
+import { ProviderError, type Provider } from '../../../services/verify/provider.ts'
+import {
+  createChecker, DEFAULT_PROVIDERS, FACTORIES, type ProviderLists,
+} from '../../../services/verify/providers.ts'
+
+const limits = { timeoutMs: 1_000, concurrency: 4, retries: 0, openMs: 60_000 }
+const rows = [{ row: 3, canonical: '+12127365000' }, { row: 4, canonical: '+12127360001' }]
+const verdict = { status: 'valid', reason: 'registered', confidence: 80, fields: {} } as const
+const signal = new AbortController().signal
+const live = { service: 'whatsapp', mode: 'live', signal } as const
+
+const provider = (id: number, check: Provider['check']): Provider =>
+  ({ id, services: ['whatsapp'], check })
+const answering = (id: number, answered: readonly number[]) =>
+  provider(id, async () => answered.map((row) => ({ row, verdict })))
+const failing = (id: number, error: Error) => provider(id, async () => { throw error })
+
+function checkerOf (first: Provider, second: Provider, lists: ProviderLists = {
+  whatsapp: ['numbering-plan', 'email-domain'],
+}) {
+  const counted: string[] = []
+  const checker = createChecker({
+    lists,
+    limits,
+    factories: {
+      ...FACTORIES, 'numbering-plan': () => first, 'email-domain': () => second,
+    },
+    metrics: {
+      count: (name, labels, more = 1) =>
+        counted.push([name, ...Object.values(labels), more].join(' ')),
+      observe: () => {},
+    },
+  })
+  return { checker, counted }
+}
+
+describe('live checks', () => {
+  it('are matched by row; answers to rows nobody asked are dropped', async () => {
+    const { checker, counted } = checkerOf(answering(1, [4, 9]), answering(2, [3]))
+    expect(await checker(rows, live))
+      .toEqual({ kind: 'answered', verdicts: new Map([[4, verdict]]) })
+    expect(counted).toEqual(['provider_checks_total whatsapp 1 valid 1'])
+  })
+
+  it('go to the next provider of the list when one fails', async () => {
+    const { checker, counted } =
+      checkerOf(failing(1, new ProviderError('auth')), answering(2, [3, 4]))
+    expect(await checker(rows, live)).toMatchObject({ kind: 'answered' })
+    expect(counted[0]).toBe('provider_checks_total whatsapp 1 auth 2')
+  })
+
+  it('are down when every provider is, or there is none', async () => {
+    const down = failing(1, new ProviderError('unavailable'))
+    const rejecting = failing(2, new ProviderError('rejected_input'))
+    expect(await checkerOf(down, rejecting).checker(rows, live)).toEqual({ kind: 'down' })
+    expect(await checkerOf(down, rejecting, {}).checker(rows, live)).toEqual({ kind: 'down' })
+  })
+
+  it('are rejected when every provider says so', async () => {
+    const rejecting = failing(1, new ProviderError('rejected_input'))
+    expect(await checkerOf(rejecting, rejecting).checker(rows, live)).toEqual({ kind: 'rejected' })
+  })
+
+  it('throw what is a defect', async () => {
+    const { checker } = checkerOf(failing(1, new TypeError('defect')), answering(2, [3]))
+    await expect(checker(rows, live)).rejects.toThrow('defect')
+  })
+
+  it('of test keys are answered by the sandbox, never by a provider', async () => {
+    const called = failing(1, new Error('called'))
+    const { checker } = checkerOf(called, called)
+    const answer = await checker(rows, { ...live, mode: 'test' })
+    expect(answer).toMatchObject({ kind: 'answered' })
+    expect(answer.kind === 'answered' && answer.verdicts.get(4)?.status).toBe('invalid')
+  })
+
+  it('refuse a list with a provider that does not serve the service', () => {
+    const plan = answering(1, [])
+    expect(() => checkerOf(plan, plan, { telegram: ['numbering-plan'] }))
+      .toThrow('PROVIDERS: numbering-plan does not serve telegram')
+  })
+
+  it('have providers by default where there are any', () => {
+    expect(DEFAULT_PROVIDERS).toEqual({
+      'phone-validation': ['numbering-plan'],
+      'carrier-single': ['numbering-plan'],
+      'carrier-lookup': ['numbering-plan'],
+      'email-validation': ['email-domain'],
+    })
+  })
+})

@@ -1,0 +1,195 @@
+import { describe, expect, it } from 'vitest'
+import type { Emission } from '../../../services/lib/stage.ts'
+import type { Checked } from '../../../services/verify/providers.ts'
+import type { ProviderRow } from '../../../services/verify/provider.ts'
+import { createVerifyStage, partOfAttempt } from '../../../services/verify/stage.ts'
+import {
+  acceptedJob, bitmapOf, cachedRecord, createCacheDouble, createLeasesDouble, createManualClock,
+  createStoreDouble, delivered, emitted, JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+} from '../../support/stage-doubles.ts'
+
+const signal = new AbortController().signal
+const phone = (last: number) => `+1212736${5_000 + last}`
+const verdict = { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} } as const
+const MINUTE_MS = 60_000
+
+function setUp () {
+  const clock = createManualClock()
+  const store = createStoreDouble({ clock })
+  const cache = createCacheDouble()
+  store.jobs.set(JOB, acceptedJob())
+  const state = { isDown: false, running: 0, most: 0 }
+  const check = async (rows: readonly ProviderRow[]): Promise<Checked> => {
+    state.most = Math.max(state.most, ++state.running)
+    await new Promise(setImmediate)
+    state.running--
+    if (state.isDown) return { kind: 'down' }
+    return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
+  }
+  const putOff: string[] = []
+  const stage = createVerifyStage({
+    store,
+    cache,
+    leases: createLeasesDouble(),
+    check,
+    clock,
+    sleep: clock.sleep,
+    leaseMs: 30_000,
+    leasePollMs: 250,
+    concurrency: 2,
+    batch: 8,
+    laterAfterMs: MINUTE_MS,
+    giveUpAfterMs: 15 * MINUTE_MS,
+    metrics: { count: (name) => putOff.push(name) },
+  })
+  return { clock, store, cache, state, stage, putOff }
+}
+
+const reasonsIn = ({ rows }: Emission<'rows.finished'>) =>
+  rows.columns.find(({ name }) => name === 'reason')?.values
+
+describe('verify', () => {
+  it('finishes the rows of a part in one block that answers it', async () => {
+    const { stage } = setUp()
+    const message = partOf([phone(0), phone(1)], { part: 3, chunk: 1, chunks: 2, copies: [0, 2] })
+    const decisions = await stage.decide([message], signal)
+    expect(decisions).toMatchObject([{ finishes: [message] }])
+    const [block] = emitted(decisions, 'rows.finished')
+    expect(block).toMatchObject({
+      lane: 'small', value: { chunk: 1, part: 3, inputs: false, copies: [{ row: 1, copies: 2 }] },
+    })
+    expect(rowsOf(block!.value.finished)).toEqual([0, 1])
+    expect(rowsOf(block!.value.billable)).toEqual([0, 1])
+    expect(rowsOf(block!.value.live)).toEqual([0, 1])
+  })
+
+  it('emits nothing for a job that has ended or was never accepted', async () => {
+    const { stage, store } = setUp()
+    store.change(JOB, { ended: true })
+    const never = partOf([phone(0)], { job: 'job_never' })
+    expect(await stage.decide([partOf([phone(0)]), never], signal))
+      .toMatchObject([{ emits: [] }, { finishes: [never], emits: [] }])
+  })
+
+  it('ends the rows of a cancelled job unchecked and free', async () => {
+    const { stage, store, state } = setUp()
+    store.change(JOB, { status: 'cancelling' })
+    const [block] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.finished')
+    expect(state.most).toBe(0)
+    expect(reasonsIn(block!)).toEqual(['cancelled'])
+    expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
+  })
+
+  it('checks only so many parts at a time', async () => {
+    const { stage, state } = setUp()
+    const messages = Array.from({ length: 5 }, (_, part) => partOf([phone(part)], { part }))
+    expect(await stage.decide(messages, signal)).toHaveLength(5)
+    expect(state.most).toBe(2)
+  })
+
+  it('waits for all parts before it fails with one', async () => {
+    const { stage, store, state } = setUp()
+    store.failNext(new Error('no'))
+    await expect(stage.decide([partOf([phone(0)]), partOf([phone(1)])], signal))
+      .rejects.toThrow('no')
+    expect([state.most, state.running]).toEqual([1, 0])
+  })
+
+  it('emits nothing once its partition is lost', async () => {
+    const { stage } = setUp()
+    await expect(stage.decide([partOf([phone(0)])], AbortSignal.abort(new Error('lost'))))
+      .rejects.toThrow('lost')
+  })
+
+  it('ends the rows of a part that nobody can read, if its job runs', async () => {
+    const { stage, store } = setUp()
+    const headers = {
+      tenant: TENANT,
+      job: JOB,
+      service: 'phone-validation',
+      lane: 'bulk',
+      chunk: '0',
+      chunks: '1',
+      firstRow: '0',
+      chunkRows: '9',
+      totalRows: '9',
+      rows: bitmapOf(9, [2, 8]).toString('base64'),
+    }
+    const [block] = emitted([{ emits: await stage.whenDead(headers) }], 'rows.finished')
+    expect(rowsOf(block!.value.finished)).toEqual([2, 8])
+    expect(reasonsIn(block!)).toEqual(['internal', 'internal'])
+    expect(block).toMatchObject({ lane: 'bulk', value: { inputs: false } })
+    store.change(JOB, { closed: true })
+    expect(await stage.whenDead(headers)).toEqual([])
+    expect(await stage.whenDead({ tenant: TENANT })).toEqual([])
+  })
+})
+
+describe('a part whose providers are down', () => {
+  it('comes back later with its open rows, the others are finished', async () => {
+    const { stage, state, cache, putOff } = setUp()
+    state.isDown = true
+    cache.entries.set(tokenFor(phone(1)).toString('hex'), cachedRecord())
+    const message = partOf([phone(0), phone(1), phone(2)], { copies: [0, 0, 4] })
+    const decisions = await stage.decide([message], signal)
+    const [block] = emitted(decisions, 'rows.finished')
+    const [later] = emitted(decisions, 'rows.later')
+    expect(rowsOf(block!.value.finished)).toEqual([1])
+    expect(later).toMatchObject({ lane: 'small', service: 'phone-validation' })
+    expect(later?.value).toMatchObject({
+      attempt: 1,
+      notBefore: QUOTED_AT_MS + MINUTE_MS,
+      giveUpAt: QUOTED_AT_MS + 15 * MINUTE_MS,
+      part: 0,
+    })
+    expect(later?.rows).toEqual({
+      rows: [0, 2],
+      copies: [0, 4],
+      canonicals: [phone(0), phone(2)],
+      tokens: Buffer.concat([tokenFor(phone(0)), tokenFor(phone(2))]),
+    })
+    expect(putOff).toEqual(['parts_put_off_total'])
+  })
+
+  it('waits in its topic until it is due, with all behind it', async () => {
+    const { stage, state, clock } = setUp()
+    state.isDown = true
+    const [later] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.later')
+    const message = delivered(later!)
+    const due = partOf([phone(1)])
+    const [decision, postponement, ...rest] =
+      await stage.decide([due, message, partOf([phone(2)])], signal)
+    expect(decision).toMatchObject({ finishes: [due] })
+    expect(postponement).toEqual({ postpone: message, untilMs: QUOTED_AT_MS + MINUTE_MS })
+    expect(rest).toEqual([])
+    clock.advance(MINUTE_MS)
+    state.isDown = false
+    const [block] = emitted(await stage.decide([message], signal), 'rows.finished')
+    expect(block?.value.part).toBe(1_000)
+    expect(rowsOf(block!.value.billable)).toEqual([0])
+  })
+
+  it('ends without a verdict, free, 15 minutes after its first try', async () => {
+    const { stage, state, clock } = setUp()
+    state.isDown = true
+    let decisions = await stage.decide([partOf([phone(0)])], signal)
+    const attempts: number[] = []
+    for (let [later] = emitted(decisions, 'rows.later'); later !== undefined;
+      [later] = emitted(decisions, 'rows.later')) {
+      attempts.push(later.value.attempt)
+      clock.advance(later.value.notBefore - clock.now())
+      decisions = await stage.decide([delivered(later)], signal)
+    }
+    expect(attempts).toHaveLength(15)
+    expect(clock.now() - QUOTED_AT_MS).toBe(15 * MINUTE_MS)
+    const [block] = emitted(decisions, 'rows.finished')
+    expect(reasonsIn(block!)).toEqual(['unavailable'])
+    expect(block?.value.part).toBe(15_000)
+    expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
+  })
+
+  it('has a part number for each attempt that no other part has', () => {
+    expect(partOfAttempt({ part: 999, attempt: 0 })).toBe(999)
+    expect(partOfAttempt({ part: 0, attempt: 1 })).toBe(1_000)
+  })
+})
