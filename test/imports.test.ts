@@ -16,7 +16,9 @@ const ranks: readonly (readonly [RegExp, number])[] = [
 ]
 
 const rankOf = (path: string) => ranks.find(([pattern]) => pattern.test(path))?.[1] ?? -1
-const roomOf = (path: string) => path.split('/').slice(0, 2).join('/')
+/** A folder of the services is a room; the other folders at the top are one each. */
+const roomOf = (path: string) =>
+  path.split('/').slice(0, path.startsWith('services/') ? 2 : 1).join('/')
 const all = sources()
 
 function circleFrom (start: string, graph: ReadonlyMap<string, readonly string[]>) {

@@ -17,8 +17,8 @@ export type AcceptParts = {
 }
 
 /**
- * Quotes a job and asks for it to be accepted: the whole maximum is reserved, or the job is refused.
- * The stored outcome is returned when there is one already, whatever is counted now. `head` is the
+ * Quotes a job and asks for it to be accepted: the whole maximum is reserved, or it is refused. The
+ * stored outcome is returned when there is one already, whatever is counted now. `head` is the
  * envelope of chunk 0, which alone carries the job's header.
  */
 export async function acceptJob (head: Normalized, counts: Counts, parts: AcceptParts):

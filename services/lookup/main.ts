@@ -12,5 +12,6 @@ await run('lookup', lookupConfig, async (config, life) => {
   const wire = createJobWire(parts, config)
   const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
   const stageOf = () => createLookupStage(lookupParts(config, parts))
-  return await runStage<'lookup'>(stageOf, { ...parts, wire, subscriptions })
+  const deadLimit = config.DEAD_LIMIT
+  return await runStage<'lookup'>(stageOf, { ...parts, wire, subscriptions, deadLimit })
 })

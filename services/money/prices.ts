@@ -40,7 +40,7 @@ export function readPrices (override = ''): Prices {
   if (override === '') return DEFAULT_PRICES_MICROS
   const given: unknown = JSON.parse(override)
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    throw new RangeError('PRICES must be a JSON object of service to micros, like {"whatsapp":3500}')
+    throw new RangeError('PRICES must be a JSON object of service to micros: {"whatsapp":3500}')
   }
   const checked = Object.entries(given)
     .map(([service, price]) => [service, checkPrice(service, price)])

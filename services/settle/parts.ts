@@ -12,7 +12,7 @@ type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec' | 'clock'> & { rea
 /** The parts of the stage on what the process is connected to. */
 export function settleParts (
   { BATCH_MESSAGES }: { readonly BATCH_MESSAGES: number },
-  { state, clickhouse, codec, clock, wire }: Connected,
+  { state, clickhouse, codec, clock, wire }: Connected
 ): SettleParts {
   const blocks = createResultBlocks(clickhouse)
   return {

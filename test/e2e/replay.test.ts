@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { mixedPhones } from '../bench/inputs.ts'
-import { auditOf } from '../support/audit.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
 import { forgetOffsets, untilConsumed } from '../support/offsets.ts'
 import { startAll } from '../support/services.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
@@ -21,7 +21,7 @@ describe('every topic read again from its beginning', () => {
     const big = await runJob(world.live, request)
     const small = await runJob(world.live, { ...request, inputs: inputs.slice(0, 100) })
     const csvs = await Promise.all([big, small].map(({ job }) => world.live.results(job.id)))
-    const before = await auditOf(world.env)
+    const before = await runAudit(world.env)
     await world.stop()
 
     await forgetOffsets(world.env)
@@ -30,7 +30,7 @@ describe('every topic read again from its beginning', () => {
     await untilConsumed(world.env)
 
     const client = createClient({ baseUrl: services.baseUrl, apiKey: world.keys.live })
-    const after = await auditOf(world.env)
+    const after = await runAudit(world.env)
     expect(after).toEqual({ ...before, breaches: [] })
     expect(await Promise.all([big, small].map(({ job }) => client.job(job.id))))
       .toEqual([big.job, small.job])

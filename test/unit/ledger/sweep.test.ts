@@ -71,11 +71,13 @@ describe('a sweep', () => {
   it('keeps entries that were not acknowledged, and goes on with the jobs', async () => {
     const { parts, removed, done } = world({ ages: [5_000], job: endedJob(), idleMs: 5_000 })
     let failed = false
-    const emitter = { emit: async () => {
-      if (failed) return
-      failed = true
-      throw new Error('down')
-    } }
+    const emitter = {
+      emit: async () => {
+        if (failed) return
+        failed = true
+        throw new Error('down')
+      }
+    }
     await sweep({ ...parts, emitter })
     expect(removed).toEqual([])
     expect(done).toEqual(['error', 'save', 'close'])

@@ -7,18 +7,22 @@ function doubles (standing = endedJob()) {
   const done: string[] = []
   const manifest = [{ chunk: 0, digest: 'd', won: Buffer.from([1]), firstRow: 0, inputs: true }]
   const parts = {
-    archive: { save: async (_job: object, saved: object) => {
-      expect(saved).toEqual(manifest)
-      done.push('save')
-    } },
+    archive: {
+      save: async (_job: object, saved: object) => {
+        expect(saved).toEqual(manifest)
+        done.push('save')
+      }
+    },
     store: {
       manifest: async () => { done.push('manifest'); return manifest },
       read: async () => standing,
       close: async () => { done.push('close'); return true },
     },
-    outbox: { remove: async (_tenant: string, seqs: readonly number[]) => {
-      done.push(`remove ${seqs.join()}`)
-    } },
+    outbox: {
+      remove: async (_tenant: string, seqs: readonly number[]) => {
+        done.push(`remove ${seqs.join()}`)
+      }
+    },
   }
   return { parts, done }
 }

@@ -43,7 +43,11 @@ describe('planJob', () => {
 /** A block of a chunk that begins at `firstRow`: what it holds, and what of that it won. */
 const open = (
   { firstRow = 0, width = 8, won, holds, name, inputs }: {
-    firstRow?: number, width?: number, won: number[], holds: number[], name: string,
+    firstRow?: number,
+    width?: number,
+    won: number[],
+    holds: number[],
+    name: string,
     inputs?: string[]
   }) => ({
   entry: { chunk: 0, firstRow, digest: name, won: bitmapOf(width, won), inputs: inputs !== undefined },

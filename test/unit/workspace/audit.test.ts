@@ -12,19 +12,28 @@ import { entryOf, JOB, TENANT } from '../../support/stage-doubles.ts'
 const job = endedJob({ chargedMicros: 10, releasedMicros: 0 })
 const running = endedJob({ ended: false, status: 'verifying' })
 
-const entry = (seq: number, type: string, amounts: readonly number[], more: Partial<Journal> = {}) => {
+/** An entry, `[amount, available, reserved, charged]` of it, in a wallet funded with 100. */
+const entry = (seq: number, type: string, amounts: readonly number[]): Journal => {
   const [amountMicros = 0, availableMicros = 0, reservedMicros = 0, chargedMicros = 0] = amounts
-  const own = type === 'topup' ? { job: '' } : {}
   return {
-    ...entryOf(TENANT, job), seq, type, entryId: `${type}-${seq}`, amountMicros, availableMicros,
-    reservedMicros, chargedMicros, fundedMicros: 100, ...own, ...more,
+    ...entryOf(TENANT, job),
+    seq,
+    type,
+    entryId: `${type}-${seq}`,
+    job: type === 'topup' ? '' : JOB,
+    amountMicros,
+    chargeMicros: type === 'settle' ? 10 : 0,
+    availableMicros,
+    reservedMicros,
+    chargedMicros,
+    fundedMicros: 100,
   }
 }
 
 const entries = [
   entry(1, 'topup', [100, 100, 0, 0]),
   entry(2, 'reserve', [10, 90, 10, 0]),
-  entry(3, 'settle', [10, 90, 0, 10], { chargeMicros: 10 }),
+  entry(3, 'settle', [10, 90, 0, 10]),
 ]
 const balance = {
   availableMicros: 90, reservedMicros: 0, chargedMicros: 10, fundedMicros: 100, seq: 3,
@@ -69,7 +78,7 @@ describe('the audit of money', () => {
       'every movement is in the journal',
       'the journal leads to the balances', 'the journal leads to the balances',
     ])
-    const wrong = [...entries.slice(0, 2), entry(3, 'settle', [10, 91, 0, 10], { chargeMicros: 10 })]
+    const wrong = [...entries.slice(0, 2), entry(3, 'settle', [10, 91, 0, 10])]
     expect(checkFold(linksOf(wrong), [], balance)).toEqual([{
       job: JOB,
       law: 'each entry leads to the balances it names',
