@@ -1,7 +1,9 @@
 import { pathToFileURL } from 'node:url'
 import { Command } from 'commander'
 import Type from 'typebox'
-import { ConfigError, commonConfig, describeConfig, loadConfig, pick } from '../services/lib/config.ts'
+import {
+  ConfigError, commonConfig, describeConfig, loadConfig, pick,
+} from '../services/lib/config.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { registerSchemas } from './provision/schemas.ts'
 import { createTopics } from './provision/topics.ts'

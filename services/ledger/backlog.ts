@@ -16,7 +16,7 @@ type BacklogOptions = {
   readonly clock: Clock
 }
 
-/** A coordinator that has just moved answers after a moment; the next sweep asks again otherwise. */
+/** A coordinator that has just moved answers after a moment. */
 const TRIES = 10
 
 /** A message younger than this is on its way through a stage that works; it is no backlog. */

@@ -8,7 +8,10 @@ export const ledgerConfig = defineConfig({
     'KEY_ACTIVE',
   ]),
   BATCH_MESSAGES: Type.Integer({
-    default: 500, minimum: 1, maximum: 10_000, description: 'Entries copied by one insert, at most.',
+    default: 500,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Entries copied by one insert, at most.',
   }),
   SWEEP_EVERY_MS: Type.Integer({
     default: 2_000, minimum: 10, description: 'Pause between two looks for what was left over.',

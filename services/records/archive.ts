@@ -21,7 +21,7 @@ export type Archive = {
   readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
 }
 
-/** Jobs that ended, in ClickHouse, where they are read once Redis holds no more than their header. */
+/** Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. */
 export function createArchive (clickhouse: ClickHouseClient): Archive {
   const save = async (job: Job, manifest: readonly ManifestEntry[]) => {
     await clickhouse.insert({

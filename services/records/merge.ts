@@ -110,7 +110,7 @@ function startsOf (
 
 /** A block that only stood in for a lost one holds blank inputs; any other block knows better. */
 function inputsOf (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[] {
-  const lists = blocks.flatMap(({ entry, rows }) => entry.inputs && rows.inputs ? [rows.inputs] : [])
+  const lists = blocks.filter(({ entry }) => entry.inputs).map(({ rows }) => rows.inputs ?? [])
   const [only = []] = lists
   if (lists.length < 2) return only
   return Array.from({ length: plan.rows }, (_, index) =>

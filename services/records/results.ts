@@ -15,7 +15,7 @@ import type { ResultBlocks, StoredBlock } from './result-blocks.ts'
 /** Cells of some rows, in order, by the columns of the job's service. */
 export type Rows = readonly (readonly string[])[]
 
-/** A page: rows behind `afterRow` (0 for the first page), at most `limit` of those that are kept. */
+/** Rows behind `afterRow` (0 for the first page), at most `limit` of those that are kept. */
 export type PageOptions = {
   readonly afterRow: number
   readonly limit: number
@@ -28,17 +28,16 @@ export type Page = { readonly rows: Rows, readonly nextAfterRow: number | undefi
 export type Results = {
   /** All rows, a chunk at a time. Nothing comes before every block was seen to exist. */
   readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
-  /** The result file in pieces, cells as they are. */
-  readonly csvStream: CsvStream
-  /** The result file for people: cells that a spreadsheet would run are guarded. */
-  readonly safeCsvStream: CsvStream
+  /** The result file in pieces; `safe` guards cells that a spreadsheet would run. */
+  readonly csvStream: (tenant: string, ...of: CsvRequest) => AsyncIterable<string>
   readonly page: (
     job: Job, manifest: readonly ManifestEntry[], options: PageOptions
   ) => Promise<Page>
 }
 
-export type CsvStream =
-  (tenant: string, job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<string>
+export type CsvRequest = readonly [
+  job: Job, manifest: readonly ManifestEntry[], options?: { readonly safe?: boolean }
+]
 
 /** Blocks that the manifest names are not stored, or the key that opens them is gone. */
 export class MissingResultsError extends ResultsError {
@@ -72,20 +71,15 @@ export function createResults (parts: Parts): Results {
   async function * rows (job: Job, manifest: readonly ManifestEntry[]): AsyncIterable<Rows> {
     yield * read(parts, await begin(parts, job, manifest), { from: 0, step: CHUNKS_A_QUERY })
   }
-  async function * csv (
-    job: Job, manifest: readonly ManifestEntry[], guard: (rows: Rows) => Rows
-  ): AsyncIterable<string> {
-    const reading = await begin(parts, job, manifest)
-    yield csvLines([reading.columns])
-    for await (const some of read(parts, reading, { from: 0, step: CHUNKS_A_QUERY })) {
-      yield csvLines(guard(some))
-    }
-  }
   return {
     rows,
-    csvStream: (_tenant, job, manifest) => csv(job, manifest, some => some),
-    safeCsvStream: (_tenant, job, manifest) =>
-      csv(job, manifest, some => some.map(cells => cells.map(guardCell))),
+    csvStream: async function * (_tenant, ...[job, manifest, { safe = false } = {}]) {
+      const reading = await begin(parts, job, manifest)
+      yield csvLines([reading.columns])
+      for await (const some of read(parts, reading, { from: 0, step: CHUNKS_A_QUERY })) {
+        yield csvLines(safe ? some.map(cells => cells.map(guardCell)) : some)
+      }
+    },
     page: async (job, manifest, options) =>
       pageOf(read(parts, await begin(parts, job, manifest), {
         from: options.afterRow, step: options.keep === undefined ? 1 : CHUNKS_A_QUERY,

@@ -57,9 +57,8 @@ export function tallyBlockOf (block: Finished): TallyBlock {
   const { job, chunk, inputs, firstRow, copies } = block
   const { finished, billable, succeeded, failed, cached, live } = block
   const digest = digestOf(block.sealed)
-  return {
-    job, chunk, digest, inputs, firstRow, copies, finished, billable, succeeded, failed, cached, live,
-  }
+  const bitmaps = { finished, billable, succeeded, failed, cached, live }
+  return { job, chunk, digest, inputs, firstRow, copies, ...bitmaps }
 }
 
 /** Each job once, with its entry if any of its blocks still saw it. */

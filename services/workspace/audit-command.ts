@@ -5,11 +5,8 @@ import { commonConfig, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
-import { createArchive } from '../records/archive.ts'
-import { createJournalCopy } from '../records/journal-copy.ts'
-import { createResultBlocks } from '../records/result-blocks.ts'
-import { createResults } from '../records/results.ts'
 import { audit, type AuditOptions } from './audit.ts'
+import { auditParts } from './audit-parts.ts'
 import type { AuditReport } from './audit-report.ts'
 
 export { auditTable } from './audit-report.ts'
@@ -26,14 +23,9 @@ export async function runAudit (
   const redis = connectRedis(config.REDIS_STATE_URL)
   const clickhouse = connectClickhouse(config.CLICKHOUSE_URL)
   try {
-    const results = createResults({
-      blocks: createResultBlocks(clickhouse),
-      codec: createCodec(registrySource(config.SCHEMA_REGISTRY_URL)),
-      keys: createJobKeys({ redis, ring: createKeyRing(config) }),
-    })
-    const archive = createArchive(clickhouse)
-    const journal = createJournalCopy(clickhouse)
-    return await audit({ redis, journal, archive, results }, options)
+    const codec = createCodec(registrySource(config.SCHEMA_REGISTRY_URL))
+    const keys = createJobKeys({ redis, ring: createKeyRing(config) })
+    return await audit(auditParts({ redis, clickhouse, codec, keys }), options)
   } finally {
     redis.disconnect()
     await clickhouse.close()

@@ -112,7 +112,8 @@ export function checkResults (job: Job, results: ResultCounts): Found {
     ...breachUnless(results.internal > 0 || kinds === totalRows, {
       ...of,
       law: 'cacheHits + freshRecords + invalidRows + duplicateRows = totalRows',
-      detail: `${cacheHits} + ${freshRecords} + ${invalidRows} + ${duplicateRows} is not ${totalRows}`,
+      detail: `${cacheHits} + ${freshRecords} + ${invalidRows} + ${duplicateRows} is not ` +
+        `${totalRows}`,
     }),
   ]
 }

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { provision } from '../../deploy/provision.ts'
 import { startStack } from '../../deploy/local/stack.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
@@ -12,14 +12,20 @@ import { startAll } from '../support/services.ts'
 import { measure, type Figures } from './measure.ts'
 import { table } from './table.ts'
 
-const { json, rows, scale } = new Command('bench')
+const { json, rows, scale, profile } = new Command('bench')
   .description('Runs a phone-validation job on the embedded stack and compares it with a bare ' +
     'single-threaded loop over the same rows in the same run.')
   .option('--json <file>', 'write the figures as JSON too')
   .option('--rows <number>', 'rows of the big job', '100000')
   .option('--scale <number>', 'instances of normalize and of verify', '1')
+  .option('--profile <folder>', 'write a CPU profile of every service there')
   .parse()
-  .opts<{ json?: string, rows: string, scale: string }>()
+  .opts<{ json?: string, rows: string, scale: string, profile?: string }>()
+
+/** A profile is written when a service stops; it opens in the performance tools of a browser. */
+const profiling: Record<string, string> = profile === undefined
+  ? {}
+  : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${resolve(profile)}` }
 
 /** The bare loop in a process of its own, as it must not warm up what the job then uses. */
 function bareLoopMs (): number {
@@ -36,7 +42,9 @@ async function withServices (dataDir: string): Promise<Figures> {
     await provision(env)
     const { keys } = await createDemo(env)
     const services = await startAll({
-      env, scale: { normalize: Number(scale), verify: Number(scale) },
+      env,
+      scale: { normalize: Number(scale), verify: Number(scale) },
+      overrides: profiling,
     })
     try {
       const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })

@@ -1,53 +1,26 @@
-import { randomBytes, randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { randomUUID } from 'node:crypto'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import type { Journal } from '../../schemas/types.ts'
-import { createJobKeys } from '../../services/jobs/job-keys.ts'
-import { createWire } from '../../services/jobs/wire.ts'
-import { connectClickhouse } from '../../services/lib/clickhouse.ts'
-import { createKeyRing } from '../../services/lib/key-ring.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
-import { createCodec, registrySource } from '../../services/lib/registry.ts'
 import type { Decision, Emission, Incoming } from '../../services/lib/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
-import { createOutbox } from '../../services/money/outbox.ts'
-import { createWallet } from '../../services/money/wallet.ts'
-import { createArchive } from '../../services/records/archive.ts'
-import { createJournalCopy } from '../../services/records/journal-copy.ts'
-import { createResultBlocks } from '../../services/records/result-blocks.ts'
-import { createResults } from '../../services/records/results.ts'
 import { settleParts } from '../../services/settle/parts.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { audit } from '../../services/workspace/audit.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
 import { takeSnapshot } from '../../services/workspace/audit-snapshot.ts'
-import { acceptRequest } from '../support/jobs.ts'
-import { blockEmission, live } from '../support/results.ts'
-import { emitted, incoming } from '../support/stage-doubles.ts'
-import { parseCsv } from '../support/world.ts'
+import * as support from '../support/settle.ts'
 
-const env = inject('stack')
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
-const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
-const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
-const ring = createKeyRing({ KEY_RING: { 1: randomBytes(32).toString('base64') }, KEY_ACTIVE: '1' })
-const keys = createJobKeys({ redis, ring })
-const wire = createWire({ codec, keys })
-const clock = { now: () => Date.now(), stop: () => {} }
-const parts = settleParts({ BATCH_MESSAGES: 10 }, { state: redis, clickhouse, codec, clock, wire })
-const blocks = createResultBlocks(clickhouse)
-const archive = createArchive(clickhouse)
-const journal = createJournalCopy(clickhouse)
-const results = createResults({ blocks, codec, keys })
-const wallet = createWallet(redis)
-const outbox = createOutbox(redis)
+const {
+  acceptRequest, blockEmission, connectAll, emitted, incoming, live, parseCsv, textOf,
+} = support
+const {
+  archive, blocks, clickhouse, connected, env, journal, keys, outbox, redis, results, store,
+  wallet, wire,
+} = connectAll()
 const signal = new AbortController().signal
-const settle = createSettleStage(parts)
+const settle = createSettleStage(settleParts({ BATCH_MESSAGES: 10 }, connected))
 const ledger = createLedgerStage({ journal, batch: 100 })
-
-afterAll(async () => {
-  redis.disconnect()
-  await clickhouse.close()
-})
 
 const place = { chunks: 2, rows: 4, totalRows: 8 }
 const inputs = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)
@@ -71,7 +44,7 @@ async function startJob () {
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
   await keys.create(tenant, job)
-  const accepted = await parts.store.accept(tenant, {
+  const accepted = await store.accept(tenant, {
     ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }), chunks: 2,
   })
   if (accepted.kind !== 'accepted') throw new Error('the job was refused')
@@ -82,7 +55,8 @@ async function startJob () {
     blockEmission(at(1), [[1, { source: 'duplicate', duplicateOf: 2 }]],
       { part: -1, inputs: inputs(1) }),
     blockEmission(at(0), [[0, live('a')], [1, live('b', 1)], [2, live('c')]]),
-    blockEmission(at(1), [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown' }]]),
+    blockEmission(at(1),
+      [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown' }]]),
   ]
   const messages = await Promise.all(emissions.map(one => arrived(tenant, job, one)))
   return { tenant, job, messages, entry: accepted.entry as Journal }
@@ -96,7 +70,7 @@ const copy = async (entries: readonly Journal[]) => {
 const csvOf = async (tenant: string, job: string) => {
   const found = await archive.find(tenant, job)
   if (found === undefined) throw new Error('the job is not stored')
-  return (await Array.fromAsync(results.csvStream(tenant, found.job, found.manifest))).join('')
+  return await textOf(results.csvStream(tenant, found.job, found.manifest))
 }
 
 describe('provision', () => {
@@ -123,7 +97,8 @@ describe('a job from its blocks to its end', () => {
     const [first, ...rest] = started.messages
     await settle.decide([first!, first!, ...rest.slice(0, 2)], signal)
     const decisions = await settle.decide([rest[2]!, rest[0]!], signal) as Decision<'settle'>[]
-    expect(emitted(decisions, 'jobs.settled').map(({ value }) => value.status)).toEqual(['completed'])
+    expect(emitted(decisions, 'jobs.settled').map(({ value }) => value.status))
+      .toEqual(['completed'])
     const settled = emitted(decisions, 'wallet.journal').map(({ value }) => value)
     const entries = await outbox.pending(tenant)
     expect(settled.map(({ type, seq }) => [type, seq])).toEqual([['settle', 3]])
@@ -138,8 +113,9 @@ describe('a job from its blocks to its end', () => {
     expect(found?.job).toMatchObject({
       status: 'completed', closed: true, chargedMicros: 10_000, releasedMicros: 2_000,
     })
-    expect(found?.job.counts).toMatchObject({ billableRows: 5, successRecords: 6, failedRecords: 2 })
-    expect((await parts.store.read(tenant, job))?.closed).toBe(true)
+    expect(found?.job.counts)
+      .toMatchObject({ billableRows: 5, successRecords: 6, failedRecords: 2 })
+    expect((await store.read(tenant, job))?.closed).toBe(true)
     expect((await archive.list(tenant, { limit: 10 })).map(({ id }) => id)).toEqual([job])
     expect(await archive.list(tenant, { limit: 10, status: 'failed' })).toEqual([])
     expect(await archive.find(tenant, 'job_other')).toBeUndefined()
@@ -147,7 +123,8 @@ describe('a job from its blocks to its end', () => {
 
   it('has a result file with every row once', async () => {
     const rows = parseCsv(await csvOf(tenant, job))
-    expect(rows.map(row => [row['row'], row['carrier'], row['source'], row['duplicate_of']])).toEqual([
+    const names = ['row', 'carrier', 'source', 'duplicate_of']
+    expect(rows.map(row => names.map(name => row[name]))).toEqual([
       ['1', 'a', 'live', ''], ['2', 'b', 'live', ''], ['3', 'c', 'live', ''],
       ['4', '', 'preflight', ''], ['5', 'd', 'live', ''], ['6', 'b', 'duplicate', '2'],
       ['7', 'e', 'live', ''], ['8', 'f', 'live', ''],
@@ -167,7 +144,7 @@ describe('a job from its blocks to its end', () => {
   })
 
   it('passes the audit, which names what was tampered with', async () => {
-    const report = await auditOf(tenant)
+    const report = await runAudit(env, { waitMs: 0, only: [tenant] })
     expect(report.breaches).toEqual([])
     expect(report.tenants).toEqual([{
       tenant,

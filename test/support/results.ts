@@ -111,3 +111,10 @@ export function endedJob (change: Partial<Job> = {}, totalRows = 1): Job {
     ...change,
   }
 }
+
+/** A stream of text, read to its end. */
+export async function textOf (pieces: AsyncIterable<string>): Promise<string> {
+  let text = ''
+  for await (const piece of pieces) text += piece
+  return text
+}

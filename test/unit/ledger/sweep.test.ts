@@ -7,7 +7,9 @@ import { sweep, type SweepParts } from '../../../services/ledger/sweep.ts'
 import { startSweeping } from '../../../services/ledger/sweeping.ts'
 import { storeBlock } from '../../../services/records/stored-block.ts'
 import { codec, createBlocksDouble, endedJob, wire } from '../../support/results.ts'
-import { bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT } from '../../support/stage-doubles.ts'
+import {
+  bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,
+} from '../../support/stage-doubles.ts'
 
 const running = endedJob({ ended: false, status: 'verifying' }, 4)
 
@@ -50,7 +52,8 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
       fail: async (_tenant, _job, block) => {
         fails.push(block)
         jobs.set(JOB, { ...job, ended: true, status: 'failed' })
-        return { kind: 'counted', ended: true, job: endedJob({ status: 'failed' }), entry: undefined }
+        const failed = endedJob({ status: 'failed' })
+        return { kind: 'counted', ended: true, job: failed, entry: undefined }
       },
     },
   }
@@ -98,8 +101,9 @@ describe('a sweep', () => {
     const { parts, blocks, done, emitted, fails } = world({ idleMs: 60_000 })
     await sweep(parts)
     expect(fails.map(({ finished }) => rowsOf(finished))).toEqual([[1, 2]])
-    expect(blocks.stored.map(({ chunk, firstRow, rows, inputs }) => [chunk, firstRow, rows, inputs]))
-      .toEqual([[running.chunks, 0, 4, false]])
+    expect(blocks.stored).toMatchObject([
+      { chunk: running.chunks, firstRow: 0, rows: 4, inputs: false },
+    ])
     expect(done).toEqual(['save', 'close'])
     expect(topics(emitted)).toEqual(['jobs.settled'])
   })

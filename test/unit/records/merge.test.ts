@@ -50,7 +50,13 @@ const open = (
     name: string,
     inputs?: string[]
   }) => ({
-  entry: { chunk: 0, firstRow, digest: name, won: bitmapOf(width, won), inputs: inputs !== undefined },
+  entry: {
+    chunk: 0,
+    firstRow,
+    digest: name,
+    won: bitmapOf(width, won),
+    inputs: inputs !== undefined,
+  },
   rows: {
     inputs: inputs ?? null,
     rows: holds,
@@ -65,7 +71,7 @@ describe('mergeChunk', () => {
   it('takes from each block exactly what it won, in order, with inputs', () => {
     const { cells } = mergeChunk(plan, [
       open({ firstRow: 10, won: [2, 3], holds: [1, 2, 3], name: 'a' }),
-      open({ firstRow: 10, won: [0, 1], holds: [0, 1, 2], name: 'b', inputs: ['i', 'j', 'k', 'l'] }),
+      open({ firstRow: 10, won: [0, 1], holds: [0, 1, 2], name: 'b', inputs: [...'ijkl'] }),
     ], columns)
     expect(cells).toEqual([
       ['11', 'i', 'b0', '', ''], ['12', 'j', 'b1', '', ''],
@@ -102,7 +108,8 @@ describe('mergeChunk', () => {
         return open({ width: 20, won, holds, name: `${index}:` })
       })
       const winnerOf = (row: number) => blocks.findIndex(({ rows }) => rows.rows.includes(row))
-      const { cells } = mergeChunk({ chunk: 0, firstRow: 0, rows: 20, entries: [] }, blocks, columns)
+      const all = { chunk: 0, firstRow: 0, rows: 20, entries: [] }
+      const { cells } = mergeChunk(all, blocks, columns)
       expect(cells.map(row => [row[0], row[2]])).toEqual(
         Array.from({ length: 20 }, (_, row) => [`${row + 1}`, `${winnerOf(row)}:${row}`]))
     }))

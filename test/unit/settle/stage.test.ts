@@ -46,7 +46,8 @@ const twoBlocks = async () => [
 ] as const
 
 const signal = new AbortController().signal
-const counted = (job = running): Tallied => ({ kind: 'counted', ended: job.ended, job, entry: undefined })
+const counted = (job = running): Tallied =>
+  ({ kind: 'counted', ended: job.ended, job, entry: undefined })
 
 describe('settle', () => {
   it('stores all blocks in one insert, then counts each in order', async () => {
@@ -56,7 +57,8 @@ describe('settle', () => {
     expect(blocks.inserts).toEqual([2])
     expect(tallies.map(({ inputs, finished }) => [inputs, rowsOf(finished)]))
       .toEqual([[true, [0]], [false, [1, 2]]])
-    expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, copies: [{ row: 0, copies: 1 }] })
+    const copies = [{ row: 0, copies: 1 }]
+    expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, copies })
     expect(decision.finishes).toEqual(messages)
     expect(decision.emits).toEqual([])
   })
@@ -78,7 +80,8 @@ describe('settle', () => {
 
   it('closes a job left open when a block of it comes again', async () => {
     const ended = endedJob()
-    const { stage, done } = stageWith([{ kind: 'known', ended: true, job: ended, entry: undefined }])
+    const known = { kind: 'known', ended: true, job: ended, entry: undefined } as const
+    const { stage, done } = stageWith([known])
     const [message] = await twoBlocks()
     const [decision] = await stage.decide([message], signal) as [Decision<'settle'>]
     await decision.afterProduced?.()
@@ -94,7 +97,7 @@ describe('settle', () => {
     expect([decision.finishes, decision.emits, done]).toEqual([messages, [], []])
   })
 
-  it('counts the rows of a block nobody can read as unknown, free, with the inputs it had', async () => {
+  it('counts the rows of a block nobody can read as unknown and free', async () => {
     const { stage, blocks, tallies } = stageWith([counted()])
     const { headers } = await wire.close(blockEmission(place, [[1, live('x')], [3, live('y')]]))
     expect(await stage.whenDead(headers)).toEqual([])

@@ -50,7 +50,8 @@ describe('the audit of money', () => {
   })
 
   it('names amounts that do not add up, are below zero, or belong to no job', () => {
-    expect(checkWallet({ ...balance, availableMicros: -1, reservedMicros: 91 }, [running])).toEqual([
+    const odd = { ...balance, availableMicros: -1, reservedMicros: 91 }
+    expect(checkWallet(odd, [running])).toEqual([
       { job: '', law: 'no amount is below zero', detail: 'availableMicros is -1' },
       {
         job: '',
@@ -117,7 +118,8 @@ describe('the audit of jobs', () => {
     expect(checkResults(counted, { ...results, billable: 2 })).toEqual([
       { job: JOB, law: 'charge = billable rows x unit price', detail: '2 x 10 is 20, charged 10' },
     ])
-    expect(laws(checkResults(counted, { ...results, rows: 2 }))).toEqual(['every row once, in order'])
+    expect(laws(checkResults(counted, { ...results, rows: 2 })))
+      .toEqual(['every row once, in order'])
     expect(laws(checkResults(job, { ...results, succeeded: 1 }))).toEqual([
       'successRecords = rows with a verdict', 'successRecords + failedRecords = totalRows',
       'cacheHits + freshRecords + invalidRows + duplicateRows = totalRows',

@@ -1,0 +1,27 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Redis } from 'ioredis'
+import type { JobKeys } from '../jobs/job-keys.ts'
+import type { Codec } from '../lib/registry.ts'
+import { createArchive } from '../records/archive.ts'
+import { createJournalCopy } from '../records/journal-copy.ts'
+import { createResultBlocks } from '../records/result-blocks.ts'
+import { createResults } from '../records/results.ts'
+import type { AuditParts } from './audit.ts'
+
+type Connected = {
+  readonly redis: Redis
+  readonly clickhouse: ClickHouseClient
+  readonly codec: Codec
+  readonly keys: Pick<JobKeys, 'get'>
+}
+
+/** What the audit reads, on open connections. */
+export function auditParts ({ redis, clickhouse, codec, keys }: Connected): AuditParts {
+  const blocks = createResultBlocks(clickhouse)
+  return {
+    redis,
+    journal: createJournalCopy(clickhouse),
+    archive: createArchive(clickhouse),
+    results: createResults({ blocks, codec, keys }),
+  }
+}

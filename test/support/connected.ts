@@ -1,0 +1,44 @@
+import { afterAll, inject } from 'vitest'
+import { createJobKeys } from '../../services/jobs/job-keys.ts'
+import { createWire } from '../../services/jobs/wire.ts'
+import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
+import { createKeyRing } from '../../services/lib/key-ring.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { createStores } from '../../services/records/stores.ts'
+import { auditParts } from '../../services/workspace/audit-parts.ts'
+
+/** Everything a stage is connected to, on the suite's stack; closed along with the test file. */
+export function connectAll () {
+  const env = inject('stack')
+  const brokers = (env.KAFKA_BROKERS ?? '').split(',')
+  const state = connectRedis(env.REDIS_STATE_URL ?? '')
+  const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+  const bus = createKafkaBus({ brokers, clientId: 'test', onFatal: () => {} })
+  const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
+  const ring = createKeyRing({
+    KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,
+    KEY_ACTIVE: env.KEY_ACTIVE ?? '',
+  })
+  const keys = createJobKeys({ redis: state, ring })
+  const wire = createWire({ codec, keys })
+  const clock = { now: () => Date.now(), stop: () => {} }
+  const connected = { bus, state, clickhouse, codec, clock, wire }
+  afterAll(async () => {
+    await bus.close()
+    state.disconnect()
+    await clickhouse.close()
+  })
+  return {
+    ...connected,
+    ...createStores(connected),
+    ...auditParts({ redis: state, clickhouse, codec, keys }),
+    env,
+    brokers,
+    keys,
+    connected,
+    wallet: createWallet(state),
+  }
+}
