@@ -2,6 +2,7 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import type { TObject } from 'typebox'
 import { describeConfig } from '../services/lib/config.ts'
+import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
 import { topology } from '../services/topology.ts'
 
 const readme = new URL('../README.md', import.meta.url)
@@ -13,42 +14,77 @@ function drawing (): string {
     ...reads.map(topic => `  ${id(topic)}[("${topic}")] --> ${stage}`),
     ...writes.map(topic => `  ${stage} --> ${id(topic)}[("${topic}")]`),
   ])
-  return ['```mermaid', 'flowchart TD', '  client(["client"]) -->|REST| ingest', ...arrows, '```'].join('\n')
+  const fence = '```'
+  const head = [`${fence}mermaid`, 'flowchart TD', '  client(["client"]) -->|REST| ingest']
+  return [...head, ...arrows, fence].join('\n')
 }
+
+/** A cell of a table may hold no bar. */
+const tableRow = (cells: readonly string[]) =>
+  `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
+const tableHead = (names: readonly string[]) => [tableRow(names), tableRow(names.map(() => '---'))]
 
 const keptFor = (hours: number) => hours < 0 ? 'for ever' : `${hours / 24} d`
 const splits = { none: '-', lane: 'lane', service: 'lane, service' } as const
 
 function topics (): string {
   const rows = Object.entries(topology.topics).map(([name, topic]) => {
-    const kept = 'compact' in topic ? `compacted, ${keptFor(topic.keepHours)}` : keptFor(topic.keepHours)
-    return `| \`${name}\` | ${topic.key} | ${splits[topic.split]} | ${topic.partitions} | ${kept} |`
+    const kept = `${'compact' in topic ? 'compacted, ' : ''}${keptFor(topic.keepHours)}`
+    return tableRow([`\`${name}\``, topic.key, splits[topic.split], `${topic.partitions}`, kept])
   })
-  return ['| topic | key | split by | partitions | kept |', '|---|---|---|---|---|', ...rows].join('\n')
+  return [...tableHead(['topic', 'key', 'split by', 'partitions', 'kept']), ...rows].join('\n')
 }
 
-/** A cell of a table may hold no bar. */
-const cell = (text: string) => text.replaceAll('|', '\\|')
+type ConfigLine = {
+  readonly key: string
+  readonly services: string[]
+  readonly description: string
+  readonly fallback: string
+}
 
-async function configuration (): Promise<string> {
-  const rows = new Map<string, { services: string[], description: string, fallback: string }>()
-  for (const path of globSync('*/config.ts', { cwd: services }).sort()) {
+async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
+  const lines = new Map<string, ConfigLine>()
+  const paths = globSync('*/config.ts', { cwd: services }).sort()
+  for (const path of paths.filter(name => !name.startsWith('lib/'))) {
     const service = path.split('/')[0] ?? ''
-    const { config } = await import(new URL(path, services).href) as { config: TObject }
-    for (const { key, description, fallback } of describeConfig(config)) {
-      const row = rows.get(key) ?? { services: [], description, fallback: fallback ?? 'none, required' }
-      row.services.push(service)
-      rows.set(key, row)
+    const exported = await import(new URL(path, services).href) as Readonly<Record<string, TObject>>
+    const schema = Object.values(exported).find(value => 'properties' in value)
+    if (schema === undefined) throw new Error(`${path} exports no configuration`)
+    for (const { key, description, fallback, required } of describeConfig(schema)) {
+      const shown = fallback ?? (required ? 'required' : 'none')
+      // The same key may mean something else, or default to something else, elsewhere.
+      const id = [key, description, shown].join(' ')
+      const known = lines.get(id) ?? { key, services: [], description, fallback: shown }
+      known.services.push(service)
+      lines.set(id, known)
     }
   }
-  const lines = [...rows].sort(([a], [b]) => a < b ? -1 : 1).map(([key, row]) =>
-    `| \`${key}\` | ${cell(row.description)} | ${cell(row.fallback)} | ${row.services.join(', ')} |`)
-  return ['| key | meaning | default | read by |', '|---|---|---|---|', ...lines].join('\n')
+  return lines
+}
+
+async function configuration (): Promise<string> {
+  const rows = [...await configLines()].sort(([a], [b]) => a < b ? -1 : 1)
+    .map(([, { key, services, description, fallback }]) =>
+      tableRow([`\`${key}\``, description, fallback, services.join(', ')]))
+  return [...tableHead(['key', 'meaning', 'default', 'read by']), ...rows].join('\n')
+}
+
+/** What the inputs of test keys decide. */
+function sandbox (): string {
+  const phones = MAGIC_PHONES.map(({ magic, means }) => [`phone ending in \`${magic}\``, means])
+  const emails = MAGIC_EMAILS.map(({ magic, means }) => [`e-mail \`${magic}@...\``, means])
+  const rows = [...phones, ...emails, ['any other that can be normalized', '`valid`']]
+  return [...tableHead(['input with a test key', 'outcome']), ...rows.map(tableRow)].join('\n')
 }
 
 /** The README with its generated parts made anew; a test compares it with the file. */
 export async function readmeSource (): Promise<string> {
-  const parts = { drawing: drawing(), topics: topics(), configuration: await configuration() }
+  const parts = {
+    drawing: drawing(),
+    topics: topics(),
+    sandbox: sandbox(),
+    configuration: await configuration(),
+  }
   let text = readFileSync(readme, 'utf8')
   for (const [name, part] of Object.entries(parts)) {
     const [begin, end] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`]
