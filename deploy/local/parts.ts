@@ -27,7 +27,7 @@ export async function installKafka (say: Say): Promise<string> {
   const version = versionOf('kafka')
   return await installOnce(`kafka-${version}`, async (folder) => {
     say(`downloading Kafka ${version} with Maven (44 MB, once)`)
-    await maven(['dependency:copy-dependencies', `-DoutputDirectory=${folder}`])
+    await maven(folder, ['dependency:copy-dependencies', `-DoutputDirectory=${folder}`])
   })
 }
 
@@ -37,7 +37,8 @@ export async function installRegistry (say: Say): Promise<string> {
   return await installOnce(`registry-${version}`, async (folder) => {
     say(`downloading the schema registry Apicurio ${version} with Maven (142 MB, once)`)
     const artifact = `io.apicurio:apicurio-registry-app:${version}:tar.gz:all`
-    await maven(['dependency:unpack', `-Dartifact=${artifact}`, `-DoutputDirectory=${folder}`])
+    const target = `-DoutputDirectory=${folder}`
+    await maven(folder, ['dependency:unpack', `-Dartifact=${artifact}`, target])
   })
 }
 
@@ -89,12 +90,12 @@ async function installOnce (name: string, fill: (folder: string) => Promise<void
   return home
 }
 
-async function maven (args: readonly string[]): Promise<void> {
+async function maven (folder: string, args: readonly string[]): Promise<void> {
   if (!await works('mvn', ['--version'])) {
     throw new Error('Maven is needed to download Kafka and the schema registry ' +
       '(for example: sudo apt-get install maven).')
   }
-  await runQuietly('mvn', ['-B', '-q', '-f', pomFile, ...args], {})
+  await runQuietly('mvn', ['-B', '-q', '-f', pomFile, `-Dwork.directory=${folder}`, ...args], {})
 }
 
 async function works (command: string, args: readonly string[]): Promise<boolean> {
