@@ -1,11 +1,4 @@
-import { readJson, writePrivately } from './state.ts'
-
-/** The demonstration organization and how to use it. */
-export type Demo = {
-  readonly keys: { readonly live: string, readonly test: string }
-  readonly webhookSecret: string
-  readonly orgId: string
-}
+import { readJson, writePrivately, type Demo } from './state.ts'
 
 /** What happens between infrastructure and services, with addresses and secrets in `env`. */
 export type Prepare = (env: Record<string, string>, dataDir: string) => Promise<Demo>

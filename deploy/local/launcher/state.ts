@@ -1,9 +1,15 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync }
   from 'node:fs'
 import { execFileSync } from 'node:child_process'
-import type { Demo } from './prepare.ts'
 import type { RunningService } from './services.ts'
 import type { Addresses } from '../source.ts'
+
+/** The demonstration organization and how to use it. */
+export type Demo = {
+  readonly keys: { readonly live: string, readonly test: string }
+  readonly webhookSecret: string
+  readonly orgId: string
+}
 
 /** What `.local/stack.json` says about the running stack. */
 export type StackState = Demo & {
