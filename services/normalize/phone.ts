@@ -1,6 +1,7 @@
 import {
   ParseError, parsePhoneNumberWithError, type CountryCode, type PhoneNumber,
 } from 'libphonenumber-js/max'
+import { parsePhone } from '../records/numbering/parse.ts'
 import { inputFault, invalid, type Canonical, type InvalidReason } from './input.ts'
 import { lengthFault, mayParseDifferently } from './numbering-plans.ts'
 
@@ -19,6 +20,17 @@ const MAX_TURNS = 4
  * Rules are those of Google's libphonenumber. Never throws; canonical forms map to themselves.
  */
 export function canonicalPhone (input: string, country: string | undefined): Canonical {
+  const canonical = parsePhone(input, country)
+  return canonical === undefined
+    ? canonicalByLibrary(input, country)
+    : { ok: true, canonical }
+}
+
+/**
+ * The same as `canonicalPhone`, entirely by the library: for what is not written in one of the
+ * common forms, for the reasons of invalid inputs, and to compare with. Never throws.
+ */
+export function canonicalByLibrary (input: string, country: string | undefined): Canonical {
   const text = visible(input.trim())
   const fault = inputFault(text)
   if (fault !== undefined) return invalid(fault)

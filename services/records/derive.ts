@@ -1,5 +1,5 @@
-import parsePhoneNumber from 'libphonenumber-js/max'
 import type { ContactKind } from './columns.ts'
+import { formatPhone } from './numbering/format.ts'
 
 type Fields = Readonly<Record<string, string>>
 
@@ -19,13 +19,13 @@ export type EmailColumns = { readonly email: string, readonly domain: string }
  * Throws if `e164` is not a canonical form, which only a defect can cause.
  */
 export function derivePhone (e164: string): PhoneColumns {
-  const number = parsePhoneNumber(e164)
-  if (number === undefined) throw new Error('derivePhone needs a canonical E.164 number')
+  const written = formatPhone(e164)
+  if (written === undefined) throw new Error('derivePhone needs a canonical E.164 number')
   return {
-    phone: number.formatInternational(),
+    phone: written.international,
     e164,
-    country: number.country ?? '',
-    national_format: number.formatNational(),
+    country: written.country ?? '',
+    national_format: written.national,
   }
 }
 

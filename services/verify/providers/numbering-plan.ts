@@ -1,9 +1,8 @@
-import parsePhoneNumber, { type NumberType, type PhoneNumber } from 'libphonenumber-js/max'
+import { describePhone, type PhoneDescription } from '../../records/numbering/describe.ts'
+import type { AssignedType } from '../../records/numbering/library.ts'
 import type { LineType } from '../../records/record.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
 import type { RangeData } from './range-data.ts'
-
-type AssignedType = NonNullable<NumberType>
 
 const LINE_TYPE_OF = {
   MOBILE: 'mobile',
@@ -50,7 +49,7 @@ export function createNumberingPlanProvider (ranges: RangeData): Provider {
 
 /** The verdict for one E.164 number. */
 export function verdictOf (e164: string, ranges: RangeData): ProviderVerdict {
-  const number = parsePhoneNumber(e164)
+  const number = describePhone(e164)
   // With the full metadata a number is valid exactly if it has a type, so one call decides both.
   const type = number && typeOf(number)
   if (number === undefined || type === undefined) return UNASSIGNED
@@ -70,10 +69,8 @@ const UNASSIGNED: ProviderVerdict = {
 }
 
 function fieldsOf (
-  number: PhoneNumber, type: AssignedType, ranges: RangeData
+  { callingCode, national }: PhoneDescription, type: AssignedType, ranges: RangeData
 ): Record<string, string> {
-  const callingCode: string = number.countryCallingCode
-  const national: string = number.nationalNumber
   const geographic = isGeographic(type, callingCode)
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   if (CARRIER_TYPES.has(type)) put(fields, 'carrier', ranges.carrierOf({ callingCode, national }))
@@ -91,9 +88,8 @@ function fieldsOf (
  * Where a plan has no mobile range at all the library answers `FIXED_LINE_OR_MOBILE`; Google says
  * `FIXED_LINE`. Tristan da Cunha is the one such country.
  */
-function typeOf (number: PhoneNumber): AssignedType | undefined {
-  const type = number.getType()
-  return type === 'FIXED_LINE_OR_MOBILE' && number.country === 'TA' ? 'FIXED_LINE' : type
+function typeOf ({ country, type }: PhoneDescription): AssignedType | undefined {
+  return type === 'FIXED_LINE_OR_MOBILE' && country === 'TA' ? 'FIXED_LINE' : type
 }
 
 /** Only such numbers say where their subscriber is; a mobile prefix elsewhere does not. */

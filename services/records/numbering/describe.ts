@@ -1,0 +1,52 @@
+import parsePhoneNumber from 'libphonenumber-js/max'
+import { homeOf, type Home } from './calling-codes.ts'
+import type { AssignedType } from './library.ts'
+import type { SplitNumber } from './national.ts'
+import { readInternational } from './parse.ts'
+import { typeOf } from './plan.ts'
+
+export type PhoneDescription = {
+  readonly callingCode: string
+  readonly national: string
+  /** ISO 3166; undefined if the number's range belongs to no single country. */
+  readonly country: string | undefined
+  /** Undefined if the number is not valid: its range is not assigned. */
+  readonly type: AssignedType | undefined
+}
+
+/** Shorter and longer numbers are the library's to judge. */
+const E164 = /^\+[1-9]\d{2,24}$/
+
+/** An E.164 number split by its plan; undefined where the library has to look at it. */
+export function readE164 (e164: string): SplitNumber | undefined {
+  return E164.test(e164) ? readInternational(e164, 1) : undefined
+}
+
+/**
+ * What the numbering plans say about an E.164 number, the same as `parsePhoneNumber(e164)` and its
+ * `country` and `getType()`. Undefined if the library can't parse it.
+ */
+export function describePhone (e164: string): PhoneDescription | undefined {
+  const number = readE164(e164)
+  if (number === undefined) return describedByLibrary(e164)
+  const { callingCode, national } = number
+  const home = homeOf(callingCode, national)
+  const { country } = home
+  return { callingCode: callingCode.digits, national, country, type: typeAt(home, national) }
+}
+
+function typeAt ({ type, plan }: Home, national: string): AssignedType | undefined {
+  return type === 'not_looked_up' ? typeOf(plan, national) : type
+}
+
+function describedByLibrary (e164: string): PhoneDescription | undefined {
+  const number = parsePhoneNumber(e164)
+  if (number === undefined) return undefined
+  const { countryCallingCode, nationalNumber, country } = number
+  return {
+    callingCode: countryCallingCode,
+    national: nationalNumber,
+    country,
+    type: number.getType(),
+  }
+}

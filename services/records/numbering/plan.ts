@@ -1,0 +1,114 @@
+import { isKnownCountry, libraryPlan, type AssignedType, type LibraryPlan } from './library.ts'
+import { layOut, type FormatRule } from './layout.ts'
+
+/** Bit n is set if n digits are possible. */
+export type Lengths = number
+
+export type TypeRule = {
+  readonly type: AssignedType
+  readonly lengths: Lengths
+  readonly pattern: RegExp
+}
+
+/** What may stand before a national number, and what becomes of the groups it captures. */
+export type NationalPrefix = { readonly pattern: RegExp, readonly transform: string | undefined }
+
+/** A numbering plan of the library with every pattern compiled once. */
+export type Plan = {
+  /** Undefined for global services such as +800. */
+  readonly country: string | undefined
+  readonly callingCode: string
+  readonly pattern: RegExp
+  readonly lengths: Lengths
+  readonly longest: number
+  readonly leadingDigits: RegExp | undefined
+  readonly nationalPrefix: NationalPrefix | undefined
+  readonly internationalPrefix: RegExp | undefined
+  readonly fixedLine: TypeRule | undefined
+  /** Undefined also if mobile numbers look like fixed lines. */
+  readonly mobile: TypeRule | undefined
+  /** In the order in which the library asks for them, mobile first. */
+  readonly otherTypes: readonly TypeRule[]
+  /** Undefined if one of them is beyond what is compiled here. */
+  readonly formats: readonly FormatRule[] | undefined
+}
+
+/** The library's order; the first that matches wins. */
+const OTHER_TYPES = [
+  'MOBILE', 'PREMIUM_RATE', 'TOLL_FREE', 'SHARED_COST', 'VOIP', 'PERSONAL_NUMBER', 'PAGER', 'UAN',
+  'VOICEMAIL',
+] as const satisfies readonly AssignedType[]
+
+const BITS = 32
+
+/** Compiles the plan of a country, or of a calling code that belongs to no country. */
+export function compilePlan (countryOrCallingCode: string): Plan {
+  const plan = libraryPlan(countryOrCallingCode)
+  const lengths = plan.possibleLengths()
+  const prefix = plan.nationalPrefixForParsing()
+  return {
+    country: isKnownCountry(countryOrCallingCode) ? countryOrCallingCode : undefined,
+    callingCode: plan.callingCode(),
+    pattern: entirely(plan.nationalNumberPattern()),
+    lengths: lengthsOf(lengths),
+    longest: Math.max(...lengths),
+    leadingDigits: atStart(plan.leadingDigits()),
+    nationalPrefix: prefix
+      ? { pattern: startOf(prefix), transform: plan.nationalPrefixTransformRule() || undefined }
+      : undefined,
+    internationalPrefix: atStart(plan.IDDPrefix()),
+    fixedLine: typeRule(plan, 'FIXED_LINE'),
+    mobile: typeRule(plan, 'MOBILE'),
+    otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),
+    formats: layOut(plan.formats()),
+  }
+}
+
+/** Whether a number of so many digits is among the lengths. */
+export function hasLength (lengths: Lengths, digits: number): boolean {
+  return digits < BITS && (lengths >>> digits & 1) === 1
+}
+
+/**
+ * The type of a national number under a plan, undefined if its range is not assigned. The rules
+ * are those of `getNumberType` in the library.
+ */
+export function typeOf (plan: Plan, national: string): AssignedType | undefined {
+  if (!plan.pattern.test(national)) return undefined
+  const { fixedLine, mobile } = plan
+  if (fixedLine !== undefined && matches(fixedLine, national)) {
+    const either = mobile === undefined || matches(mobile, national)
+    return either ? 'FIXED_LINE_OR_MOBILE' : 'FIXED_LINE'
+  }
+  for (const rule of plan.otherTypes) {
+    if (matches(rule, national)) return rule.type
+  }
+  return undefined
+}
+
+function matches ({ lengths, pattern }: TypeRule, national: string): boolean {
+  return hasLength(lengths, national.length) && pattern.test(national)
+}
+
+function typeRule (plan: LibraryPlan, type: AssignedType): TypeRule | undefined {
+  const definition = plan.type(type)
+  if (definition === undefined || !definition.pattern()) return undefined
+  const lengths = lengthsOf(definition.possibleLengths())
+  return { type, lengths, pattern: entirely(definition.pattern()) }
+}
+
+function lengthsOf (digits: readonly number[]): Lengths {
+  return digits.reduce((lengths, length) => lengths | 1 << length, 0)
+}
+
+function entirely (pattern: string): RegExp {
+  return new RegExp(`^(?:${pattern})$`)
+}
+
+function startOf (pattern: string): RegExp {
+  return new RegExp(`^(?:${pattern})`)
+}
+
+function atStart (pattern: string | 0 | undefined): RegExp | undefined {
+  return pattern ? startOf(pattern) : undefined
+}

@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs'
+import { parse } from 'csv-parse/sync'
+import { describe, expect, it } from 'vitest'
+import { parsePhone } from '../../services/records/numbering/parse.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import { compareWithLibrary, fuzzedInputs, type WrittenInput } from '../support/numbering.ts'
+
+const google = new URL('../support/data/phones.google.json', import.meta.url)
+const sample = new URL('../../deploy/sample/phones.csv', import.meta.url)
+
+/** The sample as it is, in two countries and in the country it was written for. */
+function sampleInputs (): readonly WrittenInput[] {
+  const texts = parse(readFileSync(sample), { from_line: 2 }).map(([text]) => text ?? '')
+  const { rows } = JSON.parse(readFileSync(google, 'utf8')) as
+    { readonly rows: readonly (readonly [text: string, country: string])[] }
+  const anywhere = [undefined, 'US', 'DE'].flatMap(country =>
+    texts.map(text => ({ text, country })))
+  return [...anywhere, ...rows.map(([text, country]) => ({ text, country: country || undefined }))]
+}
+
+describe('the compiled numbering plans', () => {
+  it('read, describe and write 100,000 numbers of all plans as the library does', () => {
+    const { inputs, canonical, differences } = compareWithLibrary(fuzzedInputs(100_000, 7))
+    expect(differences.slice(0, 20)).toEqual([])
+    expect(inputs).toBe(100_000)
+    // Most inputs must have a form to compare, or the generator has gone astray.
+    expect(canonical).toBeGreaterThan(60_000)
+  })
+
+  it('read, describe and write the sample as the library does', () => {
+    const { inputs, differences } = compareWithLibrary(sampleInputs())
+    expect(differences).toEqual([])
+    expect(inputs).toBe(8_000)
+  })
+
+  it('leave none of the usual written forms to the library', () => {
+    const rows = mixedPhones(20_000).filter(row => !row.startsWith('call'))
+    expect(rows.length).toBeGreaterThan(18_000)
+    expect(rows.filter(row => parsePhone(row, 'US') === undefined)).toEqual([])
+  })
+})
