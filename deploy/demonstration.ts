@@ -63,7 +63,7 @@ function check (created: Created, job: JobStatusResource, csv: string): void {
 
 /** Posts a job, shows preflight, progress, result and money, and checks that they add up. */
 export async function verifyAndShow (
-  client: Client, request: JobRequest, show: Show,
+  client: Client, request: JobRequest, show: Show
 ): Promise<JobStatusResource> {
   show(`\n${request.service}: ${request.inputs.length} contacts`)
   const sentAt = performance.now()

@@ -8,11 +8,20 @@ type Avro = string | readonly Avro[] | {
   readonly fields?: readonly Field[]
 }
 type Field = { readonly name: string, readonly type: Avro, readonly doc?: string }
-type RecordSchema = { readonly name: string, readonly doc: string, readonly fields: readonly Field[] }
+type RecordSchema = {
+  readonly name: string
+  readonly doc: string
+  readonly fields: readonly Field[]
+}
 
 const folder = new URL('../schemas/', import.meta.url)
 const primitives: Readonly<Record<string, string>> = {
-  string: 'string', int: 'number', long: 'number', boolean: 'boolean', bytes: 'Buffer', null: 'null',
+  string: 'string',
+  int: 'number',
+  long: 'number',
+  boolean: 'boolean',
+  bytes: 'Buffer',
+  null: 'null',
 }
 
 function typeOf (avro: Avro): string {

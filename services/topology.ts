@@ -5,7 +5,7 @@
  * of every stage come from here.
  */
 
-/** A job of up to this many rows travels in the lane `small`, so that it never waits behind big ones. */
+/** A job of up to so many rows travels in the lane `small`, so it never waits behind big ones. */
 export const SMALL_LANE_ROWS = 1_000
 
 export const LANES = ['small', 'bulk'] as const
@@ -16,17 +16,18 @@ export const SERVICE_SLUGS = [
 ] as const
 
 const hours = { week: 168, month: 720, quarter: 2_184, forever: -1 } as const
+const { week, month, quarter, forever } = hours
 
 export const topology = {
   topics: {
-    'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: hours.week },
-    'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: hours.week },
-    'rows.missed': { key: 'job:chunk:part', split: 'service', partitions: 4, keepHours: hours.week },
-    'rows.later': { key: 'job:chunk:part', split: 'service', partitions: 1, keepHours: hours.week },
-    'rows.finished': { key: 'job', split: 'lane', partitions: 4, keepHours: hours.week },
-    'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: hours.week },
-    'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: hours.forever },
-    'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: hours.quarter, compact: true },
+    'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: week },
+    'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
+    'rows.missed': { key: 'job:chunk:part', split: 'service', partitions: 4, keepHours: week },
+    'rows.later': { key: 'job:chunk:part', split: 'service', partitions: 1, keepHours: week },
+    'rows.finished': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
+    'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
+    'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
+    'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: quarter, compact: true },
   },
   stages: {
     ingest: { reads: [], writes: ['rows.submitted', 'job.keys'] },
@@ -39,7 +40,7 @@ export const topology = {
     settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
     ledger: { reads: ['wallet.journal'], writes: ['wallet.journal', 'jobs.settled'] },
   },
-  dead: { partitions: 1, keepHours: hours.month },
+  dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
 
 /** How a topic is divided: not at all, one a lane, or one a lane and service. */

@@ -5,7 +5,10 @@ import { join } from 'node:path'
 
 type Suite = {
   readonly name: string
-  /** What the suite may take on a busy two-core machine; beyond it the suite is ended and has failed. */
+  /**
+   * What the suite may take on a busy two-core machine; beyond it the suite is ended and has
+   * failed.
+   */
   readonly budgetSeconds: number
   readonly command: readonly string[]
   readonly counted: boolean

@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { readmeSource } from '../deploy/readme.ts'
 import { typesSource } from '../deploy/types.ts'
 import { topology } from '../services/topology.ts'
 import { root } from './support/sources.ts'
@@ -25,8 +26,9 @@ describe('the topology', () => {
 
   it('has a writer for every topic and one reader', () => {
     for (const topic of topics) {
-      const writers = stages.filter(([, stage]) => (stage.writes as readonly string[]).includes(topic))
-      const readers = stages.filter(([, stage]) => (stage.reads as readonly string[]).includes(topic))
+      const lists = (list: readonly string[]) => list.includes(topic)
+      const writers = stages.filter(([, stage]) => lists(stage.writes))
+      const readers = stages.filter(([, stage]) => lists(stage.reads))
       expect([topic, writers.length > 0]).toEqual([topic, true])
       expect([topic, readers.length]).toEqual([topic, unread.includes(topic) ? 0 : 1])
     }
@@ -59,5 +61,27 @@ describe('the topology', () => {
       const bare = fields.filter((field: { doc?: string }) => !field.doc)
       expect([path, bare]).toEqual([path, []])
     }
+  })
+})
+
+describe('the README', () => {
+  it('has the parts that are made from the code', async () => {
+    expect(readFileSync(join(root, 'README.md'), 'utf8')).toBe(await readmeSource())
+  })
+})
+
+describe('the configuration of the services', () => {
+  const paths = globSync('services/*/config.ts', { cwd: root })
+    .filter(path => path !== 'services/lib/config.ts').sort()
+
+  it.each(paths)('%s exports one schema, named after its service', async path => {
+    const exported = await import(join(root, path)) as Readonly<Record<string, object>>
+    const schemas = Object.keys(exported).filter(name => 'properties' in (exported[name] ?? {}))
+    expect(schemas).toEqual([`${path.split('/')[1]}Config`])
+  })
+
+  it('is there for every stage', () => {
+    const missing = names.filter(name => !paths.includes(`services/${name}/config.ts`))
+    expect(missing).toEqual([])
   })
 })

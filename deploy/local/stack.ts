@@ -1,16 +1,13 @@
 import { resolve } from 'node:path'
 import { clickhousePart } from './clickhouse.ts'
 import { kafkaPart } from './kafka.ts'
-import { openPortBook } from './ports.ts'
+import { openPortBook, type PortBook } from './ports.ts'
 import { redisPart } from './redis.ts'
 import { registryPart } from './registry.ts'
-import { chooseSource, dockerAnswers } from './source.ts'
-import { supervise } from './supervise.ts'
+import { chooseSource, dockerAnswers, type Addresses, type Source } from './source.ts'
+import { supervise, type Supervised } from './supervise.ts'
 import type { Say } from './parts.ts'
-import type { PortBook } from './ports.ts'
 import type { ProcessSpec } from './process.ts'
-import type { Addresses, Source } from './source.ts'
-import type { Supervised } from './supervise.ts'
 
 const READY_WITHIN_MS = 120_000
 

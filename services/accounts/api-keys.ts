@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { hashOf, isWellFormed, newSecret } from './key-format.ts'
-import { createKeyStore, type KeyRecord, type Scope } from './key-store.ts'
+import { createKeyStore, type KeyRecord, type KeyStore, type Scope } from './key-store.ts'
 import { tenantOf, type Mode } from './tenant.ts'
 
 export { SCOPES, type Scope } from './key-store.ts'
@@ -25,6 +25,9 @@ export type NewKey = {
   readonly expiresAtMs?: number
 }
 
+/** The one time a secret is shown. */
+export type MadeKey = { readonly id: string, readonly secret: string }
+
 /** A key as it may be shown: never the secret. */
 export type KeySummary = Omit<KeyRecord, 'orgId' | 'hash'>
 
@@ -37,67 +40,31 @@ const LAST_USED_EVERY_MS = 60_000
 
 /** The keys of all organizations, stored as SHA-256 in Redis (`key:<sha256>`). */
 export function createApiKeys (redis: Redis, now: () => number = Date.now) {
-  const store = createKeyStore(redis)
-  const cache = new LRUCache<string, { readAtMs: number, record: KeyRecord }>({ max: CACHED_KEYS })
+  const desk: Desk = { store: createKeyStore(redis), records: recordCache(), now }
   const noted = new LRUCache<string, number>({ max: CACHED_KEYS })
 
-  async function recordOf (hash: string): Promise<KeyRecord | undefined> {
-    const cached = cache.get(hash)
-    if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached.record
-    const record = await store.read(hash)
-    if (record !== undefined) cache.set(hash, { readAtMs: now(), record })
-    return record
-  }
-
-  function noteUse (record: KeyRecord): void {
-    const last = noted.get(record.hash) ?? record.lastUsedAtMs
-    if (now() - last < LAST_USED_EVERY_MS) return
-    noted.set(record.hash, now())
-    // Nobody waits for this, and a lost note is made again a minute later.
-    store.write(record.hash, { lastUsedAt: String(now()) }).catch(() => noted.delete(record.hash))
-  }
-
-  async function recordById (orgId: string, keyId: string): Promise<KeyRecord | undefined> {
-    return (await store.list(orgId)).find(record => record.id === keyId)
-  }
-
-  async function create (key: NewKey): Promise<{ id: string, secret: string }> {
-    const secret = newSecret(key.mode)
-    const id = await store.add({
-      ...key, hash: hashOf(secret), last4: secret.slice(-4), createdAtMs: now(),
-    })
-    return { id, secret }
-  }
-
-  /** Ends a key at once (seen everywhere within a second); false when there is no such key. */
-  async function revoke (orgId: string, keyId: string): Promise<boolean> {
-    const record = await recordById(orgId, keyId)
-    if (record === undefined) return false
-    if (record.revokedAtMs === 0) await store.write(record.hash, { revokedAt: String(now()) })
-    cache.delete(record.hash)
-    return true
-  }
-
   return {
-    create,
-    revoke,
+    create: (key: NewKey) => createKey(desk, key),
+
+    /** Ends a key at once (seen everywhere within a second); false when there is no such key. */
+    revoke: (orgId: string, keyId: string) => revokeKey(desk, orgId, keyId),
 
     /** Whose key a secret is; the secret itself goes nowhere. Asks Redis at most once a second. */
     async findKey (secret: string): Promise<KeyLookup> {
       if (secret === '') return { kind: 'missing' }
       const hash = hashOf(secret)
       if (!isWellFormed(secret)) return { kind: 'invalid' }
-      const record = await recordOf(hash)
+      const record = await recordOf(desk, hash)
       if (record === undefined) return { kind: 'invalid' }
-      if (record.revokedAtMs !== 0) return { kind: 'revoked' }
-      if (record.expiresAtMs !== 0 && record.expiresAtMs <= now()) return { kind: 'expired' }
-      noteUse(record)
+      const why = endOf(record, now())
+      if (why !== undefined) return { kind: why }
+      noteUse(desk, noted, record)
       return { kind: 'ok', key: callerOf(record) }
     },
 
     /** All keys of an organization, newest last, without their secrets. */
     async list (orgId: string): Promise<KeySummary[]> {
-      const records = await store.list(orgId)
+      const records = await desk.store.list(orgId)
       return records.map(({ orgId: _orgId, hash: _hash, ...summary }) => summary)
     },
 
@@ -105,18 +72,75 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
      * Makes a key like an old one, which goes on working for `graceMs`. Returns undefined when
      * there is no such key, or when it is revoked.
      */
-    async roll (orgId: string, keyId: string, graceMs: number) {
-      const old = await recordById(orgId, keyId)
+    async roll (orgId: string, keyId: string, graceMs: number): Promise<MadeKey | undefined> {
+      const old = await recordById(desk.store, orgId, keyId)
       if (old === undefined || old.revokedAtMs !== 0) return undefined
-      const fresh = await create({ orgId, mode: old.mode, scopes: old.scopes })
-      const endsAtMs = now() + graceMs
-      // A grace never lengthens the life of a key that was to expire earlier.
-      const expiresAtMs = old.expiresAtMs === 0 ? endsAtMs : Math.min(old.expiresAtMs, endsAtMs)
-      await store.write(old.hash, { expiresAt: String(expiresAtMs) })
-      cache.delete(old.hash)
+      const fresh = await createKey(desk, { orgId, mode: old.mode, scopes: old.scopes })
+      await desk.store.write(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
+      desk.records.delete(old.hash)
       return fresh
     },
   }
+}
+
+const recordCache = () =>
+  new LRUCache<string, { readAtMs: number, record: KeyRecord }>({ max: CACHED_KEYS })
+
+/** What work on keys is done with. */
+type Desk = {
+  readonly store: KeyStore
+  /** Keys as they were when last read. */
+  readonly records: ReturnType<typeof recordCache>
+  readonly now: () => number
+}
+
+async function recordOf ({ store, records, now }: Desk, hash: string) {
+  const cached = records.get(hash)
+  if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached.record
+  const record = await store.read(hash)
+  if (record !== undefined) records.set(hash, { readAtMs: now(), record })
+  return record
+}
+
+async function recordById (store: KeyStore, orgId: string, keyId: string) {
+  return (await store.list(orgId)).find(record => record.id === keyId)
+}
+
+async function createKey ({ store, now }: Desk, key: NewKey): Promise<MadeKey> {
+  const secret = newSecret(key.mode)
+  const id = await store.add({
+    ...key, hash: hashOf(secret), last4: secret.slice(-4), createdAtMs: now(),
+  })
+  return { id, secret }
+}
+
+async function revokeKey (
+  { store, records, now }: Desk, orgId: string, keyId: string
+): Promise<boolean> {
+  const record = await recordById(store, orgId, keyId)
+  if (record === undefined) return false
+  if (record.revokedAtMs === 0) await store.write(record.hash, { revokedAt: String(now()) })
+  records.delete(record.hash)
+  return true
+}
+
+function noteUse ({ store, now }: Desk, noted: LRUCache<string, number>, record: KeyRecord): void {
+  const last = noted.get(record.hash) ?? record.lastUsedAtMs
+  if (now() - last < LAST_USED_EVERY_MS) return
+  noted.set(record.hash, now())
+  // Nobody waits for this, and a lost note is made again a minute later.
+  store.write(record.hash, { lastUsedAt: String(now()) }).catch(() => noted.delete(record.hash))
+}
+
+/** Why a key works no more; undefined while it does. */
+function endOf (record: KeyRecord, nowMs: number): 'revoked' | 'expired' | undefined {
+  if (record.revokedAtMs !== 0) return 'revoked'
+  return record.expiresAtMs !== 0 && record.expiresAtMs <= nowMs ? 'expired' : undefined
+}
+
+/** A grace never lengthens the life of a key that was to expire earlier. */
+function graceEndMs (old: KeyRecord, endsAtMs: number): number {
+  return old.expiresAtMs === 0 ? endsAtMs : Math.min(old.expiresAtMs, endsAtMs)
 }
 
 function callerOf ({ orgId, mode, scopes }: KeyRecord): Caller {

@@ -23,6 +23,8 @@ export type KeyRecord = {
 type NewRecord = Pick<KeyRecord, 'hash' | 'orgId' | 'mode' | 'scopes' | 'last4' | 'createdAtMs'>
   & { readonly expiresAtMs?: number }
 
+export type KeyStore = ReturnType<typeof createKeyStore>
+
 const keyOf = (hash: string) => `key:${hash}`
 const listOf = (orgId: string) => `org:${orgId}:keys`
 

@@ -24,42 +24,16 @@ const keyOf = (orgId: string) => `org:${orgId}`
 
 /** The organizations, kept in Redis as `org:<id>`, and the set `tenants` of their tenants. */
 export function createOrganizations (redis: Redis, now: () => number = Date.now) {
-  const policies = new LRUCache<string, { readAtMs: number, days: number }>(
-    { max: CACHED_POLICIES })
-
-  async function find (orgId: string): Promise<Organization | undefined> {
-    const fields = await redis.hgetall(keyOf(orgId))
-    if (fields.name === undefined) return undefined
-    return {
-      id: orgId,
-      name: fields.name,
-      createdAtMs: Number(fields.createdAt),
-      freshnessDays: Number(fields.freshnessDays),
-    }
-  }
-
-  async function freshnessDaysOf (orgId: string): Promise<number> {
-    const cached = policies.get(orgId)
-    if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached.days
-    const stored = await redis.hget(keyOf(orgId), 'freshnessDays')
-    const days = stored === null ? MAX_FRESHNESS_DAYS : Number(stored)
-    policies.set(orgId, { readAtMs: now(), days })
-    return days
-  }
+  const policies: Policies = new LRUCache({ max: CACHED_POLICIES })
 
   return {
-    find,
+    find: (orgId: string) => find(redis, orgId),
 
     /** Makes an organization with both its tenants, without keys and without money. */
     async create (name: string): Promise<Organization> {
       const id = `org_${ulid(now()).toLowerCase()}`
       const organization = { id, name, createdAtMs: now(), freshnessDays: MAX_FRESHNESS_DAYS }
-      await redis.hset(keyOf(id), {
-        name,
-        createdAt: String(organization.createdAtMs),
-        freshnessDays: String(organization.freshnessDays),
-      })
-      await redis.sadd('tenants', ...MODES.map(mode => tenantOf(id, mode)))
+      await write(redis, organization)
       return organization
     },
 
@@ -74,8 +48,41 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
 
     /** How long a record counts as fresh for a tenant: its policy, at most 90 days. */
     async freshnessMs (tenant: string): Promise<number> {
-      const days = await freshnessDaysOf(partsOf(tenant).orgId)
-      return Math.min(days, MAX_FRESHNESS_DAYS) * DAY_MS
+      const { orgId } = partsOf(tenant)
+      const cached = policies.get(orgId)
+      if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return msOf(cached.days)
+      const days = await readFreshnessDays(redis, orgId)
+      policies.set(orgId, { readAtMs: now(), days })
+      return msOf(days)
     },
   }
+}
+
+/** Policies as they were when last read, by organization. */
+type Policies = LRUCache<string, { readonly readAtMs: number, readonly days: number }>
+
+const msOf = (days: number) => Math.min(days, MAX_FRESHNESS_DAYS) * DAY_MS
+
+async function find (redis: Redis, orgId: string): Promise<Organization | undefined> {
+  const fields = await redis.hgetall(keyOf(orgId))
+  if (fields.name === undefined) return undefined
+  return {
+    id: orgId,
+    name: fields.name,
+    createdAtMs: Number(fields.createdAt),
+    freshnessDays: Number(fields.freshnessDays),
+  }
+}
+
+async function write (redis: Redis, organization: Organization): Promise<void> {
+  const { id, name, createdAtMs, freshnessDays } = organization
+  await redis.hset(keyOf(id), {
+    name, createdAt: String(createdAtMs), freshnessDays: String(freshnessDays),
+  })
+  await redis.sadd('tenants', ...MODES.map(mode => tenantOf(id, mode)))
+}
+
+async function readFreshnessDays (redis: Redis, orgId: string): Promise<number> {
+  const stored = await redis.hget(keyOf(orgId), 'freshnessDays')
+  return stored === null ? MAX_FRESHNESS_DAYS : Number(stored)
 }

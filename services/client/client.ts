@@ -119,7 +119,9 @@ export function createClient ({ baseUrl, apiKey }: ClientOptions) {
       const now = await job(id)
       onProgress(now)
       if (ENDED.includes(now.status)) return now
-      if (Date.now() > giveUpAt) throw new Error(`${id} is still ${now.status} after ${timeoutMs} ms`)
+      if (Date.now() > giveUpAt) {
+        throw new Error(`${id} is still ${now.status} after ${timeoutMs} ms`)
+      }
       await pause(pollEveryMs)
     }
   }

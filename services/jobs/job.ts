@@ -8,7 +8,11 @@ export type JobStatus = typeof JOB_STATUSES[number]
 
 /** Why a job was not accepted; `expired` and `internal` are answered with 503. */
 export type Refusal =
-  | { readonly code: 'insufficient_balance', readonly requiredMicros: number, readonly availableMicros: number }
+  | {
+    readonly code: 'insufficient_balance'
+    readonly requiredMicros: number
+    readonly availableMicros: number
+  }
   | { readonly code: 'concurrent_jobs_limit' }
   | { readonly code: 'expired' }
   | { readonly code: 'internal' }

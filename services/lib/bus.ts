@@ -1,4 +1,7 @@
-/** What the engine knows of Kafka: a port with two implementations, `lib/kafka` and, in tests, one in memory. */
+/**
+ * What the engine knows of Kafka: a port with two implementations, `lib/kafka` and, in tests, one
+ * in memory.
+ */
 
 export type RawMessage = {
   readonly topic: string
@@ -54,7 +57,10 @@ export type Consumption = {
 }
 
 export type Producer = {
-  /** Resolves when every message is acknowledged by all in-sync replicas; retries without end until then. */
+  /**
+   * Resolves when every message is acknowledged by all in-sync replicas; retries without end until
+   * then.
+   */
   readonly send: (messages: readonly OutgoingMessage[], signal?: AbortSignal) => Promise<void>
   readonly close: () => Promise<void>
 }
@@ -63,5 +69,10 @@ export type Bus = {
   readonly consume: (options: ConsumeOptions) => Promise<Consumption>
   /** Producers of different names share neither connection nor queue. */
   readonly producer: (name: string) => Producer
+  /**
+   * The value of the newest message with this key in a topic: undefined when there is none, or a
+   * tombstone. Reads the key's partition from its beginning, so it is for what hardly ever happens.
+   */
+  readonly lastValue: (topic: string, key: string) => Promise<Buffer | undefined>
   readonly close: () => Promise<void>
 }

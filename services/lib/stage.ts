@@ -33,7 +33,7 @@ export type Decision<S extends StageName = StageName> = {
   /** The messages this decides for good, never to be handed over again unless redelivered. */
   readonly finishes: readonly Incoming<ReadsOf<S>>[]
   readonly emits: readonly Emission<WritesOf<S>>[]
-  /** Set when the messages go to `<stage>.dead` as they are, besides whatever is emitted for them. */
+  /** Set when the messages go to `<stage>.dead` as they are, besides what is emitted for them. */
   readonly dead?: string
   /** Runs after everything emitted is acknowledged and before offsets are committed. */
   readonly afterProduced?: () => Promise<void>
@@ -51,12 +51,15 @@ export type Stage<S extends StageName = StageName> = {
   readonly batch: number
   /**
    * Decides messages of one partition, in order. Throws only what is not its decision: broken
-   * infrastructure is retried by the engine without end, anything else three times and then as dead.
+   * infrastructure is retried by the engine without end, anything else three times, then as dead.
    */
   readonly decide: (
     messages: readonly Incoming<ReadsOf<S>>[], signal: AbortSignal,
   ) => Promise<readonly (Decision<S> | Postponement<S>)[]>
-  /** What is emitted for the rows of a message that can never be decided, known by its headers alone. */
+  /**
+   * What is emitted for the rows of a message that can never be decided, known by its headers
+   * alone.
+   */
   readonly whenDead: (headers: RawMessage['headers']) => Promise<readonly Emission<WritesOf<S>>[]>
   /** Everything held of any partition is dropped: the group has a new generation. */
   readonly forget: () => void

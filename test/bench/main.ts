@@ -3,13 +3,8 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { provision } from '../../deploy/provision.ts'
-import { startStack } from '../../deploy/local/stack.ts'
-import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
-import { createClient } from '../../services/client/client.ts'
-import { createDemo } from '../../services/workspace/demo.ts'
-import { startAll } from '../support/services.ts'
-import { measure, type Figures } from './measure.ts'
+import { measure } from './measure.ts'
+import { withServices } from './services.ts'
 import { table } from './table.ts'
 
 const { json, rows, scale, profile } = new Command('bench')
@@ -35,33 +30,11 @@ function bareLoopMs (): number {
   return warmMs[Math.floor(warmMs.length / 2)] ?? NaN
 }
 
-async function withServices (dataDir: string): Promise<Figures> {
-  const stack = await startStack({ dataDir, say: line => console.log(line) })
-  try {
-    const env = { ...stack.addresses, ...loadSecrets(dataDir) }
-    await provision(env)
-    const { keys } = await createDemo(env)
-    const services = await startAll({
-      env,
-      scale: { normalize: Number(scale), verify: Number(scale) },
-      overrides: profiling,
-    })
-    try {
-      const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
-      const processes = [...services.list(), ...stack.parts.map(part =>
-        ({ name: part.spec.name, pid: part.pid() }))]
-      return await measure({ client, processes, rows: Number(rows), bareLoopMs, show: console.log })
-    } finally {
-      await services.stop()
-    }
-  } finally {
-    await stack.stop()
-  }
-}
-
 const dataDir = mkdtempSync(join(tmpdir(), 'verification-jobs-bench-'))
 try {
-  const figures = await withServices(dataDir)
+  const setup = { dataDir, instances: Number(scale), overrides: profiling }
+  const figures = await withServices(setup, running =>
+    measure({ ...running, rows: Number(rows), bareLoopMs, show: console.log }))
   console.log(`\n${table(figures)}`)
   if (json !== undefined) writeFileSync(json, `${JSON.stringify(figures, null, 2)}\n`)
 } finally {

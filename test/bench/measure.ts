@@ -44,7 +44,7 @@ const phones = (rows: number) => {
 }
 
 async function timeJob (
-  client: Client, inputs: readonly string[], withCsv = false,
+  client: Client, inputs: readonly string[], withCsv = false
 ): Promise<Timed> {
   const sentAt = performance.now()
   const { id } = await client.createJob({ service: 'phone-validation', inputs, countryCode: 'US' })
@@ -58,12 +58,13 @@ async function timeJob (
 
 function spreadOf (timesMs: readonly number[]): Spread {
   const sorted = timesMs.toSorted((a, b) => a - b)
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]
+  const last = sorted.length - 1
+  const at = (share: number) => sorted[Math.min(last, Math.floor(sorted.length * share))]
   return { p50Ms: at(0.5) ?? NaN, p95Ms: at(0.95) ?? NaN }
 }
 
 async function smallJobs (
-  client: Client, inputsOf: () => readonly string[], count = SMALL_JOBS,
+  client: Client, inputsOf: () => readonly string[], count = SMALL_JOBS
 ): Promise<Spread> {
   const times: number[] = []
   for (let job = 0; job < count; job++) times.push((await timeJob(client, inputsOf())).wallMs)
@@ -72,11 +73,11 @@ async function smallJobs (
 
 /** 100-row jobs, one after another, from the POST of a big job to its end. */
 async function smallBesideBig (client: Client, rows: number): Promise<Spread> {
-  let running = true
-  const big = timeJob(client, phones(rows)).finally(() => { running = false })
+  const big = { ended: false }
+  const end = timeJob(client, phones(rows)).finally(() => { big.ended = true })
   const times: number[] = []
-  while (running) times.push((await timeJob(client, phones(100))).wallMs)
-  await big
+  while (!big.ended) times.push((await timeJob(client, phones(100))).wallMs)
+  await end
   return spreadOf(times)
 }
 

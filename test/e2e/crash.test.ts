@@ -11,7 +11,7 @@ let world: World
 beforeAll(async () => { world = await startWorld() })
 afterAll(async () => { await world.stop() })
 
-/** Posts as a careful client does: with one key, again whenever the connection or the service fails. */
+/** Posts as a careful client does: with one key, again whenever connection or service fails. */
 async function postUntilAccepted (request: JobRequest): Promise<Created> {
   const key = randomUUID()
   for (let attempt = 1; ; attempt++) {
@@ -36,7 +36,7 @@ async function killInTheMiddle (stage: string, posting: Promise<Created>): Promi
       onProgress: job => { if (job.progressPercent > 10) throw new Error('in the middle') },
     }).catch(() => {})
   }
-  await world.services.kill(`${stage}-1`, 'SIGKILL')
+  world.services.kill(`${stage}-1`, 'SIGKILL')
 }
 
 describe('a service killed in the middle of a job', () => {

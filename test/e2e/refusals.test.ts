@@ -11,8 +11,12 @@ type Problem = {
   readonly error: { readonly code: string, readonly message: string, readonly request_id: string } &
     Readonly<Record<string, unknown>>
 }
-type Sent = { readonly key?: string, readonly body?: unknown, readonly raw?: string | Buffer,
-  readonly headers?: Record<string, string> }
+type Sent = {
+  readonly key?: string
+  readonly body?: unknown
+  readonly raw?: string | Buffer
+  readonly headers?: Record<string, string>
+}
 
 async function post ({ key = world.keys.live, body, raw, headers = {} }: Sent) {
   const response = await fetch(`${world.baseUrl}/jobs`, {
@@ -20,27 +24,79 @@ async function post ({ key = world.keys.live, body, raw, headers = {} }: Sent) {
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
     body: raw ?? JSON.stringify(body),
   })
-  return { status: response.status, headers: response.headers, body: await response.json() as Problem }
+  const problem = await response.json() as Problem
+  return { status: response.status, headers: response.headers, body: problem }
 }
 
 const good = { service: 'phone-validation', inputs: ['+12127365000'] }
 
+type Case = Sent & { readonly what: string, readonly status: number, readonly code: string }
+
+const CASES: readonly Case[] = [
+  { what: 'not JSON', raw: '{"service":', status: 400, code: 'invalid_json' },
+  {
+    what: 'not UTF-8',
+    raw: Buffer.from([0x22, 0xff, 0xfe, 0x22]),
+    status: 400,
+    code: 'invalid_encoding',
+  },
+  { what: 'a wrong type', body: { ...good, inputs: 12 }, status: 400, code: 'invalid_request' },
+  {
+    what: 'a word for a boolean',
+    body: { ...good, forceFresh: 'true' },
+    status: 400,
+    code: 'invalid_request',
+  },
+  {
+    what: 'an unknown field',
+    body: { ...good, force_fresh: true },
+    status: 400,
+    code: 'invalid_request',
+  },
+  { what: 'no input', body: { ...good, inputs: [] }, status: 400, code: 'invalid_request' },
+  {
+    what: 'too many inputs',
+    body: { ...good, inputs: Array(100_001).fill('+1') },
+    status: 400,
+    code: 'too_many_inputs',
+  },
+  {
+    what: 'an unknown service',
+    body: { ...good, service: 'fax' },
+    status: 400,
+    code: 'unknown_service',
+  },
+  {
+    what: 'a service without provider',
+    body: { ...good, service: 'whatsapp' },
+    status: 400,
+    code: 'service_not_configured',
+  },
+  {
+    what: 'an unknown country',
+    body: { ...good, countryCode: 'XX' },
+    status: 400,
+    code: 'invalid_country_code',
+  },
+  { what: 'a key that is none', body: good, key: 'nonsense', status: 401, code: 'invalid_key' },
+  {
+    what: 'an odd Idempotency-Key',
+    body: good,
+    headers: { 'idempotency-key': '7' },
+    status: 400,
+    code: 'invalid_idempotency_key',
+  },
+  {
+    what: 'another content type',
+    body: good,
+    headers: { 'content-type': 'text/plain' },
+    status: 415,
+    code: 'unsupported_media_type',
+  },
+]
+
 describe('a request that cannot be served', () => {
-  it.each([
-    ['not JSON', { raw: '{"service":' }, 400, 'invalid_json'],
-    ['not UTF-8', { raw: Buffer.from([0x22, 0xff, 0xfe, 0x22]) }, 400, 'invalid_encoding'],
-    ['a wrong type', { body: { ...good, inputs: 12 } }, 400, 'invalid_request'],
-    ['a word for a boolean', { body: { ...good, forceFresh: 'true' } }, 400, 'invalid_request'],
-    ['an unknown field', { body: { ...good, force_fresh: true } }, 400, 'invalid_request'],
-    ['no input', { body: { ...good, inputs: [] } }, 400, 'invalid_request'],
-    ['too many inputs', { body: { ...good, inputs: Array(100_001).fill('+1') } }, 400, 'too_many_inputs'],
-    ['an unknown service', { body: { ...good, service: 'fax' } }, 400, 'unknown_service'],
-    ['a service without provider', { body: { ...good, service: 'whatsapp' } }, 400, 'service_not_configured'],
-    ['an unknown country', { body: { ...good, countryCode: 'XX' } }, 400, 'invalid_country_code'],
-    ['a key that is none', { body: good, key: 'nonsense' }, 401, 'invalid_key'],
-    ['an odd Idempotency-Key', { body: good, headers: { 'idempotency-key': '7' } }, 400, 'invalid_idempotency_key'],
-    ['another content type', { body: good, headers: { 'content-type': 'text/plain' } }, 415, 'unsupported_media_type'],
-  ] as const)('%s', async (_, sent, status, code) => {
+  it.each(CASES)('$what', async ({ what: _what, status, code, ...sent }) => {
     const answer = await post(sent)
     expect([answer.status, answer.body.error.code]).toEqual([status, code])
     expect(answer.body.error.message).toMatch(/\w+/)
@@ -84,7 +140,8 @@ describe('an Idempotency-Key', () => {
   it('gives one job and equal answers to fifty requests at once', async () => {
     const key = randomUUID()
     const headers = { 'idempotency-key': key }
-    const answers = await Promise.all(Array.from({ length: 50 }, () => post({ body: good, headers })))
+    const requests = Array.from({ length: 50 }, () => post({ body: good, headers }))
+    const answers = await Promise.all(requests)
     expect(new Set(answers.map(answer => JSON.stringify(answer.body))).size).toBe(1)
     expect(answers.map(answer => answer.status)).toEqual(Array(50).fill(202))
     const replayed = answers.filter(answer => answer.headers.get('idempotent-replayed') === 'true')
@@ -105,7 +162,8 @@ describe('results', () => {
     const { id } = await world.test.createJob(slow)
     const headers = { authorization: `Bearer ${world.keys.test}` }
     const answer = await fetch(`${world.baseUrl}/jobs/${id}/results`, { headers })
-    expect([answer.status, (await answer.json() as Problem).error.code]).toEqual([409, 'job_not_completed'])
+    const { error } = await answer.json() as Problem
+    expect([answer.status, error.code]).toEqual([409, 'job_not_completed'])
     expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
     expect((await world.test.waitForEnd(id)).status).toBe('completed')
   })

@@ -37,7 +37,10 @@ function createWatch () {
 
 function numbered (topic: string, count: number, keys = 20): OutgoingMessage[] {
   return Array.from({ length: count }, (_, index) => ({
-    topic, key: `key-${index % keys}`, value: Buffer.from(`${index}`), headers: { index: `${index}` },
+    topic,
+    key: `key-${index % keys}`,
+    value: Buffer.from(`${index}`),
+    headers: { index: `${index}` },
   }))
 }
 
@@ -86,9 +89,14 @@ export function describeBusContract (name: string, open: () => Promise<BusHarnes
       return harness.current
     }
     describeSending(world)
+    describeMessages(world)
     describeOffsets(world)
+    describeMembers(world)
     describeAgain(world)
+    describeSlowness(world)
     describeLife(world)
+    describeLastValue(world)
+    describeFailure(world)
   })
 }
 
@@ -127,7 +135,9 @@ function describeSending (world: () => BusHarness): void {
       expect(values.toSorted()).toEqual(['0', '1', '2', '3', '4', '5', '6'])
     }
   })
+}
 
+function describeMessages (world: () => BusHarness): void {
   it('carries tombstones, bytes and headers as they are', async () => {
     const { bus, createTopic } = world()
     const topic = await createTopic(1)
@@ -201,7 +211,9 @@ function describeOffsets (world: () => BusHarness): void {
     await second.consumption.stop()
     expect(offsetOf(second.seen[0])).toBe(4n)
   })
+}
 
+function describeMembers (world: () => BusHarness): void {
   it('shares partitions with a second member and hands it what was not committed', async () => {
     const { bus, createTopic } = world()
     const topic = await createTopic(4)
@@ -255,7 +267,9 @@ function describeAgain (world: () => BusHarness): void {
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(890)
     expect(meanwhile).toBe(run.seen.filter(({ partition }) => partition !== paused).length)
   })
+}
 
+function describeSlowness (world: () => BusHarness): void {
   it('does not let a slow partition stop the others', async () => {
     const { bus, createTopic } = world()
     const topic = await createTopic(2)
@@ -285,7 +299,7 @@ function describeAgain (world: () => BusHarness): void {
 }
 
 function describeLife (world: () => BusHarness): void {
-  it('announces a generation before its first delivery, and a new one after a restart', async () => {
+  it('announces a generation before its first delivery, and anew after a restart', async () => {
     const { bus, createTopic } = world()
     const topic = await createTopic(1)
     await bus.producer('assigned').send(numbered(topic, 3))
@@ -325,7 +339,9 @@ function describeLife (world: () => BusHarness): void {
     await second.consumption.stop()
     expect(offsetOf(second.seen[0])).toBe(0n)
   })
+}
 
+function describeFailure (world: () => BusHarness): void {
   it('calls a rejected handler fatal and delivers nothing more', async () => {
     const { bus, createTopic, fatal } = world()
     const topic = await createTopic(1)
@@ -339,5 +355,26 @@ function describeLife (world: () => BusHarness): void {
     expect(run.consumption.ready()).toBe(false)
     await run.consumption.stop()
     expect(run.seen.length).toBe(delivered)
+  })
+}
+
+function describeLastValue (world: () => BusHarness): void {
+  it('finds the newest value of a key, whatever partition it is in', async () => {
+    const { bus, createTopic } = world()
+    const topic = await createTopic(3)
+    expect(await bus.lastValue(topic, 'key-1')).toBeUndefined()
+    await bus.producer('last').send([
+      ...numbered(topic, 40, 7),
+      { topic, key: 'gone', value: Buffer.from('was'), headers: {} },
+      { topic, key: 'gone', value: null, headers: {} },
+    ])
+    const keys = ['key-0', 'key-1', 'key-4', 'key-5', 'gone', 'never']
+    const found = await Promise.all(keys.map((key) => bus.lastValue(topic, key)))
+    expect(found.map((value) => value?.toString()))
+      .toEqual(['35', '36', '39', '33', undefined, undefined])
+    await bus.producer('last').send([
+      { topic, key: 'key-1', value: Buffer.from('new'), headers: {} },
+    ])
+    expect(String(await bus.lastValue(topic, 'key-1'))).toBe('new')
   })
 }

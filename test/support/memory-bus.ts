@@ -46,6 +46,9 @@ export function createMemoryBus (options: MemoryBusOptions = {}): MemoryBus {
       },
       close: async () => {},
     }),
+    lastValue: async (topic, key) =>
+      broker.logsOf(topic).flat().findLast((message) => String(message.key) === key)?.value ??
+        undefined,
     close: () => broker.close(),
     idle: () => broker.idle(),
     crash: (consumption) => { if (consumption instanceof Member) broker.leave(consumption) },

@@ -18,7 +18,9 @@ export async function balanceOf (env: Env, orgId: string) {
 }
 
 /** A new organization with a live key of these scopes and so much money. */
-export async function createOrganizationWith (env: Env, { availableMicros, scopes = SCOPES }: Wish) {
+export async function createOrganizationWith (
+  env: Env, { availableMicros, scopes = SCOPES }: Wish
+) {
   const redis = connectRedis(env.REDIS_STATE_URL ?? '')
   try {
     const { id: orgId } = await createOrganizations(redis).create('a customer of the tests')

@@ -15,7 +15,8 @@ export type OwnBroker = {
 /** A broker that a test may kill, because nobody else uses it. */
 export async function startOwnBroker (): Promise<OwnBroker> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-broker-`)
-  const { spec, brokers } = await kafkaPart({ dataDir, ports: openPortBook(dataDir), say: () => {} })
+  const ports = openPortBook(dataDir)
+  const { spec, brokers } = await kafkaPart({ dataDir, ports, say: () => {} })
   const start = async () => {
     const started = startChild(spec)
     while (!await spec.ready()) await sleep(100)

@@ -1,6 +1,8 @@
 import { parse } from 'csv-parse/sync'
 import { inject } from 'vitest'
-import { createClient, type Client, type Created, type JobRequest, type JobStatusResource } from '../../services/client/client.ts'
+import {
+  createClient, type Client, type Created, type JobRequest, type JobStatusResource,
+} from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { startAll, type RunningServices } from './services.ts'
 

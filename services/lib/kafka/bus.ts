@@ -1,6 +1,7 @@
 import { Kafka, logLevel, Partitioners, type KafkaConfig } from 'kafkajs'
 import type { Bus, Consumption, Producer } from '../bus.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
+import { createLastValues } from './last-value.ts'
 import { createSafeProducer } from './safe-producer.ts'
 
 export type KafkaLog = (level: 'warn' | 'error', message: string, details: object) => void
@@ -27,13 +28,18 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
   const settings = { ...consumerDefaults, ...options.settings }
   const producers = new Map<string, Producer>()
   const consumptions: Consumption[] = []
+  const lastValues = createLastValues({
+    build: () => client(options, { clientId: `${options.clientId}-last-value` }),
+    clientId: options.clientId,
+  })
   const onRetry = (error: unknown) => log('warn', 'Kafka is not reached yet', { error })
   const producer = (name: string): Producer => {
     const known = producers.get(name)
     if (known !== undefined) return known
     const made = createSafeProducer({
       build: () => buildProducer(options, name),
-      onRejected: (error, attempt) => log('warn', 'Kafka refused a request', { error, attempt, name }),
+      onRejected: (error, attempt) =>
+        log('warn', 'Kafka refused a request', { error, attempt, name }),
     })
     producers.set(name, made)
     return made
@@ -46,7 +52,9 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
       return consumption
     },
     producer,
+    lastValue: lastValues.find,
     close: async () => {
+      await lastValues.close()
       await Promise.all(consumptions.map((consumption) => consumption.stop()))
       await Promise.all([...producers.values()].map((one) => one.close()))
     },

@@ -129,7 +129,7 @@ class GroupConsumer implements Consumption {
     this.#options.onFatal(error)
   }
 
-  /** Handlers are told first and may return while heartbeats still go on; then the group is left. */
+  /** Handlers are told first and may return while heartbeats go on; then the group is left. */
   async #stop (): Promise<void> {
     this.#stopping.abort()
     this.#membership?.abort('The consumer stops.')

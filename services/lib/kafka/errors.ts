@@ -1,4 +1,4 @@
-/** The protocol's name of an error, as `MESSAGE_TOO_LARGE`, which kafkajs may have wrapped; or ''. */
+/** The protocol's name of an error that kafkajs may have wrapped, as `MESSAGE_TOO_LARGE`; or ''. */
 export function kafkaTypeOf (error: unknown): string {
   if (!(error instanceof Error)) return ''
   return 'type' in error && typeof error.type === 'string' ? error.type : kafkaTypeOf(error.cause)

@@ -46,7 +46,13 @@ export function beginMembership (
     const { topic, partition } = payload.batch
     const key = `${topic}|${partition}`
     const reader = readers.get(key) ?? createPartitionReader({
-      topic, partition, start, aheadBytes, fail, membership: controller, onDelivery: consume.onDelivery,
+      topic,
+      partition,
+      start,
+      aheadBytes,
+      fail,
+      membership: controller,
+      onDelivery: consume.onDelivery,
     })
     readers.set(key, reader)
     return reader

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { config } from '../../../services/ingest/config.ts'
+import { ingestConfig } from '../../../services/ingest/config.ts'
 import { rulesOf } from '../../../services/ingest/rules.ts'
 import { loadConfig } from '../../../services/lib/config.ts'
 
@@ -16,9 +16,12 @@ const least = {
 
 describe('the configuration of ingest', () => {
   it('has the values of the public interface as defaults', () => {
-    const settings = loadConfig(config, least)
+    const settings = loadConfig(ingestConfig, least)
     expect(settings).toMatchObject({
-      HOST: '127.0.0.1', ACCEPT_WITHIN_MS: 25_000, RETENTION_DAYS: 90, BODY_BUDGET_BYTES: 41_943_040,
+      HOST: '127.0.0.1',
+      ACCEPT_WITHIN_MS: 25_000,
+      RETENTION_DAYS: 90,
+      BODY_BUDGET_BYTES: 41_943_040,
     })
     const rules = rulesOf(settings)
     expect([...rules.configuredServices].sort()).toEqual([
@@ -33,12 +36,12 @@ describe('the configuration of ingest', () => {
 
   it('counts a service without a named provider as not configured', () => {
     const PROVIDERS = '{"whatsapp":["http"],"telegram":[]}'
-    const rules = rulesOf(loadConfig(config, { ...least, PROVIDERS }))
+    const rules = rulesOf(loadConfig(ingestConfig, { ...least, PROVIDERS }))
     expect([...rules.configuredServices]).toEqual(['whatsapp'])
   })
 
   it('reads lists and switches', () => {
-    const rules = rulesOf(loadConfig(config, {
+    const rules = rulesOf(loadConfig(ingestConfig, {
       ...least, TRUSTED_PROXIES: '10.0.0.0/8, ::1', WEBHOOK_ALLOW_LOOPBACK: 'true',
     }))
     expect(rules.trustedProxies).toEqual(['10.0.0.0/8', '::1'])

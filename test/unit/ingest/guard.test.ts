@@ -1,5 +1,8 @@
+import Fastify, { type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { application, good, JOB_ID, outage, type Sent } from './doubles.ts'
+import { answerFailures } from '../../../services/ingest/failures.ts'
+import { callerOf, guard } from '../../../services/ingest/guard.ts'
+import { application, doubles, good, JOB_ID, outage, rules, type Sent } from './doubles.ts'
 
 describe('who may ask', () => {
   it.each<[what: string, sent: Sent, status: number, code: string]>([
@@ -139,5 +142,29 @@ describe('health', () => {
     const answer = await app.inject('/readyz')
     expect([answer.statusCode, answer.headers['retry-after']]).toEqual([503, '2'])
     expect((await app.inject('/healthz')).statusCode).toBe(200)
+  })
+})
+
+describe('a route behind the guard', () => {
+  it('has the caller and the headers of every answer, an open one no caller', async () => {
+    const parts = doubles()
+    const app = Fastify({ genReqId: () => 'req_1' })
+    answerFailures(app, parts)
+    guard(app, parts, rules)
+    app.get('/mine', { config: { scope: 'jobs:read' } }, async request => callerOf(request))
+    app.get('/open', async request => callerOf(request))
+    const mine = await app.inject({ url: '/mine', headers: { authorization: 'Bearer reader' } })
+    expect(mine.json()).toEqual({
+      org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: ['jobs:read'],
+    })
+    expect(mine.headers).toMatchObject({
+      'x-request-id': 'req_1',
+      'api-version': '2026-08-11',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    })
+    expect((await app.inject('/open')).statusCode).toBe(500)
+    const request = { caller: undefined } as FastifyRequest
+    expect(() => callerOf(request)).toThrow('The route has no scope, so it has no caller.')
   })
 })

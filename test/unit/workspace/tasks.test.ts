@@ -6,7 +6,11 @@ import * as tasks from '../../../services/workspace/tasks.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const BALANCE = {
-  availableMicros: 12_500_000, reservedMicros: 0, chargedMicros: 0, fundedMicros: 12_500_000, seq: 1,
+  availableMicros: 12_500_000,
+  reservedMicros: 0,
+  chargedMicros: 0,
+  fundedMicros: 12_500_000,
+  seq: 1,
 }
 
 let parts: WorkspaceParts
@@ -48,12 +52,15 @@ describe('a top-up', () => {
 })
 
 describe('a key', () => {
-  const create = (options: tasks.Options) => tasks.createKey(parts, { org, mode: 'live', ...options })
+  const create = (options: tasks.Options) =>
+    tasks.createKey(parts, { org, mode: 'live', ...options })
 
   it('is shown once and never listed with its secret', async () => {
     const { id, secret } = await create({ mode: 'test', scopes: 'jobs:read' })
     const listed = await tasks.listKeys(parts, { org })
-    expect(listed.keys).toMatchObject([{ id, mode: 'test', scopes: ['jobs:read'], revokedAt: null }])
+    expect(listed.keys).toMatchObject([
+      { id, mode: 'test', scopes: ['jobs:read'], revokedAt: null },
+    ])
     expect(JSON.stringify(listed)).not.toContain(secret)
   })
 
@@ -79,7 +86,8 @@ describe('a key', () => {
 describe('the policy', () => {
   it('is shown, and set only to whole days', async () => {
     expect(await tasks.policy(parts, { org })).toEqual({ orgId: org, freshnessDays: 90 })
-    expect(await tasks.policy(parts, { org, freshnessDays: '7' })).toMatchObject({ freshnessDays: 7 })
+    const set = await tasks.policy(parts, { org, freshnessDays: '7' })
+    expect(set).toMatchObject({ freshnessDays: 7 })
     for (const freshnessDays of ['', '-1', '1e1', '91', 'x']) {
       await expect(tasks.policy(parts, { org, freshnessDays })).rejects.toThrow(RangeError)
     }

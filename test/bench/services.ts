@@ -1,0 +1,40 @@
+import { provision } from '../../deploy/provision.ts'
+import { startStack } from '../../deploy/local/stack.ts'
+import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
+import { createClient } from '../../services/client/client.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { startAll } from '../support/services.ts'
+import type { Setting } from './measure.ts'
+
+type Setup = {
+  /** Folder of the stack's data. */
+  readonly dataDir: string
+  /** How many of normalize and of verify. */
+  readonly instances: number
+  /** More environment for every service. */
+  readonly overrides: Readonly<Record<string, string>>
+}
+
+/** All services on an embedded stack for one piece of work; both end whatever happens. */
+export async function withServices<T> (
+  { dataDir, instances, overrides }: Setup,
+  work: (running: Pick<Setting, 'client' | 'processes'>) => Promise<T>
+): Promise<T> {
+  const stack = await startStack({ dataDir, say: line => console.log(line) })
+  try {
+    const env = { ...stack.addresses, ...loadSecrets(dataDir) }
+    await provision(env)
+    const { keys } = await createDemo(env)
+    const scale = { normalize: instances, verify: instances }
+    const services = await startAll({ env, scale, overrides })
+    try {
+      const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
+      const infrastructure = stack.parts.map(part => ({ name: part.spec.name, pid: part.pid() }))
+      return await work({ client, processes: [...services.list(), ...infrastructure] })
+    } finally {
+      await services.stop()
+    }
+  } finally {
+    await stack.stop()
+  }
+}

@@ -1,0 +1,60 @@
+import type { FastifyRequest } from 'fastify'
+import { describe, expect, it } from 'vitest'
+import { authenticate } from '../../../services/ingest/authenticate.ts'
+import { doubles } from './doubles.ts'
+
+/** A request with these Authorization headers, as Node gives them to the framework. */
+function requestWith (...headers: readonly string[]): FastifyRequest {
+  const rawHeaders = headers.flatMap(header => ['Authorization', header])
+  return { raw: { rawHeaders }, headers: { authorization: headers[0] } } as FastifyRequest
+}
+
+/** The secret that is looked up for a request. */
+async function secretOf (request: FastifyRequest): Promise<string> {
+  const asked: string[] = []
+  const { findKey } = doubles()
+  await authenticate(request, 'jobs:read', async secret => {
+    asked.push(secret)
+    return findKey('live')
+  })
+  return asked.join()
+}
+
+describe('the caller of a request', () => {
+  it('is whose key it carries', async () => {
+    const { findKey } = doubles()
+    expect(await authenticate(requestWith('Bearer test'), 'jobs:write', findKey)).toEqual({
+      org: 'org_01', tenant: 'org_01.test', mode: 'test', scopes: ['jobs:write', 'jobs:read'],
+    })
+  })
+
+  it.each([
+    [['Bearer live'], 'live'],
+    [['bearer   live'], 'live'],
+    [[], ''],
+    [['Bearer'], 'malformed'],
+    [['Bearer live', 'Bearer test'], 'malformed'],
+    [[`Bearer ${'x'.repeat(249)}`], 'x'.repeat(249)],
+    [[`Bearer ${'x'.repeat(250)}`], 'malformed'],
+  ])('with the headers %.40j is looked up as %.20s', async (headers, secret) => {
+    expect(await secretOf(requestWith(...headers))).toBe(secret)
+  })
+
+  it('is told which scope its key lacks', async () => {
+    const { findKey } = doubles()
+    const asking = authenticate(requestWith('Bearer reader'), 'jobs:write', findKey)
+    await expect(asking).rejects.toMatchObject({
+      fault: {
+        code: 'insufficient_scope',
+        message: 'The API key lacks the scope jobs:write. Use a key that has it.',
+      },
+    })
+  })
+
+  it('is not made up when the keys can not be read', async () => {
+    const failure = new Error('redis is away')
+    const asking = authenticate(requestWith('Bearer live'), 'jobs:read',
+      () => Promise.reject(failure))
+    await expect(asking).rejects.toBe(failure)
+  })
+})

@@ -1,0 +1,63 @@
+import type { Socket } from 'node:net'
+import Fastify from 'fastify'
+import { describe, expect, it } from 'vitest'
+import {
+  answerFailures, createSocketFailure,
+} from '../../../services/ingest/failures.ts'
+import { doubles, outage } from './doubles.ts'
+
+/** What becomes of a socket on which something failed. */
+function socketAfter (code: string, writable = true): readonly string[] {
+  const calls: string[] = []
+  const socket = {
+    writable,
+    end: (text: string) => { calls.push(text) },
+    destroy: () => { calls.push('destroyed') },
+  }
+  const fail = createSocketFailure(() => 'req_1')
+  fail(Object.assign(new Error(code), { code }), socket as unknown as Socket)
+  return calls
+}
+
+describe('a failure on the bare socket', () => {
+  it('is answered in the form of all errors', () => {
+    const body = '{"error":{"type":"invalid_request","code":"request_timeout","message":"The ' +
+      'request did not arrive in time. Send it again.","request_id":"req_1"}}'
+    expect(socketAfter('ERR_HTTP_REQUEST_TIMEOUT')).toEqual([[
+      'HTTP/1.1 408 Request Timeout',
+      'Content-Type: application/json; charset=utf-8',
+      `Content-Length: ${body.length}`,
+      'X-Request-Id: req_1',
+      'API-Version: 2026-08-11',
+      'Connection: close',
+      '',
+      body,
+    ].join('\r\n')])
+  })
+
+  it.each([
+    ['HPE_CHUNK_EXTENSIONS_OVERFLOW', 'HTTP/1.1 413 Payload Too Large'],
+    ['HPE_INVALID_METHOD', 'HTTP/1.1 400 Bad Request'],
+  ])('%s is answered with %s', (code, line) => {
+    expect(socketAfter(code)[0]?.split('\r\n')[0]).toBe(line)
+  })
+
+  it('is not answered when nobody can hear it', () => {
+    expect(socketAfter('ECONNRESET')).toEqual(['destroyed'])
+    expect(socketAfter('HPE_HEADER_OVERFLOW', false)).toEqual(['destroyed'])
+  })
+})
+
+describe('a failure in a handler', () => {
+  it.each([
+    [outage, 503, 'temporarily_unavailable'],
+    [new Error('a fault of ours'), 500, 'internal'],
+    [Object.assign(new Error('no such path'), { code: 'FST_ERR_BAD_URL' }), 404, 'not_found'],
+  ] as const)('%s is answered with %i', async (error, status, code) => {
+    const app = Fastify()
+    answerFailures(app, doubles())
+    app.get('/', () => Promise.reject(error))
+    const answer = await app.inject('/')
+    expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
+  })
+})

@@ -1,0 +1,40 @@
+import type { FastifyRequest } from 'fastify'
+import { describe, expect, it } from 'vitest'
+import { createHttpsRule } from '../../../services/ingest/https-only.ts'
+
+type Peer = {
+  readonly remoteAddress?: string
+  readonly encrypted?: boolean
+  readonly proto?: string
+}
+
+const requestFrom = ({ proto, ...socket }: Peer) => ({
+  raw: { socket, headers: proto === undefined ? {} : { 'x-forwarded-proto': proto } },
+}) as unknown as FastifyRequest
+
+describe('the rule of HTTPS', () => {
+  const requireHttps = createHttpsRule(['192.0.2.7', '2001:db8::/32'])
+
+  it.each<[what: string, peer: Peer]>([
+    ['TLS from anywhere', { remoteAddress: '198.51.100.1', encrypted: true }],
+    ['a proxy by its address', { remoteAddress: '192.0.2.7', proto: 'https' }],
+    ['a proxy by its network, IPv6', { remoteAddress: '2001:db8:1::5', proto: 'https' }],
+  ])('lets %s through', (_, peer) => {
+    expect(() => requireHttps(requestFrom(peer))).not.toThrow()
+  })
+
+  it.each<[what: string, peer: Peer]>([
+    ['the neighbour of a proxy', { remoteAddress: '192.0.2.8', proto: 'https' }],
+    ['another IPv6 network', { remoteAddress: '2001:db9::1', proto: 'https' }],
+    ['a peer without an address', {}],
+    ['a socket that is not encrypted', { remoteAddress: '198.51.100.1', encrypted: false }],
+  ])('stops %s', (_, peer) => {
+    expect(() => requireHttps(requestFrom(peer)))
+      .toThrow(expect.objectContaining({ fault: { code: 'https_required' } }))
+  })
+
+  it('names the proxy that is no address', () => {
+    expect(() => createHttpsRule(['10.0.0.0/8', 'proxy']))
+      .toThrow('TRUSTED_PROXIES: "proxy" is no address or network')
+  })
+})

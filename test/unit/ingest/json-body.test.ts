@@ -1,0 +1,54 @@
+import Fastify, { type FastifyRequest } from 'fastify'
+import { describe, expect, it } from 'vitest'
+import { FaultError } from '../../../services/ingest/errors.ts'
+import { acceptOnlyJson, bodyHeaderFault } from '../../../services/ingest/json-body.ts'
+
+const faultOf = (headers: object) =>
+  bodyHeaderFault({ headers } as unknown as FastifyRequest)?.fault.code
+
+describe('the headers of a body', () => {
+  it.each([
+    { 'content-type': 'application/json' },
+    { 'content-type': 'application/json', 'content-encoding': ' Identity ' },
+    { 'content-type': 'application/json; charset = "utf8"' },
+  ])('%j may come with one', headers => {
+    expect(faultOf(headers)).toBeUndefined()
+  })
+
+  it.each([
+    {},
+    { 'content-type': 'application/json', 'content-encoding': 'br' },
+    { 'content-type': 'application/json; charset=latin1' },
+    { 'content-type': 'application/json; charset=' },
+  ])('%j exclude it', headers => {
+    expect(faultOf(headers)).toBe('unsupported_media_type')
+  })
+})
+
+describe('a body', () => {
+  /** The fault with which a body is refused, or the value it was parsed to. */
+  async function outcomeOf (payload: string | Buffer): Promise<unknown> {
+    const app = Fastify()
+    acceptOnlyJson(app)
+    app.setErrorHandler((error, _request, reply) =>
+      reply.send({ fault: error instanceof FaultError ? error.fault : 'another error' }))
+    app.post('/', async request => ({ value: request.body }))
+    const headers = { 'content-type': 'application/json' }
+    return (await app.inject({ method: 'POST', url: '/', headers, payload })).json()
+  }
+
+  it('is parsed from bytes of UTF-8', async () => {
+    expect(await outcomeOf('{"a":["ü"]}')).toEqual({ value: { a: ['ü'] } })
+  })
+
+  it.each<[payload: string | Buffer, fault: object]>([
+    [Buffer.of(0x22, 0xc3, 0x22), { code: 'invalid_encoding' }],
+    ['{"a":', { code: 'invalid_json' }],
+    ['{"a":1,"a":2}', {
+      code: 'invalid_request', param: 'a', message: 'The field appears twice. Send it once.',
+    }],
+    ['['.repeat(9), { code: 'invalid_request', message: 'The body is nested too deeply.' }],
+  ])('%j is refused', async (payload, fault) => {
+    expect(await outcomeOf(payload)).toEqual({ fault })
+  })
+})

@@ -1,0 +1,62 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import { describe, expect, it } from 'vitest'
+import { createReader } from '../../../services/ingest/reader.ts'
+import { sealHeader } from '../../../services/jobs/wire.ts'
+import { createCodec, localSource } from '../../../services/lib/registry.ts'
+import { packManifest } from '../../../services/records/archive.ts'
+import { closedJob, JOB_ID, MANIFEST } from './doubles.ts'
+
+const KEY = Buffer.alloc(32, 3)
+const owner = { tenant: 'org_01.live', job: JOB_ID }
+const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
+
+/** A reader over these rows of ClickHouse, and over keys that know one job's or none. */
+function readerOf (rows: readonly object[], key?: Buffer) {
+  const asked: unknown[] = []
+  const query = async ({ query_params: parameters }: { query_params: unknown }) => {
+    asked.push(parameters)
+    return { json: async () => rows }
+  }
+  const reader = createReader({
+    clickhouse: { query } as unknown as ClickHouseClient,
+    codec: createCodec(localSource()),
+    keys: { create: () => Promise.reject(new Error('unused')), get: async () => key },
+  })
+  return { reader, asked }
+}
+
+describe('a closed job', () => {
+  it('is read from the archive with its manifest', async () => {
+    const { header: _header, ...record } = closedJob()
+    const { reader, asked } = readerOf([{
+      record: JSON.stringify({ ...record, closed: false }),
+      header: Buffer.from('sealed').toString('base64'),
+      manifest: packManifest(MANIFEST).toString('base64'),
+    }])
+    expect(await reader.findArchived('org_01.live', JOB_ID)).toEqual({
+      job: closedJob({ header: Buffer.from('sealed') }), manifest: MANIFEST,
+    })
+    expect(asked).toEqual([owner])
+  })
+
+  it('has no file when its key is gone, rather than half a one', async () => {
+    const { reader } = readerOf([{ digest: MANIFEST[0]?.digest }])
+    const pieces = reader.csvStream(closedJob(), MANIFEST, { safe: false })
+    const first = pieces[Symbol.asyncIterator]().next()
+    await expect(first).rejects.toThrow(`the data key of ${JOB_ID} is gone`)
+  })
+})
+
+describe('what was sealed with a job', () => {
+  it('is opened by the key of the job', async () => {
+    const header = sealHeader(KEY, owner, sent)
+    const { reader } = readerOf([], KEY)
+    expect(await reader.openHeader(closedJob({ header }))).toEqual(sent)
+  })
+
+  it('is gone for a job that was erased', async () => {
+    const header = sealHeader(KEY, owner, sent)
+    const { reader } = readerOf([])
+    expect(await reader.openHeader(closedJob({ header }))).toEqual({ metadata: {}, webhookUrl: '' })
+  })
+})

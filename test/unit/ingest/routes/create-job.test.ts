@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { createJobRoute, MAX_BODY_BYTES } from '../../../../services/ingest/routes/create-job.ts'
+import { application, doubles, good, jobOf, rules } from '../doubles.ts'
+
+const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
+
+describe('the route that creates jobs', () => {
+  it('needs the scope to write and has room for the largest job', () => {
+    expect(createJobRoute(doubles(), rules)).toMatchObject({
+      method: 'POST',
+      url: '/api/v1/jobs',
+      bodyLimit: 35_651_584,
+      config: { scope: 'jobs:write', produces: 'application/json', takesBody: true },
+    })
+    expect(MAX_BODY_BYTES).toBe(35_651_584)
+  })
+
+  it('stores no body for a request without an Idempotency-Key', async () => {
+    const { post } = application({ rememberResponse: () => Promise.reject(new Error('stored')) })
+    expect((await post(good)).statusCode).toBe(202)
+  })
+
+  it('is 500, not a false 202, when storing the body fails by a fault of ours', async () => {
+    const { post } = application({ rememberResponse: () => Promise.reject(new Error('a slip')) })
+    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([500, 'internal'])
+  })
+
+  it('answers a replay whose body is not stored with the body made anew', async () => {
+    const { post } = application({
+      submit: async () => ({ kind: 'accepted', job: jobOf(), replayed: true, response: '' }),
+    })
+    const first = await application().post(good)
+    const again = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect([again.body, again.headers['idempotent-replayed']]).toEqual([first.body, 'true'])
+  })
+})

@@ -1,0 +1,67 @@
+import { EventEmitter } from 'node:events'
+import type { ClickHouseClient } from '@clickhouse/client'
+import { expect, it, vi } from 'vitest'
+import { freePort } from '../../../deploy/local/ports.ts'
+import { createApiKeys } from '../../../services/accounts/api-keys.ts'
+import { ingestConfig } from '../../../services/ingest/config.ts'
+import { startIngest } from '../../../services/ingest/service.ts'
+import { loadConfig } from '../../../services/lib/config.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
+import { memoryRedis } from '../accounts/memory-redis.ts'
+import { JOB_ID, NOW_MS } from './doubles.ts'
+
+const { redis } = memoryRedis()
+const subscriber = Object.assign(new EventEmitter(), {
+  subscribe: async () => {}, disconnect: () => {},
+})
+const state = Object.assign(redis, {
+  status: 'ready' as string, duplicate: () => subscriber, hgetallBuffer: async () => ({}),
+})
+const clickhouse = {
+  query: async () => ({ json: async () => [] }),
+} as unknown as ClickHouseClient
+
+const clock = { now: () => NOW_MS }
+
+vi.mock('../../../services/lib/connect.ts', () => ({
+  connectParts: async () => ({ bus: {}, codec: {}, state, clickhouse, clock }),
+}))
+
+it('the interface listens, knows keys and jobs, tells when it is ready, and stops', async () => {
+  const port = await freePort()
+  const settings = loadConfig(ingestConfig, {
+    KAFKA_BROKERS: 'localhost:1',
+    SCHEMA_REGISTRY_URL: 'http://localhost:1',
+    REDIS_STATE_URL: 'redis://localhost:1',
+    CLICKHOUSE_URL: 'http://localhost:1',
+    KEY_RING: JSON.stringify({ k1: Buffer.alloc(32, 1).toString('base64') }),
+    KEY_ACTIVE: 'k1',
+    CACHE_SECRET_ACTIVE: '1',
+    PORT_HTTP: String(port),
+  })
+  const closers: (() => unknown)[] = []
+  const running = await startIngest(settings, {
+    name: 'ingest',
+    log: createLog('ingest', { level: 'silent' }),
+    metrics: createMetrics(),
+    fatal: () => {},
+    onStop: close => { closers.push(close) },
+  })
+  const { secret } = await createApiKeys(redis)
+    .create({ orgId: 'org_1', mode: 'live', scopes: ['jobs:read'] })
+  const ask = async (path: string, key = '') => {
+    const headers = { authorization: `Bearer ${key}`, connection: 'close' }
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers })
+    const { error } = await answer.json() as { readonly error?: { readonly code: string } }
+    return [answer.status, error?.code]
+  }
+  expect(await ask(`/api/v1/jobs/${JOB_ID}`, 'nonsense')).toEqual([401, 'invalid_key'])
+  expect(await ask(`/api/v1/jobs/${JOB_ID}`, secret)).toEqual([404, 'job_not_found'])
+  expect(await ask('/readyz')).toEqual([200, undefined])
+  state.status = 'reconnecting'
+  expect(running.ready()).toBe(false)
+  expect(await ask('/readyz')).toEqual([503, 'temporarily_unavailable'])
+  for (const close of closers.toReversed()) await close()
+  await expect(ask('/healthz')).rejects.toThrow('fetch failed')
+})

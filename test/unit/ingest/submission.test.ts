@@ -1,0 +1,104 @@
+import { EventEmitter } from 'node:events'
+import type { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { createSubmission } from '../../../services/ingest/submission.ts'
+import type { JobStore, Outcome } from '../../../services/jobs/store.ts'
+import type { Submission } from '../../../services/jobs/submit.ts'
+import type { Bus } from '../../../services/lib/bus.ts'
+import { createCodec, localSource } from '../../../services/lib/registry.ts'
+import { jobOf, NOW_MS } from './doubles.ts'
+
+const KEY = Buffer.alloc(32, 3)
+const submission: Submission = {
+  tenant: 'org_01.live',
+  service: 'phone-validation',
+  inputs: ['+12127365000'],
+  country: '',
+  forceFresh: false,
+  metadata: {},
+  webhookUrl: '',
+  idempotencyKey: '',
+  fingerprint: 'print',
+}
+
+/** The way into a pipeline in which every job is accepted as soon as it is asked for. */
+async function setUp () {
+  const events: string[] = []
+  const claims: unknown[] = []
+  const job = jobOf()
+  const stored = {
+    outcome: { kind: 'accepted', job } as Outcome, asked: Promise.withResolvers<void>(),
+  }
+  const subscriber = Object.assign(new EventEmitter(), {
+    subscribe: async (channel: string) => { events.push(`subscribed to ${channel}`) },
+    disconnect: () => { events.push('disconnected') },
+  })
+  const producer = (name: string) => {
+    events.push(`producer ${name}`)
+    const send: ReturnType<Bus['producer']>['send'] = async messages => {
+      events.push(...messages.map(({ topic }) => `${topic} by ${name}`))
+    }
+    return { send, close: async () => {} }
+  }
+  const store = {
+    claim: async (_tenant: string, request: { acceptWithinMs: number }) => {
+      claims.push(request.acceptWithinMs)
+      return { kind: 'new', nowMs: NOW_MS, acceptByMs: NOW_MS + request.acceptWithinMs }
+    },
+    outcome: async () => {
+      stored.asked.resolve()
+      return stored.outcome
+    },
+    refuse: async () => ({ kind: 'open' }),
+  }
+  const closers: (() => unknown)[] = []
+  const submitter = await createSubmission({
+    bus: { producer } as unknown as Bus,
+    codec: createCodec(localSource()),
+    state: { duplicate: () => subscriber } as unknown as Redis,
+    clock: { now: () => NOW_MS },
+    store: store as unknown as JobStore,
+    keys: { create: async () => ({ key: KEY, wrapped: Buffer.of(1) }), get: async () => KEY },
+    settings: { CACHE_SECRET_ACTIVE: 'v1', ACCEPT_WITHIN_MS: 700 },
+    life: { onStop: close => { closers.push(close) } },
+  })
+  return { submitter, events, claims, closers, job, stored, subscriber }
+}
+
+describe('the way into the pipeline', () => {
+  it('has one producer a lane, made when it is first needed', async () => {
+    const { submitter, events, claims, job } = await setUp()
+    expect(events).toEqual(['subscribed to outcomes'])
+    expect(await submitter.submit(submission))
+      .toEqual({ kind: 'accepted', job, replayed: false, response: '' })
+    await submitter.submit({ ...submission, inputs: Array<string>(1_001).fill('1') })
+    expect(events.filter(event => event.startsWith('producer')).toSorted())
+      .toEqual(['producer ingest.bulk', 'producer ingest.money', 'producer ingest.small'])
+    expect(events.filter(event => event.includes(' by ')).toSorted()).toEqual([
+      'job.keys by ingest.money',
+      'job.keys by ingest.money',
+      'rows.submitted.bulk by ingest.bulk',
+      'rows.submitted.bulk by ingest.bulk',
+      'rows.submitted.small by ingest.small',
+    ])
+    expect(claims).toEqual([700, 700])
+  })
+
+  it('ends its waits and then its connection when the process stops', async () => {
+    const { submitter, events, closers, stored } = await setUp()
+    stored.outcome = { kind: 'open' }
+    const submitting = submitter.submit(submission)
+    const failing = expect(submitting).rejects.toThrow('the service is stopping')
+    await stored.asked.promise
+    for (const close of closers.toReversed()) await close()
+    await failing
+    expect(events.filter(event => !event.includes('producer') && !event.includes(' by ')))
+      .toEqual(['subscribed to outcomes', 'disconnected'])
+  })
+
+  it('outlives an error of the connection that hears of outcomes', async () => {
+    const { submitter, subscriber } = await setUp()
+    expect(subscriber.emit('error', new Error('redis is away'))).toBe(true)
+    expect((await submitter.submit(submission)).kind).toBe('accepted')
+  })
+})

@@ -1,0 +1,170 @@
+import { EventEmitter, once } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Kafka } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import type { ConsumeOptions } from '../../../../services/lib/bus.ts'
+import {
+  consumerDefaults, startConsumer, type ConsumerSettings,
+} from '../../../../services/lib/kafka/consumer.ts'
+
+const events = {
+  GROUP_JOIN: 'join',
+  HEARTBEAT: 'heartbeat',
+  REBALANCING: 'rebalancing',
+  STOP: 'stop',
+  CRASH: 'crash',
+}
+
+type Run = { readonly eachBatch: (payload: unknown) => Promise<void> }
+
+/** A consumer of the client whose events are given by the test, and what it was asked for. */
+function setUp (more: {
+  readonly connect?: () => Promise<void>
+  readonly settings?: Partial<ConsumerSettings>
+  readonly onDelivery?: ConsumeOptions['onDelivery']
+} = {}) {
+  const client = new EventEmitter()
+  const asked: Record<string, unknown> = {}
+  const told: { fatal: unknown[], retries: unknown[], assigned: number, disconnected: number } =
+    { fatal: [], retries: [], assigned: 0, disconnected: 0 }
+  const fake = {
+    events,
+    on: (name: string, listener: (event: unknown) => void) => client.on(name, listener),
+    connect: more.connect ?? (async () => {}),
+    subscribe: async (topics: unknown) => { asked.subscribe = topics },
+    run: async (run: Run) => {
+      asked.run = run
+      client.emit('running')
+    },
+    disconnect: async () => { told.disconnected++ },
+  }
+  const consumption = startConsumer({
+    kafka: {
+      consumer: (options: unknown) => {
+        asked.consumer = options
+        return fake
+      },
+    } as unknown as Kafka,
+    consume: {
+      group: 'settle.small',
+      topics: ['rows.finished.small'],
+      onAssigned: () => { told.assigned++ },
+      onDelivery: more.onDelivery ?? (async () => ({ go: 'next' })),
+    },
+    settings: { ...consumerDefaults, stopWithinMs: 5, ...more.settings },
+    onFatal: error => { told.fatal.push(error) },
+    onRetry: error => { told.retries.push(error) },
+  })
+  return { client, asked, told, consumption, running: once(client, 'running') }
+}
+
+const batch = {
+  batch: {
+    topic: 'rows',
+    partition: 0,
+    fetchedOffset: '0',
+    lastOffset: () => '0',
+    messages: [{ offset: '0', key: null, value: null, timestamp: '5' }],
+  },
+  resolveOffset: () => {},
+}
+
+describe('a consumer', () => {
+  it('asks the client for what its settings say, and for no commits of its own', async () => {
+    const { asked, running, consumption } = setUp()
+    await running
+    expect(asked.consumer).toMatchObject({
+      groupId: 'settle.small',
+      sessionTimeout: 6_000,
+      heartbeatInterval: 2_000,
+      rebalanceTimeout: 10_000,
+      maxWaitTimeInMs: 100,
+      maxBytesPerPartition: 524_288,
+      allowAutoTopicCreation: false,
+    })
+    expect(asked.subscribe).toEqual({ topics: ['rows.finished.small'], fromBeginning: true })
+    expect(asked.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
+    await consumption.stop()
+  })
+
+  it('joins as soon as the brokers are there', async () => {
+    const away = new Error('no broker')
+    const answers = [Promise.reject(away), Promise.resolve()]
+    const connect = async () => await answers.shift()
+    const { told, running, consumption } = setUp({ connect })
+    await running
+    expect([told.retries, told.fatal]).toEqual([[away], []])
+    await consumption.stop()
+  })
+
+  it('is ready between the join and the stop, and delivers what is fetched then', async () => {
+    const delivered: bigint[] = []
+    const { client, asked, told, running, consumption } = setUp({
+      onDelivery: async ({ messages }) => {
+        delivered.push(...messages.map(({ offset }) => offset))
+        return { go: 'next' }
+      },
+    })
+    await running
+    expect(consumption.ready()).toBe(false)
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect([consumption.ready(), told.assigned]).toEqual([true, 1])
+    const { eachBatch } = asked.run as Run
+    await eachBatch(batch)
+    await eachBatch(batch)
+    await turn()
+    expect(delivered).toEqual([0n])
+    await consumption.stop()
+    expect([consumption.ready(), told.disconnected]).toEqual([false, 1])
+  })
+
+  it('is not ready while the group rebalances, nor after a session of silence', async () => {
+    const { client, running, consumption } = setUp({ settings: { sessionTimeoutMs: 0 } })
+    await running
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect(consumption.ready()).toBe(false)
+    const other = setUp()
+    await other.running
+    other.client.emit(events.GROUP_JOIN)
+    await turn()
+    other.client.emit(events.REBALANCING)
+    expect(other.consumption.ready()).toBe(false)
+    other.client.emit(events.GROUP_JOIN)
+    await turn()
+    expect([other.consumption.ready(), other.told.assigned]).toEqual([true, 2])
+    await Promise.all([consumption.stop(), other.consumption.stop()])
+  })
+
+  it('is lost only by a crash from which the client does not restart', async () => {
+    const { client, told, running, consumption } = setUp()
+    await running
+    client.emit(events.CRASH, { payload: { restart: true, error: new Error('again') } })
+    expect(told.fatal).toEqual([])
+    const error = new Error('for good')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect(told.fatal).toEqual([error])
+    await consumption.stop()
+  })
+
+  it('stops in time although a handler never returns, once, and fails no more', async () => {
+    const signals: AbortSignal[] = []
+    const { client, asked, told, running, consumption } = setUp({
+      onDelivery: ({ signal }) => {
+        signals.push(signal)
+        return new Promise(() => {})
+      },
+    })
+    await running
+    client.emit(events.GROUP_JOIN)
+    const { eachBatch } = asked.run as Run
+    await eachBatch(batch)
+    await eachBatch(batch)
+    await turn()
+    await Promise.all([consumption.stop(), consumption.stop()])
+    expect([told.disconnected, signals.map(signal => signal.aborted)]).toEqual([1, [true]])
+    client.emit(events.CRASH, { payload: { restart: false, error: new Error('late') } })
+    expect(told.fatal).toEqual([])
+  })
+})

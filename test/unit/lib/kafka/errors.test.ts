@@ -1,0 +1,41 @@
+import { KafkaJSNumberOfRetriesExceeded, KafkaJSProtocolError } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import { isPassing, kafkaTypeOf } from '../../../../services/lib/kafka/errors.ts'
+
+/** What kafkajs makes of a refusal of the broker. */
+const refusal = (type: string, retriable: boolean) =>
+  Object.assign(new KafkaJSProtocolError(type), { type, retriable })
+
+/** What kafkajs throws once it has given up. */
+const givenUp = (cause: Error) => Object.assign(
+  new KafkaJSNumberOfRetriesExceeded(cause, { retryCount: 8, retryTime: 100 }),
+  { cause, retriable: false })
+
+describe('an error of the client', () => {
+  it('has the type of the refusal, however deep it is wrapped', () => {
+    const error = refusal('MESSAGE_TOO_LARGE', false)
+    expect(kafkaTypeOf(error)).toBe('MESSAGE_TOO_LARGE')
+    expect(kafkaTypeOf(new Error('outer', { cause: givenUp(error) }))).toBe('MESSAGE_TOO_LARGE')
+  })
+
+  it.each([
+    new Error('plain'), 'a text', undefined, { type: 'MESSAGE_TOO_LARGE' },
+    Object.assign(new Error('odd'), { type: 7 }),
+  ])('%s has none', error => {
+    expect(kafkaTypeOf(error)).toBe('')
+  })
+
+  it('may be over at the next try if its cause may, though kafkajs gave up', () => {
+    expect(isPassing(refusal('NOT_LEADER_FOR_PARTITION', true))).toBe(true)
+    expect(isPassing(givenUp(refusal('NOT_LEADER_FOR_PARTITION', true)))).toBe(true)
+  })
+
+  it.each([
+    refusal('MESSAGE_TOO_LARGE', false),
+    givenUp(refusal('TOPIC_AUTHORIZATION_FAILED', false)),
+    new Error('plain'),
+    { retriable: true },
+  ])('%s is not over at the next try', error => {
+    expect(isPassing(error)).toBe(false)
+  })
+})
