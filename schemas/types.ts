@@ -57,7 +57,7 @@ export type FinishedRows = {
   /** Row number (from 1) of the original, 0 for a row that is none; empty array when the block has no duplicate. */
   readonly duplicateOf: readonly number[]
   /** Result columns but row, input and duplicate_of. */
-  readonly columns: readonly { readonly name: string, readonly values: readonly string[] }[]
+  readonly columns: readonly { readonly name: string, readonly values: readonly string[], readonly at: readonly number[] }[]
 }
 
 /** A block: finished rows of one chunk, sealed, with what is counted of them in bitmaps. */

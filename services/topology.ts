@@ -38,6 +38,7 @@ export const topology = {
     },
     verify: { reads: ['rows.missed', 'rows.later'], writes: ['rows.finished', 'rows.later'] },
     settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
+    deliver: { reads: ['jobs.settled'], writes: [] },
     ledger: { reads: ['wallet.journal'], writes: ['wallet.journal', 'jobs.settled'] },
   },
   dead: { partitions: 1, keepHours: month },

@@ -11,8 +11,8 @@ const stages = Object.entries(topology.stages)
 const names = stages.map(([name]) => name)
 const firstIndex = (topic: string) => topics.indexOf(topic)
 
-/** Topics that no stage follows: keys are read when one is missing, ends by what comes after. */
-const unread = ['job.keys', 'jobs.settled']
+/** Topics that no stage follows: keys are read when one is missing. */
+const unread = ['job.keys']
 /** The declared exceptions to "data flows down the page". */
 const backward = ['verify to rows.later', 'ledger to wallet.journal', 'ledger to jobs.settled']
 

@@ -32,6 +32,15 @@ export const CreateJobSchema = Type.Object({
   })),
 }, { additionalProperties: false })
 
+/** The optional header that makes repetitions of a request one job. */
+export const IdempotencyHeaderSchema = Type.Object({
+  'Idempotency-Key': Type.Optional(Type.String({
+    format: 'uuid',
+    description: 'UUID of version 4. For 24 hours the same request with it is answered with the ' +
+      'same job; another request with it is refused.',
+  })),
+})
+
 /** The type of that body. */
 export type CreateJobBody = Static<typeof CreateJobSchema>
 

@@ -10,23 +10,15 @@ export const JobPathSchema = Type.Object({ id: Type.String() })
 /** The type of that path's parameters. */
 export type JobPath = Static<typeof JobPathSchema>
 
-/** The query of GET /api/v1/jobs/{id}/results. */
-export const ResultsQuerySchema = Type.Object({
-  format: Type.Optional(Type.Literal('csv')),
-  safe: Type.Optional(Type.Literal('spreadsheet', {
-    description: 'Guards cells that a spreadsheet would run as formulas.',
-  })),
-})
-
-/** The type of that query. */
-export type ResultsQuery = Static<typeof ResultsQuerySchema>
+/** Every status a job can show, in the order it may pass them. */
+export const JOB_STATES = [
+  'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',
+] as const
 
 /** The status resource of a job. */
 export const JobSchema = Type.Object({
   id: Type.String(),
-  status: Type.Enum([
-    'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',
-  ]),
+  status: Type.Enum([...JOB_STATES]),
   totalRows: Count,
   cacheHits: Count,
   freshRecords: Count,

@@ -1,13 +1,11 @@
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { ulid } from 'ulid'
+import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure } from './failures.ts'
 import { guard } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
 import type { Parts, Rules } from './ports.ts'
-import { createJobRoute } from './routes/create-job.ts'
-import { getJobRoute } from './routes/get-job.ts'
-import { getResultsRoute } from './routes/get-results.ts'
-import { healthRoutes } from './routes/health.ts'
+import { routesOf } from './routes.ts'
 
 const SMALL_BODY_BYTES = 64 * 1_024
 /** Far above a job id; whatever is longer names nothing. */
@@ -42,11 +40,8 @@ export function createApp (
   acceptOnlyJson(app)
   answerFailures(app, parts)
   guard(app, parts, rules)
-  const routes = [
-    createJobRoute(parts, rules), getJobRoute(parts), getResultsRoute(parts, rules),
-    ...healthRoutes(parts),
-  ]
-  for (const route of routes) app.route(route)
+  announceDeprecations(app)
+  for (const route of routesOf(parts, rules)) app.route(route)
   return app
 }
 
@@ -58,6 +53,7 @@ const timeouts = {
   http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
 }
 
+/** Names a request in logs and protects nothing; the library's own random numbers cost far more. */
 function newRequestId (): string {
-  return `req_${ulid().toLowerCase()}`
+  return `req_${ulid(Date.now(), Math.random).toLowerCase()}`
 }

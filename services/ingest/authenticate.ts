@@ -6,17 +6,21 @@ import { FaultError, type Fault } from './errors.ts'
 const MAX_HEADER_CHARACTERS = 256
 
 /**
- * Who sent a request, if its key has the scope; throws the fault to answer with otherwise. The
- * work is the same for every well-formed key: one hash and one look-up by that hash, so time tells
- * nothing about a key that exists.
+ * Who sent a request; throws the fault to answer with when its key tells nobody. The work is the
+ * same for every well-formed key: one hash and one look-up by that hash, so time tells nothing
+ * about a key that exists.
  */
 export async function authenticate (
-  request: FastifyRequest, scope: Scope, findKey: (secret: string) => Promise<KeyLookup>
+  request: FastifyRequest, findKey: (secret: string) => Promise<KeyLookup>
 ): Promise<Caller> {
   const lookup = await findKey(secretOf(request))
   if (lookup.kind !== 'ok') throw new FaultError({ code: `${lookup.kind}_key` })
-  if (!lookup.key.scopes.includes(scope)) throw new FaultError(scopeFault(scope))
   return lookup.key
+}
+
+/** Throws the fault to answer with when a caller's key lacks a scope. */
+export function requireScope (caller: Caller, scope: Scope): void {
+  if (!caller.scopes.includes(scope)) throw new FaultError(scopeFault(scope))
 }
 
 /** The bearer secret, '' when there is none; a request with two of them has none that is valid. */

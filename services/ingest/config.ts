@@ -1,8 +1,10 @@
 import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { providersConfig } from '../records/provider-names.ts'
+import { limitFields } from './limits/settings.ts'
 
 /** Everything that can be set about `ingest`; defaults are the values of the public interface. */
-export const config = defineConfig({
+export const ingestConfig = defineConfig({
   ...pick(commonConfig, [
     'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
@@ -17,14 +19,11 @@ export const config = defineConfig({
   TRUSTED_PROXIES: Type.Array(Type.String(), {
     default: [], description: 'Addresses or networks whose X-Forwarded-Proto is believed.',
   }),
-  PROVIDERS: Type.Record(Type.String(), Type.Array(Type.String()), {
-    default: {
-      'phone-validation': ['numbering-plan'],
-      'carrier-lookup': ['numbering-plan'],
-      'carrier-single': ['numbering-plan'],
-      'email-validation': ['email-domain'],
-    },
-    description: 'Providers of each service, JSON; live keys may use services that have one.',
+  ...providersConfig,
+  PRICES: Type.String({
+    default: '',
+    description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',
+    examples: ['{"whatsapp":3500}'],
   }),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({
     default: false, description: 'Accept webhook addresses without TLS; for development.',
@@ -38,9 +37,10 @@ export const config = defineConfig({
   BODY_BUDGET_BYTES: Type.Integer({
     default: 41_943_040, minimum: 1, description: 'Room for all bodies in flight together.',
   }),
+  ...limitFields,
   RETENTION_DAYS: Type.Integer({
     default: 90, minimum: 1, description: 'How long results can be read.',
   }),
 })
 
-export type Config = Static<typeof config>
+export type Config = Static<typeof ingestConfig>

@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller, Scope } from '../accounts/api-keys.ts'
-import { authenticate } from './authenticate.ts'
+import { authenticate, requireScope } from './authenticate.ts'
 import { FaultError } from './errors.ts'
 import { createHttpsRule } from './https-only.ts'
 import { bodyHeaderFault } from './json-body.ts'
+import { createLimitRule } from './limits/apply.ts'
 import { accepts } from './negotiation.ts'
 import type { Parts, Rules } from './ports.ts'
 
@@ -11,8 +12,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope a key needs; a route without one is open to all, over plain HTTP too. */
     readonly scope?: Scope
-    /** Media type of the answer. */
-    readonly produces?: string
+    /** Media types of the answer; one that can be several has them told apart by its handler. */
+    readonly produces?: string | readonly string[]
     readonly takesBody?: boolean
   }
   interface FastifyRequest {
@@ -28,6 +29,7 @@ export const API_VERSION = '2026-08-11'
 export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
   const requireHttps = createHttpsRule(rules.trustedProxies)
   const methodsOf = collectMethods(app)
+  const applyLimits = createLimitRule(app, parts.limiter)
   app.decorateRequest('caller', undefined)
 
   app.addHook('onRequest', async (request, reply) => {
@@ -35,9 +37,14 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
     const { scope, produces, takesBody } = request.routeOptions.config
     if (request.is404 || scope !== undefined) requireHttps(request)
     if (request.is404) throw unroutable(methodsOf(request))
-    if (scope !== undefined) request.caller = await authenticate(request, scope, parts.findKey)
-    if (produces !== undefined && !accepts(request.headers.accept, produces)) {
-      throw new FaultError({ code: 'not_acceptable', more: { available: [produces] } })
+    if (scope !== undefined) {
+      request.caller = await authenticate(request, parts.findKey)
+      await applyLimits(request, reply, request.caller.tenant)
+      requireScope(request.caller, scope)
+    }
+    const available = produces === undefined ? [] : [produces].flat()
+    if (produces !== undefined && !available.some(it => accepts(request.headers.accept, it))) {
+      throw new FaultError({ code: 'not_acceptable', more: { available } })
     }
     const fault = takesBody === true ? bodyHeaderFault(request) : undefined
     if (fault !== undefined) throw fault

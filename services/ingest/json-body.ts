@@ -13,6 +13,9 @@ export function acceptOnlyJson (app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    // Some clients name a media type even where they send nothing.
+    const isNothing = body.length === 0 && request.routeOptions.config.takesBody !== true
+    if (isNothing) return done(null, undefined)
     const text = textOf(body as Buffer)
     if (text instanceof FaultError) return done(text)
     return parse(request, text, (error, value) =>

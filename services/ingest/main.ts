@@ -1,5 +1,5 @@
 import { run } from '../lib/run.ts'
-import { config } from './config.ts'
+import { ingestConfig } from './config.ts'
 import { startIngest } from './service.ts'
 
-await run('ingest', config, startIngest)
+await run('ingest', ingestConfig, startIngest)

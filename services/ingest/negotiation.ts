@@ -1,13 +1,27 @@
 /** Whether an Accept header lets an answer of this media type through; no header accepts all. */
 export function accepts (header: string | undefined, mediaType: string): boolean {
   if (header === undefined || header.trim() === '') return true
-  const [type] = mediaType.split('/')
-  return best(header, [mediaType, `${type}/*`, '*/*']) > 0
+  return weightOf(header, mediaType) > 0
+}
+
+/** The media type an Accept header likes most, the first of equals; undefined if it likes none. */
+export function preferred (
+  header: string | undefined, mediaTypes: readonly string[]
+): string | undefined {
+  if (header === undefined || header.trim() === '') return mediaTypes[0]
+  const weighed = mediaTypes.map(name => ({ name, weight: weightOf(header, name) }))
+  const most = Math.max(...weighed.map(({ weight }) => weight))
+  return most > 0 ? weighed.find(({ weight }) => weight === most)?.name : undefined
 }
 
 /** Whether an Accept-Encoding header asks for an encoding; no header asks for none. */
 export function asksFor (header: string | undefined, encoding: string): boolean {
   return best(header ?? '', [encoding, '*']) > 0
+}
+
+function weightOf (header: string, mediaType: string): number {
+  const [type] = mediaType.split('/')
+  return best(header, [mediaType, `${type}/*`, '*/*'])
 }
 
 /** The weight of the most specific of `names` that the header lists, 0 when it lists none. */

@@ -1,18 +1,34 @@
 import type { KeyObject } from 'node:crypto'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import type { Submission, Submitted } from '../jobs/submit.ts'
+import type { Cancelled } from '../jobs/store.ts'
+import type { Quoted, Submission, Submitted } from '../jobs/submit.ts'
 import type { JobHeader } from '../jobs/wire.ts'
+import type { Limiter } from './limits/limiter.ts'
+import type { Balance } from '../money/wallet.ts'
+import type { Prices } from '../money/prices.ts'
+import type { ListOptions } from '../records/archive.ts'
+import type { Page, PageOptions, Rows } from '../records/results.ts'
 import type { WebhookRules } from './webhook-url.ts'
 
 /** What the routes need of the rest of the product; doubles stand in for it in tests. */
 export type Parts = {
   readonly findKey: (secret: string) => Promise<KeyLookup>
+  readonly limiter: Limiter
   readonly submit: (submission: Submission) => Promise<Submitted>
+  /** What a job would be quoted; nothing is reserved and no job comes of it. */
+  readonly quote: (submission: Submission) => Promise<Quoted>
   /** Keeps the first body given for a key and returns the one kept. */
   readonly rememberResponse: (tenant: string, key: string, body: string) => Promise<string>
   /** A job that runs or ended lately. */
   readonly readJob: (tenant: string, job: string) => Promise<Job | undefined>
+  /** Every job of the tenant that is not closed, in no order. */
+  readonly openJobs: (tenant: string) => Promise<readonly Job[]>
+  /** Asks a job that runs to end early. */
+  readonly cancel: (tenant: string, job: string) => Promise<Cancelled>
+  readonly balance: (tenant: string) => Promise<Balance>
+  /** Closed jobs, newest first. */
+  readonly listArchived: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
   /** A closed job, for as long as results are kept. */
   readonly findArchived: (
     tenant: string, job: string,
@@ -22,6 +38,12 @@ export type Parts = {
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options: { readonly safe: boolean },
   ) => AsyncIterable<string>
+  /** The rows of the result file, some at a time. */
+  readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
+  /** Some of those rows. */
+  readonly page: (
+    job: Job, manifest: readonly ManifestEntry[], options: PageOptions,
+  ) => Promise<Page>
   /** Broken infrastructure, which heals, rather than a fault of this program. */
   readonly isInfrastructure: (error: unknown) => boolean
   readonly ready: () => boolean
@@ -31,6 +53,7 @@ export type Parts = {
 /** What an installation decides about the interface. */
 export type Rules = {
   readonly configuredServices: ReadonlySet<string>
+  readonly prices: Prices
   readonly webhooks: WebhookRules
   /** Addresses or networks whose X-Forwarded-Proto is believed. */
   readonly trustedProxies: readonly string[]

@@ -2,30 +2,47 @@ import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { ResultsQuery } from '../../schemas/api/job.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { asksFor } from './negotiation.ts'
 import type { Parts } from './ports.ts'
+import { jsonLines } from './result-rows.ts'
+
+const CONTENT_TYPES = {
+  csv: 'text/csv; charset=utf-8; header=present', jsonl: 'application/x-ndjson; charset=utf-8',
+} as const
 
 type Results = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
+type Exchange = {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly form: 'csv' | 'jsonl'
+  /** CSV only: guards cells that a spreadsheet would run. */
+  readonly safe: boolean
+}
+
 /** Answers with the result file as it is read, compressed when asked, or with 304. */
 export async function sendResults (
-  parts: Parts, { job, manifest }: Results,
-  { request, reply }: { request: FastifyRequest, reply: FastifyReply }
+  parts: Parts, { job, manifest }: Results, { request, reply, form, safe }: Exchange
 ): Promise<FastifyReply> {
-  const safe = (request.query as ResultsQuery).safe === 'spreadsheet'
   const isGzip = asksFor(request.headers['accept-encoding'], 'gzip')
-  const tag = entityTag(manifest, [...(safe ? ['safe'] : []), ...(isGzip ? ['gzip'] : [])])
-  const caching = { etag: tag, vary: 'Accept-Encoding', 'cache-control': 'private, no-cache' }
+  const forms = [
+    ...(form === 'csv' ? [] : [form]), ...(safe ? ['safe'] : []), ...(isGzip ? ['gzip'] : []),
+  ]
+  const tag = entityTag(manifest, forms)
+  const caching = {
+    etag: tag, vary: 'Accept, Accept-Encoding', 'cache-control': 'private, no-cache',
+  }
   if (listsTag(request.headers['if-none-match'], tag)) {
     return reply.code(304).headers(caching).send()
   }
-  const rows = await startedStream(parts.csvStream(job, manifest, { safe }))
+  const rows = await startedStream(form === 'csv'
+    ? parts.csvStream(job, manifest, { safe })
+    : jsonLines(job.service, parts.rows(job, manifest)))
   reply.headers({
     ...caching,
-    'content-type': 'text/csv; charset=utf-8; header=present',
-    'content-disposition': `attachment; filename="${job.id}.csv"`,
+    'content-type': CONTENT_TYPES[form],
+    'content-disposition': `attachment; filename="${job.id}.${form}"`,
     ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
   })
   return reply.send(isGzip ? zipped(rows) : rows)

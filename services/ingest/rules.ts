@@ -1,3 +1,4 @@
+import { readPrices } from '../money/prices.ts'
 import type { Config } from './config.ts'
 import { fingerprintKey } from './fingerprint.ts'
 import type { Rules } from './ports.ts'
@@ -9,6 +10,7 @@ export function rulesOf (settings: Config): Rules {
   const providers = Object.entries(settings.PROVIDERS).filter(([, names]) => names.length > 0)
   return {
     configuredServices: new Set(providers.map(([service]) => service)),
+    prices: readPrices(settings.PRICES),
     webhooks: {
       allowHttp: settings.WEBHOOK_ALLOW_HTTP, allowLoopback: settings.WEBHOOK_ALLOW_LOOPBACK,
     },

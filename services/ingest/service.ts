@@ -1,12 +1,12 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
-import { createJobKeys } from '../jobs/job-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectParts } from '../lib/connect.ts'
 import { isInfrastructure } from '../lib/errors.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
 import type { Life, Running } from '../lib/run.ts'
+import { connectJobKeys } from '../records/job-wire.ts'
 import { createApp } from './app.ts'
 import type { Config } from './config.ts'
+import { limiterOf } from './limits/settings.ts'
 import { createReader } from './reader.ts'
 import { rulesOf } from './rules.ts'
 import { createSubmission } from './submission.ts'
@@ -17,15 +17,18 @@ export async function startIngest (settings: Config, life: Life): Promise<Runnin
     ['bus', 'codec', 'state', 'clickhouse', 'clock'])
   const { state, clock } = shared
   const store = createJobStore(state)
-  const keys = createJobKeys({ redis: state, ring: createKeyRing(settings) })
+  const keys = connectJobKeys(shared, settings)
   const submitter = await createSubmission({ ...shared, store, keys, settings, life })
   const ready = () => state.status === 'ready'
   const parts = {
     findKey: createApiKeys(state).findKey,
+    limiter: limiterOf(state, settings),
     submit: submitter.submit,
+    quote: submitter.quote,
     rememberResponse: store.rememberResponse,
     readJob: store.read,
-    ...createReader({ ...shared, keys }),
+    cancel: store.cancel,
+    ...createReader({ ...shared, store, keys }),
     isInfrastructure,
     ready,
     now: clock.now,

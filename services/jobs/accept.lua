@@ -19,10 +19,13 @@ local rows = whole(ARGV[9], 'the number of rows')
 local header = ARGV[10]
 
 -- Says why the job may not be, or nothing.
-local function objection(now)
+local function objection(now, quote_only)
   local bound = not has_key or redis.call('HGET', keys.idem, 'job') == job
   if now >= accept_by or not bound then
     return { code = 'expired' }
+  end
+  if quote_only then
+    return { code = 'quoted' }
   end
   if needs_slot and redis.call('SCARD', keys.active) >= slots then
     return { code = 'concurrent_jobs_limit' }
@@ -48,6 +51,16 @@ local function write_record(now)
   redis.call('PERSIST', keys.job)
 end
 
+-- The answer to a request for a price alone; what was sealed for it is never opened again.
+local function keep_quote()
+  local fields = { 'maxQuoteMicros', text(maximum) }
+  for at = FIRST_FIELD, #ARGV do
+    fields[#fields + 1] = ARGV[at]
+  end
+  redis.call('HSET', keys.job, unpack(fields))
+  redis.call('DEL', keys.data_key)
+end
+
 local function bind_keys()
   redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
   if has_key then
@@ -57,7 +70,7 @@ local function bind_keys()
   end
 end
 
-local stored = stored_outcome(keys.job, keys.outbox)
+local stored, claim = stored_outcome(keys.job, keys.outbox)
 if stored then
   return stored
 end
@@ -65,8 +78,11 @@ if price * rows ~= maximum then
   error('the maximum is not the price of the rows that may be charged')
 end
 local now = now_ms()
-local refusal = objection(now)
+local refusal = objection(now, claim and claim.quoteOnly == '1')
 if refusal then
+  if refusal.code == 'quoted' then
+    keep_quote()
+  end
   refusal.job = job
   refusal.accept_by = accept_by
   return refuse_job(keys, refusal)

@@ -1,4 +1,5 @@
--- KEYS: job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms.
+-- KEYS: job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a request
+-- that wants to know its price and no more: no job ever comes of its claim.
 local job, has_key, fingerprint = ARGV[1], ARGV[2] ~= '', ARGV[3]
 local now = now_ms()
 local accept_by = text(now + whole(ARGV[4], 'the time to accept within'))
@@ -26,6 +27,7 @@ if has_key then
     'acceptBy', accept_by, 'claimedAt', text(now))
   redis.call('PEXPIREAT', KEYS[2], forgotten_at)
 end
-redis.call('HSET', KEYS[1], 'acceptBy', accept_by, 'idempotencyKey', ARGV[2])
+redis.call('HSET', KEYS[1],
+  'acceptBy', accept_by, 'idempotencyKey', ARGV[2], 'quoteOnly', ARGV[5])
 redis.call('PEXPIREAT', KEYS[1], forgotten_at)
 return { 'new', text(now), accept_by }

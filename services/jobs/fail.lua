@@ -28,8 +28,7 @@ local now = now_ms()
 if rows > 0 then
   redis.call('HSET', keys.manifest, digest, packed(tonumber(fields.chunks), 0, 0, bitmap))
 end
-redis.call('HSET', keys.job, 'finishedRows', text(total), 'updatedAtMs', text(now),
-  'failedRecords', text(total - tonumber(fields.successRecords)))
+redis.call('HSET', keys.job, 'finishedRows', text(total), 'updatedAtMs', text(now))
 redis.call('ZADD', keys.open, text(now), job)
 end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now, status = 'failed',

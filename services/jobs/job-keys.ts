@@ -1,7 +1,11 @@
 import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { Keys } from '../../schemas/types.ts'
+import type { Bus } from '../lib/bus.ts'
 import type { KeyRing } from '../lib/key-ring.ts'
+import type { Codec } from '../lib/registry.ts'
+import { messageKey, topicName } from '../lib/topics.ts'
 import { jobKeys } from './redis-keys.ts'
 
 export type JobKeys = {
@@ -42,6 +46,7 @@ const REMEMBERED_MS = 30_000
 export function createJobKeys (options: JobKeysOptions): JobKeys {
   const { redis, ring } = options
   const unwrapped = new LRUCache<string, Buffer>({ max: 5_000, ttl: REMEMBERED_MS })
+  const restoring = new Map<string, Promise<Buffer | undefined>>()
   const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey
 
   const restored = async (tenant: string, job: string): Promise<Buffer | undefined> => {
@@ -52,6 +57,14 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     }
     await redis.set(nameOf(tenant, job), wrapped, 'PX', ACCEPTED_KEY_MS)
     return wrapped
+  }
+  /** All messages of a job miss its key at the same time. */
+  const restoredOnce = (tenant: string, job: string): Promise<Buffer | undefined> => {
+    const name = nameOf(tenant, job)
+    const under = restoring.get(name) ??
+      restored(tenant, job).finally(() => restoring.delete(name))
+    restoring.set(name, under)
+    return under
   }
 
   return {
@@ -66,12 +79,27 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       const name = nameOf(tenant, job)
       const known = unwrapped.get(name)
       if (known !== undefined) return known
-      const wrapped = await redis.getBuffer(name) ?? await restored(tenant, job)
+      const wrapped = await redis.getBuffer(name) ?? await restoredOnce(tenant, job)
       if (wrapped === undefined) return undefined
       const key = ring.unwrap(wrapped, keyAad(tenant, job))
       unwrapped.set(name, key)
       return key
     },
+  }
+}
+
+/**
+ * Finds the wrapped key of a job in the topic `job.keys`, which has had it since before the job's
+ * first chunk and keeps it as long as Redis should.
+ */
+export function keysInTopic (
+  { bus, codec }: { readonly bus: Pick<Bus, 'lastValue'>, readonly codec: Pick<Codec, 'decode'> }
+): NonNullable<JobKeysOptions['restore']> {
+  return async (tenant, job) => {
+    const bytes = await bus.lastValue(topicName('job.keys'), messageKey('job.keys', { job }))
+    if (bytes === undefined) return undefined
+    const value = await codec.decode('job.keys', bytes) as Keys
+    return value.tenant === tenant ? value.wrapped : undefined
   }
 }
 

@@ -51,6 +51,7 @@ export function refusalOf (fields: JobFields): Refusal | undefined {
       requiredMicros: integer(fields['requiredMicros']),
       availableMicros: integer(fields['availableMicros']),
     }
+    case 'quoted': return { code, preflight: preflightOf(fields) }
     case 'concurrent_jobs_limit':
     case 'expired':
     case 'internal': return { code }

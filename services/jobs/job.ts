@@ -6,7 +6,10 @@ export const JOB_STATUSES = [
 
 export type JobStatus = typeof JOB_STATUSES[number]
 
-/** Why a job was not accepted; `expired` and `internal` are answered with 503. */
+/**
+ * Why a job was not accepted; `expired` and `internal` are answered with 503. `quoted`: only the
+ * price was asked for, and no job was to come of it.
+ */
 export type Refusal =
   | {
     readonly code: 'insufficient_balance'
@@ -14,6 +17,7 @@ export type Refusal =
     readonly availableMicros: number
   }
   | { readonly code: 'concurrent_jobs_limit' }
+  | { readonly code: 'quoted', readonly preflight: Preflight }
   | { readonly code: 'expired' }
   | { readonly code: 'internal' }
 

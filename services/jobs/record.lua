@@ -27,8 +27,7 @@ local function stored_outcome(job_key, outbox)
     return reply('accepted', { entry_at(outbox, fields.reserveSeq) }, flat)
   end
   if fields.refusal then
-    return { 'refused', 'refusal', fields.refusal,
-      'requiredMicros', fields.requiredMicros, 'availableMicros', fields.availableMicros }
+    return reply('refused', {}, flat)
   end
   return nil, fields
 end
@@ -39,16 +38,33 @@ local function refuse_job(keys, refusal)
   local available = refusal.available or '0'
   redis.call('HSET', keys.job, 'refusal', refusal.code,
     'requiredMicros', required, 'availableMicros', available)
+  -- Read now: of a claim long past there is nothing left behind the next line.
+  local _, flat = record_of(keys.job)
   redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_KEPT_MS))
   if redis.call('HGET', keys.idem, 'job') == refusal.job then
     redis.call('DEL', keys.idem)
   end
   redis.call('PUBLISH', OUTCOMES, refusal.job)
-  return { 'refused', 'refusal', refusal.code,
-    'requiredMicros', required, 'availableMicros', available }
+  return reply('refused', {}, flat)
 end
 
--- Charges what was won and lets go of the rest; the caller has called check_settle.
+-- At the end all rows add up, though a block made from headers alone knows neither the kinds of its
+-- rows nor their copies: what is no success has failed, and what is neither a hit, invalid nor a
+-- duplicate was a fresh record.
+local function add_up(job_key)
+  local found = redis.call('HMGET', job_key, 'totalRows', 'successRecords', 'cacheHits',
+    'invalidRows', 'duplicateRows')
+  local total = tonumber(found[1])
+  local success = math.min(tonumber(found[2]), total)
+  local originals = math.max(total - tonumber(found[4]) - tonumber(found[5]), 0)
+  local hits = math.min(tonumber(found[3]), originals)
+  redis.call('HSET', job_key, 'successRecords', text(success),
+    'failedRecords', text(total - success), 'cacheHits', text(hits),
+    'freshRecords', text(originals - hits))
+end
+
+-- Charges what was won and lets go of the rest, and makes the counts final; the caller has called
+-- check_settle.
 local function end_job(keys, ending)
   local entry = {
     tenant = ending.tenant, job = ending.job, amount = ending.amount, charge = ending.charge,
@@ -57,6 +73,7 @@ local function end_job(keys, ending)
   local close_money = ending.void and void or settle
   local seq, json = close_money(keys, entry)
   redis.call('SREM', keys.active, ending.job)
+  add_up(keys.job)
   redis.call('HSET', keys.job, 'status', ending.status, 'ended', '1',
     'endedAtMs', text(ending.at), 'chargedMicros', text(ending.charge),
     'releasedMicros', text(ending.amount - ending.charge), 'settleSeq', seq)

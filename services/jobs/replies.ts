@@ -1,7 +1,7 @@
 import { entryOf, integer } from '../money/outbox.ts'
 import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import type { Refusal } from './job.ts'
-import type { Accepted, Claim, Outcome, Tallied } from './steps.ts'
+import type { Accepted, Cancelled, Claim, Outcome, Tallied } from './steps.ts'
 
 /** What `claim` answered. */
 export function claimedOf (reply: readonly string[]): Claim {
@@ -37,6 +37,14 @@ export function talliedOf (tenant: string, reply: readonly string[]): Tallied {
   if (kind === 'skip') return { kind }
   if (kind !== 'counted' && kind !== 'known') throw new Error(`tally answered ${kind}`)
   return { kind, ended: ended === '1', entry: entryIn(entry), job: jobOf(tenant, fieldsOf(pairs)) }
+}
+
+/** What `cancel` answered. */
+export function cancelledOf (tenant: string, reply: readonly string[]): Cancelled {
+  const [kind, ...pairs] = reply
+  if (kind === 'unknown') return { kind }
+  if (kind !== 'cancelling' && kind !== 'ended') throw new Error(`cancel answered ${kind}`)
+  return { kind, job: jobOf(tenant, fieldsOf(pairs)) }
 }
 
 const entryIn = (json = '') => json === '' ? undefined : entryOf(json)

@@ -27,12 +27,13 @@ export function createJobScripts (redis: Redis) {
   const fail = jobScript(redis, 'fail', 6)
   const close = jobScript(redis, 'close', 4)
   const remember = jobScript(redis, 'remember', 1)
+  const cancel = jobScript(redis, 'cancel', 1)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
-      const { job, idempotencyKey, fingerprint, acceptWithinMs } = request
+      const { job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly = false } = request
       return claim(
         [jobKeys(tenant, job).job, idempotencyKeyOf(tenant, idempotencyKey)],
-        [job, idempotencyKey, fingerprint, acceptWithinMs])
+        [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0])
     },
     accept: (tenant: string, request: AcceptRequest) =>
       accept(acceptKeys(tenant, request), acceptArguments(tenant, request)),
@@ -45,6 +46,7 @@ export function createJobScripts (redis: Redis) {
       return refuse([jobKeys(tenant, job).job, idem, moneyKeys(tenant).outbox], [job, code])
     },
     announce: (tenant: string, job: string) => announce([jobKeys(tenant, job).job], [job]),
+    cancel: (tenant: string, job: string) => cancel([jobKeys(tenant, job).job], []),
     beginPart: (tenant: string, job: string) => beginPart([jobKeys(tenant, job).job], []),
     tally: (tenant: string, block: TallyBlock) =>
       tally(tallyKeys(tenant, block.job), tallyArguments(tenant, block)),
@@ -101,9 +103,14 @@ function tallyKeys (tenant: string, id: string) {
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {
   const { finished, billable, succeeded, failed, cached, live } = block
   return [
-    tenant, block.job, block.chunk, block.digest, block.inputs ? 1 : 0, block.firstRow,
+    tenant, block.job, block.chunk, block.digest, inputsOf(block), block.firstRow,
     finished, billable, succeeded, failed, cached, live, packCopies(block.copies),
   ]
+}
+
+function inputsOf ({ inputs, blank = false }: TallyBlock): 0 | 1 | 2 {
+  if (!inputs) return 0
+  return blank ? 2 : 1
 }
 
 /** Pairs of big-endian 32-bit numbers: row, number of copies. */

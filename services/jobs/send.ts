@@ -32,6 +32,8 @@ export type Claimed = {
   readonly job: string
   readonly nowMs: number
   readonly acceptByMs: number
+  /** True when no job comes of it: its key is needed by nobody who might lose it. */
+  readonly quoteOnly?: boolean
 }
 
 /** Makes the job's key and produces it with all chunks; resolves when all are acknowledged. */
@@ -56,7 +58,9 @@ export async function send (
     sending.catch(() => {})
     sent.push(sending)
   }
-  start([{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }])
+  if (claimed.quoteOnly !== true) {
+    start([{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }])
+  }
   const context = { submission, claimed, tokenVersion, chunks: chunks.length, header }
   for (let from = 0; from < chunks.length; from += CHUNKS_A_TURN) {
     const some = chunks.slice(from, from + CHUNKS_A_TURN)

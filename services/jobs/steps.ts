@@ -11,6 +11,8 @@ export type ClaimRequest = {
   /** HMAC of the canonical body. */
   readonly fingerprint: string
   readonly acceptWithinMs: number
+  /** True for a request that wants its price alone: its outcome is the refusal `quoted`. */
+  readonly quoteOnly?: boolean
 }
 
 /**
@@ -60,6 +62,8 @@ export type TallyBlock = {
   readonly digest: string
   /** True when the block holds all inputs of its chunk. */
   readonly inputs: boolean
+  /** True when those are blank, as the block that had them is lost: others are noted after them. */
+  readonly blank?: boolean
   /** Index within the job, from 0, of the first row of the chunk. */
   readonly firstRow: number
   readonly finished: Buffer
@@ -92,6 +96,11 @@ export type Tallied =
     readonly entry: Journal | undefined
   }
   | { readonly kind: 'skip' }
+
+/** `ended`: the job came to its end before. */
+export type Cancelled =
+  | { readonly kind: 'cancelling' | 'ended', readonly job: Job }
+  | { readonly kind: 'unknown' }
 
 export type OpenJob = {
   readonly job: string

@@ -4,14 +4,16 @@ import type { Job, ManifestEntry } from './job.ts'
 import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import { openRowsOf, unpackEntry } from './manifest.ts'
 import { jobKeys, tenantJobKeys } from './redis-keys.ts'
-import { acceptedOf, claimedOf, outcomeOf, talliedOf } from './replies.ts'
+import { acceptedOf, cancelledOf, claimedOf, outcomeOf, talliedOf } from './replies.ts'
 import { createJobScripts } from './scripts.ts'
 import type {
-  AcceptRequest, Accepted, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock, Tallied,
+  AcceptRequest, Accepted, Cancelled, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock,
+  Tallied,
 } from './steps.ts'
 
 export type {
-  AcceptRequest, Accepted, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock, Tallied,
+  AcceptRequest, Accepted, Cancelled, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock,
+  Tallied,
 } from './steps.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>
@@ -46,6 +48,11 @@ function requestsOf (redis: Redis, run: Scripts) {
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
       const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
       return outcomeOf(tenant, await run.refuse(tenant, { job, code, idempotencyKey }))
+    },
+
+    /** Makes what was sealed for a request unreadable at once; only when no job came of it. */
+    eraseKey: async (tenant: string, job: string): Promise<void> => {
+      await redis.del(jobKeys(tenant, job).dataKey)
     },
 
     /** Keeps the answer to a request for repetitions of its key: all get the first one's. */
@@ -103,6 +110,10 @@ function runningOf (run: Scripts) {
       const [answer] = await run.beginPart(tenant, job)
       return answer as 'run' | 'cancelling' | 'skip'
     },
+
+    /** Ends a job early: what is under check is finished and charged, the rest ends free. */
+    cancel: async (tenant: string, job: string): Promise<Cancelled> =>
+      cancelledOf(tenant, await run.cancel(tenant, job)),
 
     /** Gives the block the rows no block had before; ends and settles the job with the last one. */
     tally: async (tenant: string, block: TallyBlock): Promise<Tallied> =>

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
-import type { Job, Refusal } from './job.ts'
+import type { Job, Preflight, Refusal } from './job.ts'
 import type { Decided, Outcomes } from './outcomes.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
 import type { JobStore } from './store.ts'
@@ -22,8 +22,13 @@ export type Submitted =
   | { readonly kind: 'refused', readonly refusal: Refusal }
   | { readonly kind: 'reused' }
 
+/** `forgetAtMs`: until when the answer is kept, Redis time. */
+export type Quoted =
+  | { readonly kind: 'quoted', readonly preflight: Preflight, readonly forgetAtMs: number }
+  | { readonly kind: 'refused', readonly refusal: Refusal }
+
 export type SubmitterOptions = SendOptions & {
-  readonly store: Pick<JobStore, 'claim' | 'refuse'>
+  readonly store: Pick<JobStore, 'claim' | 'refuse' | 'eraseKey'>
   readonly outcomes: Pick<Outcomes, 'wait'>
   /** Redis time. */
   readonly clock: Clock
@@ -33,6 +38,8 @@ export type SubmitterOptions = SendOptions & {
 export type Submitter = {
   /** @throws when infrastructure is away or the service stops, and the outcome is not known. */
   readonly submit: (submission: Submission) => Promise<Submitted>
+  /** What a job of it would be quoted: nothing is reserved and no job comes of it. */
+  readonly quote: (submission: Submission) => Promise<Quoted>
 }
 
 /** Brings a request's rows on their way and waits for what becomes of them. */
@@ -53,6 +60,31 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
         ? { ...outcome, replayed: false, response: '' }
         : { ...outcome, replayed: true, response: claim.response }
     },
+    quote: (submission) => quote(options, submission),
+  }
+}
+
+/** As accept.lua and record.lua keep every outcome that is no job. */
+const KEPT_AFTER_ACCEPT_BY_MS = 60_000
+
+async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {
+  const { store, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { tenant, fingerprint } = submission
+  const job = newJobId(clock.now())
+  const claim = await store.claim(tenant, {
+    job, idempotencyKey: '', fingerprint, acceptWithinMs, quoteOnly: true,
+  })
+  if (claim.kind !== 'new') throw new Error('a claim without a key is always new')
+  try {
+    const claimed = { job, ...claim, quoteOnly: true }
+    const outcome = await sendAndWait(options, { ...submission, idempotencyKey: '' }, claimed)
+    if (outcome.kind === 'accepted') throw new Error('a job came of a quote')
+    const { refusal } = outcome
+    if (refusal.code !== 'quoted') return outcome
+    const { preflight } = refusal
+    return { kind: 'quoted', preflight, forgetAtMs: claim.acceptByMs + KEPT_AFTER_ACCEPT_BY_MS }
+  } finally {
+    await store.eraseKey(tenant, job)
   }
 }
 

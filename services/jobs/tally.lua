@@ -1,12 +1,14 @@
 -- KEYS: wallet, outbox, job, seen, manifest, active, open.
--- ARGV: tenant, job, chunk, digest, inputs, first row, then the bitmaps finished, billable,
--- succeeded, failed, cached, live, then the copies: pairs of big-endian 32-bit row and number.
+-- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
+-- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
+-- pairs of big-endian 32-bit row and number.
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], seen = KEYS[4], manifest = KEYS[5],
   active = KEYS[6], open = KEYS[7],
 }
 local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local has_inputs = ARGV[5] == '1'
+local has_inputs = ARGV[5] ~= '0'
+local BLANK = '2'
 local bitmaps = {
   finished = ARGV[7], billable = ARGV[8], succeeded = ARGV[9], failed = ARGV[10],
   cached = ARGV[11], live = ARGV[12],
@@ -80,13 +82,13 @@ local function add(name, number)
   end
 end
 
-local function write(won, first_inputs, now)
+local function write(won, inputs, now)
   redis.call('HSET', keys.manifest, digest,
     packed(tonumber(chunk), tonumber(ARGV[6]), has_inputs and 1 or 0, won.bitmap))
   redis.call('HSET', keys.seen, chunk, won.all)
-  if first_inputs then
-    redis.call('HSET', keys.seen, INPUTS, '1')
-    add('inputBlocks', 1)
+  if inputs.new then
+    redis.call('HSET', keys.seen, INPUTS, ARGV[5])
+    add('inputBlocks', inputs.more)
   end
   add('finishedRows', won.rows)
   add('billableRows', won.billable)
@@ -110,13 +112,18 @@ local before = redis.call('HGET', keys.seen, chunk) or ''
 check_block(fields, before)
 local won = win(before)
 count_copies(won)
-local first_inputs = has_inputs and redis.call('HEXISTS', keys.seen, INPUTS) == 0
-if won.rows == 0 and not first_inputs then
+-- Inputs are noted when they are the first of their chunk, or only blank ones came before.
+local known_inputs = redis.call('HGET', keys.seen, INPUTS)
+local inputs = {
+  new = has_inputs and (not known_inputs or known_inputs == BLANK and ARGV[5] ~= BLANK),
+  more = has_inputs and not known_inputs and 1 or 0,
+}
+if won.rows == 0 and not inputs.new then
   return tallied('counted', keys)
 end
 
 local finished = tonumber(fields.finishedRows) + won.rows
-local inputs = tonumber(fields.inputBlocks) + (first_inputs and 1 or 0)
+local input_blocks = tonumber(fields.inputBlocks) + inputs.more
 local total = tonumber(fields.totalRows)
 if finished > total then
   error('more rows are finished than the job has')
@@ -126,8 +133,8 @@ local charge = (tonumber(fields.billableRows) + won.billable) * tonumber(fields.
 check_settle(keys, maximum, charge)
 
 local now = now_ms()
-write(won, first_inputs, now)
-if finished == total and inputs == tonumber(fields.chunks) then
+write(won, inputs, now)
+if finished == total and input_blocks == tonumber(fields.chunks) then
   end_job(keys, {
     tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
     status = fields.status == 'cancelling' and 'cancelled' or 'completed',

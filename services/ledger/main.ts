@@ -1,10 +1,8 @@
-import { createJobKeys } from '../jobs/job-keys.ts'
-import { createWire } from '../jobs/wire.ts'
 import { connectParts } from '../lib/connect.ts'
 import { runStage } from '../lib/engine.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
 import { run } from '../lib/run.ts'
 import { subscriptionsOf } from '../lib/topics.ts'
+import { createJobWire } from '../records/job-wire.ts'
 import { createJournalCopy } from '../records/journal-copy.ts'
 import { ledgerConfig } from './config.ts'
 import { sweepParts } from './parts.ts'
@@ -13,8 +11,7 @@ import { startSweeping } from './sweeping.ts'
 
 await run('ledger', ledgerConfig, async (config, life) => {
   const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
-  const keys = createJobKeys({ redis: parts.state, ring: createKeyRing(config) })
-  const wire = createWire({ codec: parts.codec, keys })
+  const wire = createJobWire(parts, config)
   const journal = createJournalCopy(parts.clickhouse)
   const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')

@@ -18,7 +18,7 @@ export function createBury (
   const emissionsOf = async ({ raw }: DeadLetter, slice: Slice): Promise<readonly Emission[]> =>
     steps.step(3, () => stage.whenDead(raw.headers), slice)
   return async (letter, slice) => {
-    deadLetters.admit([letter])
+    deadLetters.admit([[letter]])
     try {
       await perform([{ finishes: [], emits: await emissionsOf(letter, slice) }], slice)
     } catch (error) {
@@ -26,7 +26,7 @@ export function createBury (
       const offset = String(letter.raw.offset)
       log.error({ err: error, offset }, 'nothing was emitted for a dead message')
     }
-    await steps.step(6, () => deadLetters.send([letter], slice.signal), slice)
+    await steps.step(6, () => deadLetters.send([[letter]], slice.signal), slice)
     slice.finish(letter.raw)
   }
 }

@@ -35,6 +35,8 @@ export type Delivery = {
 export type ConsumeOptions = {
   readonly group: string
   readonly topics: readonly string[]
+  /** The broker may hold messages back, for a tenth of a second, until they are so many bytes. */
+  readonly gatherBytes?: number | undefined
   /**
    * Called for the partitions concurrently, for one partition one after another. When it resolves
    * to a number, delivery of this partition goes on, from the first message not yet handed over,

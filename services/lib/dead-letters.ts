@@ -14,12 +14,15 @@ export type DeadLetter = {
   readonly cause: DeadCause
 }
 
+/** The letters of one decision: it failed once, however many messages it was about. */
+export type DeadDecision = readonly DeadLetter[]
+
 export type DeadLetters = {
-  /** Throws `FatalError` instead of letting the limit of consecutive dead letters be reached. */
-  readonly admit: (letters: readonly DeadLetter[]) => void
+  /** Throws `FatalError` instead of letting the limit of consecutive dead decisions be reached. */
+  readonly admit: (decisions: readonly DeadDecision[]) => void
   /** Resolves when the broker has acknowledged all of them. */
-  readonly send: (letters: readonly DeadLetter[], signal?: AbortSignal) => Promise<void>
-  /** A message was finished as it should be: the count of consecutive dead letters starts anew. */
+  readonly send: (decisions: readonly DeadDecision[], signal?: AbortSignal) => Promise<void>
+  /** A message was finished as it should be: dead decisions are counted anew. */
   readonly alive: () => void
 }
 
@@ -32,21 +35,22 @@ type DeadLettersOptions = {
 }
 
 /**
- * Writes dead letters. So many of them in a row say that not the messages are at fault but this
- * release, or what it stands on: then the stage stops, before it drains its topics.
+ * Writes dead letters. So many dead decisions in a row say that not the messages are at fault but
+ * this release, or what it stands on: then the stage stops, before it drains its topics.
  */
 export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
   const { stage, producer, metrics, limit, now } = options
   let inARow = 0
-  const admit = (letters: readonly DeadLetter[]) => {
-    if (letters.length === 0 || inARow + letters.length < limit) return
+  const admit = (decisions: readonly DeadDecision[]) => {
+    if (decisions.length === 0 || inARow + decisions.length < limit) return
     const where = deadTopic(stage)
-    throw new FatalError(`${stage}: ${limit} dead letters in a row; see the reasons in ${where}`)
+    throw new FatalError(`${stage}: ${limit} decisions in a row are dead; see why in ${where}`)
   }
-  const send = async (letters: readonly DeadLetter[], signal?: AbortSignal) => {
+  const send = async (decisions: readonly DeadDecision[], signal?: AbortSignal) => {
+    const letters = decisions.flat()
     if (letters.length === 0) return
     await producer().send(letters.map(letter => deadLetter(stage, letter, now())), signal)
-    inARow += letters.length
+    inARow += decisions.length
     for (const { cause } of letters) metrics.count('stage_dead_letters_total', { stage, cause })
   }
   return { admit, send, alive: () => { inARow = 0 } }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { topology, type Lane } from '../topology.ts'
 import type { OutgoingMessage, Producer } from './bus.ts'
 import type { Emission } from './stage.ts'
@@ -17,16 +18,25 @@ export type Emitter = {
   readonly send: (sealed: Sealed, signal?: AbortSignal) => Promise<void>
 }
 
+/** Sealing is work; after so many messages heartbeats and other partitions get their turn. */
+const SEALED_AT_ONCE = 4
+
 /** Sends what stages emit. Order is kept within a producer; producers send at the same time. */
 export function createEmitter (
   { wire, producerOf }: { wire: Wire, producerOf: (name: ProducerName) => Producer }
 ): Emitter {
   const seal = async (emissions: readonly Emission[]): Promise<Sealed> => {
-    const messages = await Promise.all(emissions.map(emission => wire.close(emission)))
     const sealed = new Map<ProducerName, OutgoingMessage[]>()
-    for (const [index, emission] of emissions.entries()) {
-      const name = producerNameOf(emission)
-      sealed.set(name, [...sealed.get(name) ?? [], messages[index] as OutgoingMessage])
+    for (let from = 0; from < emissions.length; from += SEALED_AT_ONCE) {
+      if (from > 0) await setImmediate()
+      const some = emissions.slice(from, from + SEALED_AT_ONCE)
+      const messages = await Promise.all(some.map(emission => wire.close(emission)))
+      for (const [index, emission] of some.entries()) {
+        const name = producerNameOf(emission)
+        const others = sealed.get(name) ?? []
+        sealed.set(name, others)
+        others.push(messages[index] as OutgoingMessage)
+      }
     }
     return sealed
   }

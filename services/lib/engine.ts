@@ -14,9 +14,11 @@ export type EngineParts = StepsParts & {
   readonly bus: Bus
   readonly wire: Wire
   readonly subscriptions: readonly Subscription[]
+  /** For how many bytes the broker may wait; where effects are dear, fewer of them are better. */
+  readonly gatherBytes?: (subscription: Subscription) => number
   /** Stages in one process must not share producers; the stage's name by default. */
   readonly producerName?: string
-  /** So many dead letters in a row stop the stage; 100 by default. */
+  /** So many dead decisions in a row stop the stage; 100 by default. */
   readonly deadLimit?: number
   /** Judges when postponed messages are due; this machine's clock by default. */
   readonly clock?: Clock
@@ -85,8 +87,12 @@ async function consume<S extends StageName> (
   metrics.watch('stage_held_messages', { stage: stage.name, group }, unfinished)
   metrics.watch('stage_blocked', { stage: stage.name, group }, steps.blocked)
   const { topics } = subscription
-  const consumption = await bus.consume({ group, topics, onDelivery, onAssigned })
-  return { ready: () => consumption.ready() && steps.blocked() === 0, stop: consumption.stop }
+  const gatherBytes = parts.gatherBytes?.(subscription)
+  const consumption = await bus.consume({ group, topics, gatherBytes, onDelivery, onAssigned })
+  return {
+    ready: () => consumption.ready() && steps.blocked() === 0,
+    stop: () => consumption.stop(),
+  }
 }
 
 /** Producers by name, made when they are first needed. */

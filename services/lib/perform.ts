@@ -1,5 +1,5 @@
 import type { ProcessParts, Slice } from './slice.ts'
-import type { Decision } from './stage.ts'
+import type { Decision, Emission } from './stage.ts'
 
 export type Perform = (decisions: readonly Decision[], slice: Slice) => Promise<void>
 
@@ -8,19 +8,14 @@ export type Perform = (decisions: readonly Decision[], slice: Slice) => Promise<
  * one their messages need no more.
  */
 export function createPerform (parts: ProcessParts): Perform {
-  const { emitter, deadLetters, steps, finished } = parts
+  const { deadLetters, steps, finished } = parts
   return async (decisions, slice) => {
     const { signal } = slice
     const letters = decisions.flatMap(({ finishes, dead }) => dead === undefined
       ? []
-      : finishes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const })))
+      : [finishes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const }))])
     deadLetters.admit(letters)
-    // 4. Seal. A crash: nothing has happened yet.
-    const sealed = await steps.step(4, () =>
-      emitter.seal(decisions.flatMap(decision => decision.emits)), slice)
-    // 5. Produce, and wait for every acknowledgement. A crash: some or all messages are out and
-    // will be sent again; their readers count rows, entries and ends of the same name only once.
-    await steps.step(5, () => emitter.send(sealed, signal), slice)
+    await produce(parts, decisions.flatMap(decision => decision.emits), slice)
     // 6. Dead letters, and wait. A crash: a dead letter may stand there twice, never not at all.
     await steps.step(6, () => deadLetters.send(letters, signal), slice)
     // 7. What may follow only what is out for certain. A crash: done again after the redelivery.
@@ -36,6 +31,31 @@ export function createPerform (parts: ProcessParts): Perform {
       deadLetters.alive()
     }
   }
+}
+
+/** What is sealed is on its way, and worked on by those who read it, while the next is sealed. */
+const ROUND = 24
+
+/** Resolves when every message is acknowledged; fails only once none is under way any more. */
+async function produce (
+  { emitter, steps }: ProcessParts, emits: readonly Emission[], slice: Slice
+): Promise<void> {
+  const underWay: Promise<void>[] = []
+  try {
+    for (let from = 0; from === 0 || from < emits.length; from += ROUND) {
+      // 4. Seal. A crash: nothing of this round has happened yet.
+      const sealed = await steps.step(4, () => emitter.seal(emits.slice(from, from + ROUND)), slice)
+      // 5. Produce, and wait for every acknowledgement. A crash: some or all messages are out and
+      // will be sent again; their readers count rows, entries and ends of a name only once.
+      const sending = steps.step(5, () => emitter.send(sealed, slice.signal), slice)
+      // A failure is seen below; until then nobody may be listening.
+      sending.catch(() => {})
+      underWay.push(sending)
+    }
+  } finally {
+    await Promise.allSettled(underWay)
+  }
+  await Promise.all(underWay)
 }
 
 /** Runs all at once and drops what is done, so that only the others are run again. */

@@ -31,6 +31,8 @@ export function createProcess (parts: ProcessParts): Process {
   const bury = createBury(parts, perform)
   const decide = createDecide(parts, perform, bury)
 
+  const decideAndClear = (run: Readable[], slice: Slice) => decide(run.splice(0), slice)
+
   return async (messages, slice) => {
     const readable: Readable[] = []
     // 1. and 2. Decode and open: one call of the wire for each message, all at once, in order. A
@@ -40,12 +42,17 @@ export function createProcess (parts: ProcessParts): Process {
     for (const [index, one] of opened.entries()) {
       const raw = messages[index] as RawMessage
       if (one.kind === 'message') readable.push(one.message as Readable)
-      if (one.kind === 'dead') await bury({ raw, reason: one.reason, cause: 'unreadable' }, slice)
+      if (one.kind === 'dead') {
+        // What came before it is decided before it: what is said of its rows may follow from that.
+        const postponed = await decideAndClear(readable, slice)
+        if (postponed !== undefined) return postponed
+        await bury({ raw, reason: one.reason, cause: 'unreadable' }, slice)
+      }
       if (one.kind !== 'skip') continue
       metrics.count('stage_skips_total', { stage: stage.name, reason: one.why })
       slice.finish(raw)
     }
-    return decide(readable, slice)
+    return decideAndClear(readable, slice)
   }
 }
 

@@ -33,19 +33,20 @@ export function connectRedis (url: string, options: RedisOptions = {}): Redis {
 
 /**
  * A Lua script, sent as its digest and only after a restart of Redis as its text. The number of
- * keys is checked, as a forgotten key would only be missed by a cluster.
+ * keys is checked, as a forgotten key would only be missed by a cluster; `any` is for scripts that
+ * do the same to every key they are given, which must all have the same hash tag.
  */
 export function script (
   redis: Redis,
   { name, source, numberOfKeys, binary = false }:
-  { name: string, source: string, numberOfKeys: number, binary?: boolean }
+  { name: string, source: string, numberOfKeys: number | 'any', binary?: boolean }
 ): Script {
   const digest = createHash('sha1').update(source).digest('hex')
   return async (keys, args) => {
-    if (keys.length !== numberOfKeys) {
+    if (numberOfKeys !== 'any' && keys.length !== numberOfKeys) {
       throw new TypeError(`script ${name} takes ${numberOfKeys} keys, not ${keys.length}`)
     }
-    const rest = [numberOfKeys, ...keys, ...args] as const
+    const rest = [keys.length, ...keys, ...args] as const
     const call = (command: 'EVAL' | 'EVALSHA', text: string) =>
       binary ? redis.callBuffer(command, text, ...rest) : redis.call(command, text, ...rest)
     try {

@@ -42,18 +42,34 @@ export function createCodec (source: SchemaSource): Codec {
   const decodeBare = async (subject: string, schemaId: number, bytes: Buffer) =>
     (await prepare(subject, schemaId))(bytes)
   const encodeBare = async (subject: string, value: unknown) =>
-    ({ schemaId: await ids(subject), bytes: ownSchema(subject).type.toBuffer(value) })
+    ({ schemaId: await ids(subject), bytes: encoded(subject, value, 0) })
   const encode = async (subject: string, value: unknown) => {
-    const { schemaId, bytes } = await encodeBare(subject, value)
-    const prefix = Buffer.alloc(PREFIX_BYTES)
-    prefix.writeUInt32BE(schemaId, 1)
-    return Buffer.concat([prefix, bytes])
+    const schemaId = await ids(subject)
+    const bytes = encoded(subject, value, PREFIX_BYTES)
+    bytes[0] = 0
+    bytes.writeUInt32BE(schemaId, 1)
+    return bytes
   }
   const decode = async (topic: TopicName, bytes: Buffer) => {
     if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) throw new TypeError('not an encoded message')
     return decodeBare(`${topic}-value`, bytes.readUInt32BE(1), bytes.subarray(PREFIX_BYTES))
   }
   return { encode, decode, encodeBare, decodeBare, prepare }
+}
+
+let scratch = Buffer.allocUnsafe(64 * 1_024)
+
+/**
+ * The content after so many bytes that are left to the caller. Written to one buffer that grows to
+ * the largest content there was: the library's own holds a kilobyte and writes all else twice.
+ */
+function encoded (subject: string, value: unknown, prefixBytes: number): Buffer {
+  const { type } = ownSchema(subject)
+  const end = type.encode(value, scratch, prefixBytes)
+  if (end >= 0) return Buffer.from(scratch.subarray(0, end))
+  // A negative end is the number of bytes that were missing.
+  scratch = Buffer.allocUnsafe(2 * (scratch.length - end))
+  return encoded(subject, value, prefixBytes)
 }
 
 /** Looks ids up and never registers: only deployment decides which schemas there are. */

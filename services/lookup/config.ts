@@ -17,11 +17,6 @@ export const lookupConfig = defineConfig({
   BATCH_MESSAGES: Type.Integer({
     default: 25, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
   }),
-  // The chunks of a job that cannot be decided die together, and no job has more than some hundred:
-  // one bad job must not stop the stage, several in a row must.
-  DEAD_LIMIT: Type.Integer({
-    default: 1_000, minimum: 1, description: 'Dead letters in a row that stop the process.',
-  }),
   // A job of 100 rows has to be checked within two seconds: two parts run side by side.
   PART_ROWS_SMALL: partRows(50, 'Rows of a part in the lane small.'),
   PART_ROWS_BULK: partRows(200, 'Rows of a part in the lane bulk.'),

@@ -59,15 +59,13 @@ type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefin
 /** Blocks and parts of every chunk, then the journal entry; others get their turn in between. */
 async function emitsOf (chunks: readonly Chunk[], { terms, entry }: EmitOptions):
 Promise<JobDecision['emits']> {
-  const blocks: JobDecision['emits'][number][] = []
-  const missed: JobDecision['emits'][number][] = []
+  const emits: JobDecision['emits'][number][] = []
   for (const chunk of chunks) {
-    const [block, ...rest] = emissionsOf(chunk, terms)
-    if (block !== undefined) blocks.push(block)
-    missed.push(...rest)
+    // The block with the inputs of a chunk goes first, its parts right behind it.
+    emits.push(...emissionsOf(chunk, terms))
     await setImmediate()
   }
-  return [...blocks, ...missed, ...entry === undefined ? [] : [journalOf(entry, terms.lane)]]
+  return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
 }
 
 function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { NormalizedRows } from '../../schemas/types.ts'
 import type { Incoming } from '../lib/stage.ts'
 import type { CachedRecord, RecordCache } from '../records/cache.ts'
@@ -16,14 +17,18 @@ export type Loader = (message: ChunkMessage) => Promise<LoadedChunk>
 /**
  * Opens a chunk and looks its tokens up in the cache, once a message: the first call, when the
  * chunk arrives, starts the work; the call that needs the result finds it done or under way.
- * Rejects when the rows can't be read or do not fit their envelope.
+ * Chunks that arrive together are opened one after another, so that others get their turn in
+ * between, and looked up at the same time. Rejects when the rows can't be read or do not fit their
+ * envelope.
  */
 export function createLoader (cache: Pick<RecordCache, 'find'>): Loader {
   const loading = new WeakMap<ChunkMessage, Promise<LoadedChunk>>()
+  let turn = Promise.resolve()
   return (message) => {
     const known = loading.get(message)
     if (known !== undefined) return known
-    const started = load(message, cache)
+    const started = turn.then(() => load(message, cache))
+    turn = turn.then(() => setImmediate())
     // Whoever needs the chunk sees the failure; until then nobody may be listening.
     started.catch(() => {})
     loading.set(message, started)

@@ -12,6 +12,5 @@ await run('lookup', lookupConfig, async (config, life) => {
   const wire = createJobWire(parts, config)
   const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
   const stageOf = () => createLookupStage(lookupParts(config, parts))
-  const deadLimit = config.DEAD_LIMIT
-  return await runStage<'lookup'>(stageOf, { ...parts, wire, subscriptions, deadLimit })
+  return await runStage<'lookup'>(stageOf, { ...parts, wire, subscriptions })
 })

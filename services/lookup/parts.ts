@@ -6,7 +6,7 @@ import type { Parts } from '../lib/connect.ts'
 import type { Life } from '../lib/run.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
-import { createRecordCache } from '../records/cache.ts'
+import { cacheCommands, createRecordCache } from '../records/cache.ts'
 import type { lookupConfig } from './config.ts'
 import type { LookupParts } from './stage.ts'
 
@@ -21,7 +21,7 @@ LookupParts {
   return {
     store: createJobStore(state),
     outbox: createOutbox(state),
-    cache: createRecordCache(connected.cache, { onFault }),
+    cache: createRecordCache(cacheCommands(connected.cache), { onFault }),
     clock,
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
     freshnessMs: createOrganizations(state).freshnessMs,

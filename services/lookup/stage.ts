@@ -112,13 +112,16 @@ async function isOverFor ({ value }: ChunkMessage, { store }: JobParts): Promise
     (outcome.kind === 'accepted' && (outcome.job.announced || outcome.job.closed))
 }
 
-/** A chunk nobody can read: its job is refused, or if it was accepted before, its rows end. */
+/**
+ * A chunk nobody can read: its job is refused, or if it was accepted before, its rows end. Of a job
+ * that is announced everything is in Kafka already: this is only a repetition.
+ */
 async function whenDead (headers: RawMessage['headers'], { store, clock }: JobParts) {
   const known = placeOfHeaders(headers)
   if (known === undefined) return []
   const { tenant, job, rows } = known.place
   const outcome = await store.refuse(tenant, job, 'internal')
-  if (outcome.kind !== 'accepted' || outcome.job.closed) return []
+  if (outcome.kind !== 'accepted' || outcome.job.announced || outcome.job.closed) return []
   const whole = { ...known, rows: fullBitmap(rows) }
   return [deadBlock(whole, { atMs: clock.now(), inputs: true })]
 }

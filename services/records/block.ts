@@ -1,7 +1,8 @@
-import type { Finished, FinishedRows } from '../../schemas/types.ts'
+import type { Finished } from '../../schemas/types.ts'
 import { emptyBitmap, indexes, set } from '../lib/bitmap.ts'
 import type { Emission } from '../lib/stage.ts'
 import type { Lane } from '../topology.ts'
+import { createCells, createIsoTimes, type Cells } from './cells.ts'
 import { columnsOf } from './columns.ts'
 import { withoutVerdict, type RowOutcome } from './outcome.ts'
 import type { HeaderPlace, Place } from './place.ts'
@@ -36,7 +37,8 @@ export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
  */
 export function createBlock ({ place, part, inputs }: BlockOptions): Block {
   const bitmaps = emptyBitmaps(place.rows)
-  const columns = new Map(resultColumns(place).map((name) => [name, new Array<string>()]))
+  const cells = createCells(resultColumns(place))
+  const times = { checked: createIsoTimes(), expires: createIsoTimes() }
   const rows: number[] = []
   const originals: number[] = []
   const copies: { row: number, copies: number }[] = []
@@ -51,8 +53,8 @@ export function createBlock ({ place, part, inputs }: BlockOptions): Block {
     if (outcome.source !== 'duplicate' && outcome.copies > 0) {
       copies.push({ row, copies: outcome.copies })
     }
-    const cells = cellsOf(outcome)
-    for (const [name, values] of columns) values.push(cells[name] ?? '')
+    putCells(cells, outcome, times)
+    cells.endRow()
   }
 
   const emission = (lane: Lane): Emission<'rows.finished'> => ({
@@ -63,7 +65,7 @@ export function createBlock ({ place, part, inputs }: BlockOptions): Block {
       inputs: inputs ?? null,
       rows,
       duplicateOf: originals.some((original) => original > 0) ? originals : [],
-      columns: filledColumns(columns),
+      columns: cells.filled(),
     },
   })
   return { add, size: () => rows.length, emission }
@@ -115,21 +117,17 @@ function resultColumns (place: Place): readonly string[] {
   return columnsOf(place.service).filter((name) => !APART.has(name))
 }
 
-function cellsOf (outcome: RowOutcome | DuplicateOutcome): Readonly<Record<string, string>> {
-  if (outcome.source === 'duplicate') return { source: 'duplicate' }
-  return {
-    ...outcome.fields,
-    status: outcome.status,
-    source: outcome.source,
-    confidence: String(outcome.confidence),
-    reason: outcome.reason,
-    checked_at: new Date(outcome.checkedAtMs).toISOString(),
-    expires_at: new Date(outcome.expiresAtMs).toISOString(),
-  }
-}
+type Times = { readonly checked: (ms: number) => string, readonly expires: (ms: number) => string }
 
-function filledColumns (columns: ReadonlyMap<string, string[]>): FinishedRows['columns'] {
-  return [...columns]
-    .filter(([, values]) => values.some((value) => value !== ''))
-    .map(([name, values]) => ({ name, values }))
+function putCells ({ put }: Cells, outcome: RowOutcome | DuplicateOutcome, times: Times): void {
+  if (outcome.source === 'duplicate') return put('source', 'duplicate')
+  const { fields } = outcome
+  for (const name in fields) put(name, fields[name] ?? '')
+  // Behind the fields, which must not say how the row ended.
+  put('source', outcome.source)
+  put('status', outcome.status)
+  put('confidence', String(outcome.confidence))
+  put('reason', outcome.reason)
+  put('checked_at', times.checked(outcome.checkedAtMs))
+  put('expires_at', times.expires(outcome.expiresAtMs))
 }

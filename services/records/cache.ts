@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import { script } from '../lib/redis.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
 import { REASONS, VERDICTS, type CheckedRecord } from './record.ts'
@@ -25,14 +28,36 @@ export type RecordCache = {
   readonly store: (scope: CacheScope, records: readonly FreshRecord[]) => Promise<void>
 }
 
-/** The commands used of a Redis client. */
+/** What is asked of Redis: one command a list, as commands by the row cost more than checks. */
 export type CacheCommands = {
-  mget (keys: string[]): Promise<(string | null)[]>
-  set (key: string, value: string, unit: 'PX', ms: number): Promise<unknown>
+  readonly find: (keys: string[]) => Promise<(string | null)[]>
+  /** Keeps one value a key for so many milliseconds. */
+  readonly keep: (
+    keys: readonly string[], values: readonly string[], ms: number,
+  ) => Promise<unknown>
 }
 
 /** `onFault` is told of a cache that cannot be used, for logs; the pipeline goes on without it. */
 export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
+
+const KEEP_LUA = new URL('./keep.lua', import.meta.url)
+
+/** The commands of the cache on its Redis; keys of one call are of one tenant and hash tag. */
+export function cacheCommands (redis: Redis): CacheCommands {
+  const source = readFileSync(KEEP_LUA, 'utf8')
+  const keep = script(redis, { name: 'keep', source, numberOfKeys: 'any' })
+  return {
+    find: (keys) => redis.mget(keys),
+    keep: (keys, values, ms) => {
+      const numbers = new Map<string, number>()
+      for (const value of values) {
+        if (!numbers.has(value)) numbers.set(value, numbers.size + 1)
+      }
+      const numberOfEach = values.map((value) => numbers.get(value)).join(' ')
+      return keep(keys, [ms, numberOfEach, ...numbers.keys()])
+    },
+  }
+}
 
 /**
  * The tenants' caches: `c:{tenant}:<service>:<version>:<token base64url>`, kept for 90 days. A
@@ -40,25 +65,27 @@ export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
  * could not be kept will be checked again.
  */
 export function createRecordCache (
-  redis: CacheCommands, { onFault = () => {} }: RecordCacheOptions = {}
+  commands: CacheCommands, { onFault = () => {} }: RecordCacheOptions = {}
 ): RecordCache {
   return {
     find: async (scope, tokens) => {
-      const keys = tokensOf(tokens).map((token) => keyOf(scope, token))
+      const keys = keysOf(scope, tokens)
       if (keys.length === 0) return []
       try {
-        return (await redis.mget(keys)).map(readRecord)
+        return readRecords(await commands.find(keys))
       } catch (error) {
         onFault(error)
         return keys.map(() => undefined)
       }
     },
     store: async (scope, records) => {
+      const kept = records.filter(({ record }) => record.status !== 'unknown')
+      if (kept.length === 0) return
+      const start = startOf(scope)
+      const keys = kept.map(({ token }) => start + token.toString('base64url'))
+      const values = kept.map(({ record }) => JSON.stringify(record))
       try {
-        await Promise.all(records
-          .filter(({ record }) => record.status !== 'unknown')
-          .map(({ token, record }) =>
-            redis.set(keyOf(scope, token), JSON.stringify(record), 'PX', MAX_FRESHNESS_MS)))
+        await commands.keep(keys, values, MAX_FRESHNESS_MS)
       } catch (error) {
         onFault(error)
       }
@@ -76,8 +103,24 @@ export function tokenAt (tokens: Buffer, row: number): Buffer {
   return tokens.subarray(row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES)
 }
 
-function keyOf ({ tenant, service, version }: CacheScope, token: Buffer): string {
-  return `c:{${tenant}}:${service}:${version}:${token.toString('base64url')}`
+/** What all keys of a scope begin with. */
+function startOf ({ tenant, service, version }: CacheScope): string {
+  return `c:{${tenant}}:${service}:${version}:`
+}
+
+function keysOf (scope: CacheScope, tokens: Buffer): string[] {
+  const start = startOf(scope)
+  return Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) =>
+    start + tokens.toString('base64url', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
+}
+
+/** Contacts of the same job and range have the same record, which is read and held once. */
+function readRecords (texts: readonly (string | null)[]): (CachedRecord | undefined)[] {
+  const known = new Map<string | null, CachedRecord | undefined>()
+  return texts.map((text) => {
+    if (!known.has(text)) known.set(text, readRecord(text))
+    return known.get(text)
+  })
 }
 
 function readRecord (text: string | null): CachedRecord | undefined {

@@ -1,6 +1,7 @@
 import type { FinishedRows } from '../../schemas/types.ts'
 import type { ManifestEntry } from '../jobs/job.ts'
 import { emptyBitmap, has, set } from '../lib/bitmap.ts'
+import { cellsOf } from './cells.ts'
 
 /** Rows that are read together, with the blocks of their chunk that count. */
 export type ChunkPlan = {
@@ -128,7 +129,7 @@ function * wonRows (plan: ChunkPlan, { entry, rows }: OpenBlock) {
 }
 
 function valuesOf (rows: FinishedRows, columns: readonly string[]) {
-  const byName = new Map(rows.columns.map(({ name, values }) => [name, values]))
+  const byName = new Map(rows.columns.map(column => [column.name, cellsOf(column)]))
   return columns.map(name => byName.get(name))
 }
 

@@ -24,6 +24,8 @@ export const PROVIDER_REASONS = [
   'no_answer',
   'deliverable', 'mailbox_not_found', 'reserved_domain', 'disposable_domain', 'role_address',
   'possible_typo', 'catch_all', 'domain_not_checked', 'no_dns',
+  'domain_not_found', 'no_mail_service', 'no_mx_record', 'domain_accepts_mail', 'dns_error',
+  'unclear_answer',
 ] as const
 
 /** Why the service itself could not come to a verdict; every one of them is `unknown` and free. */

@@ -3,7 +3,7 @@ import type { JobStore, Tallied, TallyBlock } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Stage } from '../lib/stage.ts'
-import { deadBlock } from '../records/block.ts'
+import { BLOCK_PARTS, deadBlock } from '../records/block.ts'
 import { finishJob, type EndedJob, type FinishParts } from '../records/finish.ts'
 import { placeOfHeaders } from '../records/place.ts'
 import { digestOf, type ResultBlocks } from '../records/result-blocks.ts'
@@ -54,11 +54,12 @@ export function createSettleStage (parts: SettleParts): Stage<'settle'> {
 
 /** What the tally has to know of a block. */
 export function tallyBlockOf (block: Finished): TallyBlock {
-  const { job, chunk, inputs, firstRow, copies } = block
+  const { job, chunk, part, inputs, firstRow, copies } = block
+  const blank = part === BLOCK_PARTS.dead
   const { finished, billable, succeeded, failed, cached, live } = block
   const digest = digestOf(block.sealed)
   const bitmaps = { finished, billable, succeeded, failed, cached, live }
-  return { job, chunk, digest, inputs, firstRow, copies, ...bitmaps }
+  return { job, chunk, digest, inputs, blank, firstRow, copies, ...bitmaps }
 }
 
 /** Each job once, with its entry if any of its blocks still saw it. */

@@ -1,16 +1,17 @@
 import Type from 'typebox'
 import { commonConfig, defineConfig, pick } from '../lib/config.ts'
-import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { DEFAULT_PROVIDERS, PROVIDER_NAMES } from './providers.ts'
+import { providersConfig } from '../records/provider-names.ts'
+import { LANES, SERVICE_SLUGS } from '../topology.ts'
+import { isServerAddress } from './providers/dns.ts'
+import { readHttpProviders } from './providers/http-config.ts'
 
-const durationMs = (ms: number, description: string) =>
-  Type.Integer({ default: ms, minimum: 0, description })
+const duration = (length: number, description: string) =>
+  Type.Integer({ default: length, minimum: 0, description })
 const atLeastOne = (count: number, description: string) =>
   Type.Integer({ default: count, minimum: 1, description })
 
-const providerList = Type.Optional(Type.Array(Type.Enum([...PROVIDER_NAMES])))
-const providerLists = Object.fromEntries(SERVICE_SLUGS.map((slug) => [slug, providerList])) as
-  Record<ServiceSlug, typeof providerList>
+const serverAddress = Type.Refine(
+  Type.String(), isServerAddress, () => 'must be an IP address, with or without port')
 
 /** Configuration of `verify`. */
 export const verifyConfig = defineConfig({
@@ -24,23 +25,36 @@ export const verifyConfig = defineConfig({
   SERVICES: Type.Array(Type.Enum([...SERVICE_SLUGS]), {
     default: [...SERVICE_SLUGS], minItems: 1, description: 'Services this process serves.',
   }),
-  PROVIDERS: Type.Object(providerLists, {
-    default: DEFAULT_PROVIDERS,
-    additionalProperties: false,
-    description: 'Providers of each service, the first one first; the others when it fails.',
-    examples: [{ 'phone-validation': ['numbering-plan'] }],
+  ...providersConfig,
+  HTTP_PROVIDERS: Type.Refine(
+    Type.Array(Type.Unknown(), {
+      default: [],
+      secret: true,
+      description: 'Vendors that PROVIDERS names as http:<id>, JSON; secret, as it holds keys.',
+    }),
+    (described) => readHttpProviders(described).faults.length === 0,
+    (described) => readHttpProviders(described).faults.join('; ')),
+  DNS_SERVERS: Type.Array(serverAddress, {
+    default: [],
+    description: 'Resolvers asked about mail domains, IP addresses with or without port; without ' +
+      'any no domain is looked up.',
   }),
-  BATCH_MESSAGES: atLeastOne(8, 'Parts decided between two commits.'),
+  DNS_TIMEOUT_MS: atLeastOne(2_000, 'Longest a resolver is waited for; each question two times.'),
+  DNS_CONCURRENCY: atLeastOne(256, 'Questions to resolvers under way at a time.'),
+  DNS_CACHE_SECONDS: duration(3_600, 'How long it is remembered that a domain takes mail.'),
+  DNS_NEGATIVE_CACHE_SECONDS: duration(300, 'How long it is remembered that it takes none.'),
+  DNS_CACHE_DOMAINS: atLeastOne(100_000, 'Domains remembered at most.'),
+  BATCH_MESSAGES: atLeastOne(16, 'Parts decided between two commits.'),
   PART_CONCURRENCY: atLeastOne(32, 'Parts under check at a time.'),
   PROVIDER_CONCURRENCY: atLeastOne(16, 'Calls of one provider under way at a time.'),
   PROVIDER_TIMEOUT_MS: atLeastOne(8_000, 'Longest a call of a provider may last, all tries.'),
   PROVIDER_RETRIES: Type.Integer({
     default: 2, minimum: 0, description: 'Further tries of a call that a provider did not take.',
   }),
-  PROVIDER_OPEN_MS: durationMs(10_000, 'Pause of a provider half of whose calls failed.'),
+  PROVIDER_OPEN_MS: duration(10_000, 'Pause of a provider half of whose calls failed.'),
   LEASE_MS: atLeastOne(30_000, 'Longest a check of a contact is waited for instead of bought.'),
   LEASE_POLL_MS: atLeastOne(250, 'Pause between two looks for such a check.'),
-  LATER_AFTER_MS: durationMs(60_000, 'Pause before a part is tried again when providers are down.'),
-  GIVE_UP_AFTER_MS: durationMs(
+  LATER_AFTER_MS: duration(60_000, 'Pause before a part is tried again when providers are down.'),
+  GIVE_UP_AFTER_MS: duration(
     900_000, 'From the first try on; then rows end unknown when providers are still down.'),
 })

@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import { script } from '../lib/redis.ts'
 import type { CacheScope } from '../records/cache.ts'
 
-/** The commands used of a Redis client. */
+/** What is asked of Redis: one command for all contacts of a part. */
 export type LeaseCommands = {
-  set (key: string, value: string, unit: 'PX', ms: number, when: 'NX', and: 'GET'):
-  Promise<string | null>
-  unlink (keys: string[]): Promise<number>
+  /** A digit a key, in order: 1 when the lease is the owner's now, 0 when it is another's. */
+  readonly take: (keys: readonly string[], owner: string, leaseMs: number) => Promise<string>
+  readonly release: (keys: string[]) => Promise<unknown>
 }
 
 export type Leases = {
@@ -15,6 +18,18 @@ export type Leases = {
   readonly release: (scope: CacheScope, tokens: readonly Buffer[]) => Promise<void>
 }
 
+const LEASE_LUA = new URL('./lease.lua', import.meta.url)
+
+/** The commands of leases on the cache's Redis; keys of one call are of one tenant and hash tag. */
+export function leaseCommands (redis: Redis): LeaseCommands {
+  const source = readFileSync(LEASE_LUA, 'utf8')
+  const take = script(redis, { name: 'lease', source, numberOfKeys: 'any' })
+  return {
+    take: async (keys, owner, leaseMs) => await take(keys, [owner, leaseMs]) as string,
+    release: (keys) => redis.unlink(keys),
+  }
+}
+
 /**
  * Leases `l:{tenant}:<service>:<token>` in the cache's Redis keep two jobs of a tenant from buying
  * the same check at the same time. The owner is the job, in which a contact stands only once, so a
@@ -22,25 +37,24 @@ export type Leases = {
  * nothing: when Redis cannot be used, every contact is the caller's to check.
  */
 export function createLeases (
-  redis: LeaseCommands,
+  commands: LeaseCommands,
   { leaseMs, onFault = () => {} }: { leaseMs: number, onFault?: (error: unknown) => void }
 ): Leases {
-  const takeOne = async (key: string, owner: string): Promise<boolean> => {
-    try {
-      const holder = await redis.set(key, owner, 'PX', leaseMs, 'NX', 'GET')
-      return holder === null || holder === owner
-    } catch (error) {
-      onFault(error)
-      return true
-    }
-  }
   return {
-    take: (scope, tokens, owner) =>
-      Promise.all(tokens.map((token) => takeOne(keyOf(scope, token), owner))),
+    take: async (scope, tokens, owner) => {
+      if (tokens.length === 0) return []
+      try {
+        const answer = await commands.take(keysOf(scope, tokens), owner, leaseMs)
+        return tokens.map((_, index) => answer[index] === '1')
+      } catch (error) {
+        onFault(error)
+        return tokens.map(() => true)
+      }
+    },
     release: async (scope, tokens) => {
       if (tokens.length === 0) return
       try {
-        await redis.unlink(tokens.map((token) => keyOf(scope, token)))
+        await commands.release(keysOf(scope, tokens))
       } catch (error) {
         onFault(error)
       }
@@ -48,6 +62,7 @@ export function createLeases (
   }
 }
 
-function keyOf ({ tenant, service }: CacheScope, token: Buffer): string {
-  return `l:{${tenant}}:${service}:${token.toString('base64url')}`
+function keysOf ({ tenant, service }: CacheScope, tokens: readonly Buffer[]): string[] {
+  const start = `l:{${tenant}}:${service}:`
+  return tokens.map((token) => start + token.toString('base64url'))
 }

@@ -80,7 +80,9 @@ type Work = {
 async function answerFromCache (work: Work, open: readonly number[]):
 Promise<readonly number[]> {
   const { part, parts, outcomes } = work
-  const records = await parts.cache.find(scopeOf(part), Buffer.concat(tokensAt(part, open)))
+  const whole = open.length === outcomes.length
+  const tokens = whole ? part.rows.tokens : Buffer.concat(tokensAt(part, open))
+  const records = await parts.cache.find(scopeOf(part), tokens)
   for (const [index, position] of open.entries()) {
     const record = records[index]
     if (record === undefined || !isUsable(record, part)) continue
@@ -103,7 +105,7 @@ Promise<readonly number[]> {
   return open.filter((_, index) => taken[index])
 }
 
-/** Asks the providers; false when none could be had, and the positions stay open. */
+/** Asks the providers; false when for some rows none could be had, which then stay open. */
 async function answerLive (work: Work, positions: readonly number[]): Promise<boolean> {
   const { part, parts, signal } = work
   const { service, tenant } = part.value
@@ -111,8 +113,10 @@ async function answerLive (work: Work, positions: readonly number[]): Promise<bo
   const checked = await parts.check(rows, {
     service: service as ServiceSlug, mode: partsOf(tenant).mode, signal,
   })
-  if (checked.kind !== 'down') await keep(work, positions, checked)
-  return checked.kind !== 'down'
+  if (checked.kind === 'down') return false
+  const open = checked.kind === 'answered' ? checked.open : undefined
+  await keep(work, positions.filter((position) => open?.has(position) !== true), checked)
+  return open === undefined
 }
 
 /** Verdicts go to the cache before anything is emitted: a redelivered part finds them there. */

@@ -3,9 +3,10 @@ import { createJobStore } from '../jobs/store.ts'
 import type { Parts } from '../lib/connect.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Life } from '../lib/run.ts'
-import { createRecordCache } from '../records/cache.ts'
+import { cacheCommands, createRecordCache } from '../records/cache.ts'
 import type { verifyConfig } from './config.ts'
-import { createLeases } from './leases.ts'
+import { factoriesOf } from './factories.ts'
+import { createLeases, leaseCommands } from './leases.ts'
 import { createChecker } from './providers.ts'
 import type { VerifyParts } from './stage.ts'
 
@@ -24,9 +25,11 @@ VerifyParts {
   }
   return {
     store: createJobStore(state),
-    cache: createRecordCache(cache, { onFault }),
-    leases: createLeases(cache, { leaseMs: config.LEASE_MS, onFault }),
-    check: createChecker({ lists: config.PROVIDERS, limits, metrics }),
+    cache: createRecordCache(cacheCommands(cache), { onFault }),
+    leases: createLeases(leaseCommands(cache), { leaseMs: config.LEASE_MS, onFault }),
+    check: createChecker({
+      lists: config.PROVIDERS, limits, metrics, factories: factoriesOf(config),
+    }),
     clock,
     sleep,
     metrics,

@@ -2,7 +2,9 @@ import {
   BrokenCircuitError, bulkhead, circuitBreaker, ExponentialBackoff, handleWhen, noop, retry,
   SamplingBreaker, TaskCancelledError, timeout, TimeoutStrategy, wrap,
 } from 'cockatiel'
+import { sleep } from '../lib/retry.ts'
 import { ProviderError, type CheckOptions, type Provider } from './provider.ts'
+import { createRate, type Rate, type RateLimit } from './rate.ts'
 
 export type PolicyLimits = {
   /** A call with all its tries lasts at most so long. */
@@ -13,6 +15,8 @@ export type PolicyLimits = {
   readonly retries: number
   /** An open circuit lets one call through after so long. */
   readonly openMs: number
+  /** Calls this process may start; none waits for its turn when there is no limit. */
+  readonly rate?: RateLimit | undefined
 }
 
 export type PolicyOptions = PolicyLimits & {
@@ -32,28 +36,25 @@ const FIRST_PAUSE_MS = 50
 
 /**
  * A provider behind its policies, from the outside in: bulkhead, circuit breaker (half of the calls
- * of 30 s failed), timeout over all tries, retry. Every way it can fail is a `ProviderError` then;
- * when the caller's own signal ended the call, that signal's reason is thrown instead, and nothing
- * is held against the provider.
+ * of 30 s failed), rate, timeout over all tries, retry. A provider that says when to come back is
+ * left alone until then. Every way it can fail is a `ProviderError` then; when the caller's own
+ * signal ended the call, that signal's reason is thrown instead, and nothing is held against the
+ * provider.
  */
 export function withPolicies (provider: Provider, options: PolicyOptions): Check {
+  const rate = createRate(options.rate, { now: () => performance.now(), sleep })
   const outer = wrap(
     bulkhead(options.concurrency, Number.MAX_SAFE_INTEGER),
     options.breaks ? breakerOf(options) : noop)
-  const inner = wrap(
-    timeout(options.timeoutMs, { strategy: TimeoutStrategy.Aggressive, abortOnReturn: true }),
-    retry(handleWhen(isWorthRetrying), {
-      maxAttempts: options.retries,
-      backoff: new ExponentialBackoff({ initialDelay: FIRST_PAUSE_MS }),
-    }))
+  const tries = triesOf(provider, { ...options, rate })
   return async (rows, { service, signal }) => {
     const once = async () => {
-      const deadlineMs = Date.now() + options.timeoutMs
       try {
-        return await inner.execute(({ signal: within }) =>
-          provider.check(rows, { service, signal: within ?? signal, deadlineMs }), signal)
+        await rate.take(signal)
+        return await tries(rows, { service, signal })
       } catch (error) {
         signal.throwIfAborted()
+        if (error instanceof ProviderError && error.retryAfterMs) rate.pause(error.retryAfterMs)
         throw error instanceof TaskCancelledError ? new ProviderError('timeout') : error
       }
     }
@@ -63,6 +64,25 @@ export function withPolicies (provider: Provider, options: PolicyOptions): Check
       signal.throwIfAborted()
       throw error instanceof BrokenCircuitError ? new ProviderError('unavailable') : error
     }
+  }
+}
+
+type TryOptions = Pick<PolicyOptions, 'timeoutMs' | 'retries'> & { readonly rate: Rate }
+
+/** All tries of a call within its time; those after the first are charged, but do not wait. */
+function triesOf (provider: Provider, options: TryOptions): Check {
+  const policy = wrap(
+    timeout(options.timeoutMs, { strategy: TimeoutStrategy.Aggressive, abortOnReturn: true }),
+    retry(handleWhen(isWorthRetrying), {
+      maxAttempts: options.retries,
+      backoff: new ExponentialBackoff({ initialDelay: FIRST_PAUSE_MS }),
+    }))
+  return (rows, { service, signal }) => {
+    const deadlineMs = Date.now() + options.timeoutMs
+    return policy.execute(({ signal: within, attempt }) => {
+      if (attempt > 0) options.rate.charge()
+      return provider.check(rows, { service, signal: within ?? signal, deadlineMs })
+    }, signal)
   }
 }
 
@@ -82,7 +102,7 @@ function isHeldAgainst (error: unknown): boolean {
   return error instanceof ProviderError && error.failure !== 'rejected_input'
 }
 
-/** Only a call that was not taken costs nothing a second time. */
+/** Only a call that was not taken costs nothing a second time, and not before it is welcome. */
 function isWorthRetrying (error: unknown): boolean {
-  return error instanceof ProviderError && error.failure === 'unavailable'
+  return error instanceof ProviderError && error.failure === 'unavailable' && !error.retryAfterMs
 }

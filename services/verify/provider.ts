@@ -25,6 +25,14 @@ export type CheckOptions = {
 export type Provider = {
   readonly id: number
   readonly services: readonly ServiceSlug[]
+  /** Most rows of a call; as many as there are when left out. */
+  readonly maxRows?: number
+  /** What this provider needs to be other than for all. */
+  readonly limits?: {
+    readonly timeoutMs?: number
+    readonly concurrency?: number
+    readonly rate?: { readonly calls: number, readonly perMs: number }
+  }
   check (rows: readonly ProviderRow[], options: CheckOptions): Promise<readonly ProviderAnswer[]>
 }
 

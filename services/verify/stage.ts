@@ -87,9 +87,9 @@ function emitsOf (part: Part, outcomes: PartOutcomes, parts: VerifyParts): PartD
   const { value } = part
   const giveUpAt = value.giveUpAt === 0 ? nowMs + parts.giveUpAfterMs : value.giveUpAt
   const open = outcomes.flatMap((outcome, position) => outcome === undefined ? [position] : [])
-  const without = allWithout(part, 'unavailable', nowMs)
   if (open.length === 0) return [blockOf(part, outcomes)]
   if (nowMs >= giveUpAt) {
+    const without = allWithout(part, 'unavailable', nowMs)
     return [blockOf(part, outcomes.map((outcome, position) => outcome ?? without[position]))]
   }
   parts.metrics?.count('parts_put_off_total', { service: value.service })
@@ -101,11 +101,12 @@ function emitsOf (part: Part, outcomes: PartOutcomes, parts: VerifyParts): PartD
 function blockOf (part: Part, outcomes: PartOutcomes): Emission<'rows.finished'> {
   const place = placeOf(part.value)
   const block = createBlock({ place, part: partOfAttempt(part.value) })
-  const finished = outcomes
-    .flatMap((outcome, position) => outcome === undefined ? [] : [{ outcome, position }])
-    .map(({ outcome, position }) => ({ outcome, row: part.rows.rows[position] ?? -1 }))
-    .sort((a, b) => a.row - b.row)
-  for (const { outcome, row } of finished) block.add(row, outcome)
+  const rowAt = (position: number) => part.rows.rows[position] ?? -1
+  const inOrder = [...outcomes.keys()].sort((a, b) => rowAt(a) - rowAt(b))
+  for (const position of inOrder) {
+    const outcome = outcomes[position]
+    if (outcome !== undefined) block.add(rowAt(position), outcome)
+  }
   return block.emission(laneOf(place.totalRows))
 }
 

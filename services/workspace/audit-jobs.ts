@@ -104,12 +104,12 @@ export function checkResults (job: Job, results: ResultCounts): Found {
       law: 'successRecords = rows with a verdict',
       detail: `${successRecords} counted, ${results.succeeded} in the results`,
     }),
-    ...breachUnless(results.internal > 0 || successRecords + failedRecords === totalRows, {
+    ...breachUnless(successRecords + failedRecords === totalRows, {
       ...of,
       law: 'successRecords + failedRecords = totalRows',
       detail: `${successRecords} + ${failedRecords} is not ${totalRows}`,
     }),
-    ...breachUnless(results.internal > 0 || kinds === totalRows, {
+    ...breachUnless(kinds === totalRows, {
       ...of,
       law: 'cacheHits + freshRecords + invalidRows + duplicateRows = totalRows',
       detail: `${cacheHits} + ${freshRecords} + ${invalidRows} + ${duplicateRows} is not ` +

@@ -6,6 +6,7 @@ import { createLookupStage } from '../../services/lookup/stage.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
 import type { Checked } from '../../services/verify/providers.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
+import { cellsIn } from '../support/cells.ts'
 import {
   both, cachedRecord, chunksOf, createCacheDouble, createLeasesDouble, createManualClock,
   createStoreDouble, createTallyDouble, delivered, emitted, JOB, rowsOf, tokenFor,
@@ -170,7 +171,9 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
         expect(rowsOf(minus(cached, succeeded))).toEqual([])
         const originals = rowsOf(succeeded).concat(rowsOf(failed))
         expect(value.copies.every(({ row }) => originals.includes(row))).toBe(true)
-        for (const { values } of rows.columns) expect(values).toHaveLength(rows.rows.length)
+        for (const { name } of rows.columns) {
+          expect(cellsIn(rows, name)).toHaveLength(rows.rows.length)
+        }
       }
     }), { numRuns: 100 })
   })

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -93,19 +93,97 @@ function countsOf (rows: readonly Row[]) {
   }
 }
 
+/** The block as it is made anew when its own bytes are lost: from its headers alone. */
+function deadOf (block: TallyBlock, number: number): TallyBlock {
+  const none = Buffer.alloc(block.finished.length)
+  const { finished } = block
+  const digest = createHash('sha256').update(`dead ${number}`).digest('hex')
+  return {
+    ...block,
+    digest,
+    live: finished,
+    failed: finished,
+    billable: none,
+    succeeded: none,
+    cached: none,
+    copies: [],
+  }
+}
+
+const lossy = fc.record({
+  given: plan,
+  lost: fc.array(fc.boolean(), { minLength: 36, maxLength: 36 }),
+  /** So many deliveries come before the job is given up; beyond the last one it ends by itself. */
+  until: fc.nat({ max: 40 }),
+})
+
+/** Accepts a job of these rows, whose quote says the truth of them. */
+async function acceptRows (tenant: string, rows: readonly Row[]): Promise<void> {
+  const counts = countsOf(rows)
+  const of = (wanted: Row['kind']) => rows.filter(({ kind }) => kind === wanted).length
+  await accepted(store, tenant, acceptRequest('job_1', {
+    freshChecks: counts.freshRecords,
+    cacheHits: counts.cacheHits,
+    duplicateRows: of('duplicate'),
+    invalidRows: of('failed'),
+    chunks: 3,
+  }))
+}
+
+describe('the counts of a job that has ended', () => {
+  it('add up to its rows, whatever was lost of its blocks or never came', async () => {
+    let short = 0
+    await fc.assert(fc.asyncProperty(lossy, async ({ given, lost, until }) => {
+      const tenant = await fundedTenant()
+      const { rows, deliveries } = layOut(given)
+      await acceptRows(tenant, rows)
+      for (const [number, delivered] of deliveries.slice(0, until).entries()) {
+        await store.tally(tenant, lost[number] === true ? deadOf(delivered, number) : delivered)
+      }
+      const before = await store.read(tenant, 'job_1')
+      const open = await store.openRows(tenant, 'job_1')
+      if (open !== undefined) {
+        await store.fail(tenant, 'job_1', { digest: 'f'.repeat(64), finished: open })
+      }
+      const job = await store.read(tenant, 'job_1')
+      const { preflight, counts, chargedMicros } = job!
+      expect([job!.ended, job!.status]).toEqual([true, open === undefined ? 'completed' : 'failed'])
+      expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
+      expect(counts.cacheHits + counts.freshRecords + preflight.invalidRows +
+        preflight.duplicateRows).toBe(rows.length)
+      const { successRecords, cacheHits, billableRows } = before!.counts
+      expect(counts).toMatchObject({ successRecords, cacheHits, billableRows })
+      expect(chargedMicros).toBe(billableRows * 2_000)
+      if (counts.failedRecords > before!.counts.failedRecords) short += 1
+    }), { numRuns: 200 })
+    expect(short).toBeGreaterThan(20)
+  })
+})
+
+describe('the inputs of a chunk', () => {
+  it('are noted though blank ones stood in for them before, and counted once', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
+    const inputs = (label: string, rows: readonly number[]) =>
+      blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, { failed: rows })
+    await store.tally(tenant, { ...inputs('lost', upTo(9)), blank: true })
+    await store.tally(tenant, { ...inputs('lost again', []), blank: true })
+    await store.tally(tenant, inputs('come', []))
+    await store.tally(tenant, inputs('come again', []))
+    const noted = (await store.manifest(tenant, 'job_1')).map(({ digest }) => digest)
+    expect(noted.toSorted()).toEqual(
+      [inputs('lost', upTo(9)), inputs('come', [])].map(({ digest }) => digest).toSorted())
+    expect((await store.read(tenant, 'job_1'))!.counts.inputBlocks).toBe(1)
+  })
+})
+
 describe('blocks of a job', () => {
   it('end in the same sums in any order, overlapping and repeated', async () => {
     await fc.assert(fc.asyncProperty(plan, async given => {
       const tenant = await fundedTenant()
       const { rows, deliveries } = layOut(given)
       const counts = countsOf(rows)
-      await accepted(store, tenant, acceptRequest('job_1', {
-        freshChecks: counts.freshRecords,
-        cacheHits: counts.cacheHits,
-        duplicateRows: rows.filter(row => row.kind === 'duplicate').length,
-        invalidRows: rows.filter(row => row.kind === 'failed').length,
-        chunks: 3,
-      }))
+      await acceptRows(tenant, rows)
       for (const delivered of deliveries) await store.tally(tenant, delivered)
       const job = await store.read(tenant, 'job_1')
       expect(job).toMatchObject({ status: 'completed', ended: true, counts })

@@ -14,10 +14,14 @@ import type { Shared } from './stages.ts'
 const log = createLog('simulation', { level: 'silent' })
 const metrics = createMetrics()
 
-/** The stage `verify` with a provider that is down at times and whose verdict follows the number. */
+/** The stage `verify`; its provider is down at times, and its verdict follows the number. */
 export function verifyStage ({ redis, cache, chaos, faults }: Shared) {
   const config = loadConfig(verifyConfig, {
-    ...nowhere, PROVIDERS: '{}', LATER_AFTER_MS: '1', LEASE_MS: '5', LEASE_POLL_MS: '1',
+    ...nowhere,
+    PROVIDERS: '{}',
+    LATER_AFTER_MS: '1',
+    LEASE_MS: '5',
+    LEASE_POLL_MS: '1',
     GIVE_UP_AFTER_MS: chaos.happens(0.3) ? '3' : '60000',
   })
   const parts = verifyParts(config, { state: redis, cache, clock: redisLike, log, metrics })
@@ -25,7 +29,10 @@ export function verifyStage ({ redis, cache, chaos, faults }: Shared) {
     ...parts,
     check: async rows => chaos.happens(faults.providerDown)
       ? { kind: 'down' }
-      : { kind: 'answered', verdicts: new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)])) },
+      : {
+          kind: 'answered',
+          verdicts: new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)])),
+        },
   })
 }
 

@@ -3,8 +3,8 @@ import { Command } from 'commander'
 import { join } from 'node:path'
 
 const { seeds, first } = new Command('simulate')
-  .description('Runs the whole pipeline on an in-memory broker with seeded crashes, duplicates and ' +
-    'outages, and checks every law after each run. A failure names the seed that repeats it.')
+  .description('Runs the whole pipeline on an in-memory broker with seeded crashes, duplicates, ' +
+    'outages and broken messages, and checks every law after each run. A failure names its seed.')
   .option('--seeds <number>', 'how many runs', '1000')
   .option('--first <number>', 'the first seed; later runs count on from it', '1')
   .parse()

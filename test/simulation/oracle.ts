@@ -5,13 +5,11 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { nextHash } from '../../services/records/journal-chain.ts'
 import { columnsOf } from '../../services/records/columns.ts'
 import { createResults } from '../../services/records/results.ts'
+import { checkCounts, checkInputs, checkLetters, type Complain } from './losses.ts'
 import type { Evidence, Sent } from './story.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
-const [ROW, INPUT, STATUS, SOURCE] = ['row', 'input', 'status', 'source'].map(column) as
-  [number, number, number, number]
-
-type Complain = (about: string, expected: unknown, found: unknown) => void
+const [ROW, STATUS, SOURCE] = ['row', 'status', 'source'].map(column) as [number, number, number]
 
 /** Every law of a finished run that does not hold, in words; an empty list is a good run. */
 export async function breachesOf (evidence: Evidence, redis: Redis): Promise<readonly string[]> {
@@ -20,6 +18,7 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
     if (JSON.stringify(expected) === JSON.stringify(found)) return
     breaches.push(`${about}: expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`)
   }
+  await checkLetters(evidence, complain)
   let charged = new Map<string, number>()
   for (const sent of evidence.sent) {
     if (sent.outcome.kind !== 'accepted') continue
@@ -34,7 +33,7 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
 
 /** Every row exactly once and in order, counts that add up, a charge that its rows explain. */
 async function checkJob (
-  { pipeline }: Evidence, sent: Sent, complain: Complain,
+  { pipeline }: Evidence, sent: Sent, complain: Complain
 ): Promise<number> {
   if (sent.outcome.kind !== 'accepted') return 0
   const { id, preflight, unitPriceMicros } = sent.outcome.job
@@ -47,15 +46,16 @@ async function checkJob (
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
   for await (const rows of results.rows(job, manifest)) cells.push(...rows)
   complain(`${id} rows`, sent.inputs.map((_, row) => String(row + 1)), cells.map(row => row[ROW]))
-  complain(`${id} inputs`, sent.inputs, cells.map(row => row[INPUT]))
+  const { poisoned } = pipeline
+  checkInputs(sent.inputs, { cells, job: id, poisoned }, complain)
+  checkCounts(job, { cells, poisoned }, complain)
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
   complain(`${id} charge`, billable.length * unitPriceMicros, job.chargedMicros)
   complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)
   complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
   const { cacheHits, freshRecords, successRecords, failedRecords } = job.counts
-  complain(`${id} fresh records`, live.length, freshRecords)
-  complain(`${id} verdicts`, sent.inputs.length, successRecords + failedRecords)
+  complain(`${id} successes and failures`, sent.inputs.length, successRecords + failedRecords)
   complain(`${id} kinds of rows`, sent.inputs.length,
     cacheHits + freshRecords + preflight.invalidRows + preflight.duplicateRows)
   if (sent.forceFresh) complain(`${id} hits of a fresh job`, 0, cacheHits)
@@ -68,11 +68,12 @@ async function checkMoney (
   { tenant, redis, chargedMicros }: {
     readonly tenant: string, readonly redis: Redis, readonly chargedMicros: number
   },
-  complain: Complain,
+  complain: Complain
 ): Promise<void> {
   const money = await createWallet(redis).balance(tenant)
   const { availableMicros, reservedMicros, fundedMicros } = money
-  complain(`${tenant} equation`, fundedMicros, availableMicros + reservedMicros + money.chargedMicros)
+  complain(`${tenant} equation`, fundedMicros,
+    availableMicros + reservedMicros + money.chargedMicros)
   complain(`${tenant} reserved`, 0, reservedMicros)
   complain(`${tenant} charged`, chargedMicros, money.chargedMicros)
   complain(`${tenant} slots`, 0, await redis.scard(tenantJobKeys(tenant).active))

@@ -21,7 +21,7 @@ export type Shared = {
   readonly faults: Faults
 }
 
-export type SimulatedStage = Exclude<StageName, 'ingest'>
+export type SimulatedStage = Exclude<StageName, 'ingest' | 'deliver'>
 
 /** Makes each stage as its `main` does, but for ClickHouse and the provider; anew after a crash. */
 export function stageMakers (shared: Shared): Readonly<Record<SimulatedStage, () => Stage>> {

@@ -3,7 +3,9 @@ import { boundOf } from '../../services/jobs/wire.ts'
 import type { Archive, ArchivedJob } from '../../services/records/archive.ts'
 import { START, type Link } from '../../services/records/journal-chain.ts'
 import type { JournalCopy } from '../../services/records/journal-copy.ts'
-import { digestOf, type ResultBlocks, type StoredBlock } from '../../services/records/result-blocks.ts'
+import {
+  digestOf, type ResultBlocks, type StoredBlock,
+} from '../../services/records/result-blocks.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
 export type Stores = {
@@ -31,11 +33,14 @@ function blockStore (): ResultBlocks {
   })
   return {
     insert: async blocks => {
-      for (const block of blocks) of(block.tenant, block.job).set(digestOf(block.sealed), stored(block))
+      for (const block of blocks) {
+        of(block.tenant, block.job).set(digestOf(block.sealed), stored(block))
+      }
     },
     digests: async (tenant, job) => new Set(of(tenant, job).keys()),
     read: async ({ tenant, job, firstChunk, lastChunk }) =>
-      [...of(tenant, job).values()].filter(({ chunk }) => chunk >= firstChunk && chunk <= lastChunk),
+      [...of(tenant, job).values()]
+        .filter(({ chunk }) => chunk >= firstChunk && chunk <= lastChunk),
   }
 }
 

@@ -93,13 +93,20 @@ export async function tell (seed: number, faults: Faults, setting: Setting): Pro
 
 async function send (
   submit: (submission: never) => Promise<Submitted>,
-  { tenant, chaos }: { readonly tenant: string, readonly chaos: Chaos },
+  { tenant, chaos }: { readonly tenant: string, readonly chaos: Chaos }
 ): Promise<Sent> {
   const inputs = inputsOf(chaos)
   const forceFresh = chaos.happens(0.2)
   const submission = {
-    tenant, inputs, forceFresh, service: 'phone-validation', country: 'US', metadata: { run: 'x' },
-    webhookUrl: '', idempotencyKey: '', fingerprint: 'f',
+    tenant,
+    inputs,
+    forceFresh,
+    service: 'phone-validation',
+    country: 'US',
+    metadata: { run: 'x' },
+    webhookUrl: '',
+    idempotencyKey: '',
+    fingerprint: 'f',
   }
   return { tenant, inputs, forceFresh, outcome: await submit(submission as never) }
 }

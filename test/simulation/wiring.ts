@@ -7,7 +7,7 @@ import type { Codec } from '../../services/lib/registry.ts'
 
 /** Data keys and the wire on a Redis, as every stage of the product has them. */
 export function keysAndWire (
-  { redis, ring, codec }: { readonly redis: Redis, readonly ring: KeyRing, readonly codec: Codec },
+  { redis, ring, codec }: { readonly redis: Redis, readonly ring: KeyRing, readonly codec: Codec }
 ) {
   const store = createJobStore(redis)
   const isRunning = async (tenant: string, job: string) => {

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import {
-  AcceptedSchema, CreateJobSchema, type CreateJobBody,
+  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema, type CreateJobBody,
 } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import type { Submission, Submitted } from '../../jobs/submit.ts'
@@ -16,6 +16,12 @@ import { acceptedBody, jobPath, refusalFault } from '../response.ts'
 /** Room for 100,000 inputs of 320 characters. */
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
+/** What can be wrong with the rows of a request, beside what holds for every body. */
+export const REQUEST_ERRORS = [
+  'unknown_service', 'service_not_configured', 'invalid_country_code', 'too_many_inputs',
+  'invalid_webhook_url',
+] as const
+
 type Accepted = Extract<Submitted, { kind: 'accepted' }>
 
 const OUTCOME_UNKNOWN: Fault = {
@@ -25,20 +31,35 @@ const OUTCOME_UNKNOWN: Fault = {
 }
 
 /** POST /api/v1/jobs: creates and at once approves a job; answers when its price is reserved. */
-export function createJobRoute (parts: Parts, rules: Rules): RouteOptions {
-  const budget = createBodyBudget(rules.bodyBudgetBytes)
+export function createJobRoute (
+  parts: Parts, rules: Rules, budget = createBodyBudget(rules.bodyBudgetBytes)
+): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/jobs',
     bodyLimit: MAX_BODY_BYTES,
-    config: { scope: 'jobs:write', produces: 'application/json', takesBody: true },
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      takesBody: true,
+      preflight: 'keyed',
+      headers: IdempotencyHeaderSchema,
+      errors: [...REQUEST_ERRORS, 'invalid_idempotency_key', 'idempotency_key_reused',
+        'insufficient_balance', 'concurrent_jobs_limit'],
+    },
     schema: {
+      operationId: 'createJob',
+      summary: 'Create and approve a job',
+      description: 'Answers when the preflight is done and the maximum price is reserved. The ' +
+        'job goes on whether or not the client waits for it.',
+      tags: ['Jobs'],
       body: CreateJobSchema,
       response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
     onRequest: async (request, reply) => takeRoom(budget, request, reply),
     handler: async (request, reply) => {
-      const read = readSubmission(request, rules)
+      const key = readIdempotencyKey(request.headers['idempotency-key'])
+      const read = readSubmission(request, rules, key)
       if ('code' in read) return sendFault(reply, read)
       const outcome = await submitted(parts, read)
       if (outcome === undefined) return sendFault(reply, OUTCOME_UNKNOWN)
@@ -53,9 +74,14 @@ export function createJobRoute (parts: Parts, rules: Rules): RouteOptions {
   }
 }
 
-function readSubmission (request: FastifyRequest, rules: Rules): Submission | Fault {
+/**
+ * What a request for a job or a quote asks for, or why it can't be had. The key is undefined when
+ * the request has one that is none.
+ */
+export function readSubmission (
+  request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined
+): Submission | Fault {
   const { tenant, mode } = callerOf(request)
-  const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'])
   if (idempotencyKey === undefined) {
     return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
   }
@@ -92,7 +118,7 @@ async function remembered (
 }
 
 /** Refuses a body there is no room for, before it is read; the room is free again at the answer. */
-function takeRoom (budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
+export function takeRoom (budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
   const stated = Number(request.headers['content-length'] ?? MAX_BODY_BYTES)
   if (stated > MAX_BODY_BYTES) throw new FaultError({ code: 'body_too_large' })
   const giveBack = budget.take(stated)

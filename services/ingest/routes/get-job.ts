@@ -12,8 +12,11 @@ export function getJobRoute (parts: Parts): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id',
-    config: { scope: 'jobs:read', produces: 'application/json' },
+    config: { scope: 'jobs:read', produces: 'application/json', errors: ['job_not_found'] },
     schema: {
+      operationId: 'getJob',
+      summary: 'Read the status of a job',
+      tags: ['Jobs'],
       params: JobPathSchema,
       response: { 200: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },

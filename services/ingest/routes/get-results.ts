@@ -1,50 +1,63 @@
-import type { RouteOptions } from 'fastify'
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
 import {
-  JobPathSchema, ResultsQuerySchema, type JobPath,
-} from '../../../schemas/api/job.ts'
-import { SMALL_LANE_ROWS } from '../../topology.ts'
-import type { Job } from '../../jobs/job.ts'
-import type { Fault } from '../errors.ts'
-import { findJob, findResults } from '../find-job.ts'
+  ResultsQuerySchema, ResultsSchema, type ResultsQuery,
+} from '../../../schemas/api/results.ts'
 import { callerOf } from '../guard.ts'
 import type { Parts, Rules } from '../ports.ts'
+import { numbersInQuery } from '../query-numbers.ts'
+import { findReadable, type Found } from '../readable-results.ts'
 import { sendFault } from '../reply.ts'
-import { visibleStatus } from '../response.ts'
+import { formFault, resultForm, RESULT_TYPES, type ResultForm } from '../result-form.ts'
 import { sendResults } from '../results-file.ts'
+import { sendPage } from '../results-page.ts'
 
-/** GET /api/v1/jobs/{id}/results: the result file of a job that has come to its end, as CSV. */
+/** GET /api/v1/jobs/{id}/results: the results of a job that has come to its end. */
 export function getResultsRoute (parts: Parts, rules: Rules): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/results',
-    config: { scope: 'jobs:read', produces: 'text/csv' },
+    config: {
+      scope: 'jobs:read',
+      produces: Object.values(RESULT_TYPES),
+      errors: ['job_not_found', 'job_not_completed', 'results_expired', 'invalid_request'],
+    },
     schema: {
+      operationId: 'getResults',
+      summary: 'Read the results of a job',
+      description: 'CSV by default; pages of JSON; or all rows as JSON, one a line.',
+      tags: ['Jobs'],
       params: JobPathSchema,
       querystring: ResultsQuerySchema,
-      response: { '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: {
+        200: ResultsSchema, 304: { type: 'null' }, '4xx': ErrorSchema, '5xx': ErrorSchema,
+      },
     },
+    preValidation: numbersInQuery('limit'),
     handler: async (request, reply) => {
+      const query = request.query as ResultsQuery
+      const form = resultForm(query, request.headers.accept)
       const { id } = request.params as JobPath
-      const { tenant } = callerOf(request)
-      const job = await findJob(parts, tenant, id)
-      if (job === undefined) return sendFault(reply, { code: 'job_not_found' })
-      if (!job.closed) return sendFault(reply, notCompleted(job))
-      if (job.endedAtMs + rules.retentionMs <= parts.now()) {
-        return sendFault(reply, { code: 'results_expired' })
-      }
-      const results = await findResults(parts, tenant, id)
-      if (results === undefined) return sendFault(reply, { code: 'temporarily_unavailable' })
-      return sendResults(parts, results, { request, reply })
+      const found = await findReadable(parts, rules, { tenant: callerOf(request).tenant, id })
+      if ('code' in found) return sendFault(reply, found)
+      const fault = formFault(query, form)
+      if (fault !== undefined) return sendFault(reply, fault)
+      return send(parts, found, { request, reply, form })
     },
   }
 }
 
-function notCompleted (job: Job): Fault {
-  const isSmall = job.preflight.totalRows <= SMALL_LANE_ROWS
-  return {
-    code: 'job_not_completed',
-    retryAfterSeconds: isSmall ? 1 : 5,
-    more: { status: visibleStatus(job) },
-  }
+type Exchange = {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly form: ResultForm
+}
+
+async function send (
+  parts: Parts, found: Found, { request, reply, form }: Exchange
+): Promise<FastifyReply> {
+  const query = request.query as ResultsQuery
+  if (form === 'json') return sendPage(parts, found, { query, reply })
+  return sendResults(parts, found, { request, reply, form, safe: query.safe === 'spreadsheet' })
 }

@@ -8,11 +8,15 @@ export function healthRoutes (parts: Pick<Parts, 'ready'>): RouteOptions[] {
     {
       method: 'GET',
       url: '/healthz',
+      schema: { operationId: 'getHealth', summary: 'The process answers', tags: ['Documents'] },
       handler: async (_request, reply) => reply.send({ status: 'ok' }),
     },
     {
       method: 'GET',
       url: '/readyz',
+      schema: {
+        operationId: 'getReadiness', summary: 'It can take requests', tags: ['Documents'],
+      },
       handler: async (_request, reply) => parts.ready()
         ? reply.send({ status: 'ready' })
         : sendFault(reply, { code: 'temporarily_unavailable', message: 'Not ready yet.' }),

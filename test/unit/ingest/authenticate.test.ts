@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { authenticate } from '../../../services/ingest/authenticate.ts'
+import { authenticate, requireScope } from '../../../services/ingest/authenticate.ts'
 import { doubles } from './doubles.ts'
 
 /** A request with these Authorization headers, as Node gives them to the framework. */
@@ -13,7 +13,7 @@ function requestWith (...headers: readonly string[]): FastifyRequest {
 async function secretOf (request: FastifyRequest): Promise<string> {
   const asked: string[] = []
   const { findKey } = doubles()
-  await authenticate(request, 'jobs:read', async secret => {
+  await authenticate(request, async secret => {
     asked.push(secret)
     return findKey('live')
   })
@@ -23,7 +23,7 @@ async function secretOf (request: FastifyRequest): Promise<string> {
 describe('the caller of a request', () => {
   it('is whose key it carries', async () => {
     const { findKey } = doubles()
-    expect(await authenticate(requestWith('Bearer test'), 'jobs:write', findKey)).toEqual({
+    expect(await authenticate(requestWith('Bearer test'), findKey)).toEqual({
       org: 'org_01', tenant: 'org_01.test', mode: 'test', scopes: ['jobs:write', 'jobs:read'],
     })
   })
@@ -42,19 +42,19 @@ describe('the caller of a request', () => {
 
   it('is told which scope its key lacks', async () => {
     const { findKey } = doubles()
-    const asking = authenticate(requestWith('Bearer reader'), 'jobs:write', findKey)
-    await expect(asking).rejects.toMatchObject({
+    const reader = await authenticate(requestWith('Bearer reader'), findKey)
+    expect(() => requireScope(reader, 'jobs:read')).not.toThrow()
+    expect(() => requireScope(reader, 'jobs:write')).toThrow(expect.objectContaining({
       fault: {
         code: 'insufficient_scope',
         message: 'The API key lacks the scope jobs:write. Use a key that has it.',
       },
-    })
+    }))
   })
 
   it('is not made up when the keys can not be read', async () => {
     const failure = new Error('redis is away')
-    const asking = authenticate(requestWith('Bearer live'), 'jobs:read',
-      () => Promise.reject(failure))
+    const asking = authenticate(requestWith('Bearer live'), () => Promise.reject(failure))
     await expect(asking).rejects.toBe(failure)
   })
 })

@@ -35,7 +35,7 @@ describe('the configuration of ingest', () => {
   })
 
   it('counts a service without a named provider as not configured', () => {
-    const PROVIDERS = '{"whatsapp":["http"],"telegram":[]}'
+    const PROVIDERS = '{"whatsapp":["http:1"],"telegram":[]}'
     const rules = rulesOf(loadConfig(ingestConfig, { ...least, PROVIDERS }))
     expect([...rules.configuredServices]).toEqual(['whatsapp'])
   })

@@ -5,6 +5,8 @@ import { createApp } from '../../../services/ingest/app.ts'
 import type { Parts, Rules } from '../../../services/ingest/ports.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
+import type { Limiter } from '../../../services/ingest/limits/limiter.ts'
+import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
 
 export const JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -74,6 +76,14 @@ function ok (mode: 'live' | 'test', scopes: readonly ('jobs:write' | 'jobs:read'
 
 export const outage = new InfrastructureError('redis is away')
 
+/** Every request is the first one of its tenant. */
+const amplyLimited: Limiter = {
+  admit: async ({ kind }) => {
+    const bucket = { capacity: kind === 'get' ? 200 : 100, seconds: 1 }
+    return { kind: 'admitted', levels: [{ bucket, tokens: bucket.capacity - 1 }], release () {} }
+  },
+}
+
 export type Asked = { submissions: Submission[], lookups: string[] }
 
 /** Parts that accept every job; what is asked of them is noted in `asked`. */
@@ -81,11 +91,24 @@ export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: A
   const asked: Asked = { submissions: [], lookups: [] }
   return {
     asked,
+    limiter: amplyLimited,
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
     submit: async submission => {
       asked.submissions.push(submission)
       return { kind: 'accepted', job: jobOf(), replayed: false, response: '' }
     },
+    quote: async submission => {
+      asked.submissions.push(submission)
+      return { kind: 'quoted', preflight: jobOf().preflight, forgetAtMs: NOW_MS + 85_000 }
+    },
+    openJobs: async () => [],
+    listArchived: async () => [],
+    cancel: async () => ({ kind: 'unknown' }),
+    balance: async () => ({
+      availableMicros: 7, reservedMicros: 3, chargedMicros: 5, fundedMicros: 15, seq: 4,
+    }),
+    rows: async function * () { yield [] },
+    page: async () => ({ rows: [], nextAfterRow: undefined }),
     rememberResponse: async (_tenant, _key, body) => body,
     readJob: async (tenant, id) => {
       asked.lookups.push(id)
@@ -103,6 +126,7 @@ export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: A
 
 export const rules: Rules = {
   configuredServices: new Set(['phone-validation', 'email-validation']),
+  prices: DEFAULT_PRICES_MICROS,
   webhooks: { allowHttp: false, allowLoopback: false },
   trustedProxies: ['10.0.0.0/8'],
   fingerprintKey: createSecretKey(Buffer.alloc(32, 7)),

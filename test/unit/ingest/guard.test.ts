@@ -87,9 +87,9 @@ describe('plain HTTP', () => {
 
 describe('a path or method there is not', () => {
   it.each([
-    ['GET', '/api/v1/jobs', 405, 'POST'],
+    ['PUT', '/api/v1/jobs', 405, 'POST, GET'],
     ['HEAD', `/api/v1/jobs/${JOB_ID}`, 405, 'GET'],
-    ['OPTIONS', '/api/v1/jobs', 405, 'POST'],
+    ['OPTIONS', '/api/v1/jobs', 405, 'POST, GET'],
     ['TRACE', '/healthz', 405, 'GET'],
     ['DELETE', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET'],
     ['PROPFIND', `/api/v1/jobs/${JOB_ID}/results`, 405, 'GET'],
@@ -122,10 +122,12 @@ describe('what the client accepts', () => {
     expect(asked.submissions.length).toBe(status === 202 ? 1 : 0)
   })
 
-  it('is CSV for results', async () => {
+  it('is a form of the results', async () => {
     const { get } = application()
-    const answer = await get(`/jobs/${JOB_ID}/results`, { headers: { accept: 'application/json' } })
-    expect(answer.json().error).toMatchObject({ code: 'not_acceptable', available: ['text/csv'] })
+    const answer = await get(`/jobs/${JOB_ID}/results`, { headers: { accept: 'image/png' } })
+    expect(answer.json().error).toMatchObject({
+      code: 'not_acceptable', available: ['text/csv', 'application/json', 'application/x-ndjson'],
+    })
   })
 })
 

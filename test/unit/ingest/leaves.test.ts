@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
 import { ERRORS, errorBody, statusOf, type ErrorCode } from '../../../services/ingest/errors.ts'
@@ -35,6 +36,14 @@ describe('the fingerprint of a request', () => {
     ['address', { webhookUrl: 'https://a.example/' }],
   ])('differs by %s', (_, change) => {
     expect(fingerprintOf({ ...request, ...change }, key)).not.toBe(own)
+  })
+
+  it('is over the inputs as one JSON text, however many they are', () => {
+    const inputs = Array.from({ length: 2_001 }, (_, row) => `"${row}"`)
+    const options = ['v1', request.service, '', false, '', [['a', '1'], ['b', '2']]]
+    const text = JSON.stringify(options) + JSON.stringify(inputs)
+    const expected = createHmac('sha256', key).update(text).digest('hex')
+    expect(fingerprintOf({ ...request, inputs }, key)).toBe(expected)
   })
 
   it('does not depend on which key of the ring is active, but on the ring', () => {

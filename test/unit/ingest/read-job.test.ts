@@ -83,7 +83,7 @@ describe('the results of a job', () => {
     expect(answer.headers).toMatchObject({
       'content-type': 'text/csv; charset=utf-8; header=present',
       'content-disposition': `attachment; filename="${JOB_ID}.csv"`,
-      vary: 'Accept-Encoding',
+      vary: 'Accept, Accept-Encoding',
     })
     expect(answer.headers).not.toHaveProperty('content-encoding')
     expect(answer.headers.etag).toMatch(/^"[0-9a-f]{32}"$/)

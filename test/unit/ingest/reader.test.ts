@@ -1,7 +1,10 @@
 import type { ClickHouseClient } from '@clickhouse/client'
+import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createReader } from '../../../services/ingest/reader.ts'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { sealHeader } from '../../../services/jobs/wire.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { packManifest } from '../../../services/records/archive.ts'
 import { closedJob, JOB_ID, MANIFEST } from './doubles.ts'
@@ -10,8 +13,8 @@ const KEY = Buffer.alloc(32, 3)
 const owner = { tenant: 'org_01.live', job: JOB_ID }
 const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
 
-/** A reader over these rows of ClickHouse, and over keys that know one job's or none. */
-function readerOf (rows: readonly object[], key?: Buffer) {
+/** A reader over these rows of ClickHouse, and over keys that know one job's or none, or fail. */
+function readerOf (rows: readonly object[], key?: Buffer | Error) {
   const asked: unknown[] = []
   const query = async ({ query_params: parameters }: { query_params: unknown }) => {
     asked.push(parameters)
@@ -20,7 +23,15 @@ function readerOf (rows: readonly object[], key?: Buffer) {
   const reader = createReader({
     clickhouse: { query } as unknown as ClickHouseClient,
     codec: createCodec(localSource()),
-    keys: { create: () => Promise.reject(new Error('unused')), get: async () => key },
+    keys: {
+      create: () => Promise.reject(new Error('unused')),
+      get: async () => {
+        if (key instanceof Error) throw key
+        return key
+      },
+    },
+    state: {} as Redis,
+    store: { openJobs: async () => [], read: async () => undefined },
   })
   return { reader, asked }
 }
@@ -58,5 +69,12 @@ describe('what was sealed with a job', () => {
     const header = sealHeader(KEY, owner, sent)
     const { reader } = readerOf([])
     expect(await reader.openHeader(closedJob({ header }))).toEqual({ metadata: {}, webhookUrl: '' })
+  })
+
+  it('is gone with the key of a running job, and only away with its stores', async () => {
+    const header = sealHeader(KEY, owner, sent)
+    const failing = (error: Error) => readerOf([], error).reader.openHeader(closedJob({ header }))
+    expect(await failing(new JobKeyLostError('gone'))).toEqual({ metadata: {}, webhookUrl: '' })
+    await expect(failing(new InfrastructureError('away'))).rejects.toThrow('away')
   })
 })

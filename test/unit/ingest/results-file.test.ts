@@ -18,7 +18,7 @@ async function ask (
 ) {
   const app = Fastify()
   app.get('/', (request, reply) =>
-    sendResults(doubles(more), { job, manifest }, { request, reply }))
+    sendResults(doubles(more), { job, manifest }, { request, reply, form: 'csv', safe: false }))
   return app.inject({ url: '/', headers })
 }
 
@@ -64,7 +64,7 @@ describe('the stream of a result file', () => {
     const reply = { headers: () => {}, send: (stream: Readable) => { sent.push(stream) } }
     const request = { query: {}, headers: {} }
     await sendResults(doubles({ csvStream }), { job, manifest: MANIFEST },
-      { request, reply } as unknown as Parameters<typeof sendResults>[2])
+      { request, reply, form: 'csv', safe: false } as unknown as Parameters<typeof sendResults>[2])
     const [stream] = sent as [Readable]
     expect(String(await once(stream, 'data'))).toBe('1\r\n')
     stream.destroy()

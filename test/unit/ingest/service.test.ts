@@ -16,7 +16,11 @@ const subscriber = Object.assign(new EventEmitter(), {
   subscribe: async () => {}, disconnect: () => {},
 })
 const state = Object.assign(redis, {
-  status: 'ready' as string, duplicate: () => subscriber, hgetallBuffer: async () => ({}),
+  status: 'ready' as string,
+  duplicate: () => subscriber,
+  hgetallBuffer: async () => ({}),
+  // The script of the limits.
+  call: async () => ['admitted', '199'],
 })
 const clickhouse = {
   query: async () => ({ json: async () => [] }),

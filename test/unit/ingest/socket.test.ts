@@ -74,7 +74,7 @@ describe('bytes on a socket', () => {
 
   it.each([
     ['HTTP/1.0', head(`GET /api/v1/jobs/${JOB_ID} HTTP/1.0`, 'authorization: Bearer live'), 200],
-    ['a whole address', head('GET http://other.example/api/v1/jobs HTTP/1.1'), 404],
+    ['a whole address', head('GET http://other.example/api/v1/jobs HTTP/1.1'), 401],
     ['a NUL in the path', head('GET /api/v1/\u0000 HTTP/1.1'), 400],
   ])('%s', async (_, text, status) => {
     expect(statusOf(await sent(text))).toBe(status)

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { decodeTime } from 'ulid'
+import { acceptRequest } from '../../support/jobs.ts'
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
@@ -32,6 +33,7 @@ function setUp (parts: {
 } = {}) {
   const emitted: Emission[] = []
   const refused: string[] = []
+  const erased: string[] = []
   const signals: (AbortSignal | undefined)[] = []
   const submitter = createSubmitter({
     store: {
@@ -40,6 +42,7 @@ function setUp (parts: {
         refused.push(code)
         return await parts.refuse?.() ?? { kind: 'refused', refusal: { code } }
       },
+      eraseKey: async (_tenant, job) => { erased.push(job) },
     },
     keys: { create: async () => ({ key, wrapped: Buffer.of(9) }) },
     emitter: {
@@ -53,7 +56,7 @@ function setUp (parts: {
     clock: { now: () => 1_000 },
     tokenVersion: 'v1',
   })
-  return { submitter, emitted, refused, signals }
+  return { submitter, emitted, refused, erased, signals }
 }
 
 describe('a submission', () => {
@@ -183,5 +186,27 @@ describe('sending', () => {
     expect(sent).toBe(false)
     waiting[1]!()
     await sending
+  })
+})
+
+describe('a quote', () => {
+  const preflight = acceptRequest('job_1').preflight
+  const quoted = async () =>
+    ({ kind: 'refused', refusal: { code: 'quoted', preflight } }) as const
+
+  it('sends the rows and no key, and leaves nothing that opens them', async () => {
+    const { submitter, emitted, erased, refused } = setUp({ outcome: quoted as never })
+    expect(await submitter.quote(submission))
+      .toEqual({ kind: 'quoted', preflight, forgetAtMs: 86_000 })
+    expect(emitted.map(({ topic }) => topic)).toEqual(['rows.submitted'])
+    expect(emitted[0]?.value).toMatchObject({ idempotencyKey: '' })
+    expect(erased).toEqual([emitted[0]?.value.job])
+    expect(refused).toEqual([])
+  })
+
+  it('that is refused leaves nothing either', async () => {
+    const { submitter, erased } = setUp({ outcome: async () => expired })
+    expect(await submitter.quote(submission)).toEqual(expired)
+    expect(erased.length).toBe(1)
   })
 })

@@ -79,7 +79,7 @@ const finished: Emission<'rows.finished'> = {
     inputs: null,
     rows: [0, 1],
     duplicateOf: [],
-    columns: [{ name: 'status', values: ['valid', 'unknown'] }]
+    columns: [{ name: 'status', values: ['valid', 'unknown'], at: [] }]
   },
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { OutgoingMessage } from '../../../services/lib/bus.ts'
 import { createDeadLetters, deadLetter } from '../../../services/lib/dead-letters.ts'
 import { FatalError } from '../../../services/lib/errors.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
@@ -24,11 +25,34 @@ describe('dead letters', () => {
       limit: 3,
       now: () => 0,
     })
-    letters.admit([letter, letter])
-    await letters.send([letter, letter])
-    expect(() => letters.admit([letter])).toThrow(FatalError)
+    letters.admit([[letter], [letter]])
+    await letters.send([[letter], [letter]])
+    expect(() => letters.admit([[letter]])).toThrow(FatalError)
     letters.admit([])
     letters.alive()
-    letters.admit([letter])
+    letters.admit([[letter]])
+  })
+
+  it('of one decision count as one, and each of them is written', async () => {
+    const written: OutgoingMessage[] = []
+    const metrics = createMetrics()
+    const letters = createDeadLetters({
+      stage: 'lookup',
+      producer: () => ({
+        send: async (messages) => { written.push(...messages) }, close: async () => {},
+      }),
+      metrics,
+      limit: 3,
+      now: () => 0,
+    })
+    const bigJob = Array.from({ length: 100 }, (_, offset) =>
+      ({ ...letter, raw: rawMessage(offset) }))
+    letters.admit([bigJob, bigJob])
+    await letters.send([bigJob, bigJob])
+    expect(written.map(({ key }) => key).slice(98, 102))
+      .toEqual(['key98', 'key99', 'key0', 'key1'])
+    expect(await metrics.text())
+      .toContain('stage_dead_letters_total{stage="lookup",cause="failed"} 200')
+    expect(() => letters.admit([bigJob])).toThrow('lookup: 3 decisions in a row are dead')
   })
 })

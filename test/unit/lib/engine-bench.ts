@@ -88,6 +88,7 @@ function notingBus () {
       return { ready: () => true, stop: async () => { effects.push('stopped') } }
     },
     producer: () => ({ send, close: async () => {} }),
+    lastValue: async () => undefined,
     close: async () => {},
   }
   return { bus, effects, letters, faults, consumed }

@@ -79,6 +79,26 @@ describe('a message that cannot be read', () => {
       .toContain('stage_dead_letters_total{stage="normalize",cause="unreadable"} 1')
   })
 
+  it('is buried after what came before it was decided', async () => {
+    const bench = await benchOf(echoStage({
+      whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
+    }))
+    await bench.deliver([rawMessage(0), rawMessage(1, 'dead'), rawMessage(2)])
+    expect(bench.effects).toEqual([
+      'rows.normalized m0', 'rows.normalized rows of t', 'normalize.dead dead',
+      'rows.normalized m2', 'commit 3',
+    ])
+  })
+
+  it('waits when a message before it is put off', async () => {
+    const bench = await benchOf(echoStage({
+      decide: async ([first]) => [{ postpone: first as never, untilMs: 5_700 }],
+    }))
+    const outcome = await bench.deliver([rawMessage(0), rawMessage(1, 'dead')])
+    expect(outcome).toEqual({ go: 'again', fromOffset: 0n, afterMs: 700 })
+    expect(bench.effects).toEqual([])
+  })
+
   it('is dead after three tries when opening throws', async () => {
     let calls = 0
     const open = async () => {

@@ -34,6 +34,13 @@ describe('a script', () => {
     await expect(run([], [])).rejects.toThrow('script one takes 1 keys, not 0')
     await expect(run(['k'], [])).rejects.toThrow('ERR wrong')
   })
+
+  it('takes as many keys as there are where it may be any number', async () => {
+    const { calls, redis } = fakeRedis()
+    const run = script(redis, { name: 'each', source, numberOfKeys: 'any' })
+    await run(['k', 'l'], ['a'])
+    expect(calls[1]).toEqual(['EVAL', source, 2, 'k', 'l', 'a'])
+  })
 })
 
 describe('the clock of Redis', () => {

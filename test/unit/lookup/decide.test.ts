@@ -7,6 +7,7 @@ import { createDedupe } from '../../../services/lookup/dedupe.ts'
 import { minus } from '../../../services/lib/bitmap.ts'
 import type { Emission } from '../../../services/lib/stage.ts'
 import { placeOf } from '../../../services/records/place.ts'
+import { cellsIn } from '../../support/cells.ts'
 import {
   both, cachedRecord, chunksOf, JOB, normalizedRows, QUOTED_AT_MS, rowsOf, tokenFor,
 } from '../../support/stage-doubles.ts'
@@ -77,7 +78,7 @@ describe('a chunk of an accepted job', () => {
     expect(rowsOf(block!.value.failed)).toEqual([1])
     expect(block?.value.copies).toEqual([{ row: 4, copies: 1 }])
     expect(block?.rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
-    const checked = block?.rows.columns.find(({ name }) => name === 'checked_at')?.values
+    const checked = cellsIn(block!.rows, 'checked_at')
     expect(checked?.[0]).toBe('2026-08-11T00:00:00.000Z')
     expect(checked?.[2]).toBe('2026-08-10T23:00:00.000Z')
   })

@@ -273,6 +273,12 @@ describe('a dead chunk', () => {
     expect(await stage.whenDead(headers)).toEqual([])
     expect(await stage.whenDead({})).toEqual([])
   })
+
+  it('of an announced job takes no rows from those who work on them', async () => {
+    const { stage, store } = setUp()
+    store.jobs.set(JOB, { ...acceptedJob(), announced: true })
+    expect(await stage.whenDead(headers)).toEqual([])
+  })
 })
 
 describe('a replay', () => {

@@ -3,6 +3,7 @@ import { count } from '../../../services/lib/bitmap.ts'
 import { createBlock, deadBlock } from '../../../services/records/block.ts'
 import { withoutVerdict, type RowOutcome } from '../../../services/records/outcome.ts'
 import type { Place } from '../../../services/records/place.ts'
+import { cellsIn } from '../../support/cells.ts'
 import { bitmapOf, JOB, rowsOf, TENANT } from '../../support/stage-doubles.ts'
 
 const place: Place = {
@@ -29,7 +30,7 @@ const outcome = (change: Partial<RowOutcome>): RowOutcome => ({
 })
 
 const column = (block: ReturnType<typeof createBlock>, name: string) =>
-  block.emission('small').rows.columns.find((it) => it.name === name)?.values
+  cellsIn(block.emission('small').rows, name)
 
 describe('a block', () => {
   it('derives every bitmap from how its rows ended', () => {
@@ -98,8 +99,7 @@ describe('a block made from headers', () => {
     expect(rowsOf(value.live)).toEqual([1, 8])
     expect([count(value.billable), count(value.succeeded), count(value.cached)]).toEqual([0, 0, 0])
     expect(value.part).toBe(-2)
-    expect(stored.columns.find(({ name }) => name === 'reason')?.values)
-      .toEqual(['internal', 'internal'])
+    expect(cellsIn(stored, 'reason')).toEqual(['internal', 'internal'])
     expect(stored.inputs).toBe(null)
   })
 

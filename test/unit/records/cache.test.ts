@@ -11,9 +11,9 @@ function createRedis () {
   const values = new Map<string, string>()
   const ttls: number[] = []
   const redis: CacheCommands = {
-    mget: async (keys) => keys.map((key) => values.get(key) ?? null),
-    set: async (...[key, value, , ms]) => {
-      values.set(key, value)
+    find: async (keys) => keys.map((key) => values.get(key) ?? null),
+    keep: async (keys, kept, ms) => {
+      for (const [index, key] of keys.entries()) values.set(key, kept[index] ?? '')
       ttls.push(ms)
     },
   }
@@ -55,7 +55,7 @@ describe('the cache of records', () => {
   it('is all misses and keeps nothing while Redis is down, and says so', async () => {
     const down = async () => { throw new Error('down') }
     const faults: unknown[] = []
-    const cache = createRecordCache({ mget: down, set: down },
+    const cache = createRecordCache({ find: down, keep: down },
       { onFault: (error) => faults.push(error) })
     expect(await cache.find(scope, Buffer.concat([token, other]))).toEqual([undefined, undefined])
     await cache.store(scope, [{ token, record: cachedRecord() }])
@@ -64,7 +64,7 @@ describe('the cache of records', () => {
 
   it('asks nothing for no tokens', async () => {
     const cache = createRecordCache({
-      mget: async () => { throw new Error('asked') }, set: async () => {},
+      find: async () => { throw new Error('asked') }, keep: async () => {},
     }, { onFault: (error) => { throw error } })
     expect(await cache.find(scope, Buffer.alloc(0))).toEqual([])
   })

@@ -2,10 +2,12 @@ import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { createJobWire } from '../../../services/records/job-wire.ts'
+import { createMemoryBus } from '../../support/memory-bus.ts'
 
 describe('the wire of a stage', () => {
   it('needs the active key in the ring', () => {
-    const parts = { codec: createCodec(localSource()), state: new Redis({ lazyConnect: true }) }
+    const state = new Redis({ lazyConnect: true })
+    const parts = { bus: createMemoryBus(), codec: createCodec(localSource()), state }
     const KEY_RING = { 1: Buffer.alloc(32).toString('base64') }
     expect(createJobWire(parts, { KEY_RING, KEY_ACTIVE: '1' })).toHaveProperty('open')
     expect(() => createJobWire(parts, { KEY_RING, KEY_ACTIVE: '2' })).toThrow('KEY_ACTIVE')

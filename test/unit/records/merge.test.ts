@@ -61,7 +61,7 @@ const open = (
     inputs: inputs ?? null,
     rows: holds,
     duplicateOf: [],
-    columns: [{ name: 'carrier', values: holds.map(row => `${name}${row}`) }],
+    columns: [{ name: 'carrier', values: holds.map(row => `${name}${row}`), at: [] }],
   },
 })
 

@@ -122,6 +122,15 @@ describe('checking a part', () => {
     expect(leases.holders.size).toBe(0)
   })
 
+  it('leaves open only the rows whose call failed while others were answered', async () => {
+    const { parts, cache } = setUp(() => ({
+      kind: 'answered', verdicts: new Map([[0, verdict]]), open: new Set([1]),
+    }))
+    const outcomes = await checkPart(partFrom([phone(0), phone(1)]), parts, signal)
+    expect(outcomes.map((it) => it?.status)).toEqual(['valid', undefined])
+    expect([...cache.entries.keys()]).toEqual([nameOf(0)])
+  })
+
   it('keeps verdicts before it returns them', async () => {
     const { parts, events } = setUp()
     await checkPart(partFrom([phone(0)]), parts, signal)

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ProviderError, type Provider } from '../../../services/verify/provider.ts'
-import {
-  createChecker, DEFAULT_PROVIDERS, FACTORIES, type ProviderLists,
-} from '../../../services/verify/providers.ts'
+import { DEFAULT_PROVIDERS, type ProviderLists } from '../../../services/records/provider-names.ts'
+import { createChecker, FACTORIES } from '../../../services/verify/providers.ts'
 
 const limits = { timeoutMs: 1_000, concurrency: 4, retries: 0, openMs: 60_000 }
 const rows = [{ row: 3, canonical: '+12127365000' }, { row: 4, canonical: '+12127360001' }]

@@ -3,6 +3,7 @@ import type { Emission } from '../../../services/lib/stage.ts'
 import type { Checked } from '../../../services/verify/providers.ts'
 import type { ProviderRow } from '../../../services/verify/provider.ts'
 import { createVerifyStage, partOfAttempt } from '../../../services/verify/stage.ts'
+import { cellsIn } from '../../support/cells.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createCacheDouble, createLeasesDouble, createManualClock,
   createStoreDouble, delivered, emitted, JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
@@ -46,7 +47,7 @@ function setUp () {
 }
 
 const reasonsIn = ({ rows }: Emission<'rows.finished'>) =>
-  rows.columns.find(({ name }) => name === 'reason')?.values
+  cellsIn(rows, 'reason')
 
 describe('verify', () => {
   it('finishes the rows of a part in one block that answers it', async () => {

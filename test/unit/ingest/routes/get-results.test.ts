@@ -7,7 +7,10 @@ describe('the route of results', () => {
     expect(getResultsRoute(doubles(), rules)).toMatchObject({
       method: 'GET',
       url: '/api/v1/jobs/:id/results',
-      config: { scope: 'jobs:read', produces: 'text/csv' },
+      config: {
+        scope: 'jobs:read',
+        produces: ['text/csv', 'application/json', 'application/x-ndjson'],
+      },
     })
   })
 

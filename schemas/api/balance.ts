@@ -1,0 +1,14 @@
+import { Type, type Static } from 'typebox'
+
+const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
+
+/** The answer to GET /api/v1/balance. */
+export const BalanceSchema = Type.Object({
+  balanceMicros: Type.Integer({ minimum: 0, description: 'Available and reserved together.' }),
+  reservedMicros: Micros,
+  availableMicros: Micros,
+  currency: Type.Literal('USD'),
+})
+
+/** The type of that answer. */
+export type BalanceBody = Static<typeof BalanceSchema>

@@ -1,0 +1,35 @@
+import { Type, type Static } from 'typebox'
+import { JOB_STATES, JobSchema } from './job.ts'
+
+/** What has the form of a job id. */
+export const JOB_ID_PATTERN = '^job_[0-7][0-9a-hjkmnp-tv-z]{25}$'
+
+export const DEFAULT_JOBS = 20
+
+/** The query of GET /api/v1/jobs. */
+export const ListJobsQuerySchema = Type.Object({
+  limit: Type.Optional(Type.Integer({
+    minimum: 1, maximum: 100, default: DEFAULT_JOBS, description: 'Jobs on a page.',
+  })),
+  after: Type.Optional(Type.String({
+    pattern: JOB_ID_PATTERN,
+    description: 'The next_cursor of the page before: only jobs older than this one.',
+  })),
+  status: Type.Optional(Type.Enum([...JOB_STATES], { description: 'Only jobs of this status.' })),
+  service: Type.Optional(Type.String({ description: 'Only jobs of this service.' })),
+}, { additionalProperties: false })
+
+/** The type of that query. */
+export type ListJobsQuery = Static<typeof ListJobsQuerySchema>
+
+/** A page of jobs, newest first. */
+export const JobListSchema = Type.Object({
+  data: Type.Array(JobSchema),
+  has_more: Type.Boolean(),
+  next_cursor: Type.Unsafe<string | null>({
+    type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
+  }),
+})
+
+/** The type of that page. */
+export type JobListBody = Static<typeof JobListSchema>

@@ -1,0 +1,17 @@
+import { Type, type Static } from 'typebox'
+import { PreflightSchema } from './create-job.ts'
+
+/** The answer to POST /api/v1/quotes. */
+export const QuoteSchema = Type.Object({
+  preflight: PreflightSchema,
+  service: Type.String(),
+  redeemable: Type.Literal(false, {
+    description: 'Nothing is reserved; a job of the same rows is quoted anew.',
+  }),
+  expiresAt: Type.String({
+    description: 'ISO 8601, UTC: the service forgets the quote at this time.',
+  }),
+})
+
+/** The type of that answer. */
+export type QuoteBody = Static<typeof QuoteSchema>

@@ -1,0 +1,106 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { JobStatusResource } from './client.ts'
+
+/** What a webhook tells of; `data` is the job as GET /api/v1/jobs/{id} shows it. */
+export type WebhookEvent = {
+  readonly id: string
+  readonly type: 'job.completed' | 'job.cancelled' | 'job.failed'
+  readonly api_version: string
+  readonly timestamp: string
+  readonly data: JobStatusResource
+}
+
+export type WebhookRequest = {
+  /** As the server got them; names in any case. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
+  /** The body exactly as it came, before any parsing. */
+  readonly body: string | Uint8Array
+  /** The whole `whsec_...` text, or several while a secret is changed. */
+  readonly secret: string | readonly string[]
+  readonly toleranceSeconds?: number
+  readonly nowMs?: number
+}
+
+export type VerifiedWebhook =
+  | { readonly ok: true, readonly event: WebhookEvent }
+  | {
+    readonly ok: false
+    readonly reason: 'missing_signature' | 'outside_tolerance' | 'wrong_signature' | 'invalid_body'
+  }
+
+/** Older, or further in the future, may be a request that somebody kept and sends again. */
+const TOLERANCE_SECONDS = 300
+
+/**
+ * Checks that a webhook comes from the service and is fresh, by `X-Service-Signature` or, where
+ * only those are there, the headers of Standard Webhooks. An event may come more than once: keep
+ * the ids you have seen.
+ */
+export function verifyWebhook (request: WebhookRequest): VerifiedWebhook {
+  const signed = readOwn(request) ?? readStandard(request)
+  if (signed === undefined) return { ok: false, reason: 'missing_signature' }
+  const { toleranceSeconds = TOLERANCE_SECONDS, nowMs = Date.now() } = request
+  const isGenuine = [request.secret].flat().some(secret => {
+    const expected = signed.expected(secret)
+    return signed.signatures.map(one => isSame(one, expected)).includes(true)
+  })
+  if (!isGenuine) return { ok: false, reason: 'wrong_signature' }
+  const ageSeconds = Math.abs(nowMs / 1_000 - signed.timestamp)
+  if (ageSeconds > toleranceSeconds) return { ok: false, reason: 'outside_tolerance' }
+  try {
+    return { ok: true, event: JSON.parse(textOf(request.body)) as WebhookEvent }
+  } catch {
+    return { ok: false, reason: 'invalid_body' }
+  }
+}
+
+type Signed = {
+  /** Unix seconds. */
+  readonly timestamp: number
+  readonly signatures: readonly string[]
+  /** The signature that one made with this secret would be. */
+  readonly expected: (secret: string) => string
+}
+
+/** `t=<seconds>,v1=<hex>` and further `v1`, over `<t>.<body>`; the key is the secret's text. */
+function readOwn ({ headers, body }: WebhookRequest): Signed | undefined {
+  const fields = headerOf(headers, 'x-service-signature')?.split(',').map(field => field.trim())
+  const timestamp = fields?.find(field => field.startsWith('t='))?.slice(2)
+  if (fields === undefined || timestamp === undefined || !isSeconds(timestamp)) return undefined
+  return {
+    timestamp: Number(timestamp),
+    signatures: fields.filter(field => field.startsWith('v1=')).map(field => field.slice(3)),
+    expected: secret =>
+      createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex'),
+  }
+}
+
+/** `v1,<base64>` apart by spaces, over `<id>.<t>.<body>`; the key is what the secret encodes. */
+function readStandard ({ headers, body }: WebhookRequest): Signed | undefined {
+  const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature']
+    .map(name => headerOf(headers, name))
+  if (id === undefined || signatures === undefined || !isSeconds(timestamp)) return undefined
+  return {
+    timestamp: Number(timestamp),
+    signatures: signatures.split(' ')
+      .filter(one => one.startsWith('v1,')).map(one => one.slice(3)),
+    expected: secret => createHmac('sha256', Buffer.from(secret.replace(/^whsec_/, ''), 'base64'))
+      .update(`${id}.${timestamp}.`).update(body).digest('base64'),
+  }
+}
+
+/** Takes as long for a signature that is almost right as for one that is all wrong. */
+function isSame (given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+function headerOf (headers: WebhookRequest['headers'], name: string): string | undefined {
+  const found = Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]
+  return typeof found === 'string' || found === undefined ? found : found.join(',')
+}
+
+const isSeconds = (text: string | undefined) => text !== undefined && /^\d{1,12}$/.test(text)
+
+const textOf = (body: string | Uint8Array) =>
+  typeof body === 'string' ? body : Buffer.from(body).toString('utf8')

@@ -1,0 +1,44 @@
+import Type from 'typebox'
+import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { WAITS_MS } from './schedule.ts'
+
+/** Configuration of `deliver`; defaults are the values of the public interface. */
+export const deliverConfig = defineConfig({
+  ...pick(commonConfig, [
+    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    'KEY_ACTIVE',
+  ]),
+  BATCH_MESSAGES: Type.Integer({
+    default: 100, minimum: 1, maximum: 1_000, description: 'Events taken up at once, at most.',
+  }),
+  WEBHOOK_WAITS_MS: Type.Array(Type.Integer({ minimum: 0 }), {
+    default: [...WAITS_MS],
+    description: 'Waits after each failed try of a webhook but the last, JSON.',
+  }),
+  WEBHOOK_TIMEOUT_MS: Type.Integer({
+    default: 15_000, minimum: 10, description: 'How long one try of a webhook may take in all.',
+  }),
+  WEBHOOK_LEASE_MS: Type.Integer({
+    default: 60_000,
+    minimum: 100,
+    description: 'After so long a try that was not settled is another process\'s to make.',
+  }),
+  WEBHOOK_SLOTS: Type.Integer({
+    default: 1_000, minimum: 1, description: 'Tries under way at once for quick receivers.',
+  }),
+  WEBHOOK_SLOW_SLOTS: Type.Integer({
+    default: 3_000, minimum: 1, description: 'Tries under way at once for slow receivers.',
+  }),
+  WEBHOOK_SLOW_AFTER_MS: Type.Integer({
+    default: 1_000, minimum: 1, description: 'A try that takes longer makes its receiver slow.',
+  }),
+  WEBHOOK_POLL_MS: Type.Integer({
+    default: 100, minimum: 1, description: 'Pause between two looks for webhooks that are due.',
+  }),
+  WEBHOOK_ALLOW_HTTP: Type.Boolean({
+    default: false, description: 'Send to webhook addresses without TLS; for development.',
+  }),
+  WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({
+    default: false, description: 'Send to webhook addresses on this machine; for development.',
+  }),
+})

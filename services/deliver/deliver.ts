@@ -1,0 +1,144 @@
+import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { partsOf } from '../accounts/tenant.ts'
+import type { Claim, Deliveries, Settlement } from '../jobs/deliveries.ts'
+import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
+import type { Job } from '../jobs/job.ts'
+import type { JobKeys } from '../jobs/job-keys.ts'
+import { openHeader } from '../jobs/wire.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Answer, Sender } from './attempt.ts'
+import { eventOf } from './event.ts'
+import { waitMs } from './schedule.ts'
+import { signatureHeaders } from './sign.ts'
+
+export type AttemptParts = {
+  readonly deliveries: Pick<Deliveries, 'settle' | 'release'>
+  /** A job that ended, whether Redis still has it or only the archive. */
+  readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
+  readonly keys: Pick<JobKeys, 'get'>
+  readonly secrets: Pick<WebhookSecrets, 'active' | 'show'>
+  readonly send: Sender
+  /** Redis time. */
+  readonly clock: Clock
+  readonly waitsMs: readonly number[]
+  /** An attempt that takes longer makes its receiver a slow one. */
+  readonly slowAfterMs: number
+  readonly random?: () => number
+}
+
+/** An event is sent once its job is closed, when the results it speaks of can be read. */
+const CLOSED_SOON_MS = 200
+
+const USER_AGENT = 'Verification-Jobs-Webhooks/1'
+
+/**
+ * Makes the attempt that was claimed and notes what came of it. Whoever dies on the way has noted
+ * nothing, and the attempt is made again: receivers tell repetitions by the event's id.
+ */
+export async function makeAttempt (parts: AttemptParts, claim: Claim): Promise<void> {
+  const job = await parts.findJob(claim.tenant, claim.job)
+  if (job?.closed === false) return await parts.deliveries.release(claim, CLOSED_SOON_MS)
+  const atMs = parts.clock.now()
+  const made = await attemptFor(parts, claim, { job, atMs })
+  await parts.deliveries.settle(claim, settlementOf(parts, claim, { ...made, atMs }))
+}
+
+/** Notes that an attempt came to nothing for a reason of our own; others follow as ever. */
+export async function noteFault (parts: AttemptParts, claim: Claim): Promise<void> {
+  const made = { answer: { kind: 'failed', reason: 'internal' }, durationMs: 0 } as const
+  await parts.deliveries.settle(claim,
+    settlementOf(parts, claim, { ...made, atMs: parts.clock.now() }))
+}
+
+type Made = { readonly answer: Answer, readonly durationMs: number }
+
+async function attemptFor (
+  { keys, secrets, send }: AttemptParts, claim: Claim,
+  { job, atMs }: { readonly job: Job | undefined, readonly atMs: number }
+): Promise<Made> {
+  const key = await keys.get(claim.tenant, claim.job)
+  if (job === undefined || key === undefined) return ERASED
+  const header = openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
+  if (header.webhookUrl === '') return ERASED
+  const event = eventOf(job, claim.type, header)
+  const body = JSON.stringify(event)
+  const timestamp = Math.floor(atMs / 1_000)
+  const signatures = signatureHeaders({ id: event.id, timestamp, body },
+    await activeSecrets(secrets, partsOf(claim.tenant).orgId))
+  const headers = {
+    'content-type': 'application/json',
+    'user-agent': USER_AGENT,
+    // What is thrown away needs no unpacking.
+    'accept-encoding': 'identity',
+    ...signatures,
+  }
+  return await send(header.webhookUrl, { headers, body })
+}
+
+/** An organization that never looked at its secret has none yet; it may look at it any time. */
+async function activeSecrets (
+  secrets: AttemptParts['secrets'], orgId: string
+): Promise<readonly string[]> {
+  const active = await secrets.active(orgId)
+  if (active.length > 0) return active
+  await secrets.show(orgId)
+  return await secrets.active(orgId)
+}
+
+/** The job, or the key to its address, is gone: there is nobody to send to. */
+const ERASED: Made = { answer: { kind: 'failed', reason: 'erased' }, durationMs: 0 }
+
+function settlementOf (
+  parts: AttemptParts, claim: Claim, { answer, durationMs, atMs }: Made & { readonly atMs: number }
+): Settlement {
+  const outcome = outcomeOf(parts, claim, answer)
+  const { tenant, job, event, attempt, type } = claim
+  const { state, nextAtMs } = outcome
+  return {
+    state,
+    pace: durationMs < parts.slowAfterMs ? 'quick' : 'slow',
+    ...nextAtMs === undefined ? {} : { dueAtMs: nextAtMs },
+    attempt: {
+      tenant,
+      job,
+      event,
+      attempt,
+      type,
+      atMs,
+      outcome: state === 'waiting' ? 'failed' : state,
+      reason: reasonOf(answer),
+      httpStatus: answer.kind === 'answered' ? answer.status : 0,
+      durationMs,
+      nextAtMs,
+    },
+  }
+}
+
+type Outcome = {
+  readonly state: 'waiting' | Exclude<AttemptOutcome, 'failed'>
+  readonly nextAtMs: number | undefined
+}
+
+function outcomeOf (
+  { waitsMs, clock, random }: AttemptParts, { attempt, once }: Claim, answer: Answer
+): Outcome {
+  const final = (state: Exclude<AttemptOutcome, 'failed'>) => ({ state, nextAtMs: undefined })
+  if (answer.kind === 'failed' && answer.reason === 'erased') return final('discarded')
+  if (isSuccess(answer)) return final('delivered')
+  if (answer.kind === 'answered' && answer.status === 410) return final('gone')
+  const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : undefined
+  const options = { waitsMs, retryAfterMs, ...random === undefined ? {} : { random } }
+  const laterMs = once ? undefined : waitMs(attempt, options)
+  if (laterMs === undefined) return final('exhausted')
+  return { state: 'waiting', nextAtMs: clock.now() + laterMs }
+}
+
+function reasonOf (answer: Answer): AttemptReason | '' {
+  if (answer.kind === 'failed') return answer.reason
+  if (isSuccess(answer)) return ''
+  return answer.status >= 300 && answer.status < 400 ? 'redirect' : 'status'
+}
+
+function isSuccess (answer: Answer): boolean {
+  return answer.kind === 'answered' && answer.status >= 200 && answer.status < 300
+}

@@ -1,0 +1,43 @@
+import type { Static } from 'typebox'
+import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { createDeliveries } from '../jobs/deliveries.ts'
+import { createDeliveryHistory } from '../jobs/delivery-history.ts'
+import type { JobKeys } from '../jobs/job-keys.ts'
+import { createJobStore } from '../jobs/store.ts'
+import type { Parts } from '../lib/connect.ts'
+import { createKeyRing } from '../lib/key-ring.ts'
+import { createArchive } from '../records/archive.ts'
+import { createSender } from './attempt.ts'
+import type { deliverConfig } from './config.ts'
+import type { SendingParts } from './sending.ts'
+
+type Config = Static<typeof deliverConfig>
+type Connected = Pick<Parts, 'state' | 'clickhouse' | 'clock'> & Pick<SendingParts, 'log'> &
+  { readonly keys: JobKeys }
+
+/** What attempts are made with, on what the process is connected to. */
+export function sendingParts (config: Config, connected: Connected): SendingParts {
+  const { state, clickhouse, clock, log, keys } = connected
+  const store = createJobStore(state)
+  const archive = createArchive(clickhouse)
+  return {
+    deliveries: createDeliveries(state),
+    history: createDeliveryHistory(clickhouse),
+    findJob: async (tenant, job) =>
+      await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
+    keys,
+    secrets: createWebhookSecrets({ redis: state, ring: createKeyRing(config), now: clock.now }),
+    send: createSender({
+      timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+      allowHttp: config.WEBHOOK_ALLOW_HTTP,
+      allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+    }),
+    clock,
+    log,
+    waitsMs: config.WEBHOOK_WAITS_MS,
+    slots: { quick: config.WEBHOOK_SLOTS, slow: config.WEBHOOK_SLOW_SLOTS },
+    slowAfterMs: config.WEBHOOK_SLOW_AFTER_MS,
+    leaseMs: config.WEBHOOK_LEASE_MS,
+    pollMs: config.WEBHOOK_POLL_MS,
+  }
+}

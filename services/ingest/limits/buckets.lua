@@ -1,0 +1,70 @@
+-- Token buckets that are taken from together: levels in the fields 1, 2, ... of one hash, and in
+-- `at` the moment (microseconds) until which they are filled.
+
+-- A clock set back by less than this grants nothing until it is where it was. After a greater step
+-- it was wrong before: filling starts at the new time, so that nobody waits for the old one.
+local STEP_BACK_MICROS = 60000000
+-- How long after they are full the buckets are kept; a missing bucket is a full one.
+local KEPT_FULL_MS = 60000
+
+-- Pairs of capacity and seconds in which an empty bucket fills, from an index of ARGV to its end.
+local function buckets_from(first)
+  local buckets = {}
+  for index = first, #ARGV, 2 do
+    local capacity, seconds = tonumber(ARGV[index]), tonumber(ARGV[index + 1])
+    buckets[#buckets + 1] = {
+      capacity = capacity, seconds = seconds, per_micro = capacity / (seconds * 1000000),
+    }
+  end
+  return buckets
+end
+
+local function fill(key, now, buckets)
+  local names = { 'at' }
+  for number in ipairs(buckets) do
+    names[number + 1] = tostring(number)
+  end
+  local stored = redis.call('HMGET', key, unpack(names))
+  local at = stored[1] and tonumber(stored[1]) or now
+  if at - now > STEP_BACK_MICROS then
+    at = now
+  end
+  local elapsed = math.max(now - at, 0)
+  for number, bucket in ipairs(buckets) do
+    local level = stored[number + 1] and tonumber(stored[number + 1]) or bucket.capacity
+    bucket.level = math.min(level + elapsed * bucket.per_micro, bucket.capacity)
+  end
+  return math.max(at, now)
+end
+
+-- Takes one token from every bucket or, when one of them has none, from neither. Returns whether it
+-- took, and leaves in each bucket its level.
+local function take_one(key, now, buckets)
+  local at = fill(key, now, buckets)
+  local enough, longest = true, 0
+  for _, bucket in ipairs(buckets) do
+    enough = enough and bucket.level >= 1
+    longest = math.max(longest, bucket.seconds)
+  end
+  local fields = { 'at', string.format('%.0f', at) }
+  for number, bucket in ipairs(buckets) do
+    if enough then
+      bucket.level = bucket.level - 1
+    end
+    fields[#fields + 1] = tostring(number)
+    fields[#fields + 1] = string.format('%.17g', bucket.level)
+  end
+  redis.call('HSET', key, unpack(fields))
+  local until_full_ms = longest * 1000 + math.ceil((at - now) / 1000)
+  redis.call('PEXPIRE', key, string.format('%.0f', until_full_ms + KEPT_FULL_MS))
+  return enough
+end
+
+-- What became of a request, then the level of every bucket.
+local function answer(kind, buckets)
+  local reply = { kind }
+  for _, bucket in ipairs(buckets) do
+    reply[#reply + 1] = string.format('%.17g', bucket.level)
+  end
+  return reply
+end

@@ -1,0 +1,41 @@
+import type { Redis } from 'ioredis'
+import Type, { type Static } from 'typebox'
+import { createLimiter, type Limiter, type Limits } from './limiter.ts'
+
+/** A request that arrives slowly, and its answer, may take so long beside the preflight itself. */
+const ARRIVAL_MS = 60_000
+
+const whole = (value: number, description: string) =>
+  Type.Integer({ default: value, minimum: 1, description })
+
+/** What can be set about the limits; defaults are the values of the public interface. */
+export const limitFields = {
+  LIMIT_POST_BURST: whole(100, 'POST requests a tenant may send at once.'),
+  LIMIT_POST_BURST_SECONDS: whole(1, 'Seconds in which the burst of POST requests fills again.'),
+  LIMIT_POST_SUSTAINED: whole(1_000, 'POST requests a tenant may send over a longer time.'),
+  LIMIT_POST_SUSTAINED_SECONDS: whole(60, 'Seconds in which that number of requests fills again.'),
+  LIMIT_GET: whole(200, 'GET requests a tenant may send at once.'),
+  LIMIT_GET_SECONDS: whole(1, 'Seconds in which the number of GET requests fills again.'),
+  MAX_PREFLIGHTS: whole(10, 'Requests of a tenant that may wait for their preflight at once.'),
+}
+
+type Settings = Static<ReturnType<typeof Type.Object<typeof limitFields>>> &
+  { readonly ACCEPT_WITHIN_MS: number }
+
+/** The limits a configuration asks for. */
+export function limitsOf (settings: Settings): Limits {
+  return {
+    post: [
+      { capacity: settings.LIMIT_POST_BURST, seconds: settings.LIMIT_POST_BURST_SECONDS },
+      { capacity: settings.LIMIT_POST_SUSTAINED, seconds: settings.LIMIT_POST_SUSTAINED_SECONDS },
+    ],
+    get: [{ capacity: settings.LIMIT_GET, seconds: settings.LIMIT_GET_SECONDS }],
+    maxPreflights: settings.MAX_PREFLIGHTS,
+    placeKeptMs: settings.ACCEPT_WITHIN_MS + ARRIVAL_MS,
+  }
+}
+
+/** The limits a configuration asks for, kept in this Redis. */
+export function limiterOf (redis: Redis, settings: Settings): Limiter {
+  return createLimiter(redis, limitsOf(settings))
+}

@@ -1,0 +1,36 @@
+import type { Job, JobStatus } from '../jobs/job.ts'
+import type { Parts } from './ports.ts'
+import { visibleStatus } from './response.ts'
+
+export type ListFilter = {
+  readonly limit: number
+  /** Only jobs older than this one; '' for the newest. */
+  readonly after: string
+  readonly status: JobStatus | ''
+  readonly service: string
+}
+
+export type JobPage = { readonly jobs: readonly Job[], readonly hasMore: boolean }
+
+/**
+ * A page of a tenant's jobs, newest first: those that run from Redis, closed ones from the archive.
+ * Redis is read first, since a job is in the archive before it leaves there: none is missed. A job
+ * that both know is shown as it is shown on its own.
+ */
+export async function listJobs (
+  parts: Pick<Parts, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
+): Promise<JobPage> {
+  const { limit, after, status, service } = filter
+  const open = await parts.openJobs(tenant)
+  const archived = await parts.listArchived(tenant, {
+    // Of so many at most another state may be told by Redis, and one more tells of a next page.
+    limit: limit + open.length + 1, before: after, status, service,
+  })
+  const byId = new Map([...archived, ...open].map(job => [job.id, job]))
+  const wanted = [...byId.values()]
+    .filter(job => after === '' || job.id < after)
+    .filter(job => status === '' || visibleStatus(job) === status)
+    .filter(job => service === '' || job.service === service)
+    .sort((a, b) => (a.id < b.id ? 1 : -1))
+  return { jobs: wanted.slice(0, limit), hasMore: wanted.length > limit }
+}

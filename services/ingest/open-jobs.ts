@@ -1,0 +1,22 @@
+import type { Job } from '../jobs/job.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Parts } from './ports.ts'
+
+/** Jobs read at a time, so that a tenant with thousands of open ones holds nobody else up. */
+const READ_AT_ONCE = 100
+
+/** Reads all jobs of a tenant that are not closed. */
+export function createOpenJobs (
+  store: Pick<JobStore, 'openJobs' | 'read'>
+): Parts['openJobs'] {
+  return async tenant => {
+    const ids = (await store.openJobs(tenant)).map(({ job }) => job)
+    const jobs: Job[] = []
+    for (let from = 0; from < ids.length; from += READ_AT_ONCE) {
+      const some = ids.slice(from, from + READ_AT_ONCE)
+      const read = await Promise.all(some.map(id => store.read(tenant, id)))
+      jobs.push(...read.filter(job => job !== undefined))
+    }
+    return jobs
+  }
+}

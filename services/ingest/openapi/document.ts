@@ -1,0 +1,74 @@
+/** As much of OpenAPI 3.1 as is read or written here. */
+export type OpenApiDocument = {
+  readonly openapi: string
+  readonly info: {
+    readonly title: string
+    readonly version: string
+    readonly description?: string
+  }
+  readonly tags?: readonly { readonly name: string, readonly description?: string }[]
+  readonly paths: Paths
+  readonly webhooks?: Paths
+  readonly components: Readonly<Record<string, object>>
+}
+
+export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
+
+export type Operation = {
+  readonly operationId?: string
+  readonly summary?: string
+  readonly description?: string
+  readonly tags?: readonly string[]
+  readonly deprecated?: boolean
+  readonly security?: readonly object[]
+  readonly parameters?: readonly Parameter[]
+  readonly requestBody?: { readonly required?: boolean, readonly content: Content }
+  readonly responses: Readonly<Record<string, Answer>>
+}
+
+export type Parameter = {
+  readonly name: string
+  readonly in: string
+  readonly required?: boolean
+  readonly description?: string
+  readonly schema: object
+}
+
+export type Answer = {
+  readonly description: string
+  readonly headers?: Readonly<Record<string, object>>
+  readonly content?: Content
+}
+
+export type Content = Readonly<Record<string, { readonly schema: object }>>
+
+/** The document with the headers that answers share written once. */
+export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
+  const operations = Object.values(document.paths).flatMap(item => Object.values(item))
+  const answers = operations.flatMap(({ responses }) => Object.values(responses))
+  const headers = new Map<string, object>()
+  for (const [name, header] of answers.flatMap(it => Object.entries(it.headers ?? {}))) {
+    if (!headers.has(name)) headers.set(name, header)
+  }
+  const shared = (name: string, header: object) =>
+    JSON.stringify(headers.get(name)) === JSON.stringify(header)
+      ? { $ref: `#/components/headers/${name}` }
+      : header
+  const paths = mapAnswers(document.paths, answer => answer.headers === undefined
+    ? answer
+    : { ...answer, headers: mapValues(answer.headers, (header, name) => shared(name, header)) })
+  const components = { ...document.components, headers: Object.fromEntries(headers) }
+  return { ...document, paths, components }
+}
+
+function mapAnswers (paths: Paths, change: (answer: Answer) => Answer): Paths {
+  return mapValues(paths, item => mapValues(item, operation =>
+    ({ ...operation, responses: mapValues(operation.responses, change) })))
+}
+
+function mapValues<T> (
+  values: Readonly<Record<string, T>>, change: (value: T, name: string) => T
+): Record<string, T> {
+  return Object.fromEntries(Object.entries(values)
+    .map(([name, value]) => [name, change(value, name)]))
+}

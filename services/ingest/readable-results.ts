@@ -1,0 +1,31 @@
+import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { SMALL_LANE_ROWS } from '../topology.ts'
+import type { Fault } from './errors.ts'
+import { findJob, findResults } from './find-job.ts'
+import type { Parts, Rules } from './ports.ts'
+import { visibleStatus } from './response.ts'
+
+/** A closed job with what its results are made of. */
+export type Found = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+
+type Wanted = { readonly tenant: string, readonly id: string }
+
+/** The job of that id if its results can be read, or why they can't. */
+export async function findReadable (
+  parts: Parts, { retentionMs }: Pick<Rules, 'retentionMs'>, { tenant, id }: Wanted
+): Promise<Found | Fault> {
+  const job = await findJob(parts, tenant, id)
+  if (job === undefined) return { code: 'job_not_found' }
+  if (!job.closed) return notCompleted(job)
+  if (job.endedAtMs + retentionMs <= parts.now()) return { code: 'results_expired' }
+  return await findResults(parts, tenant, id) ?? { code: 'temporarily_unavailable' }
+}
+
+function notCompleted (job: Job): Fault {
+  const isSmall = job.preflight.totalRows <= SMALL_LANE_ROWS
+  return {
+    code: 'job_not_completed',
+    retryAfterSeconds: isSmall ? 1 : 5,
+    more: { status: visibleStatus(job) },
+  }
+}

@@ -1,0 +1,25 @@
+import type { RouteOptions } from 'fastify'
+import { createBodyBudget } from './body-budget.ts'
+import { describeRoutes } from './openapi/describe.ts'
+import type { Parts, Rules } from './ports.ts'
+import { createQuoteRoute } from './routes/create-quote.ts'
+import { docsRoutes } from './routes/docs.ts'
+import { getBalanceRoute } from './routes/get-balance.ts'
+import { getServicesRoute } from './routes/get-services.ts'
+import { healthRoutes } from './routes/health.ts'
+import { jobRoutes } from './routes/jobs.ts'
+
+/** Every route of the interface, in the order its description lists them. */
+export function routesOf (parts: Parts, rules: Rules): readonly RouteOptions[] {
+  // Bodies of jobs and of quotes share one room.
+  const budget = createBodyBudget(rules.bodyBudgetBytes)
+  const routes: readonly RouteOptions[] = [
+    ...jobRoutes(parts, rules, budget),
+    createQuoteRoute(parts, rules, budget),
+    getBalanceRoute(parts),
+    getServicesRoute(rules),
+    ...docsRoutes(() => describeRoutes(routes)),
+    ...healthRoutes(parts),
+  ]
+  return routes
+}

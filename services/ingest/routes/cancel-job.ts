@@ -1,0 +1,46 @@
+import type { RouteOptions } from 'fastify'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { JobPathSchema, JobSchema, type JobPath } from '../../../schemas/api/job.ts'
+import { findJob } from '../find-job.ts'
+import { callerOf } from '../guard.ts'
+import type { Parts } from '../ports.ts'
+import { sendFault } from '../reply.ts'
+import { jobBody } from '../response.ts'
+
+/**
+ * POST /api/v1/jobs/{id}/cancel: ends a job early. Checks under way finish and are charged, the
+ * rest is released; then the job is `cancelled` and its file, complete, tells which rows it never
+ * came to. Asked again before that, it gives the same answer.
+ */
+export function cancelJobRoute (parts: Parts): RouteOptions {
+  return {
+    method: 'POST',
+    url: '/api/v1/jobs/:id/cancel',
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      errors: ['job_not_found', 'job_not_cancellable', 'body_too_large', 'unsupported_media_type',
+        'invalid_json', 'invalid_encoding', 'invalid_request'],
+    },
+    schema: {
+      operationId: 'cancelJob',
+      summary: 'Cancel a job',
+      description: 'Checks under way finish and are charged, the rest is released. The job shows ' +
+        'cancelling, then cancelled; its results are complete, with unknown rows where no check ' +
+        'was begun. The request has no body.',
+      tags: ['Jobs'],
+      params: JobPathSchema,
+      response: { 202: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params as JobPath
+      const { tenant } = callerOf(request)
+      const known = await findJob(parts, tenant, id)
+      if (known === undefined) return sendFault(reply, { code: 'job_not_found' })
+      const outcome = await parts.cancel(tenant, known.id)
+      // A job the archive alone knows has ended long ago.
+      if (outcome.kind !== 'cancelling') return sendFault(reply, { code: 'job_not_cancellable' })
+      return reply.code(202).send(jobBody(outcome.job, await parts.openHeader(outcome.job)))
+    },
+  }
+}

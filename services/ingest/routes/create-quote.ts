@@ -1,0 +1,56 @@
+import type { FastifyReply, RouteOptions } from 'fastify'
+import { CreateJobSchema } from '../../../schemas/api/create-job.ts'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { QuoteSchema } from '../../../schemas/api/quote.ts'
+import type { BodyBudget } from '../body-budget.ts'
+import type { Parts, Rules } from '../ports.ts'
+import { sendFault } from '../reply.ts'
+import { refusalFault } from '../response.ts'
+import { MAX_BODY_BYTES, readSubmission, REQUEST_ERRORS, takeRoom } from './create-job.ts'
+
+/**
+ * POST /api/v1/quotes: the preflight of a job, and no job. The same body, the same stages, the same
+ * numbers; nothing is reserved, and what was sent can't be read by anyone afterwards.
+ */
+export function createQuoteRoute (parts: Parts, rules: Rules, budget: BodyBudget): RouteOptions {
+  return {
+    method: 'POST',
+    url: '/api/v1/quotes',
+    bodyLimit: MAX_BODY_BYTES,
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      takesBody: true,
+      preflight: 'keyless',
+      errors: [...REQUEST_ERRORS, 'concurrent_jobs_limit'],
+    },
+    schema: {
+      operationId: 'createQuote',
+      summary: 'Quote a job without creating it',
+      description: 'Takes the body of a job and answers with its preflight. Nothing is reserved, ' +
+        'the quote cannot be redeemed, and the rows are unreadable as soon as it is answered.',
+      tags: ['Quotes'],
+      body: CreateJobSchema,
+      response: { 200: QuoteSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    onRequest: async (request, reply) => takeRoom(budget, request, reply),
+    handler: async (request, reply) => {
+      // A quote changes nothing, so it needs no key to be asked for again.
+      const read = readSubmission(request, rules, '')
+      if ('code' in read) return sendFault(reply, read)
+      return sendQuote(reply, read.service, await parts.quote(read))
+    },
+  }
+}
+
+function sendQuote (
+  reply: FastifyReply, service: string, quoted: Awaited<ReturnType<Parts['quote']>>
+): FastifyReply {
+  if (quoted.kind === 'refused') return sendFault(reply, refusalFault(quoted))
+  return reply.send({
+    preflight: quoted.preflight,
+    service,
+    redeemable: false,
+    expiresAt: new Date(quoted.forgetAtMs).toISOString(),
+  })
+}

@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs'
+import type { RouteOptions } from 'fastify'
+import { documentPage } from '../openapi/page.ts'
+import type { OpenApiDocument } from '../openapi/document.ts'
+
+const CHANGELOG = new URL('../../../schemas/api/CHANGELOG.md', import.meta.url)
+/** The page is its own style and runs nothing. */
+const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+/** GET /openapi.json, /docs and /changelog: what the interface is and was. Open to all. */
+export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOptions[] {
+  let described: Promise<OpenApiDocument> | undefined
+  const once = () => {
+    described ??= describe()
+    return described
+  }
+  const changelog = readFileSync(CHANGELOG, 'utf8')
+  return [
+    {
+      method: 'GET',
+      url: '/openapi.json',
+      config: { produces: 'application/json' },
+      schema: {
+        operationId: 'getOpenApi', summary: 'This description, as OpenAPI 3.1', tags: ['Documents'],
+      },
+      handler: async (_request, reply) => reply
+        .type('application/json; charset=utf-8').send(JSON.stringify(await once())),
+    },
+    {
+      method: 'GET',
+      url: '/docs',
+      config: { produces: 'text/html' },
+      schema: {
+        operationId: 'getDocs', summary: 'The description as a page', tags: ['Documents'],
+      },
+      handler: async (_request, reply) => reply
+        .header('content-security-policy', POLICY)
+        .type('text/html; charset=utf-8').send(documentPage(await once())),
+    },
+    {
+      method: 'GET',
+      url: '/changelog',
+      config: { produces: 'text/markdown' },
+      schema: {
+        operationId: 'getChangelog', summary: 'What changed, newest first', tags: ['Documents'],
+      },
+      handler: async (_request, reply) => reply
+        .type('text/markdown; charset=utf-8').send(changelog),
+    },
+  ]
+}

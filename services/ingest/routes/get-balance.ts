@@ -1,0 +1,26 @@
+import type { RouteOptions } from 'fastify'
+import { BalanceSchema } from '../../../schemas/api/balance.ts'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { callerOf } from '../guard.ts'
+import type { Parts } from '../ports.ts'
+
+/** GET /api/v1/balance: the money of the caller's tenant, in USD micros. */
+export function getBalanceRoute (parts: Parts): RouteOptions {
+  return {
+    method: 'GET',
+    url: '/api/v1/balance',
+    config: { scope: 'jobs:read', produces: 'application/json' },
+    schema: {
+      operationId: 'getBalance',
+      summary: 'Read the balance',
+      description: 'Integers in USD micros. Reserved is what jobs that run may cost at most.',
+      tags: ['Account'],
+      response: { 200: BalanceSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    handler: async (request, reply) => {
+      const { availableMicros, reservedMicros } = await parts.balance(callerOf(request).tenant)
+      const balanceMicros = availableMicros + reservedMicros
+      return reply.send({ balanceMicros, reservedMicros, availableMicros, currency: 'USD' })
+    },
+  }
+}

@@ -1,0 +1,41 @@
+import type { RouteOptions } from 'fastify'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ServicesSchema, type ServicesBody } from '../../../schemas/api/services.ts'
+import type { Mode } from '../../accounts/tenant.ts'
+import { unitPriceMicros } from '../../money/prices.ts'
+import { SERVICES } from '../../records/columns.ts'
+import { SERVICE_SLUGS } from '../../topology.ts'
+import { callerOf } from '../guard.ts'
+import type { Rules } from '../ports.ts'
+
+/** GET /api/v1/services: what can be verified, at which price, with which columns. */
+export function getServicesRoute (rules: Rules): RouteOptions {
+  return {
+    method: 'GET',
+    url: '/api/v1/services',
+    config: { scope: 'jobs:read', produces: 'application/json' },
+    schema: {
+      operationId: 'listServices',
+      summary: 'List the services',
+      description: 'Prices and availability are those of the mode of the key: a test key pays ' +
+        'nothing and may use every service.',
+      tags: ['Account'],
+      response: { 200: ServicesSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    handler: async (request, reply) => reply.send(servicesBody(rules, callerOf(request).mode)),
+  }
+}
+
+/** Every service, as keys of this mode may use it. */
+export function servicesBody (
+  { prices, configuredServices }: Pick<Rules, 'prices' | 'configuredServices'>, mode: Mode
+): ServicesBody {
+  const data = SERVICE_SLUGS.map(slug => ({
+    slug,
+    inputKind: SERVICES[slug].kind,
+    priceMicros: unitPriceMicros(prices, slug, mode),
+    columns: [...SERVICES[slug].columns],
+    configured: mode === 'test' || configuredServices.has(slug),
+  }))
+  return { data }
+}

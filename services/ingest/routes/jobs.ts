@@ -1,0 +1,19 @@
+import type { RouteOptions } from 'fastify'
+import type { BodyBudget } from '../body-budget.ts'
+import type { Parts, Rules } from '../ports.ts'
+import { cancelJobRoute } from './cancel-job.ts'
+import { createJobRoute } from './create-job.ts'
+import { getJobRoute } from './get-job.ts'
+import { getResultsRoute } from './get-results.ts'
+import { listJobsRoute } from './list-jobs.ts'
+
+/** The routes of jobs, in the order a client meets them. */
+export function jobRoutes (parts: Parts, rules: Rules, budget: BodyBudget): RouteOptions[] {
+  return [
+    createJobRoute(parts, rules, budget),
+    listJobsRoute(parts),
+    getJobRoute(parts),
+    cancelJobRoute(parts),
+    getResultsRoute(parts, rules),
+  ]
+}

@@ -1,0 +1,111 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { EventType } from './events.ts'
+
+/** What an attempt came to; only `failed` is followed by another one. */
+export type AttemptOutcome = 'delivered' | 'failed' | 'gone' | 'exhausted' | 'discarded'
+
+/** Why an attempt came to nothing; a closed list that may grow, and never says where it went. */
+export type AttemptReason =
+  'status' | 'redirect' | 'timeout' | 'dns_error' | 'blocked_address' | 'tls_error' |
+  'connection_error' | 'erased' | 'internal'
+
+/** One try to hand an event to its receiver. */
+export type Attempt = {
+  readonly tenant: string
+  readonly job: string
+  readonly event: string
+  /** From 1, in the order they were made. */
+  readonly attempt: number
+  readonly type: EventType
+  readonly atMs: number
+  readonly outcome: AttemptOutcome
+  /** Empty for what was delivered. */
+  readonly reason: AttemptReason | ''
+  /** 0 when there was no answer. */
+  readonly httpStatus: number
+  readonly durationMs: number
+  readonly nextAtMs: number | undefined
+}
+
+/** The attempts of the last 90 days, in ClickHouse. */
+export type DeliveryHistory = {
+  /** The same attempt again replaces it. */
+  readonly append: (attempts: readonly Attempt[]) => Promise<void>
+  /** All attempts of a job's deliveries, in order. */
+  readonly list: (tenant: string, job: string) => Promise<readonly Attempt[]>
+}
+
+/** Where attempts are kept: what came of them, never what was sent or to which address. */
+export function createDeliveryHistory (clickhouse: ClickHouseClient): DeliveryHistory {
+  return {
+    append: async attempts => {
+      if (attempts.length === 0) return
+      const values = attempts.map(rowOf)
+      await clickhouse.insert({
+        table: 'deliveries', columns: COLUMNS, values, format: 'JSONEachRow',
+      })
+    },
+    list: async (tenant, job) => {
+      const answer = await clickhouse.query({
+        query: SELECT, query_params: { tenant, job }, format: 'JSONEachRow',
+      })
+      return (await answer.json<Row>()).map(attemptOf)
+    },
+  }
+}
+
+const COLUMNS: [string, ...string[]] = [
+  'tenant', 'job', 'event', 'attempt', 'type', 'at', 'outcome', 'reason', 'http_status',
+  'duration_ms', 'next_at',
+]
+
+const SELECT = `
+  SELECT tenant, job, event, attempt, type, toString(toUnixTimestamp64Milli(at)) AS at_ms, outcome,
+    reason, http_status, duration_ms,
+    toString(toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC')))) AS next_at_ms
+  FROM deliveries WHERE tenant = {tenant:String} AND job = {job:String}
+  ORDER BY event, attempt, stored DESC LIMIT 1 BY event, attempt`
+
+type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outcome' | 'reason'> & {
+  readonly at_ms: string
+  readonly http_status: number
+  readonly duration_ms: number
+  /** 0 when no other attempt follows. */
+  readonly next_at_ms: string
+}
+
+const timeOf = (ms: number) => new Date(ms).toISOString()
+
+function rowOf (one: Attempt) {
+  const { tenant, job, event, attempt, type, outcome, reason } = one
+  return {
+    tenant,
+    job,
+    event,
+    attempt,
+    type,
+    at: timeOf(one.atMs),
+    outcome,
+    reason,
+    http_status: one.httpStatus,
+    duration_ms: Math.round(one.durationMs),
+    next_at: one.nextAtMs === undefined ? null : timeOf(one.nextAtMs),
+  }
+}
+
+function attemptOf (row: Row): Attempt {
+  const { tenant, job, event, attempt, type, outcome, reason } = row
+  return {
+    tenant,
+    job,
+    event,
+    attempt,
+    type,
+    atMs: Number(row.at_ms),
+    outcome,
+    reason,
+    httpStatus: row.http_status,
+    durationMs: row.duration_ms,
+    nextAtMs: row.next_at_ms === '0' ? undefined : Number(row.next_at_ms),
+  }
+}

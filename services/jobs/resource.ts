@@ -1,0 +1,55 @@
+import type { JobBody } from '../../schemas/api/job.ts'
+import type { Job, JobStatus } from './job.ts'
+import type { JobHeader } from './rows-seal.ts'
+
+/** Where a job is found, relative to the host. */
+export function jobPath (jobId: string): string {
+  return `/api/v1/jobs/${jobId}`
+}
+
+/** The status resource of a job. */
+export function jobBody (job: Job, header: JobHeader): JobBody {
+  const { preflight, counts } = job
+  return {
+    id: job.id,
+    status: visibleStatus(job),
+    totalRows: preflight.totalRows,
+    cacheHits: counts.cacheHits,
+    freshRecords: counts.freshRecords,
+    successRecords: counts.successRecords,
+    failedRecords: counts.failedRecords,
+    createdAt: new Date(job.createdAtMs).toISOString(),
+    updatedAt: new Date(job.updatedAtMs).toISOString(),
+    resultUrl: `${jobPath(job.id)}/results`,
+    service: job.service,
+    invalidRows: preflight.invalidRows,
+    duplicateRows: preflight.duplicateRows,
+    progressPercent: progressPercent(job),
+    maxQuoteMicros: preflight.maxQuoteMicros,
+    chargedMicros: job.chargedMicros,
+    releasedMicros: job.releasedMicros,
+    metadata: { ...header.metadata },
+    completedAt: job.closed ? new Date(job.endedAtMs).toISOString() : null,
+  }
+}
+
+/**
+ * A job shows its end only once it is closed, when its results can be read; until then it shows
+ * the state before.
+ */
+export function visibleStatus (job: Job): JobStatus {
+  if (job.closed) return job.status
+  switch (job.status) {
+    case 'completed':
+    case 'failed': return job.preflight.freshChecks > 0 ? 'verifying' : 'preparing'
+    case 'cancelled': return 'cancelling'
+    default: return job.status
+  }
+}
+
+function progressPercent (job: Job): number {
+  if (job.closed) return 100
+  const { totalRows } = job.preflight
+  // The last percent is the end itself, which comes when the results can be read.
+  return Math.min(99, Math.floor(100 * job.counts.finishedRows / totalRows))
+}

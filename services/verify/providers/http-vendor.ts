@@ -1,0 +1,74 @@
+import Type, { type Static } from 'typebox'
+import { PROVIDER_REASONS, VERDICTS } from '../../records/record.ts'
+import { SERVICE_SLUGS } from '../../topology.ts'
+import { PROVIDER_FAILURES } from '../provider.ts'
+
+const closed = { additionalProperties: false } as const
+const text = Type.String({ minLength: 1, maxLength: 2_000 })
+const pointer = Type.String({ pattern: '^(/([^~/]|~[01])*)*$' })
+const failure = Type.Enum([...PROVIDER_FAILURES])
+const reason = Type.Enum([...PROVIDER_REASONS])
+const words = <T extends Type.TSchema>(of: T) => Type.Record(Type.String(), of)
+const maybe = Type.Optional
+
+/** What each kind of authentication needs to know. */
+export const AUTH = {
+  none: Type.Object({ kind: Type.Literal('none') }, closed),
+  bearer: Type.Object({ kind: Type.Literal('bearer'), token: text }, closed),
+  header: Type.Object({ kind: Type.Literal('header'), name: text, value: text }, closed),
+  query: Type.Object({ kind: Type.Literal('query'), name: text, value: text }, closed),
+  basic: Type.Object({ kind: Type.Literal('basic'), username: text, password: text }, closed),
+} as const
+
+export type HttpAuth = Static<typeof AUTH[keyof typeof AUTH]>
+
+const outcome = Type.Object({
+  status: Type.Enum([...VERDICTS]),
+  reason,
+  confidence: maybe(Type.Integer({ minimum: 0, maximum: 100 })),
+}, closed)
+
+/** The form of a vendor; what its kind of authentication needs is in `AUTH`. */
+export const VENDOR = Type.Object({
+  id: Type.Integer({ minimum: 1, maximum: 999_999 }),
+  name: text,
+  words: maybe(Type.Array(Type.String({ minLength: 3 }))),
+  services: Type.Array(Type.Enum([...SERVICE_SLUGS]), { minItems: 1 }),
+  url: text,
+  method: Type.Enum(['GET', 'POST', 'PUT']),
+  auth: Type.Object({ kind: Type.Enum(['none', 'bearer', 'header', 'query', 'basic']) }),
+  maxRows: maybe(Type.Integer({ minimum: 1, maximum: 1_000 })),
+  request: maybe(Type.Object({
+    headers: maybe(words(Type.String())),
+    query: maybe(words(Type.String())),
+    body: maybe(Type.Unknown()),
+    row: maybe(Type.Unknown()),
+    services: maybe(words(text)),
+  }, closed)),
+  response: Type.Object({
+    rows: maybe(pointer),
+    match: maybe(Type.Object({
+      row: maybe(pointer), contact: maybe(pointer), key: maybe(Type.Enum(['row', 'contact'])),
+    }, closed)),
+    verdict: Type.Object({ pointer, values: words(outcome) }, closed),
+    reason: maybe(Type.Object({ pointer, values: words(reason) }, closed)),
+    fields: maybe(words(Type.Object({ pointer, values: maybe(words(text)) }, closed))),
+  }, closed),
+  errors: maybe(Type.Object({
+    statuses: maybe(words(failure)),
+    field: maybe(Type.Object({
+      pointer,
+      values: maybe(words(failure)),
+      fine: maybe(Type.Array(Type.String())),
+      otherwise: maybe(failure),
+    }, closed)),
+  }, closed)),
+  timeoutMs: maybe(Type.Integer({ minimum: 1 })),
+  concurrency: maybe(Type.Integer({ minimum: 1 })),
+  rate: maybe(Type.Object({
+    calls: Type.Integer({ minimum: 1 }), perMs: Type.Integer({ minimum: 1 }),
+  }, closed)),
+}, closed)
+
+/** A vendor's JSON interface as the operator describes it in `HTTP_PROVIDERS`. */
+export type HttpVendor = Omit<Static<typeof VENDOR>, 'auth'> & { readonly auth: HttpAuth }

@@ -1,0 +1,264 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createOrganizationWith } from '../support/organizations.ts'
+import { parseCsv, runJob, startWorld, type World } from '../support/world.ts'
+
+let world: World
+// Live keys are answered by the sandbox too, so that slow checks cost money.
+const PROVIDERS = JSON.stringify({
+  'phone-validation': ['sandbox'], 'email-validation': ['email-domain'],
+})
+beforeAll(async () => { world = await startWorld({ PART_CONCURRENCY: '1', PROVIDERS }) })
+afterAll(async () => { await world.stop() })
+
+type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown } &
+  { readonly headers?: Readonly<Record<string, string>> }
+
+async function ask (path: string, { method = 'GET', key, body, headers = {} }: Sent = {}) {
+  const response = await fetch(`${world.baseUrl}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${key ?? world.keys.test}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json')
+  const { status } = response
+  return { status, headers: response.headers, text, json: isJson ? JSON.parse(text) : {} }
+}
+
+const codeOf = async (path: string, sent?: Sent) => {
+  const { status, json } = await ask(path, sent)
+  return [status, json.error?.code]
+}
+
+const nobodys = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+const service = 'phone-validation'
+const slowOnes = (count: number) =>
+  Array.from({ length: count }, (_, at) => `+1646${730 + at}0004`)
+const inputs = [
+  '+12127365000', '+1 212 736 5000', '+12127360001', '+12127360002', '+12127360003', 'call me', '',
+  '+442079460958', '+12127365000', '+33142685300', 'a "quoted", one', '+4930901820',
+]
+
+describe('the list of jobs', () => {
+  it('comes newest first, by pages, open ones and closed ones once each', async () => {
+    const key = (await createOrganizationWith(world.env, { availableMicros: 1_000_000 })).keys.live
+    const post = async (input: string, slug = service) => (await ask('/jobs', {
+      method: 'POST', key, body: { service: slug, inputs: [input], metadata: { n: input } },
+    })).json.id as string
+    const ids = []
+    for (const last of ['0', '1', '2']) ids.push(await post(`+1212736500${last}`))
+    const mail = await post('jane@mailinator.com', 'email-validation')
+    const newest = [...ids, mail].toReversed()
+    const list = async (query: string) => (await ask(`/jobs?${query}`, { key })).json
+    const first = await list('limit=3')
+    expect(first.data.map((job: { id: string }) => job.id)).toEqual(newest.slice(0, 3))
+    expect([first.has_more, first.next_cursor]).toEqual([true, newest[2]])
+    const second = await list(`limit=3&after=${first.next_cursor}`)
+    expect(second).toMatchObject({ data: [{ id: newest[3] }], has_more: false, next_cursor: null })
+    await expect.poll(async () =>
+      (await list('status=completed')).data.length, { timeout: 20_000, interval: 100 }).toBe(4)
+    const oldest = (await list(`after=${newest[2]}`)).data[0]
+    expect(oldest).toEqual((await ask(`/jobs/${newest[3]}`, { key })).json)
+    expect((await list('service=email-validation')).data).toMatchObject([{ id: mail }])
+    expect((await list('status=verifying')).data).toEqual([])
+  })
+
+  it('shows a job that runs, and nobody else a thing', async () => {
+    const { id } = await world.test.createJob({ service, inputs: ['+12127360004'] })
+    const { json } = await ask('/jobs?limit=1')
+    expect(json.data).toMatchObject([{ id, completedAt: null }])
+    const other = await createOrganizationWith(world.env, { availableMicros: 0 })
+    expect((await ask('/jobs', { key: other.keys.live })).json)
+      .toEqual({ data: [], has_more: false, next_cursor: null })
+    await world.test.waitForEnd(id)
+  })
+
+  it.each([
+    ['limit=0'], ['limit=101'], ['limit=ten'], ['limit=1&limit=2'], ['after=job_1'],
+    ['status=done'], ['state=completed'],
+  ])('is refused for %s', async query => {
+    expect(await codeOf(`/jobs?${query}`)).toEqual([400, 'invalid_request'])
+  })
+})
+
+describe('a job that is cancelled', () => {
+  it('in the middle of its checks ends with a complete file, charged for those alone', async () => {
+    const sent = [...slowOnes(200), 'call me', slowOnes(200)[199] ?? '']
+    const key = world.keys.live
+    const before = (await ask('/balance', { key })).json
+    const { id } = await world.live.createJob({ service, inputs: sent })
+    expect((await ask('/balance', { key })).json).toEqual({
+      ...before,
+      reservedMicros: before.reservedMicros + 400_000,
+      availableMicros: before.availableMicros - 400_000,
+    })
+    await expect.poll(async () => (await world.live.job(id)).status,
+      { timeout: 30_000, interval: 20 }).toBe('verifying')
+    const first = await ask(`/jobs/${id}/cancel`, { method: 'POST', key })
+    expect([first.status, first.json.id, first.json.status]).toEqual([202, id, 'cancelling'])
+    const again = await ask(`/jobs/${id}/cancel`, { method: 'POST', key })
+    expect([again.status, again.json.status]).toEqual([202, 'cancelling'])
+    const job = await world.live.waitForEnd(id)
+    const rows = parseCsv(await world.live.results(id))
+    expect(rows.map(row => row.input)).toEqual(sent)
+    const live = rows.filter(row => row.source === 'live')
+    const checked = live.filter(row => row.status === 'valid')
+    const left = live.filter(row => row.status === 'unknown' && row.reason === 'cancelled')
+    expect([checked.length % 50, checked.length + left.length]).toEqual([0, 200])
+    expect(Math.min(checked.length, left.length)).toBeGreaterThan(0)
+    expect(rows[201]).toMatchObject({ source: 'duplicate', duplicate_of: '200' })
+    const chargedMicros = checked.length * 2_000
+    expect(job).toMatchObject({
+      status: 'cancelled', chargedMicros, releasedMicros: 400_000 - chargedMicros,
+    })
+    expect(job.successRecords + job.failedRecords).toBe(202)
+    const balanceMicros = before.balanceMicros - chargedMicros
+    expect((await ask('/balance', { key })).json)
+      .toMatchObject({ balanceMicros, reservedMicros: 0 })
+    expect(await codeOf(`/jobs/${id}/cancel`, { method: 'POST', key }))
+      .toEqual([409, 'job_not_cancellable'])
+    expect((await ask('/jobs?status=cancelled', { key })).json.data).toMatchObject([{ id }])
+  })
+
+  it('before its checks have begun costs nothing and has a complete file, too', async () => {
+    const busy = await world.test.createJob({ service, inputs: slowOnes(400).slice(200) })
+    const sent = ['+12127365009', 'call me', '+12127365009']
+    const { id } = await world.live.createJob({ service, inputs: sent, forceFresh: true })
+    expect((await ask(`/jobs/${id}/cancel`, { method: 'POST', key: world.keys.live })).status)
+      .toBe(202)
+    const job = await world.live.waitForEnd(id)
+    expect(job).toMatchObject({ status: 'cancelled', chargedMicros: 0, failedRecords: 3 })
+    const rows = parseCsv(await world.live.results(id))
+    expect(rows.map(row => [row.input, row.status, row.source])).toEqual([
+      [sent[0], 'unknown', 'live'], [sent[1], 'invalid', 'preflight'],
+      [sent[2], 'unknown', 'duplicate'],
+    ])
+    await ask(`/jobs/${busy.id}/cancel`, { method: 'POST' })
+    await world.test.waitForEnd(busy.id)
+  })
+
+  it('must be there, one\'s own, and running', async () => {
+    const { created } = await runJob(world.test, { service, inputs: ['+12127365000'] })
+    const cancel = (id: string, more: Sent = {}) =>
+      codeOf(`/jobs/${id}/cancel`, { method: 'POST', ...more })
+    expect(await cancel(created.id)).toEqual([409, 'job_not_cancellable'])
+    expect(await cancel(nobodys)).toEqual([404, 'job_not_found'])
+    expect(await cancel(created.id, { key: world.keys.live })).toEqual([404, 'job_not_found'])
+    const headers = { 'content-type': 'application/json' }
+    expect(await cancel(nobodys, { headers })).toEqual([404, 'job_not_found'])
+    const reader = await createOrganizationWith(world.env, {
+      availableMicros: 0, scopes: ['jobs:read'],
+    })
+    expect(await cancel(nobodys, { key: reader.keys.live })).toEqual([403, 'insufficient_scope'])
+  })
+})
+
+describe('results', () => {
+  it('are the same rows as CSV, as pages and as lines', async () => {
+    const { created, rows } = await runJob(world.test, { service, inputs })
+    const path = `/jobs/${created.id}/results`
+    const asCells = (row: Record<string, unknown>) => Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [name, value === null ? '' : String(value)]))
+    const paged: Record<string, unknown>[] = []
+    let cursor = ''
+    for (let pages = 1; ; pages++) {
+      const { json } = await ask(`${path}?format=json&limit=5${cursor}`)
+      paged.push(...json.data)
+      expect(json.has_more).toBe(json.next_cursor !== null)
+      cursor = `&cursor=${json.next_cursor}`
+      if (!json.has_more) { expect(pages).toBe(3); break }
+    }
+    expect(paged.map(asCells)).toEqual(rows)
+    expect(paged.map(row => Object.keys(row))).toEqual(inputs.map(() => Object.keys(rows[0] ?? {})))
+    expect(paged[1]).toMatchObject({ row: 2, duplicate_of: 1, confidence: 90 })
+    expect(paged[5]).toMatchObject({ row: 6, phone: null, duplicate_of: null })
+    expect(paged[6]).toMatchObject({ input: '' })
+    const lines = await ask(`${path}?format=jsonl`)
+    expect(lines.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8')
+    expect(lines.text.trimEnd().split('\n').map(line => JSON.parse(line))).toEqual(paged)
+    const filtered = await ask(`${path}?format=json&status=valid&source=live&limit=2`)
+    expect(filtered.json.data.map(asCells)).toEqual(
+      rows.filter(row => row.status === 'valid' && row.source === 'live').slice(0, 2))
+  })
+
+  it('come in the form that the Accept header likes', async () => {
+    const { created } = await runJob(world.test, { service, inputs: ['+12127365000'] })
+    const path = `/jobs/${created.id}/results`
+    const typeFor = async (accept: string, query = '') => {
+      const { status, headers } = await ask(`${path}${query}`, { headers: { accept } })
+      return [status, headers.get('content-type')?.split(';')[0]]
+    }
+    expect(await typeFor('*/*')).toEqual([200, 'text/csv'])
+    expect(await typeFor('application/json')).toEqual([200, 'application/json'])
+    expect(await typeFor('text/csv;q=0.5, application/x-ndjson'))
+      .toEqual([200, 'application/x-ndjson'])
+    expect(await typeFor('image/png')).toEqual([406, 'application/json'])
+    expect(await typeFor('text/csv', '?format=json')).toEqual([406, 'application/json'])
+    for (const query of ['format=xml', 'format=json&limit=1001', 'format=json&cursor=x',
+      'status=valid', 'format=json&safe=spreadsheet', 'format=json&status=good']) {
+      expect([query, ...await codeOf(`${path}?${query}`)]).toEqual([query, 400, 'invalid_request'])
+    }
+    expect(await codeOf(`/jobs/${nobodys}/results?format=json`)).toEqual([404, 'job_not_found'])
+  })
+})
+
+describe('money and services', () => {
+  it('shows the balance, and what is reserved of it', async () => {
+    const poor = await createOrganizationWith(world.env, { availableMicros: 5_000 })
+    expect((await ask('/balance', { key: poor.keys.live })).json).toEqual({
+      balanceMicros: 5_000, reservedMicros: 0, availableMicros: 5_000, currency: 'USD',
+    })
+  })
+
+  it('lists the services at the price of the key', async () => {
+    const live = (await ask('/services', { key: world.keys.live })).json.data
+    const test = (await ask('/services')).json.data
+    expect(live[0]).toEqual({
+      slug: service,
+      inputKind: 'phone',
+      priceMicros: 2_000,
+      columns: ['timezone', 'national_format'],
+      configured: true,
+    })
+    expect(live.map((it: { configured: boolean }) => it.configured))
+      .toEqual([true, false, false, false, false, true])
+    expect(new Set(test.map((it: { priceMicros: number }) => it.priceMicros))).toEqual(new Set([0]))
+    expect(test.every((it: { configured: boolean }) => it.configured)).toBe(true)
+  })
+
+  it('quotes what a job would be quoted, and makes none', async () => {
+    const body = { service, inputs: ['+12127365000', '+1 212 736 5000', '+493090182055', 'no'] }
+    const poor = await createOrganizationWith(world.env, { availableMicros: 1_000_000 })
+    const key = poor.keys.live
+    const quoted = await ask('/quotes', { method: 'POST', key, body })
+    expect([quoted.status, quoted.json.service]).toEqual([200, service])
+    expect(await poor.balance()).toMatchObject({ availableMicros: 1_000_000, reservedMicros: 0 })
+    expect((await ask('/jobs', { key })).json.data).toEqual([])
+    const { quoteId, ...counts } = quoted.json.preflight
+    expect(await codeOf(`/jobs/job_${quoteId.slice(5)}`, { key })).toEqual([404, 'job_not_found'])
+    const { json } = await ask('/jobs', { method: 'POST', key, body })
+    expect(json.preflight).toMatchObject(counts)
+    expect(counts).toMatchObject({ totalRows: 4, invalidRows: 1, maxQuoteMicros: 4_000 })
+    const refused = { method: 'POST', key, body: { service: 'fax', inputs: ['1'] } }
+    expect(await codeOf('/quotes', refused)).toEqual([400, 'unknown_service'])
+  })
+})
+
+describe('the documents', () => {
+  it('are open to all and describe what is served', async () => {
+    const root = world.baseUrl.replace('/api/v1', '')
+    const read = async (path: string) => {
+      const answer = await fetch(`${root}${path}`)
+      return [answer.status, answer.headers.get('content-type'), await answer.text()] as const
+    }
+    const [status, type, text] = await read('/openapi.json')
+    expect([status, type]).toEqual([200, 'application/json; charset=utf-8'])
+    expect(JSON.parse(text)).toMatchObject({ openapi: '3.1.0', info: { version: '2026-08-11' } })
+    expect((await read('/docs'))[2]).toContain('/api/v1/jobs/{id}/cancel')
+    expect((await read('/changelog'))[2]).toContain('## 2026-08-11')
+  })
+})

@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { request, type ClientRequest, type IncomingMessage } from 'node:http'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+/** Windows so long that a slow machine comes to the end of a limit too. */
+const LONG_WINDOWS = {
+  LIMIT_POST_SUSTAINED: '150', LIMIT_POST_SUSTAINED_SECONDS: '600', LIMIT_GET_SECONDS: '20',
+}
+/** Fewer than the places for preflights. */
+const AT_ONCE = 8
+const POLICY = '100;w=1, 150;w=600'
+/** A job of invalid rows alone costs nothing and takes no slot. */
+const free = JSON.stringify({ service: 'phone-validation', inputs: ['call me'] })
+
+let world: World
+let redis: ReturnType<typeof connectRedis>
+beforeAll(async () => {
+  world = await startWorld(LONG_WINDOWS)
+  redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+})
+afterAll(async () => {
+  redis?.disconnect()
+  await world?.stop()
+})
+
+const newOrganization = async () =>
+  await createOrganizationWith(world.env, { availableMicros: 1_000_000 })
+const headersOf = (key: string) =>
+  ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
+const post = (key: string, body: string, headers: Record<string, string> = {}) =>
+  fetch(`${world.baseUrl}/jobs`, {
+    method: 'POST', headers: { ...headersOf(key), ...headers }, body,
+  })
+const get = (key: string) =>
+  fetch(`${world.baseUrl}/jobs/job_unknown`, { headers: headersOf(key) })
+
+type Problem = { readonly error: { readonly code: string } }
+const codeOf = async (response: Response) => (await response.json() as Problem).error.code
+
+const limitsOf = ({ headers }: Response) => Object.fromEntries(
+  ['limit', 'remaining', 'reset', 'policy'].map(name => [name, headers.get(`ratelimit-${name}`)]))
+const waitOf = ({ headers }: Response) => headers.get('retry-after')
+
+async function redisSeconds (): Promise<number> {
+  const [seconds, micros] = await redis.time()
+  return Number(seconds) + Number(micros) / 1e6
+}
+
+/** Asks so often, a few requests at once; tells the statuses and the time by Redis. */
+async function flood (times: number, ask: () => Promise<Response>) {
+  const startedAt = await redisSeconds()
+  const codes: string[] = []
+  let left = times
+  const worker = async () => {
+    while (left > 0) {
+      left -= 1
+      codes.push(await codeOf(await ask()))
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+  const throttled = codes.filter(code => code === 'rate_limited').length
+  return { throttled, admitted: times - throttled, seconds: await redisSeconds() - startedAt }
+}
+
+describe('the request limits', () => {
+  it('let POST requests in by two buckets', async () => {
+    const { keys } = await newOrganization()
+    const { admitted, throttled, seconds } = await flood(400, () => post(keys.live, '{'))
+    expect(admitted).toBeGreaterThanOrEqual(100)
+    expect(admitted).toBeLessThanOrEqual(
+      Math.min(100 + 100 * seconds, 150 + 150 / 600 * seconds) + 1)
+    expect(throttled).toBeGreaterThan(0)
+  })
+
+  it('let GET requests in by one, and leave other organizations alone', async () => {
+    const [loud, quiet] = [await newOrganization(), await newOrganization()]
+    const { admitted, throttled, seconds } = await flood(400, () => get(loud.keys.live))
+    expect(admitted).toBeGreaterThanOrEqual(200)
+    expect(admitted).toBeLessThanOrEqual(200 + 10 * seconds + 1)
+    expect(throttled).toBeGreaterThan(0)
+    expect(limitsOf(await get(quiet.keys.live)).remaining).toBe('199')
+  })
+
+  it('count test traffic apart from live traffic', async () => {
+    const { throttled } = await flood(300, () => post(world.keys.test, '{'))
+    expect(throttled).toBeGreaterThan(0)
+    const live = await post(world.keys.live, free)
+    expect(live.status).toBe(202)
+    expect(limitsOf(live)).toMatchObject({ limit: '100', remaining: '99' })
+  })
+})
+
+describe('the headers of the limits', () => {
+  it('stand on a 202, on errors, and tell a 429 when to come again', async () => {
+    const { keys } = await newOrganization()
+    const accepted = await post(keys.live, free)
+    expect([accepted.status, waitOf(accepted)]).toEqual([202, '0'])
+    expect(limitsOf(accepted)).toEqual({
+      limit: '100', remaining: '99', reset: '1', policy: POLICY,
+    })
+    const unknown = await get(keys.live)
+    expect([unknown.status, await codeOf(unknown), waitOf(unknown)])
+      .toEqual([404, 'job_not_found', '0'])
+    expect(limitsOf(unknown))
+      .toEqual({ limit: '200', remaining: '199', reset: '1', policy: '200;w=20' })
+
+    await flood(300, () => post(keys.live, '{'))
+    await expect.poll(async () => limitsOf(await post(keys.live, '{')), { timeout: 20_000 })
+      .toMatchObject({ limit: '150', remaining: '0' })
+    const refused = await post(keys.live, free)
+    expect([refused.status, await codeOf(refused)]).toEqual([429, 'rate_limited'])
+    expect(limitsOf(refused)).toMatchObject({ limit: '150', remaining: '0', policy: POLICY })
+    const reset = Number(limitsOf(refused).reset)
+    expect(reset).toBeGreaterThan(590)
+    expect(reset).toBeLessThanOrEqual(600)
+    expect(Number(waitOf(refused))).toBeGreaterThanOrEqual(1)
+    expect(Number(waitOf(refused))).toBeLessThanOrEqual(4)
+  })
+
+  it('are not for those who are not known', async () => {
+    const stranger = await get('nonsense')
+    expect([stranger.status, stranger.headers.has('ratelimit-limit')]).toEqual([401, false])
+  })
+})
+
+describe('preflights under way', () => {
+  /** A request whose body does not come yet. */
+  function openPost (key: string): ClientRequest {
+    const headers = { ...headersOf(key), 'content-length': Buffer.byteLength(free) }
+    const sent = request(`${world.baseUrl}/jobs`, { method: 'POST', headers, agent: false })
+    sent.on('error', () => {})
+    sent.flushHeaders()
+    return sent
+  }
+
+  it('are ten; the eleventh waits, but not a repetition of an accepted job', async () => {
+    const { keys, orgId } = await newOrganization()
+    const repeated = { 'idempotency-key': randomUUID() }
+    const first = await post(keys.live, free, repeated)
+    const places = () => redis.zcard(`preflights:{${tenantOf(orgId, 'live')}}`)
+    const opened = Array.from({ length: 10 }, () => openPost(keys.live))
+    await expect.poll(places, { timeout: 10_000 }).toBe(10)
+
+    const eleventh = await post(keys.live, free)
+    expect([eleventh.status, await codeOf(eleventh)]).toEqual([429, 'concurrent_jobs_limit'])
+    expect(Number(waitOf(eleventh))).toBeGreaterThanOrEqual(1)
+    const again = await post(keys.live, free, repeated)
+    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([202, 'true'])
+    expect(await again.text()).toBe(await first.text())
+
+    opened.pop()?.destroy()
+    await expect.poll(places, { timeout: 10_000 }).toBe(9)
+    expect((await post(keys.live, free)).status).toBe(202)
+    const statuses = opened.map(async sent => {
+      sent.end(free)
+      const [answer] = await once(sent, 'response') as [IncomingMessage]
+      answer.resume()
+      return answer.statusCode
+    })
+    expect(await Promise.all(statuses)).toEqual(Array(9).fill(202))
+    expect(await places()).toBe(0)
+  })
+})

@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest'
+import { jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis } = await startRedis()
+const store = createJobStore(redis)
+const wallet = createWallet(redis)
+let tenants = 0
+
+async function fundedTenant (): Promise<string> {
+  const tenant = `org_${tenants += 1}.live`
+  await wallet.topUp(tenant, { id: 'a', amountMicros: 1_000_000, reason: '' })
+  return tenant
+}
+
+describe('cancel', () => {
+  it('charges what was checked, releases the rest and ends as cancelled', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1'))
+    await store.announce(tenant, 'job_1')
+    expect(await store.beginPart(tenant, 'job_1')).toBe('run')
+    expect(await store.cancel(tenant, 'job_1'))
+      .toMatchObject({ kind: 'cancelling', job: { status: 'cancelling', ended: false } })
+    expect(await store.beginPart(tenant, 'job_1')).toBe('cancelling')
+    const first = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(3) })
+    const rest = blockOf({ job: 'job_1', chunkRows: 10 }, { unknown: [3, 4, 5, 6, 7, 8, 9] })
+    await store.tally(tenant, first)
+    expect(await store.tally(tenant, rest)).toMatchObject({
+      ended: true,
+      job: { status: 'cancelled', chargedMicros: 6_000, releasedMicros: 14_000 },
+    })
+    expect(await wallet.balance(tenant)).toMatchObject({
+      availableMicros: 994_000, reservedMicros: 0, chargedMicros: 6_000,
+    })
+  })
+
+  it('answers the same when repeated, until the job is closed', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 1 }))
+    const first = await store.cancel(tenant, 'job_1')
+    expect(first.kind).toBe('cancelling')
+    expect(await store.cancel(tenant, 'job_1')).toEqual(first)
+    await store.announce(tenant, 'job_1')
+    expect(await store.read(tenant, 'job_1')).toMatchObject({ status: 'cancelling' })
+    const block = blockOf({ job: 'job_1', chunkRows: 1, inputs: true }, { unknown: [0] })
+    await store.tally(tenant, block)
+    expect(await store.cancel(tenant, 'job_1'))
+      .toMatchObject({ kind: 'cancelling', job: { status: 'cancelled', closed: false } })
+    await store.close(tenant, 'job_1')
+    expect((await store.cancel(tenant, 'job_1')).kind).toBe('ended')
+  })
+
+  it('comes too late for a job that has ended, and knows no other', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 1 }))
+    const block = blockOf({ job: 'job_1', chunkRows: 1, inputs: true }, { live: [0] })
+    await store.tally(tenant, block)
+    expect(await store.cancel(tenant, 'job_1'))
+      .toMatchObject({ kind: 'ended', job: { status: 'completed' } })
+    expect(await store.cancel(tenant, 'job_2')).toEqual({ kind: 'unknown' })
+  })
+})
+
+describe('a claim that wants a quote alone', () => {
+  const claim = { job: 'job_1', idempotencyKey: '', fingerprint: '', acceptWithinMs: 60_000 }
+
+  it('reserves nothing, becomes no job, and leaves nothing that opens its rows', async () => {
+    const tenant = await fundedTenant()
+    const before = await wallet.balance(tenant)
+    await store.claim(tenant, { ...claim, quoteOnly: true })
+    await redis.set(jobKeys(tenant, 'job_1').dataKey, 'wrapped')
+    const request = acceptRequest('job_1', { cacheHits: 2, maxActiveJobs: 0 })
+    const refusal = { code: 'quoted', preflight: request.preflight }
+    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
+    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
+    expect(await store.outcome(tenant, 'job_1')).toEqual({ kind: 'refused', refusal })
+    expect(await store.refuse(tenant, 'job_1', 'internal')).toEqual({ kind: 'refused', refusal })
+    expect(await store.read(tenant, 'job_1')).toBeUndefined()
+    expect(await wallet.balance(tenant)).toEqual(before)
+    const { active, open } = tenantJobKeys(tenant)
+    expect(await redis.exists(active, open, jobKeys(tenant, 'job_1').dataKey)).toBe(0)
+    expect(await redis.pttl(jobKeys(tenant, 'job_1').job)).toBeGreaterThan(60_000)
+  })
+
+  it('is not held up by an empty wallet, and expires like any other', async () => {
+    const tenant = 'org_poor.live'
+    await store.claim(tenant, { ...claim, quoteOnly: true })
+    expect(await store.accept(tenant, acceptRequest('job_1')))
+      .toMatchObject({ refusal: { code: 'quoted' } })
+    const late = acceptRequest('job_2', { acceptByMs: Date.now() - 60_000 })
+    await store.claim(tenant, { ...claim, job: 'job_2', quoteOnly: true })
+    expect(await store.accept(tenant, late))
+      .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
+  })
+})

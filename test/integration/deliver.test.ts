@@ -1,0 +1,207 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { verifyWebhook } from '../../services/client/verify-webhook.ts'
+import { createDeliveries, type Delivery } from '../../services/jobs/deliveries.ts'
+import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
+import { eventIdOf } from '../../services/jobs/events.ts'
+import { createKeyRing } from '../../services/lib/key-ring.ts'
+import { connectAll } from '../support/connected.ts'
+import { startReceiver, type Received } from '../support/receiver.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+const { env, state, clickhouse } = connectAll()
+const history = createDeliveryHistory(clickhouse)
+const deliveries = createDeliveries(state)
+const ring = createKeyRing({
+  KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,
+  KEY_ACTIVE: env.KEY_ACTIVE ?? '',
+})
+const secrets = createWebhookSecrets({ redis: state, ring })
+
+const WAITS_MS = [300, 600, 900]
+const HANGING = 200
+/** Each ends one request that was left without an answer. */
+const hanging: (() => void)[] = []
+
+/** A path says what the receiver does: `/<statuses>/<unique>`, one status an attempt. */
+const receiver = await startReceiver((response, { path }, count) => {
+  const statuses = path.split('/')[1]?.split(',') ?? []
+  const status = statuses[count - 1] ?? statuses.at(-1) ?? '200'
+  if (status === 'hang') {
+    hanging.push(() => response.writeHead(410).end())
+    return
+  }
+  if (status === '302') response.setHeader('location', '/secret')
+  if (status === '429') response.setHeader('retry-after', '7')
+  response.writeHead(Number(status)).end()
+}, '0.0.0.0')
+
+let world: World
+let tenant: string
+beforeAll(async () => {
+  world = await startWorld({
+    WEBHOOK_ALLOW_HTTP: 'true',
+    WEBHOOK_ALLOW_LOOPBACK: 'true',
+    WEBHOOK_WAITS_MS: JSON.stringify(WAITS_MS),
+    WEBHOOK_LEASE_MS: '12000',
+    WEBHOOK_TIMEOUT_MS: '10000',
+    WEBHOOK_SLOTS: '50',
+    WEBHOOK_SLOW_AFTER_MS: '200',
+  })
+  tenant = tenantOf(world.orgId, 'test')
+})
+afterAll(async () => { await world?.stop() })
+
+/** A job that no provider is asked for: it ends at once and takes no slot. */
+async function startJob (does: string, host = '127.0.0.1') {
+  const path = `/${does}/${randomUUID()}`
+  const webhookUrl = `http://${host}:${receiver.port}${path}`
+  const { id } = await world.test.createJob({
+    service: 'phone-validation',
+    inputs: ['nonsense'],
+    webhook_url: webhookUrl,
+    metadata: { a: 'b' },
+  })
+  const delivery: Delivery = { tenant, job: id, type: 'job.completed', webhookUrl }
+  return { id, path, delivery, event: eventIdOf(id, 'job.completed') }
+}
+
+async function historyOf (job: string, length: number): Promise<readonly Attempt[]> {
+  return await vi.waitFor(async () => {
+    const attempts = await history.list(tenant, job)
+    expect(attempts).toHaveLength(length)
+    return attempts
+  }, { timeout: 10_000, interval: 50 })
+}
+
+const outcomes = (attempts: readonly Attempt[]) =>
+  attempts.map(({ attempt, outcome, reason, httpStatus }) =>
+    [attempt, outcome, reason, httpStatus])
+
+const gaps = (got: readonly Received[]) =>
+  got.slice(1).map(({ atMs }, index) => atMs - got[index]!.atMs)
+
+const bothSchemes = ({ headers, body }: Received, secret: string) => {
+  const { 'x-service-signature': _, ...standard } = headers
+  return [headers, standard].map(some => verifyWebhook({ headers: some, body, secret }))
+}
+
+describe('a webhook', () => {
+  it('is signed in both schemes and tells of what can be read by then', async () => {
+    const secret = await secrets.show(world.orgId)
+    const { id, path, event } = await startJob('200')
+    const [got] = await receiver.until(1, path)
+    expect(await world.test.results(id)).toContain('nonsense')
+    const found = await world.test.job(id)
+    for (const verified of bothSchemes(got!, secret)) {
+      expect(verified).toEqual({
+        ok: true,
+        event: {
+          id: event,
+          type: 'job.completed',
+          api_version: '2026-08-11',
+          timestamp: found.completedAt,
+          data: found,
+        },
+      })
+    }
+    expect(found).toMatchObject({ status: 'completed', metadata: { a: 'b' } })
+    expect(outcomes(await historyOf(id, 1))).toEqual([[1, 'delivered', '', 200]])
+  })
+
+  it('is signed with both secrets while they change', async () => {
+    const former = await secrets.show(world.orgId)
+    const current = await secrets.rotate(world.orgId)
+    const { path } = await startJob('200')
+    const [got] = await receiver.until(1, path)
+    const verified = [former, current].flatMap(secret => bothSchemes(got!, secret))
+    expect(verified.map(({ ok }) => ok)).toEqual([true, true, true, true])
+    expect(bothSchemes(got!, 'whsec_AAAA').map(({ ok }) => ok)).toEqual([false, false])
+  })
+
+  it('is tried by the schedule until it is exhausted, each time signed anew', async () => {
+    const { id, path } = await startJob('500,503,404')
+    const attempts = await historyOf(id, 4)
+    expect(outcomes(attempts)).toEqual([
+      [1, 'failed', 'status', 500], [2, 'failed', 'status', 503], [3, 'failed', 'status', 404],
+      [4, 'exhausted', 'status', 404],
+    ])
+    const got = await receiver.until(4, path)
+    for (const [index, gap] of gaps(got).entries()) {
+      const { atMs, nextAtMs = 0 } = attempts[index]!
+      expect(gap).toBeGreaterThanOrEqual(WAITS_MS[index]! * 0.8 - 20)
+      expect(nextAtMs - atMs).toBeLessThan(WAITS_MS[index]! * 1.2 + 500)
+    }
+    expect(new Set(got.map(({ body }) => body)).size).toBe(1)
+    expect(new Set(got.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
+    expect(new Set(got.map(({ headers }) => headers['webhook-timestamp'])).size).toBeGreaterThan(1)
+  })
+
+  it('stops at 410', async () => {
+    const { id, event } = await startJob('500,410')
+    expect(outcomes(await historyOf(id, 2)))
+      .toEqual([[1, 'failed', 'status', 500], [2, 'gone', 'status', 410]])
+    expect(await deliveries.find(event)).toMatchObject({ state: 'gone', attempts: 2 })
+  })
+
+  it('does not follow a redirect', async () => {
+    const { id } = await startJob('302,200')
+    expect(outcomes(await historyOf(id, 2)))
+      .toEqual([[1, 'failed', 'redirect', 302], [2, 'delivered', '', 200]])
+    expect(receiver.received.filter(({ path }) => path === '/secret')).toEqual([])
+  })
+
+  it('grants Retry-After up to twice the step', async () => {
+    const { path } = await startJob('429,200')
+    const [gap] = gaps(await receiver.until(2, path))
+    expect(gap).toBeGreaterThanOrEqual(580)
+    expect(gap).toBeLessThan(1_500)
+  })
+
+  it('is sent once more when somebody asks', async () => {
+    const { id, path, delivery } = await startJob('200,500,500')
+    await historyOf(id, 1)
+    expect(await deliveries.resend(delivery, 1)).toBe('queued')
+    await receiver.until(2, path)
+    expect(outcomes(await historyOf(id, 2)))
+      .toEqual([[1, 'delivered', '', 200], [2, 'exhausted', 'status', 500]])
+  })
+})
+
+describe('a service that dies', () => {
+  it('leaves what waits and what is under way to the next one, and its history', async () => {
+    const waits = await startJob('500,500,200')
+    const under = await startJob('hang,200', '127.0.0.9')
+    await receiver.until(1, waits.path)
+    await receiver.until(1, under.path)
+    world.services.kill('deliver-1', 'SIGKILL')
+    await world.services.untilReady()
+    expect(outcomes(await historyOf(waits.id, 3))).toEqual([
+      [1, 'failed', 'status', 500], [2, 'failed', 'status', 500], [3, 'delivered', '', 200],
+    ])
+    // The attempt under way comes again when its lease ends; nobody knows what became of it.
+    await vi.waitFor(async () =>
+      expect(outcomes(await history.list(tenant, under.id))).toEqual([[1, 'delivered', '', 200]]),
+    { timeout: 20_000, interval: 200 })
+    expect(await receiver.until(2, under.path)).toHaveLength(2)
+  })
+})
+
+describe('receivers that hang', () => {
+  it(`do not delay a healthy one, though they are ${HANGING}`, async () => {
+    const before = hanging.length
+    const hosts = Array.from({ length: HANGING }, (_, index) => `127.0.1.${1 + index}`)
+    while (hosts.length > 0) {
+      await Promise.all(hosts.splice(0, 8).map(host => startJob('hang', host)))
+    }
+    await vi.waitFor(() => expect(hanging.length - before).toBeGreaterThanOrEqual(HANGING),
+      { timeout: 9_000, interval: 20 })
+    const { id, path } = await startJob('200')
+    const { completedAt } = await world.test.waitForEnd(id, { pollEveryMs: 10 })
+    const [got] = await receiver.until(1, path)
+    expect(got!.atMs - Date.parse(completedAt ?? '')).toBeLessThan(1_500)
+    for (const letGo of hanging) letGo()
+  })
+})

@@ -1,0 +1,60 @@
+import { Kafka, logLevel } from 'kafkajs'
+import { afterAll, describe, expect, inject, it } from 'vitest'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { createClient } from '../../services/client/client.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { startAll, type RunningServices } from '../support/services.ts'
+import { parseCsv } from '../support/world.ts'
+
+const env = inject('stack')
+const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+let services: RunningServices | undefined
+afterAll(async () => {
+  await services?.stop()
+  redis.disconnect()
+})
+
+/** The last one is answered late, so that the job is still under way when the others are done. */
+const inputs = [
+  ...Array.from({ length: 1_200 }, (_, index) => `+1 212 736 ${1_000 + index}`), '+1 212 736 0004',
+]
+
+async function searchGroups (): Promise<readonly string[]> {
+  const brokers = (env.KAFKA_BROKERS ?? '').split(',')
+  const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
+  await admin.connect()
+  const { groups } = await admin.listGroups()
+  await admin.disconnect()
+  return groups.map(({ groupId }) => groupId).filter(group => group.includes('last-value'))
+}
+
+describe('the data key of a running job, gone from Redis', () => {
+  it('is restored from its topic, and every row can be read', async () => {
+    const early = ['ingest', 'normalize', 'lookup', 'ledger']
+    services = await startAll({ env, stages: early })
+    const { orgId, keys } = await createDemo(env)
+    const clientNow = () =>
+      createClient({ baseUrl: services?.baseUrl ?? '', apiKey: keys.test })
+    const metadata = { campaign: 'spring' }
+    const { id } = await clientNow().createJob({ service: 'phone-validation', inputs, metadata })
+    // Whoever remembers the key ends, and Redis forgets it.
+    await services.stop()
+    const { dataKey } = jobKeys(tenantOf(orgId, 'test'), id)
+    const wrapped = await redis.getBuffer(dataKey)
+    expect(await redis.del(dataKey)).toBe(1)
+
+    services = await startAll({ env })
+    expect((await clientNow().job(id)).metadata).toEqual(metadata)
+    const job = await clientNow().waitForEnd(id, { timeoutMs: 60_000 })
+    expect(job.status).toBe('completed')
+    expect([job.successRecords, job.failedRecords]).toEqual([1_201, 0])
+    const rows = parseCsv(await clientNow().results(id))
+    expect(rows.map(row => row['input'])).toEqual(inputs)
+    expect(new Set(rows.map(row => row['status']))).toEqual(new Set(['valid']))
+    expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
+    expect(await redis.pttl(dataKey)).toBeGreaterThan(90 * 86_400_000)
+    expect(await searchGroups()).toEqual([])
+  })
+})

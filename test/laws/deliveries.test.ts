@@ -1,0 +1,230 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterEach, describe, expect, it } from 'vitest'
+import { startWorkers, type WorkersParts } from '../../services/deliver/workers.ts'
+import {
+  createDeliveries, REMEMBERED_MS, type Claim, type Delivery, type Settlement,
+} from '../../services/jobs/deliveries.ts'
+import type { Attempt } from '../../services/jobs/delivery-history.ts'
+import { eventIdOf } from '../../services/jobs/events.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis, connect } = await startRedis()
+const deliveries = createDeliveries(redis)
+/** Another process that delivers. */
+const others = createDeliveries(connect())
+afterEach(async () => { await redis.flushall() })
+
+const DAY_MS = 86_400_000
+const deliveryOf = (job: string, host = 'a.example'): Delivery =>
+  ({ tenant: 'org_1.live', job, type: 'job.completed', webhookUrl: `https://${host}/hook?t=1` })
+const eventOf = (job: string) => eventIdOf(job, 'job.completed')
+
+const ask = { pace: 'quick' as const, most: 100, leaseMs: 60_000 }
+const jobsOf = (claims: readonly Claim[]) => claims.map(({ job }) => job)
+const claimJobs = async (more: Partial<typeof ask> = {}) =>
+  jobsOf(await deliveries.claim({ ...ask, ...more }))
+
+function settlementOf (claim: Claim, more: Partial<Settlement> = {}): Settlement {
+  const { event, job, attempt } = claim
+  return { state: 'delivered', pace: 'quick', attempt: { event, job, attempt } as Attempt, ...more }
+}
+const settle = (claim: Claim, more: Partial<Settlement> = {}) =>
+  deliveries.settle(claim, settlementOf(claim, more))
+
+/** Claims one and settles it. */
+async function settleNext (more: Partial<Settlement> = {}): Promise<Claim> {
+  const [claim] = await deliveries.claim({ ...ask, most: 1 })
+  if (claim === undefined) throw new Error('nothing is due')
+  expect(await settle(claim, more)).toBe(true)
+  return claim
+}
+
+describe('a delivery', () => {
+  it('is put once, however often its event comes, and again and again later', async () => {
+    expect(await deliveries.put(deliveryOf('job_1'))).toBe(true)
+    expect(await deliveries.put(deliveryOf('job_1'))).toBe(false)
+    await settleNext()
+    expect(await deliveries.put(deliveryOf('job_1'))).toBe(false)
+    expect(await claimJobs()).toEqual([])
+    const leftMs = await redis.pttl(`delivery:{deliveries}:${eventOf('job_1')}`)
+    expect(Math.abs(leftMs - REMEMBERED_MS)).toBeLessThan(5_000)
+    expect(REMEMBERED_MS).toBeGreaterThan(14 * DAY_MS)
+  })
+
+  it('is claimed by one, with the number of its attempt', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const both = await Promise.all([deliveries.claim(ask), others.claim(ask)])
+    expect(both.flat()).toEqual([{
+      event: eventOf('job_1'),
+      tenant: 'org_1.live',
+      job: 'job_1',
+      type: 'job.completed',
+      attempt: 1,
+      once: false,
+      token: expect.any(String),
+    }])
+    expect(await deliveries.find(eventOf('job_1'))).toMatchObject({ state: 'trying', attempts: 0 })
+  })
+
+  it('is due again at its time, not before', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const dueAtMs = Date.now() + 150
+    await settleNext({ state: 'waiting', dueAtMs })
+    expect(await claimJobs()).toEqual([])
+    expect(await deliveries.find(eventOf('job_1')))
+      .toEqual({ state: 'waiting', attempts: 1, dueAtMs })
+    await pause(170)
+    expect((await deliveries.claim(ask)).map(({ attempt }) => attempt)).toEqual([2])
+  })
+
+  it('comes back when its lease ends, and the one who lost it settles nothing', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const [lost] = await deliveries.claim({ ...ask, leaseMs: 50 })
+    expect(await claimJobs()).toEqual([])
+    await pause(70)
+    const [mine] = await others.claim(ask)
+    expect(mine).toMatchObject({ job: 'job_1', attempt: 1 })
+    expect(await settle(lost!)).toBe(false)
+    expect((await deliveries.unshipped(10)).size).toBe(0)
+    expect(await settle(mine!)).toBe(true)
+    expect(await deliveries.find(eventOf('job_1')))
+      .toEqual({ state: 'delivered', attempts: 1, dueAtMs: undefined })
+  })
+
+  it('that is given back counts no attempt', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const [claim] = await deliveries.claim(ask)
+    await deliveries.release(claim!, 50)
+    expect(await claimJobs()).toEqual([])
+    await pause(70)
+    expect(await deliveries.claim(ask)).toMatchObject([{ job: 'job_1', attempt: 1 }])
+  })
+
+  it('leaves its attempts to the history until they are shipped', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const dueAtMs = Date.now() - 1
+    await settleNext({ state: 'waiting', dueAtMs })
+    await settleNext()
+    const noted = await deliveries.unshipped(10)
+    const names = [1, 2].map(attempt => `${eventOf('job_1')}:${attempt}`)
+    expect([...noted.keys()].sort()).toEqual(names)
+    expect(noted.get(names[1]!)).toMatchObject({ job: 'job_1', attempt: 2 })
+    expect((await deliveries.unshipped(1)).size).toBe(1)
+    await deliveries.forget([names[0]!])
+    expect([...(await deliveries.unshipped(10)).keys()]).toEqual([names[1]])
+    await deliveries.forget([])
+  })
+
+  it('tells Redis neither where it goes nor what it says', async () => {
+    await deliveries.put(deliveryOf('job_1', 'hidden.example'))
+    await settleNext({ state: 'waiting', dueAtMs: Date.now() })
+    const keys = await redis.keys('*')
+    expect(keys.length).toBeGreaterThan(2)
+    const dumps = await Promise.all(keys.map(key => redis.dumpBuffer(key)))
+    expect([...keys, ...dumps].map(String).filter(text => text.includes('hidden'))).toEqual([])
+  })
+})
+
+describe('a resend', () => {
+  it('of what has ended is one attempt more, at once', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    await settleNext()
+    expect(await deliveries.resend(deliveryOf('job_1'), 1)).toBe('queued')
+    expect(await settleNext({ state: 'exhausted' })).toMatchObject({ attempt: 2, once: true })
+    const leftMs = await redis.pttl(`delivery:{deliveries}:${eventOf('job_1')}`)
+    expect(leftMs).toBeGreaterThan(14 * DAY_MS)
+  })
+
+  it('of what still waits only brings it forward', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    await settleNext({ state: 'waiting', dueAtMs: Date.now() + DAY_MS })
+    expect(await deliveries.resend(deliveryOf('job_1'), 1)).toBe('queued')
+    expect(await settleNext()).toMatchObject({ attempt: 2, once: false })
+    expect(await claimJobs()).toEqual([])
+  })
+
+  it('of what is under way is that attempt', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const [claim] = await deliveries.claim(ask)
+    expect(await deliveries.resend(deliveryOf('job_1'), 0)).toBe('trying')
+    expect(await settle(claim!)).toBe(true)
+    expect(await claimJobs()).toEqual([])
+  })
+
+  it('of what is remembered no more goes on after the history', async () => {
+    expect(await deliveries.find(eventOf('job_1'))).toBeUndefined()
+    expect(await deliveries.resend(deliveryOf('job_1'), 10)).toBe('queued')
+    expect(await settleNext()).toMatchObject({ attempt: 11, once: true })
+  })
+})
+
+describe('receivers', () => {
+  it('have one attempt at once until they were quick, then five', async () => {
+    for (let job = 0; job < 8; job++) await deliveries.put(deliveryOf(`job_${job}`))
+    const [first, ...none] = await deliveries.claim(ask)
+    expect(none).toEqual([])
+    await settle(first!)
+    expect(await claimJobs()).toHaveLength(5)
+    expect(await claimJobs()).toEqual([])
+  })
+
+  it('that took long are served apart, and are back after a quick attempt', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    await deliveries.put(deliveryOf('job_2'))
+    const first = await settleNext({ pace: 'slow' })
+    expect(await claimJobs()).toEqual([])
+    const [slow] = await deliveries.claim({ ...ask, pace: 'slow' })
+    expect([first.job, slow?.job].sort()).toEqual(['job_1', 'job_2'])
+    await deliveries.put(deliveryOf('job_3'))
+    expect(await deliveries.claim({ ...ask, pace: 'slow' })).toEqual([])
+    await settle(slow!)
+    expect(await claimJobs()).toEqual(['job_3'])
+  })
+
+  it('are told apart by tenant and host', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    await deliveries.put(deliveryOf('job_2', 'b.example'))
+    await deliveries.put({ ...deliveryOf('job_3'), tenant: 'org_2.live' })
+    expect((await claimJobs()).sort()).toEqual(['job_1', 'job_2', 'job_3'])
+    await deliveries.put(deliveryOf('job_4'))
+    expect(await claimJobs()).toEqual([])
+  })
+
+  it('are served by who waits longest, and none waits for what is left of another', async () => {
+    for (let job = 0; job < 300; job++) await deliveries.put(deliveryOf(`job_${job}`))
+    await deliveries.put(deliveryOf('job_other', 'b.example'))
+    const [first, second] = await claimJobs({ most: 2 })
+    expect([first === 'job_other', second]).toEqual([false, 'job_other'])
+  })
+
+  it('that hang, a thousand of them, keep a healthy one waiting for a moment only', async () => {
+    for (let job = 0; job < 2_000; job++) {
+      await deliveries.put(deliveryOf(`job_${job}`, `${job % 1_000}.example`))
+    }
+    await deliveries.put(deliveryOf('job_healthy', 'healthy.example'))
+    const end = Promise.withResolvers<void>()
+    const healthy = Promise.withResolvers<number>()
+    const startedMs = Date.now()
+    let under = 0
+    const attempt = async (claim: Claim) => {
+      under += 1
+      if (claim.job !== 'job_healthy') return await end.promise
+      await settle(claim)
+      healthy.resolve(Date.now() - startedMs)
+    }
+    const workers = startWorkers({
+      deliveries,
+      attempt,
+      log: { warn: () => {} } as unknown as WorkersParts['log'],
+      slots: { quick: 250, slow: 3_000 },
+      leaseMs: 60_000,
+      pollMs: 20,
+      slowAfterMs: 100,
+    })
+    // A timeout of 15 s for each, one after another in 250 places, would take a minute.
+    expect(await healthy.promise).toBeLessThan(5_000)
+    expect(under).toBe(1_001)
+    end.resolve()
+    await workers.stop()
+  })
+})

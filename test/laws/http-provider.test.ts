@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { ProviderName } from '../../services/records/provider-names.ts'
+import { createChecker, type Checked } from '../../services/verify/providers.ts'
+import { createHttpProvider } from '../../services/verify/providers/http.ts'
+import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
+import {
+  batchDescription, singleDescription, startVendor, type Vendor,
+} from '../support/vendor.ts'
+import { CANARIES } from '../support/vendor-words.ts'
+
+let vendor: Vendor
+beforeAll(async () => { vendor = await startVendor() })
+afterAll(async () => { await vendor.stop() })
+beforeEach(async () => { await vendor.behave('well') })
+
+const numbers = (count: number) => Array.from({ length: count }, (_, row) =>
+  ({ row: row + 100, canonical: `+1212736${String(5_000 + row)}` }))
+
+type Setting = {
+  readonly described?: readonly unknown[]
+  readonly whatsapp?: readonly ProviderName[]
+  readonly timeoutMs?: number
+}
+
+function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 2_000 }: Setting = {}) {
+  const read = readHttpProviders(described ?? [batchDescription(vendor.url)])
+  expect(read.faults).toEqual([])
+  const counted: string[] = []
+  const check = createChecker({
+    lists: { whatsapp },
+    limits: { timeoutMs, concurrency: 4, retries: 1, openMs: 60_000 },
+    factories: Object.fromEntries(read.providers.map((it) =>
+      [`http:${it.id}`, () => createHttpProvider(it)])),
+    metrics: {
+      count: (_, labels, more = 1) => counted.push([...Object.values(labels), more].join(' ')),
+      observe: () => {},
+    },
+  })
+  const signal = new AbortController().signal
+  const request = { service: 'whatsapp', mode: 'live', signal } as const
+  return { run: (count: number) => check(numbers(count), request), counted }
+}
+
+function seen (checked: Checked): readonly string[] | string {
+  const text = JSON.stringify(checked, (_, value: unknown) =>
+    value instanceof Map ? [...value as Map<unknown, unknown>] : value)
+  expect(text).not.toMatch(new RegExp(CANARIES.join('|'), 'i'))
+  if (checked.kind !== 'answered') return checked.kind
+  return [...checked.verdicts].toSorted(([a], [b]) => a - b).map(([row, it]) =>
+    [row, it.status, it.reason, it.confidence, it.fields.whatsapp ?? '-'].join(' '))
+}
+
+const FOUR = [
+  '100 valid registered 95 true', '101 valid not_registered 90 false',
+  '102 valid registered 95 true', '103 valid not_registered 90 false',
+]
+const unclear = FOUR.map((it) => `${it.slice(0, 3)} unknown unclear_answer 0 -`)
+const nothing = FOUR.map((it) => `${it.slice(0, 3)} unknown no_answer 0 -`)
+
+describe('a described vendor', () => {
+  it('gives verdicts in our words, and of its own only names of carriers', async () => {
+    const { run } = checkerOf()
+    const checked = await run(10)
+    expect(seen(checked).slice(0, 4)).toEqual(FOUR)
+    expect(seen(checked).at(-1)).toBe('109 unknown unclear_answer 0 -')
+    if (checked.kind !== 'answered') throw new Error('no answer')
+    expect(checked.verdicts.get(102)?.fields)
+      .toEqual({ whatsapp: 'true', carrier: 'Example Mobile', line_type: 'mobile' })
+    expect(checked.verdicts.get(104)?.fields).toEqual({ whatsapp: 'true' })
+    expect(checked.verdicts.get(106)?.fields).toEqual({ whatsapp: 'true', line_type: 'mobile' })
+  })
+
+  it('gets no more rows a call than it takes', async () => {
+    expect(seen(await checkerOf().run(45))).toHaveLength(45)
+    expect(await vendor.state()).toMatchObject({ calls: 3, rows: 45 })
+  })
+
+  it('may take one row a call, known by the contact it repeats', async () => {
+    const described = [singleDescription(vendor.url)]
+    const { run } = checkerOf({ described, whatsapp: ['http:2'] })
+    expect(seen(await run(4))).toEqual(FOUR)
+    expect(await vendor.state()).toMatchObject({ calls: 4, rows: 4 })
+  })
+
+  it.each([
+    ['slow', FOUR, ''],
+    ['shuffled', FOUR, ''],
+    ['long', FOUR, ''],
+    ['short', FOUR.slice(1), ''],
+    ['contradicting', unclear, ''],
+    ['wrong', nothing, ''],
+    ['swapped', 'down', 'bad_response'],
+    ['none', 'down', 'bad_response'],
+    ['nulls', 'down', 'bad_response'],
+    ['garbage', 'down', 'bad_response'],
+    ['erring', 'down', 'auth'],
+    ['puzzling', 'down', 'bad_response'],
+    ['broken', 'down', 'bad_response'],
+    ['moved', 'down', 'bad_response'],
+    ['huge', 'down', 'bad_response'],
+    ['reset', 'down', 'bad_response'],
+    ['cut', 'down', 'bad_response'],
+    ['down', 'down', 'unavailable'],
+    ['limiting', 'down', 'rate_limited'],
+    ['hanging', 'down', 'timeout'],
+    ['dripping', 'down', 'timeout'],
+    ['refusing', 'rejected', 'rejected_input'],
+  ] as const)('that is %s is understood or refused', async (mode, expected, failure) => {
+    await vendor.behave(mode)
+    const { run, counted } = checkerOf({ timeoutMs: 400 })
+    expect(seen(await run(4))).toEqual(expected)
+    if (failure !== '') expect(counted).toEqual([`whatsapp 101 ${failure} 4`])
+  })
+
+  it('that cannot be reached, or does not know us, is down', async () => {
+    const auth = { kind: 'bearer', token: 'other' }
+    const strange = checkerOf({ described: [batchDescription(vendor.url, { auth })] })
+    expect(seen(await strange.run(1))).toBe('down')
+    const stopped = await startVendor()
+    await stopped.stop()
+    const gone = checkerOf({ described: [batchDescription(stopped.url)] })
+    expect(seen(await gone.run(1))).toBe('down')
+    expect([...strange.counted, ...gone.counted])
+      .toEqual(['whatsapp 101 auth 1', 'whatsapp 101 unavailable 1'])
+  })
+})
+
+describe('the policies around it', () => {
+  it('ask again only what was not taken', async () => {
+    for (const [mode, calls] of [['down', 1], ['broken', 1], ['limiting', 1]] as const) {
+      await vendor.behave(mode)
+      await checkerOf().run(1)
+      expect([mode, (await vendor.state()).calls]).toEqual([mode, mode === 'down' ? 2 : calls])
+    }
+  })
+
+  it('leave it alone for as long as it asked', async () => {
+    await vendor.behave('limiting')
+    const { run, counted } = checkerOf()
+    for (let time = 0; time < 3; time++) await run(1)
+    expect(await vendor.state()).toMatchObject({ calls: 1 })
+    expect(counted).toEqual(Array(3).fill('whatsapp 101 rate_limited 1'))
+  })
+
+  it('give the next of the list only the rows that have no answer yet', async () => {
+    await vendor.behave('half')
+    const described = [
+      batchDescription(vendor.url, { maxRows: 2, concurrency: 1 }),
+      batchDescription(vendor.url, { id: 3, url: `${vendor.url}/other` }),
+    ]
+    const limited = { described, whatsapp: ['http:1', 'http:3'] as const }
+    expect(seen(await checkerOf(limited).run(4))).toEqual(FOUR)
+    const { numbers: asked } = await vendor.state()
+    expect(asked.filter((it) => it.endsWith('5000'))).toHaveLength(1)
+  })
+
+  it('keep what was answered and leave open what nobody could be had for', async () => {
+    await vendor.behave('half')
+    const errors = { statuses: { 503: 'auth' } }
+    const described = [batchDescription(vendor.url, { maxRows: 2, concurrency: 1, errors })]
+    const checked = await checkerOf({ described }).run(4)
+    expect(seen(checked)).toEqual(FOUR.slice(0, 2))
+    expect(checked).toMatchObject({ kind: 'answered', open: new Set([102, 103]) })
+  })
+
+  it('stop asking a vendor whose calls keep failing', async () => {
+    await vendor.behave('broken')
+    const { run } = checkerOf()
+    for (let time = 0; time < 30; time++) await run(1)
+    expect((await vendor.state()).calls).toBe(10)
+  })
+
+  it('keep to the rate', async () => {
+    const rate = { calls: 2, perMs: 200 }
+    const { run } = checkerOf({ described: [batchDescription(vendor.url, { maxRows: 1, rate })] })
+    const startedMs = performance.now()
+    expect(seen(await run(6))).toHaveLength(6)
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(390)
+  })
+})

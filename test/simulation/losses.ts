@@ -1,0 +1,83 @@
+import { deadTopic } from '../../services/lib/topics.ts'
+import { columnsOf } from '../../services/records/columns.ts'
+import type { Job } from '../../services/jobs/job.ts'
+import type { StageName, TopicName } from '../../services/topology.ts'
+import type { Poisoned } from './poison.ts'
+import type { Evidence } from './story.ts'
+
+export type Complain = (about: string, expected: unknown, found: unknown) => void
+type Cells = readonly (readonly string[])[]
+
+const column = (name: string) => columnsOf('phone-validation').indexOf(name)
+const [INPUT, STATUS, SOURCE, REASON, ORIGINAL] =
+  ['input', 'status', 'source', 'reason', 'duplicate_of'].map(column) as
+  [number, number, number, number, number]
+
+const READERS: Partial<Record<TopicName, StageName>> = {
+  'rows.submitted': 'normalize',
+  'rows.normalized': 'lookup',
+  'rows.missed': 'verify',
+  'rows.later': 'verify',
+  'rows.finished': 'settle',
+}
+
+/** Nothing that was broken is lost: it is a dead letter, and its job has come to a decision. */
+export async function checkLetters (
+  { pipeline, sent }: Evidence, complain: Complain
+): Promise<void> {
+  const accepted = new Set(sent.flatMap(({ outcome }) =>
+    outcome.kind === 'accepted' ? [outcome.job.id] : []))
+  const early = new Set<string>()
+  for (const { topic, value, tenant, job } of pipeline.poisoned) {
+    const reader = READERS[topic] as StageName
+    const letters = pipeline.bus.messages(deadTopic(reader))
+    complain(`a broken message of ${topic} in ${reader}.dead`, true,
+      letters.some(letter => letter.value?.equals(value)))
+    const { kind } = await pipeline.store.outcome(tenant, job)
+    complain(`${job} with broken chunks`, accepted.has(job) ? 'accepted' : 'refused', kind)
+    if (kind === 'refused') early.add(job)
+  }
+  const refusals = sent.filter(({ outcome }) =>
+    outcome.kind === 'refused' && outcome.refusal.code === 'internal')
+  complain('refusals that broken chunks explain', true, refusals.length <= early.size)
+}
+
+/** The inputs of a job but for those of broken blocks, which may be blank and nothing else. */
+export function checkInputs (
+  inputs: readonly string[],
+  { cells, job, poisoned }: {
+    readonly cells: Cells, readonly job: string, readonly poisoned: readonly Poisoned[]
+  },
+  complain: Complain
+): void {
+  const lost = new Set(lossesOf(job, poisoned).flatMap(loss => loss.inputs))
+  complain(`${job} inputs`, inputs, cells.map((row, index) =>
+    row[INPUT] === '' && lost.has(index) ? inputs[index] : row[INPUT]))
+}
+
+/** Rows without a verdict for a fault of ours are those of broken messages, and of their copies. */
+export function checkCounts (
+  { id, counts }: Job,
+  { cells, poisoned }: { readonly cells: Cells, readonly poisoned: readonly Poisoned[] },
+  complain: Complain
+): void {
+  const lost = new Set(lossesOf(id, poisoned).flatMap(({ rows }) => rows))
+  const internal = [...cells.entries()].filter(([, row]) => row[REASON] === 'internal')
+  complain(`${id} rows lost without a reason`, [], internal.map(([index]) => index).filter(index =>
+    !lost.has(index) && !lost.has(Number(cells[index]?.[ORIGINAL]) - 1)))
+  const of = (source: string) => cells.filter(row => row[SOURCE] === source).length
+  const verdicts = cells.filter(row => row[STATUS] !== 'unknown' && row[SOURCE] !== 'preflight')
+  complain(`${id} cache hits`, of('cache'), counts.cacheHits)
+  // Of a lost row nobody knows whether it was a duplicate, invalid, or a hit.
+  const unsure = internal.length
+  complain(`${id} fresh records`, true, Math.abs(counts.freshRecords - of('live')) <= unsure)
+  const unexplained = counts.successRecords - verdicts.length
+  complain(`${id} verdicts`, true, unexplained >= 0 && unexplained <= unsure)
+}
+
+/**
+ * A broken chunk before `accept` has its job refused, and afterwards it can only be a repetition of
+ * a whole one: it costs an accepted job nothing.
+ */
+const lossesOf = (id: string, poisoned: readonly Poisoned[]) =>
+  poisoned.filter(({ job, topic }) => job === id && topic !== 'rows.normalized')

@@ -1,0 +1,100 @@
+import type { Finished } from '../../schemas/types.ts'
+import { indexes } from '../../services/lib/bitmap.ts'
+import type { Bus, OutgoingMessage } from '../../services/lib/bus.ts'
+import type { Codec } from '../../services/lib/registry.ts'
+import { logicalTopic } from '../../services/lib/topics.ts'
+import { placeOfHeaders } from '../../services/records/place.ts'
+import type { TopicName } from '../../services/topology.ts'
+import type { Chaos } from './chaos.ts'
+
+/** A message that was broken on its way: nobody can read it, and only its headers name its rows. */
+export type Poisoned = {
+  readonly topic: TopicName
+  readonly value: Buffer
+  readonly tenant: string
+  readonly job: string
+  /** Indexes within the job of the rows it was about. */
+  readonly rows: readonly number[]
+  /** Indexes within the job of the rows whose inputs it held. */
+  readonly inputs: readonly number[]
+}
+
+export type Poison = {
+  /** The bus, but that some messages with rows arrive broken. */
+  readonly bus: Pick<Bus, 'producer'>
+  readonly poisoned: readonly Poisoned[]
+  /** From now on nothing is broken any more. */
+  readonly calm: () => void
+}
+
+export type PoisonOptions = {
+  readonly bus: Bus
+  readonly codec: Codec
+  readonly chaos: Chaos
+  /** Of a message with rows to arrive broken. */
+  readonly probability: number
+}
+
+/**
+ * Breaks messages when they are sent, so that whoever reads a topic again finds the same ones; of
+ * some a whole copy arrives as well, before or after.
+ */
+export function createPoison ({ bus, codec, chaos, probability }: PoisonOptions): Poison {
+  const poisoned: Poisoned[] = []
+  let isCalm = probability === 0
+  const poison = async (message: OutgoingMessage): Promise<Arrival> => {
+    const topic = logicalTopic(message.topic)?.topic
+    if (topic?.startsWith('rows.') !== true || message.value === null) return whole(message)
+    if (!chaos.happens(probability)) return whole(message)
+    const content = await codec.decode(topic, message.value) as Finished
+    const value = chaos.happens(0.5)
+      ? message.value.subarray(0, chaos.below(message.value.length))
+      : await codec.encode(`${topic}-value`, { ...content, sealed: flipped(content.sealed, chaos) })
+    const broken = { ...message, value }
+    return {
+      messages: chaos.pick([[broken], [broken], [broken, message], [message, broken]]),
+      losses: [{ topic, value, ...lossOf(topic, message, content.inputs) }],
+    }
+  }
+  const producer: Bus['producer'] = name => {
+    const { send, close } = bus.producer(name)
+    return {
+      send: async (messages, signal) => {
+        const arrivals = isCalm ? messages.map(whole) : await Promise.all(messages.map(poison))
+        await send(arrivals.flatMap(arrival => arrival.messages), signal)
+        poisoned.push(...arrivals.flatMap(({ losses }) => losses))
+      },
+      close,
+    }
+  }
+  return { bus: { producer }, poisoned, calm: () => { isCalm = true } }
+}
+
+/** What the broker gets of a message. */
+type Arrival = {
+  readonly messages: readonly OutgoingMessage[]
+  readonly losses: readonly Poisoned[]
+}
+
+const whole = (message: OutgoingMessage): Arrival => ({ messages: [message], losses: [] })
+
+function lossOf (topic: TopicName, { headers }: OutgoingMessage, hasInputs: boolean) {
+  const known = placeOfHeaders(headers)
+  if (known === undefined) throw new Error('a message with rows names them in its headers')
+  const { tenant, job, firstRow, rows } = known.place
+  const chunk = Array.from({ length: rows }, (_, index) => firstRow + index)
+  return {
+    tenant,
+    job,
+    rows: [...indexes(known.rows)].map(index => firstRow + index),
+    inputs: hasInputs ? chunk : [],
+  }
+}
+
+/** The bytes with one bit turned over. */
+function flipped (bytes: Buffer, chaos: Chaos): Buffer {
+  const changed = Buffer.from(bytes)
+  const at = chaos.below(changed.length)
+  changed[at] = (changed[at] ?? 0) ^ (1 << chaos.below(8))
+  return changed
+}

@@ -1,0 +1,22 @@
+/** Words of the vendor that nobody outside may ever read. */
+export const VENDOR_NAME = 'Zyxoria'
+export const VENDOR_HOST = 'eu3.zyxoria-lookup.example'
+export const TASK = 'tsk_9f8e7d6c5b4a3921'
+export const TRACE = 'trace-77aa88bb99cc'
+export const VENDOR_KEY = 'zyx_live_0f1e2d3c4b5a'
+
+export const CANARIES = [VENDOR_NAME, VENDOR_HOST, TASK, TRACE, VENDOR_KEY, 'E_77'] as const
+
+/** How the vendor behaves until told otherwise. */
+export type VendorMode =
+  | 'well' | 'slow' | 'half'
+  | 'shuffled' | 'short' | 'long' | 'swapped' | 'contradicting' | 'wrong' | 'none' | 'nulls'
+  | 'limiting' | 'down' | 'broken' | 'refusing' | 'garbage' | 'erring' | 'puzzling' | 'moved'
+  | 'huge' | 'reset' | 'hanging' | 'cut' | 'dripping'
+
+/** What came since the mode was set. */
+export type VendorState = {
+  readonly calls: number
+  readonly rows: number
+  readonly numbers: readonly string[]
+}

@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest'
+import {
+  BlockedAddressError, checkTarget, createLookup, isAllowedAddress, NameError, resolveName,
+} from '../../../services/deliver/address.ts'
+
+const strict = { allowHttp: false, allowLoopback: false }
+
+describe('an address', () => {
+  it.each(['8.8.8.8', '1.1.1.1', '193.0.6.139', '2606:4700:4700::1111', '2a00:1450:4001::1'])(
+    '%s is public', address => {
+      expect(isAllowedAddress(address, strict)).toBe(true)
+    })
+
+  it('of this machine is allowed where it is configured, and only that', () => {
+    const rules = { ...strict, allowLoopback: true }
+    const known = ['127.0.0.1', '127.9.9.9', '::1', '10.0.0.1', '::ffff:127.0.0.1', 'localhost']
+    expect(known.map(address => isAllowedAddress(address, rules)))
+      .toEqual([true, true, true, false, false, false])
+  })
+})
+
+describe('the text of an address', () => {
+  it('has to be https, without a user', () => {
+    const allows = (url: string, rules = strict) => () => checkTarget(new URL(url), rules)
+    expect(allows('https://a.example/')).not.toThrow()
+    expect(allows('http://a.example/')).toThrow(BlockedAddressError)
+    expect(allows('http://a.example/', { ...strict, allowHttp: true })).not.toThrow()
+    expect(allows('https://user@a.example/')).toThrow(BlockedAddressError)
+    expect(allows('ftp://a.example/', { ...strict, allowHttp: true })).toThrow(BlockedAddressError)
+  })
+})
+
+describe('a look-up', () => {
+  const find = (addresses: readonly string[], all: boolean) => new Promise((resolve, reject) => {
+    const lookup = createLookup(async () => addresses, strict)
+    lookup('a.example', { all }, (error, found, family) =>
+      error === null ? resolve([found, family]) : reject(error))
+  })
+
+  it('gives the addresses that were judged, in both ways it can be asked', async () => {
+    expect(await find(['8.8.8.8', '2606:4700:4700::1111'], true)).toEqual([
+      [{ address: '8.8.8.8', family: 4 }, { address: '2606:4700:4700::1111', family: 6 }],
+      undefined,
+    ])
+    expect(await find(['2606:4700:4700::1111'], false)).toEqual(['2606:4700:4700::1111', 6])
+  })
+
+  it('refuses a name if any of its addresses is not public, and one without any', async () => {
+    await expect(find(['8.8.8.8', '10.0.0.1'], true)).rejects.toThrow(BlockedAddressError)
+    await expect(find([], true)).rejects.toThrow(NameError)
+  })
+
+  it('knows the names of this machine without asking anybody', async () => {
+    expect(await resolveName('localhost')).toEqual(['127.0.0.1', '::1'])
+    expect(await resolveName('A.LocalHost.')).toEqual(['127.0.0.1', '::1'])
+  })
+})

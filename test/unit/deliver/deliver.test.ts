@@ -1,0 +1,166 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
+import { makeAttempt, noteFault, type AttemptParts } from '../../../services/deliver/deliver.ts'
+import type { Answer } from '../../../services/deliver/attempt.ts'
+import type { Claim, Settlement } from '../../../services/jobs/deliveries.ts'
+import { eventIdOf } from '../../../services/jobs/events.ts'
+import { sealHeader } from '../../../services/jobs/wire.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
+
+const key = randomBytes(32)
+const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
+const webhookUrl = 'https://a.example/hook'
+const header = sealHeader(key, owner, { metadata: { a: '1' }, webhookUrl })
+const event = eventIdOf(DELIVERED_JOB, 'job.completed')
+const secrets = ['1', '2'].map(digit =>
+  `whsec_${Buffer.alloc(32, digit).toString('base64')}`) as [string, string]
+const NOW_MS = Date.parse('2026-08-11T10:00:03.000Z')
+
+const claimOf = (more: Partial<Claim> = {}): Claim =>
+  ({ ...owner, event, type: 'job.completed', attempt: 1, once: false, token: 't', ...more })
+const answered = (status: number, retryAfterMs?: number): Answer =>
+  ({ kind: 'answered', status, retryAfterMs })
+
+type Wish = { answer?: Answer, durationMs?: number } & Partial<AttemptParts>
+
+function scene ({ answer = answered(200), durationMs = 20, ...more }: Wish = {}) {
+  const settled: Settlement[] = []
+  const released: number[] = []
+  const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
+  const parts: AttemptParts = {
+    deliveries: {
+      settle: async (_claim, settlement) => { settled.push(settlement); return true },
+      release: async (_claim, afterMs) => { released.push(afterMs) },
+    },
+    findJob: async () => endedJob({ header }),
+    keys: { get: async () => key },
+    secrets: { active: async () => secrets, show: async () => secrets[0] },
+    send: async (url, request) => {
+      sent.push({ url, ...request })
+      return { answer, durationMs }
+    },
+    clock: { now: () => NOW_MS },
+    waitsMs: [1_000, 2_000],
+    slowAfterMs: 1_000,
+    random: () => 0.5,
+    ...more,
+  }
+  return { parts, settled, released, sent }
+}
+
+async function outcome (wish: Wish, claim: Partial<Claim> = {}) {
+  const { parts, settled } = scene(wish)
+  await makeAttempt(parts, claimOf(claim))
+  return settled[0]!
+}
+
+describe('an attempt', () => {
+  it('sends the event, signed with every active secret in both schemes', async () => {
+    const { parts, sent } = scene()
+    await makeAttempt(parts, claimOf())
+    const { url, headers, body } = sent[0]!
+    expect(url).toBe(webhookUrl)
+    expect(headers).toMatchObject({
+      'content-type': 'application/json', 'accept-encoding': 'identity', 'webhook-id': event,
+    })
+    const { 'x-service-signature': _, ...standard } = headers
+    for (const secret of secrets) {
+      const own = verifyWebhook({ headers, body, secret, nowMs: NOW_MS })
+      expect(own).toMatchObject({ ok: true, event: { id: event, type: 'job.completed' } })
+      expect(verifyWebhook({ headers: standard, body, secret, nowMs: NOW_MS })).toEqual(own)
+    }
+  })
+
+  it('notes what came of it, never where it went', async () => {
+    const settlement = await outcome({})
+    expect(settlement).toEqual({
+      state: 'delivered',
+      pace: 'quick',
+      attempt: {
+        ...owner,
+        event,
+        attempt: 1,
+        type: 'job.completed',
+        atMs: NOW_MS,
+        outcome: 'delivered',
+        reason: '',
+        httpStatus: 200,
+        durationMs: 20,
+        nextAtMs: undefined,
+      },
+    })
+    expect(JSON.stringify(settlement)).not.toContain('a.example')
+  })
+
+  it.each([
+    [answered(500), 'status', 500], [answered(302), 'redirect', 302],
+    [answered(404), 'status', 404],
+    [{ kind: 'failed', reason: 'timeout' }, 'timeout', 0],
+    [{ kind: 'failed', reason: 'blocked_address' }, 'blocked_address', 0],
+  ] as const)('that came to %j is followed by another', async (answer, reason, httpStatus) => {
+    expect(await outcome({ answer })).toMatchObject({
+      state: 'waiting',
+      dueAtMs: NOW_MS + 1_000,
+      attempt: { outcome: 'failed', reason, httpStatus, nextAtMs: NOW_MS + 1_000 },
+    })
+  })
+
+  it('waits longer if it is asked to', async () => {
+    const dueMs = async (answer: Answer) => (await outcome({ answer })).dueAtMs! - NOW_MS
+    expect(await dueMs(answered(503, 1_500))).toBe(1_500)
+    expect(await dueMs(answered(429, 9_000))).toBe(2_000)
+  })
+
+  it('is the last after 410, at the end of the schedule, or when it was asked for', async () => {
+    expect(await outcome({ answer: answered(410) }))
+      .toMatchObject({ state: 'gone', attempt: { outcome: 'gone', httpStatus: 410 } })
+    const answer = answered(500)
+    expect(await outcome({ answer }, { attempt: 2 })).toMatchObject({ dueAtMs: NOW_MS + 2_000 })
+    expect(await outcome({ answer }, { attempt: 3 }))
+      .toMatchObject({ state: 'exhausted', attempt: { outcome: 'exhausted', nextAtMs: undefined } })
+    expect(await outcome({ answer }, { once: true })).toMatchObject({ state: 'exhausted' })
+  })
+
+  it('tells a slow receiver by the time it took', async () => {
+    expect((await outcome({ durationMs: 999 })).pace).toBe('quick')
+    expect((await outcome({ durationMs: 1_000 })).pace).toBe('slow')
+  })
+
+  it('waits until the results it tells of can be read', async () => {
+    const findJob = async () => endedJob({ header, closed: false })
+    const { parts, settled, released, sent } = scene({ findJob })
+    await makeAttempt(parts, claimOf())
+    expect([settled, released, sent]).toEqual([[], [200], []])
+  })
+
+  it.each<[string, Partial<AttemptParts>]>([
+    ['the job', { findJob: async () => undefined }],
+    ['its key', { keys: { get: async () => undefined } }],
+    ['its address', { findJob: async () => endedJob() }],
+  ])('is not made when %s is gone', async (_, more) => {
+    const { parts, settled, sent } = scene(more)
+    await makeAttempt(parts, claimOf())
+    expect(sent).toEqual([])
+    expect(settled[0]).toMatchObject({ state: 'discarded', attempt: { reason: 'erased' } })
+  })
+
+  it('makes the first secret of an organization that never had one', async () => {
+    let made = 0
+    const active = async () => made === 0 ? [] : [secrets[0]]
+    const show = async () => { made += 1; return secrets[0] }
+    const { parts, sent } = scene({ secrets: { active, show } })
+    await makeAttempt(parts, claimOf())
+    expect(made).toBe(1)
+    const { headers, body } = sent[0]!
+    expect(verifyWebhook({ headers, body, secret: secrets[0], nowMs: NOW_MS }).ok).toBe(true)
+  })
+
+  it('that failed by a fault of ours counts as one', async () => {
+    const { parts, settled } = scene()
+    await noteFault(parts, claimOf())
+    expect(settled[0]).toMatchObject({
+      state: 'waiting', dueAtMs: NOW_MS + 1_000, attempt: { reason: 'internal', httpStatus: 0 },
+    })
+  })
+})

@@ -1,0 +1,54 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { deliverConfig } from '../../../services/deliver/config.ts'
+import { sendingParts } from '../../../services/deliver/parts.ts'
+import { WAITS_MS } from '../../../services/deliver/schedule.ts'
+import { loadConfig } from '../../../services/lib/config.ts'
+import { packManifest } from '../../../services/records/archive.ts'
+import { endedJob } from '../../support/deliveries.ts'
+
+const env = {
+  KAFKA_BROKERS: 'localhost:9092',
+  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
+  REDIS_STATE_URL: 'redis://localhost:6379',
+  CLICKHOUSE_URL: 'http://localhost:8123',
+  KEY_RING: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,
+  KEY_ACTIVE: '1',
+}
+
+describe('the parts of deliver', () => {
+  const config = loadConfig(deliverConfig, env)
+
+  it('have the values of the public interface', () => {
+    expect(config).toMatchObject({
+      WEBHOOK_TIMEOUT_MS: 15_000, WEBHOOK_ALLOW_HTTP: false, WEBHOOK_ALLOW_LOOPBACK: false,
+    })
+    expect(config.WEBHOOK_WAITS_MS).toEqual(WAITS_MS)
+    // A lease has to outlast the attempt it is for.
+    expect(config.WEBHOOK_LEASE_MS).toBeGreaterThanOrEqual(2 * config.WEBHOOK_TIMEOUT_MS)
+  })
+
+  it('take a schedule of one\'s own', () => {
+    expect(loadConfig(deliverConfig, { ...env, WEBHOOK_WAITS_MS: '[10,20]' }).WEBHOOK_WAITS_MS)
+      .toEqual([10, 20])
+    expect(() => loadConfig(deliverConfig, { ...env, WEBHOOK_WAITS_MS: '[-1]' }))
+      .toThrow('WEBHOOK_WAITS_MS')
+  })
+
+  it('find a job in the archive once Redis has forgotten it', async () => {
+    const { header, ...record } = endedJob({ closed: false })
+    const row = { record: JSON.stringify(record), header: header.toString('base64') }
+    const manifest = packManifest([]).toString('base64')
+    const parts = sendingParts(config, {
+      state: { hgetall: async () => ({}) } as unknown as Redis,
+      clickhouse: {
+        query: async () => ({ json: async () => [{ ...row, manifest }] }),
+      } as unknown as ClickHouseClient,
+      clock: { now: () => 0, stop: () => {} },
+      keys: { get: async () => undefined } as never,
+      log: {} as never,
+    })
+    expect(await parts.findJob('org_01.live', record.id)).toEqual(endedJob())
+  })
+})

@@ -1,0 +1,61 @@
+import { describe, expect, it, vi } from 'vitest'
+import { startSending, type SendingParts } from '../../../services/deliver/sending.ts'
+import type { Claim, Settlement } from '../../../services/jobs/deliveries.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
+
+const claim: Claim = {
+  event: 'evt_1',
+  tenant: 'org_1.live',
+  job: 'job_1',
+  type: 'job.completed',
+  attempt: 1,
+  once: false,
+  token: 't',
+}
+
+function scene (fault: Error) {
+  const settled: Settlement[] = []
+  const warned: unknown[] = []
+  const due = [claim]
+  const parts = {
+    deliveries: {
+      claim: async ({ pace }: { pace: string }) => pace === 'quick' ? due.splice(0) : [],
+      settle: async (_claim: Claim, settlement: Settlement) => { settled.push(settlement) },
+      unshipped: async () => new Map(),
+      forget: async () => {},
+    },
+    history: { append: async () => {} },
+    findJob: async () => { throw fault },
+    log: { warn: (fields: unknown) => { warned.push(fields) } },
+    clock: { now: () => 1_000 },
+    waitsMs: [100],
+    slowAfterMs: 1_000,
+    slots: { quick: 1, slow: 1 },
+    leaseMs: 1_000,
+    pollMs: 5,
+    random: () => 0.5,
+  } as unknown as SendingParts
+  return { parts, settled, warned }
+}
+
+describe('a fault while an attempt is made', () => {
+  it('is noted as a failed attempt, so that it is not made over and over', async () => {
+    const { parts, settled, warned } = scene(new TypeError('a fault'))
+    const sending = startSending(parts)
+    await vi.waitFor(() => expect(settled).toHaveLength(1))
+    expect(settled[0]).toMatchObject({
+      state: 'waiting', dueAtMs: 1_100, attempt: { outcome: 'failed', reason: 'internal' },
+    })
+    expect(warned).toHaveLength(1)
+    expect(sending.ready()).toBe(true)
+    await sending.stop()
+  })
+
+  it('of infrastructure is not: the lease ends, and the attempt is made again', async () => {
+    const { parts, settled, warned } = scene(new InfrastructureError('no store'))
+    const sending = startSending(parts)
+    await vi.waitFor(() => expect(warned).toHaveLength(1))
+    await sending.stop()
+    expect(settled).toEqual([])
+  })
+})

@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import type { Settled } from '../../../schemas/types.ts'
+import { createDeliverStage } from '../../../services/deliver/stage.ts'
+import type { Delivery } from '../../../services/jobs/deliveries.ts'
+import { sealHeader, type JobHeader } from '../../../services/jobs/wire.ts'
+import type { Incoming } from '../../../services/lib/stage.ts'
+import { settledOf } from '../../../services/records/finish.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
+
+const key = randomBytes(32)
+const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
+const header: JobHeader = { metadata: { a: '1' }, webhookUrl: 'https://a.example/hook' }
+
+function message (sealed: Buffer, more: Partial<Settled> = {}) {
+  const value = { ...settledOf(endedJob({ header: sealed })), ...more }
+  return { topic: 'jobs.settled', value } as unknown as Incoming<'jobs.settled'>
+}
+
+function run (messages: readonly Incoming<'jobs.settled'>[], dataKey: Buffer | undefined = key) {
+  const put: Delivery[] = []
+  let wakes = 0
+  const stage = createDeliverStage({
+    deliveries: { put: async delivery => { put.push(delivery); return true } },
+    keys: { get: async () => dataKey },
+    wake: () => { wakes += 1 },
+    batch: 10,
+  })
+  const decided = stage.decide(messages, new AbortController().signal)
+  return { decided, put, wakes: () => wakes }
+}
+
+describe('the stage deliver', () => {
+  it.each([
+    ['completed', 'job.completed'], ['cancelled', 'job.cancelled'], ['failed', 'job.failed'],
+  ])('takes up the event of a job that is %s', async (status, type) => {
+    const messages = [message(sealHeader(key, owner, header), { status })]
+    const { decided, put, wakes } = run(messages)
+    expect(await decided).toEqual([{ finishes: messages, emits: [] }])
+    expect(put).toEqual([{ ...owner, type, webhookUrl: 'https://a.example/hook' }])
+    expect(wakes()).toBe(1)
+  })
+
+  it('has nothing to do without an address, or for a job that was erased', async () => {
+    const labelled = message(sealHeader(key, owner, { ...header, webhookUrl: '' }))
+    const { decided, put, wakes } = run([message(Buffer.alloc(0)), labelled])
+    expect((await decided)[0]).toMatchObject({ emits: [] })
+    expect(put).toEqual([])
+    expect(wakes()).toBe(0)
+    const stage = createDeliverStage({
+      deliveries: { put: async () => { throw new Error('put') } },
+      keys: { get: async () => undefined },
+      wake: () => {},
+      batch: 1,
+    })
+    const erased = [message(sealHeader(key, owner, header))]
+    expect(await stage.decide(erased, new AbortController().signal))
+      .toEqual([{ finishes: erased, emits: [] }])
+    expect(await stage.whenDead({})).toEqual([])
+  })
+
+  it('does not decide what is no end, or what is sealed by another key', async () => {
+    const sealed = sealHeader(key, owner, header)
+    const running = [message(sealed, { status: 'verifying' })]
+    await expect(run(running).decided).rejects.toThrow('verifying')
+    await expect(run([message(sealed)], randomBytes(32)).decided).rejects.toThrow('seal')
+  })
+})

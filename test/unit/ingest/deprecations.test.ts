@@ -1,0 +1,32 @@
+import Fastify from 'fastify'
+import { describe, expect, it } from 'vitest'
+import {
+  announceDeprecations, deprecationHeaders, DEPRECATIONS,
+} from '../../../services/ingest/deprecations.ts'
+
+const old = {
+  since: new Date('2027-01-31T00:00:00Z'),
+  until: new Date('2028-02-29T12:00:00Z'),
+  guide: '/changelog#2027-01-31',
+}
+
+describe('an operation that is to go', () => {
+  it('says so in every answer, and no other does', async () => {
+    const app = Fastify()
+    announceDeprecations(app, { 'GET /jobs/:id': old })
+    app.get('/jobs/:id', async () => 'job')
+    app.get('/jobs', async () => 'jobs')
+    expect((await app.inject('/jobs/7')).headers).toMatchObject({
+      deprecation: '@1801353600',
+      sunset: 'Tue, 29 Feb 2028 12:00:00 GMT',
+      link: '</changelog#2027-01-31>; rel="deprecation", </changelog#2027-01-31>; rel="sunset"',
+    })
+    expect((await app.inject('/jobs')).headers).not.toHaveProperty('deprecation')
+  })
+
+  it('works for twelve months at least', () => {
+    const until = new Date('2028-01-30T23:59:59Z')
+    expect(() => deprecationHeaders({ ...old, until })).toThrow('twelve months')
+    for (const one of Object.values(DEPRECATIONS)) deprecationHeaders(one)
+  })
+})

@@ -1,0 +1,48 @@
+import type { Redis } from 'ioredis'
+import Type from 'typebox'
+import { describe, expect, it } from 'vitest'
+import { limiterOf, limitFields, limitsOf } from '../../../../services/ingest/limits/settings.ts'
+import { defineConfig, loadConfig } from '../../../../services/lib/config.ts'
+
+const schema = defineConfig({ ...limitFields, ACCEPT_WITHIN_MS: Type.Integer({ default: 25_000 }) })
+
+describe('the limits', () => {
+  it('are those of the public interface unless others are set', () => {
+    expect(limitsOf(loadConfig(schema, {}))).toEqual({
+      post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
+      get: [{ capacity: 200, seconds: 1 }],
+      maxPreflights: 10,
+      placeKeptMs: 85_000,
+    })
+  })
+
+  it('can all be set', () => {
+    expect(limitsOf(loadConfig(schema, {
+      LIMIT_POST_BURST: '1',
+      LIMIT_POST_BURST_SECONDS: '2',
+      LIMIT_POST_SUSTAINED: '3',
+      LIMIT_POST_SUSTAINED_SECONDS: '4',
+      LIMIT_GET: '5',
+      LIMIT_GET_SECONDS: '6',
+      MAX_PREFLIGHTS: '7',
+      ACCEPT_WITHIN_MS: '1000',
+    }))).toEqual({
+      post: [{ capacity: 1, seconds: 2 }, { capacity: 3, seconds: 4 }],
+      get: [{ capacity: 5, seconds: 6 }],
+      maxPreflights: 7,
+      placeKeptMs: 61_000,
+    })
+    expect(() => loadConfig(schema, { LIMIT_GET: '0' })).toThrow(/LIMIT_GET must be >= 1/)
+  })
+
+  it('are kept in Redis under the hash tag of the tenant', async () => {
+    const calls: unknown[][] = []
+    const call = async (...sent: unknown[]) => {
+      calls.push(sent)
+      return ['admitted', '199']
+    }
+    const limiter = limiterOf({ call } as unknown as Redis, loadConfig(schema, {}))
+    await limiter.admit({ tenant: 'org_1.live', kind: 'get' })
+    expect(calls.map(([, , ...rest]) => rest)).toEqual([[1, 'limit:{org_1.live}:get', 200, 1]])
+  })
+})

@@ -1,0 +1,106 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { ERRORS, statusOf, type ErrorCode } from '../../../../services/ingest/errors.ts'
+import { answersOf, errorsOf } from '../../../../services/ingest/openapi/answers.ts'
+import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
+import {
+  withSharedHeaders, type OpenApiDocument,
+} from '../../../../services/ingest/openapi/document.ts'
+import { webhooksOf } from '../../../../services/ingest/openapi/events.ts'
+import { documentPage } from '../../../../services/ingest/openapi/page.ts'
+import { openapiSource } from '../../../../services/ingest/openapi/source.ts'
+import { routesOf } from '../../../../services/ingest/routes.ts'
+import { doubles, rules } from '../doubles.ts'
+
+const routes = routesOf(doubles(), rules)
+const document = JSON.parse(await openapiSource()) as OpenApiDocument
+const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, operation]) => ({ path, method, operation })))
+
+describe('the description of the interface', () => {
+  it('is the file beside the schemas; `npm run openapi` writes it', async () => {
+    const file = new URL('../../../../schemas/api/openapi.json', import.meta.url)
+    expect(readFileSync(file, 'utf8')).toBe(await openapiSource())
+  })
+
+  it('has every route, with an id, a summary and answers', () => {
+    expect(operations.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(
+      routes.map(({ method, url }) =>
+        `${String(method).toLowerCase()} ${url.replace(/:(\w+)/g, '{$1}')}`).sort())
+    const ids = operations.map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(operations.length)
+    expect(ids).not.toContain(undefined)
+    expect(operations.filter(({ operation }) => !operation.summary)).toEqual([])
+  })
+
+  it('has every code of the one table, under its status', () => {
+    const told = new Map<string, string[]>()
+    for (const { operation } of operations) {
+      for (const [status, { description }] of Object.entries(operation.responses)) {
+        for (const [, code = ''] of description.matchAll(/^`(\w+)`:/gm)) {
+          told.set(code, [...told.get(code) ?? [], status])
+        }
+      }
+    }
+    const everywhere = ['method_not_allowed']
+    for (const code of Object.keys(ERRORS) as ErrorCode[]) {
+      expect(document.info.description).toContain(`| ${statusOf(code)} | \`${code}\` |`)
+      if (everywhere.includes(code)) continue
+      expect([code, [...new Set(told.get(code))]]).toEqual([code, [String(statusOf(code))]])
+    }
+  })
+
+  it('lists the schema of an error with its codes alone', () => {
+    const route = routes.find(({ url }) => url.endsWith('/cancel'))
+    if (route === undefined) throw new Error('there is a route to cancel')
+    expect(errorsOf(route).filter(code => statusOf(code) === 409)).toEqual(['job_not_cancellable'])
+    const answers = answersOf(route)
+    expect(answers[202]).toMatchObject({ headers: { 'RateLimit-Limit': { type: 'integer' } } })
+    const error = { properties: { code: { enum: ['job_not_cancellable'] } } }
+    expect(answers[409]).toMatchObject({
+      content: { 'application/json': { schema: { properties: { error } } } },
+    })
+  })
+
+  it('marks what is to go', async () => {
+    const since = new Date()
+    const { paths } = await describeRoutes(routes, {
+      'GET /api/v1/jobs': { since, until: since, guide: '/changelog' },
+    })
+    expect(paths['/api/v1/jobs']?.['get']?.deprecated).toBe(true)
+    expect(paths['/api/v1/jobs']?.['post']?.deprecated).toBeUndefined()
+  })
+
+  it('has the events, whose data is the status resource', () => {
+    expect(Object.keys(webhooksOf())).toEqual(['job.completed', 'job.failed', 'job.cancelled'])
+    expect(Object.keys(document.webhooks ?? {})).toEqual(Object.keys(webhooksOf()))
+  })
+
+  it('writes a header that answers share once', () => {
+    const header = { schema: { type: 'string' } }
+    const answer = { description: '', headers: { A: header } }
+    const { paths, components } = withSharedHeaders({
+      openapi: '3.1.0',
+      info: { title: '', version: '' },
+      components: {},
+      paths: { '/': { get: { responses: { 200: answer, 500: answer } } } },
+    })
+    expect(components).toEqual({ headers: { A: header } })
+    expect(paths['/']?.['get']?.responses[500]?.headers)
+      .toEqual({ A: { $ref: '#/components/headers/A' } })
+  })
+})
+
+describe('the page of the description', () => {
+  it('names every operation, and loads and runs nothing', () => {
+    const page = documentPage(document)
+    for (const { path } of operations) expect(page).toContain(`<code class="">${path}</code>`)
+    expect(page).toContain('job.cancelled')
+    expect(page).not.toMatch(/<script|<link|src=|@import|url\(/)
+  })
+
+  it('shows text as text', () => {
+    const page = documentPage({ ...document, info: { title: '<b>"&', version: '' } })
+    expect(page).toContain('<h1>&lt;b&gt;&quot;&amp;')
+  })
+})

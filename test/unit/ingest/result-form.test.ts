@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest'
+import { FaultError } from '../../../services/ingest/errors.ts'
+import { formFault, resultForm } from '../../../services/ingest/result-form.ts'
+
+describe('the form of results', () => {
+  it.each([
+    [undefined, 'csv'], ['', 'csv'], ['*/*', 'csv'], ['text/*', 'csv'], ['application/*', 'json'],
+    ['application/json', 'json'], ['application/x-ndjson', 'jsonl'],
+    ['text/csv;q=0.1, application/x-ndjson;q=0.2', 'jsonl'],
+    ['application/json, text/csv', 'csv'],
+  ])('is chosen by the header %j: %s', (accept, form) => {
+    expect(resultForm({}, accept)).toBe(form)
+  })
+
+  it('is chosen by the query first', () => {
+    expect(resultForm({ format: 'jsonl' }, '*/*')).toBe('jsonl')
+    expect(resultForm({ format: 'csv' }, 'application/json;q=0.9, text/csv;q=0.1')).toBe('csv')
+  })
+
+  it.each([
+    [{}, 'image/png', ['text/csv', 'application/json', 'application/x-ndjson']],
+    [{ format: 'json' }, 'text/csv', ['application/json']],
+  ] as const)('is none for %j and %s', (query, accept, available) => {
+    expect(() => resultForm(query, accept)).toThrow(FaultError)
+    try {
+      resultForm(query, accept)
+    } catch (error) {
+      expect((error as FaultError).fault).toEqual({ code: 'not_acceptable', more: { available } })
+    }
+  })
+})
+
+describe('a field of the query', () => {
+  it('is refused where its form is not the one asked for', () => {
+    expect(formFault({ status: 'valid' }, 'jsonl')).toMatchObject({
+      code: 'invalid_request', param: 'status',
+    })
+    expect(formFault({ safe: 'spreadsheet' }, 'json')?.message)
+      .toBe('safe is for the form csv only. Leave it out, or send format=csv.')
+    expect(formFault({ status: 'valid', limit: 7 }, 'json')).toBeUndefined()
+    expect(formFault({ safe: 'spreadsheet', format: 'csv' }, 'csv')).toBeUndefined()
+  })
+})

@@ -1,0 +1,35 @@
+import { expect, it } from 'vitest'
+import { routesOf } from '../../../services/ingest/routes.ts'
+import { docsRoutes } from '../../../services/ingest/routes/docs.ts'
+import { jobRoutes } from '../../../services/ingest/routes/jobs.ts'
+import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
+import { application, doubles, good, rules } from './doubles.ts'
+
+it('every route below the version needs a scope, and no other does', () => {
+  const routes = routesOf(doubles(), rules)
+  const open = routes.filter(({ config }) => config?.scope === undefined).map(({ url }) => url)
+  expect(open).toEqual(['/openapi.json', '/docs', '/changelog', '/healthz', '/readyz'])
+  expect(docsRoutes(async () => ({}) as never).map(({ url }) => url)).toEqual(open.slice(0, 3))
+  const writes = routes.filter(({ method }) => method === 'POST')
+  expect(new Set(writes.map(({ config }) => config?.scope))).toEqual(new Set(['jobs:write']))
+  expect(jobRoutes(doubles(), rules, createBodyBudget(1)).length).toBeGreaterThan(4)
+})
+
+it('jobs and quotes share the room for bodies', async () => {
+  const held = Promise.withResolvers<void>()
+  const submitting = Promise.withResolvers<void>()
+  const { app, post } = application({
+    submit: async () => {
+      submitting.resolve()
+      await held.promise
+      return { kind: 'reused' }
+    },
+  }, { bodyBudgetBytes: 10 })
+  const first = post(good).then(({ statusCode }) => statusCode)
+  await submitting.promise
+  const second = await app.inject({
+    method: 'POST', url: '/api/v1/quotes', payload: good, headers: { authorization: 'Bearer live' },
+  })
+  held.resolve()
+  expect([second.statusCode, await first]).toEqual([503, 422])
+})

@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest'
+import { createBodyBudget } from '../../../../services/ingest/body-budget.ts'
+import { createQuoteRoute } from '../../../../services/ingest/routes/create-quote.ts'
+import { getBalanceRoute } from '../../../../services/ingest/routes/get-balance.ts'
+import { getServicesRoute, servicesBody } from '../../../../services/ingest/routes/get-services.ts'
+import { application, doubles, good, jobOf, rules } from '../doubles.ts'
+
+describe('the balance', () => {
+  it('is what is available and what is reserved', async () => {
+    expect(getBalanceRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
+    const { get } = application()
+    expect((await get('/balance')).json()).toEqual({
+      balanceMicros: 10, reservedMicros: 3, availableMicros: 7, currency: 'USD',
+    })
+  })
+})
+
+describe('the services', () => {
+  it('have the prices and providers of live keys', async () => {
+    expect(getServicesRoute(rules).config).toMatchObject({ scope: 'jobs:read' })
+    const { get } = application()
+    const { data } = (await get('/services')).json()
+    expect(data[1]).toEqual({
+      slug: 'whatsapp',
+      inputKind: 'phone',
+      priceMicros: 4_000,
+      columns: ['whatsapp'],
+      configured: false,
+    })
+    expect(data.map((one: { configured: boolean }) => one.configured))
+      .toEqual([true, false, false, false, false, true])
+  })
+
+  it('are free and all there for test keys', () => {
+    expect(servicesBody(rules, 'test').data.map(one => [one.priceMicros, one.configured]))
+      .toEqual(Array(6).fill([0, true]))
+  })
+})
+
+describe('a quote', () => {
+  const quote = async (body: object, more = {}) => {
+    const { app, asked } = application(more)
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/api/v1/quotes',
+      payload: body,
+      headers: { authorization: 'Bearer live' },
+    })
+    return { answer, asked }
+  }
+
+  it('is the preflight, and can not be redeemed', async () => {
+    const budget = createBodyBudget(1)
+    expect(createQuoteRoute(doubles(), rules, budget).config)
+      .toMatchObject({ scope: 'jobs:write', preflight: 'keyless' })
+    const { answer, asked } = await quote(good)
+    expect([answer.statusCode, answer.json()]).toEqual([200, {
+      preflight: jobOf().preflight,
+      service: 'phone-validation',
+      redeemable: false,
+      expiresAt: '2026-08-11T10:01:25.000Z',
+    }])
+    expect(asked.submissions).toMatchObject([{ ...good, idempotencyKey: '' }])
+  })
+
+  it('is refused as the job would be', async () => {
+    const { answer } = await quote({ ...good, service: 'fax' })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([400, 'unknown_service'])
+    const expired = { quote: async () => ({ kind: 'refused', refusal: { code: 'expired' } }) }
+    expect((await quote(good, expired)).answer.statusCode).toBe(503)
+  })
+})

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { loadConfig } from '../../../services/lib/config.ts'
+import { verifyConfig } from '../../../services/verify/config.ts'
+import { factoriesOf } from '../../../services/verify/factories.ts'
+import { batchDescription } from '../../support/vendor.ts'
+
+const env = {
+  KAFKA_BROKERS: 'localhost:9092',
+  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
+  REDIS_STATE_URL: 'redis://localhost:6379',
+  REDIS_CACHE_URL: 'redis://localhost:6380',
+  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+  KEY_ACTIVE: '1',
+}
+const load = (more: Record<string, string>) => loadConfig(verifyConfig, { ...env, ...more })
+
+describe('the providers of a configuration', () => {
+  it('are the built-in ones and those it describes', () => {
+    const HTTP_PROVIDERS = JSON.stringify([batchDescription('https://api.example')])
+    const factories = factoriesOf(load({ HTTP_PROVIDERS }))
+    expect(Object.keys(factories)).toEqual(['numbering-plan', 'email-domain', 'sandbox', 'http:1'])
+    expect(factories['http:1']?.()).toMatchObject({
+      id: 101, services: ['whatsapp', 'telegram'], maxRows: 20, limits: {},
+    })
+  })
+
+  it('look up no domain unless a resolver is named', async () => {
+    const check = async (more: Record<string, string>) => {
+      const answers = await factoriesOf(load(more))['email-domain']?.().check(
+        [{ row: 0, canonical: 'jane@ietf.org' }],
+        { service: 'email-validation', signal: new AbortController().signal, deadlineMs: 0 })
+      return answers?.[0]?.verdict.reason
+    }
+    expect(await check({})).toBe('domain_not_checked')
+    const nobody = { DNS_SERVERS: '127.0.0.1:9', DNS_TIMEOUT_MS: '1' }
+    expect(await check(nobody)).toBe('dns_error')
+  })
+
+  it('are not made of a faulty description, whose faults are all told', () => {
+    const HTTP_PROVIDERS = JSON.stringify([
+      batchDescription('http://api.example', { method: 'GET' }), {},
+    ])
+    expect(() => load({ HTTP_PROVIDERS, DNS_SERVERS: 'dns.example' })).toThrow(new RegExp([
+      'HTTP_PROVIDERS vendor 1: url must begin', 'vendor 1: request.body needs',
+      'vendor 2: must have required properties', 'DNS_SERVERS at "0" must be an IP address',
+    ].join('[^]*')))
+  })
+})

@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest'
+import { readHttpProviders } from '../../../../services/verify/providers/http-config.ts'
+import { batchDescription, singleDescription } from '../../../support/vendor.ts'
+
+const url = 'https://api.example'
+const batch = batchDescription(url)
+const faultsOf = (...described: readonly unknown[]) => readHttpProviders(described).faults
+
+describe('the description of vendors', () => {
+  it('is read as it is when it has no fault', () => {
+    const described = [batch, singleDescription(url)]
+    expect(readHttpProviders(described)).toEqual({ providers: described, faults: [] })
+    expect(readHttpProviders([])).toEqual({ providers: [], faults: [] })
+  })
+
+  it('tells all faults of all vendors at once, and no value', () => {
+    expect(faultsOf(
+      { ...batch, id: 0, auth: { kind: 'bearer', toke: 'geheim' }, method: 'PATCH' },
+      'geheim',
+      { ...batch, url: 'http://geheim.example', maxRows: 5, extra: 'geheim', services: [] },
+      batch, batch
+    )).toEqual([
+      'vendor 1: at "id" must be >= 1',
+      'vendor 1: at "method" must be one of GET, POST, PUT',
+      'vendor 1: at auth: must have required properties token',
+      'vendor 1: at auth: has toke, which nothing reads',
+      'vendor 2: must be object',
+      'vendor 3: has extra, which nothing reads',
+      'vendor 3: at "services" must not have fewer than 1 items',
+      'the id 1 stands more than once; give each vendor its own',
+    ])
+  })
+})
