@@ -3,16 +3,16 @@ import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { Cancelled } from '../jobs/store.ts'
 import type { Quoted, Submission, Submitted } from '../jobs/submit.ts'
-import type { JobHeader } from '../jobs/wire.ts'
 import type { Limiter } from './limits/limiter.ts'
 import type { Balance } from '../money/wallet.ts'
 import type { Prices } from '../money/prices.ts'
 import type { ListOptions } from '../records/archive.ts'
 import type { Page, PageOptions, Rows } from '../records/results.ts'
 import type { WebhookRules } from './webhook-url.ts'
+import type { Webhooks } from './webhooks.ts'
 
 /** What the routes need of the rest of the product; doubles stand in for it in tests. */
-export type Parts = {
+export type Parts = Webhooks & {
   readonly findKey: (secret: string) => Promise<KeyLookup>
   readonly limiter: Limiter
   readonly submit: (submission: Submission) => Promise<Submitted>
@@ -33,7 +33,6 @@ export type Parts = {
   readonly findArchived: (
     tenant: string, job: string,
   ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
-  readonly openHeader: (job: Job) => Promise<JobHeader>
   /** The result file; every block is checked to exist before the first piece comes. */
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options: { readonly safe: boolean },

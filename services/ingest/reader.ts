@@ -1,8 +1,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
-import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
+import type { JobKeys } from '../jobs/job-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
-import { openHeader } from '../jobs/wire.ts'
 import type { Codec } from '../lib/registry.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createArchive } from '../records/archive.ts'
@@ -10,6 +9,7 @@ import { createResultBlocks } from '../records/result-blocks.ts'
 import { createResults } from '../records/results.ts'
 import { createOpenJobs } from './open-jobs.ts'
 import type { Parts } from './ports.ts'
+import { createWebhooks, type Webhooks } from './webhooks.ts'
 
 type Options = {
   readonly clickhouse: ClickHouseClient
@@ -19,9 +19,8 @@ type Options = {
   readonly store: Pick<JobStore, 'openJobs' | 'read'>
 }
 
-type Reader = Pick<Parts,
-  'findArchived' | 'listArchived' | 'openHeader' | 'csvStream' | 'rows' | 'page' | 'openJobs' |
-  'balance'>
+type Reader = Webhooks & Pick<Parts,
+  'findArchived' | 'listArchived' | 'csvStream' | 'rows' | 'page' | 'openJobs' | 'balance'>
 
 /** What the routes read of jobs, their results, what was sealed with them, and of money. */
 export function createReader ({ clickhouse, codec, keys, state, store }: Options): Reader {
@@ -35,17 +34,6 @@ export function createReader ({ clickhouse, codec, keys, state, store }: Options
     rows: results.rows,
     page: results.page,
     csvStream: (job, manifest, options) => results.csvStream(job.tenant, job, manifest, options),
-    openHeader: async job => {
-      if (job.header.length === 0) return { metadata: {}, webhookUrl: '' }
-      const key = await keys.get(job.tenant, job.id).catch(noneIfLost)
-      // Without its key a job was erased: its labels are gone, its counts may still be seen.
-      if (key === undefined) return { metadata: {}, webhookUrl: '' }
-      return openHeader(key, { tenant: job.tenant, job: job.id }, job.header)
-    },
+    ...createWebhooks({ clickhouse, keys, state }),
   }
-}
-
-/** A running job whose key is nowhere still has a status. */
-function noneIfLost (error: unknown): undefined {
-  if (!(error instanceof JobKeyLostError)) throw error
 }

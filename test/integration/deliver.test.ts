@@ -170,6 +170,56 @@ describe('a webhook', () => {
   })
 })
 
+/** Asks the interface about the deliveries of a job. */
+async function ask (path: string, { method = 'GET', key = world.keys.test } = {}) {
+  const response = await fetch(`${world.baseUrl}/jobs/${path}`, {
+    method, headers: { authorization: `Bearer ${key}` },
+  })
+  const text = await response.text()
+  return { status: response.status, text, json: JSON.parse(text) }
+}
+
+describe('the interface', () => {
+  it('lists what came of a webhook, newest first, and sends it once more', async () => {
+    const { id, path, event } = await startJob('500,200,503')
+    await historyOf(id, 2)
+    const listed = await ask(`${id}/deliveries`)
+    expect(listed.status).toBe(200)
+    expect(listed.json.data).toMatchObject([
+      { deliveryId: event, attempt: 2, outcome: 'delivered', statusCode: 200, reason: null },
+      { deliveryId: event, attempt: 1, outcome: 'failed', statusCode: 500, reason: 'status' },
+    ])
+    expect(listed.text).not.toContain(path)
+    expect(listed.text).not.toContain('127.0.0.1')
+    const resent = await ask(`${id}/deliveries/${event}/resend`, { method: 'POST' })
+    expect([resent.status, resent.json]).toEqual([202, { deliveryId: event, status: 'queued' }])
+    const got = await receiver.until(3, path)
+    expect(new Set(got.map(({ headers }) => headers['webhook-id']))).toEqual(new Set([event]))
+    expect(new Set(got.map(({ body }) => body)).size).toBe(1)
+    await historyOf(id, 3)
+    expect((await ask(`${id}/deliveries`)).json.data[0])
+      .toMatchObject({ attempt: 3, outcome: 'exhausted', statusCode: 503, reason: 'status' })
+  })
+
+  it('knows no deliveries of others, of other events, or without an address', async () => {
+    const { id, event } = await startJob('200')
+    await historyOf(id, 1)
+    const codes = async (job: string, delivery: string, key = world.keys.test) => {
+      const list = await ask(`${job}/deliveries`, { key })
+      const resend = await ask(`${job}/deliveries/${delivery}/resend`, { method: 'POST', key })
+      return [list, resend].map(({ status, json }) => [status, json.error?.code])
+    }
+    const unknown = [404, 'job_not_found']
+    expect(await codes(id, event, world.keys.live)).toEqual([unknown, unknown])
+    const other = eventIdOf(id, 'job.failed')
+    expect(await codes(id, other)).toEqual([[200, undefined], [404, 'not_found']])
+    const silent = await world.test.createJob({ service: 'phone-validation', inputs: ['no'] })
+    await world.test.waitForEnd(silent.id)
+    expect(await codes(silent.id, eventIdOf(silent.id, 'job.completed')))
+      .toEqual([[404, 'not_found'], [404, 'not_found']])
+  })
+})
+
 describe('a service that dies', () => {
   it('leaves what waits and what is under way to the next one, and its history', async () => {
     const waits = await startJob('500,500,200')

@@ -5,7 +5,9 @@ import { cancelJobRoute } from './cancel-job.ts'
 import { createJobRoute } from './create-job.ts'
 import { getJobRoute } from './get-job.ts'
 import { getResultsRoute } from './get-results.ts'
+import { listDeliveriesRoute } from './list-deliveries.ts'
 import { listJobsRoute } from './list-jobs.ts'
+import { resendDeliveryRoute } from './resend-delivery.ts'
 
 /** The routes of jobs, in the order a client meets them. */
 export function jobRoutes (parts: Parts, rules: Rules, budget: BodyBudget): RouteOptions[] {
@@ -15,5 +17,7 @@ export function jobRoutes (parts: Parts, rules: Rules, budget: BodyBudget): Rout
     getJobRoute(parts),
     cancelJobRoute(parts),
     getResultsRoute(parts, rules),
+    listDeliveriesRoute(parts),
+    resendDeliveryRoute(parts),
   ]
 }

@@ -1,0 +1,45 @@
+import { Type, type Static } from 'typebox'
+
+/** The path of one delivery. An id that is not known is told by the handler. */
+export const DeliveryPathSchema = Type.Object({
+  id: Type.String(),
+  deliveryId: Type.String({ description: 'The id of the event: evt_...' }),
+})
+
+/** The type of that path's parameters. */
+export type DeliveryPath = Static<typeof DeliveryPathSchema>
+
+export const ATTEMPT_OUTCOMES = ['delivered', 'failed', 'gone', 'exhausted', 'discarded'] as const
+
+/** One try to deliver an event: what came of it, never what was sent or to which address. */
+export const AttemptSchema = Type.Object({
+  deliveryId: Type.String({ description: 'The id of the event, the same in every try.' }),
+  attempt: Type.Integer({ minimum: 1, description: 'Number of the try, from 1.' }),
+  attemptedAt: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
+  outcome: Type.Enum([...ATTEMPT_OUTCOMES], {
+    description: 'Only failed is followed by another try by itself.',
+  }),
+  statusCode: Type.Unsafe<number | null>({
+    type: ['integer', 'null'], description: 'Of the answer; null when there was none.',
+  }),
+  reason: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'A code of a closed list that may grow; null for what was delivered.',
+  }),
+  durationMs: Type.Integer({ minimum: 0, description: 'How long the try took.' }),
+})
+
+/** The type of that try. */
+export type AttemptBody = Static<typeof AttemptSchema>
+
+/** The tries of a job's deliveries, newest first. */
+export const DeliveryListSchema = Type.Object({ data: Type.Array(AttemptSchema) })
+
+/** The answer to a request to send once more. */
+export const ResentSchema = Type.Object({
+  deliveryId: Type.String({ description: 'The id of the event.' }),
+  status: Type.Enum(['queued', 'trying'], {
+    description: 'queued: it is sent at once. trying: a try was under way already, and this ' +
+      'request added none.',
+  }),
+})

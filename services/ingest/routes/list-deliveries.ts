@@ -1,0 +1,56 @@
+import type { RouteOptions } from 'fastify'
+import { DeliveryListSchema, type AttemptBody } from '../../../schemas/api/deliveries.ts'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
+import type { Attempt } from '../../jobs/delivery-history.ts'
+import { findJob } from '../find-job.ts'
+import { callerOf } from '../guard.ts'
+import type { Parts } from '../ports.ts'
+import { sendFault } from '../reply.ts'
+
+/** GET /api/v1/jobs/{id}/deliveries: what came of a job's webhook, newest first. */
+export function listDeliveriesRoute (parts: Parts): RouteOptions {
+  return {
+    method: 'GET',
+    url: '/api/v1/jobs/:id/deliveries',
+    config: {
+      scope: 'jobs:read', produces: 'application/json', errors: ['job_not_found', 'not_found'],
+    },
+    schema: {
+      operationId: 'listDeliveries',
+      summary: 'List the tries to deliver the events of a job',
+      description: 'Newest first, those of the last 90 days. A job without webhook_url has none.',
+      tags: ['Jobs'],
+      params: JobPathSchema,
+      response: { 200: DeliveryListSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params as JobPath
+      const { tenant } = callerOf(request)
+      const job = await findJob(parts, tenant, id)
+      if (job === undefined) return sendFault(reply, { code: 'job_not_found' })
+      const attempts = await parts.listAttempts(tenant, job.id)
+      // The history of an erased job outlives its address, so the address is asked for last.
+      if (attempts.length === 0 && (await parts.openHeader(job)).webhookUrl === '') {
+        return sendFault(reply, { code: 'not_found', message: 'The job has no webhook_url.' })
+      }
+      return reply.send({ data: attempts.toSorted(newestFirst).map(attemptBody) })
+    },
+  }
+}
+
+function newestFirst (a: Attempt, b: Attempt): number {
+  return b.atMs - a.atMs || b.attempt - a.attempt
+}
+
+function attemptBody ({ event, attempt, atMs, outcome, ...rest }: Attempt): AttemptBody {
+  return {
+    deliveryId: event,
+    attempt,
+    attemptedAt: new Date(atMs).toISOString(),
+    outcome,
+    statusCode: rest.httpStatus === 0 ? null : rest.httpStatus,
+    reason: rest.reason === '' ? null : rest.reason,
+    durationMs: rest.durationMs,
+  }
+}

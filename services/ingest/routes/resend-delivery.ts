@@ -1,0 +1,72 @@
+import type { RouteOptions } from 'fastify'
+import {
+  DeliveryPathSchema, ResentSchema, type DeliveryPath,
+} from '../../../schemas/api/deliveries.ts'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import type { Delivery } from '../../jobs/deliveries.ts'
+import { eventIdOf, eventTypeOf } from '../../jobs/events.ts'
+import type { Job } from '../../jobs/job.ts'
+import { findJob } from '../find-job.ts'
+import { callerOf } from '../guard.ts'
+import type { Parts } from '../ports.ts'
+import { sendFault } from '../reply.ts'
+
+/**
+ * POST /api/v1/jobs/{id}/deliveries/{deliveryId}/resend: sends an event once more, at once. One
+ * that still waits for its next try is brought forward and goes on as before.
+ */
+export function resendDeliveryRoute (parts: Parts): RouteOptions {
+  return {
+    method: 'POST',
+    url: '/api/v1/jobs/:id/deliveries/:deliveryId/resend',
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      errors: ['job_not_found', 'not_found', 'body_too_large', 'unsupported_media_type',
+        'invalid_json', 'invalid_encoding', 'invalid_request'],
+    },
+    schema: {
+      operationId: 'resendDelivery',
+      summary: 'Send an event of a job once more',
+      description: 'It goes to the webhook_url of the job, under the same id. A delivery that ' +
+        'still waits for its next try is brought forward; one that had ended is tried once. The ' +
+        'request has no body.',
+      tags: ['Jobs'],
+      params: DeliveryPathSchema,
+      response: { 202: ResentSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    handler: async (request, reply) => {
+      const { id, deliveryId } = request.params as DeliveryPath
+      const job = await findJob(parts, callerOf(request).tenant, id)
+      if (job === undefined) return sendFault(reply, { code: 'job_not_found' })
+      const found = await findKnown(parts, job, deliveryId)
+      if (found === undefined) {
+        return sendFault(reply, {
+          code: 'not_found', message: 'The job has no such delivery.', param: 'deliveryId',
+        })
+      }
+      const status = await parts.resend(found.delivery, found.lastAttempt)
+      return reply.code(202).send({ deliveryId, status })
+    },
+  }
+}
+
+type Known = { readonly delivery: Delivery, readonly lastAttempt: number }
+
+/**
+ * A delivery that was tried, or waits to be. One not taken up yet is unknown: if it were made here,
+ * it would be tried only once, without the tries that follow a first one by themselves.
+ */
+async function findKnown (
+  parts: Parts, job: Job, deliveryId: string
+): Promise<Known | undefined> {
+  const type = eventTypeOf(job.status)
+  if (type === undefined || eventIdOf(job.id, type) !== deliveryId) return undefined
+  const { webhookUrl } = await parts.openHeader(job)
+  if (webhookUrl === '') return undefined
+  const attempts = await parts.listAttempts(job.tenant, job.id)
+  const numbers = attempts.filter(({ event }) => event === deliveryId).map(it => it.attempt)
+  const known = numbers.length > 0 || await parts.findDelivery(deliveryId) !== undefined
+  const delivery = { tenant: job.tenant, job: job.id, type, webhookUrl }
+  return known ? { delivery, lastAttempt: Math.max(0, ...numbers) } : undefined
+}

@@ -1,0 +1,116 @@
+import { describe, expect, it } from 'vitest'
+import type { Parts } from '../../../../services/ingest/ports.ts'
+import { listDeliveriesRoute } from '../../../../services/ingest/routes/list-deliveries.ts'
+import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
+import { application, closedJob, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
+
+const EVENT = 'evt_0123456789abcdef0123456789abcdef'
+const attemptOf = (more: Partial<Attempt>): Attempt => ({
+  tenant: 'org_01.live',
+  job: JOB_ID,
+  event: EVENT,
+  attempt: 1,
+  type: 'job.completed',
+  atMs: NOW_MS,
+  outcome: 'failed',
+  reason: 'timeout',
+  httpStatus: 0,
+  durationMs: 15_000,
+  nextAtMs: NOW_MS + 15_500,
+  ...more,
+})
+
+const webhookUrl = 'https://hooks.example.com/in'
+
+async function list (more: Partial<Parts> = {}, job = JOB_ID) {
+  const { get } = application({
+    readJob: async (_tenant, id) => id === JOB_ID ? closedJob() : undefined,
+    openHeader: async () => ({ metadata: {}, webhookUrl }),
+    ...more,
+  })
+  const answer = await get(`/jobs/${job}/deliveries`)
+  return { status: answer.statusCode, body: answer.json() }
+}
+
+const code = async (...asked: Parameters<typeof list>) => {
+  const { status, body } = await list(...asked)
+  return [status, body.error?.code]
+}
+
+describe('the route of deliveries', () => {
+  it('needs the scope to read', () => {
+    expect(listDeliveriesRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
+  })
+
+  it('shows every attempt, newest first, and nothing else of it', async () => {
+    const asked: string[][] = []
+    const { status, body } = await list({
+      listAttempts: async (...names) => {
+        asked.push(names)
+        return [
+          attemptOf({}),
+          attemptOf({
+            attempt: 2, atMs: NOW_MS + 20, outcome: 'failed', reason: 'status', httpStatus: 500,
+          }),
+          attemptOf({
+            attempt: 3,
+            atMs: NOW_MS + 20,
+            outcome: 'delivered',
+            reason: '',
+            httpStatus: 204,
+            durationMs: 7,
+          }),
+        ]
+      },
+    })
+    expect(asked).toEqual([['org_01.live', JOB_ID]])
+    const later = '2026-08-11T10:00:00.020Z'
+    expect([status, body]).toEqual([200, {
+      data: [
+        {
+          deliveryId: EVENT,
+          attempt: 3,
+          attemptedAt: later,
+          outcome: 'delivered',
+          statusCode: 204,
+          reason: null,
+          durationMs: 7,
+        },
+        {
+          deliveryId: EVENT,
+          attempt: 2,
+          attemptedAt: later,
+          outcome: 'failed',
+          statusCode: 500,
+          reason: 'status',
+          durationMs: 15_000,
+        },
+        {
+          deliveryId: EVENT,
+          attempt: 1,
+          attemptedAt: '2026-08-11T10:00:00.000Z',
+          outcome: 'failed',
+          statusCode: null,
+          reason: 'timeout',
+          durationMs: 15_000,
+        },
+      ],
+    }])
+  })
+
+  it('is empty before the first attempt, and not there without an address', async () => {
+    expect(await list()).toEqual({ status: 200, body: { data: [] } })
+    const openHeader = async () => ({ metadata: {}, webhookUrl: '' })
+    expect(await code({ openHeader })).toEqual([404, 'not_found'])
+    expect(await code({}, `${JOB_ID.slice(0, -1)}4`)).toEqual([404, 'job_not_found'])
+  })
+
+  it('outlives the address of a job that was erased', async () => {
+    const { status, body } = await list({
+      openHeader: async () => ({ metadata: {}, webhookUrl: '' }),
+      listAttempts: async () => [attemptOf({ outcome: 'discarded', reason: 'erased' })],
+    })
+    expect([status, body.data.length]).toEqual([200, 1])
+    expect(body.data[0]).toMatchObject({ outcome: 'discarded', reason: 'erased' })
+  })
+})

@@ -1,0 +1,43 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { createWebhooks } from '../../../services/ingest/webhooks.ts'
+import { sealHeader } from '../../../services/jobs/wire.ts'
+import { closedJob, JOB_ID, NOW_MS } from './doubles.ts'
+
+const KEY = Buffer.alloc(32, 3)
+const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
+
+function webhooksOf (rows: readonly object[], hash: Record<string, string> = {}) {
+  const asked: unknown[] = []
+  const query = async ({ query_params: parameters }: { query_params: unknown }) => {
+    asked.push(parameters)
+    return { json: async () => rows }
+  }
+  const webhooks = createWebhooks({
+    clickhouse: { query } as unknown as ClickHouseClient,
+    keys: { get: async () => KEY },
+    state: { hgetall: async () => hash } as unknown as Redis,
+  })
+  return { webhooks, asked }
+}
+
+describe('the webhook of a job', () => {
+  it('has its address in what was sealed with the job, if anything was', async () => {
+    const header = sealHeader(KEY, { tenant: 'org_01.live', job: JOB_ID }, sent)
+    const { webhooks } = webhooksOf([])
+    expect(await webhooks.openHeader(closedJob({ header }))).toEqual(sent)
+    expect(await webhooks.openHeader(closedJob())).toEqual({ metadata: {}, webhookUrl: '' })
+  })
+
+  it('has its attempts in the history and its state in Redis', async () => {
+    const { webhooks, asked } = webhooksOf(
+      [{ event: 'evt_1', attempt: 1, at_ms: String(NOW_MS), next_at_ms: '0' }],
+      { state: 'exhausted', attempts: '4', dueAtMs: '' })
+    expect(await webhooks.listAttempts('org_01.live', JOB_ID))
+      .toMatchObject([{ event: 'evt_1', attempt: 1, atMs: NOW_MS, nextAtMs: undefined }])
+    expect(asked).toEqual([{ tenant: 'org_01.live', job: JOB_ID }])
+    expect(await webhooks.findDelivery('evt_1'))
+      .toEqual({ state: 'exhausted', attempts: 4, dueAtMs: undefined })
+  })
+})
