@@ -11,9 +11,10 @@ try {
 }
 
 function explanationOf (error: unknown): string {
-  if (error instanceof UsageError || error instanceof ConfigError || error instanceof RangeError) {
-    return error.message
+  if (error instanceof ConfigError) {
+    return `${error.message}\nOr start a local stack, whose addresses are used then: "npm run up".`
   }
+  if (error instanceof UsageError || error instanceof RangeError) return error.message
   if (isInfrastructure(error)) return 'The stack does not answer. Start it with "npm run up".'
   throw error
 }
