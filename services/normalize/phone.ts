@@ -20,15 +20,16 @@ const MAX_TURNS = 4
  * Rules are those of Google's libphonenumber. Never throws; canonical forms map to themselves.
  */
 export function canonicalPhone (input: string, country: string | undefined): Canonical {
-  const canonical = parsePhone(input, country)
-  return canonical === undefined
-    ? canonicalByLibrary(input, country)
-    : { ok: true, canonical }
+  const number = parsePhone(input, country)
+  if (number === undefined) return canonicalByLibrary(input, country)
+  const { callingCode: { digits }, national } = number
+  const fault = lengthFault(digits, national.length)
+  return fault === undefined ? { ok: true, canonical: `+${digits}${national}` } : invalid(fault)
 }
 
 /**
  * The same as `canonicalPhone`, entirely by the library: for what is not written in one of the
- * common forms, for the reasons of invalid inputs, and to compare with. Never throws.
+ * common forms, for the reasons of what can't be parsed, and to compare with. Never throws.
  */
 export function canonicalByLibrary (input: string, country: string | undefined): Canonical {
   const text = visible(input.trim())

@@ -83,7 +83,7 @@ export function createRecordCache (
       if (kept.length === 0) return
       const start = startOf(scope)
       const keys = kept.map(({ token }) => start + token.toString('base64url'))
-      const values = kept.map(({ record }) => JSON.stringify(record))
+      const values = textsOf(kept)
       try {
         await commands.keep(keys, values, MAX_FRESHNESS_MS)
       } catch (error) {
@@ -114,17 +114,30 @@ function keysOf (scope: CacheScope, tokens: Buffer): string[] {
     start + tokens.toString('base64url', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
 }
 
-/** Contacts of the same job and range have the same record, which is read and held once. */
-function readRecords (texts: readonly (string | null)[]): (CachedRecord | undefined)[] {
-  const known = new Map<string | null, CachedRecord | undefined>()
-  return texts.map((text) => {
-    if (!known.has(text)) known.set(text, readRecord(text))
-    return known.get(text)
+/** Records that are one object for many contacts are written once. */
+function textsOf (records: readonly FreshRecord[]): readonly string[] {
+  const known = new Map<CachedRecord, string>()
+  return records.map(({ record }) => {
+    const text = known.get(record) ?? JSON.stringify(record)
+    known.set(record, text)
+    return text
   })
 }
 
-function readRecord (text: string | null): CachedRecord | undefined {
-  if (text === null) return undefined
+/** Contacts of the same job and range have the same record, which is read and held once. */
+function readRecords (texts: readonly (string | null)[]): (CachedRecord | undefined)[] {
+  const known = new Map<string, CachedRecord | undefined>()
+  return texts.map((text) => {
+    if (text === null) return undefined
+    const found = known.get(text)
+    if (found !== undefined || known.has(text)) return found
+    const record = readRecord(text)
+    known.set(text, record)
+    return record
+  })
+}
+
+function readRecord (text: string): CachedRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)
     return isRecord(value) ? value : undefined

@@ -124,20 +124,34 @@ async function keep (
   work: Work, positions: readonly number[], checked: Exclude<Checked, { kind: 'down' }>
 ): Promise<void> {
   const { part, parts } = work
-  const checkedAtMs = parts.clock.now()
+  const recordOf = recordsOf({ checkedAtMs: parts.clock.now(), job: part.value.job })
   const fresh = positions.map((position) => {
     const verdict = checked.kind === 'answered' ? checked.verdicts.get(position) : undefined
-    return { position, record: { ...verdict ?? NO_ANSWER, checkedAtMs, job: part.value.job } }
+    const token = tokenAt(part.rows.tokens, position)
+    return { position, token, record: recordOf(verdict ?? NO_ANSWER) }
   })
-  await parts.cache.store(scopeOf(part), fresh.map(({ position, record }) =>
-    ({ token: tokenAt(part.rows.tokens, position), record })))
+  await parts.cache.store(scopeOf(part), fresh)
   for (const { position, record } of fresh) {
     work.outcomes[position] = outcomeAt(work, position, { record, source: 'live' })
   }
 }
 
+type Unmade = Omit<CheckedRecord, 'checkedAtMs'>
+
+/** Rows of the very same verdict have the very same record, which the cache writes down once. */
+function recordsOf (made: Pick<CachedRecord, 'checkedAtMs' | 'job'>) {
+  const known = new Map<Unmade, CachedRecord>()
+  return (verdict: Unmade): CachedRecord => {
+    const found = known.get(verdict)
+    if (found !== undefined) return found
+    const record = { ...verdict, ...made }
+    known.set(verdict, record)
+    return record
+  }
+}
+
 /** A row that no answer names was not checked; nobody pays for it and nothing is cached. */
-const NO_ANSWER: Omit<CheckedRecord, 'checkedAtMs'> = {
+const NO_ANSWER: Unmade = {
   status: 'unknown', reason: 'no_answer', confidence: 0, fields: {},
 }
 

@@ -1,8 +1,10 @@
 import { callingCodeAt, callingCodeOf, planOfCountry } from './calling-codes.ts'
 import { split, withoutNationalPrefix, type SplitNumber } from './national.ts'
-import { hasLength, type Plan } from './plan.ts'
+import type { Plan } from './plan.ts'
 
 const PLAIN = /^\+?\d+$/
+/** The library skips what stands before the first digit or plus; other signs may mean something. */
+const LEADING_TEXT = /^[A-Za-z][A-Za-z ().-]*(?=[+0-9])/
 /** Separators are those that can't be part of an extension or of another notation. */
 const WRITTEN = /^[ ().-]*\+?[0-9 ().-]+$/
 const SEPARATORS = /[ ().-]+/g
@@ -13,12 +15,12 @@ const MOST_DIGITS = 25
 const MAX_TURNS = 4
 
 /**
- * The E.164 form of a phone number in one of the common written forms: digits, spaces, `( ) - .`
- * and a leading plus; `country` (ISO 3166, upper case) as in the library. Undefined where the
- * library has to say what it is or why it is none. What comes back parses to itself and has a
- * length that is possible for its calling code.
+ * Splits a phone number in one of the common written forms: digits, spaces, `( ) - .` and a leading
+ * plus, words before it; `country` (ISO 3166, upper case) as in the library. What comes back parses
+ * to itself, but its length need not be possible. Undefined where the library has to say what it is
+ * or why it is none.
  */
-export function parsePhone (input: string, country: string | undefined): string | undefined {
+export function parsePhone (input: string, country: string | undefined): SplitNumber | undefined {
   const digits = digitsOf(input)
   const plan = country ? planOfCountry(country) : undefined
   // An unknown country is refused by the library even if the number does not need it.
@@ -42,9 +44,12 @@ export function readInternational (digits: string, start: number): SplitNumber |
 
 function digitsOf (input: string): string | undefined {
   if (input.length > MOST_CHARACTERS) return undefined
-  const plain = PLAIN.test(input)
-  if (!plain && !WRITTEN.test(input)) return undefined
-  const digits = plain ? input : input.replaceAll(SEPARATORS, '')
+  if (PLAIN.test(input)) return countedDigits(input)
+  const written = input.replace(LEADING_TEXT, '')
+  return WRITTEN.test(written) ? countedDigits(written.replaceAll(SEPARATORS, '')) : undefined
+}
+
+function countedDigits (digits: string): string | undefined {
   const count = digits.startsWith('+') ? digits.length - 1 : digits.length
   return count < LEAST_DIGITS || count > MOST_DIGITS ? undefined : digits
 }
@@ -79,17 +84,13 @@ function beginsWithCallingCode (plan: Plan, digits: string): boolean {
 }
 
 /** Equal contacts must have one form, hence the number is parsed until it stays as it is. */
-function settled (first: SplitNumber): string | undefined {
+function settled (first: SplitNumber): SplitNumber | undefined {
   const { callingCode } = first
-  let { national } = first
-  for (let turn = 0; turn < MAX_TURNS; turn++) {
-    const again = withoutNationalPrefix(callingCode, callingCode.main, national)
-    if (again === national) {
-      const isPossible = hasLength(callingCode.main.lengths, national.length)
-      return isPossible ? `+${callingCode.digits}${national}` : undefined
-    }
-    if (split(callingCode, again) === undefined) return undefined
-    national = again
+  let number: SplitNumber | undefined = first
+  for (let turn = 0; turn < MAX_TURNS && number !== undefined; turn++) {
+    const again = withoutNationalPrefix(callingCode, callingCode.main, number.national)
+    if (again === number.national) return number
+    number = split(callingCode, again)
   }
   return undefined
 }

@@ -39,11 +39,30 @@ const ARGENTINE_MOBILE_TOKEN = '9'
  * Portings and network codes are not in the plans, so `mcc`, `mnc` and `ported` stay blank.
  */
 export function createNumberingPlanProvider (ranges: RangeData): Provider {
+  const shared = createSharing()
   return {
     id: 1,
     services: ['phone-validation', 'carrier-lookup', 'carrier-single'],
     check: async (rows) => rows.map(({ row, canonical }) =>
-      ({ row, verdict: verdictOf(canonical, ranges) })),
+      ({ row, verdict: shared(verdictOf(canonical, ranges)) })),
+  }
+}
+
+/** More different verdicts than this are forgotten; there are as many as places and carriers. */
+const MOST_SHARED = 10_000
+
+/** Gives equal verdicts as one object, for whoever writes them down to do so once for all rows. */
+function createSharing (): (verdict: ProviderVerdict) => ProviderVerdict {
+  const known = new Map<string, ProviderVerdict>()
+  return (verdict) => {
+    if (verdict === UNASSIGNED) return verdict
+    const { line_type: type, carrier = '', region = '', locality = '', timezone } = verdict.fields
+    const name = `${type}\n${carrier}\n${region}\n${locality}\n${timezone}`
+    const found = known.get(name)
+    if (found !== undefined) return found
+    if (known.size >= MOST_SHARED) known.clear()
+    known.set(name, verdict)
+    return verdict
   }
 }
 

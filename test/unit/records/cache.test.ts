@@ -33,6 +33,19 @@ describe('the cache of records', () => {
     expect(await cache.find({ ...scope, tenant: 'org_2.live' }, token)).toEqual([undefined])
   })
 
+  it('keeps for each contact its own record, be it one object for several or not', async () => {
+    const { redis } = createRedis()
+    const cache = createRecordCache(redis)
+    const shared = cachedRecord()
+    const own = cachedRecord({ confidence: 7 })
+    const third = Buffer.alloc(16, 9)
+    await cache.store(scope, [
+      { token, record: shared }, { token: other, record: own }, { token: third, record: shared },
+    ])
+    expect(await cache.find(scope, Buffer.concat([token, other, third])))
+      .toEqual([shared, own, shared])
+  })
+
   it('never keeps a record without a verdict', async () => {
     const { redis, values } = createRedis()
     const unknown = cachedRecord({ status: 'unknown', reason: 'no_answer' })

@@ -72,6 +72,17 @@ describe('checking a part', () => {
     expect(leases.holders.size).toBe(0)
   })
 
+  it('keeps one record for rows of the very same verdict, and others apart', async () => {
+    const apart = { ...verdict, confidence: 80 }
+    const { parts, cache } = setUp(() => ({
+      kind: 'answered', verdicts: new Map([[0, verdict], [1, apart], [2, verdict]]),
+    }))
+    await checkPart(partFrom([phone(0), phone(1), phone(2)]), parts, signal)
+    const [first, second, third] = [0, 1, 2].map((last) => cache.entries.get(nameOf(last)))
+    expect([first?.confidence, second?.confidence]).toEqual([90, 80])
+    expect(third).toBe(first)
+  })
+
   it('finds its own verdicts when it is delivered again, and bills them', async () => {
     const { parts, cache, asked } = setUp()
     cache.entries.set(nameOf(0), cachedRecord({ job: JOB }))

@@ -23,8 +23,15 @@ describe('parsePhone', () => {
     ['2345678', 'VI', '+13402345678'],
     ['+800 1234 5678', undefined, '+80012345678'],
     ['06 698 12345', 'VA', '+390669812345'],
+    ['Call me (212) 736-5000', 'US', '+12127365000'],
+    ['Tel. +49 30 901820', undefined, '+4930901820'],
+    // Of no possible length, which is for the caller to say.
+    ['736 5000', 'US', '+17365000'],
+    ['call me 123', 'US', '+1123'],
+    ['+1 212 736 5000 1', undefined, '+121273650001'],
   ])('reads %j in %s as %s', (input, country, expected) => {
-    expect(parsePhone(input, country)).toBe(expected)
+    const number = parsePhone(input, country)
+    expect(number && `+${number.callingCode.digits}${number.national}`).toBe(expected)
   })
 
   it.each([
@@ -37,8 +44,9 @@ describe('parsePhone', () => {
     ['+12', undefined],
     ['+0123456789', undefined],
     ['+999123456', undefined],
-    ['736 5000', 'US'],
-    ['+1 212 736 5000 1', undefined],
+    ['call me 12', 'US'],
+    ['1-800-FLOWERS', 'US'],
+    ['office: 212 736 5000', 'US'],
     [`+1 212 736 ${' '.repeat(40)} 5000`, undefined],
     ['tel:+12127365000', undefined],
     ['\uff0b12127365000', undefined],

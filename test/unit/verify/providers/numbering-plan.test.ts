@@ -55,6 +55,15 @@ describe('createNumberingPlanProvider', () => {
       .toEqual([[7, 'invalid'], [3, 'valid']])
   })
 
+  it('gives rows of the same verdict one object, and others their own', async () => {
+    const e164s = ['+12127365000', '+12127365001', '+4930901820', '+12127365002']
+    const answers = await createNumberingPlanProvider(ranges).check(
+      e164s.map((canonical, row) => ({ row, canonical })), options)
+    const verdicts = answers.map(({ verdict }) => verdict)
+    expect(verdicts).toEqual(e164s.map((e164) => verdictOf(e164, ranges)))
+    expect(new Set(verdicts).size).toBe(2)
+  })
+
   it('serves the three services that numbering plans can answer', () => {
     expect(createNumberingPlanProvider(ranges).services)
       .toEqual(['phone-validation', 'carrier-lookup', 'carrier-single'])
