@@ -1,3 +1,4 @@
+import { FatalError, InfrastructureError } from '../lib/errors.ts'
 import type { Incoming, Stage } from '../lib/stage.ts'
 import { continueChain, START, type ChainHead } from '../records/journal-chain.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
@@ -26,12 +27,12 @@ export function createLedgerStage ({ journal, batch }: LedgerParts): Stage<'ledg
     const known = accounts
     const byTenant = Map.groupBy(messages, ({ value }) => value.tenant)
     const strangers = [...byTenant.keys()].filter(tenant => !known.has(tenant))
-    const heads = await journal.heads(strangers)
+    const heads = await waited(() => journal.heads(strangers))
     const moves = [...byTenant].map(([tenant, fresh]) => {
       const { head, held } = known.get(tenant) ?? { head: heads.get(tenant) ?? START, held: [] }
       return { tenant, ...advance(head, [...held, ...fresh]) }
     })
-    await journal.append(moves.flatMap(({ links }) => links))
+    await waited(() => journal.append(moves.flatMap(({ links }) => links)))
     for (const { tenant, head, held } of moves) known.set(tenant, { head, held })
     const finishes = moves.flatMap(({ finished }) => finished)
     return finishes.length === 0 ? [] : [{ finishes, emits: [] }]
@@ -40,8 +41,22 @@ export function createLedgerStage ({ journal, batch }: LedgerParts): Stage<'ledg
     name: 'ledger',
     batch,
     decide,
-    whenDead: async () => [],
+    whenDead: async () => {
+      throw new FatalError('an entry of the journal cannot be read, and none may be left out')
+    },
     forget: () => { accounts = new Map() },
+  }
+}
+
+/**
+ * Whatever the copy fails with is waited for: an entry given up would leave a gap for ever, behind
+ * which a tenant's whole chain would stand still.
+ */
+async function waited<T> (action: () => Promise<T>): Promise<T> {
+  try {
+    return await action()
+  } catch (cause) {
+    throw new InfrastructureError('the copy of the journal is not to be had', { cause })
   }
 }
 

@@ -7,26 +7,31 @@ import type { CacheScope } from '../records/cache.ts'
 export type LeaseCommands = {
   /** A digit a key, in order: 1 when the lease is the owner's now, 0 when it is another's. */
   readonly take: (keys: readonly string[], owner: string, leaseMs: number) => Promise<string>
-  readonly release: (keys: string[]) => Promise<unknown>
+  /** Ends the leases that are still the owner's. */
+  readonly release: (keys: readonly string[], owner: string) => Promise<unknown>
 }
 
 export type Leases = {
   /** For each token whether the contact is now `owner`'s to check. */
   readonly take: (scope: CacheScope, tokens: readonly Buffer[], owner: string) =>
   Promise<readonly boolean[]>
-  /** Lets others go on; only for tokens that were taken. */
-  readonly release: (scope: CacheScope, tokens: readonly Buffer[]) => Promise<void>
+  /** Lets others go on; a lease that ended meanwhile and is another's now is left alone. */
+  readonly release: (scope: CacheScope, tokens: readonly Buffer[], owner: string) =>
+  Promise<void>
 }
 
 const LEASE_LUA = new URL('./lease.lua', import.meta.url)
+const RELEASE_LUA = new URL('./release.lua', import.meta.url)
 
 /** The commands of leases on the cache's Redis; keys of one call are of one tenant and hash tag. */
 export function leaseCommands (redis: Redis): LeaseCommands {
-  const source = readFileSync(LEASE_LUA, 'utf8')
-  const take = script(redis, { name: 'lease', source, numberOfKeys: 'any' })
+  const named = (name: string, file: URL) =>
+    script(redis, { name, source: readFileSync(file, 'utf8'), numberOfKeys: 'any' })
+  const take = named('lease', LEASE_LUA)
+  const release = named('release', RELEASE_LUA)
   return {
     take: async (keys, owner, leaseMs) => await take(keys, [owner, leaseMs]) as string,
-    release: (keys) => redis.unlink(keys),
+    release: (keys, owner) => release(keys, [owner]),
   }
 }
 
@@ -51,10 +56,10 @@ export function createLeases (
         return tokens.map(() => true)
       }
     },
-    release: async (scope, tokens) => {
+    release: async (scope, tokens, owner) => {
       if (tokens.length === 0) return
       try {
-        await commands.release(keysOf(scope, tokens))
+        await commands.release(keysOf(scope, tokens), owner)
       } catch (error) {
         onFault(error)
       }

@@ -59,7 +59,7 @@ Promise<PartOutcomes> {
     const patient = !part.value.forceFresh && parts.clock.now() < waitUntilMs
     const mine = patient ? await takeLeases(work, open) : open
     const answered = mine.length === 0 || await answerLive(work, mine)
-    if (patient) await parts.leases.release(scopeOf(part), tokensAt(part, mine))
+    if (patient) await releaseLeases(work, mine)
     if (!answered) break
     const others = open.filter((position) => outcomes[position] === undefined)
     if (others.length === 0) break
@@ -103,6 +103,10 @@ async function takeLeases ({ part, parts }: Work, open: readonly number[]):
 Promise<readonly number[]> {
   const taken = await parts.leases.take(scopeOf(part), tokensAt(part, open), part.value.job)
   return open.filter((_, index) => taken[index])
+}
+
+async function releaseLeases ({ part, parts }: Work, mine: readonly number[]): Promise<void> {
+  await parts.leases.release(scopeOf(part), tokensAt(part, mine), part.value.job)
 }
 
 /** Asks the providers; false when for some rows none could be had, which then stay open. */

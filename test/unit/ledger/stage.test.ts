@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
 import type { Decision } from '../../../services/lib/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
 import { START, type ChainHead, type Link } from '../../../services/records/journal-chain.ts'
@@ -82,9 +83,14 @@ describe('ledger', () => {
     const { journal, stored, fail } = createCopy()
     const stage = createLedgerStage({ journal, batch: 10 })
     fail(true)
-    await expect(stage.decide([entry(1)], signal)).rejects.toThrow('down')
+    await expect(stage.decide([entry(1)], signal)).rejects.toThrow(InfrastructureError)
     fail(false)
     expect(finished(await stage.decide([entry(1)], signal))).toEqual([1])
     expect(seqsOf(stored)).toEqual([[TENANT, 1]])
+  })
+
+  it('stops for good rather than leave an entry out', async () => {
+    const stage = createLedgerStage({ journal: createCopy().journal, batch: 10 })
+    await expect(stage.whenDead({})).rejects.toThrow(FatalError)
   })
 })

@@ -14,7 +14,8 @@ function createRedis () {
       for (const key of keys) if (!values.has(key)) values.set(key, owner)
       return keys.map((key) => values.get(key) === owner ? '1' : '0').join('')
     },
-    release: async (keys) => keys.filter((key) => values.delete(key)).length,
+    release: async (keys, owner) =>
+      keys.filter((key) => values.get(key) === owner && values.delete(key)).length,
   }
   return { redis, values, calls }
 }
@@ -34,9 +35,11 @@ describe('leases', () => {
     const { redis } = createRedis()
     const leases = createLeases(redis, { leaseMs: 1 })
     await leases.take(scope, [token, other], 'job_1')
-    await leases.release(scope, [token])
-    await leases.release(scope, [])
+    await leases.release(scope, [token], 'job_1')
+    await leases.release(scope, [], 'job_1')
     expect(await leases.take(scope, [token, other], 'job_2')).toEqual([true, false])
+    await leases.release(scope, [token], 'job_1')
+    expect(await leases.take(scope, [token], 'job_1')).toEqual([false])
   })
 
   it('keep nobody from checking while Redis is down', async () => {
@@ -45,7 +48,7 @@ describe('leases', () => {
     const leases = createLeases({ take: down, release: down },
       { leaseMs: 1, onFault: (error) => faults.push(error) })
     expect(await leases.take(scope, [token, other], 'job_1')).toEqual([true, true])
-    await leases.release(scope, [token])
+    await leases.release(scope, [token], 'job_1')
     expect(faults).toHaveLength(2)
   })
 })

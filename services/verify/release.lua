@@ -1,0 +1,6 @@
+-- KEYS: leases of a tenant. ARGV: owner. Ends those that are still the owner's.
+for _, key in ipairs(KEYS) do
+  if redis.call('GET', key) == ARGV[1] then
+    redis.call('UNLINK', key)
+  end
+end
