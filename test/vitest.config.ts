@@ -6,6 +6,8 @@ const root = `${import.meta.dirname}/..`
 const project = (name: string, include: string[], more: object = {}) =>
   ({ test: { name, root, include, environment: 'node', ...more } })
 
+const redis = { globalSetup: `${import.meta.dirname}/support/redis.setup.ts` }
+
 const stack = {
   globalSetup: `${import.meta.dirname}/support/stack.setup.ts`,
   testTimeout: 120_000,
@@ -19,8 +21,8 @@ export default defineConfig({
     retry: 0,
     projects: [
       project('unit', ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts']),
-      project('laws', ['test/laws/**/*.test.ts'], { testTimeout: 60_000 }),
-      project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 240_000 }),
+      project('laws', ['test/laws/**/*.test.ts'], { ...redis, testTimeout: 60_000 }),
+      project('simulation', ['test/simulation/**/*.test.ts'], { ...redis, testTimeout: 240_000 }),
       project('integration', ['test/integration/**/*.test.ts'], stack),
       project('e2e', ['test/e2e/**/*.test.ts'], stack),
     ],
