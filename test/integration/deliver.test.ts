@@ -76,6 +76,15 @@ async function historyOf (job: string, length: number): Promise<readonly Attempt
   }, { timeout: 10_000, interval: 50 })
 }
 
+/** The history once it tells of a delivery; an attempt cut off waits for its lease to end first. */
+async function historyUntilDelivered (job: string): Promise<readonly Attempt[]> {
+  return await vi.waitFor(async () => {
+    const attempts = await history.list(tenant, job)
+    expect(attempts.at(-1)?.outcome).toBe('delivered')
+    return attempts
+  }, { timeout: 30_000, interval: 100 })
+}
+
 const outcomes = (attempts: readonly Attempt[]) =>
   attempts.map(({ attempt, outcome, reason, httpStatus }) =>
     [attempt, outcome, reason, httpStatus])
@@ -222,19 +231,21 @@ describe('the interface', () => {
 
 describe('a service that dies', () => {
   it('leaves what waits and what is under way to the next one, and its history', async () => {
-    const waits = await startJob('500,500,200')
+    const waits = await startJob('500,500,500,200')
     const under = await startJob('hang,200', '127.0.0.9')
     await receiver.until(1, waits.path)
     await receiver.until(1, under.path)
     world.services.kill('deliver-1', 'SIGKILL')
     await world.services.untilReady()
-    expect(outcomes(await historyOf(waits.id, 3))).toEqual([
-      [1, 'failed', 'status', 500], [2, 'failed', 'status', 500], [3, 'delivered', '', 200],
-    ])
-    // The attempt under way comes again when its lease ends; nobody knows what became of it.
-    await vi.waitFor(async () =>
-      expect(outcomes(await history.list(tenant, under.id))).toEqual([[1, 'delivered', '', 200]]),
-    { timeout: 20_000, interval: 200 })
+    const attempts = await historyUntilDelivered(waits.id)
+    // Nobody knows what became of an attempt under way at the kill: it comes again, untold of.
+    const told = attempts.length
+    expect([3, 4]).toContain(told)
+    expect(outcomes(attempts)).toEqual(attempts.map((_, index) => index === told - 1
+      ? [told, 'delivered', '', 200]
+      : [index + 1, 'failed', 'status', 500]))
+    expect(await receiver.until(4, waits.path)).toHaveLength(4)
+    expect(outcomes(await historyUntilDelivered(under.id))).toEqual([[1, 'delivered', '', 200]])
     expect(await receiver.until(2, under.path)).toHaveLength(2)
   })
 })
