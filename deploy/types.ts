@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 type Avro = string | readonly Avro[] | {
   readonly type: Avro
   readonly name?: string
+  readonly logicalType?: string
   readonly items?: Avro
   readonly fields?: readonly Field[]
 }
@@ -27,7 +28,8 @@ const primitives: Readonly<Record<string, string>> = {
 function typeOf (avro: Avro): string {
   if (typeof avro === 'string') return primitives[avro] ?? avro
   if (Array.isArray(avro)) return avro.map(typeOf).join(' | ')
-  const { type, items, fields } = avro as Exclude<Avro, string | readonly Avro[]>
+  const { type, logicalType, items, fields } = avro as Exclude<Avro, string | readonly Avro[]>
+  if (logicalType === 'texts') return 'readonly string[]'
   if (items !== undefined) return `readonly ${arrayItem(typeOf(items))}[]`
   if (fields !== undefined) {
     return `{ ${fields.map(field => `readonly ${field.name}: ${typeOf(field.type)}`).join(', ')} }`
@@ -39,9 +41,15 @@ function arrayItem (item: string): string {
   return item.includes('|') ? `(${item})` : item
 }
 
+/** A record that is usually missing is null when it was read, and may be left out when written. */
+function mayBeLeftOut ({ type }: Field): boolean {
+  return Array.isArray(type) && type[0] === 'null' && typeof type[1] === 'object' &&
+    'fields' in type[1]
+}
+
 function declaration (schema: RecordSchema): string {
-  const fields = schema.fields.map(field =>
-    `  /** ${field.doc ?? ''} */\n  readonly ${field.name}: ${typeOf(field.type)}`)
+  const fields = schema.fields.map(field => `  /** ${field.doc ?? ''} */\n` +
+    `  readonly ${field.name}${mayBeLeftOut(field) ? '?' : ''}: ${typeOf(field.type)}`)
   return `/** ${schema.doc} */\nexport type ${schema.name} = {\n${fields.join('\n')}\n}\n`
 }
 

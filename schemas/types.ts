@@ -1,5 +1,33 @@
 // Made from the .avsc files by `npm run types`; do not edit.
 
+/** The result of a contact, sealed under its partner's key. */
+export type FeedResult = {
+  /** Names the contact: a result that comes again has the same one. */
+  readonly resultId: string
+  /** What the partner calls the contact. */
+  readonly reference: string
+  /** Service slug. */
+  readonly service: string
+  /** The result: a JSON object with the columns of the result file, sealed under the partner's key. */
+  readonly sealed: Buffer
+}
+
+/** A contact as a partner sends it, its input sealed under the partner's key. */
+export type FeedContact = {
+  /** What the partner calls the contact; at most 200 characters, and nothing that is secret. */
+  readonly reference: string
+  /** Service slug. */
+  readonly service: string
+  /** ISO 3166 fallback country, empty when there is none. */
+  readonly countryCode: string
+  /** True bypasses the cache. */
+  readonly forceFresh: boolean
+  /** The input, sealed under the partner's key; null in an end marker that is no contact. */
+  readonly sealed: null | Buffer
+  /** True closes what was collected of this partition, this contact included, without waiting for more. */
+  readonly end: boolean
+}
+
 /** The wrapped data key of a job. */
 export type Keys = {
   /** Organization and mode. */
@@ -52,6 +80,8 @@ export type Settled = {
 export type FinishedRows = {
   /** All inputs of the chunk, in an input block. */
   readonly inputs: null | readonly string[]
+  /** Which contacts of a feed the inputs are, in an input block; null for a job of the REST interface. */
+  readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** Index of each finished row within the chunk. */
   readonly rows: readonly number[]
   /** Row number (from 1) of the original, 0 for a row that is none; empty array when the block has no duplicate. */
@@ -210,6 +240,8 @@ export type Missed = {
 export type NormalizedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
+  /** One entry an input of a feed job, in order; null for a job of the REST interface. */
+  readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** E.164 or RFC 5322 form, empty for an invalid row. */
   readonly canonicals: readonly string[]
   /** Why the row is invalid, empty otherwise. */
@@ -248,6 +280,8 @@ export type Normalized = {
   readonly idempotencyKey: string
   /** Sealed metadata and webhook address; only in chunk 0. */
   readonly header: null | Buffer
+  /** Where the contacts of a feed job came from; null for a job of the REST interface. */
+  readonly feed?: null | { readonly partner: string, readonly partition: number, readonly cursor: string, readonly from: number, readonly to: number, readonly unitPriceMicros: null | number }
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
@@ -258,6 +292,8 @@ export type Normalized = {
 export type SubmittedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
+  /** One entry an input of a feed job, in order; null for a job of the REST interface. */
+  readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
 }
 
 /** One chunk of a job as the client sent it. */
@@ -292,6 +328,8 @@ export type Submitted = {
   readonly idempotencyKey: string
   /** Sealed metadata and webhook address; only in chunk 0. */
   readonly header: null | Buffer
+  /** Where the contacts of a feed job came from; null for a job of the REST interface. */
+  readonly feed?: null | { readonly partner: string, readonly partition: number, readonly cursor: string, readonly from: number, readonly to: number, readonly unitPriceMicros: null | number }
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
@@ -332,6 +370,8 @@ export type Journal = {
 
 /** The readable value of each topic. */
 export type Values = {
+  'feeds.finished': FeedResult
+  'feeds.submitted': FeedContact
   'job.keys': Keys
   'jobs.settled': Settled
   'rows.finished': Finished

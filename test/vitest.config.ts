@@ -20,7 +20,8 @@ export default defineConfig({
     root,
     retry: 0,
     projects: [
-      project('unit', ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts']),
+      project('unit', ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
+        { testTimeout: 30_000 }),
       project('laws', ['test/laws/**/*.test.ts'], { ...redis, testTimeout: 60_000 }),
       project('simulation', ['test/simulation/**/*.test.ts'], { ...redis, testTimeout: 240_000 }),
       project('integration', ['test/integration/**/*.test.ts'], stack),

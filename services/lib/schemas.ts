@@ -4,9 +4,27 @@ import avro, { type Schema, type Type } from 'avsc'
 /** One of our own schemas: as it is registered, and ready to encode and decode. */
 export type OwnSchema = { readonly subject: string, readonly json: Schema, readonly type: Type }
 
+/**
+ * A column of texts, written as one JSON array: the runtime reads and writes it as a whole, which
+ * takes a tenth of the time that Avro takes for the texts one by one.
+ */
+class Texts extends avro.types.LogicalType {
+  override _toValue (texts: unknown): string | undefined {
+    return Array.isArray(texts) ? JSON.stringify(texts) : undefined
+  }
+
+  override _fromValue (json: string): readonly string[] {
+    return JSON.parse(json) as string[]
+  }
+
+  override _resolve (writer: Type) {
+    return writer instanceof Texts ? (texts: unknown) => texts : undefined
+  }
+}
+
 /** The type of an Avro schema; every call is a world of names of its own. */
 export function typeOf (json: Schema): Type {
-  return avro.Type.forSchema(json)
+  return avro.Type.forSchema(json, { logicalTypes: { texts: Texts } })
 }
 
 /** Our schemas by subject, sorted by file: `<topic>.avsc` and `<topic>-rows.avsc`. */

@@ -1,9 +1,9 @@
 import Type from 'typebox'
 import { commonConfig, defineConfig, pick } from '../lib/config.ts'
-import { LANES } from '../topology.ts'
+import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const partRows = (rows: number, description: string) =>
-  Type.Integer({ default: rows, minimum: 1, maximum: 200, description })
+  Type.Integer({ default: rows, minimum: 1, maximum: 1_000, description })
 
 /** Configuration of `lookup`. */
 export const lookupConfig = defineConfig({
@@ -20,6 +20,12 @@ export const lookupConfig = defineConfig({
   // A job of 100 rows has to be checked within two seconds: two parts run side by side.
   PART_ROWS_SMALL: partRows(50, 'Rows of a part in the lane small.'),
   PART_ROWS_BULK: partRows(200, 'Rows of a part in the lane bulk.'),
+  PART_ROWS_QUICK: partRows(1_000, 'Rows of a part in the lane bulk of QUICK_SERVICES.'),
+  QUICK_SERVICES: Type.Array(Type.Enum([...SERVICE_SLUGS]), {
+    default: ['phone-validation', 'carrier-single', 'carrier-lookup'],
+    description: 'Services whose checks wait for nobody, as those of numbering-plan do not: ' +
+      'large parts spare them work, while slow checks spread better in small ones.',
+  }),
   MAX_ACTIVE_JOBS: Type.Integer({
     default: 10, minimum: 1, description: 'Jobs with fresh rows a tenant may have at a time.',
   }),

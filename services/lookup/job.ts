@@ -9,7 +9,7 @@ import type { Lane } from '../topology.ts'
 import { acceptJob, type AcceptParts } from './accept.ts'
 import { emissionsOf, type Chunk, type JobTerms } from './decide.ts'
 import type { ChunkMessage, Loader } from './load.ts'
-import { readChunks, termsOf } from './read.ts'
+import { readChunks, termsOf, type PartRows } from './read.ts'
 
 export type JobParts = AcceptParts & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
@@ -19,7 +19,7 @@ export type JobParts = AcceptParts & {
   readonly clock: Clock
   /** The organization's policy, at most 90 days. */
   readonly freshnessMs: (tenant: string) => Promise<number>
-  readonly partRows: Readonly<Record<Lane, number>>
+  readonly partRows: PartRows
 }
 
 type JobDecision = Decision<'lookup'>

@@ -6,8 +6,9 @@ import type { Parts } from '../lib/connect.ts'
 import type { Life } from '../lib/run.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
-import { cacheCommands, createRecordCache } from '../records/cache.ts'
+import { redisRecordCache } from '../records/redis-cache.ts'
 import type { lookupConfig } from './config.ts'
+import type { PartRows } from './read.ts'
 import type { LookupParts } from './stage.ts'
 
 type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log'>
@@ -21,13 +22,21 @@ LookupParts {
   return {
     store: createJobStore(state),
     outbox: createOutbox(state),
-    cache: createRecordCache(cacheCommands(connected.cache), { onFault }),
+    cache: redisRecordCache(connected.cache, { onFault }),
     clock,
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
     freshnessMs: createOrganizations(state).freshnessMs,
-    partRows: { small: config.PART_ROWS_SMALL, bulk: config.PART_ROWS_BULK },
+    partRows: partRowsOf(config),
     maxActiveJobs: config.MAX_ACTIVE_JOBS,
     batch: config.BATCH_MESSAGES,
     onUndecidable: (job, error) => log.error({ err: error, job }, 'a job cannot be decided'),
+  }
+}
+
+function partRowsOf (config: Static<typeof lookupConfig>): PartRows {
+  const quick = new Set(config.QUICK_SERVICES)
+  return (lane, service) => {
+    if (lane === 'small') return config.PART_ROWS_SMALL
+    return quick.has(service) ? config.PART_ROWS_QUICK : config.PART_ROWS_BULK
   }
 }

@@ -2,15 +2,18 @@ import { setImmediate } from 'node:timers/promises'
 import type { Normalized } from '../../schemas/types.ts'
 import { laneOf } from '../lib/topics.ts'
 import { placeOf } from '../records/place.ts'
-import type { Lane } from '../topology.ts'
+import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Counts } from './accept.ts'
 import { countRows, usableHit, type Chunk, type ChunkCounts, type JobTerms } from './decide.ts'
 import { createDedupe } from './dedupe.ts'
 import type { ChunkMessage, Loader } from './load.ts'
 
+/** Rows a part holds at most. */
+export type PartRows = (lane: Lane, service: ServiceSlug) => number
+
 /** What holds for every chunk of the job that the envelope names. */
 export function termsOf (
-  head: Normalized, freshnessMs: number, partRows: Readonly<Record<Lane, number>>
+  head: Normalized, freshnessMs: number, partRows: PartRows
 ): JobTerms {
   const lane = laneOf(head.totalRows)
   return {
@@ -20,7 +23,7 @@ export function termsOf (
     tokenVersion: head.tokenVersion,
     quotedAtMs: head.submittedAt,
     freshnessMs,
-    partRows: partRows[lane],
+    partRows: partRows(lane, placeOf(head).service),
   }
 }
 

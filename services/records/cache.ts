@@ -1,15 +1,11 @@
-import { readFileSync } from 'node:fs'
-import type { Redis } from 'ioredis'
-import { script } from '../lib/redis.ts'
 import type { ServiceSlug } from '../topology.ts'
+import { createReader, createWriter, isLease, leaseOf, type CachedRecord } from './cache-entries.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
-import { REASONS, VERDICTS, type CheckedRecord } from './record.ts'
+
+export type { CachedRecord } from './cache-entries.ts'
 
 /** A token is the first 16 bytes of an HMAC; lists of them are one Buffer of 16 bytes a row. */
 export const TOKEN_BYTES = 16
-
-/** A verdict in a tenant's cache, with the job that paid for it. */
-export type CachedRecord = CheckedRecord & { readonly job: string }
 
 /** Whose records: a tenant's, of one service, under tokens of one version of the secret. */
 export type CacheScope = {
@@ -18,79 +14,128 @@ export type CacheScope = {
   readonly version: string
 }
 
-export type FreshRecord = { readonly token: Buffer, readonly record: CachedRecord }
+/** A contact's record; else whether the check is the claiming job's to make, or another's. */
+export type Claimed = CachedRecord | 'mine' | 'held'
+
+export type Claim = {
+  /** The job that would pay. A contact stands only once in it, so its leases are found again. */
+  readonly job: string
+  /** After so long another job may check a contact that still has no record. */
+  readonly leaseMs: number
+  /** Whether a record may answer the job; one that may not is checked again. */
+  readonly usable: (record: CachedRecord) => boolean
+}
 
 export type RecordCache = {
   /** One entry a token, in order; a miss is undefined. */
   readonly find: (scope: CacheScope, tokens: Buffer) =>
   Promise<readonly (CachedRecord | undefined)[]>
-  /** Keeps verdicts for others; `unknown` is never kept, because it is no verdict. */
-  readonly store: (scope: CacheScope, records: readonly FreshRecord[]) => Promise<void>
+  /** As `find`, and leases what has no usable record, so that no other job buys the same check. */
+  readonly claim: (scope: CacheScope, tokens: Buffer, claim: Claim) =>
+  Promise<readonly Claimed[]>
+  /**
+   * Keeps the verdicts, one entry a token or undefined, in place of leases. An `unknown` is no
+   * verdict and never kept.
+   */
+  readonly store: (
+    scope: CacheScope, tokens: Buffer, records: readonly (CachedRecord | undefined)[],
+  ) => Promise<void>
+  /** Lets others check; a lease that ended meanwhile and is another's now is left alone. */
+  readonly release: (scope: CacheScope, tokens: Buffer, job: string) => Promise<void>
 }
 
 /** What is asked of Redis: one command a list, as commands by the row cost more than checks. */
 export type CacheCommands = {
-  readonly find: (keys: string[]) => Promise<(string | null)[]>
+  readonly find: (keys: readonly string[]) => Promise<readonly (string | null)[]>
+  /** What each entry holds; null where it now holds the lease. `useless` texts are overwritten. */
+  readonly claim: (
+    keys: readonly string[], lease: string,
+    options: { readonly leaseMs: number, readonly useless: readonly string[] },
+  ) => Promise<readonly (string | null)[]>
   /** Keeps one value a key for so many milliseconds. */
   readonly keep: (
     keys: readonly string[], values: readonly string[], ms: number,
   ) => Promise<unknown>
+  /** Ends the leases that are still the owner's. */
+  readonly release: (keys: readonly string[], lease: string) => Promise<unknown>
 }
 
 /** `onFault` is told of a cache that cannot be used, for logs; the pipeline goes on without it. */
 export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
 
-const KEEP_LUA = new URL('./keep.lua', import.meta.url)
-
-/** The commands of the cache on its Redis; keys of one call are of one tenant and hash tag. */
-export function cacheCommands (redis: Redis): CacheCommands {
-  const source = readFileSync(KEEP_LUA, 'utf8')
-  const keep = script(redis, { name: 'keep', source, numberOfKeys: 'any' })
-  return {
-    find: (keys) => redis.mget(keys),
-    keep: (keys, values, ms) => {
-      const numbers = new Map<string, number>()
-      for (const value of values) {
-        if (!numbers.has(value)) numbers.set(value, numbers.size + 1)
-      }
-      const numberOfEach = values.map((value) => numbers.get(value)).join(' ')
-      return keep(keys, [ms, numberOfEach, ...numbers.keys()])
-    },
-  }
-}
-
 /**
- * The tenants' caches: `c:{tenant}:<service>:<version>:<token base64url>`, kept for 90 days. A
- * cache is never needed: one that is down, or an entry that cannot be read, is a miss, and what
- * could not be kept will be checked again.
+ * The tenants' caches: `c:{tenant}:<service>:<version>:<token base64url>`, kept for 90 days. An
+ * entry is a record, or the lease of a job that has the contact under check. A cache is never
+ * needed: one that is down, or an entry that cannot be read, is a miss, and what could not be kept
+ * will be checked again. A lease saves money and protects nothing.
  */
 export function createRecordCache (
   commands: CacheCommands, { onFault = () => {} }: RecordCacheOptions = {}
 ): RecordCache {
+  const keysOf = createKeys()
+  const attempt = async <T>(action: () => Promise<T>, otherwise: T): Promise<T> => {
+    try {
+      return await action()
+    } catch (error) {
+      onFault(error)
+      return otherwise
+    }
+  }
   return {
     find: async (scope, tokens) => {
       const keys = keysOf(scope, tokens)
       if (keys.length === 0) return []
-      try {
-        return readRecords(await commands.find(keys))
-      } catch (error) {
-        onFault(error)
-        return keys.map(() => undefined)
-      }
+      const nothing = keys.map(() => undefined)
+      return await attempt(async () => (await commands.find(keys)).map(createReader()), nothing)
     },
-    store: async (scope, records) => {
-      const kept = records.filter(({ record }) => record.status !== 'unknown')
+    claim: async (scope, tokens, claim) => {
+      const keys = keysOf(scope, tokens)
+      if (keys.length === 0) return []
+      return await attempt(() => claimAll(commands, keys, claim), keys.map(() => 'mine' as const))
+    },
+    store: async (scope, tokens, records) => {
+      const keys = keysOf(scope, tokens)
+      const kept = keys.filter((_, row) => isVerdict(records[row]))
       if (kept.length === 0) return
-      const start = startOf(scope)
-      const keys = kept.map(({ token }) => start + token.toString('base64url'))
-      const values = textsOf(kept)
-      try {
-        await commands.keep(keys, values, MAX_FRESHNESS_MS)
-      } catch (error) {
-        onFault(error)
-      }
+      const values = records.filter(isVerdict).map(createWriter())
+      await attempt(() => commands.keep(kept, values, MAX_FRESHNESS_MS), undefined)
+    },
+    release: async (scope, tokens, job) => {
+      const keys = keysOf(scope, tokens)
+      if (keys.length === 0) return
+      await attempt(() => commands.release(keys, leaseOf(job)), undefined)
     },
   }
+}
+
+const isVerdict = (record: CachedRecord | undefined): record is CachedRecord =>
+  record !== undefined && record.status !== 'unknown'
+
+/** Records that may not be used are claimed once more, unless they were replaced meanwhile. */
+async function claimAll (commands: CacheCommands, keys: readonly string[], claim: Claim):
+Promise<readonly Claimed[]> {
+  const { job, leaseMs, usable } = claim
+  const own = leaseOf(job)
+  const read = createReader()
+  const readOne = (text: string | null): Claimed | 'useless' => {
+    if (text === null || text === own) return 'mine'
+    if (isLease(text)) return 'held'
+    const record = read(text)
+    return record !== undefined && usable(record) ? record : 'useless'
+  }
+  const texts = await commands.claim(keys, own, { leaseMs, useless: [] })
+  const first = texts.map(readOne)
+  const again = [...first.keys()].filter((row) => first[row] === 'useless')
+  if (again.length === 0) return first as readonly Claimed[]
+  const useless = [...new Set(again.map((row) => texts[row] ?? ''))]
+  const theirs = await commands.claim(again.map((row) => keys[row] ?? ''), own, {
+    leaseMs, useless,
+  })
+  for (const [index, row] of again.entries()) {
+    const second = readOne(theirs[index] ?? null)
+    first[row] = second === 'useless' ? 'mine' : second
+  }
+  return first as readonly Claimed[]
 }
 
 /** The tokens of a list, as views of it. */
@@ -103,57 +148,22 @@ export function tokenAt (tokens: Buffer, row: number): Buffer {
   return tokens.subarray(row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES)
 }
 
-/** What all keys of a scope begin with. */
-function startOf ({ tenant, service, version }: CacheScope): string {
-  return `c:{${tenant}}:${service}:${version}:`
+/** The tokens at some places of a list. */
+export function pickTokens (tokens: Buffer, rows: readonly number[]): Buffer {
+  if (rows.length * TOKEN_BYTES === tokens.length) return tokens
+  return Buffer.concat(rows.map((row) => tokenAt(tokens, row)))
 }
 
-function keysOf (scope: CacheScope, tokens: Buffer): string[] {
-  const start = startOf(scope)
-  return Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) =>
-    start + tokens.toString('base64url', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
-}
-
-/** Records that are one object for many contacts are written once. */
-function textsOf (records: readonly FreshRecord[]): readonly string[] {
-  const known = new Map<CachedRecord, string>()
-  return records.map(({ record }) => {
-    const text = known.get(record) ?? JSON.stringify(record)
-    known.set(record, text)
-    return text
-  })
-}
-
-/** Contacts of the same job and range have the same record, which is read and held once. */
-function readRecords (texts: readonly (string | null)[]): (CachedRecord | undefined)[] {
-  const known = new Map<string, CachedRecord | undefined>()
-  return texts.map((text) => {
-    if (text === null) return undefined
-    const found = known.get(text)
-    if (found !== undefined || known.has(text)) return found
-    const record = readRecord(text)
-    known.set(text, record)
-    return record
-  })
-}
-
-function readRecord (text: string): CachedRecord | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : undefined
-  } catch {
-    return undefined
+/** Names entries; those of the list that was asked for last are remembered, as it comes again. */
+function createKeys (): (scope: CacheScope, tokens: Buffer) => readonly string[] {
+  const known = new WeakMap<Buffer, readonly string[]>()
+  return ({ tenant, service, version }, tokens) => {
+    const start = `c:{${tenant}}:${service}:${version}:`
+    const found = known.get(tokens)
+    if (found !== undefined && found[0]?.startsWith(start)) return found
+    const keys = Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) =>
+      start + tokens.toString('base64url', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
+    known.set(tokens, keys)
+    return keys
   }
-}
-
-function isRecord (value: unknown): value is CachedRecord {
-  if (typeof value !== 'object' || value === null) return false
-  const { status, reason, confidence, fields, checkedAtMs, job } = value as Record<string, unknown>
-  return status !== 'unknown' && isOneOf(VERDICTS, status) && isOneOf(REASONS, reason) &&
-    typeof confidence === 'number' && typeof fields === 'object' && fields !== null &&
-    typeof checkedAtMs === 'number' && typeof job === 'string'
-}
-
-function isOneOf (list: readonly string[], value: unknown): boolean {
-  return typeof value === 'string' && list.includes(value)
 }

@@ -2,18 +2,16 @@ import type { Later, LaterRows } from '../../schemas/types.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Sleep } from '../lib/retry.ts'
-import { tokenAt, type CachedRecord, type RecordCache } from '../records/cache.ts'
+import { pickTokens, type CachedRecord, type RecordCache } from '../records/cache.ts'
 import { isFresh } from '../records/freshness.ts'
 import { outcomeOf, withoutVerdict, type RowOutcome, type Subject } from '../records/outcome.ts'
 import { placeOf } from '../records/place.ts'
 import type { CheckedRecord, Reason } from '../records/record.ts'
 import type { ServiceSlug } from '../topology.ts'
-import type { Leases } from './leases.ts'
 import type { Checked, Checker } from './providers.ts'
 
 export type CheckParts = {
   readonly cache: RecordCache
-  readonly leases: Leases
   readonly check: Checker
   /** Redis time. */
   readonly clock: Clock
@@ -53,18 +51,20 @@ export async function checkPart (part: Part, parts: CheckParts, signal: AbortSig
 Promise<PartOutcomes> {
   const outcomes = new Array<RowOutcome | undefined>(part.rows.rows.length).fill(undefined)
   const work = { part, parts, signal, outcomes }
+  let open: readonly number[] = [...outcomes.keys()]
+  if (part.value.forceFresh) {
+    await answerLive(work, await answerFromOwn(work, open))
+    return outcomes
+  }
   const waitUntilMs = parts.clock.now() + parts.leaseMs
-  let open = await answerFromCache(work, outcomes.map((_, position) => position))
   while (open.length > 0) {
-    const patient = !part.value.forceFresh && parts.clock.now() < waitUntilMs
-    const mine = patient ? await takeLeases(work, open) : open
-    const answered = mine.length === 0 || await answerLive(work, mine)
-    if (patient) await releaseLeases(work, mine)
-    if (!answered) break
-    const others = open.filter((position) => outcomes[position] === undefined)
-    if (others.length === 0) break
+    const { mine, held } = await answerFromCache(work, open)
+    const late = parts.clock.now() >= waitUntilMs
+    const answered = await answerLive(work, late ? [...mine, ...held] : mine)
+    await release(work, mine)
+    if (!answered || late || held.length === 0) break
     await parts.sleep(parts.leasePollMs, signal)
-    open = await answerFromCache(work, others)
+    open = held
   }
   return outcomes
 }
@@ -76,46 +76,67 @@ type Work = {
   readonly outcomes: (RowOutcome | undefined)[]
 }
 
-/** Answers what it can and returns the positions still open. */
-async function answerFromCache (work: Work, open: readonly number[]):
-Promise<readonly number[]> {
+/** Takes what this very job paid for when the part was delivered before; returns what is open. */
+async function answerFromOwn (work: Work, open: readonly number[]): Promise<readonly number[]> {
   const { part, parts, outcomes } = work
-  const whole = open.length === outcomes.length
-  const tokens = whole ? part.rows.tokens : Buffer.concat(tokensAt(part, open))
-  const records = await parts.cache.find(scopeOf(part), tokens)
-  for (const [index, position] of open.entries()) {
-    const record = records[index]
-    if (record === undefined || !isUsable(record, part)) continue
-    const source = record.job === part.value.job ? 'live' : 'cache'
-    outcomes[position] = outcomeAt(work, position, { record, source })
+  const records = await parts.cache.find(scopeOf(part), part.rows.tokens)
+  for (const position of open) {
+    const record = records[position]
+    if (record?.job !== part.value.job) continue
+    outcomes[position] = outcomeAt(work, position, { record, source: 'live' })
   }
   return open.filter((position) => outcomes[position] === undefined)
 }
 
-/** A record this very job paid for is always its own; others' must be fresh and asked for. */
+type Open = { readonly mine: readonly number[], readonly held: readonly number[] }
+
+/** Answers what it can; the other positions are this part's to check, or another job's. */
+async function answerFromCache (work: Work, open: readonly number[]): Promise<Open> {
+  const { part, parts, outcomes } = work
+  const { job } = part.value
+  const claimed = await parts.cache.claim(scopeOf(part), pickTokens(part.rows.tokens, open), {
+    job, leaseMs: parts.leaseMs, usable: (record) => isUsable(record, part),
+  })
+  const mine: number[] = []
+  const held: number[] = []
+  for (const [index, position] of open.entries()) {
+    const found = claimed[index] ?? 'mine'
+    if (found === 'mine') mine.push(position)
+    else if (found === 'held') held.push(position)
+    else {
+      const source = found.job === job ? 'live' : 'cache'
+      outcomes[position] = outcomeAt(work, position, { record: found, source })
+    }
+  }
+  return { mine, held }
+}
+
+/** A record this very job paid for is always its own; others' must be fresh. */
 function isUsable (record: CachedRecord, { value }: Part): boolean {
   if (record.job === value.job) return true
-  const rule = { quotedAtMs: value.quotedAt, freshnessMs: value.freshnessMs }
-  return !value.forceFresh && isFresh(record, rule)
+  return isFresh(record, { quotedAtMs: value.quotedAt, freshnessMs: value.freshnessMs })
 }
 
-async function takeLeases ({ part, parts }: Work, open: readonly number[]):
-Promise<readonly number[]> {
-  const taken = await parts.leases.take(scopeOf(part), tokensAt(part, open), part.value.job)
-  return open.filter((_, index) => taken[index])
-}
-
-async function releaseLeases ({ part, parts }: Work, mine: readonly number[]): Promise<void> {
-  await parts.leases.release(scopeOf(part), tokensAt(part, mine), part.value.job)
+/** Lets others check the contacts that got no verdict; in all other entries there is one now. */
+async function release ({ part, parts, outcomes }: Work, mine: readonly number[]): Promise<void> {
+  const without = mine.filter((position) =>
+    (outcomes[position]?.status ?? 'unknown') === 'unknown')
+  if (without.length === 0) return
+  await parts.cache.release(
+    scopeOf(part), pickTokens(part.rows.tokens, without), part.value.job)
 }
 
 /** Asks the providers; false when for some rows none could be had, which then stay open. */
 async function answerLive (work: Work, positions: readonly number[]): Promise<boolean> {
+  if (positions.length === 0) return true
   const { part, parts, signal } = work
-  const { service, tenant } = part.value
+  const { service, tenant, giveUpAt } = part.value
   const rows = positions.map((row) => ({ row, canonical: part.rows.canonicals[row] ?? '' }))
   const checked = await parts.check(rows, {
-    service: service as ServiceSlug, mode: partsOf(tenant).mode, signal,
+    service: service as ServiceSlug,
+    mode: partsOf(tenant).mode,
+    signal,
+    last: giveUpAt !== 0 && parts.clock.now() >= giveUpAt,
   })
   if (checked.kind === 'down') return false
   const open = checked.kind === 'answered' ? checked.open : undefined
@@ -127,16 +148,18 @@ async function answerLive (work: Work, positions: readonly number[]): Promise<bo
 async function keep (
   work: Work, positions: readonly number[], checked: Exclude<Checked, { kind: 'down' }>
 ): Promise<void> {
-  const { part, parts } = work
+  const { part, parts, outcomes } = work
   const recordOf = recordsOf({ checkedAtMs: parts.clock.now(), job: part.value.job })
-  const fresh = positions.map((position) => {
+  const fresh = new Array<CachedRecord | undefined>(outcomes.length).fill(undefined)
+  for (const position of positions) {
     const verdict = checked.kind === 'answered' ? checked.verdicts.get(position) : undefined
-    const token = tokenAt(part.rows.tokens, position)
-    return { position, token, record: recordOf(verdict ?? NO_ANSWER) }
-  })
-  await parts.cache.store(scopeOf(part), fresh)
-  for (const { position, record } of fresh) {
-    work.outcomes[position] = outcomeAt(work, position, { record, source: 'live' })
+    fresh[position] = recordOf(verdict ?? NO_ANSWER)
+  }
+  await parts.cache.store(scopeOf(part), part.rows.tokens, fresh)
+  for (const position of positions) {
+    const record = fresh[position]
+    if (record === undefined) continue
+    outcomes[position] = outcomeAt(work, position, { record, source: 'live' })
   }
 }
 
@@ -169,8 +192,4 @@ function outcomeAt ({ part }: Work, position: number, { record, source }: Answer
 function scopeOf ({ value }: Part) {
   const { tenant, service } = placeOf(value)
   return { tenant, service, version: value.tokenVersion }
-}
-
-function tokensAt ({ rows }: Part, positions: readonly number[]): Buffer[] {
-  return positions.map((position) => tokenAt(rows.tokens, position))
 }

@@ -3,10 +3,10 @@ import { createJobStore } from '../jobs/store.ts'
 import type { Parts } from '../lib/connect.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Life } from '../lib/run.ts'
-import { cacheCommands, createRecordCache } from '../records/cache.ts'
+import { redisRecordCache } from '../records/redis-cache.ts'
 import type { verifyConfig } from './config.ts'
 import { factoriesOf } from './factories.ts'
-import { createLeases, leaseCommands } from './leases.ts'
+import type { PolicyLimits } from './policy.ts'
 import { createChecker } from './providers.ts'
 import type { VerifyParts } from './stage.ts'
 
@@ -17,18 +17,15 @@ export function verifyParts (config: Static<typeof verifyConfig>, connected: Con
 VerifyParts {
   const { state, cache, clock, log, metrics } = connected
   const onFault = (error: unknown) => log.warn({ err: error }, 'the cache is not to be had')
-  const limits = {
-    timeoutMs: config.PROVIDER_TIMEOUT_MS,
-    concurrency: config.PROVIDER_CONCURRENCY,
-    retries: config.PROVIDER_RETRIES,
-    openMs: config.PROVIDER_OPEN_MS,
-  }
   return {
     store: createJobStore(state),
-    cache: createRecordCache(cacheCommands(cache), { onFault }),
-    leases: createLeases(leaseCommands(cache), { leaseMs: config.LEASE_MS, onFault }),
+    cache: redisRecordCache(cache, { onFault }),
     check: createChecker({
-      lists: config.PROVIDERS, limits, metrics, factories: factoriesOf(config),
+      lists: config.PROVIDERS,
+      secondLists: config.SECOND_OPINIONS,
+      limits: limitsOf(config),
+      metrics,
+      factories: factoriesOf(config),
     }),
     clock,
     sleep,
@@ -39,5 +36,21 @@ VerifyParts {
     batch: config.BATCH_MESSAGES,
     laterAfterMs: config.LATER_AFTER_MS,
     giveUpAfterMs: config.GIVE_UP_AFTER_MS,
+  }
+}
+
+function limitsOf (config: Static<typeof verifyConfig>): PolicyLimits {
+  const calls = config.PROVIDER_CALLS_PER_SECOND
+  return {
+    timeoutMs: config.PROVIDER_TIMEOUT_MS,
+    attemptTimeoutMs: config.PROVIDER_ATTEMPT_TIMEOUT_MS,
+    concurrency: config.PROVIDER_CONCURRENCY,
+    retries: config.PROVIDER_RETRIES,
+    breaker: {
+      failingShare: config.PROVIDER_OPEN_PERCENT / 100,
+      sampledMs: config.PROVIDER_SAMPLED_MS,
+      openMs: config.PROVIDER_OPEN_MS,
+    },
+    ...(calls === 0 ? {} : { rate: { calls, perMs: 1_000 } }),
   }
 }

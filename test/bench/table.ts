@@ -3,11 +3,12 @@ import type { Figures, Spread } from './measure.ts'
 const fixed = (value: number, digits = 0) => value.toFixed(digits)
 const spread = ({ p50Ms, p95Ms }: Spread) => `p50 ${fixed(p50Ms)} ms, p95 ${fixed(p95Ms)} ms`
 
-/** The figures as people read them; CPU seconds are those of the fresh big job alone. */
+/** The figures as people read them; CPU seconds are those of a fresh big job alone. */
 export function table (figures: Figures): string {
   const lines: readonly (readonly [string, string])[] = [
     ['rows of the big job', fixed(figures.rows)],
     ['bare loop, warm median', `${fixed(figures.bareLoopMs)} ms`],
+    ['the first job of all', `${fixed(figures.firstWallMs)} ms to completed`],
     ['POST to 202', `${fixed(figures.preflightMs)} ms, ${fixed(figures.ratioPreflight, 2)} of it`],
     ['POST to completed', `${fixed(figures.wallMs)} ms, ${fixed(figures.rowsPerSecond)} rows/s`],
     ['ratio_bare', fixed(figures.ratioBare, 2)],

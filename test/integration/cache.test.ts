@@ -1,24 +1,25 @@
 import { describe, expect, it } from 'vitest'
-import { cacheCommands, createRecordCache } from '../../services/records/cache.ts'
-import { createLeases, leaseCommands } from '../../services/verify/leases.ts'
+import type { Claim } from '../../services/records/cache.ts'
+import { redisRecordCache } from '../../services/records/redis-cache.ts'
 import { startRedis } from '../support/redis.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 
 const { redis } = await startRedis()
 const onFault = (error: unknown) => { throw error }
+const cache = redisRecordCache(redis, { onFault })
 const tokens = Array.from({ length: 300 }, (_, row) => Buffer.alloc(16, `token ${row}`))
 const scopeOf = (tenant: string) => ({ tenant, service: 'whatsapp', version: '1' } as const)
+const claimOf = (job: string, usable: Claim['usable'] = () => true): Claim =>
+  ({ job, leaseMs: 30_000, usable })
 
 describe('the cache in Redis', () => {
-  const cache = createRecordCache(cacheCommands(redis), { onFault })
-
   it('keeps each record under its own token, those alike included, for 90 days', async () => {
     const scope = scopeOf('org_1.live')
-    const records = tokens.map((token, row) =>
-      ({ token, record: cachedRecord({ confidence: row % 7, fields: { carrier: 'Acmé "1"' } }) }))
-    await cache.store(scope, records)
+    const records = tokens.map((_, row) =>
+      cachedRecord({ confidence: row % 7, fields: { carrier: 'Acmé "1"' } }))
+    await cache.store(scope, Buffer.concat(tokens), records)
     const found = await cache.find(scope, Buffer.concat([...tokens, Buffer.alloc(16, 'other')]))
-    expect(found).toEqual([...records.map(({ record }) => record), undefined])
+    expect(found).toEqual([...records, undefined])
     for (const key of await redis.keys('c:*')) {
       expect(90 * 86_400_000 - await redis.pttl(key)).toBeLessThan(60_000)
     }
@@ -26,21 +27,46 @@ describe('the cache in Redis', () => {
 })
 
 describe('leases in Redis', () => {
-  const leases = createLeases(leaseCommands(redis), { leaseMs: 30_000, onFault })
-  const scope = scopeOf('org_2.live')
   const [first, second, third] = tokens as [Buffer, Buffer, Buffer]
+  const both = Buffer.concat([first, second])
 
-  it('belong to the first owner until they are released, and end by themselves', async () => {
-    expect(await leases.take(scope, [first, second], 'job_1')).toEqual([true, true])
-    expect(await leases.take(scope, [third, second], 'job_2')).toEqual([true, false])
-    expect(await leases.take(scope, [second], 'job_1')).toEqual([true])
-    await leases.release(scope, [third], 'job_1')
-    await leases.release(scope, [first, second], 'job_1')
-    expect(await leases.take(scope, [third], 'job_1')).toEqual([false])
-    expect(await leases.take(scope, [second, third], 'job_2')).toEqual([true, true])
-    const [key = ''] = await redis.keys('l:*')
+  it('belong to the first job until they are released, and end by themselves', async () => {
+    const scope = scopeOf('org_2.live')
+    expect(await cache.claim(scope, both, claimOf('job_1'))).toEqual(['mine', 'mine'])
+    const others = Buffer.concat([third, second])
+    expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'held'])
+    expect(await cache.claim(scope, second, claimOf('job_1'))).toEqual(['mine'])
+    expect(await cache.find(scope, both)).toEqual([undefined, undefined])
+    await cache.release(scope, third, 'job_1')
+    await cache.release(scope, both, 'job_1')
+    expect(await cache.claim(scope, third, claimOf('job_1'))).toEqual(['held'])
+    expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'mine'])
+    const [key = ''] = await redis.keys('c:{org_2.live}:*')
     const leftMs = await redis.pttl(key)
     expect(leftMs).toBeGreaterThan(0)
     expect(leftMs).toBeLessThanOrEqual(30_000)
+  })
+
+  it('end with the verdict, which answers whoever waited', async () => {
+    const scope = scopeOf('org_3.live')
+    await cache.claim(scope, both, claimOf('job_1'))
+    const record = cachedRecord({ job: 'job_1' })
+    await cache.store(scope, both, [record, cachedRecord({ status: 'unknown', job: 'job_1' })])
+    expect(await cache.claim(scope, both, claimOf('job_2'))).toEqual([record, 'held'])
+    await cache.release(scope, both, 'job_1')
+    expect(await cache.claim(scope, both, claimOf('job_2'))).toEqual([record, 'mine'])
+  })
+
+  it('take the place of records that may not be used, for one job alone', async () => {
+    const scope = scopeOf('org_4.live')
+    await cache.store(scope, both, [cachedRecord({ confidence: 1 }), cachedRecord()])
+    const picky = ({ confidence }: { confidence: number }) => confidence > 1
+    expect(await cache.claim(scope, both, claimOf('job_1', picky)))
+      .toEqual(['mine', cachedRecord()])
+    expect(await cache.claim(scope, both, claimOf('job_2', picky)))
+      .toEqual(['held', cachedRecord()])
+    await redis.set((await redis.keys('c:{org_4.live}:*'))[0] ?? '', 'of another release')
+    const answers = await cache.claim(scope, both, claimOf('job_3', picky))
+    expect(answers.filter((answer) => answer === 'mine')).toHaveLength(1)
   })
 })

@@ -8,7 +8,7 @@ import type { Checked } from '../../services/verify/providers.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { cellsIn } from '../support/cells.ts'
 import {
-  both, cachedRecord, chunksOf, createCacheDouble, createLeasesDouble, createManualClock,
+  both, cachedRecord, chunksOf, createCacheDouble, createManualClock,
   createStoreDouble, createTallyDouble, delivered, emitted, JOB, rowsOf, tokenFor,
 } from '../support/stage-doubles.ts'
 
@@ -71,14 +71,13 @@ function stagesOf (story: Story) {
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     freshnessMs: async () => 86_400_000,
-    partRows: { small: 2, bulk: 2 },
+    partRows: () => 2,
     maxActiveJobs: 10,
     batch: 25,
   })
   const verify = createVerifyStage({
     store,
     cache,
-    leases: createLeasesDouble(),
     check,
     clock,
     sleep: clock.sleep,

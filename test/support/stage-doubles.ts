@@ -8,7 +8,6 @@ import {
   tokensOf, type CachedRecord, type RecordCache,
 } from '../../services/records/cache.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
-import type { Leases } from '../../services/verify/leases.ts'
 
 export const TENANT = 'org_1.live'
 export const JOB = 'job_01jaaaaaaaaaaaaaaaaaaaaaaa'
@@ -189,33 +188,36 @@ export function entryOf (tenant: string, job: Job): Journal {
   }
 }
 
-/** A cache in memory; `entries` by hex token, whatever tenant, service and version. */
-export function createCacheDouble (): RecordCache & { entries: Map<string, CachedRecord> } {
+/**
+ * A cache in memory, whatever tenant, service and version: `entries` and the jobs that hold leases
+ * by hex token.
+ */
+export function createCacheDouble (): RecordCache & {
+  entries: Map<string, CachedRecord>, holders: Map<string, string>,
+} {
   const entries = new Map<string, CachedRecord>()
+  const holders = new Map<string, string>()
+  const namesOf = (tokens: Buffer) => tokensOf(tokens).map((token) => token.toString('hex'))
   return {
     entries,
-    find: async (_scope, tokens) =>
-      tokensOf(tokens).map((token) => entries.get(token.toString('hex'))),
-    store: async (_scope, records) => {
-      for (const { token, record } of records) {
-        if (record.status !== 'unknown') entries.set(token.toString('hex'), record)
+    holders,
+    find: async (_scope, tokens) => namesOf(tokens).map((name) => entries.get(name)),
+    claim: async (_scope, tokens, { job, usable }) => namesOf(tokens).map((name) => {
+      const record = entries.get(name)
+      if (record !== undefined && usable(record)) return record
+      if (!holders.has(name)) holders.set(name, job)
+      return holders.get(name) === job ? 'mine' : 'held'
+    }),
+    store: async (_scope, tokens, records) => {
+      for (const [row, name] of namesOf(tokens).entries()) {
+        const record = records[row]
+        if (record === undefined || record.status === 'unknown') continue
+        entries.set(name, record)
+        holders.delete(name)
       }
     },
-  }
-}
-
-/** Leases in memory; `holders` by hex token. */
-export function createLeasesDouble (): Leases & { holders: Map<string, string> } {
-  const holders = new Map<string, string>()
-  return {
-    holders,
-    take: async (_scope, tokens, owner) => tokens.map((token) => {
-      const name = token.toString('hex')
-      if (!holders.has(name)) holders.set(name, owner)
-      return holders.get(name) === owner
-    }),
-    release: async (_scope, tokens) => {
-      for (const token of tokens) holders.delete(token.toString('hex'))
+    release: async (_scope, tokens, job) => {
+      for (const name of namesOf(tokens)) if (holders.get(name) === job) holders.delete(name)
     },
   }
 }

@@ -19,7 +19,7 @@ function setUp (unitPriceMicros: () => number) {
     clock: createManualClock(),
     unitPriceMicros,
     freshnessMs: async () => 1_000,
-    partRows: { small: 50, bulk: 200 },
+    partRows: () => 50,
     maxActiveJobs: 10,
     onUndecidable: (job) => told.push(job),
   })

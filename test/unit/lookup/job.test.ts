@@ -15,7 +15,7 @@ const partsWith = (change: Partial<JobParts> = {}): JobParts => ({
   clock: createManualClock(),
   unitPriceMicros: () => 10,
   freshnessMs: async () => 1_000,
-  partRows: { small: 50, bulk: 200 },
+  partRows: (lane) => lane === 'small' ? 50 : 200,
   maxActiveJobs: 10,
   ...change,
 })

@@ -26,10 +26,17 @@ function partsFor (more: Record<string, string>) {
 
 describe('the parts of lookup', () => {
   it('have the documented limits unless told otherwise', () => {
-    expect(partsFor({})).toMatchObject({
-      partRows: { small: 50, bulk: 200 }, maxActiveJobs: 10, batch: 25,
+    const { partRows, ...others } = partsFor({})
+    expect(others).toMatchObject({ maxActiveJobs: 10, batch: 25 })
+    expect(partRows('small', 'phone-validation')).toBe(50)
+    expect(partRows('bulk', 'whatsapp')).toBe(200)
+    expect(partRows('bulk', 'phone-validation')).toBe(1_000)
+    const changed = partsFor({
+      PART_ROWS_SMALL: '5', PART_ROWS_QUICK: '70', QUICK_SERVICES: '["whatsapp"]',
     })
-    expect(partsFor({ PART_ROWS_SMALL: '5' }).partRows).toEqual({ small: 5, bulk: 200 })
+    expect(changed.partRows('small', 'whatsapp')).toBe(5)
+    expect(changed.partRows('bulk', 'whatsapp')).toBe(70)
+    expect(changed.partRows('bulk', 'phone-validation')).toBe(200)
   })
 
   it('price by service and mode', () => {

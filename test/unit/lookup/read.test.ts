@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { createLoader } from '../../../services/lookup/load.ts'
-import { readChunks, termsOf } from '../../../services/lookup/read.ts'
+import { readChunks, termsOf, type PartRows } from '../../../services/lookup/read.ts'
 import {
   cachedRecord, chunksOf, createCacheDouble, QUOTED_AT_MS, tokenFor,
 } from '../../support/stage-doubles.ts'
 
-const partRows = { small: 50, bulk: 200 }
+const partRows: PartRows = (lane, service) =>
+  lane === 'small' ? 50 : service.length
 const canonicals = ['+12127365000', '', '+12127365001', '+12127365000', '+12127365002']
 
 describe('reading the chunks of a job', () => {
@@ -21,7 +22,8 @@ describe('reading the chunks of a job', () => {
       partRows: 50,
     })
     const [bulk] = chunksOf(new Array<string>(1_001).fill(''))
-    expect(termsOf(bulk!.value, 77, partRows)).toMatchObject({ lane: 'bulk', partRows: 200 })
+    expect(termsOf(bulk!.value, 77, partRows))
+      .toMatchObject({ lane: 'bulk', partRows: 'phone-validation'.length })
   })
 
   it('counts every row of the job, originals told by the chunks before', async () => {

@@ -1,10 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { createRecordCache, type CacheCommands } from '../../../services/records/cache.ts'
+import {
+  createRecordCache, type CacheCommands, type Claim,
+} from '../../../services/records/cache.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
 const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
 const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
 const other = Buffer.alloc(16, 7)
+const claimOf = (job: string): Claim => ({ job, leaseMs: 30_000, usable: () => true })
 const KEY = 'c:{org_1.live}:whatsapp:2:ABEiM0RVZneImaq7zN3u_w'
 
 function createRedis () {
@@ -16,6 +19,14 @@ function createRedis () {
       for (const [index, key] of keys.entries()) values.set(key, kept[index] ?? '')
       ttls.push(ms)
     },
+    claim: async (keys, lease, { useless }) => keys.map((key) => {
+      const held = values.get(key) ?? null
+      if (held !== null && !useless.includes(held)) return held
+      values.set(key, lease)
+      return null
+    }),
+    release: async (keys, lease) =>
+      keys.filter((key) => values.get(key) === lease && values.delete(key)).length,
   }
   return { redis, values, ttls }
 }
@@ -24,7 +35,7 @@ describe('the cache of records', () => {
   it('finds what was stored under tenant, service, version and token, for 90 days', async () => {
     const { redis, values, ttls } = createRedis()
     const cache = createRecordCache(redis)
-    await cache.store(scope, [{ token, record: cachedRecord() }])
+    await cache.store(scope, token, [cachedRecord()])
     expect([...values.keys()]).toEqual([KEY])
     expect(ttls).toEqual([90 * 86_400_000])
     expect(await cache.find(scope, Buffer.concat([other, token])))
@@ -39,17 +50,16 @@ describe('the cache of records', () => {
     const shared = cachedRecord()
     const own = cachedRecord({ confidence: 7 })
     const third = Buffer.alloc(16, 9)
-    await cache.store(scope, [
-      { token, record: shared }, { token: other, record: own }, { token: third, record: shared },
-    ])
-    expect(await cache.find(scope, Buffer.concat([token, other, third])))
+    const tokens = Buffer.concat([token, other, third])
+    await cache.store(scope, tokens, [shared, own, shared])
+    expect(await cache.find(scope, tokens))
       .toEqual([shared, own, shared])
   })
 
   it('never keeps a record without a verdict', async () => {
     const { redis, values } = createRedis()
     const unknown = cachedRecord({ status: 'unknown', reason: 'no_answer' })
-    await createRecordCache(redis).store(scope, [{ token, record: unknown }])
+    await createRecordCache(redis).store(scope, token, [unknown])
     expect(values.size).toBe(0)
   })
 
@@ -58,6 +68,7 @@ describe('the cache of records', () => {
     ['no record', '{"status":"valid"}'],
     ['null', 'null'],
     ['no verdict', JSON.stringify(cachedRecord({ status: 'unknown' }))],
+    ['a lease', 'lease job_1'],
     ['a reason of another release', JSON.stringify({ ...cachedRecord(), reason: 'new_one' })],
   ])('takes an entry that is %s for a miss', async (_what, text) => {
     const { redis, values } = createRedis()
@@ -68,17 +79,66 @@ describe('the cache of records', () => {
   it('is all misses and keeps nothing while Redis is down, and says so', async () => {
     const down = async () => { throw new Error('down') }
     const faults: unknown[] = []
-    const cache = createRecordCache({ find: down, keep: down },
+    const cache = createRecordCache({ find: down, keep: down, claim: down, release: down },
       { onFault: (error) => faults.push(error) })
     expect(await cache.find(scope, Buffer.concat([token, other]))).toEqual([undefined, undefined])
-    await cache.store(scope, [{ token, record: cachedRecord() }])
-    expect(faults).toEqual([new Error('down'), new Error('down')])
+    await cache.store(scope, token, [cachedRecord()])
+    expect(await cache.claim(scope, Buffer.concat([token, other]), claimOf('job_1')))
+      .toEqual(['mine', 'mine'])
+    await cache.release(scope, token, 'job_1')
+    expect(faults).toEqual(new Array(4).fill(new Error('down')))
   })
 
   it('asks nothing for no tokens', async () => {
+    const asked = async () => { throw new Error('asked') }
+    const cache = createRecordCache({ find: asked, keep: asked, claim: asked, release: asked },
+      { onFault: (error) => { throw error } })
+    const none = Buffer.alloc(0)
+    expect(await cache.find(scope, none)).toEqual([])
+    expect(await cache.claim(scope, none, claimOf('job_1'))).toEqual([])
+    await cache.release(scope, none, 'job_1')
+    await cache.store(scope, token, [undefined])
+  })
+})
+
+describe('a lease', () => {
+  const tokens = Buffer.concat([token, other])
+
+  it('is the first job\'s, which finds it again, until a verdict takes its place', async () => {
+    const { redis, values } = createRedis()
+    const cache = createRecordCache(redis)
+    expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['mine'])
+    expect(values.get(KEY)).toBe('lease job_1')
+    expect(await cache.claim(scope, tokens, claimOf('job_2'))).toEqual(['held', 'mine'])
+    expect(await cache.claim(scope, tokens, claimOf('job_1'))).toEqual(['mine', 'held'])
+    await cache.store(scope, tokens, [cachedRecord()])
+    expect(await cache.claim(scope, tokens, claimOf('job_2'))).toEqual([cachedRecord(), 'mine'])
+    await cache.release(scope, tokens, 'job_2')
+    expect(await cache.claim(scope, tokens, claimOf('job_1'))).toEqual([cachedRecord(), 'mine'])
+  })
+
+  it('takes the place of what may not be used or cannot be read', async () => {
+    const { redis, values } = createRedis()
+    const cache = createRecordCache(redis)
+    await cache.store(scope, tokens, [cachedRecord(), cachedRecord({ confidence: 7 })])
+    const usable: Claim['usable'] = ({ confidence }) => confidence === 7
+    expect(await cache.claim(scope, tokens, { ...claimOf('job_1'), usable }))
+      .toEqual(['mine', cachedRecord({ confidence: 7 })])
+    values.set(KEY, '{')
+    expect(await cache.claim(scope, token, claimOf('job_2'))).toEqual(['mine'])
+  })
+
+  it('is not taken twice when the entry was replaced between two looks', async () => {
+    const { redis, values } = createRedis()
+    values.set(KEY, '{')
     const cache = createRecordCache({
-      find: async () => { throw new Error('asked') }, keep: async () => {},
-    }, { onFault: (error) => { throw error } })
-    expect(await cache.find(scope, Buffer.alloc(0))).toEqual([])
+      ...redis,
+      claim: async (...args) => {
+        const answer = await redis.claim(...args)
+        if (values.get(KEY) === '{') values.set(KEY, 'lease job_2')
+        return answer
+      },
+    })
+    expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['held'])
   })
 })

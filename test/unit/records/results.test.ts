@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Finished } from '../../../schemas/types.ts'
 import { columnsOf } from '../../../services/records/columns.ts'
-import { createResults, MissingResultsError, type Rows } from '../../../services/records/results.ts'
+import {
+  createResults, LostResultsError, MissingResultsError, type Rows,
+} from '../../../services/records/results.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
   type BlockRows,
@@ -130,8 +132,15 @@ describe('results', () => {
     }
     await expect(read(readerOf(lost))).rejects.toThrow(MissingResultsError)
     const keyless = createResults({ blocks, codec, keys: { get: async () => undefined } })
-    await expect(read(keyless)).rejects.toThrow(MissingResultsError)
+    await expect(read(keyless)).rejects.toThrow(LostResultsError)
     expect(pieces).toEqual([])
+  })
+
+  it('are lost for good when their job ended with rows that no block brought', async () => {
+    const { blocks, manifest, job } = await jobOf({ chunks: 2 })
+    const results = readerOf(blocks)
+    await expect(all(results.rows(job, manifest.slice(0, -1)))).rejects.toThrow(LostResultsError)
+    await expect(results.page(job, [], { afterRow: 0, limit: 1 })).rejects.toThrow(LostResultsError)
   })
 
   it('refuse a block whose counts were changed after it was sealed', async () => {

@@ -3,8 +3,7 @@ import { checkPart, type CheckParts, type Part } from '../../../services/verify/
 import type { Checked, CheckRequest } from '../../../services/verify/providers.ts'
 import type { ProviderRow } from '../../../services/verify/provider.ts'
 import {
-  cachedRecord, createCacheDouble, createLeasesDouble, createManualClock, JOB, partOf,
-  QUOTED_AT_MS, tokenFor,
+  cachedRecord, createCacheDouble, createManualClock, JOB, partOf, QUOTED_AT_MS, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -20,19 +19,17 @@ const answerAll: Answering = (rows) =>
 function setUp (answer: Answering = answerAll) {
   const clock = createManualClock()
   const cache = createCacheDouble()
-  const leases = createLeasesDouble()
   const asked: string[][] = []
   const requests: CheckRequest[] = []
   const events: string[] = []
   const parts: CheckParts = {
     cache: {
-      find: cache.find,
-      store: async (scope, records) => {
+      ...cache,
+      store: async (...args) => {
         events.push('stored')
-        await cache.store(scope, records)
+        await cache.store(...args)
       },
     },
-    leases,
     clock,
     sleep: clock.sleep,
     leaseMs: 30_000,
@@ -44,7 +41,7 @@ function setUp (answer: Answering = answerAll) {
       return answer(rows)
     },
   }
-  return { clock, cache, leases, asked, requests, events, parts }
+  return { clock, cache, asked, requests, events, parts }
 }
 
 const partFrom = (...args: Parameters<typeof partOf>): Part => {
@@ -54,7 +51,7 @@ const partFrom = (...args: Parameters<typeof partOf>): Part => {
 
 describe('checking a part', () => {
   it('buys what the cache does not know, and keeps it with the job that paid', async () => {
-    const { parts, cache, leases, asked, requests } = setUp()
+    const { parts, cache, asked, requests } = setUp()
     const part = partFrom([phone(0), phone(1)], { copies: [3, 0] })
     const outcomes = await checkPart(part, parts, signal)
     expect(asked).toEqual([[phone(0), phone(1)]])
@@ -69,7 +66,7 @@ describe('checking a part', () => {
     })
     expect(cache.entries.get(nameOf(1)))
       .toEqual({ ...verdict, checkedAtMs: QUOTED_AT_MS, job: JOB })
-    expect(leases.holders.size).toBe(0)
+    expect(cache.holders.size).toBe(0)
   })
 
   it('keeps one record for rows of the very same verdict, and others apart', async () => {
@@ -101,22 +98,22 @@ describe('checking a part', () => {
   })
 
   it('uses for a job that wants fresh checks only what that job paid for', async () => {
-    const { parts, cache, leases, asked } = setUp()
+    const { parts, cache, asked } = setUp()
     cache.entries.set(nameOf(0), cachedRecord())
     cache.entries.set(nameOf(1), cachedRecord({ job: JOB }))
-    leases.holders.set(nameOf(0), 'job_other')
+    cache.holders.set(nameOf(0), 'job_other')
     const part = partFrom([phone(0), phone(1)], { forceFresh: true })
     const outcomes = await checkPart(part, parts, signal)
     expect(asked).toEqual([[phone(0)]])
     expect(outcomes.map((it) => it?.source)).toEqual(['live', 'live'])
-    expect(leases.holders.get(nameOf(0))).toBe('job_other')
+    expect(cache.entries.get(nameOf(0))?.job).toBe(JOB)
   })
 
   it('gives a row without an answer no verdict, for free, and caches nothing of it', async () => {
-    const { parts, cache, leases } = setUp(() => ({ kind: 'answered', verdicts: new Map() }))
+    const { parts, cache } = setUp(() => ({ kind: 'answered', verdicts: new Map() }))
     const [outcome] = await checkPart(partFrom([phone(0)]), parts, signal)
     expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer', source: 'live' })
-    expect([cache.entries.size, leases.holders.size]).toEqual([0, 0])
+    expect([cache.entries.size, cache.holders.size]).toEqual([0, 0])
   })
 
   it('gives rows that every provider rejects no verdict', async () => {
@@ -126,11 +123,11 @@ describe('checking a part', () => {
   })
 
   it('leaves rows open when no provider can be had, and lets others try', async () => {
-    const { parts, cache, leases } = setUp(() => ({ kind: 'down' }))
+    const { parts, cache } = setUp(() => ({ kind: 'down' }))
     cache.entries.set(nameOf(0), cachedRecord())
     const outcomes = await checkPart(partFrom([phone(0), phone(1)]), parts, signal)
     expect(outcomes.map((it) => it?.source)).toEqual(['cache', undefined])
-    expect(leases.holders.size).toBe(0)
+    expect(cache.holders.size).toBe(0)
   })
 
   it('leaves open only the rows whose call failed while others were answered', async () => {
@@ -157,8 +154,8 @@ describe('checking a part', () => {
 
 describe('a contact that another job has under check', () => {
   it('is waited for after the part\'s own checks, and not bought', async () => {
-    const { parts, cache, leases, asked, clock } = setUp()
-    leases.holders.set(nameOf(0), 'job_other')
+    const { parts, cache, asked, clock } = setUp()
+    cache.holders.set(nameOf(0), 'job_other')
     const sleeping = parts.sleep
     const waits: number[] = []
     const patient = {
@@ -175,30 +172,30 @@ describe('a contact that another job has under check', () => {
     expect(asked).toEqual([[phone(1)]])
     expect(waits).toEqual([250, 250, 250])
     expect(outcomes.map((it) => it?.source)).toEqual(['cache', 'live'])
-    expect(leases.holders.get(nameOf(0))).toBe('job_other')
+    expect(cache.holders.get(nameOf(0))).toBe('job_other')
   })
 
   it('is bought when the other job let it go without a verdict', async () => {
-    const { parts, leases, asked } = setUp()
-    leases.holders.set(nameOf(0), 'job_other')
-    const letting = { ...parts, sleep: async () => { leases.holders.clear() } }
+    const { parts, cache, asked } = setUp()
+    cache.holders.set(nameOf(0), 'job_other')
+    const letting = { ...parts, sleep: async () => { cache.holders.clear() } }
     const outcomes = await checkPart(partFrom([phone(0)]), letting, signal)
     expect(asked).toEqual([[phone(0)]])
     expect(outcomes[0]?.source).toBe('live')
   })
 
   it('is waited for no longer than a lease lasts', async () => {
-    const { parts, leases, asked, clock } = setUp()
-    leases.holders.set(nameOf(0), 'job_other')
+    const { parts, cache, asked, clock } = setUp()
+    cache.holders.set(nameOf(0), 'job_other')
     await checkPart(partFrom([phone(0)]), parts, signal)
     expect(asked).toEqual([[phone(0)]])
     expect(clock.now() - QUOTED_AT_MS).toBe(30_000)
-    expect(leases.holders.get(nameOf(0))).toBe('job_other')
+    expect(cache.entries.get(nameOf(0))?.job).toBe(JOB)
   })
 
   it('is a contact of its own when the part is delivered again', async () => {
-    const { parts, leases, asked, clock } = setUp()
-    leases.holders.set(nameOf(0), JOB)
+    const { parts, cache, asked, clock } = setUp()
+    cache.holders.set(nameOf(0), JOB)
     await checkPart(partFrom([phone(0)]), parts, signal)
     expect(asked).toEqual([[phone(0)]])
     expect(clock.now()).toBe(QUOTED_AT_MS)

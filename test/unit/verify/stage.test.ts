@@ -5,7 +5,7 @@ import type { ProviderRow } from '../../../services/verify/provider.ts'
 import { createVerifyStage, partOfAttempt } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/cells.ts'
 import {
-  acceptedJob, bitmapOf, cachedRecord, createCacheDouble, createLeasesDouble, createManualClock,
+  acceptedJob, bitmapOf, cachedRecord, createCacheDouble, createManualClock,
   createStoreDouble, delivered, emitted, JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
 } from '../../support/stage-doubles.ts'
 
@@ -31,7 +31,6 @@ function setUp () {
   const stage = createVerifyStage({
     store,
     cache,
-    leases: createLeasesDouble(),
     check,
     clock,
     sleep: clock.sleep,
@@ -161,13 +160,38 @@ describe('a part whose providers are down', () => {
     const [decision, postponement, ...rest] =
       await stage.decide([due, message, partOf([phone(2)])], signal)
     expect(decision).toMatchObject({ finishes: [due] })
-    expect(postponement).toEqual({ postpone: message, untilMs: QUOTED_AT_MS + MINUTE_MS })
+    // Until then it is looked up every second whether its job still needs it.
+    expect(postponement).toEqual({ postpone: message, untilMs: QUOTED_AT_MS + 1_000 })
     expect(rest).toEqual([])
-    clock.advance(MINUTE_MS)
+    clock.advance(MINUTE_MS - 500)
+    expect(await stage.decide([message], signal))
+      .toEqual([{ postpone: message, untilMs: QUOTED_AT_MS + MINUTE_MS }])
+    clock.advance(500)
     state.isDown = false
     const [block] = emitted(await stage.decide([message], signal), 'rows.finished')
     expect(block?.value.part).toBe(1_000)
     expect(rowsOf(block!.value.billable)).toEqual([0])
+  })
+
+  it('ends at once when its job is cancelled, though others before it still wait', async () => {
+    const { stage, state, store, clock } = setUp()
+    store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
+    state.isDown = true
+    const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
+    const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.later')
+      .map((later) => delivered(later))
+    store.change(JOB, { status: 'cancelling' })
+    const untilMs = clock.now() + 1_000
+    const decisions = await stage.decide([waiting!, cancelled!], signal)
+    expect(decisions).toMatchObject([
+      { finishes: [cancelled] }, { postpone: waiting, untilMs },
+    ])
+    expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.finished')[0]!)).toEqual(['cancelled'])
+    // Handed over once more along with the one that waits, it is over.
+    store.change(JOB, { status: 'cancelled', ended: true })
+    expect(await stage.decide([waiting!, cancelled!], signal))
+      .toMatchObject([{ finishes: [cancelled], emits: [] }, { postpone: waiting }])
+    expect(await stage.decide([cancelled!], signal)).toEqual([{ finishes: [cancelled], emits: [] }])
   })
 
   it('ends without a verdict, free, 15 minutes after its first try', async () => {

@@ -1,4 +1,4 @@
--- KEYS: leases of a tenant. ARGV: owner. Ends those that are still the owner's.
+-- KEYS: entries of a tenant's cache. ARGV: the owner's lease. Ends those that are still the owner's.
 for _, key in ipairs(KEYS) do
   if redis.call('GET', key) == ARGV[1] then
     redis.call('UNLINK', key)
