@@ -2,7 +2,9 @@ import Type from 'typebox'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
 /** Providers that need no description; others are `http:<id>`, described by configuration. */
-export const BUILT_IN_PROVIDERS = ['numbering-plan', 'email-domain', 'sandbox'] as const
+export const BUILT_IN_PROVIDERS = [
+  'numbering-plan', 'email-domain', 'smtp-probe', 'sandbox',
+] as const
 
 export type BuiltInProvider = typeof BUILT_IN_PROVIDERS[number]
 
@@ -23,8 +25,10 @@ const providerName = Type.Refine(
   () => `must be one of ${BUILT_IN_PROVIDERS.join(', ')}, http:<id>`)
 
 const providerList = Type.Optional(Type.Array(providerName))
-const providerLists = Object.fromEntries(SERVICE_SLUGS.map((slug) => [slug, providerList])) as
-  Record<ServiceSlug, typeof providerList>
+
+/** The form of a list of providers for each service. */
+export const providerLists = Object.fromEntries(SERVICE_SLUGS.map((slug) =>
+  [slug, providerList])) as Record<ServiceSlug, typeof providerList>
 
 /**
  * The key `PROVIDERS`, read alike by the stage that asks them and by the interface, which refuses

@@ -1,9 +1,10 @@
 import Type from 'typebox'
 import { commonConfig, defineConfig, pick } from '../lib/config.ts'
-import { providersConfig } from '../records/provider-names.ts'
+import { providerLists, providersConfig } from '../records/provider-names.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 import { isServerAddress } from './providers/dns.ts'
 import { readHttpProviders } from './providers/http-config.ts'
+import { smtpConfig } from './providers/smtp/config.ts'
 
 const duration = (length: number, description: string) =>
   Type.Integer({ default: length, minimum: 0, description })
@@ -26,6 +27,13 @@ export const verifyConfig = defineConfig({
     default: [...SERVICE_SLUGS], minItems: 1, description: 'Services this process serves.',
   }),
   ...providersConfig,
+  SECOND_OPINIONS: Type.Object(providerLists, {
+    default: {},
+    additionalProperties: false,
+    description: 'Providers of each service, JSON, asked only for rows of live keys that ' +
+      'PROVIDERS leave unknown.',
+    examples: [{ 'email-validation': ['smtp-probe'] }],
+  }),
   HTTP_PROVIDERS: Type.Refine(
     Type.Array(Type.Unknown(), {
       default: [],
@@ -44,6 +52,7 @@ export const verifyConfig = defineConfig({
   DNS_CACHE_SECONDS: duration(3_600, 'How long it is remembered that a domain takes mail.'),
   DNS_NEGATIVE_CACHE_SECONDS: duration(300, 'How long it is remembered that it takes none.'),
   DNS_CACHE_DOMAINS: atLeastOne(100_000, 'Domains remembered at most.'),
+  ...smtpConfig,
   BATCH_MESSAGES: atLeastOne(16, 'Parts decided between two commits.'),
   PART_CONCURRENCY: atLeastOne(32, 'Parts under check at a time.'),
   PROVIDER_CONCURRENCY: atLeastOne(16, 'Calls of one provider under way at a time.'),
@@ -51,7 +60,18 @@ export const verifyConfig = defineConfig({
   PROVIDER_RETRIES: Type.Integer({
     default: 2, minimum: 0, description: 'Further tries of a call that a provider did not take.',
   }),
-  PROVIDER_OPEN_MS: duration(10_000, 'Pause of a provider half of whose calls failed.'),
+  PROVIDER_ATTEMPT_TIMEOUT_MS: atLeastOne(8_000, 'Longest one try of such a call may last.'),
+  PROVIDER_CALLS_PER_SECOND: Type.Integer({
+    default: 0,
+    minimum: 0,
+    description: 'Calls of one provider this process starts; 0 is no limit. A described vendor ' +
+      'can have its own.',
+  }),
+  PROVIDER_OPEN_PERCENT: Type.Integer({
+    default: 50, minimum: 1, maximum: 99, description: 'Share of failing calls that is too much.',
+  }),
+  PROVIDER_SAMPLED_MS: atLeastOne(30_000, 'Time within which failing calls are counted.'),
+  PROVIDER_OPEN_MS: duration(10_000, 'Pause of a provider too many of whose calls failed.'),
   LEASE_MS: atLeastOne(30_000, 'Longest a check of a contact is waited for instead of bought.'),
   LEASE_POLL_MS: atLeastOne(250, 'Pause between two looks for such a check.'),
   LATER_AFTER_MS: duration(60_000, 'Pause before a part is tried again when providers are down.'),

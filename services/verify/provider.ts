@@ -7,7 +7,15 @@ export type ProviderRow = { readonly row: number, readonly canonical: string }
 /** A verdict before the stage adds the time it was made. */
 export type ProviderVerdict = Omit<CheckedRecord, 'checkedAtMs'>
 
-export type ProviderAnswer = { readonly row: number, readonly verdict: ProviderVerdict }
+/**
+ * `again`: the verdict holds only if it can't be asked for again. Until the part's deadline the row
+ * waits on its own, and the others of the call go on.
+ */
+export type ProviderAnswer = {
+  readonly row: number
+  readonly verdict: ProviderVerdict
+  readonly again?: true
+}
 
 export type CheckOptions = {
   readonly service: ServiceSlug
@@ -30,6 +38,7 @@ export type Provider = {
   /** What this provider needs to be other than for all. */
   readonly limits?: {
     readonly timeoutMs?: number
+    readonly attemptTimeoutMs?: number
     readonly concurrency?: number
     readonly rate?: { readonly calls: number, readonly perMs: number }
   }

@@ -1,10 +1,9 @@
 import type { Metrics } from '../lib/metrics.ts'
-import type { BuiltInProvider, ProviderLists, ProviderName } from '../records/provider-names.ts'
+import type { ProviderLists, ProviderName } from '../records/provider-names.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { withPolicies, type Check, type PolicyLimits } from './policy.ts'
-import {
-  ProviderError, type Provider, type ProviderFailure, type ProviderRow, type ProviderVerdict,
-} from './provider.ts'
+import { askInTurn, type Asked, type Guarded } from './ask.ts'
+import { withPolicies, type PolicyLimits } from './policy.ts'
+import type { Provider, ProviderAnswer, ProviderRow, ProviderVerdict } from './provider.ts'
 import { createEmailDomainProvider } from './providers/email-domain.ts'
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
@@ -14,22 +13,24 @@ import { createSandboxProvider } from './providers/sandbox.ts'
 export type Factories = Readonly<Partial<Record<ProviderName, () => Provider>>>
 
 /** The providers that need no configuration; what data one needs is loaded only when it is used. */
-export const FACTORIES: Factories & Readonly<Record<BuiltInProvider, () => Provider>> = {
+export const FACTORIES = {
   'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
   'email-domain': () => createEmailDomainProvider(),
   sandbox: () => createSandboxProvider(),
-}
+} satisfies Factories
 
 export type CheckRequest = {
   readonly service: ServiceSlug
   readonly mode: 'live' | 'test'
   readonly signal: AbortSignal
+  /** These rows will not be asked about again, so answers to wait for are given as they are. */
+  readonly last?: boolean
 }
 
 /**
- * `answered`: verdicts by row; a row that is missing got no answer, but for those of `open`, whose
- * providers can't be had now. `rejected`: every provider says that it can't take such rows. `down`:
- * no provider can be had now for any row.
+ * `answered`: verdicts by row; a row that is missing got no answer, but for those of `open`, which
+ * are to be asked about again later. `rejected`: every provider says that it can't take such rows.
+ * `down`: there is nothing for any row yet.
  */
 export type Checked =
   | {
@@ -44,109 +45,93 @@ export type Checker = (rows: readonly ProviderRow[], request: CheckRequest) => P
 
 export type ProvidersOptions = {
   readonly lists: ProviderLists
+  /** Asked in the same way for rows of live keys that the first lists leave `unknown`. */
+  readonly secondLists?: ProviderLists
   readonly limits: PolicyLimits
   readonly metrics?: Pick<Metrics, 'count' | 'observe'>
   readonly factories?: Factories
 }
 
-type Guarded = Pick<Provider, 'services' | 'maxRows'> & {
-  readonly id: string
-  readonly check: Check
-}
-
 /**
- * The live checks of every service, each provider made once and behind its own policies. A provider
- * gets no more rows a call than it takes; rows of calls that failed go to the next of the list, and
- * no answer that was had is asked for again. Rows of test keys always go to the sandbox and never
- * leave the process. Throws RangeError when a list names a provider that is not described or does
- * not serve the service.
+ * The live checks of every service, each provider made once and behind its own policies. Rows of
+ * test keys always go to the sandbox and never leave the process. A second opinion replaces only an
+ * `unknown`; a second list that can't be had changes nothing. Throws RangeError when a list names a
+ * provider that is not described or does not serve the service.
  */
 export function createChecker (options: ProvidersOptions): Checker {
   const guarded = guardedByName(options)
-  const lists = new Map(SERVICE_SLUGS.map((service) =>
-    [service, (options.lists[service] ?? []).map((name) => guarded(name, service))]))
-  return async (rows, request) => {
-    const { service, mode } = request
-    const list = mode === 'test' ? [guarded('sandbox', service)] : lists.get(service) ?? []
-    return await askInTurn(list, rows, { ...request, metrics: options.metrics })
+  const first = guardedLists('PROVIDERS', options.lists, guarded)
+  const second = guardedLists('SECOND_OPINIONS', options.secondLists ?? {}, guarded)
+  return async (rows, { service, mode, signal, last = false }) => {
+    const ask = async (list: readonly Guarded[], asked: readonly ProviderRow[]) =>
+      await askInTurn(list, asked, { service, signal, metrics: options.metrics })
+    if (mode === 'test') {
+      return checkedOf(rows, await ask([guarded('PROVIDERS', 'sandbox', service)], rows), last)
+    }
+    const asked = await ask(first.get(service) ?? [], rows)
+    const others = second.get(service) ?? []
+    const unsure = others.length === 0 ? [] : rows.filter(({ row }) => isUnsure(asked, row, last))
+    if (unsure.length === 0) return checkedOf(rows, asked, last)
+    return checkedOf(rows, merged(asked, await ask(others, unsure)), last)
   }
 }
 
-function guardedByName ({ limits, factories = FACTORIES }: ProvidersOptions) {
+type ByName = (key: string, name: ProviderName, service: ServiceSlug) => Guarded
+
+function guardedByName ({ limits, factories = FACTORIES }: ProvidersOptions): ByName {
   const made = new Map<ProviderName, Guarded>()
-  const make = (name: ProviderName) => {
+  const make = (key: string, name: ProviderName) => {
     const provider = factories[name]?.()
-    if (provider === undefined) throw new RangeError(`PROVIDERS: ${name} is not described`)
+    if (provider === undefined) throw new RangeError(`${key}: ${name} is not described`)
     const breaks = name !== 'sandbox'
     const check = withPolicies(provider, { ...limits, ...provider.limits, breaks })
     const entry = { ...provider, id: String(provider.id), check }
     made.set(name, entry)
     return entry
   }
-  return (name: ProviderName, service: ServiceSlug): Guarded => {
-    const entry = made.get(name) ?? make(name)
+  return (key, name, service) => {
+    const entry = made.get(name) ?? make(key, name)
     if (entry.services.includes(service)) return entry
-    throw new RangeError(`PROVIDERS: ${name} does not serve ${service}`)
+    throw new RangeError(`${key}: ${name} does not serve ${service}`)
   }
 }
 
-type AskOptions = CheckRequest & { readonly metrics: ProvidersOptions['metrics'] }
-
-async function askInTurn (
-  list: readonly Guarded[], rows: readonly ProviderRow[], options: AskOptions
-): Promise<Checked> {
-  const verdicts = new Map<number, ProviderVerdict>()
-  /** Rows without an answer so far; true while every provider rejected them. */
-  let open = new Map(rows.map((row) => [row, list.length > 0]))
-  for (const provider of list) {
-    const calls = slicesOf([...open.keys()], provider.maxRows)
-    const answers = await Promise.all(calls.map((slice) => ask(provider, slice, options)))
-    const failed = answers.flatMap((answer, index) => typeof answer === 'string'
-      ? (calls[index] ?? []).map((row) =>
-          [row, answer === 'rejected_input' && open.get(row) === true] as const)
-      : [])
-    for (const answer of answers) {
-      if (typeof answer !== 'string') answer.forEach((it, row) => verdicts.set(row, it))
-    }
-    open = new Map(failed)
-    if (open.size === 0) break
-  }
-  const down = [...open].filter(([, rejected]) => !rejected).map(([{ row }]) => row)
-  if (open.size === rows.length) return { kind: down.length === 0 ? 'rejected' : 'down' }
-  return { kind: 'answered', verdicts, ...(down.length === 0 ? {} : { open: new Set(down) }) }
+function guardedLists (key: string, lists: ProviderLists, guarded: ByName) {
+  return new Map(SERVICE_SLUGS.map((service) =>
+    [service, (lists[service] ?? []).map((name) => guarded(key, name, service))]))
 }
 
-function slicesOf (rows: readonly ProviderRow[], most = Infinity): readonly ProviderRow[][] {
-  if (rows.length <= most) return [[...rows]]
-  return Array.from({ length: Math.ceil(rows.length / most) }, (_, index) =>
-    rows.slice(index * most, (index + 1) * most))
+/** A row that waits is not unsure yet, nor is one whose providers may be back later. */
+function isUnsure ({ answers, failed }: Asked, row: number, last: boolean): boolean {
+  const answer = answers.get(row)
+  if (answer === undefined) return failed.get(row) !== false || last
+  return answer.verdict.status === 'unknown' && (answer.again !== true || last)
 }
 
-/** The verdicts by row, or how the provider failed; answers for rows nobody asked are dropped. */
-async function ask (
-  { id, check }: Guarded, rows: readonly ProviderRow[], options: AskOptions
-): Promise<ReadonlyMap<number, ProviderVerdict> | ProviderFailure> {
-  const { service, signal, metrics } = options
-  const startedMs = performance.now()
-  const asked = new Set(rows.map(({ row }) => row))
-  const count = (outcome: string, more = 1) =>
-    metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
-  try {
-    const answers = await check(rows, { service, signal })
-    const verdicts = new Map(answers
-      .filter(({ row }) => asked.has(row)).map(({ row, verdict }) => [row, verdict]))
-    const byStatus = new Map<string, number>()
-    for (const { status } of verdicts.values()) {
-      byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
-    }
-    for (const [status, more] of byStatus) count(status, more)
-    return verdicts
-  } catch (error) {
-    if (!(error instanceof ProviderError)) throw error
-    count(error.failure, rows.length)
-    return error.failure
-  } finally {
-    const seconds = (performance.now() - startedMs) / 1_000
-    metrics?.observe('provider_call_seconds', { service, provider: id }, seconds)
+/** What only the first one told stays, where the second one is silent. */
+function merged (first: Asked, second: Asked): Asked {
+  const answers = new Map<number, ProviderAnswer>(first.answers)
+  const failed = new Map(first.failed)
+  for (const [row, answer] of second.answers) {
+    const before = answers.get(row)
+    const known = answer.verdict.status !== 'unknown'
+    if (before !== undefined && !known && answer.again !== true) continue
+    const fields = { ...before?.verdict.fields, ...answer.verdict.fields }
+    const { verdict } = known || before === undefined ? answer : before
+    answers.set(row, { ...answer, verdict: { ...verdict, fields } })
+    failed.delete(row)
   }
+  return { answers, failed }
+}
+
+function checkedOf (rows: readonly ProviderRow[], asked: Asked, last: boolean): Checked {
+  const { answers, failed } = asked
+  const waiting = [...answers.values()].filter(({ again }) => again === true && !last)
+  const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
+  if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
+  const open = new Set([...waiting.map(({ row }) => row), ...down])
+  if (open.size === rows.length) return { kind: 'down' }
+  const verdicts = new Map([...answers]
+    .filter(([row]) => !open.has(row)).map(([row, { verdict }]) => [row, verdict]))
+  return { kind: 'answered', verdicts, ...(open.size === 0 ? {} : { open }) }
 }

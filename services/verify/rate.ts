@@ -5,8 +5,11 @@ import { ProviderError } from './provider.ts'
 export type RateLimit = { readonly calls: number, readonly perMs: number }
 
 export type Rate = {
-  /** Waits for its turn; throws `rate_limited` at once while the provider is to be left alone. */
-  readonly take: (signal: AbortSignal) => Promise<void>
+  /**
+   * Waits for its turn; throws `rate_limited` at once while the provider is to be left alone or
+   * when the turn would come after `longestMs`, which then costs no turn.
+   */
+  readonly take: (signal: AbortSignal, longestMs?: number) => Promise<void>
   /** A call that was made without waiting; later ones wait longer for it. */
   readonly charge: () => void
   /** The provider wants to be left alone for so long. */
@@ -27,10 +30,10 @@ export function createRate (limit: RateLimit | undefined, { now, sleep }: RateOp
   let tokens = limit?.calls ?? 0
   let filledAtMs = now()
   let pausedUntilMs = 0
-  const charge = () => {
+  const charge = (calls = 1) => {
     if (limit === undefined) return
     const gained = (now() - filledAtMs) * limit.calls / limit.perMs
-    tokens = Math.min(limit.calls, tokens + gained) - 1
+    tokens = Math.min(limit.calls, tokens + gained) - calls
     filledAtMs = now()
   }
   const throwIfPaused = () => {
@@ -38,13 +41,18 @@ export function createRate (limit: RateLimit | undefined, { now, sleep }: RateOp
     if (leftMs > 0) throw new ProviderError('rate_limited', leftMs)
   }
   return {
-    charge,
+    charge: () => charge(),
     pause: (ms) => { pausedUntilMs = now() + Math.min(ms, LONGEST_PAUSE_MS) },
-    take: async (signal) => {
+    take: async (signal, longestMs = Infinity) => {
       throwIfPaused()
       charge()
       if (limit === undefined || tokens >= 0) return
-      await sleep(-tokens * limit.perMs / limit.calls, signal)
+      const waitMs = -tokens * limit.perMs / limit.calls
+      if (waitMs > longestMs) {
+        charge(-1)
+        throw new ProviderError('rate_limited', waitMs)
+      }
+      await sleep(waitMs, signal)
       throwIfPaused()
     },
   }

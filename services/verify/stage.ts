@@ -6,7 +6,7 @@ import type { Metrics } from '../lib/metrics.ts'
 import type { Decision, Emission, Incoming, Stage } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
 import { createBlock, deadBlock } from '../records/block.ts'
-import { TOKEN_BYTES, tokenAt } from '../records/cache.ts'
+import { pickTokens } from '../records/cache.ts'
 import { placeOf, placeOfHeaders } from '../records/place.ts'
 import { allWithout, checkPart, type CheckParts, type Part, type PartOutcomes } from './part.ts'
 
@@ -28,10 +28,13 @@ type PartDecision = Decision<'verify'>
 /** A chunk has at most 1,000 rows, so it never has more parts than this. */
 const PARTS_OF_A_CHUNK = 1_000
 
+/** How soon it is seen that the job of a part that was put off needs no checks any more. */
+const LOOK_AGAIN_MS = 1_000
+
 /**
  * Checks parts live, so many at a time. Rows of a part whose providers are down come back on
  * `rows.later` after a pause; the others are finished at once. A message that is not due yet stops
- * the partition until it is.
+ * the partition until it is, unless its job was cancelled or is over: that is looked up meanwhile.
  */
 export function createVerifyStage (parts: VerifyParts): Stage<'verify'> {
   const slots = bulkhead(parts.concurrency, Number.MAX_SAFE_INTEGER)
@@ -40,16 +43,33 @@ export function createVerifyStage (parts: VerifyParts): Stage<'verify'> {
     batch: parts.batch,
     decide: async (messages, signal) => {
       const nowMs = parts.clock.now()
-      const early = messages.findIndex(({ value }) => value.notBefore > nowMs)
-      const due = early < 0 ? messages : messages.slice(0, early)
+      const early = messages.filter(({ value }) => value.notBefore > nowMs)
+      const over = await jobsOver(early, parts)
+      const waiting = early.find(({ value }) => !over.has(value.job))
+      const first = waiting === undefined ? messages.length : messages.indexOf(waiting)
+      const due = messages.filter(({ value }, index) => index < first || over.has(value.job))
       const decisions = await decideAll(due, { parts, slots, signal })
-      const postponed = messages[early]
-      if (postponed === undefined) return decisions
-      return [...decisions, { postpone: postponed, untilMs: postponed.value.notBefore }]
+      if (waiting === undefined) return decisions
+      const untilMs = Math.min(waiting.value.notBefore, nowMs + LOOK_AGAIN_MS)
+      return [...decisions, { postpone: waiting, untilMs }]
     },
     whenDead: (headers) => whenDead(headers, parts),
     forget: () => {},
   }
+}
+
+/** Those of the jobs of these messages whose rows need not be checked any more. */
+async function jobsOver (
+  messages: readonly PartMessage[], { store }: Pick<VerifyParts, 'store'>
+): Promise<ReadonlySet<string>> {
+  const tenants = new Map(messages.map(({ value }) => [value.job, value.tenant]))
+  const found = await Promise.all([...tenants].map(async ([job, tenant]) => {
+    const outcome = await store.outcome(tenant, job)
+    const goesOn = outcome.kind === 'accepted' && !outcome.job.ended &&
+      outcome.job.status !== 'cancelling'
+    return goesOn ? [] : [job]
+  }))
+  return new Set(found.flat())
 }
 
 type Running = {
@@ -136,12 +156,11 @@ function laterOf (
 
 function rowsAt (rows: LaterRows, positions: readonly number[]): LaterRows {
   const pick = <T>(values: readonly T[]): T[] => positions.map((position) => values[position] as T)
-  const tokens = Buffer.alloc(positions.length * TOKEN_BYTES)
-  for (const [index, position] of positions.entries()) {
-    tokenAt(rows.tokens, position).copy(tokens, index * TOKEN_BYTES)
-  }
   return {
-    rows: pick(rows.rows), copies: pick(rows.copies), canonicals: pick(rows.canonicals), tokens,
+    rows: pick(rows.rows),
+    copies: pick(rows.copies),
+    canonicals: pick(rows.canonicals),
+    tokens: pickTokens(rows.tokens, positions),
   }
 }
 

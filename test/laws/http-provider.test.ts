@@ -28,7 +28,12 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 2_000 }: Set
   const counted: string[] = []
   const check = createChecker({
     lists: { whatsapp },
-    limits: { timeoutMs, concurrency: 4, retries: 1, openMs: 60_000 },
+    limits: {
+      timeoutMs,
+      concurrency: 4,
+      retries: 1,
+      breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
+    },
     factories: Object.fromEntries(read.providers.map((it) =>
       [`http:${it.id}`, () => createHttpProvider(it)])),
     metrics: {

@@ -8,8 +8,10 @@ import {
 
 type Asked = { readonly ref: string, readonly number: string }
 
-const state: { mode: VendorMode, calls: number, rows: number, numbers: string[] } = {
-  mode: 'well', calls: 0, rows: 0, numbers: [],
+const state: {
+  mode: VendorMode, calls: number, callsAtMs: number[], rows: number, numbers: string[]
+} = {
+  mode: 'well', calls: 0, callsAtMs: [], rows: 0, numbers: [],
 }
 
 const boast = { 'x-served-by': VENDOR_HOST, 'x-zyxoria-trace': TRACE, server: VENDOR_NAME }
@@ -90,6 +92,7 @@ async function answer (request: IncomingMessage, response: ServerResponse): Prom
   const asked = body?.items ??
     [{ ref: '', number: url.searchParams.get('number') ?? '' }]
   state.calls++
+  state.callsAtMs.push(Date.now())
   state.rows += asked.length
   state.numbers.push(...asked.map(({ number }) => number))
   if (request.headers['x-key'] !== VENDOR_KEY && url.searchParams.get('key') !== VENDOR_KEY) {
@@ -109,9 +112,10 @@ async function control (request: IncomingMessage, response: ServerResponse): Pro
     state.mode = (await json(request) as { mode: VendorMode }).mode
     state.calls = state.rows = 0
     state.numbers = []
+    state.callsAtMs = []
   }
-  const { calls, rows, numbers } = state
-  send(response, 200, { calls, rows, numbers } satisfies VendorState)
+  const { calls, callsAtMs, rows, numbers } = state
+  send(response, 200, { calls, callsAtMs, rows, numbers } satisfies VendorState)
 }
 
 const server = createServer((request, response) => {

@@ -17,6 +17,8 @@ export type VendorMode =
 /** What came since the mode was set. */
 export type VendorState = {
   readonly calls: number
+  /** Unix milliseconds of each of them. */
+  readonly callsAtMs: readonly number[]
   readonly rows: number
   readonly numbers: readonly string[]
 }

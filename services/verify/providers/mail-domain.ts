@@ -1,6 +1,7 @@
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import type { DnsAnswer, DnsQuestions, MailExchange } from './dns.ts'
+import { isPublicAddress } from './public-address.ts'
 
 /**
  * What DNS says of a mail domain. `accepts`: it names a mail exchange that has an address.
@@ -10,11 +11,16 @@ import type { DnsAnswer, DnsQuestions, MailExchange } from './dns.ts'
  */
 export type MailDomain = 'accepts' | 'implicit' | 'refuses' | 'missing' | 'fault'
 
+/** A host that takes a domain's mail, with those of its addresses that can be reached. */
+export type MailHost = { readonly name: string, readonly addresses: readonly string[] }
+
 export type MailDomains = {
   /** What is remembered, without asking. */
   readonly known: (domain: string) => MailDomain | undefined
   /** Asks at most once at a time for a domain; never rejects. */
   readonly find: (domain: string) => Promise<MailDomain>
+  /** At most so many hosts of a domain that takes mail, the preferred one first. */
+  readonly hosts: (domain: string, most: number) => Promise<readonly MailHost[]>
 }
 
 export type MailDomainOptions = {
@@ -22,6 +28,8 @@ export type MailDomainOptions = {
   readonly keepMs: number
   readonly keepNegativeMs: number
   readonly maxDomains: number
+  /** Addresses that count; public ones when left out. */
+  readonly isReachable?: (address: string) => boolean
   /** Milliseconds of a clock that never goes back; replaced by tests. */
   readonly now?: () => number
 }
@@ -29,25 +37,28 @@ export type MailDomainOptions = {
 /** A domain that names more exchanges is judged by the first ones. */
 const MAX_EXCHANGES = 5
 
+type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
+
 /** Mail domains by DNS, remembered; a fault is not. */
 export function createMailDomains (dns: DnsQuestions, options: MailDomainOptions): MailDomains {
-  const domains = createMemory<MailDomain>(options, {
-    isPositive: (kind) => kind === 'accepts' || kind === 'implicit',
-    isFault: (kind) => kind === 'fault',
+  const domains = createMemory<Found>(
+    options, ({ kind }) => kind === 'accepts' || kind === 'implicit')
+  const hosts = createMemory<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
+  const { isReachable = isPublicAddress } = options
+  const reach = (host: string) => hosts.get(host, async () =>
+    reachableOf(await dns.addresses(host), isReachable))
+  const found = (domain: string) => domains.get(domain, async (): Promise<Found> => {
+    const answer = await dns.mailExchanges(domain)
+    if (answer.kind === 'found') return await byExchanges(answer.records, reach)
+    if (answer.kind === 'none') {
+      return { kind: IMPLICIT[(await reach(domain)).kind], names: [domain] }
+    }
+    return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   })
-  const hosts = createMemory<DnsAnswer<string>['kind']>(options, {
-    isPositive: (kind) => kind === 'found',
-    isFault: (kind) => kind === 'fault',
-  })
-  const reach = (host: string) => hosts.get(host, async () => reachOf(await dns.addresses(host)))
   return {
-    known: domains.peek,
-    find: (domain) => domains.get(domain, async () => {
-      const answer = await dns.mailExchanges(domain)
-      if (answer.kind === 'found') return await byExchanges(answer.records, reach)
-      if (answer.kind === 'none') return IMPLICIT[await reach(domain)]
-      return answer.kind === 'no_domain' ? 'missing' : 'fault'
-    }),
+    known: (domain) => domains.peek(domain)?.kind,
+    find: async (domain) => (await found(domain)).kind,
+    hosts: async (domain, most) => await firstReachable((await found(domain)).names, most, reach),
   }
 }
 
@@ -55,60 +66,57 @@ const IMPLICIT = {
   found: 'implicit', none: 'refuses', no_domain: 'refuses', fault: 'fault',
 } as const satisfies Record<DnsAnswer<string>['kind'], MailDomain>
 
-type Reach = (host: string) => Promise<DnsAnswer<string>['kind']>
+type Reach = (host: string) => Promise<DnsAnswer<string>>
 
 /** In order of preference; the root as only host is the null MX, which names nothing. */
-async function byExchanges (exchanges: readonly MailExchange[], reach: Reach): Promise<MailDomain> {
+async function byExchanges (exchanges: readonly MailExchange[], reach: Reach): Promise<Found> {
   const hosts = exchanges
     .toSorted((a, b) => a.preference - b.preference)
     .map(({ host }) => host.toLowerCase())
     .filter((host) => host !== '' && host !== '.' && isIP(host) === 0)
+  const names = [...new Set(hosts.slice(0, MAX_EXCHANGES))]
   let faults = 0
-  for (const host of new Set(hosts.slice(0, MAX_EXCHANGES))) {
-    const kind = await reach(host)
-    if (kind === 'found') return 'accepts'
+  for (const host of names) {
+    const { kind } = await reach(host)
+    if (kind === 'found') return { kind: 'accepts', names }
     if (kind === 'fault') faults++
   }
-  return faults > 0 ? 'fault' : 'refuses'
+  return { kind: faults > 0 ? 'fault' : 'refuses', names: [] }
+}
+
+async function firstReachable (names: readonly string[], most: number, reach: Reach):
+Promise<readonly MailHost[]> {
+  const hosts: MailHost[] = []
+  for (const name of names) {
+    if (hosts.length === most) break
+    const answer = await reach(name)
+    if (answer.kind === 'found') hosts.push({ name, addresses: answer.records })
+  }
+  return hosts
 }
 
 /** Addresses nobody outside can reach count as none. */
-function reachOf (answer: DnsAnswer<string>): DnsAnswer<string>['kind'] {
-  if (answer.kind !== 'found') return answer.kind
-  return answer.records.some(isPublic) ? 'found' : 'none'
+function reachableOf (answer: DnsAnswer<string>, isReachable: (address: string) => boolean):
+DnsAnswer<string> {
+  if (answer.kind !== 'found') return answer
+  const records = answer.records.filter(isReachable)
+  return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
 }
 
-function isPublic (address: string): boolean {
-  return !UNREACHABLE.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
-}
-
-/** Ranges that are not routed in the internet (IANA's registries of special-purpose addresses). */
-const UNREACHABLE = new BlockList()
-for (const [net, bits] of [
-  ['0.0.0.0', 8], ['10.0.0.0', 8], ['127.0.0.0', 8], ['169.254.0.0', 16], ['172.16.0.0', 12],
-  ['192.168.0.0', 16], ['224.0.0.0', 3],
-] as const) UNREACHABLE.addSubnet(net, bits, 'ipv4')
-for (const [net, bits] of [
-  ['::', 127], ['fc00::', 7], ['fe80::', 10], ['ff00::', 8],
-] as const) UNREACHABLE.addSubnet(net, bits, 'ipv6')
-
-type Kinds<T> = {
-  readonly isPositive: (kind: T) => boolean
-  readonly isFault: (kind: T) => boolean
-}
-
-/** Answers by name, each asked for once at a time and forgotten after its time. */
-function createMemory<T extends string> (options: MailDomainOptions, kinds: Kinds<T>) {
+/** Answers by name, each asked for once at a time and forgotten after its time; no faults. */
+function createMemory<T extends { readonly kind: string }> (
+  options: MailDomainOptions, isPositive: (answer: T) => boolean
+) {
   const { keepMs, keepNegativeMs, maxDomains, now } = options
   const perf = now === undefined ? {} : { perf: { now }, ttlResolution: 0 }
   const known = new LRUCache<string, T>({ max: maxDomains, ...perf })
   const asked = new Map<string, Promise<T>>()
   const ask = async (name: string, question: () => Promise<T>) => {
     try {
-      const kind = await question()
-      const ttl = kinds.isPositive(kind) ? keepMs : keepNegativeMs
-      if (!kinds.isFault(kind) && ttl > 0) known.set(name, kind, { ttl })
-      return kind
+      const answer = await question()
+      const ttl = isPositive(answer) ? keepMs : keepNegativeMs
+      if (answer.kind !== 'fault' && ttl > 0) known.set(name, answer, { ttl })
+      return answer
     } finally {
       asked.delete(name)
     }
@@ -116,8 +124,8 @@ function createMemory<T extends string> (options: MailDomainOptions, kinds: Kind
   return {
     peek: (name: string) => known.get(name),
     get: async (name: string, question: () => Promise<T>): Promise<T> => {
-      const kind = known.get(name)
-      if (kind !== undefined) return kind
+      const answer = known.get(name)
+      if (answer !== undefined) return answer
       const running = asked.get(name) ?? ask(name, question)
       asked.set(name, running)
       return await running

@@ -3,11 +3,11 @@ import { columnsOf, SERVICES, type ContactKind, type ServiceSlug } from '../../r
 import { SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, Verdict } from '../../records/record.ts'
 import {
-  ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderFailure,
-  type ProviderRow, type ProviderVerdict,
+  ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderRow,
+  type ProviderVerdict,
 } from '../provider.ts'
 
-/** What a magic input makes happen; without `failure` the row gets the verdict. */
+/** What a magic input makes happen; with `again` the row has the verdict only in the end. */
 export type MagicOutcome = {
   readonly magic: string
   readonly means: string
@@ -15,7 +15,7 @@ export type MagicOutcome = {
   readonly reason: Reason
   readonly confidence: number
   readonly delayMs?: number
-  readonly failure?: ProviderFailure
+  readonly again?: true
   readonly fields?: Readonly<Record<string, string>>
 }
 
@@ -54,14 +54,14 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
     means: 'the check is unavailable: tried again, in the end unknown',
     ...UNKNOWN,
     reason: 'unavailable',
-    failure: 'unavailable',
+    again: true,
   },
   {
     magic: '0006',
     means: 'the check times out: tried again, in the end unknown',
     ...UNKNOWN,
     reason: 'timeout',
-    failure: 'timeout',
+    again: true,
   },
   {
     magic: '0007',
@@ -104,14 +104,14 @@ export const MAGIC_EMAILS: readonly MagicOutcome[] = [
     means: 'the check is unavailable: tried again, in the end unknown',
     ...UNKNOWN,
     reason: 'unavailable',
-    failure: 'unavailable',
+    again: true,
   },
   {
     magic: 'timeout',
     means: 'the check times out: tried again, in the end unknown',
     ...UNKNOWN,
     reason: 'timeout',
-    failure: 'timeout',
+    again: true,
   },
   {
     magic: 'disposable',
@@ -173,8 +173,8 @@ const SCRIPTED_FIELDS: Readonly<Record<ContactKind, Readonly<Record<string, stri
 
 /**
  * Answers for test keys, decided by the input alone, so that a customer can try every outcome
- * without paying. A call that holds an input with a failure fails as a whole, as a vendor's batch
- * would; one with a slow input answers as late as that one. `slowMs` is shortened by tests.
+ * without paying. A row whose check is to fail waits alone; a call with a slow input answers as
+ * late as that one. `slowMs` is shortened by tests.
  */
 export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provider {
   return {
@@ -192,9 +192,11 @@ async function check (
   const { kind } = SERVICES[options.service]
   const outcomes = rows.map(({ row, canonical }) => ({ row, outcome: outcomeOf(kind, canonical) }))
   if (outcomes.some(({ outcome }) => outcome.delayMs !== undefined)) await wait(options)
-  const failure = outcomes.find(({ outcome }) => outcome.failure)?.outcome.failure
-  if (failure !== undefined) throw new ProviderError(failure)
-  return outcomes.map(({ row, outcome }) => ({ row, verdict: verdictOf(outcome, options.service) }))
+  return outcomes.map(({ row, outcome }) => ({
+    row,
+    verdict: verdictOf(outcome, options.service),
+    ...(outcome.again === true ? { again: true } : {}),
+  }))
 }
 
 async function wait ({ slowMs, signal }: SandboxOptions): Promise<void> {

@@ -18,7 +18,8 @@ describe('the providers of a configuration', () => {
   it('are the built-in ones and those it describes', () => {
     const HTTP_PROVIDERS = JSON.stringify([batchDescription('https://api.example')])
     const factories = factoriesOf(load({ HTTP_PROVIDERS }))
-    expect(Object.keys(factories)).toEqual(['numbering-plan', 'email-domain', 'sandbox', 'http:1'])
+    expect(Object.keys(factories))
+      .toEqual(['numbering-plan', 'email-domain', 'sandbox', 'smtp-probe', 'http:1'])
     expect(factories['http:1']?.()).toMatchObject({
       id: 101, services: ['whatsapp', 'telegram'], maxRows: 20, limits: {},
     })
@@ -34,6 +35,24 @@ describe('the providers of a configuration', () => {
     expect(await check({})).toBe('domain_not_checked')
     const nobody = { DNS_SERVERS: '127.0.0.1:9', DNS_TIMEOUT_MS: '1' }
     expect(await check(nobody)).toBe('dns_error')
+  })
+
+  it('ask no mail server unless told our name and a resolver', () => {
+    const probe = (more: Record<string, string>) => () => factoriesOf(load(more))['smtp-probe']?.()
+    expect(probe({ DNS_SERVERS: '127.0.0.1:9' })).toThrow('smtp-probe needs SMTP_HELO')
+    expect(probe({ SMTP_HELO: 'probe.verify.org' })).toThrow('smtp-probe needs DNS_SERVERS')
+    expect(probe({ SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' })())
+      .toMatchObject({ id: 4, services: ['email-validation'] })
+  })
+
+  it.each([
+    ['SMTP_HELO', 'probe', 'must be a full host name'],
+    ['SMTP_HELO', 'a.org\r\nDATA', 'must be a full host name'],
+    ['SMTP_SENDER', 'a@b.org> X', 'must be a bare e-mail address'],
+    ['SMTP_PROXY', 'proxy.org', 'must be host:port'],
+    ['SMTP_PROXY', 'proxy.org:70000', 'must be host:port'],
+  ])('take no %s such as "%s"', (key, value, fault) => {
+    expect(() => load({ [key]: value })).toThrow(`${key} ${fault}`)
   })
 
   it('are not made of a faulty description, whose faults are all told', () => {

@@ -5,7 +5,11 @@ import {
 } from '../../../services/verify/provider.ts'
 
 const limits: PolicyOptions = {
-  timeoutMs: 1_000, concurrency: 2, retries: 0, openMs: 60_000, breaks: true,
+  timeoutMs: 1_000,
+  concurrency: 2,
+  retries: 0,
+  breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
+  breaks: true,
 }
 const rows = [{ row: 0, canonical: '+12127365000' }]
 
@@ -83,6 +87,54 @@ describe('the policies of a provider', () => {
       for (const check of checks) await check(rows, request()).catch(() => {})
     }
     expect([scripted.calls(), rejecting.calls()]).toEqual([60, 60])
+  })
+
+  it('end one try that lasts too long, and do not make another of it', async () => {
+    const { provider, calls } = providerOf(never)
+    const check = withPolicies(provider, { ...limits, attemptTimeoutMs: 5, retries: 2 })
+    await expect(check(rows, request())).rejects.toMatchObject({ failure: 'timeout' })
+    expect(calls()).toBe(1)
+  })
+
+  it('tell each try when it ends, and all of them when the call does', async () => {
+    const left: number[] = []
+    const provider: Provider = {
+      id: 9,
+      services: ['whatsapp'],
+      check: async (_rows, { deadlineMs }) => {
+        left.push(deadlineMs - Date.now())
+        if (left.length < 3) throw new ProviderError('unavailable')
+        return []
+      },
+    }
+    const check = withPolicies(provider, {
+      ...limits, timeoutMs: 60_000, attemptTimeoutMs: 20_000, retries: 2,
+    })
+    await check(rows, request())
+    expect(left.every((ms) => ms > 19_000 && ms <= 20_000)).toBe(true)
+  })
+
+  it('wait for a turn before they ask whether the circuit is open, and hold it against nobody',
+    async () => {
+      const { provider, calls } = providerOf(async (call) => {
+        if (call > 1) throw new Error('asked too soon')
+        throw new ProviderError('rate_limited', 60_000)
+      })
+      const check = withPolicies(provider, limits)
+      const failures: unknown[] = []
+      for (let call = 0; call < 60; call++) {
+        await check(rows, request()).catch((error: ProviderError) => failures.push(error.failure))
+      }
+      expect(calls()).toBe(1)
+      expect(new Set(failures)).toEqual(new Set(['rate_limited']))
+    })
+
+  it('start no more calls in a time than they may', async () => {
+    const { provider } = providerOf(async () => {})
+    const check = withPolicies(provider, { ...limits, rate: { calls: 2, perMs: 100 } })
+    const startedMs = performance.now()
+    for (let call = 0; call < 4; call++) await check(rows, request())
+    expect(performance.now() - startedMs).toBeGreaterThan(90)
   })
 
   it('let only so many calls run at a time', async () => {

@@ -3,7 +3,12 @@ import { ProviderError, type Provider } from '../../../services/verify/provider.
 import { DEFAULT_PROVIDERS, type ProviderLists } from '../../../services/records/provider-names.ts'
 import { createChecker, FACTORIES } from '../../../services/verify/providers.ts'
 
-const limits = { timeoutMs: 1_000, concurrency: 4, retries: 0, openMs: 60_000 }
+const limits = {
+  timeoutMs: 1_000,
+  concurrency: 4,
+  retries: 0,
+  breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
+}
 const rows = [{ row: 3, canonical: '+12127365000' }, { row: 4, canonical: '+12127360001' }]
 const verdict = { status: 'valid', reason: 'registered', confidence: 80, fields: {} } as const
 const signal = new AbortController().signal

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createEmailDomainProvider, verdictOf,
+  createEmailDomainProvider,
 } from '../../../../services/verify/providers/email-domain.ts'
+import { verdictOf } from '../../../../services/verify/providers/email-verdict.ts'
 
 describe('verdictOf', () => {
   it.each([

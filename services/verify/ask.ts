@@ -1,0 +1,88 @@
+import type { Metrics } from '../lib/metrics.ts'
+import type { ServiceSlug } from '../topology.ts'
+import type { Check } from './policy.ts'
+import {
+  ProviderError, type Provider, type ProviderAnswer, type ProviderFailure, type ProviderRow,
+} from './provider.ts'
+
+/** A provider behind its policies; `id` is what operators' metrics show of it. */
+export type Guarded = Pick<Provider, 'services' | 'maxRows'> & {
+  readonly id: string
+  readonly check: Check
+}
+
+export type AskOptions = {
+  readonly service: ServiceSlug
+  readonly signal: AbortSignal
+  readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
+}
+
+/**
+ * `answers` by row. A row that has none is in `failed` when no provider could answer it, true if
+ * every one of them rejected it; otherwise one answered and left the row out.
+ */
+export type Asked = {
+  readonly answers: ReadonlyMap<number, ProviderAnswer>
+  readonly failed: ReadonlyMap<number, boolean>
+}
+
+/**
+ * Asks a list of providers, the next one only for rows of calls that failed, so that no answer that
+ * was had is asked for again. A provider gets no more rows a call than it takes.
+ */
+export async function askInTurn (
+  list: readonly Guarded[], rows: readonly ProviderRow[], options: AskOptions
+): Promise<Asked> {
+  const answers = new Map<number, ProviderAnswer>()
+  let open = new Map(rows.map((row) => [row, list.length > 0]))
+  for (const provider of list) {
+    if (open.size === 0) break
+    const calls = slicesOf([...open.keys()], provider.maxRows)
+    const replies = await Promise.all(calls.map((slice) => ask(provider, slice, options)))
+    const failed = replies.flatMap((reply, index) => typeof reply === 'string'
+      ? (calls[index] ?? []).map((row) =>
+          [row, reply === 'rejected_input' && open.get(row) === true] as const)
+      : [])
+    for (const reply of replies) {
+      if (typeof reply !== 'string') reply.forEach((it, row) => answers.set(row, it))
+    }
+    open = new Map(failed)
+  }
+  return { answers, failed: new Map([...open].map(([{ row }, rejected]) => [row, rejected])) }
+}
+
+function slicesOf (rows: readonly ProviderRow[], most = Infinity): readonly ProviderRow[][] {
+  if (rows.length <= most) return [[...rows]]
+  return Array.from({ length: Math.ceil(rows.length / most) }, (_, index) =>
+    rows.slice(index * most, (index + 1) * most))
+}
+
+/** The answers by row, or how the provider failed; answers for rows nobody asked are dropped. */
+async function ask (
+  { id, check }: Guarded, rows: readonly ProviderRow[], options: AskOptions
+): Promise<ReadonlyMap<number, ProviderAnswer> | ProviderFailure> {
+  const { service, signal, metrics } = options
+  const startedMs = performance.now()
+  const asked = new Set(rows.map(({ row }) => row))
+  const count = (outcome: string, more: number) =>
+    metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
+  try {
+    const answers = await check(rows, { service, signal })
+    const byRow = new Map(answers
+      .filter(({ row }) => asked.has(row)).map((answer) => [answer.row, answer]))
+    const outcomes = new Map<string, number>()
+    for (const { verdict, again } of byRow.values()) {
+      const outcome = again ? 'put_off' : verdict.status
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+    }
+    for (const [outcome, more] of outcomes) count(outcome, more)
+    return byRow
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    count(error.failure, rows.length)
+    return error.failure
+  } finally {
+    const seconds = (performance.now() - startedMs) / 1_000
+    metrics?.observe('provider_call_seconds', { service, provider: id }, seconds)
+  }
+}

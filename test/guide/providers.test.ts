@@ -1,0 +1,89 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { readFileSync } from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+import { loadConfig } from '../../services/lib/config.ts'
+import { verifyConfig } from '../../services/verify/config.ts'
+import { createHttpProvider } from '../../services/verify/providers/http.ts'
+import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
+import { OUTCOMES } from '../../services/verify/providers/email-verdict.ts'
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+const guide = read('deploy/docs/providers.md')
+const readme = read('README.md')
+
+const exported = (name: string) =>
+  new RegExp(`export ${name}='([^']*)'`).exec(readme)?.[1] ?? `no ${name}`
+
+const stops: (() => void)[] = []
+afterEach(() => { for (const stop of stops.splice(0)) stop() })
+
+/** A vendor that knows of numbers that end in an even digit. */
+async function startVendor (): Promise<string> {
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    let text = ''
+    for await (const piece of request) text += String(piece)
+    const { items } = JSON.parse(text) as { items: { ref: string, number: string }[] }
+    const results = items.map(({ ref, number }) =>
+      ({ ref, registered: Number(number.at(-1)) % 2 === 0 }))
+    response.end(JSON.stringify({ results }))
+  }
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy())
+  })
+  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  stops.push(() => { server.close() })
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}`
+}
+
+describe('the guide to providers', () => {
+  it('describes a vendor without fault', () => {
+    const example = /```json\n([^]*?)```/.exec(guide)?.[1] ?? ''
+    const { faults, providers } = readHttpProviders(JSON.parse(example) as unknown[])
+    expect(faults).toEqual([])
+    expect(providers[0]?.services).toEqual(['whatsapp', 'telegram'])
+  })
+
+  it('tells every outcome of a mailbox as the code has it', () => {
+    const rows = [...guide.matchAll(/\| `(\w+)`[^|]* \| `(\w+)` \| (\d+) \|/g)]
+      .map(([, ...cells]) => cells.join(' '))
+    const outcomes = Object.values(OUTCOMES).map(({ status, reason, confidence }) =>
+      `${status} ${reason} ${confidence}`)
+    expect(rows).toHaveLength(14)
+    expect(rows.filter((row) => !outcomes.includes(row))).toEqual([])
+  })
+
+  it('names only keys that there are', () => {
+    const keys = new Set([...guide.matchAll(/`([A-Z]+(?:_[A-Z]+)+)[`=]/g)].map(([, key]) => key))
+    const known = Object.keys(verifyConfig.properties)
+    expect([...keys].filter((key) => !known.includes(key ?? ''))).toEqual([])
+    expect(keys.size).toBeGreaterThan(15)
+  })
+})
+
+describe('the README\'s way to WhatsApp and Telegram', () => {
+  it('is a configuration that verifies numbers', async () => {
+    const url = await startVendor()
+    const config = loadConfig(verifyConfig, {
+      KAFKA_BROKERS: 'localhost:9092',
+      SCHEMA_REGISTRY_URL: 'http://localhost:8081',
+      REDIS_STATE_URL: 'redis://localhost:6379',
+      REDIS_CACHE_URL: 'redis://localhost:6380',
+      CLICKHOUSE_URL: 'http://localhost:8123',
+      KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+      KEY_ACTIVE: '1',
+      PROVIDERS: exported('PROVIDERS'),
+      HTTP_PROVIDERS: exported('HTTP_PROVIDERS').replace('https://api.vendor.example', url),
+    })
+    expect(config.PROVIDERS).toMatchObject({ whatsapp: ['http:1'], telegram: ['http:1'] })
+    const [vendor] = readHttpProviders(config.HTTP_PROVIDERS).providers
+    for (const service of ['whatsapp', 'telegram'] as const) {
+      const answers = await createHttpProvider(vendor!).check(
+        [{ row: 0, canonical: '+12127365000' }, { row: 1, canonical: '+12127365001' }],
+        { service, signal: new AbortController().signal, deadlineMs: Date.now() + 5_000 })
+      expect(answers.map(({ row, verdict: { reason, fields } }) => [row, reason, fields])).toEqual([
+        [0, 'registered', { [service]: 'true' }],
+        [1, 'not_registered', { [service]: 'false' }],
+      ])
+    }
+  })
+})

@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { canonicalEmail } from '../../services/normalize/email.ts'
+import type { ProviderAnswer } from '../../services/verify/provider.ts'
+import { MAIL_ZONES, MAILBOXES_TABLE, SERVERS } from '../support/data/mailboxes.ts'
+import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
+import { startMailServers, type MailServers } from '../support/mail-servers.ts'
+import { asked, smtpProviderOf } from '../support/smtp-probe.ts'
+
+let mail: MailServers
+let dns: DnsServer
+beforeAll(async () => {
+  mail = await startMailServers(SERVERS)
+  dns = await startDnsServer({ ...mail.zones, ...MAIL_ZONES })
+})
+afterAll(async () => { await Promise.all([mail.stop(), dns.stop()]) })
+
+function seen ({ verdict, again }: ProviderAnswer): readonly [string, string] {
+  const { status, reason, confidence, fields } = verdict
+  const { suggestion, ...flags } = fields
+  const blank = ['disposable', 'role', 'free']
+  const columns = Object.entries(flags)
+    .filter(([name, value]) => value === 'true' || !blank.includes(name))
+    .map(([name, value]) => value === 'true' ? name : `-${name}`)
+  if (suggestion !== undefined) columns.push(`suggestion=${suggestion}`)
+  return [`${status} ${reason} ${confidence}${again ? ' later' : ''}`, columns.join(' ')]
+}
+
+async function verdicts (inputs: readonly string[]) {
+  const canonical = inputs.map((input) => canonicalEmail(input))
+  const rows = canonical.flatMap((it, row) => it.ok ? [{ row, canonical: it.canonical }] : [])
+  const answers = await smtpProviderOf({ dns, mail }).check(rows, asked([])[1])
+  const byRow = new Map(answers.map((answer) => [answer.row, answer]))
+  return inputs.map((input, row) => {
+    const answer = byRow.get(row)
+    const form = canonical[row]
+    if (answer !== undefined) return [input, ...seen(answer)]
+    return [input, `preflight ${form?.ok === false ? form.reason : 'unanswered'}`, '']
+  })
+}
+
+describe('an e-mail address', () => {
+  it('is judged alike in every situation, by a real resolver and real mail servers', async () => {
+    expect(MAILBOXES_TABLE.length).toBeGreaterThanOrEqual(60)
+    const startedMs = performance.now()
+    expect(await verdicts(MAILBOXES_TABLE.map(([input]) => input)))
+      .toEqual(MAILBOXES_TABLE.map(([input, expected, columns = '']) => [input, expected, columns]))
+    expect(performance.now() - startedMs).toBeLessThan(10_000)
+  })
+
+  it('gets no mail: servers hear a few verbs, the null sender and our name', () => {
+    const all = [...mail.heard.values()].flat()
+    const verbs = new Set(all.map((line) => line.split(/[ :]/)[0]))
+    expect([...verbs].toSorted()).toEqual(['EHLO', 'HELO', 'MAIL', 'QUIT', 'RCPT', 'STARTTLS'])
+    expect(new Set(mail.heard.get('mx.mail.org')?.filter((it) => it.startsWith('MAIL'))))
+      .toEqual(new Set(['MAIL  TLS probe.verify.org']))
+    expect(mail.heard.get('mx.old.org')).toEqual([
+      'EHLO probe.verify.org', 'HELO probe.verify.org', 'MAIL FROM:<>', 'RCPT TO:<jane@old.org>',
+      expect.stringMatching(/^RCPT TO:<[0-9a-f]{24}@old\.org>$/), 'QUIT',
+    ])
+  })
+})

@@ -1,0 +1,113 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createChannel } from '../../services/verify/providers/smtp/channel.ts'
+
+const stops: (() => void)[] = []
+afterEach(() => { for (const stop of stops.splice(0)) stop() })
+
+const never = new AbortController().signal
+
+/** A channel and the socket at its other end. */
+async function pair ({ replyTimeoutMs = 500, signal = never } = {}) {
+  const server = createServer()
+  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  const { port } = server.address() as { port: number }
+  const accepted = once(server, 'connection') as Promise<[Socket]>
+  const socket = connect(port, '127.0.0.1')
+  await once(socket, 'connect')
+  const [other] = await accepted
+  other.on('error', () => {})
+  stops.push(() => {
+    other.destroy()
+    server.close()
+  })
+  return { channel: createChannel(socket, { replyTimeoutMs, signal }), other, socket }
+}
+
+const heard = async (other: Socket) => String((await once(other, 'data') as [Buffer])[0])
+
+describe('a channel to a mail server', () => {
+  it('sends a line and waits for its reply', async () => {
+    const { channel, other } = await pair()
+    other.write('220 hi\r\n')
+    expect((await channel.ask()).code).toBe(220)
+    const [line, reply] = await Promise.all([
+      heard(other).then((text) => {
+        other.write('250 ok\r\n')
+        return text
+      }),
+      channel.ask('EHLO a.org'),
+    ])
+    expect([line, reply.code]).toEqual(['EHLO a.org\r\n', 250])
+  })
+
+  it('never sends more than a line', async () => {
+    const { channel } = await pair()
+    await expect(channel.ask('RCPT TO:<a@b.org>\r\nDATA')).rejects.toThrow(RangeError)
+  })
+
+  it('ends with the kind of fault: silence, a cut, nonsense', async () => {
+    const silent = await pair({ replyTimeoutMs: 30 })
+    await expect(silent.channel.ask()).rejects.toMatchObject({ kind: 'timeout' })
+    const cut = await pair()
+    cut.other.destroy()
+    await expect(cut.channel.ask()).rejects.toMatchObject({ kind: 'dropped' })
+    const odd = await pair()
+    odd.other.write('what?\r\n')
+    await expect(odd.channel.ask()).rejects.toMatchObject({ kind: 'garbage' })
+    expect(odd.socket.destroyed).toBe(true)
+  })
+
+  it('hears what was said before the connection was cut', async () => {
+    const { channel, other } = await pair()
+    other.end('554 go away\r\n')
+    await once(other, 'close')
+    expect((await channel.ask()).code).toBe(554)
+    await expect(channel.ask('EHLO a.org')).rejects.toMatchObject({ kind: 'dropped' })
+  })
+
+  it('takes no reply for that of a later command, but a last word', async () => {
+    const { channel, other, socket } = await pair()
+    other.write('220 hi\r\n250 too early\r\n')
+    await once(socket, 'data')
+    await channel.ask()
+    await expect(channel.ask('EHLO a.org')).rejects.toMatchObject({ kind: 'garbage' })
+    const closing = await pair()
+    closing.other.write('220 hi\r\n421 closing\r\n')
+    await once(closing.socket, 'data')
+    await closing.channel.ask()
+    expect((await closing.channel.ask('EHLO a.org')).code).toBe(421)
+  })
+
+  it('ends with its signal, also one that came first', async () => {
+    const stop = new AbortController()
+    const { channel } = await pair({ signal: stop.signal, replyTimeoutMs: 10_000 })
+    const answer = channel.ask()
+    stop.abort()
+    await expect(answer).rejects.toMatchObject({ kind: 'timeout' })
+    const late = await pair({ signal: AbortSignal.abort() })
+    await expect(late.channel.ask()).rejects.toMatchObject({ kind: 'timeout' })
+  })
+
+  it('encrypts nothing that was slipped in before', async () => {
+    const { channel, other, socket } = await pair()
+    other.write('220 go ahead\r\n250 slipped in\r\n')
+    await once(socket, 'data')
+    await channel.ask()
+    await channel.secure('mx.x.org')
+    await expect(channel.ask('EHLO a.org')).rejects.toMatchObject({ kind: 'garbage' })
+  })
+
+  it('says good-bye and lets go, even of a server that says nothing', async () => {
+    const { channel, other, socket } = await pair()
+    other.write('220 hi\r\n')
+    await channel.ask()
+    const bye = heard(other)
+    const startedMs = performance.now()
+    await channel.close()
+    expect(await bye).toBe('QUIT\r\n')
+    expect(performance.now() - startedMs).toBeLessThan(2_000)
+    expect(socket.destroyed).toBe(true)
+  })
+})

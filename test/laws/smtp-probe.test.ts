@@ -1,0 +1,259 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { loadConfig } from '../../services/lib/config.ts'
+import { verifyConfig } from '../../services/verify/config.ts'
+import { factoriesOf } from '../../services/verify/factories.ts'
+import type { ProviderAnswer } from '../../services/verify/provider.ts'
+import { createConnect } from '../../services/verify/providers/smtp/connect.ts'
+import { startDnsServer, type DnsServer, type Zone } from '../support/dns-server.ts'
+import { startMailServers, type MailServer } from '../support/mail-servers.ts'
+import { asked, smtpProviderOf, type ProbeSetting } from '../support/smtp-probe.ts'
+import { startSocksProxy } from '../support/socks-proxy.ts'
+
+const stops: (() => Promise<void>)[] = []
+afterEach(async () => { await Promise.all(stops.splice(0).map((stop) => stop())) })
+
+/** Servers `mx.<name>` of domains `<name>`, and what the provider says of addresses there. */
+async function setUp (
+  servers: Readonly<Record<string, MailServer>>, zones: Readonly<Record<string, Zone>> = {}
+) {
+  const mail = await startMailServers(servers)
+  const own = Object.keys(servers).map((host) => [host.slice(3), { mx: [[10, host]] }] as const)
+  const dns: DnsServer = await startDnsServer({
+    ...mail.zones, ...Object.fromEntries(own), ...zones,
+  })
+  stops.push(mail.stop, dns.stop)
+  const dialled: string[] = []
+  const connect: typeof mail.connect = (address, signal) => {
+    dialled.push(address)
+    return mail.connect(address, signal)
+  }
+  const provider = (setting?: ProbeSetting) => smtpProviderOf({ dns, mail: { connect } }, setting)
+  const rcpt = (host: string) =>
+    (mail.heard.get(host) ?? []).filter((line) => line.startsWith('RCPT'))
+  return { mail, dns, dialled, provider, rcpt }
+}
+
+const words = ({ verdict, again }: ProviderAnswer) =>
+  `${verdict.status} ${verdict.reason}${again ? ' later' : ''}`
+const said = (answers: readonly ProviderAnswer[]) => answers.map(words)
+const janes = (count: number, domain: string) =>
+  Array.from({ length: count }, (_, n) => `jane${n}@${domain}`)
+const onlyJanes = (address: string) =>
+  address.startsWith('jane') ? undefined : '550 5.1.1 unknown'
+
+describe('a mail server that greylists', () => {
+  it('is asked again, but not before its time, and then believed', async () => {
+    let patient = false
+    const { provider, rcpt } = await setUp({
+      'mx.grey.org': {
+        recipients: (address) => patient ? onlyJanes(address) : '451 4.7.1 Greylisted',
+      },
+    })
+    const { check } = provider({ greylistMs: 150 })
+    expect(said(await check(...asked(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
+    patient = true
+    expect(said(await check(...asked(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
+    expect(rcpt('mx.grey.org')).toEqual(['RCPT jane@grey.org'])
+    await sleep(200)
+    expect(said(await check(...asked(['jane@grey.org'])))).toEqual(['valid deliverable'])
+  })
+})
+
+describe('the test with a made-up name', () => {
+  it('is made once a domain and remembered', async () => {
+    const { provider, rcpt } = await setUp({ 'mx.any.org': { recipients: () => undefined } })
+    const { check } = provider()
+    await check(...asked(['jane@any.org']))
+    expect(rcpt('mx.any.org')).toHaveLength(2)
+    expect(rcpt('mx.any.org')[0]).toBe('RCPT jane@any.org')
+    expect(said(await check(...asked(['joe@any.org'])))).toEqual(['risky catch_all'])
+    expect(rcpt('mx.any.org').slice(2)).toEqual(['RCPT joe@any.org'])
+  })
+
+  it('takes a connection of its own where only one recipient is heard', async () => {
+    const connections: number[] = []
+    let recipients = 0
+    const { provider, mail } = await setUp({
+      'mx.one.org': {
+        recipients: (address, connection) => {
+          connections.push(connection)
+          if (address.startsWith('jane@')) return undefined
+          return ++recipients === 1 ? '452 4.5.3 One at a time' : '550 5.1.1 unknown'
+        },
+      },
+    })
+    const [answer] = await provider().check(...asked(['jane@one.org']))
+    expect(answer?.verdict).toMatchObject({ confidence: 95, fields: { catch_all: 'false' } })
+    expect(connections).toEqual([1, 1, 2])
+    expect(mail.heard.get('mx.one.org')).not.toContain('DATA')
+  })
+
+  it('is never made of hosts that tell the truth', async () => {
+    const { provider, rcpt } = await setUp({ 'mx.gmail.com': { recipients: onlyJanes } })
+    await provider().check(...asked(['jane@gmail.com', 'joe@gmail.com']))
+    expect(rcpt('mx.gmail.com').toSorted()).toEqual(['RCPT jane@gmail.com', 'RCPT joe@gmail.com'])
+  })
+})
+
+describe('limits of what a mail server is asked', () => {
+  it('hold for its conversations at a time, over all domains that it serves', async () => {
+    let running = 0
+    let most = 0
+    const { provider } = await setUp({
+      'mx.busy.org': {
+        recipients: onlyJanes,
+        options: {
+          onConnect: (_, done) => {
+            most = Math.max(most, ++running)
+            done()
+          },
+          onClose: () => { running-- },
+        },
+      },
+    }, { 'other.org': { mx: [[10, 'mx.busy.org']] } })
+    const { check } = provider({ limits: { perOwner: 2 } })
+    const answers = await check(...asked([...janes(6, 'busy.org'), ...janes(6, 'other.org')]))
+    expect(said(answers)).toEqual(Array(12).fill('valid deliverable'))
+    expect(most).toBe(2)
+  })
+
+  it('put rows off that would have to wait too long', async () => {
+    const { provider, rcpt } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
+    const { check } = provider({ limits: { perOwnerAMinute: 2 } })
+    expect(said(await check(...asked(janes(5, 'mail.org'))))).toEqual([
+      'valid deliverable', 'valid deliverable',
+      ...Array(3).fill('unknown timeout later'),
+    ])
+    expect(rcpt('mx.mail.org').filter((line) => line.startsWith('RCPT jane'))).toHaveLength(2)
+  })
+})
+
+describe('the end of a call', () => {
+  it('puts off rows it cuts short, and holds up no others', async () => {
+    const { provider } = await setUp({
+      'mx.slow.org': { script: { RCPT: 'silent' } },
+      'mx.mail.org': { recipients: onlyJanes },
+    })
+    const startedMs = performance.now()
+    const { check } = provider({ replyTimeoutMs: 10_000, rowTimeoutMs: 20_000 })
+    const answers = await check(...asked(['jane@slow.org', 'jane@mail.org'], 1_800))
+    expect(said(answers)).toEqual(['unknown timeout later', 'valid deliverable'])
+    expect(performance.now() - startedMs).toBeLessThan(1_800)
+  })
+
+  it('by its signal ends every conversation', async () => {
+    const { provider, mail } = await setUp({ 'mx.slow.org': { script: { GREETING: 'silent' } } })
+    const stop = new AbortController()
+    const [rows, options] = asked(['jane@slow.org'])
+    const running = provider({ replyTimeoutMs: 10_000 })
+      .check(rows, { ...options, signal: stop.signal })
+    await sleep(50)
+    stop.abort()
+    expect(said(await running)).toEqual(['unknown timeout later'])
+    expect(mail.heard.get('mx.slow.org')).toEqual([])
+  })
+})
+
+describe('a mail server that blocks us', () => {
+  it('is left alone for a while, whoever else is asked about', async () => {
+    const { provider, dialled } = await setUp({
+      'mx.no.org': { script: { GREETING: '554 go away' } },
+      'mx.dead.org': 'closed',
+    })
+    const { check } = provider({ restMs: 150 })
+    const all = ['jane@no.org', 'jane@dead.org']
+    const answers = ['unknown blocked', 'unknown mail_server_unreachable']
+    expect(said(await check(...asked(all)))).toEqual(answers)
+    expect(said(await check(...asked(['joe@no.org', 'joe@dead.org'])))).toEqual(answers)
+    expect(dialled).toHaveLength(2)
+    await sleep(200)
+    await check(...asked(all))
+    expect(dialled).toHaveLength(4)
+  })
+
+  it('at one recipient is still asked about others', async () => {
+    const { provider } = await setUp({
+      'mx.picky.org': {
+        script: { RCPT: (line) => line.includes('<jane@') ? 'drop' : '550 5.1.1 unknown' },
+      },
+    })
+    const { check } = provider()
+    expect(said(await check(...asked(['jane@picky.org']))))
+      .toEqual(['unknown mail_server_unreachable'])
+    expect(said(await check(...asked(['joe@picky.org'])))).toEqual(['invalid mailbox_not_found'])
+  })
+})
+
+describe('connections to mail servers', () => {
+  it('go to public addresses alone, whatever DNS says', async () => {
+    const { provider, dialled } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } }, {
+      'trap.org': { mx: [[1, 'inside.trap.org'], [2, 'mixed.trap.org']] },
+      'inside.trap.org': { a: ['127.0.0.1', '10.0.0.1', '169.254.169.254'] },
+      'mixed.trap.org': { a: ['192.168.1.1', '93.184.250.250'] },
+      'inside.org': { a: ['127.0.0.1'] },
+    })
+    const answers = await provider().check(...asked(['jane@trap.org', 'jane@inside.org']))
+    expect(said(answers)).toEqual(['unknown mail_server_unreachable', 'invalid no_mail_service'])
+    expect(dialled).toEqual(['93.184.250.250'])
+  })
+
+  it('go through a proxy when there is one', async () => {
+    const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
+    const proxy = await startSocksProxy(() => mail.portOf('mx.mail.org'))
+    stops.push(proxy.stop)
+    const connect = createConnect({ port: 25, timeoutMs: 5_000, proxy: proxy.address })
+    const answers = await provider({ connect }).check(...asked(['jane@mail.org']))
+    expect(said(answers)).toEqual(['valid deliverable'])
+    expect(proxy.asked).toEqual(['93.184.200.1:25'])
+  })
+
+  it('are plain, and name the configured sender, when told so', async () => {
+    const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
+    const caller = { helo: 'a.org', sender: 'probe@a.org' }
+    await provider({ secures: false, caller }).check(...asked(['jane@mail.org']))
+    expect(mail.heard.get('mx.mail.org')?.[0]).toBe('MAIL probe@a.org plain a.org')
+  })
+
+  it('take part in 200 rows of 20 servers within seconds', async () => {
+    const servers = Object.fromEntries(Array.from({ length: 20 }, (_, n) =>
+      [`mx.many${n}.org`, { recipients: onlyJanes }]))
+    const { provider } = await setUp(servers)
+    const all = Array.from({ length: 20 }, (_, n) => janes(10, `many${n}.org`)).flat()
+    const startedMs = performance.now()
+    const { check } = provider({ replyTimeoutMs: 10_000, rowTimeoutMs: 10_000 })
+    expect(new Set(said(await check(...asked(all))))).toEqual(new Set(['valid deliverable']))
+    expect(performance.now() - startedMs).toBeLessThan(12_000)
+  })
+})
+
+describe('the configured provider', () => {
+  const env = {
+    KAFKA_BROKERS: 'localhost:9092',
+    SCHEMA_REGISTRY_URL: 'http://localhost:8081',
+    REDIS_STATE_URL: 'redis://localhost:6379',
+    REDIS_CACHE_URL: 'redis://localhost:6380',
+    KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+    KEY_ACTIVE: '1',
+    CLICKHOUSE_URL: 'http://localhost:8123',
+    SMTP_HELO: 'probe.verify.org',
+  }
+
+  it('asks a real server, at a loopback address only when that is allowed', async () => {
+    const { mail, dns } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } }, {
+      'local.org': { a: ['127.0.0.1'] },
+    })
+    const check = async (more: Record<string, string>) => {
+      const config = loadConfig(verifyConfig, {
+        ...env, DNS_SERVERS: dns.address, SMTP_PORT: String(mail.portOf('mx.mail.org')), ...more,
+      })
+      const provider = factoriesOf(config)['smtp-probe']?.()
+      return said(await provider?.check(...asked(['jane@local.org', 'joe@local.org'])) ?? [])
+    }
+    expect(await check({ SMTP_ALLOW_PRIVATE: 'true' }))
+      .toEqual(['valid deliverable', 'invalid mailbox_not_found'])
+    const heard = mail.heard.get('mx.mail.org')?.length
+    expect(await check({})).toEqual(['invalid no_mail_service', 'invalid no_mail_service'])
+    expect(mail.heard.get('mx.mail.org')).toHaveLength(heard ?? 0)
+  })
+})

@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest'
+import type { ProviderLists } from '../../../services/records/provider-names.ts'
+import {
+  ProviderError, type Provider, type ProviderAnswer,
+} from '../../../services/verify/provider.ts'
+import { createChecker, FACTORIES } from '../../../services/verify/providers.ts'
+
+const signal = new AbortController().signal
+const live = { service: 'email-validation', mode: 'live', signal } as const
+const rows = [1, 2, 3].map((row) => ({ row, canonical: `jane${row}@x.org` }))
+
+const valid = { status: 'valid', reason: 'deliverable', confidence: 95, fields: {} } as const
+const unknown = {
+  status: 'unknown', reason: 'domain_accepts_mail', confidence: 0, fields: { mx_found: 'true' },
+} as const
+const greylisted = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
+
+type Script = Readonly<Record<number, Omit<ProviderAnswer, 'row'>>> | ProviderError
+
+function checkerOf (first: Script, second: Script, secondLists: ProviderLists = {
+  'email-validation': ['smtp-probe'],
+}) {
+  const asked: string[] = []
+  const provider = (id: number, script: Script): Provider => ({
+    id,
+    services: ['email-validation'],
+    check: async (its) => {
+      asked.push(`${id}: ${its.map(({ row }) => row).join(' ')}`)
+      if (script instanceof ProviderError) throw script
+      return its.flatMap(({ row }) => script[row] === undefined ? [] : [{ row, ...script[row] }])
+    },
+  })
+  const check = createChecker({
+    lists: { 'email-validation': ['email-domain'] },
+    secondLists,
+    limits: {
+      timeoutMs: 1_000,
+      concurrency: 4,
+      retries: 0,
+      breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
+    },
+    factories: {
+      ...FACTORIES,
+      'email-domain': () => provider(2, first),
+      'smtp-probe': () => provider(4, second),
+    },
+  })
+  return { check, asked }
+}
+
+const answers = { 1: { verdict: valid }, 2: { verdict: unknown } }
+
+describe('a second opinion', () => {
+  it('is asked only for rows that ended unknown, and replaces only that', async () => {
+    const { check, asked } = checkerOf(answers, {
+      2: { verdict: { ...valid, fields: { catch_all: 'false' } } }, 3: { verdict: valid },
+    })
+    expect(await check(rows, live)).toEqual({
+      kind: 'answered',
+      verdicts: new Map([
+        [1, valid],
+        [2, { ...valid, fields: { mx_found: 'true', catch_all: 'false' } }],
+        [3, valid],
+      ]),
+    })
+    expect(asked).toEqual(['2: 1 2 3', '4: 2 3'])
+  })
+
+  it('that knows no more changes nothing', async () => {
+    const blocked = { ...greylisted, reason: 'blocked' } as const
+    const { check } = checkerOf(answers, { 2: { verdict: blocked } })
+    expect(await check(rows.slice(0, 2), live)).toEqual({
+      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
+    })
+  })
+
+  it('that can not be had changes nothing either, and nobody waits for it', async () => {
+    const { check } = checkerOf(answers, new ProviderError('unavailable'))
+    expect(await check(rows.slice(0, 2), live)).toEqual({
+      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
+    })
+  })
+
+  it('that asks for patience puts its row off, but not for ever', async () => {
+    const { check } = checkerOf(answers, { 2: { verdict: greylisted, again: true } })
+    expect(await check(rows.slice(0, 2), live)).toEqual({
+      kind: 'answered', verdicts: new Map([[1, valid]]), open: new Set([2]),
+    })
+    expect(await check(rows.slice(0, 2), { ...live, last: true })).toEqual({
+      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
+    })
+  })
+
+  it('is not asked while the first one may yet tell, only in the end', async () => {
+    const waiting = { 1: { verdict: greylisted, again: true as const } }
+    const { check, asked } = checkerOf(waiting, { 1: { verdict: valid } })
+    expect(await check(rows.slice(0, 1), live)).toEqual({ kind: 'down' })
+    expect(asked).toEqual(['2: 1'])
+    expect(await check(rows.slice(0, 1), { ...live, last: true }))
+      .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
+  })
+
+  it('is asked in place of providers that stay down', async () => {
+    const { check, asked } = checkerOf(new ProviderError('timeout'), { 1: { verdict: valid } })
+    expect(await check(rows.slice(0, 1), live)).toEqual({ kind: 'down' })
+    expect(asked).toEqual(['2: 1'])
+    expect(await check(rows.slice(0, 1), { ...live, last: true }))
+      .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
+  })
+
+  it('is asked about rows that the first one rejects', async () => {
+    const rejecting = new ProviderError('rejected_input')
+    expect(await checkerOf(rejecting, { 1: { verdict: valid } }).check(rows.slice(0, 1), live))
+      .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
+    expect(await checkerOf(rejecting, rejecting).check(rows, live)).toEqual({ kind: 'rejected' })
+  })
+
+  it('is never asked for rows of test keys', async () => {
+    const { check, asked } = checkerOf(answers, answers)
+    const answer = await check([{ row: 1, canonical: 'unknown@x.org' }], { ...live, mode: 'test' })
+    expect(answer).toMatchObject({ kind: 'answered' })
+    expect(asked).toEqual([])
+  })
+
+  it('names only providers that there are', () => {
+    expect(() => checkerOf(answers, answers, { 'email-validation': ['http:7'] }))
+      .toThrow('SECOND_OPINIONS: http:7 is not described')
+    expect(() => checkerOf(answers, answers, { whatsapp: ['email-domain'] }))
+      .toThrow('SECOND_OPINIONS: email-domain does not serve whatsapp')
+  })
+})
