@@ -2,6 +2,7 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import type { TObject } from 'typebox'
 import { describeConfig } from '../services/lib/config.ts'
+import { MAGIC_REFUSALS } from '../services/ingest/magic.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
 import { topology } from '../services/topology.ts'
 
@@ -25,7 +26,7 @@ const tableRow = (cells: readonly string[]) =>
 const tableHead = (names: readonly string[]) => [tableRow(names), tableRow(names.map(() => '---'))]
 
 const keptFor = (hours: number) => hours < 0 ? 'for ever' : `${hours / 24} d`
-const splits = { none: '-', lane: 'lane', service: 'lane, service' } as const
+const splits = { none: '-', lane: 'lane', service: 'lane, service', partner: 'partner' } as const
 
 function topics (): string {
   const rows = Object.entries(topology.topics).map(([name, topic]) => {
@@ -73,7 +74,14 @@ async function configuration (): Promise<string> {
 function sandbox (): string {
   const phones = MAGIC_PHONES.map(({ magic, means }) => [`phone ending in \`${magic}\``, means])
   const emails = MAGIC_EMAILS.map(({ magic, means }) => [`e-mail \`${magic}@...\``, means])
-  const rows = [...phones, ...emails, ['any other that can be normalized', '`valid`']]
+  const { phone, email } = MAGIC_REFUSALS
+  const rows = [
+    ...phones,
+    ...emails,
+    ['any other that can be normalized', '`valid`'],
+    [`phone \`${phone.input}\``, phone.means],
+    [`e-mail \`${email.input}...\``, email.means],
+  ]
   return [...tableHead(['input with a test key', 'outcome']), ...rows.map(tableRow)].join('\n')
 }
 

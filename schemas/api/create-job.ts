@@ -1,4 +1,6 @@
 import { Type, type Static } from 'typebox'
+import { COUNTRY_PATTERN } from './country.ts'
+import { serviceSlug } from './service.ts'
 
 /** The largest job of the interface. */
 export const MAX_INPUTS = 100_000
@@ -8,13 +10,15 @@ export const MAX_INPUT_CHARACTERS = 1_024
 
 /** The body of POST /api/v1/jobs. */
 export const CreateJobSchema = Type.Object({
-  service: Type.String({ description: 'Service slug, for example phone-validation.' }),
+  service: serviceSlug(
+    'What is verified; GET /api/v1/services tells which kind of input it takes.'),
   inputs: Type.Array(Type.String({ maxLength: MAX_INPUT_CHARACTERS }), {
     minItems: 1,
     maxItems: MAX_INPUTS,
     description: 'Phone numbers or e-mail addresses.',
   }),
   countryCode: Type.Optional(Type.String({
+    pattern: COUNTRY_PATTERN,
     description: 'ISO 3166 two-letter code for numbers without international format, any case.',
   })),
   forceFresh: Type.Optional(Type.Boolean({
@@ -32,10 +36,15 @@ export const CreateJobSchema = Type.Object({
   })),
 }, { additionalProperties: false })
 
+/** A UUID of version 4 in any case. */
+const UUID_V4_PATTERN =
+  '^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$'
+
 /** The optional header that makes repetitions of a request one job. */
 export const IdempotencyHeaderSchema = Type.Object({
   'Idempotency-Key': Type.Optional(Type.String({
     format: 'uuid',
+    pattern: UUID_V4_PATTERN,
     description: 'UUID of version 4. For 24 hours the same request with it is answered with the ' +
       'same job; another request with it is refused.',
   })),

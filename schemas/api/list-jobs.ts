@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { JOB_STATES, JobSchema } from './job.ts'
+import { serviceSlug } from './service.ts'
 
 /** What has the form of a job id. */
 export const JOB_ID_PATTERN = '^job_[0-7][0-9a-hjkmnp-tv-z]{25}$'
@@ -16,7 +17,7 @@ export const ListJobsQuerySchema = Type.Object({
     description: 'The next_cursor of the page before: only jobs older than this one.',
   })),
   status: Type.Optional(Type.Enum([...JOB_STATES], { description: 'Only jobs of this status.' })),
-  service: Type.Optional(Type.String({ description: 'Only jobs of this service.' })),
+  service: Type.Optional(serviceSlug('Only jobs of this service.')),
 }, { additionalProperties: false })
 
 /** The type of that query. */

@@ -1,5 +1,8 @@
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { ulid } from 'ulid'
+import {
+  CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
+} from './connection.ts'
 import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure } from './failures.ts'
 import { guard } from './guard.ts'
@@ -11,46 +14,51 @@ const SMALL_BODY_BYTES = 64 * 1_024
 /** Far above a job id; whatever is longer names nothing. */
 const MAX_PARAMETER_CHARACTERS = 200
 
+type Options = {
+  readonly parts: Parts
+  readonly rules: Rules
+  readonly log?: FastifyBaseLogger
+  readonly connection?: ConnectionSettings
+}
+
 /**
  * The whole HTTP interface without a socket: tests inject requests, `main` listens. The framework's
  * defaults that would change or drop what a client sent are switched off.
  */
 export function createApp (
-  { parts, rules, log }: { parts: Parts, rules: Rules, log?: FastifyBaseLogger }
+  { parts, rules, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
-    ...timeouts,
+    ...frameworkLimits(connection),
     // Addresses of requests hold job ids at most, but a client may put anything into a query.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: SMALL_BODY_BYTES,
     routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS },
-    exposeHeadRoutes: false,
+    exposeHeadRoutes: true,
     requestIdHeader: false,
     genReqId: newRequestId,
     return503OnClosing: false,
     ajv: {
       customOptions: {
-        coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false,
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        allErrors: false,
+        // The schema that was not met says what to do.
+        verbose: true,
       },
     },
     frameworkErrors: answerBadPath,
     clientErrorHandler: createSocketFailure(newRequestId),
   })
+  app.server.maxConnections = connection.MAX_CONNECTIONS
   acceptOnlyJson(app)
   answerFailures(app, parts)
   guard(app, parts, rules)
   announceDeprecations(app)
   for (const route of routesOf(parts, rules)) app.route(route)
   return app
-}
-
-/** A request has a minute to arrive, its headers ten seconds; an idle connection is closed. */
-const timeouts = {
-  requestTimeout: 60_000,
-  connectionTimeout: 120_000,
-  keepAliveTimeout: 72_000,
-  http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
 }
 
 /** Names a request in logs and protects nothing; the library's own random numbers cost far more. */

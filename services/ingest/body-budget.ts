@@ -1,3 +1,9 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { FaultError } from './errors.ts'
+
+/** Room for 100,000 inputs of 320 characters. */
+export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
+
 /** Room for bodies in flight, so that many large ones at once cannot exhaust the memory. */
 export type BodyBudget = {
   /** Takes room before a body is read; returns how to give it back, or undefined when full. */
@@ -17,4 +23,13 @@ export function createBodyBudget (totalBytes: number): BodyBudget {
     }
   }
   return { take }
+}
+
+/** Refuses a body there is no room for, before it is read; the room is free again at the answer. */
+export function takeRoom (budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
+  const stated = Number(request.headers['content-length'] ?? MAX_BODY_BYTES)
+  if (stated > MAX_BODY_BYTES) throw new FaultError({ code: 'body_too_large' })
+  const giveBack = budget.take(stated)
+  if (giveBack === undefined) throw new FaultError({ code: 'temporarily_unavailable' })
+  reply.raw.once('close', giveBack)
 }

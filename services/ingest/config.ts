@@ -1,7 +1,9 @@
 import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, pick } from '../lib/config.ts'
 import { providersConfig } from '../records/provider-names.ts'
+import { connectionFields } from './connection.ts'
 import { limitFields } from './limits/settings.ts'
+import { tlsFields } from './tls.ts'
 
 /** Everything that can be set about `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
@@ -38,6 +40,8 @@ export const ingestConfig = defineConfig({
     default: 41_943_040, minimum: 1, description: 'Room for all bodies in flight together.',
   }),
   ...limitFields,
+  ...connectionFields,
+  ...tlsFields,
   RETENTION_DAYS: Type.Integer({
     default: 90, minimum: 1, description: 'How long results can be read.',
   }),

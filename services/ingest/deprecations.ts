@@ -16,7 +16,8 @@ export const DEPRECATIONS: Readonly<Record<string, Deprecation>> = {}
 /** Makes every answer of a deprecated operation say so (RFC 9745 and RFC 8594). */
 export function announceDeprecations (app: FastifyInstance, table = DEPRECATIONS): void {
   app.addHook('onRequest', async (request, reply) => {
-    const found = table[`${request.method} ${request.routeOptions.url ?? ''}`]
+    const method = request.method === 'HEAD' ? 'GET' : request.method
+    const found = table[`${method} ${request.routeOptions.url ?? ''}`]
     if (found !== undefined) reply.headers(deprecationHeaders(found))
   })
 }

@@ -14,7 +14,8 @@ export const ERRORS = {
   service_not_configured: [400, 'invalid_request',
     'This service is not available with a live key yet. Use a test key, or another service.'],
   invalid_country_code: [400, 'invalid_request',
-    'countryCode is not an ISO 3166 two-letter code of a country with telephone numbers.'],
+    'countryCode is not an ISO 3166 two-letter code of a country with telephone numbers. ' +
+    'Send one, for example US, or leave it out.'],
   too_many_inputs: [400, 'invalid_request',
     'A job has at most 100,000 inputs. Split it into several jobs.'],
   invalid_webhook_url: [400, 'invalid_request', 'webhook_url is not an acceptable address.'],
@@ -33,7 +34,7 @@ export const ERRORS = {
   https_required: [403, 'permission',
     'Use HTTPS. Replace this key if it was sent over an open network.'],
   job_not_found: [404, 'not_found', 'There is no such job.'],
-  not_found: [404, 'not_found', 'There is nothing at this path.'],
+  not_found: [404, 'not_found', 'There is nothing at this path. See /docs for what there is.'],
   method_not_allowed: [405, 'invalid_request',
     'This path does not take this method; the Allow header lists those it takes.'],
   not_acceptable: [406, 'invalid_request',

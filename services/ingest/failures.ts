@@ -3,9 +3,10 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { errorBody, FaultError, statusOf, type ErrorCode, type Fault } from './errors.ts'
 import { API_VERSION } from './guard.ts'
+import { LostResultsError } from '../records/results.ts'
 import type { Parts } from './ports.ts'
 import { sendFault } from './reply.ts'
-import { validationFault } from './validation.ts'
+import { validationFault, type Place } from './validation.ts'
 
 /** The framework's own refusals, in our words. */
 const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
@@ -17,6 +18,10 @@ const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_BAD_URL: 'not_found',
   FST_ERR_MAX_PARAM_LENGTH: 'not_found',
 }
+
+/** Said of results deleted before their time, or whose key was lost by a fault of ours. */
+const LOST = 'The contents of this job cannot be read any more. A job that failed because of it ' +
+  'was not charged.'
 
 /** What Node refuses before there is a request. */
 const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
@@ -51,10 +56,13 @@ export function createSocketFailure (newRequestId: () => string) {
 
 function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): Fault {
   if (error instanceof FaultError) return error.fault
-  if (error.validation !== undefined) return validationFault(error.validation)
+  if (error.validation !== undefined) {
+    return validationFault(error.validation, error.validationContext as Place | undefined)
+  }
   const code = FRAMEWORK_CODES[error.code]
   if (code !== undefined) return { code }
   request.log.error({ err: error }, 'request failed')
+  if (error instanceof LostResultsError) return { code: 'results_expired', message: LOST }
   return { code: parts.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
 }
 

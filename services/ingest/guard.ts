@@ -36,7 +36,7 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
     setCommonHeaders(reply)
     const { scope, produces, takesBody } = request.routeOptions.config
     if (request.is404 || scope !== undefined) requireHttps(request)
-    if (request.is404) throw unroutable(methodsOf(request))
+    if (request.is404) return answerUnroutable(request, reply, methodsOf(request))
     if (scope !== undefined) {
       request.caller = await authenticate(request, parts.findKey)
       await applyLimits(request, reply, request.caller.tenant)
@@ -80,8 +80,12 @@ function collectMethods (app: FastifyInstance): (request: FastifyRequest) => rea
   }
 }
 
-function unroutable (methods: readonly string[]): FaultError {
-  return methods.length === 0
-    ? new FaultError({ code: 'not_found' })
-    : new FaultError({ code: 'method_not_allowed', headers: { allow: methods.join(', ') } })
+/** Answers OPTIONS of a path there is; throws the fault to answer with for all else. */
+function answerUnroutable (
+  request: FastifyRequest, reply: FastifyReply, methods: readonly string[]
+): FastifyReply {
+  if (methods.length === 0) throw new FaultError({ code: 'not_found' })
+  const allow = [...methods, 'OPTIONS'].join(', ')
+  if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send()
+  throw new FaultError({ code: 'method_not_allowed', headers: { allow } })
 }

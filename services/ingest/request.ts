@@ -1,4 +1,4 @@
-import { getCountries } from 'libphonenumber-js/min'
+import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
@@ -27,7 +27,7 @@ export type ReadRequest =
   | { readonly kind: 'request', readonly request: JobRequest }
   | { readonly kind: 'fault', readonly fault: Fault }
 
-const COUNTRIES: ReadonlySet<string> = new Set(getCountries())
+const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 /** Reads a body that already has the right shape: what no schema can say is decided here. */

@@ -9,6 +9,13 @@ export { jobBody, jobPath, visibleStatus } from '../jobs/resource.ts'
 const SLOT_RETRY_SECONDS = 5
 const UNAVAILABLE_RETRY_SECONDS = 5
 
+/** The answer while infrastructure is away that alone knows what became of a request. */
+export const OUTCOME_UNKNOWN: Fault = {
+  code: 'temporarily_unavailable',
+  message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
+    'same Idempotency-Key: it is answered with the job, or evaluated anew.',
+}
+
 /** The body of the 202: one superset for both client typings, the same for a job at any time. */
 export function acceptedBody (job: Job): AcceptedBody {
   const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId } =
@@ -49,6 +56,7 @@ export function refusalFault (outcome: Exclude<Submitted, { kind: 'accepted' }>)
     }
     // A job is never answered with a quote, whose request says that it wants no more.
     case 'quoted':
+    case 'cursor_moved':
     case 'expired':
     case 'internal': return {
       code: 'temporarily_unavailable',

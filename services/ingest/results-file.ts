@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { cachingHeaders, isUnchanged } from './entity-tag.ts'
 import { asksFor } from './negotiation.ts'
 import type { Parts } from './ports.ts'
 import { jsonLines } from './result-rows.ts'
@@ -29,23 +29,20 @@ export async function sendResults (
   const forms = [
     ...(form === 'csv' ? [] : [form]), ...(safe ? ['safe'] : []), ...(isGzip ? ['gzip'] : []),
   ]
-  const tag = entityTag(manifest, forms)
-  const caching = {
-    etag: tag, vary: 'Accept, Accept-Encoding', 'cache-control': 'private, no-cache',
-  }
-  if (listsTag(request.headers['if-none-match'], tag)) {
-    return reply.code(304).headers(caching).send()
-  }
-  const rows = await startedStream(form === 'csv'
-    ? parts.csvStream(job, manifest, { safe })
-    : jsonLines(job.service, parts.rows(job, manifest)))
+  const caching = cachingHeaders(manifest, forms)
+  if (isUnchanged(request, reply, caching)) return reply.send()
+  const rows = request.method === 'HEAD'
+    ? Readable.from([])
+    : await startedStream(form === 'csv'
+      ? parts.csvStream(job, manifest, { safe })
+      : jsonLines(job.service, parts.rows(job, manifest)))
   reply.headers({
     ...caching,
     'content-type': CONTENT_TYPES[form],
     'content-disposition': `attachment; filename="${job.id}.${form}"`,
     ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
   })
-  return reply.send(isGzip ? zipped(rows) : rows)
+  return reply.send(isGzip && request.method !== 'HEAD' ? zipped(rows) : rows)
 }
 
 /** Fetches the first piece before any header is sent: a store that fails is still a clean error. */
@@ -68,18 +65,4 @@ function zipped (rows: Readable): Readable {
   // Whichever end breaks takes the other along; the reply sees the error on the gzip stream.
   pipeline(rows, gzip, () => {})
   return gzip
-}
-
-/** Results never change, so their tag is what they are made of; each form has one of its own. */
-function entityTag (manifest: readonly ManifestEntry[], forms: readonly string[]): string {
-  const hash = createHash('sha256')
-  const parts = manifest.map(({ chunk, digest, won }) =>
-    `${chunk}|${digest}|${won.toString('hex')}`)
-  for (const part of parts.sort()) hash.update(`${part}\n`)
-  return `"${[hash.digest('hex').slice(0, 32), ...forms].join('-')}"`
-}
-
-function listsTag (header: string | undefined, tag: string): boolean {
-  const tags = (header ?? '').split(',').map(text => text.trim().replace(/^W\//, ''))
-  return tags.includes('*') || tags.includes(tag)
 }

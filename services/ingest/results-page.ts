@@ -1,19 +1,26 @@
-import type { FastifyReply } from 'fastify'
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_ROWS, type ResultsPage, type ResultsQuery } from '../../schemas/api/results.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { cachingHeaders, isUnchanged } from './entity-tag.ts'
+import { asksFor } from './negotiation.ts'
 import type { Parts } from './ports.ts'
 import { sendFault } from './reply.ts'
 import { afterRowOf, createRowFilter, createRowShape, cursorOf } from './result-rows.ts'
 
 type Results = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
-type Exchange = { readonly query: ResultsQuery, readonly reply: FastifyReply }
+type Exchange = { readonly request: FastifyRequest, readonly reply: FastifyReply }
+
+const compressed = promisify(gzip)
 
 /** Answers with a page of rows as JSON, behind the cursor of the request and as it filters. */
 export async function sendPage (
-  parts: Pick<Parts, 'page'>, { job, manifest }: Results, { query, reply }: Exchange
+  parts: Pick<Parts, 'page'>, { job, manifest }: Results, { request, reply }: Exchange
 ): Promise<FastifyReply> {
-  const { limit = DEFAULT_ROWS, cursor, status, source } = query
-  const afterRow = cursor === undefined ? 0 : afterRowOf(cursor)
+  const query = request.query as ResultsQuery
+  const afterRow = query.cursor === undefined ? 0 : afterRowOf(query.cursor)
   if (afterRow === undefined) {
     return sendFault(reply, {
       code: 'invalid_request',
@@ -21,17 +28,36 @@ export async function sendPage (
       message: 'cursor is not one that a page was answered with. Send next_cursor as it came.',
     })
   }
+  const isGzip = asksFor(request.headers['accept-encoding'], 'gzip')
+  const caching = cachingHeaders(manifest,
+    ['json', wordOf(query, afterRow), ...(isGzip ? ['gzip'] : [])])
+  if (isUnchanged(request, reply, caching)) return reply.send()
+  const text = JSON.stringify(await pageOf(parts, { job, manifest }, { query, afterRow }))
+  reply.headers(caching).type('application/json; charset=utf-8')
+  if (!isGzip) return reply.send(text)
+  return reply.header('content-encoding', 'gzip').send(await compressed(text))
+}
+
+type Wanted = { readonly query: ResultsQuery, readonly afterRow: number }
+
+async function pageOf (
+  parts: Pick<Parts, 'page'>, { job, manifest }: Results, { query, afterRow }: Wanted
+): Promise<ResultsPage> {
+  const { limit = DEFAULT_ROWS, status, source } = query
   const keep = createRowFilter(job.service, { status, source })
   const page = await parts.page(job, manifest, {
     afterRow, limit, ...(keep === undefined ? {} : { keep }),
   })
   const next = page.nextAfterRow
-  const body: ResultsPage = {
+  return {
     data: page.rows.map(createRowShape(job.service)),
     has_more: next !== undefined,
     next_cursor: next === undefined ? null : cursorOf(next),
   }
-  return reply.header('vary', 'Accept')
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(body))
+}
+
+/** Tells the tag of one page from those of the others. */
+function wordOf ({ limit = DEFAULT_ROWS, status, source }: ResultsQuery, afterRow: number): string {
+  const wanted = JSON.stringify([limit, afterRow, status ?? '', source ?? ''])
+  return createHash('sha256').update(wanted).digest('hex').slice(0, 16)
 }

@@ -8,6 +8,7 @@ import { getBalanceRoute } from './routes/get-balance.ts'
 import { getServicesRoute } from './routes/get-services.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobRoutes } from './routes/jobs.ts'
+import { rootRoute } from './routes/root.ts'
 
 /** Every route of the interface, in the order its description lists them. */
 export function routesOf (parts: Parts, rules: Rules): readonly RouteOptions[] {
@@ -18,6 +19,7 @@ export function routesOf (parts: Parts, rules: Rules): readonly RouteOptions[] {
     createQuoteRoute(parts, rules, budget),
     getBalanceRoute(parts),
     getServicesRoute(rules),
+    rootRoute(),
     ...docsRoutes(() => describeRoutes(routes)),
     ...healthRoutes(parts),
   ]

@@ -4,11 +4,10 @@ import { connectParts } from '../lib/connect.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import type { Life, Running } from '../lib/run.ts'
 import { connectJobKeys } from '../records/job-wire.ts'
-import { createApp } from './app.ts'
 import type { Config } from './config.ts'
 import { limiterOf } from './limits/settings.ts'
 import { createReader } from './reader.ts'
-import { rulesOf } from './rules.ts'
+import { serve } from './serve.ts'
 import { createSubmission } from './submission.ts'
 
 /** Connects everything the interface stands on and listens. */
@@ -33,8 +32,6 @@ export async function startIngest (settings: Config, life: Life): Promise<Runnin
     ready,
     now: clock.now,
   }
-  const app = createApp({ parts, rules: rulesOf(settings), log: life.log })
-  life.onStop(() => app.close())
-  await app.listen({ host: settings.HOST, port: settings.PORT_HTTP })
+  await serve(parts, settings, life)
   return { ready }
 }

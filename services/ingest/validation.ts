@@ -4,33 +4,119 @@ import type { ErrorCode, Fault } from './errors.ts'
 /** A field's name is shown up to here; a client can send one of megabytes. */
 export const SHOWN_CHARACTERS = 100
 
+/** Where a request is read by a schema, as the framework calls its parts. */
+export type Place = 'body' | 'querystring' | 'params' | 'headers'
+
+/** A mismatch, along with the schema that was not met. */
+export type Mismatch = FastifySchemaValidationError & {
+  readonly parentSchema?: Readonly<Record<string, unknown>>
+  readonly propertyName?: string
+}
+
 /** Where a field has a code of its own for breaking this keyword of its schema. */
 const CODES: Readonly<Record<string, ErrorCode>> = {
+  'service enum': 'unknown_service',
   'inputs maxItems': 'too_many_inputs',
+  'countryCode pattern': 'invalid_country_code',
   'webhook_url maxLength': 'invalid_webhook_url',
 }
 
+/** Codes whose message in the table says more than any made of a schema. */
+const OWN_MESSAGE: ReadonlySet<ErrorCode> = new Set(['too_many_inputs', 'invalid_country_code'])
+
+const PLACES: Readonly<Record<Place, string>> = {
+  body: 'The body', querystring: 'The query', params: 'The path', headers: 'The headers',
+}
+
 /** The answer to a request that does not fit its schema; only the first mismatch is reported. */
-export function validationFault (errors: readonly FastifySchemaValidationError[]): Fault {
+export function validationFault (errors: readonly Mismatch[], place: Place = 'body'): Fault {
   const error = errors[0]
   if (error === undefined) return { code: 'invalid_request' }
   const param = paramOf(error)
-  const code = CODES[`${param} ${error.keyword}`] ?? 'invalid_request'
+  const code = (place === 'body' ? CODES[`${param} ${error.keyword}`] : undefined) ??
+    'invalid_request'
   const shown = param === '' ? {} : { param }
-  // The table's message for a code of its own says more than the schema's.
-  if (code === 'too_many_inputs') return { code, ...shown }
-  return { code, ...shown, message: `${param === '' ? 'The body' : param} ${textOf(error)}.` }
+  if (OWN_MESSAGE.has(code)) return { code, ...shown }
+  const message = `${param === '' ? PLACES[place] : param} ${textOf(error, place)}`
+  if (code !== 'unknown_service') return { code, ...shown, message }
+  const services = error.params['allowedValues'] as readonly string[]
+  return { code, ...shown, message, more: { services } }
 }
 
-function textOf (error: FastifySchemaValidationError): string {
-  if (error.keyword === 'additionalProperties') return 'is not a field of this request'
-  if (error.keyword === 'required') return 'is missing'
-  if ('propertyName' in error) return 'has a key of more than 40 characters'
-  return error.message ?? 'is not valid'
+/** What is wrong and what to do, as the rest of a sentence that begins with the field. */
+function textOf (error: Mismatch, place: Place): string {
+  const { keyword, params } = error
+  if (error.propertyName !== undefined) return keyTextOf(error)
+  switch (keyword) {
+    case 'additionalProperties': return unknownText(error, place)
+    case 'required': return 'is missing. Send it.'
+    // A query holds texts only, so one that is no text was sent several times.
+    case 'type': return place === 'querystring' && params['type'] === 'string'
+      ? 'was sent more than once. Send it once.'
+      : `must be ${typeText(error)}.`
+    case 'enum': return `must be one of: ${listOf(params['allowedValues'])}.`
+    case 'const': return `must be ${JSON.stringify(params['allowedValue'])}, or be left out.`
+    case 'minimum':
+    case 'maximum': return `must be ${typeText(error)}.`
+    default: return sizeText(error) ?? `is not valid.${hintOf(error)}`
+  }
+}
+
+/** Sentences on what is too much or too little. */
+function sizeText ({ keyword, params }: Mismatch): string | undefined {
+  const limit = Number(params['limit'])
+  const count = limit.toLocaleString('en-US')
+  switch (keyword) {
+    case 'minItems': return `is empty. Send at least ${count}.`
+    case 'maxItems': return `has too many items. Send at most ${count}.`
+    case 'minLength': return limit === 1
+      ? 'is empty. Send a text, or leave it out.'
+      : `is too short. It must have at least ${count} characters.`
+    case 'maxLength': return `is too long. It can have at most ${count} characters.`
+    case 'maxProperties': return `has too many entries. Send at most ${count}.`
+    default: return undefined
+  }
+}
+
+function keyTextOf ({ params }: Mismatch): string {
+  return `has a key of more than ${String(params['limit'])} characters. Shorten it.`
+}
+
+function unknownText ({ parentSchema }: Mismatch, place: Place): string {
+  const known = Object.keys((parentSchema?.['properties'] ?? {}) as object)
+  const what = place === 'querystring' ? 'parameter' : 'field'
+  const list = known.length === 0 ? '' : ` Leave it out; there are: ${known.join(', ')}.`
+  return `is not a ${what} of this request.${list}`
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'a text in quotes',
+  boolean: 'true or false, without quotes',
+  array: 'a list in square brackets',
+  object: 'a JSON object in braces',
+}
+
+function typeText ({ params, parentSchema = {} }: Mismatch): string {
+  const type = String(parentSchema['type'] ?? params['type'])
+  const { minimum, maximum } = parentSchema
+  if (type !== 'integer') return TYPES[type] ?? type
+  const from = minimum === undefined ? '' : ` from ${Number(minimum).toLocaleString('en-US')}`
+  const to = maximum === undefined ? '' : ` to ${Number(maximum).toLocaleString('en-US')}`
+  return `a whole number${from}${to}`
+}
+
+/** What the field is, from its description, where no keyword says what to do. */
+function hintOf ({ parentSchema }: Mismatch): string {
+  const description = parentSchema?.['description']
+  return typeof description === 'string' ? ` It is: ${description}` : ''
+}
+
+function listOf (values: unknown): string {
+  return Array.isArray(values) ? values.join(', ') : String(values)
 }
 
 /** `/inputs/3` is shown as `inputs[3]`, `/metadata/team` as `metadata.team`. */
-function paramOf (error: FastifySchemaValidationError): string {
+function paramOf (error: Mismatch): string {
   const { additionalProperty, missingProperty } = error.params as Record<string, string | undefined>
   const own = additionalProperty ?? missingProperty
   const steps = error.instancePath.split('/').slice(1).map(step =>

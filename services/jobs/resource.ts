@@ -7,7 +7,10 @@ export function jobPath (jobId: string): string {
   return `/api/v1/jobs/${jobId}`
 }
 
-/** The status resource of a job. */
+/**
+ * The status resource of a job. Status, progress, money and the time of the end change together,
+ * when the job is closed; until then only the counts of rows move.
+ */
 export function jobBody (job: Job, header: JobHeader): JobBody {
   const { preflight, counts } = job
   return {
@@ -26,8 +29,7 @@ export function jobBody (job: Job, header: JobHeader): JobBody {
     duplicateRows: preflight.duplicateRows,
     progressPercent: progressPercent(job),
     maxQuoteMicros: preflight.maxQuoteMicros,
-    chargedMicros: job.chargedMicros,
-    releasedMicros: job.releasedMicros,
+    ...settledMoney(job),
     metadata: { ...header.metadata },
     completedAt: job.closed ? new Date(job.endedAtMs).toISOString() : null,
   }
@@ -45,6 +47,11 @@ export function visibleStatus (job: Job): JobStatus {
     case 'cancelled': return 'cancelling'
     default: return job.status
   }
+}
+
+/** What was charged and released is part of the end, so it is shown along with it. */
+function settledMoney ({ closed, chargedMicros, releasedMicros }: Job) {
+  return closed ? { chargedMicros, releasedMicros } : { chargedMicros: 0, releasedMicros: 0 }
 }
 
 function progressPercent (job: Job): number {

@@ -26,9 +26,9 @@ const CROWDED: Fault = {
 }
 
 /**
- * Counts a request of a tenant before its body is read: GET by the limit of reads, all others by
- * that of POST. Every answer from then on tells where the tenant stands. Throws the fault to answer
- * with when there is no room for the request.
+ * Counts a request of a tenant before its body is read: GET and HEAD by the limit of reads, all
+ * others by that of POST. Every answer from then on tells where the tenant stands. Throws the fault
+ * to answer with when there is no room for the request.
  */
 export function createLimitRule (app: FastifyInstance, limiter: Limiter) {
   app.decorateRequest('releasePlace', undefined)
@@ -41,14 +41,13 @@ export function createLimitRule (app: FastifyInstance, limiter: Limiter) {
   return async function applyLimits (
     request: FastifyRequest, reply: FastifyReply, tenant: string
   ): Promise<void> {
-    const admission = await limiter.admit({
-      tenant, kind: request.method === 'GET' ? 'get' : 'post', ...preflightOf(request),
-    })
-    const { kind, levels } = admission
+    const kind = ['GET', 'HEAD'].includes(request.method) ? 'get' : 'post'
+    const admission = await limiter.admit({ tenant, kind, ...preflightOf(request) })
+    const { levels } = admission
     reply.headers(standingHeaders(levels))
-    if (kind === 'admitted') request.releasePlace = admission.release
-    if (kind === 'crowded') throw new FaultError(CROWDED)
-    if (kind === 'throttled') {
+    if (admission.kind === 'admitted') request.releasePlace = admission.release
+    if (admission.kind === 'crowded') throw new FaultError(CROWDED)
+    if (admission.kind === 'throttled') {
       throw new FaultError({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
     }
   }

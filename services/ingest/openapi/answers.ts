@@ -1,5 +1,6 @@
-import type { FastifyContextConfig, RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
+import { commonHeaders, faultHeaders, successHeaders, type Headers } from './headers.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -10,7 +11,6 @@ declare module 'fastify' {
   }
 }
 
-type Headers = Readonly<Record<string, { readonly type: string, readonly description: string }>>
 type Answers = Readonly<Record<string, object>>
 
 const EVERYWHERE: readonly ErrorCode[] = [
@@ -25,33 +25,9 @@ const WITH_BODY: readonly ErrorCode[] = [
   'unsupported_media_type',
 ]
 
-const COMMON_HEADERS: Headers = {
-  'X-Request-Id': { type: 'string', description: 'Names this answer; tell it to support.' },
-  'API-Version': { type: 'string', description: 'The date of the version of the interface.' },
-}
-
-const LIMIT_HEADERS: Headers = {
-  'RateLimit-Limit': { type: 'integer', description: 'Of the limit that is nearest.' },
-  'RateLimit-Remaining': { type: 'integer', description: 'Requests left of it.' },
-  'RateLimit-Reset': { type: 'integer', description: 'Seconds until it is whole again.' },
-  'RateLimit-Policy': { type: 'string', description: 'All limits: requests;w=seconds.' },
-  'Retry-After': { type: 'integer', description: 'Seconds to wait; 0 when not throttled.' },
-}
-
-/** Headers that one status has beside those of all answers. */
-const STATUS_HEADERS: Readonly<Record<number, Headers>> = {
-  202: {
-    Location: { type: 'string', description: 'The path of the new job.' },
-    'Idempotent-Replayed': {
-      type: 'string', description: 'true when this repeats the answer to an earlier request.',
-    },
-  },
-  401: { 'WWW-Authenticate': { type: 'string', description: 'Bearer' } },
-}
-
 /** All codes an operation can answer, in the order of the table. */
 export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
-  const { scope, produces, takesBody, errors = [] } = configOf(route)
+  const { scope, produces, takesBody, errors = [] } = route.config ?? {}
   const wanted = new Set<ErrorCode>([
     ...EVERYWHERE,
     ...errors,
@@ -66,26 +42,26 @@ export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
 
 /** The described answers of an operation: its successes, and every error by status. */
 export function answersOf (route: RouteOptions): Answers {
-  const { scope, produces = 'application/json' } = configOf(route)
-  const headers = { ...COMMON_HEADERS, ...(scope === undefined ? {} : LIMIT_HEADERS) }
+  const { produces = 'application/json' } = route.config ?? {}
+  const headers = commonHeaders(route)
   const types = [produces].flat()
   const own = (route.schema?.response ?? {}) as Readonly<Record<string, object>>
   const successes = Object.entries(own).filter(([status]) => /^[23]\d\d$/.test(status))
   const described = successes.length > 0 ? successes : [['200', plainOf(types)] as const]
-  const isCreation = route.method === 'POST' && route.url === '/api/v1/jobs'
   const answers = described.map(([status, schema]) => [status, {
     description: DESCRIPTIONS[status] ?? 'Success',
-    headers: { ...headers, ...(status === '202' && isCreation ? STATUS_HEADERS[202] : {}) },
+    headers: { ...headers, ...successHeaders(Number(status), route) },
     ...contentOf(schema, types),
   }] as const)
   return Object.fromEntries([...answers, ...faultsOf(errorsOf(route), headers)])
 }
 
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
-  200: 'The answer.', 202: 'Accepted.', 304: 'The results are those of If-None-Match.',
+  200: 'The answer.',
+  202: 'Accepted.',
+  302: 'To a browser.',
+  304: 'The results are those of If-None-Match.',
 }
-
-const configOf = (route: RouteOptions): Partial<FastifyContextConfig> => route.config ?? {}
 
 const plainOf = (types: readonly string[]) =>
   ({ type: types[0] === 'application/json' ? 'object' : 'string' })
@@ -99,15 +75,20 @@ function faultsOf (codes: readonly ErrorCode[], headers: Headers) {
   const byStatus = Map.groupBy(codes, statusOf)
   return [...byStatus].map(([status, some]) => [String(status), {
     description: some.map(code => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n'),
-    headers: { ...headers, ...STATUS_HEADERS[status], ...retryOf(status) },
+    headers: { ...headers, ...faultHeaders(some) },
     content: { 'application/json': { schema: faultSchema(some) } },
   }] as const)
 }
 
-function retryOf (status: number): Headers {
-  const waits = status === 429 || status === 503 || status === 409
-  if (!waits) return {}
-  return { 'Retry-After': { type: 'integer', description: 'Seconds to wait, at least 1.' } }
+/** Members that the errors of some codes have beside those of all. */
+const MORE: Partial<Record<ErrorCode, Readonly<Record<string, object>>>> = {
+  unknown_service: { services: { type: 'array', items: { type: 'string' } } },
+  insufficient_balance: {
+    requiredMicros: { type: 'integer', minimum: 0, description: 'The maximum price of the job.' },
+    availableMicros: { type: 'integer', minimum: 0, description: 'What could be reserved.' },
+  },
+  not_acceptable: { available: { type: 'array', items: { type: 'string' } } },
+  job_not_completed: { status: { type: 'string', description: 'The status of the job.' } },
 }
 
 function faultSchema (codes: readonly ErrorCode[]): object {
@@ -124,6 +105,7 @@ function faultSchema (codes: readonly ErrorCode[]): object {
           message: { type: 'string' },
           param: { type: 'string', description: 'The field at fault.' },
           request_id: { type: 'string' },
+          ...Object.assign({}, ...codes.map(code => MORE[code] ?? {})),
         },
       },
     },

@@ -6,6 +6,7 @@ import { answersOf } from './answers.ts'
 import { withSharedHeaders, type OpenApiDocument } from './document.ts'
 import { webhooksOf } from './events.ts'
 import { ERROR_TABLE, INTRODUCTION, TAGS } from './texts.ts'
+import { withExamples } from './with-examples.ts'
 
 /**
  * The description of these routes as OpenAPI 3.1. They are registered with an application of its
@@ -43,7 +44,7 @@ export async function describeRoutes (
   await app.close()
   // Schemas know more of themselves than JSON can say.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  return withSharedHeaders(document)
+  return withExamples(withSharedHeaders(document))
 }
 
 /** What the generator reads of a route; what an operation answers is told by its configuration. */

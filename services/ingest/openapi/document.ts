@@ -40,7 +40,11 @@ export type Answer = {
   readonly content?: Content
 }
 
-export type Content = Readonly<Record<string, { readonly schema: object }>>
+export type Content = Readonly<Record<string, {
+  readonly schema: object
+  readonly example?: unknown
+  readonly examples?: Readonly<Record<string, object>>
+}>>
 
 /** The document with the headers that answers share written once. */
 export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
@@ -62,13 +66,19 @@ export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
 }
 
 function mapAnswers (paths: Paths, change: (answer: Answer) => Answer): Paths {
-  return mapValues(paths, item => mapValues(item, operation =>
-    ({ ...operation, responses: mapValues(operation.responses, change) })))
+  return mapOperations(paths, operation =>
+    ({ ...operation, responses: mapValues(operation.responses, change) }))
 }
 
-function mapValues<T> (
-  values: Readonly<Record<string, T>>, change: (value: T, name: string) => T
-): Record<string, T> {
+/** The same paths with every operation changed. */
+export function mapOperations (paths: Paths, change: (operation: Operation) => Operation): Paths {
+  return mapValues(paths, item => mapValues(item, change))
+}
+
+/** The same names with every value changed. */
+export function mapValues<T, U> (
+  values: Readonly<Record<string, T>>, change: (value: T, name: string) => U
+): Record<string, U> {
   return Object.fromEntries(Object.entries(values)
     .map(([name, value]) => [name, change(value, name)]))
 }

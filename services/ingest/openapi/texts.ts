@@ -1,4 +1,5 @@
 import { ERRORS } from '../errors.ts'
+import { MAGIC_REFUSALS } from '../magic.ts'
 
 export const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts that are verified together.' },
@@ -8,6 +9,30 @@ export const TAGS = [
   { name: 'Events', description: 'Signed notifications of the ends of jobs.' },
 ] as const
 
+/**
+ * What the inputs of a test key decide. A test compares it with what the checks of test keys do.
+ */
+const TEST_INPUTS = `| input with a test key | outcome |
+|---|---|
+| phone ending in \`0001\` | the number is in no assigned range |
+| phone ending in \`0002\` | the line was disconnected lately |
+| phone ending in \`0003\` | nobody could tell |
+| phone ending in \`0004\` | valid, answered after two seconds |
+| phone ending in \`0005\` | the check is unavailable: tried again, in the end unknown |
+| phone ending in \`0006\` | the check times out: tried again, in the end unknown |
+| phone ending in \`0007\` | valid, on no messenger, ported |
+| e-mail \`invalid@...\` | the mailbox does not exist |
+| e-mail \`risky@...\` | the domain takes mail for any name |
+| e-mail \`unknown@...\` | nobody could tell |
+| e-mail \`slow@...\` | valid, answered after two seconds |
+| e-mail \`unavailable@...\` | the check is unavailable: tried again, in the end unknown |
+| e-mail \`timeout@...\` | the check times out: tried again, in the end unknown |
+| e-mail \`disposable@...\` | a throw-away address |
+| e-mail \`role@...\` | a function, not a person |
+| any other that can be normalized | valid |
+| phone \`${MAGIC_REFUSALS.phone.input}\` | ${MAGIC_REFUSALS.phone.means} |
+| e-mail \`${MAGIC_REFUSALS.email.input}...\` | ${MAGIC_REFUSALS.email.means} |`
+
 export const INTRODUCTION = `Verifies phone numbers and e-mail addresses in batches.
 
 A job holds 1 to 100,000 inputs. It is answered with 202 once its maximum price is quoted and
@@ -15,9 +40,32 @@ reserved, and goes on in the background. Money is always an integer of USD micro
 1,000,000. Rows that are no contact, rows that repeat another one, rows from the cache and rows
 without a verdict are free.
 
-Every request carries \`Authorization: Bearer <API_KEY>\`. A test key has data, limits and a balance
-of its own, pays nothing, and is answered by what the input says. Clients ignore fields they do not
-know.
+Every request under \`/api/v1\` carries \`Authorization: Bearer <API_KEY>\` and comes over HTTPS.
+Bodies are JSON in UTF-8 of at most 34 MB; unknown fields are refused, and no type is converted.
+Clients ignore fields they do not know. HEAD is answered wherever GET is, OPTIONS tells the methods
+of a path. \`/healthz\` and \`/readyz\` tell of this process; its metrics are served at
+\`/metrics\` of a port of their own, never here.
+
+## Limits
+
+Of each organization, live and test apart: POST 100 at once and 1,000 a minute, GET 200 a second, 10
+jobs that check live at a time, 10 requests that wait for their preflight. Every answer to a key
+tells in \`RateLimit-*\` where it stands, and \`Retry-After\` how many seconds to wait, 0 for none.
+
+## Repeating a request
+
+POST /api/v1/jobs takes an \`Idempotency-Key\`, a UUID of version 4. For 24 hours the same request
+with it is answered with the same job and \`Idempotent-Replayed: true\`; another request with it is
+refused. Repeat whatever was answered 503, or not at all, with the same key.
+
+## Test keys
+
+A test key has data, limits and a balance of its own, and pays nothing. No contact is reached: the
+input decides what comes of it.
+
+${TEST_INPUTS}
+
+## Errors
 
 `
 

@@ -1,20 +1,17 @@
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import {
-  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema, type CreateJobBody,
+  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import type { Submission, Submitted } from '../../jobs/submit.ts'
-import { createBodyBudget, type BodyBudget } from '../body-budget.ts'
-import { FaultError, type Fault } from '../errors.ts'
-import { fingerprintOf } from '../fingerprint.ts'
+import { createBodyBudget, MAX_BODY_BYTES, takeRoom } from '../body-budget.ts'
 import { callerOf } from '../guard.ts'
+import { magicRefusal } from '../magic.ts'
 import type { Parts, Rules } from '../ports.ts'
 import { sendFault } from '../reply.ts'
-import { readIdempotencyKey, readJobRequest } from '../request.ts'
-import { acceptedBody, jobPath, refusalFault } from '../response.ts'
-
-/** Room for 100,000 inputs of 320 characters. */
-export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
+import { readSubmission } from '../read-submission.ts'
+import { readIdempotencyKey } from '../request.ts'
+import { acceptedBody, jobPath, OUTCOME_UNKNOWN, refusalFault } from '../response.ts'
 
 /** What can be wrong with the rows of a request, beside what holds for every body. */
 export const REQUEST_ERRORS = [
@@ -23,12 +20,6 @@ export const REQUEST_ERRORS = [
 ] as const
 
 type Accepted = Extract<Submitted, { kind: 'accepted' }>
-
-const OUTCOME_UNKNOWN: Fault = {
-  code: 'temporarily_unavailable',
-  message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
-    'same Idempotency-Key: it is answered with the job, or evaluated anew.',
-}
 
 /** POST /api/v1/jobs: creates and at once approves a job; answers when its price is reserved. */
 export function createJobRoute (
@@ -61,6 +52,8 @@ export function createJobRoute (
       const key = readIdempotencyKey(request.headers['idempotency-key'])
       const read = readSubmission(request, rules, key)
       if ('code' in read) return sendFault(reply, read)
+      const refusal = magicRefusal(read, { ...rules, mode: callerOf(request).mode })
+      if (refusal !== undefined) return sendFault(reply, refusal)
       const outcome = await submitted(parts, read)
       if (outcome === undefined) return sendFault(reply, OUTCOME_UNKNOWN)
       if (outcome.kind !== 'accepted') return sendFault(reply, refusalFault(outcome))
@@ -72,23 +65,6 @@ export function createJobRoute (
         .send(body)
     },
   }
-}
-
-/**
- * What a request for a job or a quote asks for, or why it can't be had. The key is undefined when
- * the request has one that is none.
- */
-export function readSubmission (
-  request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined
-): Submission | Fault {
-  const { tenant, mode } = callerOf(request)
-  if (idempotencyKey === undefined) {
-    return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
-  }
-  const read = readJobRequest(request.body as CreateJobBody, { ...rules, mode })
-  if (read.kind === 'fault') return read.fault
-  const fingerprint = fingerprintOf(read.request, rules.fingerprintKey)
-  return { ...read.request, tenant, idempotencyKey, fingerprint }
 }
 
 /** What became of a submission; undefined when broken infrastructure keeps us from knowing. */
@@ -115,13 +91,4 @@ async function remembered (
     if (parts.isInfrastructure(error)) return body
     throw error
   }
-}
-
-/** Refuses a body there is no room for, before it is read; the room is free again at the answer. */
-export function takeRoom (budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
-  const stated = Number(request.headers['content-length'] ?? MAX_BODY_BYTES)
-  if (stated > MAX_BODY_BYTES) throw new FaultError({ code: 'body_too_large' })
-  const giveBack = budget.take(stated)
-  if (giveBack === undefined) throw new FaultError({ code: 'temporarily_unavailable' })
-  reply.raw.once('close', giveBack)
 }

@@ -2,11 +2,12 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import { CreateJobSchema } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { QuoteSchema } from '../../../schemas/api/quote.ts'
-import type { BodyBudget } from '../body-budget.ts'
+import { MAX_BODY_BYTES, takeRoom, type BodyBudget } from '../body-budget.ts'
 import type { Parts, Rules } from '../ports.ts'
+import { readSubmission } from '../read-submission.ts'
 import { sendFault } from '../reply.ts'
 import { refusalFault } from '../response.ts'
-import { MAX_BODY_BYTES, readSubmission, REQUEST_ERRORS, takeRoom } from './create-job.ts'
+import { REQUEST_ERRORS } from './create-job.ts'
 
 /**
  * POST /api/v1/quotes: the preflight of a job, and no job. The same body, the same stages, the same

@@ -58,6 +58,6 @@ async function send (
   parts: Parts, found: Found, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  if (form === 'json') return sendPage(parts, found, { query, reply })
+  if (form === 'json') return sendPage(parts, found, { request, reply })
   return sendResults(parts, found, { request, reply, form, safe: query.safe === 'spreadsheet' })
 }

@@ -21,6 +21,8 @@ describe('an operation that is to go', () => {
       sunset: 'Tue, 29 Feb 2028 12:00:00 GMT',
       link: '</changelog#2027-01-31>; rel="deprecation", </changelog#2027-01-31>; rel="sunset"',
     })
+    const head = await app.inject({ method: 'HEAD', url: '/jobs/7' })
+    expect(head.headers).toMatchObject({ deprecation: '@1801353600' })
     expect((await app.inject('/jobs')).headers).not.toHaveProperty('deprecation')
   })
 

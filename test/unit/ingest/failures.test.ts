@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import {
   answerFailures, createSocketFailure,
 } from '../../../services/ingest/failures.ts'
+import { LostResultsError, MissingResultsError } from '../../../services/records/results.ts'
 import { doubles, outage } from './doubles.ts'
 
 /** What becomes of a socket on which something failed. */
@@ -52,6 +53,8 @@ describe('a failure in a handler', () => {
   it.each([
     [outage, 503, 'temporarily_unavailable'],
     [new Error('a fault of ours'), 500, 'internal'],
+    [new LostResultsError('no key'), 410, 'results_expired'],
+    [new MissingResultsError('no block'), 500, 'internal'],
     [Object.assign(new Error('no such path'), { code: 'FST_ERR_BAD_URL' }), 404, 'not_found'],
   ] as const)('%s is answered with %i', async (error, status, code) => {
     const app = Fastify()

@@ -87,18 +87,18 @@ describe('plain HTTP', () => {
 
 describe('a path or method there is not', () => {
   it.each([
-    ['PUT', '/api/v1/jobs', 405, 'POST, GET'],
-    ['HEAD', `/api/v1/jobs/${JOB_ID}`, 405, 'GET'],
-    ['OPTIONS', '/api/v1/jobs', 405, 'POST, GET'],
-    ['TRACE', '/healthz', 405, 'GET'],
-    ['DELETE', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET'],
-    ['PROPFIND', `/api/v1/jobs/${JOB_ID}/results`, 405, 'GET'],
+    ['PUT', '/api/v1/jobs', 405, 'POST, GET, HEAD, OPTIONS'],
+    ['HEAD', '/api/v1/quotes', 405, 'POST, OPTIONS'],
+    ['TRACE', '/healthz', 405, 'GET, HEAD, OPTIONS'],
+    ['DELETE', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET, HEAD, OPTIONS'],
+    ['PROPFIND', `/api/v1/jobs/${JOB_ID}/results`, 405, 'GET, HEAD, OPTIONS'],
+    ['OPTIONS', '/api/v1/nothing', 404, undefined],
+    ['GET', '/metrics', 404, undefined],
     ['POST', '/api/v1/nothing', 404, undefined],
     ['GET', '//api/v1/jobs', 404, undefined],
     ['GET', '/api/v1/jobs/%2e%2e/x', 404, undefined],
     ['GET', '/api/v1/jobs/%zz', 404, undefined],
     ['GET', `/api/v1/jobs/${'x'.repeat(1_000)}`, 404, undefined],
-    ['GET', '/', 404, undefined],
   ] as const)('%s %.30s is %i', async (...[method, url, status, allow]) => {
     const { app } = application()
     const answer = await app.inject({ method: method as 'GET', url, payload: '<xml/>' })

@@ -1,43 +1,106 @@
-import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import { describe, expect, it } from 'vitest'
-import { validationFault } from '../../../services/ingest/validation.ts'
+import { validationFault, type Mismatch } from '../../../services/ingest/validation.ts'
+import { SERVICE_SLUGS } from '../../../services/topology.ts'
+import { application, good, JOB_ID } from './doubles.ts'
 
-const errorAt = (
-  instancePath: string, keyword: string, params: Record<string, string> = {}
-): FastifySchemaValidationError =>
-  ({ instancePath, keyword, params, schemaPath: '', message: 'must be so' })
+const FIELDS = 'service, inputs, countryCode, forceFresh, webhook_url, metadata'
+const SLUGS = 'phone-validation, whatsapp, telegram, carrier-single, carrier-lookup, ' +
+  'email-validation'
+const { post, get } = application()
+
+describe('a body that does not fit is told what to do', () => {
+  it.each<[body: unknown, message: string]>([
+    [[], 'The body must be a JSON object in braces.'],
+    [{ inputs: ['1'] }, 'service is missing. Send it.'],
+    [{ ...good, service: 1 }, 'service must be a text in quotes.'],
+    [{ service: 'fax', inputs: [] }, `service must be one of: ${SLUGS}.`],
+    [{ ...good, inputs: [] }, 'inputs is empty. Send at least 1.'],
+    [{ ...good, inputs: '+1' }, 'inputs must be a list in square brackets.'],
+    [{ ...good, inputs: ['1', null] }, 'inputs[1] must be a text in quotes.'],
+    [{ ...good, inputs: ['x'.repeat(1_025)] },
+      'inputs[0] is too long. It can have at most 1,024 characters.'],
+    [{ ...good, inputs: Array(100_001).fill('1') },
+      'A job has at most 100,000 inputs. Split it into several jobs.'],
+    [{ ...good, countryCode: 'XX' }, 'countryCode is not an ISO 3166 two-letter code of a ' +
+      'country with telephone numbers. Send one, for example US, or leave it out.'],
+    [{ ...good, forceFresh: 'true' }, 'forceFresh must be true or false, without quotes.'],
+    [{ ...good, force_fresh: true },
+      `force_fresh is not a field of this request. Leave it out; there are: ${FIELDS}.`],
+    [{ ...good, metadata: [] }, 'metadata must be a JSON object in braces.'],
+    [{ ...good, metadata: { 'a/b~c': 1 } }, 'metadata.a/b~c must be a text in quotes.'],
+    [{ ...good, metadata: { a: 'x'.repeat(501) } },
+      'metadata.a is too long. It can have at most 500 characters.'],
+    [{ ...good, metadata: { ['k'.repeat(41)]: '' } },
+      'metadata has a key of more than 40 characters. Shorten it.'],
+    [{ ...good, metadata: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [n, ''])) },
+      'metadata has too many entries. Send at most 50.'],
+    [{ ...good, webhook_url: `https://a.example/${'x'.repeat(2_048)}` },
+      'webhook_url is too long. It can have at most 2,048 characters.'],
+  ])('%.60j', async (body, message) => {
+    const { app } = application({}, { bodyBudgetBytes: 40_000_000 })
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/api/v1/jobs',
+      headers: { authorization: 'Bearer live', 'content-type': 'application/json' },
+      payload: JSON.stringify(body),
+    })
+    expect([answer.statusCode, answer.json().error.message]).toEqual([400, message])
+  })
+
+  it('and for an unknown service by a list that a program can read', async () => {
+    const { error } = (await post({ ...good, service: 'fax' })).json()
+    expect(error).toMatchObject({
+      code: 'unknown_service', param: 'service', services: SERVICE_SLUGS,
+    })
+  })
+})
+
+describe('a query that does not fit is told what to do', () => {
+  it.each([
+    ['/jobs?limit=0', 'limit must be a whole number from 1 to 100.'],
+    ['/jobs?limit=ten', 'limit must be a whole number from 1 to 100.'],
+    ['/jobs?limit=1&limit=2', 'limit must be a whole number from 1 to 100.'],
+    ['/jobs?after=a&after=b', 'after was sent more than once. Send it once.'],
+    ['/jobs?after=x', 'after is not valid. It is: The next_cursor of the page before: only ' +
+      'jobs older than this one.'],
+    ['/jobs?state=completed',
+      'state is not a parameter of this request. Leave it out; there are: limit, after, status, ' +
+      'service.'],
+    ['/jobs?service=fax', `service must be one of: ${SLUGS}.`],
+    [`/jobs/${JOB_ID}/results?format=xml`, 'format must be one of: csv, json, jsonl.'],
+    [`/jobs/${JOB_ID}/results?safe=yes`, 'safe must be "spreadsheet", or be left out.'],
+    [`/jobs/${JOB_ID}/results?cursor=`, 'cursor is empty. Send a text, or leave it out.'],
+  ])('%s', async (path, message) => {
+    const { error } = (await get(path)).json()
+    expect([error.code, error.message]).toEqual(['invalid_request', message])
+    expect(message.startsWith(error.param)).toBe(true)
+  })
+})
 
 describe('the answer to a mismatch', () => {
-  it.each([
-    [errorAt('', 'type'), { code: 'invalid_request', message: 'The body must be so.' }],
-    [errorAt('/inputs/3', 'maxLength'), {
-      code: 'invalid_request', param: 'inputs[3]', message: 'inputs[3] must be so.',
-    }],
-    [errorAt('/metadata/a~1b~0c', 'type'), {
-      code: 'invalid_request', param: 'metadata.a/b~c', message: 'metadata.a/b~c must be so.',
-    }],
-    [errorAt('', 'required', { missingProperty: 'service' }), {
-      code: 'invalid_request', param: 'service', message: 'service is missing.',
-    }],
-    [errorAt('', 'additionalProperties', { additionalProperty: 'fast' }), {
-      code: 'invalid_request', param: 'fast', message: 'fast is not a field of this request.',
-    }],
-    [errorAt('/inputs', 'maxItems'), { code: 'too_many_inputs', param: 'inputs' }],
-    [errorAt('/webhook_url', 'maxLength'), {
-      code: 'invalid_webhook_url', param: 'webhook_url', message: 'webhook_url must be so.',
-    }],
-  ])('%j', (error, fault) => {
-    expect(validationFault([error])).toEqual(fault)
-  })
-
-  it('names the limit of a label\'s name', () => {
-    const error = { ...errorAt('/metadata', 'maxLength'), propertyName: 'k'.repeat(41) }
-    expect(validationFault([error]).message).toBe('metadata has a key of more than 40 characters.')
-  })
+  const mismatch = (keyword: string, more: Partial<Mismatch> = {}): Mismatch =>
+    ({ instancePath: '/a', keyword, params: {}, schemaPath: '', message: 'must be so', ...more })
 
   it('reports the first mismatch alone, and none as a request that is not valid', () => {
-    const errors = [errorAt('/a', 'type'), errorAt('/b', 'type')]
+    const errors = [mismatch('type'), mismatch('type', { instancePath: '/b' })]
     expect(validationFault(errors).param).toBe('a')
     expect(validationFault([])).toEqual({ code: 'invalid_request' })
+  })
+
+  it('has words for limits that no field has today', () => {
+    const messageOf = (keyword: string, more: Partial<Mismatch> = {}) =>
+      validationFault([mismatch(keyword, { params: { limit: 2 }, ...more })]).message
+    expect(messageOf('maxItems')).toBe('a has too many items. Send at most 2.')
+    expect(messageOf('minLength')).toBe('a is too short. It must have at least 2 characters.')
+    expect(messageOf('multipleOf')).toBe('a is not valid.')
+    expect(messageOf('type', { params: { type: 'number' } })).toBe('a must be number.')
+  })
+
+  it('keeps the codes of the body for the body', () => {
+    const error = mismatch('enum', {
+      instancePath: '/service', params: { allowedValues: ['x'] } as never,
+    })
+    expect(validationFault([error]).code).toBe('unknown_service')
+    expect(validationFault([error], 'querystring').code).toBe('invalid_request')
   })
 })

@@ -32,6 +32,8 @@ describe('the status resource', () => {
   it('shows the end only once the job is closed', () => {
     expect(visibleStatus(endedJob({ closed: false }))).toBe('verifying')
     expect(jobBody(endedJob({ closed: false }), header))
-      .toMatchObject({ progressPercent: 99, completedAt: null })
+      .toMatchObject({
+        progressPercent: 99, completedAt: null, chargedMicros: 0, releasedMicros: 0,
+      })
   })
 })

@@ -96,6 +96,10 @@ describe('the page of the description', () => {
     const page = documentPage(document)
     for (const { path } of operations) expect(page).toContain(`<code class="">${path}</code>`)
     expect(page).toContain('job.cancelled')
+    expect(page).toContain('<tr><td>402</td><td><code>insufficient_balance</code></td>')
+    expect(page).toContain('<tr><td>phone <code>+15005550402</code></td><td>the job is refused')
+    expect(page).toContain('<pre class="example">')
+    expect(page).not.toMatch(/\|---|^\| /m)
     expect(page).not.toMatch(/<script|<link|src=|@import|url\(/)
   })
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createJobRoute, MAX_BODY_BYTES } from '../../../../services/ingest/routes/create-job.ts'
+import { MAX_BODY_BYTES } from '../../../../services/ingest/body-budget.ts'
+import { createJobRoute } from '../../../../services/ingest/routes/create-job.ts'
 import { application, doubles, good, jobOf, rules } from '../doubles.ts'
 
 const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'

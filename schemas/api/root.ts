@@ -1,0 +1,16 @@
+import { Type, type Static } from 'typebox'
+
+const Path = Type.String({ description: 'Relative to the host.' })
+
+/** The answer to GET /. */
+export const RootSchema = Type.Object({
+  name: Type.String(),
+  version: Type.String({ description: 'The date of the version of the interface.' }),
+  api: Path,
+  documentation: Path,
+  openapi: Path,
+  changelog: Path,
+})
+
+/** The type of that answer. */
+export type RootBody = Static<typeof RootSchema>

@@ -1,0 +1,54 @@
+import Type from 'typebox'
+
+/** The values of the public interface. */
+export const CONNECTION_DEFAULTS = {
+  HEADERS_TIMEOUT_MS: 10_000,
+  REQUEST_TIMEOUT_MS: 60_000,
+  CONNECTION_TIMEOUT_MS: 120_000,
+  KEEP_ALIVE_TIMEOUT_MS: 72_000,
+  MAX_CONNECTIONS: 10_000,
+  MAX_REQUESTS_PER_CONNECTION: 10_000,
+}
+
+export type ConnectionSettings = Readonly<typeof CONNECTION_DEFAULTS>
+
+const whole = (key: keyof ConnectionSettings, description: string) =>
+  Type.Integer({ default: CONNECTION_DEFAULTS[key], minimum: 1, description })
+
+/** What can be set about connections; the defaults keep slow and idle clients from filling up. */
+export const connectionFields = {
+  HEADERS_TIMEOUT_MS: whole('HEADERS_TIMEOUT_MS',
+    'Longest the headers of a request may take to arrive.'),
+  REQUEST_TIMEOUT_MS: whole('REQUEST_TIMEOUT_MS', 'Longest a whole request may take to arrive.'),
+  CONNECTION_TIMEOUT_MS: whole('CONNECTION_TIMEOUT_MS',
+    'After so long without a byte a connection is closed.'),
+  KEEP_ALIVE_TIMEOUT_MS: whole('KEEP_ALIVE_TIMEOUT_MS',
+    'How long a connection stays open between two requests.'),
+  MAX_CONNECTIONS: whole('MAX_CONNECTIONS', 'Connections open at once; further ones are closed.'),
+  MAX_REQUESTS_PER_CONNECTION: whole('MAX_REQUESTS_PER_CONNECTION',
+    'Then a connection is closed, so that clients spread over instances.'),
+}
+
+/** Twice a second, or sooner where the times are short. */
+const CHECK_EVERY_MS = 500
+
+/** Limits of a server of Node, which speaks HTTP or HTTPS. */
+export function nodeLimits (settings: ConnectionSettings) {
+  return {
+    headersTimeout: settings.HEADERS_TIMEOUT_MS,
+    requestTimeout: settings.REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: settings.KEEP_ALIVE_TIMEOUT_MS,
+    connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, settings.HEADERS_TIMEOUT_MS),
+  }
+}
+
+/** The same limits, where the web framework wants them. */
+export function frameworkLimits (settings: ConnectionSettings) {
+  const { headersTimeout, connectionsCheckingInterval, ...times } = nodeLimits(settings)
+  return {
+    ...times,
+    connectionTimeout: settings.CONNECTION_TIMEOUT_MS,
+    maxRequestsPerSocket: settings.MAX_REQUESTS_PER_CONNECTION,
+    http: { headersTimeout, connectionsCheckingInterval },
+  }
+}

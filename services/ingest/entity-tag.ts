@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ManifestEntry } from '../jobs/job.ts'
+
+/** What caches may do with results: keep them, and ask whether they still are the same. */
+const CACHING = { vary: 'Accept, Accept-Encoding', 'cache-control': 'private, no-cache' } as const
+
+/** Headers of results that are made of these blocks, in a form that these words tell apart. */
+export function cachingHeaders (
+  manifest: readonly ManifestEntry[], forms: readonly string[]
+): Record<string, string> & { readonly etag: string } {
+  return { ...CACHING, etag: entityTag(manifest, forms) }
+}
+
+/** Whether a request names the results it has, and they are these; it is answered with 304. */
+export function isUnchanged (
+  request: FastifyRequest, reply: FastifyReply, headers: { readonly etag: string }
+): boolean {
+  if (!listsTag(request.headers['if-none-match'], headers.etag)) return false
+  reply.code(304).headers(headers)
+  return true
+}
+
+/** Results never change, so their tag is what they are made of; each form has one of its own. */
+function entityTag (manifest: readonly ManifestEntry[], forms: readonly string[]): string {
+  const hash = createHash('sha256')
+  const parts = manifest.map(({ chunk, digest, won }) =>
+    `${chunk}|${digest}|${won.toString('hex')}`)
+  for (const part of parts.sort()) hash.update(`${part}\n`)
+  return `"${[hash.digest('hex').slice(0, 32), ...forms].join('-')}"`
+}
+
+function listsTag (header: string | undefined, tag: string): boolean {
+  const tags = (header ?? '').split(',').map(text => text.trim().replace(/^W\//, ''))
+  return tags.includes('*') || tags.includes(tag)
+}

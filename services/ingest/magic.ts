@@ -1,0 +1,44 @@
+import type { Mode } from '../accounts/tenant.ts'
+import { unitPriceMicros, type Prices } from '../money/prices.ts'
+import { SERVICES, type ContactKind } from '../records/columns.ts'
+import type { ServiceSlug } from '../topology.ts'
+import type { Fault } from './errors.ts'
+
+const REFUSED = 'the job is refused: 402 `insufficient_balance`'
+
+/**
+ * Inputs that make a job of a test key be refused for want of money, which its prices of 0 never
+ * do: this number however it is spaced, and this local part at any domain, before any `+tag`.
+ */
+export const MAGIC_REFUSALS = {
+  phone: { input: '+15005550402', means: REFUSED },
+  email: { input: 'insufficient_balance@', means: REFUSED },
+} as const satisfies Readonly<Record<ContactKind, object>>
+
+/** Longer than the magic number in any writing, so that long texts need not be looked at. */
+const MAX_PHONE_CHARACTERS = 32
+
+type Wanted = { readonly service: ServiceSlug, readonly inputs: readonly string[] }
+
+/**
+ * The refusal that a job of a test key asks for by a magic input, as an empty wallet would give it
+ * at the price of live keys. Live keys have no magic.
+ */
+export function magicRefusal (
+  { service, inputs }: Wanted, { mode, prices }: { readonly mode: Mode, readonly prices: Prices }
+): Fault | undefined {
+  if (mode !== 'test') return undefined
+  const isMagic = SERVICES[service].kind === 'phone' ? isMagicPhone : isMagicEmail
+  if (!inputs.some(isMagic)) return undefined
+  const requiredMicros = unitPriceMicros(prices, service, 'live') * inputs.length
+  return { code: 'insufficient_balance', more: { requiredMicros, availableMicros: 0 } }
+}
+
+function isMagicPhone (input: string): boolean {
+  return input.length <= MAX_PHONE_CHARACTERS &&
+    `+${input.replace(/\D/g, '')}` === MAGIC_REFUSALS.phone.input
+}
+
+function isMagicEmail (input: string): boolean {
+  return /^\s*insufficient_balance(\+[^@]*)?@[^@]+$/i.test(input)
+}

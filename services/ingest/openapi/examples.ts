@@ -1,0 +1,207 @@
+import type { BalanceBody } from '../../../schemas/api/balance.ts'
+import type { AcceptedBody, CreateJobBody } from '../../../schemas/api/create-job.ts'
+import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
+import type { JobBody } from '../../../schemas/api/job.ts'
+import type { QuoteBody } from '../../../schemas/api/quote.ts'
+import type { ResultsPage } from '../../../schemas/api/results.ts'
+import type { RootBody } from '../../../schemas/api/root.ts'
+import type { ServicesBody } from '../../../schemas/api/services.ts'
+import { eventIdOf } from '../../jobs/events.ts'
+import { columnsOf } from '../../records/columns.ts'
+import type { Fault } from '../errors.ts'
+import { createRowShape } from '../result-rows.ts'
+
+const ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+const EVENT_ID = eventIdOf(ID, 'job.completed')
+const CREATED = '2026-08-11T10:00:00.000Z'
+const ENDED = '2026-08-11T10:00:02.500Z'
+
+/** Values of parameters, by name. */
+export const PARAMETER_EXAMPLES: Readonly<Record<string, string | number>> = {
+  id: ID,
+  deliveryId: EVENT_ID,
+  'Idempotency-Key': '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a',
+}
+
+const phones: CreateJobBody = {
+  service: 'phone-validation',
+  inputs: ['+12127365000', '(212) 736-5000', 'call me', '+442079460958'],
+  countryCode: 'US',
+}
+
+const emails: CreateJobBody = {
+  service: 'email-validation',
+  inputs: ['jane@example.com'],
+  forceFresh: true,
+  webhook_url: 'https://hooks.customer.example/jobs',
+  metadata: { campaign: 'spring' },
+}
+
+/** Bodies of requests, by the operation's id and a name. */
+export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, CreateJobBody>>>> = {
+  createJob: { phones, emails }, createQuote: { phones },
+}
+
+const preflight = {
+  totalRows: 4,
+  invalidRows: 1,
+  duplicateRows: 1,
+  cacheHits: 0,
+  freshChecks: 2,
+  maxQuoteMicros: 4_000,
+  quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w3',
+}
+
+const accepted: AcceptedBody = {
+  id: ID,
+  status: 'queued',
+  preflight,
+  ok: true,
+  data: {
+    id: ID,
+    service: 'phone-validation',
+    status: 'queued',
+    item_count: 4,
+    max_quote_micros: 4_000,
+    created_at: CREATED,
+  },
+}
+
+const job: JobBody = {
+  id: ID,
+  status: 'completed',
+  totalRows: 4,
+  cacheHits: 0,
+  freshRecords: 2,
+  successRecords: 3,
+  failedRecords: 1,
+  createdAt: CREATED,
+  updatedAt: ENDED,
+  resultUrl: `/api/v1/jobs/${ID}/results`,
+  service: 'phone-validation',
+  invalidRows: 1,
+  duplicateRows: 1,
+  progressPercent: 100,
+  maxQuoteMicros: 4_000,
+  chargedMicros: 4_000,
+  releasedMicros: 0,
+  metadata: {},
+  completedAt: ENDED,
+}
+
+const cancelling: JobBody = {
+  ...job,
+  status: 'cancelling',
+  freshRecords: 0,
+  successRecords: 0,
+  progressPercent: 25,
+  chargedMicros: 0,
+  completedAt: null,
+}
+
+const quote: QuoteBody = {
+  preflight, service: 'phone-validation', redeemable: false, expiresAt: '2026-08-11T10:01:25.000Z',
+}
+
+const balance: BalanceBody = {
+  balanceMicros: 1_000_000, reservedMicros: 4_000, availableMicros: 996_000, currency: 'USD',
+}
+
+const services: ServicesBody = {
+  data: [{
+    slug: 'phone-validation',
+    inputKind: 'phone',
+    priceMicros: 2_000,
+    columns: ['timezone', 'national_format'],
+    configured: true,
+  }],
+}
+
+const attempt: AttemptBody = {
+  deliveryId: EVENT_ID,
+  attempt: 1,
+  attemptedAt: ENDED,
+  outcome: 'delivered',
+  statusCode: 204,
+  reason: null,
+  durationMs: 48,
+}
+
+const root: RootBody = {
+  name: 'Verification Jobs',
+  version: '2026-08-11',
+  api: '/api/v1',
+  documentation: '/docs',
+  openapi: '/openapi.json',
+  changelog: '/changelog',
+}
+
+const CELLS: Readonly<Record<string, string>> = {
+  row: '1',
+  input: '+12127365000',
+  phone: '+1 212 736 5000',
+  e164: '+12127365000',
+  country: 'US',
+  region: 'New York',
+  locality: 'New York, NY',
+  line_type: 'fixed_line_or_mobile',
+  status: 'valid',
+  source: 'live',
+  confidence: '90',
+  reason: 'assigned_range',
+  checked_at: ENDED,
+  expires_at: '2026-11-09T10:00:02.500Z',
+  timezone: 'America/New_York',
+  national_format: '(212) 736-5000',
+}
+
+const columns = columnsOf('phone-validation')
+const cells = columns.map(name => CELLS[name] ?? '')
+const row = createRowShape('phone-validation')(cells)
+const page: ResultsPage = { data: [row], has_more: true, next_cursor: 'djE6MQ' }
+const quoted = (cell: string) => cell.includes(',') ? `"${cell}"` : cell
+
+/** What operations answer, by their id, status and media type. */
+export const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
+  'createJob 202 application/json': accepted,
+  'listJobs 200 application/json': { data: [job], has_more: false, next_cursor: null },
+  'getJob 200 application/json': job,
+  'cancelJob 202 application/json': cancelling,
+  'getResults 200 text/csv': `${columns.join(',')}\r\n${cells.map(quoted).join(',')}\r\n`,
+  'getResults 200 application/json': page,
+  'getResults 200 application/x-ndjson': `${JSON.stringify(row)}\n`,
+  'listDeliveries 200 application/json': { data: [attempt] },
+  'resendDelivery 202 application/json': { deliveryId: EVENT_ID, status: 'queued' },
+  'createQuote 200 application/json': quote,
+  'getBalance 200 application/json': balance,
+  'listServices 200 application/json': services,
+  'getRoot 200 application/json': root,
+  'getHealth 200 application/json': { status: 'ok' },
+  'getReadiness 200 application/json': { status: 'ready' },
+}
+
+/** An event as a receiver gets it, but for its type. */
+export const EVENT_EXAMPLE = {
+  id: EVENT_ID, api_version: '2026-08-11', timestamp: ENDED, data: job,
+} as const
+
+/** What the error of a code may say beside its code and its message. */
+export const FAULT_EXAMPLES: Readonly<Record<string, Partial<Fault>>> = {
+  invalid_request: {
+    param: 'forceFresh', message: 'forceFresh must be true or false, without quotes.',
+  },
+  unknown_service: {
+    param: 'service',
+    message: 'service must be one of: phone-validation, email-validation.',
+    more: { services: ['phone-validation', 'email-validation'] },
+  },
+  service_not_configured: { param: 'service' },
+  invalid_country_code: { param: 'countryCode' },
+  too_many_inputs: { param: 'inputs' },
+  invalid_webhook_url: { param: 'webhook_url' },
+  invalid_idempotency_key: { param: 'Idempotency-Key' },
+  idempotency_key_reused: { param: 'Idempotency-Key' },
+  insufficient_balance: { more: { requiredMicros: 4_000, availableMicros: 1_500 } },
+  not_acceptable: { more: { available: ['application/json'] } },
+  job_not_completed: { more: { status: 'verifying' } },
+}

@@ -1,0 +1,55 @@
+/** Text as HTML shows it, in elements and in quoted attributes. */
+export function escaped (text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+}
+
+/**
+ * HTML of as much Markdown as the description of the interface is written in: paragraphs, headings,
+ * lists, tables and code. Whatever else a text holds is shown as it is.
+ */
+export function markdownHtml (text: string): string {
+  return text.trim().split(/\n{2,}/).map(block => blockHtml(block.split('\n'))).join('\n')
+}
+
+/** A line of Markdown: code between backticks, and addresses in brackets as links. */
+export function lineHtml (line: string): string {
+  return escaped(line)
+    .replace(/`([^`]+)`/g, '<code>$1</code>')
+    .replace(/\[([^\]]+)\]\((\/[^)\s]*)\)/g, '<a href="$2">$1</a>')
+}
+
+function blockHtml (lines: readonly string[]): string {
+  const first = lines[0] ?? ''
+  const heading = /^(#{1,4}) (.*)/.exec(first)
+  if (heading !== null) return headingHtml(heading, lines.slice(1))
+  if (lines.every(line => line.startsWith('|'))) return tableHtml(lines)
+  if (first.startsWith('- ')) return `<ul>${itemsOf(lines).map(item).join('')}</ul>`
+  return `<p>${lineHtml(lines.join(' '))}</p>`
+}
+
+function headingHtml ([, marks = '', title = '']: RegExpExecArray, rest: readonly string[]) {
+  const tag = `h${Math.min(6, marks.length + 1)}`
+  return `<${tag}>${lineHtml(title)}</${tag}>${rest.length === 0 ? '' : blockHtml(rest)}`
+}
+
+const item = (text: string) => `<li>${lineHtml(text)}</li>`
+
+/** A line that begins no item goes on with the one before. */
+function itemsOf (lines: readonly string[]): readonly string[] {
+  return lines.join('\n').split(/^- /m).slice(1).map(text => text.trim().replace(/\n\s*/g, ' '))
+}
+
+function tableHtml (lines: readonly string[]): string {
+  const [head = [], , ...rows] = lines.map(cellsOf)
+  return `<table><thead>${rowHtml('th', head)}</thead>` +
+    `<tbody>${rows.map(cells => rowHtml('td', cells)).join('')}</tbody></table>`
+}
+
+function rowHtml (tag: 'th' | 'td', cells: readonly string[]): string {
+  return `<tr>${cells.map(cell => `<${tag}>${lineHtml(cell)}</${tag}>`).join('')}</tr>`
+}
+
+function cellsOf (line: string): readonly string[] {
+  return line.split(/(?<!\\)\|/).slice(1, -1).map(cell => cell.trim().replaceAll('\\|', '|'))
+}

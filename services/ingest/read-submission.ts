@@ -1,0 +1,25 @@
+import type { FastifyRequest } from 'fastify'
+import type { CreateJobBody } from '../../schemas/api/create-job.ts'
+import type { Submission } from '../jobs/submit.ts'
+import type { Fault } from './errors.ts'
+import { fingerprintOf } from './fingerprint.ts'
+import { callerOf } from './guard.ts'
+import type { Rules } from './ports.ts'
+import { readJobRequest } from './request.ts'
+
+/**
+ * What a request for a job or a quote asks for, or why it can't be had. The key is undefined when
+ * the request has one that is none.
+ */
+export function readSubmission (
+  request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined
+): Submission | Fault {
+  const { tenant, mode } = callerOf(request)
+  if (idempotencyKey === undefined) {
+    return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
+  }
+  const read = readJobRequest(request.body as CreateJobBody, { ...rules, mode })
+  if (read.kind === 'fault') return read.fault
+  const fingerprint = fingerprintOf(read.request, rules.fingerprintKey)
+  return { ...read.request, tenant, idempotencyKey, fingerprint }
+}

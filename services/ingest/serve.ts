@@ -1,0 +1,20 @@
+import type { Life } from '../lib/run.ts'
+import { createApp } from './app.ts'
+import type { Config } from './config.ts'
+import type { Parts } from './ports.ts'
+import { rulesOf } from './rules.ts'
+import { listenTls } from './tls.ts'
+
+/** Listens on the plain port and, with a certificate, on that of TLS, until the process stops. */
+export async function serve (
+  parts: Parts, settings: Config, life: Pick<Life, 'log' | 'onStop'>
+): Promise<void> {
+  const { log, onStop } = life
+  const app = createApp({ parts, rules: rulesOf(settings), log, connection: settings })
+  const stops: (() => Promise<void>)[] = [() => app.close()]
+  // Each waits for its requests under way, so they stop together.
+  onStop(() => Promise.all(stops.map(stop => stop())))
+  await app.listen({ host: settings.HOST, port: settings.PORT_HTTP })
+  const tls = await listenTls(app, { settings, log })
+  if (tls !== undefined) stops.push(tls.stop)
+}

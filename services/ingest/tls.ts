@@ -1,0 +1,114 @@
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync, unwatchFile, watchFile } from 'node:fs'
+import { createServer, type Server } from 'node:https'
+import { createSecureContext } from 'node:tls'
+import type { FastifyInstance } from 'fastify'
+import Type, { type Static } from 'typebox'
+import type { Log } from '../lib/log.ts'
+import { nodeLimits, type ConnectionSettings } from './connection.ts'
+
+/** What can be set about TLS; without both files there is only the plain listener. */
+export const tlsFields = {
+  TLS_CERT_FILE: Type.String({
+    default: '', description: 'PEM file with the certificate and its chain; needs TLS_KEY_FILE.',
+  }),
+  TLS_KEY_FILE: Type.String({
+    default: '', description: 'PEM file with the key of TLS_CERT_FILE.',
+  }),
+  PORT_HTTPS: Type.Integer({
+    default: 8443,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port of the interface with TLS, if TLS_CERT_FILE is given; 0 takes a free one.',
+  }),
+  TLS_RELOAD_MS: Type.Integer({
+    default: 5_000,
+    minimum: 10,
+    description: 'Pause between two looks for a renewed certificate; SIGHUP looks at once.',
+  }),
+}
+
+type TlsSettings = Static<ReturnType<typeof Type.Object<typeof tlsFields>>>
+type Options = {
+  readonly settings: TlsSettings & ConnectionSettings & { readonly HOST: string }
+  readonly log: Pick<Log, 'info' | 'error'>
+}
+type Pair = { readonly cert: Buffer, readonly key: Buffer }
+
+export type TlsListener = { readonly port: number, readonly stop: () => Promise<void> }
+
+/** A connection that does not come through its handshake is closed after so long. */
+const HANDSHAKE_TIMEOUT_MS = 10_000
+
+/**
+ * Serves the application over TLS beside its plain listener, or does nothing when no certificate is
+ * configured. A renewed pair of files is taken up on SIGHUP and by itself; one that can't be used
+ * leaves the old one in place. @throws TypeError with what to do for files that can't be used.
+ */
+export async function listenTls (
+  app: FastifyInstance, { settings, log }: Options
+): Promise<TlsListener | undefined> {
+  const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = settings
+  if (certFile === '' && keyFile === '') return undefined
+  const server = createServer({
+    ...readPair(settings),
+    ...nodeLimits(settings),
+    minVersion: 'TLSv1.2',
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+  }, app.routing)
+  limit(server, app, settings)
+  const renew = () => renewPair(server, settings, log)
+  const files = [certFile, keyFile]
+  for (const file of files) {
+    watchFile(file, { interval: settings.TLS_RELOAD_MS, persistent: false }, renew)
+  }
+  process.on('SIGHUP', renew)
+  const stop = async () => {
+    process.off('SIGHUP', renew)
+    for (const file of files) unwatchFile(file, renew)
+    await new Promise(resolve => server.close(resolve))
+  }
+  server.listen({ host: settings.HOST, port: settings.PORT_HTTPS })
+  await once(server, 'listening')
+  const address = server.address()
+  return { stop, port: typeof address === 'object' && address !== null ? address.port : 0 }
+}
+
+/** The limits that a server takes only after it was made, and the answer to what is no request. */
+function limit (server: Server, app: FastifyInstance, settings: ConnectionSettings): void {
+  server.setTimeout(settings.CONNECTION_TIMEOUT_MS)
+  server.maxRequestsPerSocket = settings.MAX_REQUESTS_PER_CONNECTION
+  server.maxConnections = settings.MAX_CONNECTIONS
+  for (const listener of app.server.listeners('clientError')) {
+    server.on('clientError', listener as (error: Error) => void)
+  }
+}
+
+function renewPair (server: Server, settings: TlsSettings, log: Options['log']): void {
+  try {
+    const pair = readPair(settings)
+    server.setSecureContext({ ...pair, minVersion: 'TLSv1.2' })
+    log.info({ expires: new X509Certificate(pair.cert).validTo }, 'certificate taken up')
+  } catch (error) {
+    log.error({ err: error }, 'the certificate could not be renewed; the old one stays in use')
+  }
+}
+
+/** The two files, once it is certain that they belong together and can be used. */
+function readPair ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSettings): Pair {
+  if (certFile === '' || keyFile === '') {
+    throw new TypeError('Give both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+  }
+  try {
+    const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+    createSecureContext(pair)
+    return pair
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new TypeError(`TLS_CERT_FILE and TLS_KEY_FILE cannot be used (${why}). ` +
+      'Give a certificate and its own key as PEM files that this process may read.', {
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { get as getPlain, type IncomingMessage } from 'node:http'
+import { request } from 'node:https'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { text } from 'node:stream/consumers'
+import type { TLSSocket } from 'node:tls'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { freePort } from '../../deploy/local/ports.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { selfSigned } from '../support/certificate.ts'
+import { startAll, type RunningServices } from '../support/services.ts'
+
+let services: RunningServices
+let keys: { readonly live: string, readonly test: string }
+let port: number
+let trusted = ''
+const folder = mkdtempSync(`${tmpdir()}/verification-jobs-https-`)
+
+/** Puts a new pair where the service reads it, and trusts it. */
+function renew (name: string): void {
+  const { cert, key } = selfSigned(name)
+  writeFileSync(`${folder}/cert.pem`, cert)
+  writeFileSync(`${folder}/key.pem`, key)
+  trusted = cert
+}
+
+beforeAll(async () => {
+  renew('first')
+  port = await freePort()
+  const env = inject('stack')
+  services = await startAll({
+    env,
+    // Nothing here comes to the pipeline.
+    stages: ['ingest'],
+    overrides: {
+      HOST: '0.0.0.0',
+      PORT_HTTPS: String(port),
+      TLS_CERT_FILE: `${folder}/cert.pem`,
+      TLS_KEY_FILE: `${folder}/key.pem`,
+      TLS_RELOAD_MS: '3600000',
+    },
+  })
+  keys = (await createDemo(env)).keys
+})
+afterAll(async () => {
+  await services?.stop()
+  rmSync(folder, { recursive: true })
+})
+
+type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown }
+
+async function ask (path: string, { method = 'GET', key = keys.live, body }: Sent = {}) {
+  const sent = request({
+    host: '127.0.0.1',
+    port,
+    path,
+    method,
+    ca: trusted,
+    agent: false,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+  })
+  sent.end(body === undefined ? undefined : JSON.stringify(body))
+  const [answer] = await once(sent, 'response') as [IncomingMessage]
+  const name = (answer.socket as TLSSocket).getPeerCertificate().subject.CN
+  const { statusCode: status, headers } = answer
+  return { status, name, headers, json: parsed(await text(answer)) }
+}
+
+const parsed = (body: string) => body === '' ? undefined : JSON.parse(body)
+
+describe('the listener of TLS', () => {
+  it('serves the interface to a client that trusts its certificate', async () => {
+    expect(await ask('/api/v1/balance')).toMatchObject({
+      status: 200, name: 'first', json: { currency: 'USD' }, headers: { 'ratelimit-limit': '200' },
+    })
+    const head = await ask('/api/v1/services', { method: 'HEAD' })
+    expect([head.status, head.json]).toEqual([200, undefined])
+    expect(Number(head.headers['content-length'])).toBeGreaterThan(100)
+    const options = await ask('/api/v1/jobs', { method: 'OPTIONS' })
+    expect([options.status, options.headers.allow]).toEqual([204, 'POST, GET, HEAD, OPTIONS'])
+  })
+
+  it('takes a renewed certificate up when it is told to, and goes on', async () => {
+    renew('second')
+    services.kill('ingest-1', 'SIGHUP')
+    await expect.poll(async () => await ask('/').then(({ name }) => name, () => ''),
+      { timeout: 10_000 }).toBe('second')
+    expect(services.list()).toMatchObject([{ name: 'ingest-1', restarts: 0 }])
+  })
+
+  it('leaves plain HTTP to this machine alone', async () => {
+    const plainPort = Number(new URL(services.baseUrl).port)
+    const addresses = Object.values(networkInterfaces()).flat()
+      .filter(it => it?.internal === false && it.family === 'IPv4').map(it => it?.address)
+    const plain = async (host: string) => {
+      const headers = { authorization: `Bearer ${keys.live}` }
+      const sent = getPlain({ host, port: plainPort, path: '/api/v1/balance', headers })
+      const [answer] = await once(sent, 'response') as [IncomingMessage]
+      return [answer.statusCode, parsed(await text(answer)).error?.code]
+    }
+    expect(await plain('127.0.0.1')).toEqual([200, undefined])
+    // A machine without a network has nobody to refuse.
+    for (const address of addresses) {
+      expect([address, ...await plain(address ?? '')]).toEqual([address, 403, 'https_required'])
+    }
+  })
+})
+
+describe('the magic inputs that refuse a job', () => {
+  it.each([
+    ['phone-validation', '+1 500 555 0402'],
+    ['email-validation', 'insufficient_balance@a.example'],
+  ])('%s: %s is 402 with a test key', async (service, input) => {
+    const body = { service, inputs: [input] }
+    const answer = await ask('/api/v1/jobs', { method: 'POST', key: keys.test, body })
+    expect([answer.status, answer.json.error]).toMatchObject([402, {
+      code: 'insufficient_balance', type: 'payment', requiredMicros: 2_000, availableMicros: 0,
+    }])
+    expect((await ask('/api/v1/jobs', { key: keys.test })).json.data).toEqual([])
+  })
+})

@@ -1,0 +1,69 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runJob, startWorld, type World } from '../support/world.ts'
+import { installSchemathesis } from './schemathesis/install.ts'
+
+/** So many requests in a minute are no client's, so the limits are out of the way. */
+const WIDE_LIMITS = {
+  LIMIT_POST_BURST: '100000',
+  LIMIT_POST_SUSTAINED: '100000',
+  LIMIT_GET: '100000',
+  MAX_ACTIVE_JOBS: '10000',
+}
+const FILES = `${import.meta.dirname}/schemathesis`
+const COMMAND = 'from schemathesis.cli import schemathesis; schemathesis()'
+/** Of a busy machine. */
+const TIMEOUT_MS = 170_000
+
+let world: World
+let python: string
+let folder: string
+beforeAll(async () => {
+  folder = mkdtempSync(`${tmpdir()}/verification-jobs-schemathesis-`)
+  python = await installSchemathesis(line => console.log(`schemathesis: ${line}`))
+  world = await startWorld(WIDE_LIMITS)
+})
+afterAll(async () => {
+  await world?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** Runs schemathesis in a folder of its own, as it leaves files where it runs; tells its report. */
+function tryAll (endedJob: string): Promise<{ readonly code: unknown, readonly report: string }> {
+  const root = world.baseUrl.replace('/api/v1', '')
+  const parameters = [
+    '-c', COMMAND, '--config-file', `${FILES}/schemathesis.toml`, 'run', `${root}/openapi.json`,
+    '--checks', 'all', '--header', `Authorization: Bearer ${world.keys.test}`, '--no-color',
+  ]
+  const env = {
+    ...process.env,
+    ENDED_JOB: endedJob,
+    SCHEMATHESIS_HOOKS: `${FILES}/hooks.py`,
+    PYTHONDONTWRITEBYTECODE: '1',
+  }
+  const options = { cwd: folder, env, maxBuffer: 1e8, timeout: TIMEOUT_MS }
+  return new Promise(resolve => {
+    execFile(python, parameters, options, (error, stdout, stderr) =>
+      resolve({ code: error?.code ?? 0, report: `${stdout}\n${stderr}` }))
+  })
+}
+
+describe('the service, tried by its own description', () => {
+  it('answers only as described, breaks nowhere, and refuses what it should', async () => {
+    const { created } = await runJob(world.test, {
+      service: 'phone-validation', inputs: ['+12127365000', '+12127360001', 'call me'],
+    })
+    const { code, report } = await tryAll(created.id)
+    if (code !== 0) console.error(report)
+    expect(code).toBe(0)
+    const [, selected, all] = /Selected: (\d+)\/(\d+)/.exec(report) ?? []
+    const [, tested] = /Tested: (\d+)/.exec(report) ?? []
+    expect([selected, tested]).toEqual([all, all])
+    const [, generated, passed] = /(\d+) generated, (\d+) passed/.exec(report) ?? []
+    expect(passed).toBe(generated)
+    expect(Number(generated)).toBeGreaterThan(400)
+    expect(Number(generated)).toBeLessThan(2_000)
+  }, TIMEOUT_MS + 10_000)
+})

@@ -1,0 +1,111 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createApp } from '../../../services/ingest/app.ts'
+import {
+  CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
+} from '../../../services/ingest/connection.ts'
+import { doubles, JOB_ID, rules } from './doubles.ts'
+
+let app: FastifyInstance | undefined
+afterEach(() => app?.close())
+
+async function listen (more: Partial<typeof CONNECTION_DEFAULTS>, bodyBudgetBytes = 1_000_000) {
+  const connection = { ...CONNECTION_DEFAULTS, ...more }
+  app = createApp({ parts: doubles(), rules: { ...rules, bodyBudgetBytes }, connection })
+  return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+}
+
+/** Opens a connection; what comes back until its end is awaited by `answer`. */
+function open (port: number): { readonly socket: Socket, readonly answer: () => Promise<string> } {
+  const socket = connect(port, '127.0.0.1')
+  let text = ''
+  socket.on('data', data => { text += data.toString() })
+  socket.on('error', () => {})
+  const closed = once(socket, 'close')
+  return { socket, answer: async () => { await closed; return text } }
+}
+
+/** Writes a byte at a time, for ever, as one who wants to hold a connection does. */
+function drip (socket: Socket, text: string): void {
+  socket.write(text)
+  const timer = setInterval(() => socket.write('x'), 20)
+  socket.on('close', () => clearInterval(timer))
+}
+
+const POST = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
+  'content-type: application/json'].join('\r\n')
+
+describe('a client that is slow on purpose', () => {
+  it('with its headers is answered 408 and cut off', async () => {
+    const port = await listen({ HEADERS_TIMEOUT_MS: 100 })
+    const { socket, answer } = open(port)
+    drip(socket, 'GET / HTTP/1.1\r\nhost: x\r\nx-slow: ')
+    const text = await answer()
+    expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/)
+    expect(text).toContain('"code":"request_timeout"')
+  })
+
+  it('with its body is answered 408, cut off, and holds no room', async () => {
+    const port = await listen({ REQUEST_TIMEOUT_MS: 200, HEADERS_TIMEOUT_MS: 100 }, 5_000)
+    const { socket, answer } = open(port)
+    drip(socket, `${POST}\r\ncontent-length: 5000\r\n\r\n{`)
+    expect(await answer()).toMatch(/^HTTP\/1\.1 408 /)
+    const next = open(port)
+    const body = '{"service":"phone-validation","inputs":["1"]}'
+    const rest = ['', 'connection: close', `content-length: ${body.length}`, '', body]
+    next.socket.write(POST + rest.join('\r\n'))
+    expect(await next.answer()).toMatch(/^HTTP\/1\.1 202 /)
+  })
+
+  it('to say anything is cut off', async () => {
+    const port = await listen({ CONNECTION_TIMEOUT_MS: 100 })
+    expect(await open(port).answer()).toBe('')
+  })
+})
+
+describe('connections', () => {
+  it('are kept between requests, and closed when idle', async () => {
+    const port = await listen({ KEEP_ALIVE_TIMEOUT_MS: 100 })
+    const { socket, answer } = open(port)
+    const get = 'GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n'
+    socket.write(get)
+    await once(socket, 'data')
+    socket.write(get)
+    const text = await answer()
+    expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2)
+    expect(text.match(/^keep-alive: /gim)).toHaveLength(2)
+  })
+
+  it('are to be closed by the client after many requests', async () => {
+    const port = await listen({ MAX_REQUESTS_PER_CONNECTION: 1 })
+    const { socket, answer } = open(port)
+    socket.end(`GET /api/v1/jobs/${JOB_ID} HTTP/1.1\r\nhost: x\r\n\r\n`)
+    expect(await answer()).toMatch(/^connection: close\r$/im)
+  })
+
+  it('above the number there may be are closed', async () => {
+    const port = await listen({ MAX_CONNECTIONS: 1 })
+    const first = open(port)
+    await once(first.socket, 'connect')
+    expect(await open(port).answer()).toBe('')
+    first.socket.destroy()
+  })
+
+  it('have the limits of the public interface, over TLS too', () => {
+    expect(nodeLimits(CONNECTION_DEFAULTS)).toEqual({
+      headersTimeout: 10_000,
+      requestTimeout: 60_000,
+      keepAliveTimeout: 72_000,
+      connectionsCheckingInterval: 500,
+    })
+    expect(frameworkLimits(CONNECTION_DEFAULTS)).toEqual({
+      requestTimeout: 60_000,
+      keepAliveTimeout: 72_000,
+      connectionTimeout: 120_000,
+      maxRequestsPerSocket: 10_000,
+      http: { headersTimeout: 10_000, connectionsCheckingInterval: 500 },
+    })
+  })
+})

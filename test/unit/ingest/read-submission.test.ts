@@ -1,0 +1,32 @@
+import type { FastifyRequest } from 'fastify'
+import { describe, expect, it } from 'vitest'
+import { readSubmission } from '../../../services/ingest/read-submission.ts'
+import { good, rules } from './doubles.ts'
+
+const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
+const requestOf = (body: object) => ({
+  body,
+  caller: { org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: ['jobs:write'] },
+}) as unknown as FastifyRequest
+
+describe('what a request asks for', () => {
+  it('belongs to its caller, with every default filled in', () => {
+    expect(readSubmission(requestOf({ ...good, countryCode: 'us' }), rules, KEY)).toEqual({
+      ...good,
+      tenant: 'org_01.live',
+      country: 'US',
+      forceFresh: false,
+      metadata: {},
+      webhookUrl: '',
+      idempotencyKey: KEY,
+      fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/),
+    })
+  })
+
+  it('can not be had with a key that is none, or of a service without provider', () => {
+    expect(readSubmission(requestOf(good), rules, undefined))
+      .toEqual({ code: 'invalid_idempotency_key', param: 'Idempotency-Key' })
+    expect(readSubmission(requestOf({ ...good, service: 'telegram' }), rules, ''))
+      .toEqual({ code: 'service_not_configured', param: 'service' })
+  })
+})

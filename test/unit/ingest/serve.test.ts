@@ -1,0 +1,50 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { get } from 'node:https'
+import { tmpdir } from 'node:os'
+import { expect, it } from 'vitest'
+import { freePort } from '../../../deploy/local/ports.ts'
+import { ingestConfig } from '../../../services/ingest/config.ts'
+import { serve } from '../../../services/ingest/serve.ts'
+import { loadConfig } from '../../../services/lib/config.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { selfSigned } from '../../support/certificate.ts'
+import { doubles } from './doubles.ts'
+
+it('the interface is served on both ports until both are closed', async () => {
+  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-serve-`)
+  const { cert, key } = selfSigned('served')
+  writeFileSync(`${folder}/cert.pem`, cert)
+  writeFileSync(`${folder}/key.pem`, key)
+  const [plain, tls] = [await freePort(), await freePort()]
+  const settings = loadConfig(ingestConfig, {
+    KAFKA_BROKERS: 'localhost:1',
+    SCHEMA_REGISTRY_URL: 'http://localhost:1',
+    REDIS_STATE_URL: 'redis://localhost:1',
+    CLICKHOUSE_URL: 'http://localhost:1',
+    KEY_RING: JSON.stringify({ k1: Buffer.alloc(32, 1).toString('base64') }),
+    KEY_ACTIVE: 'k1',
+    CACHE_SECRET_ACTIVE: '1',
+    PORT_HTTP: String(plain),
+    PORT_HTTPS: String(tls),
+    TLS_CERT_FILE: `${folder}/cert.pem`,
+    TLS_KEY_FILE: `${folder}/key.pem`,
+  })
+  const closers: (() => unknown)[] = []
+  const log = createLog('ingest', { level: 'silent' })
+  await serve(doubles(), settings, { log, onStop: close => { closers.push(close) } })
+  rmSync(folder, { recursive: true })
+  const askTls = () => new Promise((resolve, reject) => {
+    get({ host: '127.0.0.1', port: tls, path: '/healthz', ca: cert, agent: false }, answer => {
+      answer.resume()
+      resolve(answer.statusCode)
+    }).once('error', reject)
+  })
+  const askPlain = async () => (await fetch(`http://127.0.0.1:${plain}/healthz`, {
+    headers: { connection: 'close' },
+  })).status
+  expect([await askPlain(), await askTls()]).toEqual([200, 200])
+  expect(closers).toHaveLength(1)
+  await closers[0]?.()
+  await expect(askTls()).rejects.toThrow('ECONNREFUSED')
+  await expect(askPlain()).rejects.toThrow('fetch failed')
+})

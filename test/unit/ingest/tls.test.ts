@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { get } from 'node:https'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { connect as connectTls, type TLSSocket } from 'node:tls'
+import type { IncomingMessage } from 'node:http'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { CONNECTION_DEFAULTS } from '../../../services/ingest/connection.ts'
+import { listenTls, type TlsListener } from '../../../services/ingest/tls.ts'
+import { selfSigned } from '../../support/certificate.ts'
+import { application, JOB_ID } from './doubles.ts'
+
+let folder: string
+let settings: Parameters<typeof listenTls>[1]['settings']
+const listeners: TlsListener[] = []
+const said: string[] = []
+const log = {
+  info: (_more: object, line: string) => { said.push(line) },
+  error: (_more: object, line: string) => { said.push(line) },
+} as unknown as Parameters<typeof listenTls>[1]['log']
+
+beforeEach(() => {
+  folder = mkdtempSync(`${tmpdir()}/verification-jobs-tls-`)
+  said.length = 0
+  settings = {
+    ...CONNECTION_DEFAULTS,
+    HOST: '127.0.0.1',
+    PORT_HTTPS: 0,
+    TLS_CERT_FILE: `${folder}/cert.pem`,
+    TLS_KEY_FILE: `${folder}/key.pem`,
+    TLS_RELOAD_MS: 20,
+  }
+})
+afterEach(async () => {
+  await Promise.all(listeners.splice(0).map(listener => listener.stop()))
+  rmSync(folder, { recursive: true })
+})
+
+function write ({ cert, key }: { readonly cert: string, readonly key: string }): string {
+  writeFileSync(settings.TLS_CERT_FILE, cert)
+  writeFileSync(settings.TLS_KEY_FILE, key)
+  return cert
+}
+
+async function listen (more: Partial<typeof settings> = {}): Promise<number> {
+  const { app } = application()
+  await app.ready()
+  const listener = await listenTls(app, { settings: { ...settings, ...more }, log })
+  if (listener === undefined) return 0
+  listeners.push(listener)
+  return listener.port
+}
+
+async function ask (port: number, ca: string) {
+  const headers = { authorization: 'Bearer live' }
+  const sent = get({
+    host: '127.0.0.1', port, path: `/api/v1/jobs/${JOB_ID}`, headers, ca, agent: false,
+  })
+  const [answer] = await once(sent, 'response') as [IncomingMessage]
+  const name = (answer.socket as TLSSocket).getPeerCertificate().subject.CN
+  answer.resume()
+  await once(answer, 'end')
+  return [answer.statusCode, name]
+}
+
+describe('the listener of TLS', () => {
+  it('serves those who trust its certificate', async () => {
+    const cert = write(selfSigned('first'))
+    const port = await listen()
+    expect(await ask(port, cert)).toEqual([200, 'first'])
+    await expect(ask(port, selfSigned('other').cert)).rejects.toThrow(/self-signed/)
+  })
+
+  it.each(['by itself', 'on SIGHUP'])('takes a renewed certificate up %s', async how => {
+    const old = write(selfSigned('first'))
+    const port = await listen(how === 'on SIGHUP' ? { TLS_RELOAD_MS: 3_600_000 } : {})
+    expect(await ask(port, old)).toEqual([200, 'first'])
+    const renewed = write(selfSigned('second'))
+    if (how === 'on SIGHUP') process.emit('SIGHUP', 'SIGHUP')
+    await expect.poll(() => ask(port, renewed).catch(() => []), { timeout: 5_000 })
+      .toEqual([200, 'second'])
+    expect(said).toContain('certificate taken up')
+  })
+
+  it('keeps the old one when the new files do not belong together', async () => {
+    const old = write(selfSigned('first'))
+    const port = await listen()
+    writeFileSync(settings.TLS_CERT_FILE, selfSigned('second').cert)
+    await expect.poll(() => said, { timeout: 5_000 })
+      .toContain('the certificate could not be renewed; the old one stays in use')
+    expect(await ask(port, old)).toEqual([200, 'first'])
+  })
+
+  it('drops who speaks plain HTTP or an old TLS to it', async () => {
+    const cert = write(selfSigned('first'))
+    const port = await listen()
+    const plain = connect(port, '127.0.0.1')
+    plain.on('error', () => {})
+    plain.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+    await once(plain, 'close')
+    const old = connectTls({ port, host: '127.0.0.1', ca: cert, maxVersion: 'TLSv1.1' })
+    const [error] = await once(old, 'error') as [Error]
+    expect(error.message).toMatch(/protocol/i)
+  })
+
+  it('is not there without a certificate, and tells of files it can not use', async () => {
+    expect(await listen({ TLS_CERT_FILE: '', TLS_KEY_FILE: '' })).toBe(0)
+    await expect(listen({ TLS_KEY_FILE: '' })).rejects
+      .toThrow('Give both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+    await expect(listen()).rejects.toThrow(/cannot be used \(ENOENT.*Give a certificate/)
+    write({ ...selfSigned('a'), key: selfSigned('b').key })
+    await expect(listen()).rejects.toThrow(/cannot be used \(.*mismatch/)
+  })
+})
