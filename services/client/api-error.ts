@@ -1,0 +1,39 @@
+/** An answer of the service that is not a success, with the code of its error table. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly status: number
+  readonly code: string
+  /** The field at fault, where the service names one. */
+  readonly param: string | undefined
+  /** What support asks for. */
+  readonly requestId: string | undefined
+  readonly retryAfterSeconds: number | undefined
+
+  constructor (response: Response, body: string) {
+    const { code, message, param, request_id: requestId } = errorOf(body)
+    super(`${response.status} ${code}: ${message}`)
+    this.status = response.status
+    this.code = code
+    this.param = param
+    this.requestId = requestId ?? response.headers.get('x-request-id') ?? undefined
+    const seconds = Number(response.headers.get('retry-after') ?? NaN)
+    this.retryAfterSeconds = Number.isFinite(seconds) ? seconds : undefined
+  }
+}
+
+type ErrorObject = {
+  readonly code: string
+  readonly message: string
+  readonly param?: string
+  readonly request_id?: string
+}
+
+/** A proxy on the way may answer with anything. */
+function errorOf (body: string): ErrorObject {
+  try {
+    const { error } = JSON.parse(body) as { readonly error: ErrorObject }
+    return { ...error, code: error.code ?? 'unknown' }
+  } catch {
+    return { code: 'unknown', message: body.slice(0, 200) }
+  }
+}

@@ -1,0 +1,155 @@
+import { describe, expect, it } from 'vitest'
+import { proves } from './rows.ts'
+import {
+  answerTo, ask, ended, newCustomer, openRequest, PROXY, service, shared,
+} from './support.ts'
+
+/** Methods that a server may take wherever it takes others. */
+const NATURAL = ['HEAD', 'OPTIONS']
+
+const nobodys = '/jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+
+/** Every code that an answer may have, by status. */
+const CODES: Readonly<Record<number, string>> = {
+  400: 'invalid_json invalid_encoding invalid_request unknown_service service_not_configured ' +
+    'invalid_country_code too_many_inputs invalid_webhook_url invalid_idempotency_key',
+  401: 'missing_key invalid_key expired_key revoked_key',
+  402: 'insufficient_balance',
+  403: 'insufficient_scope https_required',
+  404: 'job_not_found not_found',
+  405: 'method_not_allowed',
+  406: 'not_acceptable',
+  408: 'request_timeout',
+  409: 'job_not_completed job_not_cancellable',
+  410: 'results_expired',
+  413: 'body_too_large',
+  415: 'unsupported_media_type',
+  422: 'idempotency_key_reused',
+  429: 'rate_limited concurrent_jobs_limit',
+  431: 'headers_too_large',
+  500: 'internal',
+  503: 'temporarily_unavailable',
+}
+
+describe('an error', () => {
+  it(proves('has one form, and every answer has an X-Request-Id'), async () => {
+    const { test } = await newCustomer()
+    const answers = [
+      await ask('/jobs'), await test.ask(nobodys), await test.ask('/nothing'),
+      await test.ask('//%zz'), await test.ask('/jobs', { method: 'DELETE' }),
+      await test.ask('/jobs', { body: '{' }), await test.ask('/jobs?limit=0'),
+      await test.ask('/jobs', { body: 'a=b', headers: { 'content-type': 'text/plain' } }),
+    ]
+    for (const { headers, json } of answers) {
+      expect(json).toEqual({
+        error: expect.objectContaining({
+          type: expect.stringMatching(/^[a-z_]+$/),
+          code: expect.stringMatching(/^[a-z_]+$/),
+          message: expect.stringMatching(/^\w.{10,}\.$/),
+          request_id: headers.get('x-request-id'),
+        }),
+      })
+    }
+    const served = [await test.ask('/balance'), await ask('//healthz')]
+    const ids = [...answers, ...served].map(({ headers }) => headers.get('x-request-id'))
+    expect(ids.filter(id => id === null)).toEqual([])
+    expect(new Set(ids).size).toBe(ids.length)
+  })
+
+  it(proves('stands in one table, the description of the interface'), async () => {
+    const { json, text } = await ask('//openapi.json')
+    const table = [...JSON.stringify(json).matchAll(/\| (\d{3}) \| `([a-z_]+)` \|/g)]
+      .map(([, status, code]) => `${status} ${code}`)
+    const expected = Object.entries(CODES).flatMap(([status, codes]) =>
+      codes.split(' ').map(code => `${status} ${code}`))
+    expect(table.toSorted()).toEqual(expected.toSorted())
+    expect(text).toContain('temporarily_unavailable')
+  })
+
+  it(proves('for want of a usable key is 401 with WWW-Authenticate'), async () => {
+    const { test } = await newCustomer()
+    const wrong = `${test.key.slice(0, -1)}${test.key.endsWith('0') ? '1' : '0'}`
+    const cases: readonly (readonly [string | undefined, string])[] = [
+      [undefined, 'missing_key'], ['', 'missing_key'], [`Basic ${test.key}`, 'invalid_key'],
+      [`Bearer ${wrong}`, 'invalid_key'], [`Bearer ${test.key} x`, 'invalid_key'],
+      ['Bearer', 'invalid_key'],
+    ]
+    for (const [authorization, expected] of cases) {
+      const headers: Record<string, string> = authorization === undefined ? {} : { authorization }
+      for (const path of ['/jobs', nobodys, '/balance', `${nobodys}/results`]) {
+        const answer = await ask(path, { headers })
+        expect([authorization, answer.status, answer.code]).toEqual([authorization, 401, expected])
+        expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer/)
+      }
+    }
+  })
+
+  it(proves('for a wrong path is 404, for a wrong method 405 with Allow'), async () => {
+    const { test } = await newCustomer()
+    for (const path of ['/nothing', '/jobs/a/b/c', '//nothing', '//api/v2/jobs']) {
+      const { status, code } = await test.ask(path)
+      expect([path, status, code]).toEqual([path, 404, 'not_found'])
+    }
+    const cases: readonly (readonly [string, string, readonly string[]])[] = [
+      ['/jobs', 'DELETE', ['GET', 'POST']], ['/quotes', 'GET', ['POST']],
+      [nobodys, 'PUT', ['GET']], [`${nobodys}/results`, 'POST', ['GET']],
+      ['/balance', 'PATCH', ['GET']],
+    ]
+    for (const [path, method, methods] of cases) {
+      const { status, code, headers } = await test.ask(path, { method })
+      const allowed = headers.get('allow')?.split(', ')
+        .filter(name => !NATURAL.includes(name)).toSorted()
+      expect([path, status, code, allowed]).toEqual([path, 405, 'method_not_allowed', methods])
+    }
+  })
+})
+
+describe('a connection', () => {
+  it(proves('through a proxy must be HTTPS on its outer side; only known proxies are believed'),
+    async () => {
+      const { test } = await newCustomer()
+      const through = async (localAddress: string, proto?: string) => {
+        const { status, json } = await answerTo(openRequest('/balance', {
+          localAddress,
+          headers: {
+            authorization: `Bearer ${test.key}`,
+            ...(proto === undefined ? {} : { 'x-forwarded-proto': proto }),
+          },
+        }).end())
+        return [status, json.error?.code]
+      }
+      expect(await through(PROXY, 'https')).toEqual([200, undefined])
+      for (const proto of ['http', undefined, 'https, http']) {
+        expect(await through(PROXY, proto)).toEqual([403, 'https_required'])
+      }
+      expect(await through('127.0.0.1', 'http')).toEqual([200, undefined])
+    })
+})
+
+describe('what is open to all', () => {
+  it(proves('are the documents and the health of the service; metrics have a port of their own'),
+    async () => {
+      for (const path of ['//openapi.json', '//docs', '//changelog', '//healthz', '//readyz']) {
+        expect([path, (await ask(path)).status]).toEqual([path, 200])
+      }
+      expect((await ask('//metrics')).status).toBe(404)
+      const { services } = shared().world
+      const ingest = services.list().find(({ name }) => name === 'ingest-1')
+      const metrics = await fetch(ingest?.metricsUrl ?? '')
+      expect([metrics.status, (await metrics.text()).includes('# HELP')]).toEqual([200, true])
+    })
+})
+
+describe('the version', () => {
+  it(proves('is echoed in every answer and has no other switch than the path'), async () => {
+    const { test } = await newCustomer()
+    const { job } = await ended(test, { service, inputs: ['x'] })
+    const answers = [
+      await ask('//healthz'), await ask('/jobs'), await test.ask('/nothing'),
+      await test.ask('/balance'), await test.ask(`/jobs/${job.id}/results`),
+      await test.ask('/balance', { headers: { 'api-version': '2020-01-01' } }),
+    ]
+    expect(answers.map(({ headers }) => headers.get('api-version')))
+      .toEqual(answers.map(() => '2026-08-11'))
+  })
+})

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest'
+import * as tasks from '../../../services/workspace/tasks.ts'
+import { proves } from './rows.ts'
+import { ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
+
+const setDays = (org: string, days: number) =>
+  workspace(parts => tasks.policy(parts, { org, freshnessDays: String(days) }))
+const daysOf = (row: Readonly<Record<string, string>> | undefined) =>
+  (Date.parse(row?.expires_at ?? '') - Date.parse(row?.checked_at ?? '')) / 86_400_000
+
+describe('the freshness policy of an organization', () => {
+  it(proves(
+    'that is shortened counts at once, for records that are already there as well',
+    'expires_at follows the policy'
+  ), async () => {
+    const { orgId, live } = await newCustomer()
+    const inputs = newNumbers(1)
+    const first = await ended(live, { service, inputs })
+    expect(daysOf(first.rows[0])).toBe(90)
+    const quote = async () => (await live.client.quote({ service, inputs })).preflight.cacheHits
+    expect(await quote()).toBe(1)
+    await setDays(orgId, 30)
+    // A policy is believed for a second.
+    const shortened = async () => daysOf((await ended(live, { service, inputs })).rows[0])
+    await expect.poll(shortened, { timeout: 5_000, interval: 200 }).toBe(30)
+    await setDays(orgId, 0)
+    await expect.poll(quote, { timeout: 5_000, interval: 200 }).toBe(0)
+    const again = await ended(live, { service, inputs })
+    expect([again.job.freshRecords, daysOf(again.rows[0])]).toEqual([1, 0])
+  })
+
+  it(proves('is at most 90 days'), async () => {
+    const { orgId, live } = await newCustomer()
+    await expect(setDays(orgId, 91)).rejects.toThrow('from 0 to 90')
+    const { redis } = shared()
+    await redis.hset(`org:${orgId}`, 'freshnessDays', '365')
+    const { rows } = await ended(live, { service, inputs: newNumbers(1) })
+    expect(daysOf(rows[0])).toBe(90)
+  })
+})

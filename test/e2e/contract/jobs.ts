@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import type { JobStatusResource } from '../../../services/client/client.ts'
+import { proves } from './rows.ts'
+import {
+  ended, MOMENT, newCustomer, newNumbers, openPost, service, shared, whileHalted,
+} from './support.ts'
+
+const STATES = ['queued', 'preparing', 'verifying', 'completed']
+const MIXED = [
+  '+12127360008', '+12127360001', '+12127360002', '+12127360003', '+12127360008', 'call me',
+  '+12127360003', '',
+]
+
+describe('the states of a job', () => {
+  it(proves(
+    'begin with queued in the 202 and only move forward',
+    'resultUrl is there from the beginning'
+  ), async () => {
+    const { test } = await newCustomer()
+    const seen: string[] = []
+    const { id, status } = await test.client.createJob({ service, inputs: ['+12127360004'] })
+    const paths = new Set<string>()
+    const note = (job: JobStatusResource) => {
+      paths.add(job.resultUrl)
+      if (job.status !== seen.at(-1)) seen.push(job.status)
+    }
+    await test.client.waitForEnd(id, { pollEveryMs: 20, onProgress: note })
+    expect([...paths]).toEqual([`/api/v1/jobs/${id}/results`])
+    const answer = await test.ask(`/${[...paths][0]}`)
+    expect([answer.status, answer.text]).toEqual([200, await test.client.results(id)])
+    expect([status, seen.at(-2), seen.at(-1)]).toEqual(['queued', 'verifying', 'completed'])
+    expect(seen).toEqual(STATES.filter(state => seen.includes(state)))
+  })
+
+  it(proves('without fresh rows never show a live check'), async () => {
+    const { test } = await newCustomer()
+    const seen = new Set<string>()
+    const { id } = await test.client.createJob({ service, inputs: Array(2_000).fill('x') })
+    await test.client.waitForEnd(id, {
+      pollEveryMs: 5, onProgress: job => { seen.add(job.status) },
+    })
+    expect([...seen].filter(state => !['queued', 'preparing', 'completed'].includes(state)))
+      .toEqual([])
+  })
+
+  it(proves('are never failed by what becomes of a row'), async () => {
+    const { test } = await newCustomer()
+    const inputs = ['+12127360003', '+12127360005', '+12127360006', 'x']
+    const { job, rows } = await ended(test, { service, inputs })
+    expect(job).toMatchObject({ status: 'completed', failedRecords: 4, successRecords: 0 })
+    expect(rows.map(row => row.status)).toEqual(['unknown', 'unknown', 'unknown', 'invalid'])
+  })
+})
+
+describe('the status resource', () => {
+  it(proves('has the fields of the interface, in their types'), async () => {
+    const { live } = await newCustomer()
+    const count = expect.any(Number)
+    const metadata = { team: 'sales', é: '' }
+    const { job } = await ended(live, { service, inputs: MIXED, metadata })
+    expect(job).toEqual({
+      id: expect.stringMatching(/^job_/),
+      status: 'completed',
+      totalRows: count,
+      cacheHits: count,
+      freshRecords: count,
+      successRecords: count,
+      failedRecords: count,
+      createdAt: expect.stringMatching(MOMENT),
+      updatedAt: expect.stringMatching(MOMENT),
+      resultUrl: `/api/v1/jobs/${job.id}/results`,
+      service,
+      invalidRows: count,
+      duplicateRows: count,
+      progressPercent: 100,
+      maxQuoteMicros: count,
+      chargedMicros: count,
+      releasedMicros: count,
+      metadata,
+      completedAt: expect.stringMatching(MOMENT),
+    })
+    expect(job.completedAt! >= job.createdAt).toBe(true)
+  })
+
+  it(proves(
+    'counts that add up to the rows, a live verdict invalid being a success',
+    'the preflight of the 202 stays as it was'
+  ), async () => {
+    const { live } = await newCustomer()
+    await ended(live, { service, inputs: ['+12127360008'] })
+    const { created, job } = await ended(live, { service, inputs: MIXED })
+    expect(job).toMatchObject({
+      totalRows: 8,
+      cacheHits: 1,
+      freshRecords: 3,
+      duplicateRows: 2,
+      invalidRows: 2,
+      successRecords: 4,
+      failedRecords: 4,
+    })
+    expect(job.chargedMicros + job.releasedMicros).toBe(job.maxQuoteMicros)
+    expect(created.preflight).toMatchObject({
+      totalRows: 8, cacheHits: 1, freshChecks: 3, duplicateRows: 2, invalidRows: 2,
+    })
+    expect(created.preflight.maxQuoteMicros).toBe(job.maxQuoteMicros)
+  })
+})
+
+describe('a job', () => {
+  it(proves('goes on to its end when the client leaves during the POST'), async () => {
+    const { live } = await newCustomer()
+    const body = JSON.stringify({ service, inputs: newNumbers(2), metadata: { left: 'yes' } })
+    await whileHalted('normalize-1', async () => {
+      const sent = openPost(live, '/jobs', Buffer.byteLength(body))
+      sent.end(body)
+      await expect.poll(() => shared().redis.keys(`job:{${live.tenant}}:*`),
+        { timeout: 4_000, interval: 10 }).toHaveLength(1)
+      sent.destroy()
+    })
+    await expect.poll(async () => (await live.client.jobsPage({ status: 'completed' })).data,
+      { timeout: 15_000, interval: 50 }).toMatchObject([
+      { metadata: { left: 'yes' }, successRecords: 2, chargedMicros: 4_000 },
+    ])
+    expect(await live.client.balance()).toMatchObject({ balanceMicros: 996_000, reservedMicros: 0 })
+  })
+
+  it(proves(
+    'with fresh rows takes one of ten slots of its organization; the eleventh is 429',
+    'of cached or invalid rows alone takes no slot',
+    'of another organization has slots of its own'
+  ), async () => {
+    const { live, test } = await newCustomer()
+    const other = await newCustomer()
+    const known = newNumbers(1)
+    await ended(live, { service, inputs: known })
+    const post = (inputs: readonly string[]) => live.ask('/jobs', { body: { service, inputs } })
+    const ids = await whileHalted('verify-1', async () => {
+      const active = await Promise.all(newNumbers(10).map(number => post([number])))
+      expect(active.map(({ status }) => status)).toEqual(Array(10).fill(202))
+      const before = await live.client.balance()
+      const eleventh = await post(newNumbers(1))
+      expect([eleventh.status, eleventh.code]).toEqual([429, 'concurrent_jobs_limit'])
+      expect(Number(eleventh.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+      expect(await live.client.balance()).toEqual(before)
+      for (const inputs of [known, ['x']]) {
+        const { job } = await ended(live, { service, inputs })
+        expect([job.status, job.chargedMicros]).toEqual(['completed', 0])
+      }
+      const elsewhere = await Promise.all([other.live, test].map(account =>
+        account.ask('/jobs', { body: { service, inputs: newNumbers(1) } })))
+      expect(elsewhere.map(({ status }) => status)).toEqual([202, 202])
+      return active.map(({ json }) => json.id as string)
+    })
+    await Promise.all(ids.map(id => live.client.waitForEnd(id)))
+    expect((await post(newNumbers(1))).status).toBe(202)
+  })
+})
+
+describe('the list of jobs', () => {
+  it(proves('is read to its end by the client, page by page'), async () => {
+    const { test } = await newCustomer()
+    const ids: string[] = []
+    for (const name of ['a', 'b', 'c', 'd', 'e']) {
+      const request = { service, inputs: ['x'], metadata: { name } }
+      ids.push((await test.client.createJob(request, randomUUID())).id)
+    }
+    const listed: string[] = []
+    for await (const job of test.client.jobs({ limit: 2 })) listed.push(job.id)
+    expect(listed).toEqual(ids.toReversed())
+  })
+})
+
+describe('a job that is cancelled', () => {
+  it(proves('ends as cancelled, its rows released, and cannot be cancelled again'), async () => {
+    const { live } = await newCustomer()
+    const job = await whileHalted('verify-1', async () => {
+      const { id } = await live.client.createJob({ service, inputs: newNumbers(3) })
+      expect(await live.client.cancel(id)).toMatchObject({ id, status: 'cancelling' })
+      return id
+    })
+    expect(await live.client.waitForEnd(job)).toMatchObject({
+      status: 'cancelled', chargedMicros: 0, releasedMicros: 6_000,
+    })
+    const again = await live.ask(`/jobs/${job}/cancel`, { method: 'POST' })
+    expect([again.status, again.code]).toEqual([409, 'job_not_cancellable'])
+  })
+})

@@ -1,0 +1,145 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import type { Scope } from '../../../services/accounts/api-keys.ts'
+import * as tasks from '../../../services/workspace/tasks.ts'
+import { proves } from './rows.ts'
+import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
+
+type Shown = Readonly<Record<string, string>>
+const codeOf = async (key: string) => (await ask('/balance', { key })).code
+const make = (org: string, more: Readonly<Record<string, string>> = {}) =>
+  workspace(parts => tasks.createKey(parts, { org, mode: 'live', ...more })) as Promise<Shown>
+
+/** How long a key may go on being believed, and what a busy machine adds. */
+const CACHED_MS = 1_000
+
+describe('an API key', () => {
+  it(proves('is vj_live_ or vj_test_, 30 characters and a checksum, and shown once'), async () => {
+    const { orgId, live, test } = await newCustomer()
+    expect(live.key).toMatch(/^vj_live_[0-9A-Za-z]{36}$/)
+    expect(test.key).toMatch(/^vj_test_[0-9A-Za-z]{36}$/)
+    const listed = JSON.stringify(await workspace(parts => tasks.listKeys(parts, { org: orgId })))
+    expect(listed).not.toContain(live.key.slice(0, 20))
+    const { redis } = shared()
+    const stored = await redis.keys('key:*')
+    const dumped = await Promise.all(stored.map(key => redis.hgetall(key)))
+    expect(JSON.stringify([stored, dumped])).not.toContain(live.key.slice(8, 30))
+  })
+
+  it(proves('is one of several, each with its scopes, its expiry and its last use'), async () => {
+    const { orgId, live } = await newCustomer()
+    const reader = await make(orgId, { scopes: 'jobs:read' })
+    const writer = await make(orgId, { scopes: 'jobs:write' })
+    const post = async (key: string) =>
+      (await ask('/jobs', { key, body: { service, inputs: ['x'] } })).code
+    expect([await codeOf(reader.secret ?? ''), await post(reader.secret ?? '')])
+      .toEqual([undefined, 'insufficient_scope'])
+    expect([await codeOf(writer.secret ?? ''), await post(writer.secret ?? '')])
+      .toEqual(['insufficient_scope', undefined])
+    expect(await codeOf(live.key)).toBe(undefined)
+    const endsAt = new Date(Date.now() + 2_000).toISOString()
+    const brief = await make(orgId, { expires: endsAt })
+    expect(await codeOf(brief.secret ?? '')).toBe(undefined)
+    const used = async () => {
+      const { keys } = await workspace(parts => tasks.listKeys(parts, { org: orgId }))
+      return (keys as { lastUsedAt: string | null }[]).map(key => key.lastUsedAt !== null)
+    }
+    await expect.poll(used).toEqual([true, false, true, true, true])
+    await delay(Date.parse(endsAt) - Date.now() + 1)
+    expect(await codeOf(brief.secret ?? '')).toBe('expired_key')
+  })
+
+  it(proves('needs jobs:write for what changes something, jobs:read for the rest'), async () => {
+    const { orgId } = await newCustomer()
+    const job = '/jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+    const routes: readonly (readonly [string, string, Scope])[] = [
+      ['POST', '/jobs', 'jobs:write'], ['POST', '/quotes', 'jobs:write'],
+      ['POST', `${job}/cancel`, 'jobs:write'],
+      ['POST', `${job}/deliveries/evt_1/resend`, 'jobs:write'],
+      ['GET', '/jobs', 'jobs:read'], ['GET', job, 'jobs:read'],
+      ['GET', `${job}/results`, 'jobs:read'], ['GET', `${job}/deliveries`, 'jobs:read'],
+      ['GET', '/balance', 'jobs:read'], ['GET', '/services', 'jobs:read'],
+    ]
+    for (const scopes of ['jobs:read', 'jobs:write']) {
+      const { secret: key } = await make(orgId, { scopes })
+      for (const [method, path, scope] of routes) {
+        const { status } = await ask(path, { method, ...(key === undefined ? {} : { key }) })
+        expect([method, path, scopes, status === 403])
+          .toEqual([method, path, scopes, scope !== scopes])
+      }
+    }
+  })
+
+  it(proves('that is rolled works on for its grace, and then no more'), async () => {
+    const { orgId } = await newCustomer()
+    const old = await make(orgId)
+    expect(await codeOf(old.secret ?? '')).toBe(undefined)
+    const rolledAt = Date.now()
+    const graceMs = 2_000
+    const fresh = await workspace(parts => tasks.rollKey(parts, {
+      org: orgId, key: old.id ?? '', graceHours: String(graceMs / 3_600_000),
+    })) as Shown
+    expect([await codeOf(fresh.secret ?? ''), await codeOf(old.secret ?? '')])
+      .toEqual([undefined, undefined])
+    await delay(rolledAt + graceMs + CACHED_MS - Date.now())
+    expect([await codeOf(fresh.secret ?? ''), await codeOf(old.secret ?? '')])
+      .toEqual([undefined, 'expired_key'])
+  })
+
+  it(proves('that is revoked works no more a second later'), async () => {
+    const { orgId } = await newCustomer()
+    const key = await make(orgId)
+    expect(await codeOf(key.secret ?? '')).toBe(undefined)
+    await workspace(parts => tasks.revokeKey(parts, { org: orgId, key: key.id ?? '' }))
+    await delay(CACHED_MS)
+    expect(await codeOf(key.secret ?? '')).toBe('revoked_key')
+  })
+})
+
+describe('a test key', () => {
+  it(proves('pays nothing, and has jobs, cache and balance of its own'), async () => {
+    const { live, test } = await newCustomer()
+    const inputs = newNumbers(2)
+    const paid = await ended(live, { service, inputs })
+    const free = await ended(test, { service, inputs })
+    expect(free.created.preflight).toMatchObject({ cacheHits: 0, maxQuoteMicros: 0 })
+    expect([paid.job.chargedMicros, free.job.chargedMicros]).toEqual([4_000, 0])
+    expect(await test.client.balance()).toMatchObject({ balanceMicros: 0, availableMicros: 0 })
+    expect((await test.client.jobsPage()).data.map(({ id }) => id)).toEqual([free.job.id])
+    for (const path of ['', '/results', '/deliveries']) {
+      expect((await test.ask(`/jobs/${paid.job.id}${path}`)).code).toBe('job_not_found')
+      expect((await live.ask(`/jobs/${free.job.id}${path}`)).code).toBe('job_not_found')
+    }
+  })
+
+  it(proves('is answered by the sandbox alone, the same every time'), async () => {
+    const { test } = await newCustomer()
+    const { vendor } = shared()
+    await vendor.behave('well')
+    const inputs = ['+12127360001', '+12127360002', '+12127360007', '+12127360008']
+    const wanted = { service: 'whatsapp', inputs, forceFresh: true }
+    const verdicts = async () => (await ended(test, wanted)).rows
+      .map(row => [row.status, row.reason, row.whatsapp].join(' '))
+    const first = await verdicts()
+    expect(first).toEqual([
+      'invalid unassigned_range ', 'risky line_disconnected true', 'valid not_registered false',
+      'valid registered true',
+    ])
+    expect(await verdicts()).toEqual(first)
+    expect((await vendor.state()).calls).toBe(0)
+  })
+
+  it(proves('meets 402 by a magic input'), async () => {
+    const { live, test } = await newCustomer()
+    for (const [slug, input] of [
+      ['phone-validation', '+1 500-555-0402'], ['email-validation', 'insufficient_balance@x.org'],
+    ] as const) {
+      const body = { service: slug, inputs: [input, 'x'] }
+      const { status, json } = await test.ask('/jobs', { body })
+      expect([status, json.error]).toMatchObject([402, {
+        code: 'insufficient_balance', availableMicros: 0, requiredMicros: expect.any(Number),
+      }])
+      expect((await live.ask('/jobs', { body })).status).toBe(202)
+    }
+  })
+})

@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest'
+import { proves } from './rows.ts'
+import { ended, newCustomer, newNumbers, service, shared, whileHalted } from './support.ts'
+
+const PRICE = 2_000
+
+describe('the maximum price', () => {
+  it(proves(
+    'is the unit price for fresh checks and cache hits, never for duplicates or invalid rows',
+    'cache hits are reserved and released at the end'
+  ), async () => {
+    const { live } = await newCustomer()
+    const known = newNumbers(2)
+    await ended(live, { service, inputs: known })
+    const fresh = newNumbers(3)
+    const inputs = [...known, ...fresh, ...fresh, known[0] ?? '', 'no number', '']
+    const before = await live.client.balance()
+    const halted = await whileHalted('verify-1', async () => {
+      const { id, preflight } = await live.client.createJob({ service, inputs })
+      return { id, preflight, during: await live.client.balance() }
+    })
+    expect(halted.preflight).toMatchObject({
+      totalRows: 11,
+      invalidRows: 2,
+      duplicateRows: 4,
+      cacheHits: 2,
+      freshChecks: 3,
+      maxQuoteMicros: 5 * PRICE,
+    })
+    expect(halted.during).toEqual({
+      ...before,
+      reservedMicros: 5 * PRICE,
+      availableMicros: before.availableMicros - 5 * PRICE,
+    })
+    const job = await live.client.waitForEnd(halted.id)
+    expect(job).toMatchObject({ chargedMicros: 3 * PRICE, releasedMicros: 2 * PRICE })
+    const balanceMicros = before.balanceMicros - 3 * PRICE
+    expect(await live.client.balance()).toEqual({
+      balanceMicros, reservedMicros: 0, availableMicros: balanceMicros, currency: 'USD',
+    })
+  })
+
+  it(proves('a balance below the maximum is 402 with both amounts, even when every row is a hit'),
+    async () => {
+      const { live } = await newCustomer(2 * PRICE)
+      const inputs = newNumbers(2)
+      await ended(live, { service, inputs })
+      const { status, code, json } = await live.ask('/jobs', { body: { service, inputs } })
+      expect([status, code]).toEqual([402, 'insufficient_balance'])
+      expect(json.error).toMatchObject({ requiredMicros: 2 * PRICE, availableMicros: 0 })
+      expect(await live.client.balance()).toMatchObject({ balanceMicros: 0, reservedMicros: 0 })
+      expect((await live.client.jobsPage()).data).toHaveLength(1)
+    })
+
+  it(proves('rows without a verdict are free'), async () => {
+    const { live } = await newCustomer()
+    const inputs = ['+12127360003', ...newNumbers(1)]
+    const { job } = await ended(live, { service, inputs })
+    expect(job).toMatchObject({
+      maxQuoteMicros: 2 * PRICE, chargedMicros: PRICE, releasedMicros: PRICE, failedRecords: 1,
+    })
+  })
+})
+
+describe('a quote', () => {
+  it(proves('reserves nothing, makes no job, and its data key is deleted at once'), async () => {
+    const { live } = await newCustomer()
+    const inputs = newNumbers(3)
+    const quoted = await live.client.quote({ service, inputs })
+    expect(quoted).toMatchObject({
+      service, redeemable: false, preflight: { freshChecks: 3, maxQuoteMicros: 3 * PRICE },
+    })
+    expect(await shared().redis.keys(`dek:{${live.tenant}}:*`)).toEqual([])
+    expect(await live.client.balance()).toMatchObject({ reservedMicros: 0 })
+    expect((await live.client.jobsPage()).data).toEqual([])
+    const { preflight } = await live.client.createJob({ service, inputs })
+    expect(preflight).toEqual({ ...quoted.preflight, quoteId: preflight.quoteId })
+    expect(preflight.quoteId).not.toBe(quoted.preflight.quoteId)
+  })
+})
+
+describe('the services', () => {
+  it(proves('are listed with kind of contact, price and further columns'), async () => {
+    const { live, test } = await newCustomer()
+    const services = await live.client.services()
+    expect(services.map(({ slug, inputKind }) => [slug, inputKind]).toSorted()).toEqual([
+      ['carrier-lookup', 'phone'], ['carrier-single', 'phone'], ['email-validation', 'email'],
+      ['phone-validation', 'phone'], ['telegram', 'phone'], ['whatsapp', 'phone'],
+    ])
+    await Promise.all(services.map(async ({ slug, columns }) => {
+      const { rows } = await ended(test, { service: slug, inputs: ['x'] })
+      expect([slug, ...Object.keys(rows[0] ?? {}).slice(17)]).toEqual([slug, ...columns])
+    }))
+    const price = services.find(({ slug }) => slug === 'carrier-lookup')?.priceMicros ?? 0
+    const inputs = newNumbers(2)
+    const { preflight } = await live.client.quote({ service: 'carrier-lookup', inputs })
+    expect([price > 0, preflight.maxQuoteMicros]).toEqual([true, 2 * price])
+  })
+})

@@ -1,0 +1,201 @@
+import { describe, expect, it } from 'vitest'
+import {
+  answerTo, ended, MOMENT, newCustomer, newNumbers, openPost, service,
+} from './support.ts'
+import { proves } from './rows.ts'
+
+const good = { service, inputs: ['+12127365000'] }
+const MEGABYTE = 1_024 * 1_024
+const labels = (count: number, name = 'n') =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`${name}${index}`, 'v']))
+
+describe(proves('a body is taken as it is: what is not in the description is refused'), () => {
+  it.each([
+    ['an unknown field', { ...good, force_fresh: true }, 'force_fresh'],
+    ['a missing field', { service }, 'inputs'],
+    ['a number for an input', { ...good, inputs: ['+1', 12] }, 'inputs[1]'],
+    ['a text for a boolean', { ...good, forceFresh: 'true' }, 'forceFresh'],
+    ['a number for a boolean', { ...good, forceFresh: 1 }, 'forceFresh'],
+    ['null for a text', { ...good, countryCode: null }, 'countryCode'],
+    ['a number for a label', { ...good, metadata: { a: 1 } }, 'metadata.a'],
+    ['a list for labels', { ...good, metadata: ['a'] }, 'metadata'],
+    ['a text for a list', { ...good, inputs: '+12127365000' }, 'inputs'],
+  ])('%s', async (_what, body, param) => {
+    const { live } = await newCustomer()
+    const { status, code, json } = await live.ask('/jobs', { body })
+    expect([status, code, json.error.param]).toEqual([400, 'invalid_request', param])
+  })
+})
+
+describe('the size of a request', () => {
+  it(proves('an input over 320 characters is a free invalid row, over 1,024 a refusal'),
+    async () => {
+      const { live } = await newCustomer()
+      const inputs = ['1'.repeat(320), '1'.repeat(321), '1'.repeat(1_024)]
+      const { json } = await live.ask('/quotes', { body: { service, inputs } })
+      expect(json.preflight).toMatchObject({ totalRows: 3, invalidRows: 3, maxQuoteMicros: 0 })
+      const { created, rows } = await ended(live, { service, inputs })
+      expect(created.preflight.invalidRows).toBe(3)
+      expect(rows.map(row => row.reason).slice(1)).toEqual(['too_long_input', 'too_long_input'])
+      expect(rows[0]?.reason).not.toBe('too_long_input')
+      const longer = { service, inputs: ['+1', '1'.repeat(1_025)] }
+      const refused = await live.ask('/jobs', { body: longer })
+      expect([refused.code, refused.json.error.param]).toEqual(['invalid_request', 'inputs[1]'])
+    })
+
+  it(proves('a job has 1 to 100,000 inputs'), async () => {
+    const { live } = await newCustomer()
+    const inputs = Array.from({ length: 100_000 }, () => '')
+    const accepted = await live.ask('/jobs', { body: { service, inputs } })
+    expect([accepted.status, accepted.json.preflight?.invalidRows]).toEqual([202, 100_000])
+    const tooMany = await live.ask('/jobs', { body: { service, inputs: [...inputs, ''] } })
+    expect([tooMany.status, tooMany.code]).toEqual([400, 'too_many_inputs'])
+    expect((await live.ask('/jobs', { body: { service, inputs: [] } })).code)
+      .toBe('invalid_request')
+    await live.client.waitForEnd(accepted.json.id)
+  })
+
+  it(proves('a body has at most 34 MB'), async () => {
+    const { live } = await newCustomer()
+    const sent = openPost(live, '/jobs', 34 * MEGABYTE + 1)
+    const { status, json } = await answerTo(sent)
+    sent.destroy()
+    expect([status, json.error.code]).toEqual([413, 'body_too_large'])
+  })
+
+  it(proves('metadata has at most 50 labels of 40 and 500 characters'), async () => {
+    const { test } = await newCustomer()
+    const send = async (metadata: Record<string, string>) =>
+      (await test.ask('/jobs', { body: { service, inputs: ['x'], metadata } })).status
+    const long = { ['k'.repeat(40)]: 'v'.repeat(500) }
+    const most = { ...labels(49), ...long }
+    const { json } = await test.ask('/jobs', { body: { service, inputs: ['x'], metadata: most } })
+    expect((await test.client.waitForEnd(json.id)).metadata).toEqual(most)
+    expect(await send(labels(51))).toBe(400)
+    expect(await send({ ['k'.repeat(41)]: 'v' })).toBe(400)
+    expect(await send({ k: 'v'.repeat(501) })).toBe(400)
+    expect(await send({})).toBe(202)
+  })
+})
+
+describe('the fields of a request', () => {
+  it(proves('webhook_url is a public address without user, of at most 2,048 characters'),
+    async () => {
+      const { test } = await newCustomer()
+      const send = async (url: string) => {
+        const { status, code } = await test.ask('/jobs', {
+          body: { service, inputs: ['x'], webhook_url: url },
+        })
+        return [status, code]
+      }
+      const refused = [400, 'invalid_webhook_url']
+      const path = 'https://example.com/'
+      for (const url of ['ftp://example.com/', 'example.com', '', 'https://user@example.com/',
+        'https://10.0.0.1/', 'https://[fe80::1]/', 'https://169.254.169.254/latest',
+        'https://intranet/', path.padEnd(2_049, 'a')]) {
+        expect([url.slice(0, 40), ...await send(url)]).toEqual([url.slice(0, 40), ...refused])
+      }
+      expect(await send(path.padEnd(2_048, 'a'))).toEqual([202, undefined])
+    })
+
+  it(proves('countryCode is taken in any case, and refused when there is no such country'),
+    async () => {
+      const { test } = await newCustomer()
+      const inputs = ['(212) 736-5000', '+442079460958']
+      await Promise.all(['us', 'US', 'uS'].map(async countryCode => {
+        const { rows } = await ended(test, { service, inputs, countryCode })
+        expect(rows.map(row => row.e164)).toEqual(['+12127365000', '+442079460958'])
+      }))
+      for (const countryCode of ['XX', 'USA', '', '1']) {
+        const { status, code } = await test.ask('/jobs', { body: { ...good, countryCode } })
+        expect([countryCode, status, code]).toEqual([countryCode, 400, 'invalid_country_code'])
+      }
+    })
+
+  it(proves('without forceFresh the cache is used, with it all is checked live'), async () => {
+    const { live } = await newCustomer()
+    const inputs = newNumbers(2)
+    expect((await ended(live, { service, inputs })).job.freshRecords).toBe(2)
+    expect((await ended(live, { service, inputs })).job.cacheHits).toBe(2)
+    const given = await ended(live, { service, inputs, forceFresh: false })
+    expect(given.created.preflight).toMatchObject({ cacheHits: 2, freshChecks: 0 })
+    const fresh = await ended(live, { service, inputs, forceFresh: true })
+    expect(fresh.created.preflight).toMatchObject({ cacheHits: 0, freshChecks: 2 })
+    expect(fresh.rows.map(row => row.source)).toEqual(['live', 'live'])
+  })
+
+  it(proves('each service takes one kind of contact; the other is an invalid row'), async () => {
+    const { test } = await newCustomer()
+    const inputs = ['+12127365000', 'jane@example.com']
+    const slugs = ['phone-validation', 'whatsapp', 'telegram', 'carrier-single', 'carrier-lookup',
+      'email-validation']
+    await Promise.all(slugs.map(async slug => {
+      const { rows } = await ended(test, { service: slug, inputs })
+      const isEmail = slug === 'email-validation'
+      expect([slug, ...rows.map(row => row.source === 'preflight')])
+        .toEqual([slug, isEmail, !isEmail])
+    }))
+    const { status, code, json } = await test.ask('/jobs', { body: { ...good, service: 'fax' } })
+    expect([status, code, json.error.param]).toEqual([400, 'unknown_service', 'service'])
+    expect(json.error.services).toHaveLength(6)
+    expect(json.error.message).toContain('carrier-lookup')
+  })
+
+  it(proves('a live key may use the services that have a provider'), async () => {
+    const { live, test } = await newCustomer()
+    const body = { service: 'telegram', inputs: ['x'] }
+    const refused = await live.ask('/jobs', { body })
+    expect([refused.status, refused.code]).toEqual([400, 'service_not_configured'])
+    expect((await test.ask('/jobs', { body })).status).toBe(202)
+  })
+})
+
+describe('a success', () => {
+  it(proves('is 202 with one body for both typings, and the path of the job'), async () => {
+    const { live } = await newCustomer()
+    const inputs = [...newNumbers(2), 'no number']
+    const { status, headers, json } = await live.ask('/jobs', { body: { service, inputs } })
+    expect(status).toBe(202)
+    expect(json).toEqual({
+      id: expect.stringMatching(/^job_[0-9a-z]{26}$/),
+      status: 'queued',
+      preflight: {
+        totalRows: 3,
+        invalidRows: 1,
+        duplicateRows: 0,
+        cacheHits: 0,
+        freshChecks: 2,
+        maxQuoteMicros: 4_000,
+        quoteId: expect.stringMatching(/^quot_[0-9a-z]{26}$/),
+      },
+      ok: true,
+      data: {
+        id: json.id,
+        service,
+        status: 'queued',
+        item_count: 3,
+        max_quote_micros: 4_000,
+        created_at: expect.stringMatching(MOMENT),
+      },
+    })
+    expect(headers.get('location')).toBe(`/api/v1/jobs/${json.id}`)
+    await live.client.waitForEnd(json.id)
+  })
+
+  it(proves('room for bodies in flight is bounded: beyond it 503 before reading'), async () => {
+    const { test } = await newCustomer()
+    const opened = openPost(test, '/jobs', 34 * MEGABYTE)
+    const second = async () => {
+      const sent = openPost(test, '/quotes', 20 * MEGABYTE)
+      const answer = await answerTo(sent)
+      sent.destroy()
+      return answer
+    }
+    await expect.poll(async () => (await second()).json.error.code, { timeout: 5_000 })
+      .toBe('temporarily_unavailable')
+    const { status, headers } = await second()
+    expect([status, Number(headers['retry-after']) >= 1]).toEqual([503, true])
+    opened.destroy()
+    await expect.poll(async () => (await test.ask('/jobs', { body: good })).status).toBe(202)
+  })
+})

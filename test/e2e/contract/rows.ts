@@ -1,0 +1,197 @@
+/** A test of this folder bears the point in its name. */
+const HERE = 'here'
+
+/**
+ * Every point of the interface that can be told from outside, and the test that proves it: one of
+ * this folder, or else one that stands elsewhere, as the beginning of its title behind its file.
+ */
+export const ROWS = {
+  // Requests
+  'a body is taken as it is: what is not in the description is refused': HERE,
+  'a body that is no JSON, no UTF-8 or of another type is refused':
+    'test/e2e/refusals.test.ts: not UTF-8',
+  'a job has 1 to 100,000 inputs': HERE,
+  'an input over 320 characters is a free invalid row, over 1,024 a refusal': HERE,
+  'a body has at most 34 MB': HERE,
+  'metadata has at most 50 labels of 40 and 500 characters': HERE,
+  'webhook_url is a public address without user, of at most 2,048 characters': HERE,
+  'webhook_url is https unless configured for development':
+    'test/unit/ingest/webhook-url.test.ts: is not %.50s',
+  'countryCode is taken in any case, and refused when there is no such country': HERE,
+  'is 202 with one body for both typings, and the path of the job': HERE,
+  'without forceFresh the cache is used, with it all is checked live': HERE,
+  'each service takes one kind of contact; the other is an invalid row': HERE,
+  'a live key may use the services that have a provider': HERE,
+  'room for bodies in flight is bounded: beyond it 503 before reading': HERE,
+  'ten preflights of an organization are under way at most':
+    'test/e2e/limits.test.ts: are ten; the eleventh waits, but not a repetition of an accepted job',
+
+  // Idempotency
+  'is a UUID of version 4 in any case': HERE,
+  'belongs to one organization and mode': HERE,
+  'compares what bodies mean: the order of fields and defaults make no difference': HERE,
+  'repeated with the same request gives the stored 202 byte for byte and says so': HERE,
+  'sent a hundred times at once makes one job and a hundred equal answers': HERE,
+  'is refused with 422 for another body': 'test/e2e/refusals.test.ts: is refused for another body',
+  'of a request that was refused is free: the next request is evaluated anew': HERE,
+  'is held for 24 hours from its first use by the clock of the store': HERE,
+  'claimed by a service that died before it answered still makes one job': HERE,
+  'a claim whose time has passed without a job is taken over': HERE,
+  'is 503 with Retry-After, nothing is reserved, and no job comes of it': HERE,
+  'no job is accepted after its request was told so':
+    'test/laws/tally.test.ts: never accept after they were told that they expired',
+  'is 503 that says the outcome is unknown when the store cannot be read':
+    'test/unit/ingest/create-job.test.ts: because infrastructure is away says that the outcome',
+
+  // Money
+  'is the unit price for fresh checks and cache hits, never for duplicates or invalid rows': HERE,
+  'cache hits are reserved and released at the end': HERE,
+  'a balance below the maximum is 402 with both amounts, even when every row is a hit': HERE,
+  'rows without a verdict are free': HERE,
+  'reserves nothing, makes no job, and its data key is deleted at once': HERE,
+  'are listed with kind of contact, price and further columns': HERE,
+  'the balance is shown, and what is reserved of it':
+    'test/e2e/endpoints.test.ts: shows the balance, and what is reserved of it',
+
+  // Jobs
+  'begin with queued in the 202 and only move forward': HERE,
+  'without fresh rows never show a live check': HERE,
+  'are never failed by what becomes of a row': HERE,
+  'fail only by a fault of the system, which releases what is unspent':
+    'test/integration/jobs.test.ts: is forced on a stalled job: open rows to one block',
+  'has the fields of the interface, in their types': HERE,
+  'counts that add up to the rows, a live verdict invalid being a success': HERE,
+  'the preflight of the 202 stays as it was': HERE,
+  'resultUrl is there from the beginning': HERE,
+  'goes on to its end when the client leaves during the POST': HERE,
+  'with fresh rows takes one of ten slots of its organization; the eleventh is 429': HERE,
+  'of cached or invalid rows alone takes no slot': HERE,
+  'of another organization has slots of its own': HERE,
+  'are listed newest first, by pages, with filters':
+    'test/e2e/endpoints.test.ts: comes newest first, by pages, open ones and closed ones once each',
+  'is read to its end by the client, page by page': HERE,
+  'is cancelled in the middle: checks under way are charged, the rest is released':
+    'test/e2e/endpoints.test.ts: in the middle of its checks ends with a complete file',
+  'ends as cancelled, its rows released, and cannot be cancelled again': HERE,
+  'of another organization is not told from one that does not exist':
+    'test/e2e/refusals.test.ts: learns nothing of the jobs of others',
+
+  // Results
+  'asked for before the end are 409 with Retry-After':
+    'test/e2e/refusals.test.ts: asked for too early are announced for later',
+  'are 410 after their retention': HERE,
+  'is UTF-8 without byte order mark, with CRLF, an attachment named after the job': HERE,
+  'has the standard columns, then those of the service': HERE,
+  'has every row once, in order, its input byte for byte as submitted': HERE,
+  'writes numbers as people do in phone and without spaces in e164': HERE,
+  'fills closed columns from their lists, confidence from 0 to 100, generation_basis never': HERE,
+  'names the holder of the number range as carrier': HERE,
+  'takes the carrier of a provider that knows better':
+    'test/e2e/http-provider.test.ts: completes with its answers in our words',
+  'has checked_at and expires_at on every row; without a verdict both are the decision': HERE,
+  'that repeat a row, by canonical form, repeat its verdict and name the lowest row': HERE,
+  'e-mail domains are compared in lower case and by IDNA, local parts as they are': HERE,
+  'that are possible but unassigned numbers are checked, impossible ones are invalid': HERE,
+  'are the same as CSV, as pages and as lines':
+    'test/e2e/endpoints.test.ts: are the same rows as CSV, as pages and as lines',
+  'come in the form that the Accept header likes':
+    'test/e2e/endpoints.test.ts: come in the form that the Accept header likes',
+  'as JSON come by pages, filtered by status and source': HERE,
+  'as JSON lines and as file are streamed by the client': HERE,
+  'with safe=spreadsheet guard cells that begin like formulas and are no numbers': HERE,
+
+  // Errors, versions, documents
+  'has one form, and every answer has an X-Request-Id': HERE,
+  'stands in one table, the description of the interface': HERE,
+  'for want of a usable key is 401 with WWW-Authenticate': HERE,
+  'for a wrong path is 404, for a wrong method 405 with Allow': HERE,
+  'for headers that are too large is 431':
+    'test/unit/ingest/socket.test.ts: with headers of 100 kB get 431',
+  'for a request that comes too slowly is 408': 'test/unit/ingest/failures.test.ts: %s is answered',
+  'of ours is 500 without detail':
+    'test/unit/ingest/create-job.test.ts: because of a fault of ours',
+  'is echoed in every answer and has no other switch than the path': HERE,
+  'what is to go is announced twelve months ahead':
+    'test/unit/ingest/deprecations.test.ts: works for twelve months at least',
+  'are the documents and the health of the service; metrics have a port of their own': HERE,
+  'through a proxy must be HTTPS on its outer side; only known proxies are believed': HERE,
+  'over TLS is served by certificate files':
+    'test/unit/ingest/tls.test.ts: serves those who trust its certificate',
+
+  // Limits
+  'let POST requests in by two buckets, GET requests by one':
+    'test/e2e/limits.test.ts: let POST requests in by two buckets',
+  'count test traffic apart from live traffic':
+    'test/e2e/limits.test.ts: count test traffic apart from live traffic',
+  'are told with every authenticated answer, in whole seconds from now': HERE,
+  'count quotes, cancels and resends among the POST requests, cached rows as well': HERE,
+  'of one organization are not touched by one that has used up its own': HERE,
+
+  // Keys
+  'is vj_live_ or vj_test_, 30 characters and a checksum, and shown once': HERE,
+  'is one of several, each with its scopes, its expiry and its last use': HERE,
+  'needs jobs:write for what changes something, jobs:read for the rest': HERE,
+  'that is rolled works on for its grace, and then no more': HERE,
+  'that is revoked works no more a second later': HERE,
+  'pays nothing, and has jobs, cache and balance of its own': HERE,
+  'is answered by the sandbox alone, the same every time': HERE,
+  'meets 402 by a magic input': HERE,
+
+  // Freshness
+  'that is shortened counts at once, for records that are already there as well': HERE,
+  'expires_at follows the policy': HERE,
+  'is at most 90 days': HERE,
+  'no record is used after 90 days':
+    'test/unit/records/freshness.test.ts: is capped at 90 days, whatever the policy',
+
+  // Webhooks
+  'is signed in both schemes and tells of what can be read by then':
+    'test/integration/deliver.test.ts: is signed in both schemes and tells of what can be read',
+  'tells of a cancelled job with its status resource and no rows': HERE,
+  'has one signature for each active secret while they change': HERE,
+  'that failed is in the history of its job and can be sent once more': HERE,
+  'is tried by the schedule until it is exhausted, each time signed anew':
+    'test/integration/deliver.test.ts: is tried by the schedule until it is exhausted',
+  'is tried ten times in 75 h 35 min': 'test/unit/deliver/schedule.test.ts: has ten tries in 75 h',
+  'stops at 410': 'test/integration/deliver.test.ts: stops at 410',
+  'does not follow a redirect': 'test/integration/deliver.test.ts: does not follow a redirect',
+  'grants Retry-After up to twice the step':
+    'test/integration/deliver.test.ts: grants Retry-After up to twice the step',
+  'to one receiver is not delayed by another that hangs':
+    'test/integration/deliver.test.ts: do not delay a healthy one, though they are',
+  'goes to no address of ours, checked when the socket connects':
+    'test/unit/deliver/addresses.test.ts: is not reached by a name that stands for',
+  'is verified by the client, in both schemes':
+    'test/unit/client/verify-webhook.test.ts: takes what was signed in either scheme',
+
+  // Neutrality and secrecy
+  'is told by no answer, file, event or history': HERE,
+  'is told by none of the documents': HERE,
+  'contacts and labels are in no store in clear':
+    'test/e2e/secrecy.test.ts: shows no contact and no label in clear, in any encoding',
+
+  // Feeds
+  'gives each contact of a partner one result under its reference':
+    'test/e2e/feeds.test.ts: gives every contact one result, though feed, settle and handback',
+  'of a partner without balance pauses that partner alone':
+    'test/e2e/feeds.test.ts: does not notice that another partner has no balance',
+
+  // The whole
+  'leaves rows and money that add up': HERE,
+  'answers only as it is described':
+    'test/e2e/schemathesis.test.ts: answers only as described, breaks nowhere',
+
+  // Durations
+  'limits are those of the interface unless others are set':
+    'test/unit/ingest/limits/settings.test.ts: are those of the public interface unless others',
+  'durations are those of the interface unless others are set':
+    'test/unit/ingest/config.test.ts: has the values of the public interface as defaults',
+} as const satisfies Readonly<Record<string, string>>
+
+type Rows = typeof ROWS
+
+/** A point that a test of this folder has to prove. */
+export type Point = { [P in keyof Rows]: Rows[P] extends typeof HERE ? P : never }[keyof Rows]
+
+/** The name of a test, of the points that it proves. */
+export const proves = (...points: readonly Point[]): string => points.join('; ')

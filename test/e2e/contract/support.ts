@@ -1,0 +1,202 @@
+import { once } from 'node:events'
+import {
+  request, type ClientRequest, type IncomingMessage, type RequestOptions,
+} from 'node:http'
+import { text } from 'node:stream/consumers'
+import { tenantOf, type Mode } from '../../../services/accounts/tenant.ts'
+import { SCOPES } from '../../../services/accounts/api-keys.ts'
+import { createClient, type Client, type JobRequest } from '../../../services/client/client.ts'
+import { connectRedis } from '../../../services/lib/redis.ts'
+import { withWorkspace, type WorkspaceParts } from '../../../services/workspace/parts.ts'
+import { startReceiver } from '../../support/receiver.ts'
+import { batchDescription, startVendor, type Vendor } from '../../support/vendor.ts'
+import { runJob, startWorld, type World } from '../../support/world.ts'
+
+/** How long a request waits for its preflight here; shorter than a broker takes for dead. */
+export const ACCEPT_WITHIN_MS = 4_000
+
+/** A proxy that is believed; the tests themselves connect from another address. */
+export const PROXY = '127.0.0.9'
+
+/** Live keys are answered by the sandbox as well, so that every verdict costs money. */
+const PROVIDERS = {
+  'phone-validation': ['sandbox'],
+  'carrier-lookup': ['numbering-plan'],
+  'carrier-single': ['sandbox'],
+  'email-validation': ['email-domain'],
+  whatsapp: ['http:1'],
+}
+
+type Running = {
+  readonly world: World
+  readonly vendor: Vendor
+  readonly redis: ReturnType<typeof connectRedis>
+}
+
+let running: Running | undefined
+
+/** What all files of this folder share. */
+export function shared (): Running {
+  if (running === undefined) throw new Error('the services are not started')
+  return running
+}
+
+/** Starts one world for all of the folder. */
+export async function start (): Promise<void> {
+  const vendor = await startVendor()
+  const world = await startWorld({
+    ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS),
+    PROVIDERS: JSON.stringify(PROVIDERS),
+    HTTP_PROVIDERS: JSON.stringify([batchDescription(vendor.url)]),
+    PROVIDER_TIMEOUT_MS: '3000',
+    PROVIDER_RETRIES: '0',
+    PROVIDER_OPEN_MS: '100',
+    LATER_AFTER_MS: '100',
+    GIVE_UP_AFTER_MS: '700',
+    TRUSTED_PROXIES: JSON.stringify([PROXY]),
+    WEBHOOK_ALLOW_HTTP: 'true',
+    WEBHOOK_ALLOW_LOOPBACK: 'true',
+    WEBHOOK_WAITS_MS: '[200]',
+  })
+  running = { world, vendor, redis: connectRedis(world.env.REDIS_STATE_URL ?? '') }
+}
+
+export async function stop (): Promise<void> {
+  running?.redis.disconnect()
+  await running?.world.stop()
+  await running?.vendor.stop()
+}
+
+export const receiver = await startReceiver((response, { path }) => {
+  response.writeHead(Number(path.split('/')[1])).end()
+})
+
+/** Everything the service has said so far: status, headers and body of each answer. */
+export const heard: string[] = []
+
+async function recordedFetch (...call: Parameters<typeof fetch>): Promise<Response> {
+  const response = await fetch(...call)
+  heard.push(`${response.status} ${JSON.stringify([...response.headers])} ` +
+    await response.clone().text())
+  return response
+}
+
+export type Sent = {
+  /** GET without a body, or else POST. */
+  readonly method?: string
+  readonly key?: string
+  /** Sent as JSON, unless it is a text. */
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export type Answer = Awaited<ReturnType<typeof ask>>
+
+/** One request, of a path below the version or of the host itself (`//docs`). */
+export async function ask (path: string, { method, key, body, headers }: Sent = {}) {
+  const { baseUrl } = shared().world
+  const url = path.startsWith('//') ? new URL(path.slice(1), baseUrl) : `${baseUrl}${path}`
+  const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
+  const response = await recordedFetch(url, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: {
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(payload === undefined ? {} : { body: payload }),
+  })
+  const content = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json')
+  const json = isJson ? JSON.parse(content) : {}
+  const { status } = response
+  return { status, headers: response.headers, text: content, json, code: json.error?.code }
+}
+
+/** A request by hand, for what `fetch` does not let one do; its body is the caller's to send. */
+export function openRequest (path: string, options: RequestOptions): ClientRequest {
+  const { hostname, port, pathname } = new URL(shared().world.baseUrl)
+  const sent = request({ hostname, port, agent: false, ...options, path: pathname + path })
+  sent.on('error', () => {})
+  sent.flushHeaders()
+  return sent
+}
+
+/** A POST that announces so many bytes, none of which comes yet. */
+export const openPost = ({ key }: Account, path: string, bytes: number): ClientRequest =>
+  openRequest(path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': bytes,
+    },
+  })
+
+/** What a request by hand is answered. */
+export async function answerTo (sent: ClientRequest) {
+  const [answer] = await once(sent, 'response') as [IncomingMessage]
+  const { statusCode: status, headers } = answer
+  const content = await text(answer)
+  heard.push(`${status} ${JSON.stringify(answer.rawHeaders)} ${content}`)
+  return { status, headers, json: JSON.parse(content) }
+}
+
+/** Posts a job and waits for its end and its rows. */
+export const ended = ({ client }: Account, wanted: JobRequest) => runJob(client, wanted)
+
+export type Account = {
+  readonly key: string
+  readonly tenant: string
+  /** Takes every refusal as it is. */
+  readonly client: Client
+  readonly ask: (path: string, sent?: Sent) => Promise<Answer>
+}
+
+export type Customer = Readonly<Record<Mode, Account>> & { readonly orgId: string }
+
+/** A new organization with a key of each mode, and so much live money: 1 USD, unless said. */
+export async function newCustomer (micros = 1_000_000): Promise<Customer> {
+  return workspace(async ({ organizations, apiKeys, wallet }) => {
+    const { id: orgId } = await organizations.create('a customer of the tests')
+    await wallet.topUp(tenantOf(orgId, 'live'), {
+      id: 'start', amountMicros: micros, reason: 'test',
+    })
+    const account = async (mode: Mode) =>
+      accountOf((await apiKeys.create({ orgId, mode, scopes: SCOPES })).secret, orgId, mode)
+    return { orgId, live: await account('live'), test: await account('test') }
+  })
+}
+
+function accountOf (key: string, orgId: string, mode: Mode): Account {
+  const { baseUrl } = shared().world
+  return {
+    key,
+    tenant: tenantOf(orgId, mode),
+    client: createClient({ baseUrl, apiKey: key, retries: 0, fetch: recordedFetch }),
+    ask: (path, sent = {}) => ask(path, { key, ...sent }),
+  }
+}
+
+/** Does something in the workspace, as its command line would. */
+export const workspace = <T> (work: (parts: WorkspaceParts) => Promise<T>): Promise<T> =>
+  withWorkspace(shared().world.env, work)
+
+/** Works while a service stands still, and lets it go on whatever happens. */
+export async function whileHalted<T> (service: string, work: () => Promise<T>): Promise<T> {
+  const { services } = shared().world
+  services.kill(service, 'SIGSTOP')
+  try {
+    return await work()
+  } finally {
+    services.kill(service, 'SIGCONT')
+  }
+}
+
+let serial = 0
+
+/** So many numbers that no test has used, each with this last digit. */
+export function newNumbers (count: number, lastDigit = 8): readonly string[] {
+  return Array.from({ length: count }, () => `+1212${2_010_000 + 10 * ++serial + lastDigit}`)
+}
+
+export const service = 'phone-validation'
+export const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/

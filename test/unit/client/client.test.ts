@@ -1,0 +1,186 @@
+import { describe, expect, it } from 'vitest'
+import { accountOf } from '../../../services/client/account.ts'
+import { ApiError, createClient } from '../../../services/client/client.ts'
+import { createResultReader, pagesOf, queryOf } from '../../../services/client/results.ts'
+
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const job = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+const order = { service: 'phone-validation', inputs: ['+12127365000'] }
+
+/** A service that gives these answers in turn, the last one for ever; tells what it was asked. */
+function serving (...answers: readonly (object | string | Error)[]) {
+  const asked: { readonly line: string, readonly headers: Headers, readonly body: unknown }[] = []
+  const client = createClient({
+    baseUrl: 'http://there',
+    apiKey: 'k',
+    pause: async () => {},
+    fetch: async (url, init) => {
+      const answer = answers[asked.length] ?? answers.at(-1)
+      asked.push({
+        line: `${init?.method} ${String(url).slice('http://there'.length)}`,
+        headers: new Headers(init?.headers),
+        body: init?.body === undefined ? undefined : JSON.parse(String(init.body)),
+      })
+      if (answer instanceof Error) throw answer
+      return new Response(typeof answer === 'string' ? answer : JSON.stringify(answer))
+    },
+  })
+  return { client, asked, lines: () => asked.map(({ line }) => line) }
+}
+
+async function all<T> (items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = []
+  for await (const item of items) list.push(item)
+  return list
+}
+
+describe('a job', () => {
+  it('is sent with a key of its own, the same one when its answer was lost', async () => {
+    const { client, asked } = serving(new TypeError('lost'), { id: job })
+    expect(await client.createJob(order)).toEqual({ id: job })
+    const keys = asked.map(({ headers }) => headers.get('idempotency-key'))
+    expect(keys[0]).toMatch(UUID_V4)
+    expect(keys).toEqual([keys[0], keys[0]])
+    expect(asked[1]).toMatchObject({ line: 'POST /jobs', body: order })
+    await client.createJob(order)
+    expect(asked[2]?.headers.get('idempotency-key')).not.toBe(keys[0])
+  })
+
+  it('is sent with the key that is given', async () => {
+    const { client, asked } = serving({})
+    await client.createJob(order, 'mine')
+    expect(asked[0]?.headers.get('idempotency-key')).toBe('mine')
+  })
+
+  it('is waited for until it has ended', async () => {
+    const { client, lines } = serving({ status: 'queued' }, { status: 'cancelling' },
+      { status: 'cancelled' })
+    const seen: string[] = []
+    const onProgress = ({ status }: { status: string }) => { seen.push(status) }
+    expect(await client.waitForEnd(job, { pollEveryMs: 0, onProgress }))
+      .toEqual({ status: 'cancelled' })
+    expect(seen).toEqual(['queued', 'cancelling', 'cancelled'])
+    expect(lines()).toEqual(Array(3).fill(`GET /jobs/${job}`))
+  })
+
+  it('is not waited for longer than asked', async () => {
+    const { client } = serving({ id: job, status: 'verifying' })
+    await expect(client.waitForEnd(job, { pollEveryMs: 1, timeoutMs: 3 }))
+      .rejects.toThrow(`${job} is still verifying after 3 ms`)
+  })
+})
+
+describe('every other question', () => {
+  it('goes to its endpoint', async () => {
+    const { client, lines, asked } = serving({ data: [1] })
+    await client.job(job)
+    await client.jobsPage({ limit: 5, status: 'failed' })
+    await client.cancel(job)
+    await client.quote(order)
+    await client.balance()
+    expect(await client.services()).toEqual([1])
+    expect(await client.deliveries(job)).toEqual([1])
+    await client.resend(job, 'evt_1')
+    expect(lines()).toEqual([
+      `GET /jobs/${job}`, 'GET /jobs?limit=5&status=failed', `POST /jobs/${job}/cancel`,
+      'POST /quotes', 'GET /balance', 'GET /services', `GET /jobs/${job}/deliveries`,
+      `POST /jobs/${job}/deliveries/evt_1/resend`,
+    ])
+    expect(asked[3]?.body).toEqual(order)
+    expect(asked[2]?.headers.has('content-type')).toBe(false)
+  })
+
+  it('is asked by way of any transport', async () => {
+    const account = accountOf(async path => new Response(JSON.stringify({ data: path })))
+    expect(await account.services()).toBe('/services')
+  })
+
+  it('to send a webhook once more is not repeated when its answer was lost', async () => {
+    const { client, lines } = serving(new TypeError('lost'))
+    await expect(client.resend(job, 'evt_1')).rejects.toThrow('lost')
+    expect(lines().length).toBe(1)
+  })
+
+  it('throws what the service refuses with', async () => {
+    const client = createClient({
+      baseUrl: '',
+      apiKey: 'k',
+      fetch: async () => new Response('{"error":{"code":"job_not_found","message":"No."}}',
+        { status: 404 }),
+    })
+    const error = await client.job(job).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(ApiError)
+    expect(error).toMatchObject({ status: 404, code: 'job_not_found' })
+  })
+})
+
+describe('a list', () => {
+  const pages = [
+    { data: [1, 2], has_more: true, next_cursor: 'c1' },
+    { data: [3], has_more: false, next_cursor: null },
+  ]
+
+  it('of jobs is read page by page', async () => {
+    const { client, lines } = serving(...pages)
+    expect(await all(client.jobs({ service: 'whatsapp' }))).toEqual([1, 2, 3])
+    expect(lines()).toEqual([
+      'GET /jobs?limit=100&service=whatsapp', 'GET /jobs?limit=100&service=whatsapp&after=c1',
+    ])
+  })
+
+  it('of rows is read page by page', async () => {
+    const { client, lines } = serving(...pages)
+    expect(await all(client.resultRows(job, { status: 'valid', source: 'live' })))
+      .toEqual([1, 2, 3])
+    const path = `GET /jobs/${job}/results?status=valid&source=live&limit=1000`
+    expect(lines()).toEqual([`${path}&format=json`, `${path}&cursor=c1&format=json`])
+  })
+
+  it('is not read further than the loop goes', async () => {
+    let reads = 0
+    const endless = pagesOf(async () => {
+      reads += 1
+      return { data: ['a'], has_more: true, next_cursor: 'more' }
+    }, 'cursor')
+    for await (const item of endless) { if (item === 'a') break }
+    expect(reads).toBe(1)
+  })
+})
+
+describe('results', () => {
+  it('are a text, a file in pieces, or rows by lines', async () => {
+    const csv = serving('row\r\n1\r\n')
+    expect(await csv.client.results(job, { safe: 'spreadsheet' })).toBe('row\r\n1\r\n')
+    const pieces = await all(await csv.client.resultsFile(job))
+    expect(Buffer.concat(pieces).toString()).toBe('row\r\n1\r\n')
+    expect(csv.lines()).toEqual([
+      `GET /jobs/${job}/results?format=csv&safe=spreadsheet`,
+      `GET /jobs/${job}/results?format=csv`,
+    ])
+    const lines = serving('{"row":1}\n{"row":2}')
+    expect(await all(lines.client.resultLines(job))).toEqual([{ row: 1 }, { row: 2 }])
+    expect(lines.lines()).toEqual([`GET /jobs/${job}/results?format=jsonl`])
+  })
+
+  it('by lines survive being cut anywhere, characters included', async () => {
+    const bytes = Buffer.from('{"input":"é"}\n{"input":"b"}\n')
+    for (let cut = 1; cut < bytes.length; cut++) {
+      const body = new ReadableStream({
+        start (controller) {
+          controller.enqueue(bytes.subarray(0, cut))
+          controller.enqueue(bytes.subarray(cut))
+          controller.close()
+        },
+      })
+      const reader = createResultReader(async () => new Response(body))
+      expect(await all(reader.resultLines(job))).toEqual([{ input: 'é' }, { input: 'b' }])
+    }
+  })
+})
+
+describe('a query', () => {
+  it('holds what is given and escapes it', () => {
+    expect(queryOf({ a: 'x y&', b: undefined, c: 3 })).toBe('?a=x+y%26&c=3')
+    expect(queryOf({ a: undefined })).toBe('')
+  })
+})
