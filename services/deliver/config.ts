@@ -21,7 +21,7 @@ export const deliverConfig = defineConfig({
   WEBHOOK_LEASE_MS: Type.Integer({
     default: 60_000,
     minimum: 100,
-    description: 'After so long a try that was not settled is another process\'s to make.',
+    description: 'After so long a try of which nothing was noted is another process\'s to make.',
   }),
   WEBHOOK_SLOTS: Type.Integer({
     default: 1_000, minimum: 1, description: 'Tries under way at once for quick receivers.',

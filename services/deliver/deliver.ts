@@ -1,6 +1,6 @@
 import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import type { Claim, Deliveries, Settlement } from '../jobs/deliveries.ts'
+import type { Claim, Deliveries, Note } from '../jobs/deliveries.ts'
 import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
@@ -12,7 +12,7 @@ import { waitMs } from './schedule.ts'
 import { signatureHeaders } from './sign.ts'
 
 export type AttemptParts = {
-  readonly deliveries: Pick<Deliveries, 'settle' | 'release'>
+  readonly deliveries: Pick<Deliveries, 'note' | 'release'>
   /** A job that ended, whether Redis still has it or only the archive. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly keys: Pick<JobKeys, 'get'>
@@ -40,14 +40,14 @@ export async function makeAttempt (parts: AttemptParts, claim: Claim): Promise<v
   if (job?.closed === false) return await parts.deliveries.release(claim, CLOSED_SOON_MS)
   const atMs = parts.clock.now()
   const made = await attemptFor(parts, claim, { job, atMs })
-  await parts.deliveries.settle(claim, settlementOf(parts, claim, { ...made, atMs }))
+  await parts.deliveries.note(claim, noteOf(parts, claim, { ...made, atMs }))
 }
 
 /** Notes that an attempt came to nothing for a reason of our own; others follow as ever. */
 export async function noteFault (parts: AttemptParts, claim: Claim): Promise<void> {
   const made = { answer: { kind: 'failed', reason: 'internal' }, durationMs: 0 } as const
-  await parts.deliveries.settle(claim,
-    settlementOf(parts, claim, { ...made, atMs: parts.clock.now() }))
+  await parts.deliveries.note(claim,
+    noteOf(parts, claim, { ...made, atMs: parts.clock.now() }))
 }
 
 type Made = { readonly answer: Answer, readonly durationMs: number }
@@ -88,9 +88,9 @@ async function activeSecrets (
 /** The job, or the key to its address, is gone: there is nobody to send to. */
 const ERASED: Made = { answer: { kind: 'failed', reason: 'erased' }, durationMs: 0 }
 
-function settlementOf (
+function noteOf (
   parts: AttemptParts, claim: Claim, { answer, durationMs, atMs }: Made & { readonly atMs: number }
-): Settlement {
+): Note {
   const outcome = outcomeOf(parts, claim, answer)
   const { tenant, job, event, attempt, type } = claim
   const { state, nextAtMs } = outcome

@@ -12,12 +12,13 @@ import type { deliverConfig } from './config.ts'
 import type { SendingParts } from './sending.ts'
 
 type Config = Static<typeof deliverConfig>
-type Connected = Pick<Parts, 'state' | 'clickhouse' | 'clock'> & Pick<SendingParts, 'log'> &
+type Connected = Pick<Parts, 'state' | 'clickhouse' | 'clock'> &
+  Pick<SendingParts, 'log' | 'metrics'> &
   { readonly keys: JobKeys }
 
 /** What attempts are made with, on what the process is connected to. */
 export function sendingParts (config: Config, connected: Connected): SendingParts {
-  const { state, clickhouse, clock, log, keys } = connected
+  const { state, clickhouse, clock, log, metrics, keys } = connected
   const store = createJobStore(state)
   const archive = createArchive(clickhouse)
   return {
@@ -34,6 +35,7 @@ export function sendingParts (config: Config, connected: Connected): SendingPart
     }),
     clock,
     log,
+    metrics,
     waitsMs: config.WEBHOOK_WAITS_MS,
     slots: { quick: config.WEBHOOK_SLOTS, slow: config.WEBHOOK_SLOW_SLOTS },
     slowAfterMs: config.WEBHOOK_SLOW_AFTER_MS,

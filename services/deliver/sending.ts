@@ -1,19 +1,23 @@
-import { isInfrastructure } from '../lib/errors.ts'
+import { FatalError, isInfrastructure } from '../lib/errors.ts'
 import type { Claim, Deliveries } from '../jobs/deliveries.ts'
 import { makeAttempt, noteFault, type AttemptParts } from './deliver.ts'
 import { startShipping, type ShippingParts } from './history.ts'
+import { countNotes, startCountingDue, type MeterParts } from './meters.ts'
 import { startWorkers, type Workers, type WorkersParts } from './workers.ts'
 
-export type SendingParts = AttemptParts & ShippingParts & Omit<WorkersParts, 'attempt'> & {
-  readonly deliveries: Deliveries
-}
+export type SendingParts = AttemptParts & ShippingParts & MeterParts &
+  Omit<WorkersParts, 'attempt'> & {
+    readonly deliveries: Deliveries
+  }
 
 /** Makes the attempts that are due and keeps their history, beside the stage, until stopped. */
 export function startSending (parts: SendingParts): Workers {
   const shipping = startShipping(parts)
-  const workers = startWorkers({ ...parts, attempt: claim => attempt(parts, claim) })
+  const counting = startCountingDue(parts)
+  const counted = { ...parts, deliveries: countNotes(parts) }
+  const workers = startWorkers({ ...parts, attempt: claim => attempt(counted, claim) })
   const stop = async () => {
-    await workers.stop()
+    await Promise.all([workers.stop(), counting.stop()])
     await shipping.stop()
   }
   return { ready: () => workers.ready() && shipping.ready(), wake: workers.wake, stop }
@@ -21,13 +25,14 @@ export function startSending (parts: SendingParts): Workers {
 
 /**
  * A fault of ours must not be tried over and over at once, so it is noted as an attempt. Broken
- * infrastructure is: nothing can be noted then, and the lease ends by itself.
+ * infrastructure is: nothing can be noted then, and the lease ends by itself. So is a key ring that
+ * lacks a key, which would use up all attempts before it is mended.
  */
 async function attempt (parts: SendingParts, claim: Claim): Promise<void> {
   try {
     await makeAttempt(parts, claim)
   } catch (error) {
-    if (isInfrastructure(error)) throw error
+    if (isInfrastructure(error) || error instanceof FatalError) throw error
     parts.log.warn({ err: error, event: claim.event }, 'an attempt failed by a fault of ours')
     await noteFault(parts, claim)
   }

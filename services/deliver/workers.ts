@@ -4,7 +4,7 @@ import { backoffMs, sleep } from '../lib/retry.ts'
 
 export type WorkersParts = {
   readonly deliveries: Pick<Deliveries, 'claim'>
-  /** Makes one attempt and settles it. */
+  /** Makes one attempt and notes what came of it. */
   readonly attempt: (claim: Claim) => Promise<void>
   readonly log: Pick<Log, 'warn'>
   /** Attempts under way at once, by pace of the receiver. */
@@ -83,7 +83,7 @@ function createPlaces (parts: WorkersParts, onEnd: () => void) {
     const place = takePlace(parts, taken, pace)
     const done = parts.attempt(claim)
       // Its lease ends, and it is tried again.
-      .catch(error => parts.log.warn({ err: error as unknown }, 'an attempt was not settled'))
+      .catch(error => parts.log.warn({ err: error as unknown }, 'an attempt was not noted'))
       .finally(() => {
         place.leave()
         running.delete(done)

@@ -36,7 +36,7 @@ export type DeliveryState =
   'waiting' | 'trying' | 'delivered' | 'gone' | 'exhausted' | 'discarded'
 
 /** What came of an attempt. */
-export type Settlement = {
+export type Note = {
   readonly state: Exclude<DeliveryState, 'trying'>
   /** Redis time of the next attempt, for `waiting`. */
   readonly dueAtMs?: number
@@ -58,6 +58,7 @@ const PACED_MS = 3_600_000
 
 const LEASES_KEY = 'leases:{deliveries}'
 const ATTEMPTS_KEY = 'attempts:{deliveries}'
+const WAITING_KEY = 'waiting:{deliveries}'
 const keyOf = (event: string) => `delivery:{deliveries}:${event}`
 
 /**
@@ -91,6 +92,10 @@ export function createDeliveries (redis: Redis) {
       }
     },
 
+    /** How many, of all tenants, were due by this Redis time and are not under way. */
+    dueBy: async (nowMs: number): Promise<number> =>
+      await redis.zcount(WAITING_KEY, '-inf', nowMs),
+
     ...workOf(run),
     ...attemptsOf(redis),
   }
@@ -107,7 +112,7 @@ function scriptsOf (redis: Redis) {
     put: named('put'),
     resend: named('resend'),
     claim: named('claim'),
-    settle: named('settle'),
+    note: named('note'),
     release: named('release'),
   }
 }
@@ -117,7 +122,7 @@ const lua = (name: string) => new URL(`./delivery/${name}.lua`, import.meta.url)
 /** What those do who make the attempts. */
 function workOf (run: Scripts) {
   return {
-    /** Takes deliveries that are due; whoever does not settle them within the lease loses them. */
+    /** Takes deliveries that are due; whoever notes nothing within the lease loses them. */
     claim: async (
       { pace, most, leaseMs }:
       { readonly pace: Pace, readonly most: number, readonly leaseMs: number }
@@ -128,13 +133,13 @@ function workOf (run: Scripts) {
     },
 
     /** Notes an attempt and what follows; false when the lease had gone to somebody else. */
-    settle: async (claim: Claim, settlement: Settlement): Promise<boolean> => {
-      const { state, dueAtMs, pace, attempt } = settlement
-      const answer = await run.settle([keyOf(claim.event)], [
+    note: async (claim: Claim, note: Note): Promise<boolean> => {
+      const { state, dueAtMs, pace, attempt } = note
+      const answer = await run.note([keyOf(claim.event)], [
         claim.event, claim.token, state, dueAtMs ?? '', pace, PACED_MS, REMEMBERED_MS,
         JSON.stringify(attempt),
       ])
-      return answer === 'settled'
+      return answer === 'noted'
     },
 
     /** Gives back a claim that could not be tried yet. */

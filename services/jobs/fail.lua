@@ -1,5 +1,7 @@
 -- KEYS: wallet, outbox, job, manifest, active, open.
--- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it.
+-- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
+-- there is no block: nobody can read the job's rows, those finished before included, so none of
+-- them counts as a success and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
 -- bitmap, made from what was open a moment ago, is right if it still fills the job exactly.
 local keys = {
@@ -20,12 +22,16 @@ end
 if #bitmap ~= math.ceil(total / 8) then
   error('the bitmap is not that of the whole job')
 end
+local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
-local charge = tonumber(fields.billableRows) * tonumber(fields.unitPriceMicros)
+local billable = is_lost and 0 or tonumber(fields.billableRows)
+local charge = billable * tonumber(fields.unitPriceMicros)
 check_settle(keys, maximum, charge)
 
 local now = now_ms()
-if rows > 0 then
+if is_lost then
+  redis.call('HSET', keys.job, 'billableRows', '0', 'successRecords', '0')
+elseif rows > 0 then
   redis.call('HSET', keys.manifest, digest, packed(tonumber(fields.chunks), 0, 0, bitmap))
 end
 redis.call('HSET', keys.job, 'finishedRows', text(total), 'updatedAtMs', text(now))

@@ -15,6 +15,7 @@ export type JobKeys = {
   /**
    * The data key; undefined for a job that was refused, never accepted, or erased.
    * @throws JobKeyLostError when the job runs and its key is nowhere.
+   * @throws FatalError when the ring lacks the key it is wrapped by.
    */
   readonly get: (tenant: string, job: string) => Promise<Buffer | undefined>
 }

@@ -1,4 +1,4 @@
-import type { Journal } from '../../schemas/types.ts'
+import type { Journal, Submitted } from '../../schemas/types.ts'
 import type { Job, Refusal } from './job.ts'
 
 /** What the steps of a job's way take, and what they answer. */
@@ -29,6 +29,9 @@ export type Claim =
   }
   | { readonly kind: 'reused' }
 
+/** Where the contacts of a feed job came from, which cursor it moves, and its price. */
+export type Feed = NonNullable<Submitted['feed']>
+
 export type AcceptRequest = Pick<Job,
   'id' | 'service' | 'lane' | 'preflight' | 'unitPriceMicros' | 'chunks' | 'forceFresh' |
   'header' | 'createdAtMs'
@@ -39,6 +42,8 @@ export type AcceptRequest = Pick<Job,
   /** False for a job without fresh rows, which takes none of the tenant's slots. */
   readonly needsSlot: boolean
   readonly maxActiveJobs: number
+  /** Only of a feed job, which is refused unless its cursor stands where it says. */
+  readonly feed?: Feed
 }
 
 /** `entry`: the reserve entry, while the outbox holds it. */
@@ -78,6 +83,7 @@ export type TallyBlock = {
 
 /** All open rows of a stalled job in one block: chunk number = chunks of the job, first row 0. */
 export type FailBlock = {
+  /** Empty when nothing can be sealed for the job: its rows are lost, and none is charged. */
   readonly digest: string
   /** Bitmap of the whole job, exactly the rows `openRows` told. */
   readonly finished: Buffer

@@ -1,7 +1,7 @@
 import type { Finished } from '../../schemas/types.ts'
 import { emptyBitmap, fullBitmap, set } from '../lib/bitmap.ts'
 import type { OutgoingMessage, RawMessage } from '../lib/bus.ts'
-import { isInfrastructure } from '../lib/errors.ts'
+import { FatalError, isInfrastructure } from '../lib/errors.ts'
 import type { Codec } from '../lib/registry.ts'
 import { SealError, unpack } from '../lib/seal.ts'
 import type { Emission, Incoming } from '../lib/stage.ts'
@@ -52,7 +52,7 @@ async function open (options: WireOptions, raw: RawMessage): Promise<Opened> {
     if (!hasRows(topic)) return messageOf({ topic, value, raw, rows: () => undefined })
     return await openSealedValue(options, { topic, value: value as SealedValue, raw })
   } catch (error) {
-    if (isInfrastructure(error)) throw error
+    if (isInfrastructure(error) || error instanceof FatalError) throw error
     return { kind: 'dead', reason: reasonOf(error) }
   }
 }

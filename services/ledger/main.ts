@@ -16,5 +16,6 @@ await run('ledger', ledgerConfig, async (config, life) => {
   const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, { ...parts, wire, subscriptions })
-  return startSweeping(running, sweepParts(config, { ...parts, wire }), config.SWEEP_EVERY_MS)
+  const sweeping = sweepParts(config, { ...parts, wire, fatal: life.fatal })
+  return startSweeping(running, sweeping, config.SWEEP_EVERY_MS)
 })

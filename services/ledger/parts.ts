@@ -12,11 +12,13 @@ import type { SweepParts } from './sweep.ts'
 type Config = Pick<Static<typeof ledgerConfig>,
   'KAFKA_BROKERS' | 'INSTANCE' | 'LEFT_OVER_AFTER_MS' | 'STALLED_AFTER_MS'>
 type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'codec' | 'clock'> &
-  Pick<Life, 'log' | 'metrics'> & { readonly wire: Wire }
+  Pick<Life, 'log' | 'metrics' | 'fatal'> & { readonly wire: Wire }
 
 /** What the sweep needs, on what the process is connected to. */
-export function sweepParts (config: Config, connected: Connected): SweepParts {
-  const { bus, state, clock, wire, log, metrics } = connected
+export function sweepParts (
+  config: Config, connected: Connected
+): SweepParts & Pick<Life, 'fatal'> {
+  const { bus, state, clock, wire, log, metrics, fatal } = connected
   const { KAFKA_BROKERS: brokers, INSTANCE } = config
   return {
     ...createStores(connected),
@@ -27,6 +29,7 @@ export function sweepParts (config: Config, connected: Connected): SweepParts {
     clock,
     log,
     metrics,
+    fatal,
     leftOverAfterMs: config.LEFT_OVER_AFTER_MS,
     stalledAfterMs: config.STALLED_AFTER_MS,
   }

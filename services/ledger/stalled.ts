@@ -1,7 +1,10 @@
 import type { Finished } from '../../schemas/types.ts'
+import { JobKeyLostError } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import { SealError } from '../lib/seal.ts'
 import type { Emission } from '../lib/stage.ts'
 import { deadBlock } from '../records/block.ts'
 import type { EndedJob } from '../records/finish.ts'
@@ -14,27 +17,43 @@ export type StalledParts = {
   /** Seals a block and stores it. */
   readonly storeBlock: (emission: Emission<'rows.finished'>) => Promise<Finished>
   readonly clock: Clock
+  readonly log: Pick<Log, 'error'>
 }
 
 /**
  * Ends a job whose rows are lost: one block, of no chunk but of the whole job, gives all open rows
- * `unknown`, reason `internal`. Undefined when the job is only waiting, or has moved meanwhile.
+ * `unknown`, reason `internal`. Where nothing can be sealed any more, because the job's key is
+ * nowhere, the job ends without that block: its money is let go, and its results are lost.
+ * Undefined when the job is only waiting, or has moved meanwhile.
  */
 export async function failStalled (
-  { store, backlog, storeBlock, clock }: StalledParts, job: Job
+  parts: StalledParts, job: Job
 ): Promise<EndedJob | undefined> {
+  const { store, backlog } = parts
   if (await backlog.waits(job)) return undefined
   const rows = await store.openRows(job.tenant, job.id)
   if (rows === undefined) return undefined
+  const digest = await digestOfStored(parts, job, rows)
+  const failed = await store.fail(job.tenant, job.id, { digest, finished: rows })
+  if (failed.kind === 'skip' || !failed.ended) return undefined
+  return { job: failed.job, entry: failed.entry }
+}
+
+/** The digest of the block that ends these rows; empty when there can be none. */
+async function digestOfStored (
+  { storeBlock, clock, log }: StalledParts, job: Job, rows: Buffer
+): Promise<string> {
   const emission = deadBlock({ place: wholeJob(job), lane: job.lane, rows }, {
     atMs: clock.now(), inputs: false,
   })
-  const block = await storeBlock(emission)
-  const failed = await store.fail(job.tenant, job.id, {
-    digest: digestOf(block.sealed), finished: block.finished,
-  })
-  if (failed.kind === 'skip' || !failed.ended) return undefined
-  return { job: failed.job, entry: failed.entry }
+  try {
+    const { sealed } = await storeBlock(emission)
+    return digestOf(sealed)
+  } catch (error) {
+    if (!(error instanceof JobKeyLostError || error instanceof SealError)) throw error
+    log.error({ tenant: job.tenant, job: job.id, err: error }, 'the results of a job are lost')
+    return ''
+  }
 }
 
 /** The place behind the last chunk, where no block of a chunk can stand. */

@@ -1,6 +1,7 @@
 import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Emitter } from '../lib/emit.ts'
+import { FatalError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Outbox } from '../money/outbox.ts'
@@ -25,6 +26,7 @@ export type SweepParts = FinishParts & StalledParts & {
  * Brings to its end what a crash left behind. Every step may be taken by several ledgers at once,
  * or again: entries are told apart by seq, and jobs are closed once. What fails is tried again by
  * the next sweep, and one job's fault keeps no other from being swept. Returns the entries left.
+ * @throws FatalError when going on cannot heal it.
  */
 export async function sweep (parts: SweepParts, signal?: AbortSignal): Promise<number> {
   let left = 0
@@ -83,6 +85,7 @@ async function guarded<T> (
   try {
     return await action()
   } catch (error) {
+    if (error instanceof FatalError) throw error
     log.error({ ...about, err: error }, 'left over until the next sweep')
     return undefined
   }

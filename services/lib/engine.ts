@@ -3,6 +3,7 @@ import type { Bus, Consumption, Producer } from './bus.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
+import { every } from './release.ts'
 import type { Stage } from './stage.ts'
 import { createSteps, type Effects, type StepsParts } from './steps.ts'
 import type { Subscription } from './topics.ts'
@@ -23,6 +24,8 @@ export type EngineParts = StepsParts & {
   /** Judges when postponed messages are due; this machine's clock by default. */
   readonly clock?: Clock
   readonly effects?: Effects
+  /** Pause between two looks for held messages that wait for nothing more; 0 for never. */
+  readonly releaseEveryMs?: number
 }
 
 export type RunningStage = {
@@ -32,6 +35,10 @@ export type RunningStage = {
   readonly stop: () => Promise<void>
 }
 
+/** With `release`, by which held messages that wait for nothing more are let go at once. */
+export type ReleasingStage = RunningStage & { readonly release: () => Promise<void> }
+
+const RELEASE_EVERY_MS = 1_000
 const DEAD_LIMIT = 100
 
 /**
@@ -41,7 +48,7 @@ const DEAD_LIMIT = 100
  */
 export async function runStage<S extends StageName> (
   stage: Stage<S> | ((subscription: Subscription) => Stage<S>), parts: EngineParts
-): Promise<RunningStage> {
+): Promise<ReleasingStage> {
   const producers = createProducers(parts.bus)
   const stageOf = typeof stage === 'function' ? stage : () => stage
   const started = await Promise.allSettled(parts.subscriptions.map(subscription =>
@@ -56,13 +63,17 @@ export async function runStage<S extends StageName> (
     await stop()
     throw failed.reason
   }
-  return { ready: () => running.every(consumption => consumption.ready()), stop }
+  return {
+    ready: () => running.every(consumption => consumption.ready()),
+    release: async () => { await Promise.all(running.map(({ release }) => release())) },
+    stop,
+  }
 }
 
 async function consume<S extends StageName> (
   given: Stage<S>, subscription: Subscription,
   parts: EngineParts & { producerOf: (name: string) => Producer }
-): Promise<Consumption> {
+): Promise<Consumption & Pick<ReleasingStage, 'release'>> {
   const { bus, wire, metrics, producerOf, producerName = given.name, clock = systemClock } = parts
   // Which stage it is matters to its author; from here on all are alike.
   const stage = given as unknown as Stage
@@ -82,16 +93,19 @@ async function consume<S extends StageName> (
   const worker = createWorker({
     stage, subscription, wire, emitter, deadLetters, steps, metrics, log, clock, ...retries,
   })
-  const { onDelivery, onAssigned, ages, unfinished } = worker
+  const { onDelivery, onAssigned, ages, unfinished, release } = worker
   metrics.watch('stage_oldest_age_seconds', { stage: stage.name, group }, ages)
   metrics.watch('stage_held_messages', { stage: stage.name, group }, unfinished)
   metrics.watch('stage_blocked', { stage: stage.name, group }, steps.blocked)
   const { topics } = subscription
   const gatherBytes = parts.gatherBytes?.(subscription)
   const consumption = await bus.consume({ group, topics, gatherBytes, onDelivery, onAssigned })
+  const { releaseEveryMs = RELEASE_EVERY_MS } = parts
+  const releasing = every(stage.release === undefined ? 0 : releaseEveryMs, release)
   return {
     ready: () => consumption.ready() && steps.blocked() === 0,
-    stop: () => consumption.stop(),
+    release,
+    stop: async () => { await Promise.all([consumption.stop(), releasing.stop()]) },
   }
 }
 

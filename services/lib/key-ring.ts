@@ -1,16 +1,21 @@
-import { openSealed, SealError, sealPlain, type Binding } from './seal.ts'
+import { FatalError } from './errors.ts'
+import { openSealed, sealPlain, type Binding } from './seal.ts'
 
 export type KeyRing = {
   /** Wraps a data key under the active key; the result names the key it is wrapped by. */
   readonly wrap: (dataKey: Buffer, binding: Binding) => Buffer
-  /** The data key; throws `SealError` when the ring lacks the key, or the binding differs. */
+  /**
+   * The data key.
+   * @throws FatalError when the ring lacks the key: putting it back loses nothing, going on would.
+   * @throws SealError when the binding differs or the bytes were changed.
+   */
   readonly unwrap: (wrapped: Buffer, binding: Binding) => Buffer
   readonly activeKid: string
 }
 
 /**
  * A ring of 32-byte keys (base64, by key id). The active key wraps; all others only unwrap, so a
- * key is retired by adding its successor, and destroyed by removing it.
+ * key is retired by adding its successor, and only removed once nothing is wrapped by it any more.
  */
 export function createKeyRing (
   config: { readonly KEY_RING: Readonly<Record<string, string>>, readonly KEY_ACTIVE: string }
@@ -29,10 +34,14 @@ export function createKeyRing (
     const kidEnd = 1 + (wrapped[0] ?? 0)
     const kid = wrapped.toString('utf8', 1, kidEnd)
     const key = keys.get(kid)
-    if (key === undefined) throw new SealError(`the key ring has no key "${kid}"`)
+    if (key === undefined) throw lacking(kid)
     return openSealed(key, ['wrap', kid, ...binding], wrapped.subarray(kidEnd))
   }
   return { wrap, unwrap, activeKid }
+}
+
+function lacking (kid: string): FatalError {
+  return new FatalError(`KEY_RING lacks key "${kid}", which wraps keys in use: put it back`)
 }
 
 function keyOf (kid: string, text: string): Buffer {

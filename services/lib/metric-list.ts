@@ -118,6 +118,40 @@ export const METRICS = [
     labels: [],
     help: 'Redis TIME minus the clock of this machine.',
   },
+  {
+    name: 'webhook_attempts_total',
+    type: 'counter',
+    labels: ['outcome', 'reason'],
+    help:
+      'Attempts to hand an event to its receiver: delivered, failed (another follows), gone, ' +
+      'exhausted or discarded; and why, but for those delivered.',
+  },
+  {
+    name: 'webhook_attempt_seconds',
+    type: 'histogram',
+    labels: ['outcome'],
+    help: 'Duration of those attempts for which a connection was tried.',
+  },
+  {
+    name: 'webhooks_due',
+    type: 'gauge',
+    labels: [],
+    help: 'Webhooks that are due and not under way, of all processes: each reports the same.',
+  },
+  {
+    name: 'feed_partners',
+    type: 'gauge',
+    labels: ['state'],
+    help: 'Partners whose contacts are taken, by state: running, or paused for want of balance ' +
+      'or of a slot.',
+  },
+  {
+    name: 'feed_jobs_total',
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Jobs asked for by feeds: taken, moved (others of its contacts are next), refused (no ' +
+      'balance or slot), late or failed.',
+  },
 ] as const satisfies readonly MetricDefinition[]
 
 export type MetricDefinition = {

@@ -1,12 +1,13 @@
 import type { RawMessage } from './bus.ts'
 
 type Place = Pick<RawMessage, 'topic' | 'partition'>
+type PlacedAt = Place & Pick<RawMessage, 'offset'>
 
 /** Which messages are not finished yet, of every partition, within one generation of the group. */
 export type Offsets = {
   /** Messages of one partition, in order, that from now on are unfinished. */
   readonly begin: (messages: readonly RawMessage[]) => void
-  readonly finish: (message: RawMessage) => void
+  readonly finish: (message: PlacedAt) => void
   /** Messages from this offset on will be handed over once more. */
   readonly rewind: (place: Place, fromOffset: bigint) => void
   /** The offset below which everything is finished, or undefined when it has not moved. */

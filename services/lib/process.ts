@@ -104,7 +104,7 @@ function createOpen (parts: ProcessParts) {
 }
 
 /** Three tries; broken infrastructure is thrown at once, as the step around it waits for it. */
-function tries<T> (
+export function tries<T> (
   { stage, metrics, sleep, random }: ProcessParts, action: () => Promise<T>, slice: Slice
 ): Promise<T> {
   const labels = { stage: stage.name, step: 'decide', cause: 'failure' }
@@ -119,7 +119,7 @@ function tries<T> (
 }
 
 /** A failure that is neither the end of this delivery nor of this process. */
-function isPoison (error: unknown, { signal }: At): boolean {
+export function isPoison (error: unknown, { signal }: At): boolean {
   return !signal.aborted && !(error instanceof FatalError)
 }
 

@@ -1,5 +1,7 @@
 import type { SealedRows, Values } from '../../schemas/types.ts'
-import type { Lane, ReadsOf, ServiceSlug, StageName, TopicName, WritesOf } from '../topology.ts'
+import type {
+  InnerTopic, Lane, ReadsOf, ServiceSlug, StageName, TopicName, WritesOf,
+} from '../topology.ts'
 import type { RawMessage } from './bus.ts'
 
 /** Rows of a topic that carries any, else undefined. */
@@ -15,7 +17,7 @@ export type Incoming<T extends TopicName = TopicName> = {
 }
 
 /** A message a stage wants to send; it never sees Kafka, keys or seals. */
-export type Emission<T extends TopicName = TopicName> = {
+export type Emission<T extends TopicName = InnerTopic> = {
   [Name in T]: {
     readonly topic: Name
     readonly lane: Lane
@@ -25,6 +27,9 @@ export type Emission<T extends TopicName = TopicName> = {
   }
 }[T]
 
+/** What a stage sends by emitting it. */
+type EmittedBy<S extends StageName> = Emission<Extract<WritesOf<S>, InnerTopic>>
+
 /**
  * What a stage decided of some of its messages. Messages in no decision are held: their offsets are
  * not committed, and the stage remembers them until `forget`.
@@ -32,7 +37,7 @@ export type Emission<T extends TopicName = TopicName> = {
 export type Decision<S extends StageName = StageName> = {
   /** The messages this decides for good, never to be handed over again unless redelivered. */
   readonly finishes: readonly Incoming<ReadsOf<S>>[]
-  readonly emits: readonly Emission<WritesOf<S>>[]
+  readonly emits: readonly EmittedBy<S>[]
   /** Set when the messages go to `<stage>.dead` as they are, besides what is emitted for them. */
   readonly dead?: string
   /** Runs after everything emitted is acknowledged and before offsets are committed. */
@@ -60,7 +65,15 @@ export type Stage<S extends StageName = StageName> = {
    * What is emitted for the rows of a message that can never be decided, known by its headers
    * alone.
    */
-  readonly whenDead: (headers: RawMessage['headers']) => Promise<readonly Emission<WritesOf<S>>[]>
+  readonly whenDead: (headers: RawMessage['headers']) => Promise<readonly EmittedBy<S>[]>
+  /**
+   * Decisions about held messages of a partition that have nothing more to wait for, though nothing
+   * new came for them; asked for every second. The stage forgets what it gives here: it is carried
+   * out as it is, and where that is not possible, the messages end as dead letters.
+   */
+  readonly release?: (
+    place: Pick<RawMessage, 'topic' | 'partition'>,
+  ) => Promise<readonly Decision<S>[]>
   /** Everything held of any partition is dropped: the group has a new generation. */
   readonly forget: () => void
 }

@@ -2,13 +2,16 @@ import type { Clock } from './clock.ts'
 import type { ConsumeOptions, Delivery, DeliveryOutcome, RawMessage } from './bus.ts'
 import { isInfrastructure } from './errors.ts'
 import { createOffsets, type Offsets } from './offsets.ts'
-import { createProcess } from './process.ts'
+import { createProcess, type Process } from './process.ts'
+import { createRelease, createTurns } from './release.ts'
 import { rowsOf } from './row-headers.ts'
 import type { ProcessParts } from './slice.ts'
 import type { At } from './steps.ts'
 import type { Subscription } from './topics.ts'
 
 export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
+  /** Lets held messages go that wait for nothing more, of every partition, and commits. */
+  readonly release: () => Promise<void>
   /** Seconds since the oldest message in work was written; 0 when idle. */
   readonly ages: () => number
   /** Messages whose offsets are not committed. */
@@ -25,21 +28,22 @@ type Messages = readonly RawMessage[]
 /** One consumer of a stage: cuts deliveries into slices, processes and commits them. */
 export function createWorker (parts: WorkerParts): Worker {
   const { stage, subscription: { group }, clock } = parts
-  const process = createProcess({ ...parts, finished: createCount(parts) })
+  const processing = { ...parts, finished: createCount(parts) }
   const commit = createCommit(parts)
+  const work = createWork(createProcess(processing), commit)
   const inWork = new Map<object, number>()
   const ageMs = (writtenMs: number) => Math.max(0, clock.now() - writtenMs)
   let current = createOffsets()
-  const work = async (slice: Messages, delivery: Delivery, offsets: Offsets) => {
-    const { topic, partition, signal } = delivery
-    const offset = slice[0]?.offset ?? 0n
-    const at = { place: { stage: stage.name, group, topic, partition, offset }, signal }
-    offsets.begin(slice)
-    const postponed = await process(slice, { ...at, finish: offsets.finish })
-    if (postponed !== undefined) offsets.rewind(delivery, postponed.postpone.raw.offset)
-    await commit(delivery, offsets, at)
-    return postponed
-  }
+  const atOf = ({ topic, partition, signal }: Delivery, offset: bigint): At =>
+    ({ place: { stage: stage.name, group, topic, partition, offset }, signal })
+  const letGo = createRelease(processing)
+  const inTurns = createInTurns(stage.release === undefined
+    ? undefined
+    : async delivery => {
+      const offsets = current
+      const at = atOf(delivery, 0n)
+      if (await letGo({ ...at, finish: offsets.finish })) await commit(delivery, offsets, at)
+    })
   const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
     // A new generation begins with offsets of its own, so whatever still runs for the old one
     // cannot be taken for work done in the new one.
@@ -47,7 +51,8 @@ export function createWorker (parts: WorkerParts): Worker {
     try {
       for (const slice of slicesOf(delivery.messages, stage.batch)) {
         inWork.set(delivery, slice[0]?.timestampMs ?? clock.now())
-        const postponed = await work(slice, delivery, offsets)
+        const at = atOf(delivery, slice[0]?.offset ?? 0n)
+        const postponed = await work(slice, delivery, { offsets, at })
         if (postponed === undefined) continue
         const afterMs = Math.max(0, postponed.untilMs - clock.now())
         return { go: 'again', fromOffset: postponed.postpone.raw.offset, afterMs }
@@ -60,13 +65,57 @@ export function createWorker (parts: WorkerParts): Worker {
     return { go: 'next' }
   }
   return {
-    onDelivery,
+    onDelivery: delivery => inTurns.take(delivery, () => onDelivery(delivery)),
+    release: inTurns.release,
     onAssigned: () => {
+      inTurns.forget()
       current = createOffsets()
       stage.forget()
     },
     ages: () => inWork.size === 0 ? 0 : ageMs(Math.min(...inWork.values())) / 1_000,
     unfinished: () => current.unfinished(),
+  }
+}
+
+type Commit = ReturnType<typeof createCommit>
+type Standing = { readonly offsets: Offsets, readonly at: At }
+
+/** Processes a slice and commits what is finished; what is postponed comes once more. */
+function createWork (process: Process, commit: Commit) {
+  return async (slice: Messages, delivery: Delivery, { offsets, at }: Standing) => {
+    offsets.begin(slice)
+    const postponed = await process(slice, { ...at, finish: offsets.finish })
+    if (postponed !== undefined) offsets.rewind(delivery, postponed.postpone.raw.offset)
+    await commit(delivery, offsets, at)
+    return postponed
+  }
+}
+
+/**
+ * Lets go of held messages between deliveries, by the last one of each partition: never beside one,
+ * and no more once its generation is over.
+ */
+function createInTurns (release: ((delivery: Delivery) => Promise<void>) | undefined) {
+  const turns = createTurns()
+  const latest = new Map<string, Delivery>()
+  const releaseOf = async (delivery: Delivery) => {
+    try {
+      if (!delivery.signal.aborted) await release?.(delivery)
+    } catch (error) {
+      if (!delivery.signal.aborted) throw error
+    }
+  }
+  return {
+    take: <T>(delivery: Delivery, action: () => Promise<T>): Promise<T> => {
+      const name = `${delivery.topic}:${delivery.partition}`
+      latest.set(name, delivery)
+      return turns.take(name, action)
+    },
+    release: async (): Promise<void> => {
+      await Promise.all([...latest].map(([name, delivery]) =>
+        turns.take(name, () => releaseOf(delivery))))
+    },
+    forget: (): void => latest.clear(),
   }
 }
 

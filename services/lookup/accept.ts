@@ -24,7 +24,8 @@ export type AcceptParts = {
 export async function acceptJob (head: Normalized, counts: Counts, parts: AcceptParts):
 Promise<Accepted> {
   const { service } = placeOf(head)
-  const unitPriceMicros = parts.unitPriceMicros(head.tenant, service)
+  const { feed } = head
+  const unitPriceMicros = feed?.unitPriceMicros ?? parts.unitPriceMicros(head.tenant, service)
   const preflight: Preflight = {
     ...counts,
     maxQuoteMicros: maxQuoteMicros({ ...counts, unitPriceMicros }),
@@ -44,6 +45,7 @@ Promise<Accepted> {
     acceptByMs: head.acceptBy,
     needsSlot: counts.freshChecks > 0,
     maxActiveJobs: parts.maxActiveJobs,
+    ...feed && { feed },
   })
 }
 

@@ -1,7 +1,7 @@
 import type { MissedRows, NormalizedRows } from '../../schemas/types.ts'
 import type { Emission } from '../lib/stage.ts'
 import { BLOCK_PARTS, createBlock, type Block } from '../records/block.ts'
-import { tokenAt, type CachedRecord } from '../records/cache.ts'
+import { pickTokens, type CachedRecord } from '../records/cache.ts'
 import { isFresh } from '../records/freshness.ts'
 import { outcomeOf, type RowOutcome } from '../records/outcome.ts'
 import type { Place } from '../records/place.ts'
@@ -73,7 +73,8 @@ export function emissionsOf (
   chunk: Chunk, terms: JobTerms
 ): readonly Emission<'rows.finished' | 'rows.missed'>[] {
   const { place, rows, originals } = chunk
-  const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs: rows.inputs })
+  const { inputs, contacts } = rows
+  const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs, contacts })
   const missed: number[] = []
   for (let row = 0; row < place.rows; row++) {
     const kind = kindOf(chunk, row)
@@ -155,6 +156,6 @@ function missedRows ({ place, rows, originals }: Chunk, missed: readonly number[
     rows: missed,
     copies: missed.map((row) => originals.copiesOf(place.firstRow + row)),
     canonicals: missed.map((row) => rows.canonicals[row] ?? ''),
-    tokens: Buffer.concat(missed.map((row) => tokenAt(rows.tokens, row))),
+    tokens: pickTokens(rows.tokens, missed),
   }
 }

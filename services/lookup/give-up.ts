@@ -1,7 +1,7 @@
 import { FatalError, isInfrastructure } from '../lib/errors.ts'
 import type { Decision, Emission } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
-import { BLOCK_PARTS, createBlock } from '../records/block.ts'
+import { BLOCK_PARTS, createBlock, type BlockOptions } from '../records/block.ts'
 import { withoutVerdict } from '../records/outcome.ts'
 import { placeOf } from '../records/place.ts'
 import { decideJob, headOf, type JobParts, type JobUnit } from './job.ts'
@@ -28,7 +28,9 @@ Promise<Decision<'lookup'>> {
  * Before `accept` the job is refused. Afterwards a promise was given: every row is emitted as
  * `unknown`, free, with the inputs of each chunk that can still be read.
  */
-async function giveUp (unit: JobUnit, { store, clock }: JobParts): Promise<Decision<'lookup'>> {
+export async function giveUp (
+  unit: JobUnit, { store, clock }: JobParts
+): Promise<Decision<'lookup'>> {
   const { tenant, job } = headOf(unit)
   const refused = { finishes: unit.members, emits: [], dead: 'undecidable' }
   const outcome = await store.refuse(tenant, job, 'internal')
@@ -42,15 +44,16 @@ async function giveUp (unit: JobUnit, { store, clock }: JobParts): Promise<Decis
 
 function unknownBlock (message: ChunkMessage, atMs: number): Emission<'rows.finished'> {
   const place = placeOf(message.value)
-  const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs: inputsOf(message) })
+  const block = createBlock({ place, part: BLOCK_PARTS.lookup, ...inputsOf(message) })
   for (let row = 0; row < place.rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(place.totalRows))
 }
 
-function inputsOf (message: ChunkMessage): readonly string[] {
+function inputsOf (message: ChunkMessage): Pick<BlockOptions, 'inputs' | 'contacts'> {
   try {
-    return message.rows().inputs
+    const { inputs, contacts } = message.rows()
+    return { inputs, contacts }
   } catch {
-    return new Array<string>(message.value.rows).fill('')
+    return { inputs: new Array<string>(message.value.rows).fill('') }
   }
 }

@@ -1,12 +1,11 @@
 import { fullBitmap } from '../lib/bitmap.ts'
 import type { RawMessage } from '../lib/bus.ts'
-import { createGather, type Gather } from '../lib/gather.ts'
 import type { Decision, Stage } from '../lib/stage.ts'
 import { deadBlock } from '../records/block.ts'
 import type { RecordCache } from '../records/cache.ts'
 import { placeOfHeaders } from '../records/place.ts'
-import { decideOrGiveUp, type GiveUpParts } from './give-up.ts'
-import type { JobParts } from './job.ts'
+import { decideOrGiveUp, giveUp, type GiveUpParts } from './give-up.ts'
+import { createHeldJobs, unitOf, type HeldJob, type HeldJobs } from './held.ts'
 import { createLoader, type ChunkMessage } from './load.ts'
 
 export type LookupParts = Omit<GiveUpParts, 'load'> & {
@@ -16,18 +15,20 @@ export type LookupParts = Omit<GiveUpParts, 'load'> & {
 }
 
 /**
+ * Without a sign of life for so long, the missing chunks of an accepted job will not come: whoever
+ * found them dead has ended since.
+ */
+const LOST_AFTER_MS = 300_000
+
+/**
  * Gathers the chunks of each job and decides it when the last one is there. Chunks of jobs that are
- * not complete are held, so their offsets are not committed and a restart reads them again; once
- * `acceptBy` has passed, held chunks are let go as soon as Redis says nothing waits for them.
+ * not complete are held, so their offsets are not committed and a restart reads them again. They
+ * are let go once nothing waits for them: `acceptBy` has passed and Redis says so, or chunks of
+ * their accepted job are dead, and what is left of it is given up.
  */
 export function createLookupStage (options: LookupParts): Stage<'lookup'> {
   const parts = { ...options, load: createLoader(options.cache) }
-  const gather = createGather<ChunkMessage>({
-    unitOf,
-    indexOf: ({ value }) => value.chunk,
-    sizeOf: ({ value }) => value.chunks,
-  })
-  const waiting = new Map<string, ChunkMessage>()
+  const held = createHeldJobs()
   let generation = 0
 
   /** Until its effects are done a unit stays complete, so that any failure finds it once more. */
@@ -37,90 +38,95 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
       await decision.afterProduced?.()
       const [message] = decision.finishes
       if (message === undefined || ofGeneration !== generation) return
-      gather.done(message)
-      waiting.delete(unitOf(message))
+      held.drop(message)
     },
   })
-  const decide: Stage<'lookup'>['decide'] = async (messages) => {
-    const ofGeneration = generation
-    // The work starts now; whoever needs the chunk later sees a failure of it.
-    for (const message of messages) parts.load(message).catch(() => {})
-    const decided = await decideComplete(messages, { gather, waiting, parts })
-    for (const message of lateOnes(messages, waiting, parts)) {
-      if (decided.has(unitOf(message)) || !await isOverFor(message, parts)) continue
-      decided.set(unitOf(message), { finishes: gather.membersOf(message), emits: [] })
-    }
-    return [...decided.values()].map((decision) => released(decision, ofGeneration))
-  }
   return {
     name: 'lookup',
     batch: options.batch,
-    decide,
-    whenDead: (headers) => whenDead(headers, parts),
+    decide: async (messages) => {
+      const ofGeneration = generation
+      // The work starts now; whoever needs the chunk later sees a failure of it.
+      for (const message of messages) parts.load(message).catch(() => {})
+      const decided = await decideComplete(messages, { held, parts })
+      return decided.map((decision) => released(decision, ofGeneration))
+    },
+    release: async (place) => {
+      const ofGeneration = generation
+      const over = await decideOver(held.suspects(place, parts.clock.now()), parts)
+      if (ofGeneration !== generation) return []
+      for (const { message } of over) held.drop(message)
+      return over.map(({ decision }) => decision)
+    },
+    whenDead: (headers) => whenDead(headers, { held, parts }),
     forget: () => {
       generation++
-      gather.forget()
-      waiting.clear()
+      held.forget()
     },
   }
 }
 
-type Held = {
-  readonly gather: Gather<ChunkMessage>
-  /** A held chunk of every job, by the name of its unit. */
-  readonly waiting: Map<string, ChunkMessage>
-  readonly parts: GiveUpParts
-}
+type Held = { readonly held: HeldJobs, readonly parts: GiveUpParts }
 
-/** Decisions of the jobs these chunks complete, each job once, by the name of its unit. */
+/** Decisions of the jobs these chunks complete, each job once. */
 async function decideComplete (
-  messages: readonly ChunkMessage[], { gather, waiting, parts }: Held
-): Promise<Map<string, Decision<'lookup'>>> {
+  messages: readonly ChunkMessage[], { held, parts }: Held
+): Promise<readonly Decision<'lookup'>[]> {
   const decided = new Map<string, Decision<'lookup'>>()
   for (const message of messages) {
-    const unit = gather.add(message)
-    waiting.set(unitOf(message), message)
+    const unit = held.add(message, parts.clock.now())
     if (unit === undefined) continue
     const known = decided.get(unitOf(message)) ?? await decideOrGiveUp(unit, parts)
     decided.set(unitOf(message), { ...known, finishes: unit.members })
   }
-  return decided
+  return [...decided.values()]
 }
 
-function unitOf ({ value }: ChunkMessage): string {
-  return `${value.tenant}:${value.job}`
-}
+type Over = { readonly message: ChunkMessage, readonly decision: Decision<'lookup'> }
 
-/** Held chunks of the partition at hand whose job can no longer be accepted. */
-function lateOnes (
-  messages: readonly ChunkMessage[], waiting: ReadonlyMap<string, ChunkMessage>, parts: JobParts
-): readonly ChunkMessage[] {
-  const [first] = messages
-  return [...waiting.values()].filter(({ raw, value }) => parts.clock.now() > value.acceptBy &&
-    raw.topic === first?.raw.topic && raw.partition === first.raw.partition)
+/** Held jobs that wait for nothing more, each with what becomes of it. */
+async function decideOver (jobs: readonly HeldJob[], parts: GiveUpParts): Promise<Over[]> {
+  const over: Over[] = []
+  for (const job of jobs) {
+    const isLate = parts.clock.now() > job.message.value.acceptBy
+    if (!isLate && !job.isAccountedFor) continue
+    const decision = await decisionOf(job, parts)
+    if (decision !== undefined) over.push({ message: job.message, decision })
+  }
+  return over
 }
 
 /**
- * Whether an incomplete job needs its missing chunks no more: it was refused, is closed, or
- * everything it emits is in Kafka already and this chunk was only delivered once more.
+ * Nothing is emitted when the job was refused, is closed, or everything it emits is in Kafka
+ * already and its chunks were only delivered once more. Of an accepted job that can never be whole
+ * again every chunk that is left ends. Undefined: it may still become complete.
  */
-async function isOverFor ({ value }: ChunkMessage, { store }: JobParts): Promise<boolean> {
+async function decisionOf (
+  { message: { value }, unit, isAccountedFor, sinceMs }: HeldJob, parts: GiveUpParts
+): Promise<Decision<'lookup'> | undefined> {
   const { tenant, job } = value
-  const known = await store.outcome(tenant, job)
-  const outcome = known.kind === 'open' ? await store.refuse(tenant, job, 'expired') : known
-  return outcome.kind === 'refused' ||
-    (outcome.kind === 'accepted' && (outcome.job.announced || outcome.job.closed))
+  const known = await parts.store.outcome(tenant, job)
+  const outcome = known.kind === 'open' ? await parts.store.refuse(tenant, job, 'expired') : known
+  if (outcome.kind === 'open') return undefined
+  const isOver = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
+  if (isOver) return { finishes: unit.members, emits: [] }
+  const isLost = isAccountedFor || parts.clock.now() - sinceMs > LOST_AFTER_MS
+  return isLost ? await giveUp(unit, parts) : undefined
 }
 
 /**
  * A chunk nobody can read: its job is refused, or if it was accepted before, its rows end. Of a job
- * that is announced everything is in Kafka already: this is only a repetition.
+ * that is announced everything is in Kafka already: this is only a repetition. Either way the job
+ * waits for this chunk no more.
  */
-async function whenDead (headers: RawMessage['headers'], { store, clock }: JobParts) {
+async function whenDead (
+  headers: RawMessage['headers'], { held, parts: { store, clock } }: Held
+) {
   const known = placeOfHeaders(headers)
   if (known === undefined) return []
-  const { tenant, job, rows } = known.place
+  const { tenant, job, chunk, rows } = known.place
   const outcome = await store.refuse(tenant, job, 'internal')
+  held.lose(known.place, chunk)
   if (outcome.kind !== 'accepted' || outcome.job.announced || outcome.job.closed) return []
   const whole = { ...known, rows: fullBitmap(rows) }
   return [deadBlock(whole, { atMs: clock.now(), inputs: true })]

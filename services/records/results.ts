@@ -1,6 +1,7 @@
 import type { FinishedRows } from '../../schemas/types.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { openRowsOf } from '../jobs/manifest.ts'
 import { openRows } from '../jobs/rows-seal.ts'
 import type { Codec } from '../lib/registry.ts'
 import { unpack } from '../lib/seal.ts'
@@ -8,7 +9,7 @@ import { columnsOf } from './columns.ts'
 import { csvLines, guardCell } from './csv.ts'
 import {
   mergeChunk, planJob, repeatOriginal, ResultsError,
-  type ChunkPlan, type JobPlan, type MergedChunk, type OpenBlock,
+  type ChunkPlan, type Contacts, type JobPlan, type MergedChunk, type OpenBlock,
 } from './merge.ts'
 import type { ResultBlocks, StoredBlock } from './result-blocks.ts'
 
@@ -30,18 +31,28 @@ export type Results = {
   readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
   /** The result file in pieces; `safe` guards cells that a spreadsheet would run. */
   readonly csvStream: (tenant: string, ...of: CsvRequest) => AsyncIterable<string>
+  /** All rows of a feed job, with the contacts they are. */
+  readonly feedRows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<FeedRows>
   readonly page: (
     job: Job, manifest: readonly ManifestEntry[], options: PageOptions
   ) => Promise<Page>
 }
 
+/** Rows of one chunk; `contacts` is undefined when what named them is lost. */
+export type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | undefined }
+
 export type CsvRequest = readonly [
   job: Job, manifest: readonly ManifestEntry[], options?: { readonly safe?: boolean }
 ]
 
-/** Blocks that the manifest names are not stored, or the key that opens them is gone. */
+/** Blocks that the manifest names are not stored, or nothing opens them any more. */
 export class MissingResultsError extends ResultsError {
-  override readonly name = 'MissingResultsError'
+  override readonly name: string = 'MissingResultsError'
+}
+
+/** The key that opens the results is nowhere, or their job ended without it: nobody reads them. */
+export class LostResultsError extends MissingResultsError {
+  override readonly name: string = 'LostResultsError'
 }
 
 type Parts = {
@@ -61,22 +72,28 @@ type Reading = {
 }
 
 const CHUNKS_A_QUERY = 10
+const WHOLE = { from: 0, step: CHUNKS_A_QUERY }
 
 /**
  * Reads results as they were stored: exactly the blocks of the manifest, of each exactly the rows
- * it won. Throws MissingResultsError before the first row when a block or the key is not there,
- * ResultsError when blocks do not make up the job, SealError when one was changed.
+ * it won. Throws MissingResultsError before the first row when a block is not there, its kind
+ * LostResultsError when nothing can be opened any more, ResultsError when blocks do not make up the
+ * job, SealError when one was changed.
  */
 export function createResults (parts: Parts): Results {
   async function * rows (job: Job, manifest: readonly ManifestEntry[]): AsyncIterable<Rows> {
-    yield * read(parts, await begin(parts, job, manifest), { from: 0, step: CHUNKS_A_QUERY })
+    for await (const some of feedRows(job, manifest)) yield some.rows
+  }
+  async function * feedRows (job: Job, manifest: readonly ManifestEntry[]) {
+    yield * read(parts, await begin(parts, job, manifest), WHOLE)
   }
   return {
     rows,
+    feedRows,
     csvStream: async function * (_tenant, ...[job, manifest, { safe = false } = {}]) {
       const reading = await begin(parts, job, manifest)
       yield csvLines([reading.columns])
-      for await (const some of read(parts, reading, { from: 0, step: CHUNKS_A_QUERY })) {
+      for await (const { rows: some } of read(parts, reading, WHOLE)) {
         yield csvLines(safe ? some.map(cells => cells.map(guardCell)) : some)
       }
     },
@@ -90,6 +107,10 @@ export function createResults (parts: Parts): Results {
 async function begin (
   { blocks, codec, keys }: Parts, job: Job, manifest: readonly ManifestEntry[]
 ): Promise<Reading> {
+  // A job that had to end without its key has rows that no block ever brought.
+  if (openRowsOf(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
+    throw new LostResultsError(`${job.id} ended without the key of its results`)
+  }
   const plan = planJob(manifest, { chunks: job.chunks, totalRows: job.preflight.totalRows })
   const needed = [...plan.jobWide, ...plan.chunks.flatMap(({ entries }) => entries)]
   const stored = await blocks.digests(job.tenant, job.id)
@@ -98,7 +119,7 @@ async function begin (
     throw new MissingResultsError(`${missing} of ${needed.length} blocks of ${job.id} are missing`)
   }
   const key = await keys.get(job.tenant, job.id)
-  if (key === undefined) throw new MissingResultsError(`the data key of ${job.id} is gone`)
+  if (key === undefined) throw new LostResultsError(`the data key of ${job.id} is gone`)
   const columns = columnsOf(job.service)
   const reading = { job, plan, key, columns, jobWide: [], originals: new Map() }
   if (plan.jobWide.length === 0) return reading
@@ -111,12 +132,12 @@ async function begin (
 
 async function * read (
   parts: Parts, reading: Reading, { from, step }: { from: number, step: number }
-): AsyncIterable<Rows> {
+): AsyncIterable<FeedRows> {
   const plans = reading.plan.chunks.filter(({ firstRow, rows }) => firstRow + rows > from)
   for (let at = 0; at < plans.length; at += step) {
     for (const { plan, merged } of await load(parts, reading, plans.slice(at, at + step))) {
       const rows = await repeatOriginals(parts, reading, merged)
-      yield rows.slice(Math.max(0, from - plan.firstRow))
+      yield { rows: rows.slice(Math.max(0, from - plan.firstRow)), contacts: merged.contacts }
     }
   }
 }
@@ -198,10 +219,10 @@ async function repeatOriginals (
 }
 
 async function pageOf (
-  chunks: AsyncIterable<Rows>, { limit, keep = () => true }: PageOptions
+  chunks: AsyncIterable<FeedRows>, { limit, keep = () => true }: PageOptions
 ): Promise<Page> {
   const kept: (readonly string[])[] = []
-  for await (const rows of chunks) {
+  for await (const { rows } of chunks) {
     for (const cells of rows) {
       if (!keep(cells)) continue
       if (kept.length === limit) return { rows: kept, nextAfterRow: Number(kept.at(-1)?.[0]) }

@@ -1,6 +1,10 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { createJournalCopy } from '../../services/records/journal-copy.ts'
 import { batchDescription, startVendor, type Vendor } from '../support/vendor.ts'
 import { CANARIES } from '../support/vendor-words.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
@@ -66,6 +70,21 @@ function filesWith (words: readonly string[]): readonly string[] {
   })
 }
 
+/** The entries of a job, once the journal's copy has both. */
+async function journalOf (tenant: string, job: string): Promise<readonly Journal[]> {
+  const clickhouse = connectClickhouse(inject('stack').CLICKHOUSE_URL ?? '')
+  try {
+    for (;;) {
+      const links = await createJournalCopy(clickhouse).read(tenant)
+      const entries = links.map(({ entry }) => entry).filter(entry => entry.job === job)
+      if (entries.length > 1) return entries
+      await new Promise((resolve) => { setTimeout(resolve, 20) })
+    }
+  } finally {
+    await clickhouse.close()
+  }
+}
+
 async function untilPutOff (): Promise<void> {
   for (;;) {
     const verify = world.services.list().filter(({ name }) => name.startsWith('verify'))
@@ -87,6 +106,22 @@ describe('a live job of a described vendor', () => {
     expect(job).toMatchObject({ status: 'completed', successRecords: 3, failedRecords: 1 })
     expect(job.chargedMicros * 4).toBe(job.maxQuoteMicros * 3)
     expect((await vendor.state()).numbers.toSorted()).toEqual(inputs.toSorted())
+  })
+
+  it('has its money put aside before the vendor is first called', async () => {
+    const inputs = numbers(Array(60).fill(2) as number[])
+    const { job } = await runJob(world.live, { service: 'whatsapp', inputs })
+    const { callsAtMs, numbers: asked } = await vendor.state()
+    // Nobody else asks this vendor, so every call was for this job.
+    expect(asked.toSorted()).toEqual(inputs.toSorted())
+    const entries = await journalOf(tenantOf(world.orgId, 'live'), job.id)
+    expect(entries.map(({ type }) => type)).toEqual(['reserve', 'settle'])
+    const [reserve, settle] = entries
+    expect(reserve?.amountMicros).toBe(job.maxQuoteMicros)
+    for (const atMs of callsAtMs) {
+      expect(atMs).toBeGreaterThanOrEqual(reserve?.at ?? Infinity)
+      expect(atMs).toBeLessThanOrEqual(settle?.at ?? -Infinity)
+    }
   })
 
   it('is put off while the vendor is down, and goes on when it is back', async () => {

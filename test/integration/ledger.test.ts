@@ -1,16 +1,23 @@
 import { Kafka, logLevel } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createLog } from '../../services/lib/log.ts'
 import { createMetrics } from '../../services/lib/metrics.ts'
 import { createBacklog } from '../../services/ledger/backlog.ts'
 import { sweepParts } from '../../services/ledger/parts.ts'
 import { sweep } from '../../services/ledger/sweep.ts'
+import { createJobWire } from '../../services/records/job-wire.ts'
+import { LostResultsError } from '../../services/records/results.ts'
 import { acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 
 const {
-  archive, brokers, bus, clock, connected, keys, results, store, wallet,
+  archive, brokers, bus, clock, connected, env, keys, results, state: redis, store, wallet,
 } = connectAll()
+const ringConfig = {
+  KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,
+  KEY_ACTIVE: env.KEY_ACTIVE ?? '',
+}
 
 /** As if the group had finished all there is. */
 async function moveToEnd (groupId: string, topic: string): Promise<void> {
@@ -22,28 +29,36 @@ async function moveToEnd (groupId: string, topic: string): Promise<void> {
   await admin.disconnect()
 }
 
+/** Sweeps one job of 3 rows that nobody works on; `lose` may take something of it before. */
+async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () => {}) {
+  const tenant = `org_${randomUUID()}.live`
+  const job = `job_${randomUUID()}`
+  await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
+  await keys.create(tenant, job)
+  const config = {
+    KAFKA_BROKERS: brokers, INSTANCE: 'test', LEFT_OVER_AFTER_MS: 0, STALLED_AFTER_MS: 0,
+  }
+  const log = createLog('ledger-test', { level: 'silent' })
+  const wire = createJobWire(connected, ringConfig)
+  const life = { log, metrics: createMetrics(), fatal: () => {} }
+  const parts = sweepParts(config, { ...connected, ...life, wire })
+  const accepted = await store.accept(tenant,
+    { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' })
+  expect(accepted.kind).toBe('accepted')
+  await lose(jobKeys(tenant, job).dataKey)
+  const left = await sweep({
+    ...parts,
+    tenants: async () => [tenant],
+    outbox: { ...parts.outbox, tenantsWithPending: async () => [tenant] },
+    backlog: { waits: async () => false },
+  })
+  expect(left).toBe(0)
+  return { tenant, job }
+}
+
 describe('a job that nobody works on', () => {
   it('is failed with a complete result file, and its reserve is released', async () => {
-    const tenant = `org_${randomUUID()}.live`
-    const job = `job_${randomUUID()}`
-    await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
-    await keys.create(tenant, job)
-    const config = {
-      KAFKA_BROKERS: brokers, INSTANCE: 'test', LEFT_OVER_AFTER_MS: 0, STALLED_AFTER_MS: 0,
-    }
-    const log = createLog('ledger-test', { level: 'silent' })
-    const parts = sweepParts(config, { ...connected, log, metrics: createMetrics() })
-    const accepted = await store.accept(tenant,
-      { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' })
-    expect(accepted.kind).toBe('accepted')
-    const own = {
-      ...parts,
-      tenants: async () => [tenant],
-      outbox: { ...parts.outbox, tenantsWithPending: async () => [tenant] },
-      backlog: { waits: async () => false },
-    }
-    expect(await sweep(own)).toBe(0)
-
+    const { tenant, job } = await sweptJob()
     const found = await store.read(tenant, job)
     expect(found).toMatchObject({ status: 'failed', closed: true, chargedMicros: 0 })
     expect(await wallet.balance(tenant))
@@ -53,6 +68,18 @@ describe('a job that nobody works on', () => {
     expect(parseCsv(csv).map(row => [row['row'], row['status'], row['reason']])).toEqual([
       ['1', 'unknown', 'internal'], ['2', 'unknown', 'internal'], ['3', 'unknown', 'internal'],
     ])
+  })
+
+  it('and whose key is nowhere is failed as well; its results say that they are lost', async () => {
+    const { tenant, job } = await sweptJob(dataKey => redis.del(dataKey))
+    expect(await store.read(tenant, job))
+      .toMatchObject({ status: 'failed', closed: true, chargedMicros: 0, releasedMicros: 6_000 })
+    expect(await wallet.balance(tenant))
+      .toMatchObject({ availableMicros: 50_000, reservedMicros: 0 })
+    expect(await store.openJobs(tenant)).toEqual([])
+    const archived = await archive.find(tenant, job)
+    await expect(textOf(results.csvStream(tenant, archived!.job, archived!.manifest)))
+      .rejects.toThrow(LostResultsError)
   })
 })
 

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startWorkers, type WorkersParts } from '../../services/deliver/workers.ts'
 import {
-  createDeliveries, REMEMBERED_MS, type Claim, type Delivery, type Settlement,
+  createDeliveries, REMEMBERED_MS, type Claim, type Delivery, type Note,
 } from '../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
@@ -24,26 +24,38 @@ const jobsOf = (claims: readonly Claim[]) => claims.map(({ job }) => job)
 const claimJobs = async (more: Partial<typeof ask> = {}) =>
   jobsOf(await deliveries.claim({ ...ask, ...more }))
 
-function settlementOf (claim: Claim, more: Partial<Settlement> = {}): Settlement {
+function noteOf (claim: Claim, more: Partial<Note> = {}): Note {
   const { event, job, attempt } = claim
   return { state: 'delivered', pace: 'quick', attempt: { event, job, attempt } as Attempt, ...more }
 }
-const settle = (claim: Claim, more: Partial<Settlement> = {}) =>
-  deliveries.settle(claim, settlementOf(claim, more))
+const note = (claim: Claim, more: Partial<Note> = {}) =>
+  deliveries.note(claim, noteOf(claim, more))
 
-/** Claims one and settles it. */
-async function settleNext (more: Partial<Settlement> = {}): Promise<Claim> {
+/** Claims one and notes what came of it. */
+async function noteNext (more: Partial<Note> = {}): Promise<Claim> {
   const [claim] = await deliveries.claim({ ...ask, most: 1 })
   if (claim === undefined) throw new Error('nothing is due')
-  expect(await settle(claim, more)).toBe(true)
+  expect(await note(claim, more)).toBe(true)
   return claim
 }
 
 describe('a delivery', () => {
+  it('is counted as due until it is under way, and again when it waits for its time', async () => {
+    const dueAt = async (afterMs = 0) => await deliveries.dueBy(Date.now() + afterMs + 1_000)
+    await deliveries.put(deliveryOf('job_1'))
+    await deliveries.put(deliveryOf('job_2', 'b.example'))
+    expect(await dueAt()).toBe(2)
+    expect(await deliveries.dueBy(Date.now() - DAY_MS)).toBe(0)
+    await noteNext({ state: 'waiting', dueAtMs: Date.now() + DAY_MS })
+    expect([await dueAt(), await dueAt(2 * DAY_MS)]).toEqual([1, 2])
+    await noteNext()
+    expect([await dueAt(), await dueAt(2 * DAY_MS)]).toEqual([0, 1])
+  })
+
   it('is put once, however often its event comes, and again and again later', async () => {
     expect(await deliveries.put(deliveryOf('job_1'))).toBe(true)
     expect(await deliveries.put(deliveryOf('job_1'))).toBe(false)
-    await settleNext()
+    await noteNext()
     expect(await deliveries.put(deliveryOf('job_1'))).toBe(false)
     expect(await claimJobs()).toEqual([])
     const leftMs = await redis.pttl(`delivery:{deliveries}:${eventOf('job_1')}`)
@@ -69,7 +81,7 @@ describe('a delivery', () => {
   it('is due again at its time, not before', async () => {
     await deliveries.put(deliveryOf('job_1'))
     const dueAtMs = Date.now() + 150
-    await settleNext({ state: 'waiting', dueAtMs })
+    await noteNext({ state: 'waiting', dueAtMs })
     expect(await claimJobs()).toEqual([])
     expect(await deliveries.find(eventOf('job_1')))
       .toEqual({ state: 'waiting', attempts: 1, dueAtMs })
@@ -77,16 +89,16 @@ describe('a delivery', () => {
     expect((await deliveries.claim(ask)).map(({ attempt }) => attempt)).toEqual([2])
   })
 
-  it('comes back when its lease ends, and the one who lost it settles nothing', async () => {
+  it('comes back when its lease ends, and the one who lost it notes nothing', async () => {
     await deliveries.put(deliveryOf('job_1'))
     const [lost] = await deliveries.claim({ ...ask, leaseMs: 50 })
     expect(await claimJobs()).toEqual([])
     await pause(70)
     const [mine] = await others.claim(ask)
     expect(mine).toMatchObject({ job: 'job_1', attempt: 1 })
-    expect(await settle(lost!)).toBe(false)
+    expect(await note(lost!)).toBe(false)
     expect((await deliveries.unshipped(10)).size).toBe(0)
-    expect(await settle(mine!)).toBe(true)
+    expect(await note(mine!)).toBe(true)
     expect(await deliveries.find(eventOf('job_1')))
       .toEqual({ state: 'delivered', attempts: 1, dueAtMs: undefined })
   })
@@ -103,8 +115,8 @@ describe('a delivery', () => {
   it('leaves its attempts to the history until they are shipped', async () => {
     await deliveries.put(deliveryOf('job_1'))
     const dueAtMs = Date.now() - 1
-    await settleNext({ state: 'waiting', dueAtMs })
-    await settleNext()
+    await noteNext({ state: 'waiting', dueAtMs })
+    await noteNext()
     const noted = await deliveries.unshipped(10)
     const names = [1, 2].map(attempt => `${eventOf('job_1')}:${attempt}`)
     expect([...noted.keys()].sort()).toEqual(names)
@@ -117,7 +129,7 @@ describe('a delivery', () => {
 
   it('tells Redis neither where it goes nor what it says', async () => {
     await deliveries.put(deliveryOf('job_1', 'hidden.example'))
-    await settleNext({ state: 'waiting', dueAtMs: Date.now() })
+    await noteNext({ state: 'waiting', dueAtMs: Date.now() })
     const keys = await redis.keys('*')
     expect(keys.length).toBeGreaterThan(2)
     const dumps = await Promise.all(keys.map(key => redis.dumpBuffer(key)))
@@ -128,18 +140,18 @@ describe('a delivery', () => {
 describe('a resend', () => {
   it('of what has ended is one attempt more, at once', async () => {
     await deliveries.put(deliveryOf('job_1'))
-    await settleNext()
+    await noteNext()
     expect(await deliveries.resend(deliveryOf('job_1'), 1)).toBe('queued')
-    expect(await settleNext({ state: 'exhausted' })).toMatchObject({ attempt: 2, once: true })
+    expect(await noteNext({ state: 'exhausted' })).toMatchObject({ attempt: 2, once: true })
     const leftMs = await redis.pttl(`delivery:{deliveries}:${eventOf('job_1')}`)
     expect(leftMs).toBeGreaterThan(14 * DAY_MS)
   })
 
   it('of what still waits only brings it forward', async () => {
     await deliveries.put(deliveryOf('job_1'))
-    await settleNext({ state: 'waiting', dueAtMs: Date.now() + DAY_MS })
+    await noteNext({ state: 'waiting', dueAtMs: Date.now() + DAY_MS })
     expect(await deliveries.resend(deliveryOf('job_1'), 1)).toBe('queued')
-    expect(await settleNext()).toMatchObject({ attempt: 2, once: false })
+    expect(await noteNext()).toMatchObject({ attempt: 2, once: false })
     expect(await claimJobs()).toEqual([])
   })
 
@@ -147,14 +159,14 @@ describe('a resend', () => {
     await deliveries.put(deliveryOf('job_1'))
     const [claim] = await deliveries.claim(ask)
     expect(await deliveries.resend(deliveryOf('job_1'), 0)).toBe('trying')
-    expect(await settle(claim!)).toBe(true)
+    expect(await note(claim!)).toBe(true)
     expect(await claimJobs()).toEqual([])
   })
 
   it('of what is remembered no more goes on after the history', async () => {
     expect(await deliveries.find(eventOf('job_1'))).toBeUndefined()
     expect(await deliveries.resend(deliveryOf('job_1'), 10)).toBe('queued')
-    expect(await settleNext()).toMatchObject({ attempt: 11, once: true })
+    expect(await noteNext()).toMatchObject({ attempt: 11, once: true })
   })
 })
 
@@ -163,7 +175,7 @@ describe('receivers', () => {
     for (let job = 0; job < 8; job++) await deliveries.put(deliveryOf(`job_${job}`))
     const [first, ...none] = await deliveries.claim(ask)
     expect(none).toEqual([])
-    await settle(first!)
+    await note(first!)
     expect(await claimJobs()).toHaveLength(5)
     expect(await claimJobs()).toEqual([])
   })
@@ -171,13 +183,13 @@ describe('receivers', () => {
   it('that took long are served apart, and are back after a quick attempt', async () => {
     await deliveries.put(deliveryOf('job_1'))
     await deliveries.put(deliveryOf('job_2'))
-    const first = await settleNext({ pace: 'slow' })
+    const first = await noteNext({ pace: 'slow' })
     expect(await claimJobs()).toEqual([])
     const [slow] = await deliveries.claim({ ...ask, pace: 'slow' })
     expect([first.job, slow?.job].sort()).toEqual(['job_1', 'job_2'])
     await deliveries.put(deliveryOf('job_3'))
     expect(await deliveries.claim({ ...ask, pace: 'slow' })).toEqual([])
-    await settle(slow!)
+    await note(slow!)
     expect(await claimJobs()).toEqual(['job_3'])
   })
 
@@ -209,7 +221,7 @@ describe('receivers', () => {
     const attempt = async (claim: Claim) => {
       under += 1
       if (claim.job !== 'job_healthy') return await end.promise
-      await settle(claim)
+      await note(claim)
       healthy.resolve(Date.now() - startedMs)
     }
     const workers = startWorkers({

@@ -160,6 +160,28 @@ describe('the counts of a job that has ended', () => {
   })
 })
 
+describe('a job whose rows nobody can read any more', () => {
+  it('ends free, its whole reserve let go, whatever had been won before', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20 }))
+    await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 20 }, { live: upTo(9) }))
+    const open = await store.openRows(tenant, 'job_1')
+    const lost = { digest: '', finished: open! }
+    expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({
+      kind: 'counted', ended: true, entry: { type: 'void', chargeMicros: 0, amountMicros: 40_000 },
+    })
+    expect(await store.read(tenant, 'job_1')).toMatchObject({
+      status: 'failed',
+      chargedMicros: 0,
+      releasedMicros: 40_000,
+      counts: { successRecords: 0, failedRecords: 20, billableRows: 0 },
+    })
+    expect((await store.manifest(tenant, 'job_1')).length).toBe(1)
+    expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 0, chargedMicros: 0 })
+    expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: true })
+  })
+})
+
 describe('the inputs of a chunk', () => {
   it('are noted though blank ones stood in for them before, and counted once', async () => {
     const tenant = await fundedTenant()

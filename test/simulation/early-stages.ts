@@ -31,14 +31,15 @@ export function normalizeStage ({ redis, chaos }: Shared) {
 }
 
 /** The stage `lookup`, with parts of few rows, so that jobs have many. */
-export function lookupStage ({ redis, cache, chaos }: Shared) {
+export function lookupStage ({ redis, cache, chaos, time }: Shared) {
   const config = loadConfig(lookupConfig, {
     ...nowhere,
     PART_ROWS_SMALL: String(1 + chaos.below(12)),
     BATCH_MESSAGES: String(1 + chaos.below(8)),
     MAX_ACTIVE_JOBS: '4',
   })
-  return createLookupStage(lookupParts(config, { state: redis, cache, clock: redisLike, log }))
+  const ahead = { now: () => redisLike.now() + time.aheadMs, stop: () => {} }
+  return createLookupStage(lookupParts(config, { state: redis, cache, clock: ahead, log }))
 }
 
 /** The simulation runs beside its Redis, whose clock is that of this machine. */

@@ -1,5 +1,5 @@
 import type { Bus } from '../../services/lib/bus.ts'
-import { runStage, type RunningStage } from '../../services/lib/engine.ts'
+import { runStage, type ReleasingStage } from '../../services/lib/engine.ts'
 import { createLog } from '../../services/lib/log.ts'
 import { createMetrics } from '../../services/lib/metrics.ts'
 import { subscriptionsOf } from '../../services/lib/topics.ts'
@@ -12,6 +12,8 @@ export type Keeper = {
   readonly startAll: () => Promise<void>
   /** Resolves when no stage is about to be started again; true if one was. */
   readonly settled: () => Promise<boolean>
+  /** Has every stage let go of what it holds for nothing; one that dies then is started again. */
+  readonly release: () => Promise<void>
   readonly crashes: () => number
   /** From now on no stage dies any more. */
   readonly calm: () => void
@@ -32,16 +34,24 @@ const MOST_CRASHES = 40
 
 /** Runs the stages of a pipeline, each as a process of its own that may die before any effect. */
 export function createKeeper (options: KeeperOptions): Keeper {
-  const running = new Map<SimulatedStage, RunningStage>()
+  const running = new Map<SimulatedStage, ReleasingStage>()
   const restarts = new Set<Promise<void>>()
+  /** A process dies once, wherever else in it something is under way. */
+  const dying = new Set<SimulatedStage>()
+  /** One that dies while it is being started has to be stopped as well. */
+  const starts = new Map<SimulatedStage, Promise<unknown>>()
   const start = async (name: SimulatedStage): Promise<void> => {
-    running.set(name, await startStage(name, options, () => mayDie(name)))
+    const started = startStage(name, options, () => mayDie(name))
+    starts.set(name, started)
+    running.set(name, await started)
   }
   /** The process dies: what it remembers is gone, its partitions go to the one that follows. */
   const restartSoon = (name: SimulatedStage): void => {
-    const old = running.get(name)
+    dying.add(name)
     const restart = new Promise<void>(resolve => setImmediate(resolve))
-      .then(() => old?.stop())
+      .then(() => starts.get(name))
+      .then(() => running.get(name)?.stop())
+      .then(() => { dying.delete(name) })
       .then(() => start(name))
       .finally(() => restarts.delete(restart))
     restarts.add(restart)
@@ -49,21 +59,21 @@ export function createKeeper (options: KeeperOptions): Keeper {
   let crashes = 0
   let isCalm = false
   const mayDie = (name: SimulatedStage): void => {
+    if (dying.has(name)) throw new Error(`${name} is dead`)
     if (isCalm || crashes >= MOST_CRASHES || !options.chaos.happens(options.crash)) return
     crashes += 1
     restartSoon(name)
     throw new Error(`${name} dies here`)
   }
-  const settled = async (): Promise<boolean> => {
-    const wasRestarting = restarts.size > 0
-    await Promise.all(restarts)
-    return wasRestarting
-  }
+  const settled = () => settledOf(restarts)
   return {
     startAll: async () => {
       for (const name of Object.keys(options.makers) as SimulatedStage[]) await start(name)
     },
     settled,
+    release: async () => {
+      await Promise.allSettled([...running.values()].map(stage => stage.release()))
+    },
     crashes: () => crashes,
     calm: () => { isCalm = true },
     stop: async () => {
@@ -73,12 +83,18 @@ export function createKeeper (options: KeeperOptions): Keeper {
   }
 }
 
+async function settledOf (restarts: ReadonlySet<Promise<void>>): Promise<boolean> {
+  const wasRestarting = restarts.size > 0
+  await Promise.all(restarts)
+  return wasRestarting
+}
+
 const log = createLog('simulation', { level: 'silent' })
 const metrics = createMetrics()
 
 async function startStage (
   name: SimulatedStage, { bus, wire, chaos, makers }: KeeperOptions, mayDie: () => void
-): Promise<RunningStage> {
+): Promise<ReleasingStage> {
   return await runStage(makers[name] as never, {
     bus,
     wire,
@@ -86,6 +102,8 @@ async function startStage (
     log,
     subscriptions: subscriptionsOf(name, { services: ['phone-validation'] }),
     sleep: async () => {},
+    // Whoever tells the story says when.
+    releaseEveryMs: 0,
     random: chaos.random,
     effects: { before: async () => mayDie() },
   })

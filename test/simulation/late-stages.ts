@@ -15,7 +15,7 @@ const log = createLog('simulation', { level: 'silent' })
 const metrics = createMetrics()
 
 /** The stage `verify`; its provider is down at times, and its verdict follows the number. */
-export function verifyStage ({ redis, cache, chaos, faults }: Shared) {
+export function verifyStage ({ redis, cache, chaos, faults, witness }: Shared) {
   const config = loadConfig(verifyConfig, {
     ...nowhere,
     PROVIDERS: '{}',
@@ -25,15 +25,15 @@ export function verifyStage ({ redis, cache, chaos, faults }: Shared) {
     GIVE_UP_AFTER_MS: chaos.happens(0.3) ? '3' : '60000',
   })
   const parts = verifyParts(config, { state: redis, cache, clock: redisLike, log, metrics })
-  return createVerifyStage({
+  return witness.watch(createVerifyStage({
     ...parts,
-    check: async rows => chaos.happens(faults.providerDown)
-      ? { kind: 'down' }
-      : {
-          kind: 'answered',
-          verdicts: new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)])),
-        },
-  })
+    check: async rows => {
+      await witness.onCall()
+      if (chaos.happens(faults.providerDown)) return { kind: 'down' }
+      const verdicts = new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)]))
+      return { kind: 'answered', verdicts }
+    },
+  }))
 }
 
 const verdicts = ['valid', 'invalid', 'risky', 'unknown', 'valid'] as const

@@ -3,7 +3,8 @@ import { columnsOf } from '../../services/records/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import type { Poisoned } from './poison.ts'
-import type { Evidence } from './story.ts'
+import type { Pipeline } from './pipeline.ts'
+import type { Evidence, Sent } from './story.ts'
 
 export type Complain = (about: string, expected: unknown, found: unknown) => void
 type Cells = readonly (readonly string[])[]
@@ -28,7 +29,7 @@ export async function checkLetters (
   const accepted = new Set(sent.flatMap(({ outcome }) =>
     outcome.kind === 'accepted' ? [outcome.job.id] : []))
   const early = new Set<string>()
-  for (const { topic, value, tenant, job } of pipeline.poisoned) {
+  for (const { topic, value, tenant, job } of [...pipeline.poisoned, ...pipeline.rot.rotten]) {
     const reader = READERS[topic] as StageName
     const letters = pipeline.bus.messages(deadTopic(reader))
     complain(`a broken message of ${topic} in ${reader}.dead`, true,
@@ -73,6 +74,15 @@ export function checkCounts (
   complain(`${id} fresh records`, true, Math.abs(counts.freshRecords - of('live')) <= unsure)
   const unexplained = counts.successRecords - verdicts.length
   complain(`${id} verdicts`, true, unexplained >= 0 && unexplained <= unsure)
+}
+
+/** A job with a chunk that rotted may be given up: all rows are lost, of that chunk the inputs. */
+export function wholeJobs (
+  { rot }: Pipeline, { inputs, outcome }: Sent
+): readonly Poisoned[] {
+  const id = outcome.kind === 'accepted' ? outcome.job.id : ''
+  return rot.rotten.filter(({ job }) => job === id)
+    .map(one => ({ ...one, topic: 'rows.finished', rows: inputs.map((_, row) => row) }))
 }
 
 /**

@@ -1,11 +1,14 @@
 import type { Redis } from 'ioredis'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { subscriptionsOf } from '../../services/lib/topics.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { nextHash } from '../../services/records/journal-chain.ts'
 import { columnsOf } from '../../services/records/columns.ts'
-import { createResults } from '../../services/records/results.ts'
-import { checkCounts, checkInputs, checkLetters, type Complain } from './losses.ts'
+import type { ArchivedJob } from '../../services/records/archive.ts'
+import { createResults, LostResultsError } from '../../services/records/results.ts'
+import { checkCounts, checkInputs, checkLetters, wholeJobs, type Complain } from './losses.ts'
+import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './story.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
@@ -19,6 +22,8 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
     breaches.push(`${about}: expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`)
   }
   await checkLetters(evidence, complain)
+  checkHeld(evidence, complain)
+  complain('jobs checked before their reserve', [], [...evidence.pipeline.witness.unreserved])
   let charged = new Map<string, number>()
   for (const sent of evidence.sent) {
     if (sent.outcome.kind !== 'accepted') continue
@@ -42,24 +47,56 @@ async function checkJob (
   complain(`${id} is closed`, [true, true], [archived !== undefined, standing?.closed])
   if (archived === undefined) return 0
   const { job, manifest } = archived
+  complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
+  complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)
+  if (pipeline.rot.lostKeys.has(id)) return await checkLost(pipeline, archived, complain)
   const cells: (readonly string[])[] = []
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
   for await (const rows of results.rows(job, manifest)) cells.push(...rows)
   complain(`${id} rows`, sent.inputs.map((_, row) => String(row + 1)), cells.map(row => row[ROW]))
-  const { poisoned } = pipeline
+  const poisoned = [...pipeline.poisoned, ...wholeJobs(pipeline, sent)]
   checkInputs(sent.inputs, { cells, job: id, poisoned }, complain)
   checkCounts(job, { cells, poisoned }, complain)
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
   complain(`${id} charge`, billable.length * unitPriceMicros, job.chargedMicros)
-  complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)
-  complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
   const { cacheHits, freshRecords, successRecords, failedRecords } = job.counts
   complain(`${id} successes and failures`, sent.inputs.length, successRecords + failedRecords)
   complain(`${id} kinds of rows`, sent.inputs.length,
     cacheHits + freshRecords + preflight.invalidRows + preflight.duplicateRows)
   if (sent.forceFresh) complain(`${id} hits of a fresh job`, 0, cacheHits)
   return job.chargedMicros
+}
+
+/** Of a job whose key is gone nobody reads a row; if it could not end otherwise, it was free. */
+async function checkLost (
+  pipeline: Pipeline, { job, manifest }: ArchivedJob, complain: Complain
+): Promise<number> {
+  const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
+  const page = results.page(job, manifest, { afterRow: 0, limit: 1 })
+  const found = await page.catch(error => error instanceof LostResultsError ? 'lost' : error)
+  complain(`${job.id} results`, 'lost', found)
+  const { successRecords, failedRecords } = job.counts
+  complain(`${job.id} successes and failures`, job.preflight.totalRows,
+    successRecords + failedRecords)
+  if (job.status === 'failed') {
+    complain(`${job.id} charge`, [0, 0], [job.chargedMicros, successRecords])
+  }
+  return job.chargedMicros
+}
+
+/** Nothing is held for ever: every group has finished all it was given. */
+function checkHeld ({ pipeline: { bus } }: Evidence, complain: Complain): void {
+  for (const { group, topics } of subscriptionsOf('lookup')) {
+    for (const topic of topics) {
+      const ends = new Map<number, bigint>()
+      for (const { partition, offset } of bus.messages(topic)) ends.set(partition, offset + 1n)
+      for (const [partition, end] of ends) {
+        complain(`messages held by ${group}`, 0,
+          Number(end - bus.committed(group, topic, partition)))
+      }
+    }
+  }
 }
 
 /** The wallet equation, a journal without a gap, and one reserve and one end for every job. */

@@ -1,7 +1,5 @@
 import type { Redis } from 'ioredis'
-import { randomBytes } from 'node:crypto'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createKeyRing } from '../../services/lib/key-ring.ts'
 import { createCodec, localSource } from '../../services/lib/registry.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
@@ -9,7 +7,8 @@ import { createKeeper } from './keeper.ts'
 import { createPoison } from './poison.ts'
 import { stageMakers } from './stages.ts'
 import { createStores } from './stores.ts'
-import { keysAndWire } from './wiring.ts'
+import { sealing } from './wiring.ts'
+import { createWitness } from './witness.ts'
 
 export type Faults = {
   /** Probability that a stage dies before an effect. */
@@ -20,6 +19,10 @@ export type Faults = {
   readonly providerDown: number
   /** Probability that a message with rows arrives broken. */
   readonly poison: number
+  /** Probability that a chunk read again after `accept`, and before `announced`, is broken then. */
+  readonly rot: number
+  /** Probability that the key of a running job is lost, at each use of a key. */
+  readonly keyLoss: number
 }
 
 export type PipelineOptions = {
@@ -31,25 +34,19 @@ export type PipelineOptions = {
 
 export type Pipeline = Awaited<ReturnType<typeof startPipeline>>
 
-const ring = createKeyRing({
-  KEY_RING: { 1: randomBytes(32).toString('base64') }, KEY_ACTIVE: '1',
-})
-
 /** All stages of the pipeline in one process, joined by a broker in memory that behaves badly. */
 export async function startPipeline ({ redis, cache, chaos, faults }: PipelineOptions) {
   const stores = createStores()
   const codec = createCodec(localSource())
-  const memory = createMemoryBus({
-    seed: chaos.below(2 ** 31),
-    duplicateSends: faults.duplicate,
-    maxDelivery: 1 + chaos.below(6),
-    partitionsOf: () => 2,
-    onFatal: () => {},
-  })
+  const memory = badBus(chaos, faults)
   const poison = createPoison({ bus: memory, codec, chaos, probability: faults.poison })
   const bus = { ...memory, ...poison.bus }
-  const { keys, wire } = keysAndWire({ redis, ring, codec })
-  const makers = stageMakers({ redis, cache, stores, codec, wire, chaos, faults })
+  const store = createJobStore(redis)
+  const { keys, wire, rot } = sealing({ redis, codec, store, chaos, faults })
+  const witness = createWitness({ redis, bus: memory, codec })
+  const time = { aheadMs: 0 }
+  const shared = { redis, cache, stores, codec, wire, chaos, faults, witness, time }
+  const makers = stageMakers(shared)
   const keeper = createKeeper({ bus, wire, chaos, makers, crash: faults.crash })
   await keeper.startAll()
   return {
@@ -58,22 +55,41 @@ export async function startPipeline ({ redis, cache, chaos, faults }: PipelineOp
     codec,
     keys,
     wire,
-    store: createJobStore(redis),
+    store,
     poisoned: poison.poisoned,
+    rot,
+    witness,
     crashes: keeper.crashes,
     /** Resolves when nothing is left to do and no stage is about to be started again. */
     idle: async (): Promise<void> => {
-      do await bus.idle()
-      while (await keeper.settled())
+      do {
+        await bus.idle()
+        await keeper.release()
+        await bus.idle()
+      } while (await keeper.settled())
     },
+    /** So much time passes for whoever holds messages. */
+    pass: (ms: number) => { time.aheadMs += ms },
     /** From now on nothing goes wrong any more. */
     calm: () => {
       keeper.calm()
       poison.calm()
+      rot.calm()
     },
     stop: async () => {
       await keeper.stop()
       await bus.close()
     },
   }
+}
+
+/** A broker of two partitions a topic that repeats sends and cuts deliveries as it likes. */
+function badBus (chaos: Chaos, { duplicate }: Faults) {
+  return createMemoryBus({
+    seed: chaos.below(2 ** 31),
+    duplicateSends: duplicate,
+    maxDelivery: 1 + chaos.below(6),
+    partitionsOf: () => 2,
+    onFatal: () => {},
+  })
 }

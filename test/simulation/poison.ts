@@ -53,7 +53,7 @@ export function createPoison ({ bus, codec, chaos, probability }: PoisonOptions)
     const broken = { ...message, value }
     return {
       messages: chaos.pick([[broken], [broken], [broken, message], [message, broken]]),
-      losses: [{ topic, value, ...lossOf(topic, message, content.inputs) }],
+      losses: [{ topic, value, ...lossOf(message.headers, content.inputs) }],
     }
   }
   const producer: Bus['producer'] = name => {
@@ -78,7 +78,8 @@ type Arrival = {
 
 const whole = (message: OutgoingMessage): Arrival => ({ messages: [message], losses: [] })
 
-function lossOf (topic: TopicName, { headers }: OutgoingMessage, hasInputs: boolean) {
+/** Whose and which rows are lost with a message, as its headers say. */
+export function lossOf (headers: OutgoingMessage['headers'], hasInputs: boolean) {
   const known = placeOfHeaders(headers)
   if (known === undefined) throw new Error('a message with rows names them in its headers')
   const { tenant, job, firstRow, rows } = known.place

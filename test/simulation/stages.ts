@@ -9,6 +9,7 @@ import { normalizeStage, lookupStage } from './early-stages.ts'
 import { settleStage, verifyStage } from './late-stages.ts'
 import type { Faults } from './pipeline.ts'
 import type { Stores } from './stores.ts'
+import type { Witness } from './witness.ts'
 
 /** What the stages of one simulated pipeline share. */
 export type Shared = {
@@ -19,6 +20,9 @@ export type Shared = {
   readonly wire: Wire
   readonly chaos: Chaos
   readonly faults: Faults
+  readonly witness: Witness
+  /** How far the clock of whoever holds messages is ahead. */
+  readonly time: { readonly aheadMs: number }
 }
 
 export type SimulatedStage = Exclude<StageName, 'ingest' | 'deliver'>

@@ -31,14 +31,20 @@ export type Setting = {
 }
 
 const MANY_ROWS = 2_300
+/** Longer than any job waits for chunks that may never come. */
+const PATIENCE_MS = 600_000
 
-function inputsOf (chaos: Chaos): readonly string[] {
-  const rows = chaos.happens(0.06) ? MANY_ROWS : 1 + chaos.below(60)
+/** Only jobs of several chunks can lose one of them: where chunks rot, many have. */
+function inputsOf (chaos: Chaos, { rot }: Faults): readonly string[] {
+  const rows = chaos.happens(rot > 0 ? 0.5 : 0.06) ? MANY_ROWS : 1 + chaos.below(60)
   // Few serial numbers, so that jobs meet each other's numbers in the cache.
   return mixedPhones(rows, chaos.below(40))
 }
 
-async function submitterOn (pipeline: Pipeline, { redis, subscriber }: Setting, chaos: Chaos) {
+async function submitterOn (
+  pipeline: Pipeline, { redis, subscriber }: Setting,
+  { chaos, patienceMs }: { readonly chaos: Chaos, readonly patienceMs: number }
+) {
   const { store, keys, wire, bus } = pipeline
   const outcomes = await createOutcomes({ store, subscriber, clock: redisLike, pollMs: 20 })
   const submitter = createSubmitter({
@@ -48,7 +54,7 @@ async function submitterOn (pipeline: Pipeline, { redis, subscriber }: Setting, 
     emitter: createEmitter({ wire, producerOf: name => bus.producer(`ingest.${name}`) }),
     clock: redisLike,
     tokenVersion: '1',
-    acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : 60_000,
+    acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : patienceMs,
   })
   return { submitter, stop: outcomes.stop, redis }
 }
@@ -75,10 +81,12 @@ export async function tell (seed: number, faults: Faults, setting: Setting): Pro
     await wallet.topUp(tenant, { id: 'start', amountMicros, reason: 'simulation' })
   }
   const pipeline = await startPipeline({ ...setting, chaos, faults })
-  const { submitter, stop } = await submitterOn(pipeline, setting, chaos)
+  // An accepted job that is never announced keeps its sender waiting for all that time.
+  const patienceMs = faults.rot + faults.keyLoss > 0 ? 1_000 : 60_000
+  const { submitter, stop } = await submitterOn(pipeline, setting, { chaos, patienceMs })
   const sent: Promise<Sent>[] = []
   for (let job = 0; job < 2 + chaos.below(4); job++) {
-    const sending = send(submitter.submit, { tenant: chaos.pick(tenants), chaos })
+    const sending = send(submitter.submit, { tenant: chaos.pick(tenants), chaos, faults })
     sent.push(sending)
     if (chaos.happens(0.5)) await sending
     if (chaos.happens(0.3)) await forgetSome(setting.cache, chaos)
@@ -86,6 +94,8 @@ export async function tell (seed: number, faults: Faults, setting: Setting): Pro
   const all = await Promise.all(sent)
   await pipeline.idle()
   pipeline.calm()
+  pipeline.pass(PATIENCE_MS)
+  await pipeline.idle()
   if (chaos.happens(0.5)) await replayEverything(pipeline)
   stop()
   return { seed, pipeline, tenants, sent: all }
@@ -93,9 +103,11 @@ export async function tell (seed: number, faults: Faults, setting: Setting): Pro
 
 async function send (
   submit: (submission: never) => Promise<Submitted>,
-  { tenant, chaos }: { readonly tenant: string, readonly chaos: Chaos }
+  { tenant, chaos, faults }: {
+    readonly tenant: string, readonly chaos: Chaos, readonly faults: Faults
+  }
 ): Promise<Sent> {
-  const inputs = inputsOf(chaos)
+  const inputs = inputsOf(chaos, faults)
   const forceFresh = chaos.happens(0.2)
   const submission = {
     tenant,

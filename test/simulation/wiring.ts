@@ -1,19 +1,34 @@
 import type { Redis } from 'ioredis'
+import { randomBytes } from 'node:crypto'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
+import type { JobStore } from '../../services/jobs/store.ts'
 import { createWire } from '../../services/jobs/wire.ts'
-import type { KeyRing } from '../../services/lib/key-ring.ts'
+import { createKeyRing } from '../../services/lib/key-ring.ts'
 import type { Codec } from '../../services/lib/registry.ts'
+import type { Chaos } from './chaos.ts'
+import type { Faults } from './pipeline.ts'
+import { createRot } from './rot.ts'
 
-/** Data keys and the wire on a Redis, as every stage of the product has them. */
-export function keysAndWire (
-  { redis, ring, codec }: { readonly redis: Redis, readonly ring: KeyRing, readonly codec: Codec }
-) {
-  const store = createJobStore(redis)
+const ring = createKeyRing({
+  KEY_RING: { 1: randomBytes(32).toString('base64') }, KEY_ACTIVE: '1',
+})
+
+type Parts = {
+  readonly redis: Redis
+  readonly codec: Codec
+  readonly store: JobStore
+  readonly chaos: Chaos
+  readonly faults: Faults
+}
+
+/** Data keys and the wire as every stage of the product has them, but that both may go bad. */
+export function sealing ({ redis, codec, store, chaos, faults: { rot, keyLoss } }: Parts) {
   const isRunning = async (tenant: string, job: string) => {
     const outcome = await store.outcome(tenant, job)
     return outcome.kind === 'accepted' && !outcome.job.closed
   }
   const keys = createJobKeys({ redis, ring, isRunning })
-  return { keys, wire: createWire({ codec, keys }) }
+  const rotting = createRot({ keys, store, chaos, rot, keyLoss })
+  const wire = rotting.wireOver(createWire({ codec, keys: rotting.keys }))
+  return { keys: rotting.keys, wire, rot: rotting }
 }

@@ -22,6 +22,7 @@ while #claimed < most do
   end
   local event = redis.call('ZRANGE', queue_of(receiver), 0, 0)[1]
   redis.call('ZREM', queue_of(receiver), event)
+  redis.call('ZREM', WAITING, event)
   local found = redis.call('HMGET', delivery_of(event), 'tenant', 'job', 'type', 'attempts', 'once')
   if found[1] then
     redis.call('SADD', busy_of(receiver), event)

@@ -4,6 +4,8 @@
 -- Receivers that took long lately are in a class of their own, with places of their own. Only those
 -- that were quick lately get several attempts at once: so whoever never answers takes one place.
 local LEASES, ATTEMPTS = 'leases:{deliveries}', 'attempts:{deliveries}'
+-- All that wait, whoever for, by when they are due: only counted.
+local WAITING = 'waiting:{deliveries}'
 local READY = { quick = 'ready:{deliveries}:quick', slow = 'ready:{deliveries}:slow' }
 local AT_ONCE_IF_QUICK = 5
 
@@ -47,6 +49,7 @@ end
 local function enqueue(event, receiver, due)
   redis.call('HSET', delivery_of(event), 'state', 'waiting', 'dueAtMs', text(due), 'lease', '')
   redis.call('ZADD', queue_of(receiver), text(due), event)
+  redis.call('ZADD', WAITING, text(due), event)
   refresh(receiver)
 end
 

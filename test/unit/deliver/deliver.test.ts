@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
 import { makeAttempt, noteFault, type AttemptParts } from '../../../services/deliver/deliver.ts'
 import type { Answer } from '../../../services/deliver/attempt.ts'
-import type { Claim, Settlement } from '../../../services/jobs/deliveries.ts'
+import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/wire.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
@@ -25,12 +25,12 @@ const answered = (status: number, retryAfterMs?: number): Answer =>
 type Wish = { answer?: Answer, durationMs?: number } & Partial<AttemptParts>
 
 function scene ({ answer = answered(200), durationMs = 20, ...more }: Wish = {}) {
-  const settled: Settlement[] = []
+  const noted: Note[] = []
   const released: number[] = []
   const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
   const parts: AttemptParts = {
     deliveries: {
-      settle: async (_claim, settlement) => { settled.push(settlement); return true },
+      note: async (_claim, note) => { noted.push(note); return true },
       release: async (_claim, afterMs) => { released.push(afterMs) },
     },
     findJob: async () => endedJob({ header }),
@@ -46,13 +46,13 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Wish = {})
     random: () => 0.5,
     ...more,
   }
-  return { parts, settled, released, sent }
+  return { parts, noted, released, sent }
 }
 
 async function outcome (wish: Wish, claim: Partial<Claim> = {}) {
-  const { parts, settled } = scene(wish)
+  const { parts, noted } = scene(wish)
   await makeAttempt(parts, claimOf(claim))
-  return settled[0]!
+  return noted[0]!
 }
 
 describe('an attempt', () => {
@@ -73,8 +73,8 @@ describe('an attempt', () => {
   })
 
   it('notes what came of it, never where it went', async () => {
-    const settlement = await outcome({})
-    expect(settlement).toEqual({
+    const note = await outcome({})
+    expect(note).toEqual({
       state: 'delivered',
       pace: 'quick',
       attempt: {
@@ -90,7 +90,7 @@ describe('an attempt', () => {
         nextAtMs: undefined,
       },
     })
-    expect(JSON.stringify(settlement)).not.toContain('a.example')
+    expect(JSON.stringify(note)).not.toContain('a.example')
   })
 
   it.each([
@@ -129,9 +129,9 @@ describe('an attempt', () => {
 
   it('waits until the results it tells of can be read', async () => {
     const findJob = async () => endedJob({ header, closed: false })
-    const { parts, settled, released, sent } = scene({ findJob })
+    const { parts, noted, released, sent } = scene({ findJob })
     await makeAttempt(parts, claimOf())
-    expect([settled, released, sent]).toEqual([[], [200], []])
+    expect([noted, released, sent]).toEqual([[], [200], []])
   })
 
   it.each<[string, Partial<AttemptParts>]>([
@@ -139,10 +139,10 @@ describe('an attempt', () => {
     ['its key', { keys: { get: async () => undefined } }],
     ['its address', { findJob: async () => endedJob() }],
   ])('is not made when %s is gone', async (_, more) => {
-    const { parts, settled, sent } = scene(more)
+    const { parts, noted, sent } = scene(more)
     await makeAttempt(parts, claimOf())
     expect(sent).toEqual([])
-    expect(settled[0]).toMatchObject({ state: 'discarded', attempt: { reason: 'erased' } })
+    expect(noted[0]).toMatchObject({ state: 'discarded', attempt: { reason: 'erased' } })
   })
 
   it('makes the first secret of an organization that never had one', async () => {
@@ -157,9 +157,9 @@ describe('an attempt', () => {
   })
 
   it('that failed by a fault of ours counts as one', async () => {
-    const { parts, settled } = scene()
+    const { parts, noted } = scene()
     await noteFault(parts, claimOf())
-    expect(settled[0]).toMatchObject({
+    expect(noted[0]).toMatchObject({
       state: 'waiting', dueAtMs: NOW_MS + 1_000, attempt: { reason: 'internal', httpStatus: 0 },
     })
   })

@@ -48,6 +48,7 @@ describe('the parts of deliver', () => {
       clock: { now: () => 0, stop: () => {} },
       keys: { get: async () => undefined } as never,
       log: {} as never,
+      metrics: {} as never,
     })
     expect(await parts.findJob('org_01.live', record.id)).toEqual(endedJob())
   })

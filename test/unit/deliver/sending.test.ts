@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { startSending, type SendingParts } from '../../../services/deliver/sending.ts'
-import type { Claim, Settlement } from '../../../services/jobs/deliveries.ts'
+import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
 
 const claim: Claim = {
   event: 'evt_1',
@@ -14,18 +15,21 @@ const claim: Claim = {
 }
 
 function scene (fault: Error) {
-  const settled: Settlement[] = []
+  const noted: Note[] = []
   const warned: unknown[] = []
   const due = [claim]
+  const metrics = createMetrics()
   const parts = {
     deliveries: {
       claim: async ({ pace }: { pace: string }) => pace === 'quick' ? due.splice(0) : [],
-      settle: async (_claim: Claim, settlement: Settlement) => { settled.push(settlement) },
+      note: async (_claim: Claim, note: Note) => { noted.push(note); return true },
+      dueBy: async () => 0,
       unshipped: async () => new Map(),
       forget: async () => {},
     },
     history: { append: async () => {} },
     findJob: async () => { throw fault },
+    metrics,
     log: { warn: (fields: unknown) => { warned.push(fields) } },
     clock: { now: () => 1_000 },
     waitsMs: [100],
@@ -35,27 +39,29 @@ function scene (fault: Error) {
     pollMs: 5,
     random: () => 0.5,
   } as unknown as SendingParts
-  return { parts, settled, warned }
+  return { parts, noted, warned, metrics }
 }
 
 describe('a fault while an attempt is made', () => {
   it('is noted as a failed attempt, so that it is not made over and over', async () => {
-    const { parts, settled, warned } = scene(new TypeError('a fault'))
+    const { parts, noted, warned, metrics } = scene(new TypeError('a fault'))
     const sending = startSending(parts)
-    await vi.waitFor(() => expect(settled).toHaveLength(1))
-    expect(settled[0]).toMatchObject({
+    await vi.waitFor(() => expect(noted).toHaveLength(1))
+    expect(noted[0]).toMatchObject({
       state: 'waiting', dueAtMs: 1_100, attempt: { outcome: 'failed', reason: 'internal' },
     })
     expect(warned).toHaveLength(1)
     expect(sending.ready()).toBe(true)
+    expect(await metrics.text())
+      .toContain('webhook_attempts_total{outcome="failed",reason="internal"} 1')
     await sending.stop()
   })
 
   it('of infrastructure is not: the lease ends, and the attempt is made again', async () => {
-    const { parts, settled, warned } = scene(new InfrastructureError('no store'))
+    const { parts, noted, warned } = scene(new InfrastructureError('no store'))
     const sending = startSending(parts)
     await vi.waitFor(() => expect(warned).toHaveLength(1))
     await sending.stop()
-    expect(settled).toEqual([])
+    expect(noted).toEqual([])
   })
 })

@@ -83,7 +83,7 @@ describe('workers', () => {
     await workers.stop()
   })
 
-  it('outlive an attempt that could not be settled', async () => {
+  it('outlive an attempt that could not be noted', async () => {
     const attempt = async ({ event }: Claim) => { if (event === 'a') throw new Error('broken') }
     const { workers, due, warned } = scene({ attempt })
     due.quick.push('a')

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { FailBlock } from '../../../services/jobs/store.ts'
+import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
 import type { Emission } from '../../../services/lib/stage.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'
 import { sweep, type SweepParts } from '../../../services/ledger/sweep.ts'
@@ -108,6 +109,12 @@ describe('a sweep', () => {
     expect(topics(emitted)).toEqual(['jobs.settled'])
   })
 
+  it('tries a stalled job again whose block cannot be stored just now', async () => {
+    const { parts, done, fails } = world({ idleMs: 60_000 })
+    await sweep({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
+    expect([done, fails]).toEqual([['error'], []])
+  })
+
   it('leaves a job alone that moves, or whose rows wait in a topic', async () => {
     for (const some of [world({ idleMs: 59_999 }), world({ idleMs: 90_000, waits: true })]) {
       await sweep(some.parts)
@@ -138,7 +145,8 @@ describe('sweeping', () => {
     }
     const stopped: string[] = []
     const stage = { ready: () => true, stop: async () => { stopped.push('stage') } }
-    const running = startSweeping(stage, { ...parts, tenants }, 5)
+    const fatal = () => { throw new Error('nothing was fatal') }
+    const running = startSweeping(stage, { ...parts, tenants, fatal }, 5)
     expect(running.ready()).toBe(true)
     await new Promise(resolve => setImmediate(resolve))
     expect(running.ready()).toBe(false)
@@ -146,5 +154,17 @@ describe('sweeping', () => {
     expect(running.ready()).toBe(true)
     await running.stop()
     expect(stopped).toEqual(['stage'])
+  })
+
+  it('ends the process when its key ring lacks a key, after which nothing is swept', async () => {
+    const { parts, fails } = world({ idleMs: 60_000 })
+    const lacking = new FatalError('KEY_RING lacks key "7"')
+    const storeBlock = async () => { throw lacking }
+    const fatal = Promise.withResolvers<unknown>()
+    const stage = { ready: () => true, stop: async () => {} }
+    const running = startSweeping(stage, { ...parts, storeBlock, fatal: fatal.resolve }, 1)
+    expect(await fatal.promise).toBe(lacking)
+    expect([running.ready(), fails]).toEqual([false, []])
+    await running.stop()
   })
 })

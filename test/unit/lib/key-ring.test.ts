@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { FatalError } from '../../../services/lib/errors.ts'
 import { createKeyRing } from '../../../services/lib/key-ring.ts'
 import { SealError } from '../../../services/lib/seal.ts'
 
@@ -21,10 +22,11 @@ describe('a key ring', () => {
     expect(() => ring.unwrap(ring.wrap(dataKey, ['j1']), ['j2'])).toThrow(SealError)
   })
 
-  it('says which key it lacks', () => {
+  it('stops the process rather than lose anything, and says which key it lacks', () => {
     const wrapped = createKeyRing({ KEY_RING: { a: first }, KEY_ACTIVE: 'a' }).wrap(dataKey, [])
     const ring = createKeyRing({ KEY_RING: { b: second }, KEY_ACTIVE: 'b' })
-    expect(() => ring.unwrap(wrapped, [])).toThrow('the key ring has no key "a"')
+    expect(() => ring.unwrap(wrapped, [])).toThrow(FatalError)
+    expect(() => ring.unwrap(wrapped, [])).toThrow('KEY_RING lacks key "a"')
   })
 
   it('refuses a configuration that cannot work', () => {

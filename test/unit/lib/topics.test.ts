@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  allTopics, deadTopic, laneOf, logicalTopic, messageKey, subscriptionsOf, topicName,
+  allTopics, deadTopic, laneOf, logicalTopic, messageKey, partnerTopics, subscriptionsOf, topicName,
 } from '../../../services/lib/topics.ts'
 
 describe('topics', () => {
@@ -22,9 +22,24 @@ describe('topics', () => {
     expect(logicalTopic('verify.dead')).toBeUndefined()
   })
 
+  it('of partners have the partner in the middle, and are made with it', () => {
+    expect(topicName('feeds.submitted', { partner: 'acme' })).toBe('feeds.acme.submitted')
+    expect(() => topicName('feeds.finished')).toThrow('feeds.finished is split by partner')
+    const named = { topic: 'feeds.finished', partner: 'acme' }
+    expect(logicalTopic('feeds.acme.finished')).toEqual(named)
+    expect(logicalTopic('feeds..finished')).toBeUndefined()
+    expect(logicalTopic('feeds.a.b.finished')).toBeUndefined()
+    expect(partnerTopics('acme', 2)).toEqual([
+      { name: 'feeds.acme.submitted', partitions: 2, keepHours: 168, compact: false },
+      { name: 'feeds.acme.finished', partitions: 2, keepHours: 168, compact: false },
+    ])
+    expect(partnerTopics('acme')[0]?.partitions).toBe(4)
+    expect(allTopics().some(({ name }) => name.startsWith('feeds'))).toBe(false)
+  })
+
   it('are listed for the broker, dead letters of all readers included', () => {
     const topics = allTopics()
-    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 3 + 6)
+    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 3 + 8)
     expect(topics.find(({ name }) => name === 'job.keys'))
       .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
     expect(topics.find(({ name }) => name === 'ledger.dead'))

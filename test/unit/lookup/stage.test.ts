@@ -1,6 +1,5 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Normalized } from '../../../schemas/types.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { fullBitmap } from '../../../services/lib/bitmap.ts'
 import type { Decision } from '../../../services/lib/stage.ts'
@@ -28,7 +27,7 @@ function setUp ({ availableMicros = 1e12 } = {}) {
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     freshnessMs: async () => 86_400_000,
-    partRows: { small: 2, bulk: 4 },
+    partRows: (lane) => lane === 'small' ? 2 : 4,
     maxActiveJobs: 10,
     batch: 25,
     onUndecidable: (_job, error) => undecidable.push(error),
@@ -41,6 +40,20 @@ function setUp ({ availableMicros = 1e12 } = {}) {
 const decisionsOf = async (
   stage: ReturnType<typeof setUp>['stage'], messages: Parameters<typeof stage.decide>[0]
 ) => await stage.decide(messages, signal) as readonly Decision<'lookup'>[]
+
+/** What a chunk of three rows behind eight others says of itself in its headers. */
+const headersOf = (chunk: number, chunks: number) => ({
+  tenant: TENANT,
+  job: JOB,
+  service: 'phone-validation',
+  lane: 'small',
+  chunk: String(chunk),
+  chunks: String(chunks),
+  firstRow: '8',
+  chunkRows: '3',
+  totalRows: '11',
+  rows: fullBitmap(3).toString('base64'),
+})
 
 describe('lookup', () => {
   it('holds chunks until the last one is there, in whatever order they come', async () => {
@@ -178,38 +191,106 @@ describe('lookup', () => {
 })
 
 describe('held chunks of a job that never gets complete', () => {
-  const other = (change: Partial<Normalized>) => chunksOf([phone(9)],
-    { job: 'job_other', acceptBy: QUOTED_AT_MS + 60_000, ...change })
+  const placeOf = ({ raw: { topic, partition } }: ReturnType<typeof chunksOf>[number]) =>
+    ({ topic, partition })
 
   it('are let go once the job can no longer be accepted, which is stored', async () => {
     const { stage, store, clock } = setUp()
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
-    clock.advance(25_001)
-    const decisions = await decisionsOf(stage, other({}))
-    expect(decisions).toHaveLength(2)
-    expect(decisions[1]).toMatchObject({ finishes: [chunk], emits: [] })
+    clock.advance(25_000)
+    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    clock.advance(1)
+    expect(await stage.release!({ ...placeOf(chunk!), partition: 9 })).toEqual([])
+    expect(await stage.release!(placeOf(chunk!))).toEqual([{ finishes: [chunk], emits: [] }])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
+    expect(await stage.release!(placeOf(chunk!))).toEqual([])
   })
 
   it('are held while an accepted job is not announced, and let go when it is', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    expect(await decisionsOf(stage, [chunk!])).toEqual([])
+    expect(await stage.release!(placeOf(chunk!))).toEqual([])
     store.change(JOB, { announced: true })
-    expect(await decisionsOf(stage, other({}))).toMatchObject([{}, { finishes: [chunk] }])
+    expect(await stage.release!(placeOf(chunk!))).toEqual([{ finishes: [chunk], emits: [] }])
   })
 
-  it('of another partition are left to that partition', async () => {
+  it('stay held when Redis is not to be had', async () => {
+    const { stage, store, clock } = setUp()
+    const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await decisionsOf(stage, chunks.slice(0, 1))
+    clock.advance(25_001)
+    store.failNext(new InfrastructureError('Redis'))
+    await expect(stage.release!(placeOf(chunks[0]!))).rejects.toThrow('Redis')
+    expect(await stage.release!(placeOf(chunks[0]!))).toHaveLength(1)
+  })
+
+  it('are given up as soon as the others of an accepted job are dead', async () => {
+    const { stage, store } = setUp()
+    const [first, second, third] = chunksOf([phone(0), phone(1), phone(2)], { chunkRows: 1 })
+    store.jobs.set(JOB, acceptedJob())
+    await decisionsOf(stage, [first!])
+    expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3)) }], 'rows.finished'))
+      .toHaveLength(1)
+    // The third may still come.
+    expect(await stage.release!(placeOf(first!))).toEqual([])
+    await decisionsOf(stage, [third!])
+    const [decision] = await stage.release!(placeOf(first!))
+    expect(decision).toMatchObject({ finishes: [first, third], dead: 'undecidable' })
+    const blocks = emitted([decision!], 'rows.finished')
+    expect(blocks.map(({ value }) => value.chunk)).toEqual([0, 2])
+    expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], [` ${phone(2)}`]])
+    await decision?.afterProduced?.()
+    expect(store.jobs.get(JOB)?.announced).toBe(true)
+    expect(await stage.release!(placeOf(second!))).toEqual([])
+  })
+
+  it('are decided after all when a whole copy of the dead one comes', async () => {
+    const { stage, store } = setUp()
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    store.jobs.set(JOB, acceptedJob())
+    await stage.whenDead(headersOf(1, 2))
+    const [decision] = await decisionsOf(stage, [first!, second!])
+    expect(emitted([decision!], 'rows.missed')).toHaveLength(2)
+    await decision?.afterProduced?.()
+    expect(await stage.release!(placeOf(first!))).toEqual([])
+  })
+
+  it('of a complete job whose last ones were buried are given up with their inputs', async () => {
+    const { stage, store } = setUp()
+    const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await decisionsOf(stage, chunks)
+    expect(store.jobs.get(JOB)?.announced).toBe(false)
+    await stage.whenDead(headersOf(1, 2))
+    const [decision] = await stage.release!(placeOf(chunks[0]!))
+    expect(decision?.finishes).toEqual(chunks)
+    expect(emitted([decision!], 'rows.finished').map(({ value }) => value.chunk)).toEqual([0, 1])
+  })
+
+  it('of an accepted job are given up when nothing comes for five minutes', async () => {
+    const { stage, store, clock } = setUp()
+    store.jobs.set(JOB, acceptedJob())
+    const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    await decisionsOf(stage, [chunk!])
+    clock.advance(300_000)
+    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    clock.advance(1)
+    expect(await stage.release!(placeOf(chunk!))).toMatchObject([{ finishes: [chunk] }])
+  })
+
+  it('of a new generation are not touched by what began in the old one', async () => {
     const { stage, clock } = setUp()
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    const [elsewhere] = other({})
-    const moved = { ...elsewhere!, raw: { ...elsewhere!.raw, partition: 1 } }
-    expect(await decisionsOf(stage, [moved])).toHaveLength(1)
+    const releasing = stage.release!(placeOf(chunk!))
+    stage.forget()
+    await decisionsOf(stage, [chunk!])
+    expect(await releasing).toEqual([])
+    expect(await stage.release!(placeOf(chunk!))).toHaveLength(1)
   })
 })
 
@@ -244,18 +325,7 @@ describe('a job that cannot be decided', () => {
 })
 
 describe('a dead chunk', () => {
-  const headers = {
-    tenant: TENANT,
-    job: JOB,
-    service: 'phone-validation',
-    lane: 'small',
-    chunk: '1',
-    chunks: '2',
-    firstRow: '8',
-    chunkRows: '3',
-    totalRows: '11',
-    rows: fullBitmap(3).toString('base64'),
-  }
+  const headers = headersOf(1, 2)
 
   it('has its job refused', async () => {
     const { stage, store } = setUp()

@@ -17,4 +17,4 @@ else
   redis.call('PEXPIRE', KEYS[1], ARGV[7])
   refresh(receiver)
 end
-return 'settled'
+return 'noted'

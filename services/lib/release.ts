@@ -1,0 +1,87 @@
+import { isInfrastructure } from './errors.ts'
+import { createPerform, type Perform } from './perform.ts'
+import { isPoison, tries } from './process.ts'
+import type { ProcessParts, Slice } from './slice.ts'
+import type { Decision } from './stage.ts'
+
+/** Carries out what a stage lets go of a partition; true if there was any. */
+export type Release = (slice: Slice) => Promise<boolean>
+
+/**
+ * Held messages that nothing more will come for: without this they would hold back the offsets of
+ * their partition until somebody sends something else through it.
+ */
+export function createRelease (parts: ProcessParts): Release {
+  const { stage, steps, log } = parts
+  const perform = createPerform(parts)
+  const decisionsOf = async (slice: Slice): Promise<readonly Decision[]> => {
+    const { topic, partition } = slice.place
+    const asking = async () => await stage.release?.({ topic, partition }) ?? []
+    try {
+      return await steps.step(3, asking, slice)
+    } catch (error) {
+      if (isInfrastructure(error) || !isPoison(error, slice)) throw error
+      log.error({ err: error, topic, partition }, 'held messages cannot be judged')
+      return []
+    }
+  }
+  return async slice => {
+    const decisions = await decisionsOf(slice)
+    for (const decision of decisions) await carryOut(decision, slice, { ...parts, perform })
+    return decisions.length > 0
+  }
+}
+
+/** A decision that keeps failing ends as dead letters, all of them one failure. */
+async function carryOut (
+  decision: Decision, slice: Slice, parts: ProcessParts & { readonly perform: Perform }
+): Promise<void> {
+  const { perform, log } = parts
+  try {
+    await tries(parts, () => perform([decision], slice), slice)
+  } catch (error) {
+    if (!isPoison(error, slice)) throw error
+    log.error({ err: error, messages: decision.finishes.length }, 'held messages cannot be let go')
+    const { finishes } = decision
+    await perform([{ finishes, emits: [], dead: 'release failed' }], slice)
+  }
+}
+
+/** Runs actions of the same name one after another, in the order they were given. */
+export function createTurns () {
+  const last = new Map<string, Promise<unknown>>()
+  const take = async <T>(name: string, action: () => Promise<T>): Promise<T> => {
+    const before = last.get(name) ?? Promise.resolve()
+    // Whoever gave the action before sees its failure.
+    const mine = before.catch(() => {}).then(action)
+    last.set(name, mine)
+    try {
+      return await mine
+    } finally {
+      if (last.get(name) === mine) last.delete(name)
+    }
+  }
+  return { take }
+}
+
+/**
+ * Repeats an action with pauses, never beside itself; a pause of 0 never begins. Its failure is for
+ * nobody here: it ends the process as any promise does that nobody listens to.
+ */
+export function every (
+  pauseMs: number, action: () => Promise<void>
+): { readonly stop: () => Promise<void> } {
+  let running: Promise<void> = Promise.resolve()
+  let isRunning = false
+  const tick = () => {
+    if (isRunning) return
+    isRunning = true
+    running = action().finally(() => { isRunning = false })
+  }
+  const timer = pauseMs === 0 ? undefined : setInterval(tick, pauseMs).unref()
+  const stop = async () => {
+    clearInterval(timer)
+    await running.catch(() => {})
+  }
+  return { stop }
+}

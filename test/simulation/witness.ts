@@ -1,0 +1,84 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Redis } from 'ioredis'
+import type { Journal } from '../../schemas/types.ts'
+import type { Codec } from '../../services/lib/registry.ts'
+import type { Stage } from '../../services/lib/stage.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import type { MemoryBus } from '../support/memory-bus.ts'
+
+/** Sees for which job a provider is called, and whether its money was put aside by then. */
+export type Witness = {
+  /** The stage `verify`, each of whose checks knows the job it is for. */
+  readonly watch: (stage: Stage<'verify'>) => Stage<'verify'>
+  /** To be called before the provider answers. */
+  readonly onCall: () => Promise<void>
+  readonly calls: () => number
+  /** Jobs for which a provider was called and no reserve entry was to be found. */
+  readonly unreserved: ReadonlySet<string>
+}
+
+type Parts = {
+  readonly redis: Redis
+  readonly bus: Pick<MemoryBus, 'messages'>
+  readonly codec: Codec
+}
+type Owner = { readonly tenant: string, readonly job: string }
+
+/** Whoever looks for an entry finds it in the outbox, or in the journal it was shipped to. */
+export function createWitness ({ redis, bus, codec }: Parts): Witness {
+  const owners = new AsyncLocalStorage<Owner>()
+  const reserved = new Set<string>()
+  const unreserved = new Set<string>()
+  let calls = 0
+  const isReserve = ({ type, job }: Journal, owner: Owner) =>
+    type === 'reserve' && job === owner.job
+  const findReserve = async (owner: Owner): Promise<boolean> => {
+    // The outbox first: an entry leaves it only after it came to the journal.
+    const pending = await createOutbox(redis).pending(owner.tenant)
+    if (pending.some(entry => isReserve(entry, owner))) return true
+    const shipped = bus.messages('wallet.journal')
+      .filter(({ headers }) => headers['job'] === owner.job)
+    for (const { value } of shipped) {
+      const entry = await codec.decode('wallet.journal', value as Buffer) as Journal
+      if (isReserve(entry, owner)) return true
+    }
+    return false
+  }
+  const onCall = async () => {
+    calls += 1
+    const owner = owners.getStore()
+    if (owner === undefined) throw new Error('a provider is called for no job')
+    if (reserved.has(owner.job)) return
+    const isThere = await findReserve(owner)
+    const known = isThere ? reserved : unreserved
+    known.add(owner.job)
+  }
+  const watch = (stage: Stage<'verify'>) => watched(stage, owners)
+  return { watch, onCall, calls: () => calls, unreserved }
+}
+
+/** Parts that are due are decided side by side, as the stage would, but each for its own job. */
+function watched (
+  stage: Stage<'verify'>, owners: AsyncLocalStorage<Owner>
+): Stage<'verify'> {
+  return {
+    ...stage,
+    decide: async (messages, signal) => {
+      const nowMs = Date.now()
+      const early = messages.findIndex(({ value }) => value.notBefore > nowMs)
+      const due = early < 0 ? messages : messages.slice(0, early)
+      const settled = await Promise.allSettled(due.map(message =>
+        owners.run(message.value, () => stage.decide([message], signal))))
+      const failed = settled.find(({ status }) => status === 'rejected')
+      if (failed?.status === 'rejected') throw failed.reason
+      const decisions = settled.flatMap(one => one.status === 'fulfilled' ? one.value : [])
+      const others = early < 0 ? [] : messages.slice(early)
+      for (const next of others) {
+        const [one] = await owners.run(next.value, () => stage.decide([next], signal))
+        if (one !== undefined) decisions.push(one)
+        if (one !== undefined && 'postpone' in one) break
+      }
+      return decisions
+    },
+  }
+}

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import type { FailBlock } from '../../../services/jobs/store.ts'
+import { createWire } from '../../../services/jobs/wire.ts'
+import { SealError } from '../../../services/lib/seal.ts'
+import { failStalled } from '../../../services/ledger/stalled.ts'
+import { storeBlock } from '../../../services/records/stored-block.ts'
+import { codec, createBlocksDouble, endedJob } from '../../support/results.ts'
+import { bitmapOf, createManualClock } from '../../support/stage-doubles.ts'
+
+const running = endedJob({ ended: false, status: 'verifying' }, 4)
+
+describe('a stalled job for which nothing can be sealed', () => {
+  it.each([
+    ['nowhere', new JobKeyLostError('gone')], ['broken', new SealError('changed')],
+  ])('as its key is %s, is ended without a block', async (_, error) => {
+    const blocks = createBlocksDouble()
+    const fails: FailBlock[] = []
+    const logged: unknown[] = []
+    const wire = createWire({ codec, keys: { get: async () => { throw error } } })
+    const failed = endedJob({ status: 'failed' }, 4)
+    const ended = await failStalled({
+      store: {
+        openRows: async () => bitmapOf(4, [1, 2]),
+        fail: async (_tenant, _job, block) => {
+          fails.push(block)
+          return { kind: 'counted', ended: true, job: failed, entry: undefined }
+        },
+      },
+      backlog: { waits: async () => false },
+      storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+      clock: createManualClock(),
+      log: { error: (fields: unknown) => { logged.push(fields) } } as never,
+    }, running)
+    expect(ended).toEqual({ job: failed, entry: undefined })
+    expect(fails).toEqual([{ digest: '', finished: bitmapOf(4, [1, 2]) }])
+    expect(blocks.stored).toEqual([])
+    expect(logged).toEqual([{ tenant: running.tenant, job: running.id, err: error }])
+  })
+})

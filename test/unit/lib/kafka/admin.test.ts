@@ -1,0 +1,80 @@
+import type { Admin } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import {
+  allow, createTopics, settingsOf, type AccessRule,
+} from '../../../../services/lib/kafka/admin.ts'
+
+const topic = (name: string) => ({ name, partitions: 2, keepHours: 168, compact: false })
+const rule: AccessRule = {
+  principal: 'User:acme', kind: 'topic', name: 'feeds.acme.', prefix: true, operation: 'write',
+}
+
+describe('topics', () => {
+  it('are created where they are missing, with their settings', async () => {
+    const created: unknown[] = []
+    const admin = {
+      listTopics: async () => ['a'],
+      createTopics: async (options: { topics: unknown[] }) => { created.push(...options.topics) },
+    } as unknown as Admin
+    await createTopics(admin, [topic('a'), topic('b')], { minInsync: 2 })
+    expect(created).toEqual([{
+      topic: 'b',
+      numPartitions: 2,
+      replicationFactor: -1,
+      configEntries: [
+        { name: 'cleanup.policy', value: 'delete' },
+        { name: 'retention.ms', value: '604800000' },
+        { name: 'min.insync.replicas', value: '2' },
+      ],
+    }])
+    await createTopics(admin, [topic('a')], {})
+    expect(created).toHaveLength(1)
+  })
+
+  it('that are kept for ever have no last moment', () => {
+    expect(settingsOf({ ...topic('a'), keepHours: -1, compact: true }, undefined)).toEqual([
+      { name: 'cleanup.policy', value: 'compact,delete' }, { name: 'retention.ms', value: '-1' },
+    ])
+  })
+})
+
+describe('rules of access', () => {
+  const adminThat = (createAcls: (options: unknown) => Promise<boolean>) =>
+    ({ createAcls }) as unknown as Admin
+
+  it('are created as brokers know them', async () => {
+    const created: unknown[] = []
+    const admin = adminThat(async options => {
+      created.push(options)
+      return true
+    })
+    expect(await allow(admin, [rule, { ...rule, kind: 'group', prefix: false, operation: 'read' }]))
+      .toBe(true)
+    const common = { principal: 'User:acme', host: '*', permissionType: 3 }
+    expect(created).toEqual([{
+      acl: [
+        {
+          ...common,
+          operation: 4,
+          resourceType: 2,
+          resourceName: 'feeds.acme.',
+          resourcePatternType: 4,
+        },
+        {
+          ...common,
+          operation: 3,
+          resourceType: 3,
+          resourceName: 'feeds.acme.',
+          resourcePatternType: 3,
+        },
+      ],
+    }])
+  })
+
+  it('are none where the brokers have no authorizer', async () => {
+    const disabled = Object.assign(new Error(), { type: 'SECURITY_DISABLED' })
+    expect(await allow(adminThat(() => Promise.reject(disabled)), [rule])).toBe(false)
+    const other = Object.assign(new Error('away'), { type: 'OTHER' })
+    await expect(allow(adminThat(() => Promise.reject(other)), [rule])).rejects.toThrow('away')
+  })
+})

@@ -1,0 +1,124 @@
+import { describe, expect, it, vi } from 'vitest'
+import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
+import { createTurns, every } from '../../../services/lib/release.ts'
+import { benchOf, decisionFor, echoStage, rawMessage, textOf, type Read } from './engine-bench.ts'
+
+/** A stage that holds all it gets until `release` is allowed to give it. */
+function holding (more: Parameters<typeof decisionFor>[2] = {}) {
+  const held: Read[] = []
+  const asked: object[] = []
+  const state = { isFree: false, fault: undefined as Error | undefined }
+  const stage = echoStage({
+    decide: async messages => { held.push(...messages); return [] },
+    release: async place => {
+      asked.push(place)
+      if (state.fault !== undefined) throw state.fault
+      if (!state.isFree) return []
+      return held.splice(0).map(message => decisionFor([message], textOf(message), more))
+    },
+    forget: () => { held.length = 0 },
+  })
+  return { stage, state, asked }
+}
+
+describe('held messages that wait for nothing more', () => {
+  it('are let go without new ones, and committed', async () => {
+    const { stage, state, asked } = holding()
+    const bench = await benchOf(stage)
+    await bench.deliver([rawMessage(0), rawMessage(1)])
+    await bench.running.release()
+    expect(bench.effects).toEqual([])
+    state.isFree = true
+    await bench.running.release()
+    expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m1', 'commit 2'])
+    expect(asked).toContainEqual({ topic: 'rows.submitted.small', partition: 0 })
+  })
+
+  it('are looked for every so often, until the stage stops', async () => {
+    const { stage, state, asked } = holding()
+    const bench = await benchOf(stage, { releaseEveryMs: 1 })
+    await bench.deliver([rawMessage(0)])
+    state.isFree = true
+    await vi.waitFor(() => expect(bench.effects).toContain('commit 1'))
+    await bench.running.stop()
+    const before = asked.length
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(asked.length).toBe(before)
+  })
+
+  it('end as dead letters when what follows from them always fails', async () => {
+    const { stage, state } = holding({ afterProduced: async () => { throw new Error('bug') } })
+    const bench = await benchOf(stage, { deadLimit: 3 })
+    await bench.deliver([rawMessage(0), rawMessage(1)])
+    state.isFree = true
+    await bench.running.release()
+    expect(bench.letters.map(({ headers }) => headers['dead_reason']))
+      .toEqual(['release failed', 'release failed'])
+    expect(bench.effects.at(-1)).toBe('commit 2')
+  })
+
+  it('stay held while they cannot be judged, and are asked about again', async () => {
+    const { stage, state } = holding()
+    const bench = await benchOf(stage)
+    await bench.deliver([rawMessage(0)])
+    Object.assign(state, { isFree: true, fault: new TypeError('bug') })
+    await bench.running.release()
+    expect(bench.effects).toEqual([])
+    state.fault = undefined
+    await bench.running.release()
+    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
+  })
+
+  it('wait for infrastructure, and end the process for what cannot heal', async () => {
+    const { stage, state } = holding()
+    const bench = await benchOf(stage)
+    await bench.deliver([rawMessage(0)])
+    state.isFree = true
+    bench.faults.push(new InfrastructureError('no broker'))
+    await bench.running.release()
+    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
+    state.fault = new FatalError('KEY_RING lacks a key')
+    await expect(bench.running.release()).rejects.toThrow(FatalError)
+  })
+
+  it('of an old generation are left to the new one', async () => {
+    const { stage, state, asked } = holding()
+    const bench = await benchOf(stage)
+    const life = new AbortController()
+    await bench.deliver([rawMessage(0)], { signal: life.signal })
+    state.isFree = true
+    life.abort()
+    await bench.running.release()
+    bench.assigned()
+    await bench.running.release()
+    expect([asked, bench.effects]).toEqual([[], []])
+  })
+})
+
+describe('turns', () => {
+  it('run actions of one name in order, others beside them, also after a failure', async () => {
+    const { take } = createTurns()
+    const done: string[] = []
+    const gate = Promise.withResolvers<void>()
+    const first = take('a', async () => { await gate.promise; done.push('a1'); throw new Error() })
+    const second = take('a', async () => { done.push('a2') })
+    await take('b', async () => { done.push('b1') })
+    gate.resolve()
+    await expect(first).rejects.toThrow()
+    await second
+    expect(done).toEqual(['b1', 'a1', 'a2'])
+  })
+})
+
+describe('every', () => {
+  it('never runs an action beside itself, nor at all with a pause of 0', async () => {
+    const gate = Promise.withResolvers<void>()
+    let runs = 0
+    const repeated = every(1, async () => { runs += 1; await gate.promise })
+    const never = every(0, async () => { runs += 100 })
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(runs).toBe(1)
+    gate.resolve()
+    await Promise.all([repeated.stop(), never.stop()])
+  })
+})
