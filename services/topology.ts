@@ -20,6 +20,7 @@ const { week, month, quarter, forever } = hours
 
 export const topology = {
   topics: {
+    'feeds.submitted': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
     'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: week },
     'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'rows.missed': { key: 'job:chunk:part', split: 'service', partitions: 4, keepHours: week },
@@ -28,9 +29,14 @@ export const topology = {
     'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
     'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
     'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: quarter, compact: true },
+    'feeds.finished': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
   },
   stages: {
     ingest: { reads: [], writes: ['rows.submitted', 'job.keys'] },
+    feed: {
+      reads: ['feeds.submitted'],
+      writes: ['rows.submitted', 'job.keys', 'feeds.finished'],
+    },
     normalize: { reads: ['rows.submitted'], writes: ['rows.normalized'] },
     lookup: {
       reads: ['rows.normalized'],
@@ -39,23 +45,31 @@ export const topology = {
     verify: { reads: ['rows.missed', 'rows.later'], writes: ['rows.finished', 'rows.later'] },
     settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
     deliver: { reads: ['jobs.settled'], writes: [] },
+    handback: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
     ledger: { reads: ['wallet.journal'], writes: ['wallet.journal', 'jobs.settled'] },
   },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
 
-/** How a topic is divided: not at all, one a lane, or one a lane and service. */
-export type Split = 'none' | 'lane' | 'service'
+/**
+ * How a topic is divided: not at all, one a lane, one a lane and service, or one a partner. Those
+ * of partners are made when a partner is registered.
+ */
+export type Split = 'none' | 'lane' | 'service' | 'partner'
 export type Lane = typeof LANES[number]
 export type ServiceSlug = typeof SERVICE_SLUGS[number]
 export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
+/** Topics between stages; those of partners are sealed, keyed and sent in a way of their own. */
+export type InnerTopic = {
+  [T in TopicName]: typeof topology.topics[T]['split'] extends 'partner' ? never : T
+}[TopicName]
 
 type Topology = {
   readonly topics: Readonly<Record<string, {
-    readonly key: 'tenant' | 'job' | 'job:chunk' | 'job:chunk:part'
+    readonly key: 'tenant' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:part'
     readonly split: Split
     readonly partitions: number
     readonly keepHours: number

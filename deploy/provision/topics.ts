@@ -1,67 +1,33 @@
-import kafkajs, { Kafka, logLevel, type Admin } from 'kafkajs'
+import kafkajs, { type Admin } from 'kafkajs'
+import {
+  createTopics as create, settingsOf, withAdmin, type TopicsOptions,
+} from '../../services/lib/kafka/admin.ts'
 import { allTopics, type RealTopic } from '../../services/lib/topics.ts'
 
-export type TopicOptions = {
-  readonly brokers: readonly string[]
-  /** Copies of each topic; the brokers' own setting when undefined. */
-  readonly replication: number | undefined
-  readonly minInsync: number | undefined
-  readonly say: (line: string) => void
-}
+export { settingsOf }
 
-type Setting = { readonly name: string, readonly value: string }
-
-const HOUR_MS = 3_600_000
+export type TopicOptions = TopicsOptions & { readonly say: (line: string) => void }
 
 // Node finds only some names of a CommonJS library; the others are on its default export.
 const { ConfigResourceTypes } = kafkajs
 
 /** Creates the topics that are missing and gives all of them the settings of the topology. */
 export async function createTopics (options: TopicOptions): Promise<void> {
-  const kafka = new Kafka({
-    clientId: 'provision', brokers: [...options.brokers], logLevel: logLevel.NOTHING,
-  })
-  const admin = kafka.admin()
-  await admin.connect()
-  try {
+  await withAdmin(options.brokers, async admin => {
     const missing = await createMissing(admin, options)
     const known = allTopics().filter(({ name }) => !missing.has(name))
     await checkPartitions(admin, known)
     await alignSettings(admin, known, options)
-  } finally {
-    await admin.disconnect()
-  }
-}
-
-/** How long messages are kept, and how many copies have to acknowledge them. */
-export function settingsOf (topic: RealTopic, minInsync: number | undefined): readonly Setting[] {
-  const { keepHours, compact } = topic
-  const settings = [
-    { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
-    { name: 'retention.ms', value: String(keepHours < 0 ? -1 : keepHours * HOUR_MS) },
-  ]
-  if (minInsync === undefined) return settings
-  return [...settings, { name: 'min.insync.replicas', value: String(minInsync) }]
+  })
 }
 
 async function createMissing (
-  admin: Admin, { replication = -1, minInsync, say }: TopicOptions
+  admin: Admin, options: TopicOptions
 ): Promise<ReadonlySet<string>> {
   const existing = new Set(await admin.listTopics())
   const missing = allTopics().filter(({ name }) => !existing.has(name))
-  if (missing.length > 0) {
-    await admin.createTopics({
-      waitForLeaders: true,
-      timeout: 30_000,
-      topics: missing.map(topic => ({
-        topic: topic.name,
-        numPartitions: topic.partitions,
-        replicationFactor: replication,
-        configEntries: [...settingsOf(topic, minInsync)],
-      })),
-    })
-  }
-  say(`topics: ${missing.length} created, ${existing.size} were there`)
+  await create(admin, missing, options)
+  options.say(`topics: ${missing.length} created, ${existing.size} were there`)
   return new Set(missing.map(({ name }) => name))
 }
 

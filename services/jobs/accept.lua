@@ -1,13 +1,15 @@
--- KEYS: wallet, outbox, job, idem, active, open, data key.
+-- KEYS: wallet, outbox, job, idem, active, open, data key, cursors.
 -- ARGV: tenant, job, idempotency key or '', acceptBy, needs a slot, slots in all, maximum, price,
--- rows that may be charged, header (base64), then the record's other fields and values in turn.
+-- rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has to
+-- stand at and moves to, then the record's other fields and values in turn.
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], idem = KEYS[4], active = KEYS[5],
-  open = KEYS[6], data_key = KEYS[7],
+  open = KEYS[6], data_key = KEYS[7], cursors = KEYS[8],
 }
 local KEY_BOUND_MS = 86400000
 local DATA_KEY_KEPT_MS = 7862400000
-local FIRST_FIELD = 11
+local FIRST_FIELD = 14
+local BEGINNING = '-1'
 
 local tenant, job, has_key = ARGV[1], ARGV[2], ARGV[3] ~= ''
 local accept_by = whole(ARGV[4], 'acceptBy')
@@ -17,12 +19,16 @@ local maximum = whole(ARGV[7], 'the maximum')
 local price = whole(ARGV[8], 'the unit price')
 local rows = whole(ARGV[9], 'the number of rows')
 local header = ARGV[10]
+local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 
 -- Says why the job may not be, or nothing.
 local function objection(now, quote_only)
   local bound = not has_key or redis.call('HGET', keys.idem, 'job') == job
   if now >= accept_by or not bound then
     return { code = 'expired' }
+  end
+  if cursor ~= '' and (redis.call('HGET', keys.cursors, cursor) or BEGINNING) ~= from then
+    return { code = 'cursor_moved' }
   end
   if quote_only then
     return { code = 'quoted' }
@@ -94,6 +100,10 @@ local seq, entry = reserve(keys, {
 })
 redis.call('HSET', keys.job, 'reserveSeq', seq)
 bind_keys()
+if cursor ~= '' then
+  -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
+  redis.call('HSET', keys.cursors, cursor, to)
+end
 if needs_slot then
   redis.call('SADD', keys.active, job)
 end

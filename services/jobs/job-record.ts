@@ -27,6 +27,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     preflight: preflightOf(fields),
     unitPriceMicros: number('unitPriceMicros'),
     chunks: number('chunks'),
+    ...feedOf(fields['feed']),
     forceFresh: fields['forceFresh'] === '1',
     header: Buffer.from(fields['header'] ?? '', 'base64'),
     createdAtMs: number('createdAtMs'),
@@ -53,6 +54,7 @@ export function refusalOf (fields: JobFields): Refusal | undefined {
     }
     case 'quoted': return { code, preflight: preflightOf(fields) }
     case 'concurrent_jobs_limit':
+    case 'cursor_moved':
     case 'expired':
     case 'internal': return { code }
     default: throw new Error(`a job was refused for an unknown reason: ${code}`)
@@ -70,6 +72,13 @@ function preflightOf (fields: JobFields): Preflight {
     maxQuoteMicros: number('maxQuoteMicros'),
     quoteId: fields['quoteId'] ?? '',
   }
+}
+
+/** A partner's name holds no colon. */
+function feedOf (text: string | undefined): Pick<Job, 'feed'> {
+  if (text === undefined) return {}
+  const [partner = '', partition = ''] = text.split(':')
+  return { feed: { partner, partition: integer(partition) } }
 }
 
 function countsOf (fields: JobFields): JobCounts {

@@ -8,7 +8,8 @@ export type JobStatus = typeof JOB_STATUSES[number]
 
 /**
  * Why a job was not accepted; `expired` and `internal` are answered with 503. `quoted`: only the
- * price was asked for, and no job was to come of it.
+ * price was asked for, and no job was to come of it. `cursor_moved`: other contacts of its feed are
+ * next, as some of its own may belong to a job already.
  */
 export type Refusal =
   | {
@@ -18,6 +19,7 @@ export type Refusal =
   }
   | { readonly code: 'concurrent_jobs_limit' }
   | { readonly code: 'quoted', readonly preflight: Preflight }
+  | { readonly code: 'cursor_moved' }
   | { readonly code: 'expired' }
   | { readonly code: 'internal' }
 
@@ -32,6 +34,9 @@ export type Preflight = {
   readonly quoteId: string
 }
 
+/** Where the contacts of a feed job came from. */
+export type JobFeed = { readonly partner: string, readonly partition: number }
+
 /** An accepted job, as Redis holds it while it runs and as ClickHouse holds it afterwards. */
 export type Job = {
   readonly id: string
@@ -42,6 +47,8 @@ export type Job = {
   readonly preflight: Preflight
   readonly unitPriceMicros: number
   readonly chunks: number
+  /** Only of a feed job. */
+  readonly feed?: JobFeed
   readonly forceFresh: boolean
   /** Sealed metadata and webhook address (purpose `header`); empty when there are none. */
   readonly header: Buffer

@@ -19,6 +19,11 @@ export const tenantJobKeys = (tenant: string) => ({
   open: `open:{${tenant}}`,
 })
 
+/** Hash: cursor -> offset of the last contact of that partition that a job took. */
+export const cursorsKeyOf = (
+  tenant: string, { partner, partition }: { readonly partner: string, readonly partition: number }
+): string => `cursors:{${tenant}}:${partner}:${partition}`
+
 /** Hash: job, fingerprint, acceptBy, claimedAt, accepted, response of an Idempotency-Key. */
 export const idempotencyKeyOf = (tenant: string, key: string): string => `idem:{${tenant}}:${key}`
 

@@ -3,8 +3,8 @@ import { count } from '../lib/bitmap.ts'
 import { script } from '../lib/redis.ts'
 import { WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
-import { idempotencyKeyOf, jobKeys, tenantJobKeys } from './redis-keys.ts'
-import type { AcceptRequest, ClaimRequest, FailBlock, TallyBlock } from './steps.ts'
+import { cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys } from './redis-keys.ts'
+import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './steps.ts'
 
 const RECORD_LUA = new URL('./record.lua', import.meta.url)
 
@@ -19,7 +19,7 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 /** One function a script: which keys it touches, and in which order it takes its arguments. */
 export function createJobScripts (redis: Redis) {
   const claim = jobScript(redis, 'claim', 2)
-  const accept = jobScript(redis, 'accept', 7)
+  const accept = jobScript(redis, 'accept', 8)
   const refuse = jobScript(redis, 'refuse', 3)
   const announce = jobScript(redis, 'announce', 1)
   const beginPart = jobScript(redis, 'begin-part', 1)
@@ -64,21 +64,27 @@ export function createJobScripts (redis: Redis) {
   }
 }
 
-function acceptKeys (tenant: string, { id, idempotencyKey }: AcceptRequest) {
+/** A job without a feed names a hash of cursors that is nowhere, and no cursor in it. */
+const NO_FEED: Feed = {
+  partner: '', partition: -1, cursor: '', from: -1, to: -1, unitPriceMicros: null,
+}
+
+function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
   const { wallet, outbox } = moneyKeys(tenant)
   const { active, open } = tenantJobKeys(tenant)
   const { job, dataKey } = jobKeys(tenant, id)
-  return [wallet, outbox, job, idempotencyKeyOf(tenant, idempotencyKey), active, open, dataKey]
+  const idem = idempotencyKeyOf(tenant, idempotencyKey)
+  return [wallet, outbox, job, idem, active, open, dataKey, cursorsKeyOf(tenant, feed)]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
-  const { preflight } = request
+  const { preflight, feed = NO_FEED } = request
   const { cacheHits, freshChecks } = preflight
   return [
     tenant, request.id, request.idempotencyKey, request.acceptByMs,
     request.needsSlot ? 1 : 0, request.maxActiveJobs,
     preflight.maxQuoteMicros, request.unitPriceMicros, cacheHits + freshChecks,
-    request.header.toString('base64'),
+    request.header.toString('base64'), feed.cursor, feed.from, feed.to,
     'service', request.service,
     'lane', request.lane,
     'totalRows', preflight.totalRows,
@@ -90,6 +96,7 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
     'chunks', request.chunks,
     'forceFresh', request.forceFresh ? 1 : 0,
     'createdAtMs', request.createdAtMs,
+    ...feed.partner === '' ? [] : ['feed', `${feed.partner}:${feed.partition}`],
   ]
 }
 

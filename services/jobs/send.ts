@@ -6,6 +6,7 @@ import type { ServiceSlug } from '../topology.ts'
 import { chunksOf, type InputChunk } from './chunks.ts'
 import type { JobKeys } from './job-keys.ts'
 import { sealHeader, type JobHeader } from './rows-seal.ts'
+import type { Feed } from './steps.ts'
 
 export type Submission = JobHeader & {
   readonly tenant: string
@@ -18,6 +19,15 @@ export type Submission = JobHeader & {
   readonly idempotencyKey: string
   /** HMAC of the canonical body. */
   readonly fingerprint: string
+  /** Only of a feed job. */
+  readonly feed?: SubmittedFeed
+}
+
+/** Where the inputs came from; offsets and references are one an input. */
+export type SubmittedFeed = {
+  readonly source: Feed
+  readonly offsets: readonly number[]
+  readonly references: readonly string[]
 }
 
 export type SendOptions = {
@@ -49,7 +59,8 @@ export async function send (
   const { job } = claimed
   const { key, wrapped } = await keys.create(tenant, job)
   const header = sealHeader(key, { tenant, job }, submission)
-  const chunks = chunksOf(submission.inputs)
+  const { feed } = submission
+  const chunks = chunksOf(submission.inputs, feed && (row => alongBytes(feed, row)))
   const lane = laneOf(submission.inputs.length)
   const sent: Promise<void>[] = []
   const start = (emissions: readonly Emission[]) => {
@@ -85,7 +96,7 @@ function emissionOf (
   chunk: number
 ): Emission<'rows.submitted'> {
   const { submission, claimed, tokenVersion, chunks, header } = context
-  const { tenant, service, country, forceFresh, idempotencyKey } = submission
+  const { tenant, service, country, forceFresh, idempotencyKey, feed } = submission
   const totalRows = submission.inputs.length
   const value = {
     tenant,
@@ -103,6 +114,18 @@ function emissionOf (
     tokenVersion,
     idempotencyKey,
     header: chunk === 0 && header.length > 0 ? header : null,
+    ...feed && { feed: feed.source },
   }
-  return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows: { inputs } }
+  const rows = { inputs, ...feed && { contacts: contactsOf(feed, firstRow, inputs.length) } }
+  return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows }
+}
+
+function contactsOf ({ offsets, references }: SubmittedFeed, firstRow: number, rows: number) {
+  const end = firstRow + rows
+  return { offsets: offsets.slice(firstRow, end), references: references.slice(firstRow, end) }
+}
+
+/** A reference and its length, and an offset of up to 2^53. */
+function alongBytes ({ references }: SubmittedFeed, row: number): number {
+  return Buffer.byteLength(references[row] ?? '') + 12
 }

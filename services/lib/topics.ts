@@ -3,8 +3,14 @@ import {
   type Lane, type ServiceSlug, type StageName, type TopicName,
 } from '../topology.ts'
 
-/** What divides a topic: a lane, and of the topics split by service also a service. */
-export type Division = { readonly lane?: Lane, readonly service?: ServiceSlug }
+/**
+ * What divides a topic: a lane, and of the topics split by service also a service; or a partner.
+ */
+export type Division = {
+  readonly lane?: Lane
+  readonly service?: ServiceSlug
+  readonly partner?: string
+}
 
 /** One consumer: its group, the real topics it reads and which rows those carry. */
 export type Subscription = { readonly group: string, readonly topics: readonly string[] } & Division
@@ -22,8 +28,9 @@ export function laneOf (totalRows: number): Lane {
   return totalRows <= SMALL_LANE_ROWS ? 'small' : 'bulk'
 }
 
-/** The broker's name of a topic, for example `rows.missed.small.whatsapp`. */
+/** The broker's name of a topic, such as `rows.missed.small.whatsapp` or `feeds.acme.submitted`. */
 export function topicName (topic: TopicName, division: Division = {}): string {
+  if (topology.topics[topic].split === 'partner') return partnerTopic(topic, division.partner)
   return [topic, ...suffixOf(topic, division)].join('.')
 }
 
@@ -37,7 +44,7 @@ export type Named = { readonly topic: TopicName } & Division
 
 /** The topic of the topology that a broker's topic belongs to, or undefined for any other name. */
 export function logicalTopic (name: string): Named | undefined {
-  return parsedNames.get(name)
+  return parsedNames.get(name) ?? parsePartnerTopic(name)
 }
 
 /** The message key: the fields the topology names, joined by `:`. */
@@ -46,7 +53,16 @@ export function messageKey (topic: TopicName, value: object): string {
   return fields.map(field => String((value as Readonly<Record<string, unknown>>)[field])).join(':')
 }
 
-/** Every topic the broker needs, dead-letter topics included. */
+/** The topics of one partner, which are made when it is registered. */
+export function partnerTopics (partner: string, partitions?: number): readonly RealTopic[] {
+  return partnerTopicNames.map(topic => {
+    const { keepHours, ...own } = topology.topics[topic]
+    const name = topicName(topic, { partner })
+    return { name, partitions: partitions ?? own.partitions, keepHours, compact: false }
+  })
+}
+
+/** Every topic the broker needs but those of partners, dead-letter topics included. */
 export function allTopics (): readonly RealTopic[] {
   const named = topicNames().flatMap(topic => {
     const { partitions, keepHours, ...more } = topology.topics[topic]
@@ -78,6 +94,19 @@ export function subscriptionsOf (
   return [...byGroup.values()]
 }
 
+/** The partner stands in the middle, so that one rule of access can name all its topics. */
+function partnerTopic (topic: TopicName, partner: string | undefined): string {
+  if (partner === undefined) throw new TypeError(`${topic} is split by partner: name one`)
+  const [first = '', last = ''] = topic.split('.')
+  return `${first}.${partner}.${last}`
+}
+
+function parsePartnerTopic (name: string): Named | undefined {
+  const [first = '', partner = '', last = '', ...more] = name.split('.')
+  const topic = partnerTopicNames.find(known => known === `${first}.${last}`)
+  return topic === undefined || partner === '' || more.length > 0 ? undefined : { topic, partner }
+}
+
 function suffixOf (topic: TopicName, { lane, service }: Division): readonly string[] {
   const { split } = topology.topics[topic]
   if (split === 'none') return []
@@ -94,6 +123,7 @@ function divisionsOf (
 ): readonly Division[] {
   const { split } = topology.topics[topic]
   if (split === 'none') return [{}]
+  if (split === 'partner') return []
   if (split === 'lane') return lanes.map(lane => ({ lane }))
   return lanes.flatMap(lane => services.map(service => ({ lane, service })))
 }
@@ -101,6 +131,8 @@ function divisionsOf (
 function topicNames (): readonly TopicName[] {
   return Object.keys(topology.topics) as TopicName[]
 }
+
+const partnerTopicNames = topicNames().filter(topic => topology.topics[topic].split === 'partner')
 
 function stageNames (): readonly StageName[] {
   return Object.keys(topology.stages) as StageName[]

@@ -33,7 +33,8 @@ export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'>
       parts.onExpired?.(chunk.value.rows)
       return { finishes: [chunk], emits: [] }
     }
-    const rows = normalizeRows(chunk.value, chunk.rows().inputs, parts.tokenize)
+    const { inputs, contacts } = chunk.rows()
+    const rows = { ...normalizeRows(chunk.value, inputs, parts.tokenize), contacts }
     return { finishes: [chunk], emits: [emissionOf(chunk.value, rows)] }
   }
   return {

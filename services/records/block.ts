@@ -1,4 +1,4 @@
-import type { Finished } from '../../schemas/types.ts'
+import type { Finished, FinishedRows } from '../../schemas/types.ts'
 import { emptyBitmap, indexes, set } from '../lib/bitmap.ts'
 import type { Emission } from '../lib/stage.ts'
 import type { Lane } from '../topology.ts'
@@ -16,6 +16,8 @@ export type BlockOptions = {
   readonly part: number
   /** All inputs of the chunk, for the block that stores them. */
   readonly inputs?: readonly string[]
+  /** Which contacts of a feed those are. */
+  readonly contacts?: FinishedRows['contacts']
 }
 
 export type Block = {
@@ -35,7 +37,7 @@ export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
  * stored by name, without row, input and duplicate_of; a column that is blank in every row is left
  * out. Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
-export function createBlock ({ place, part, inputs }: BlockOptions): Block {
+export function createBlock ({ place, part, inputs, contacts }: BlockOptions): Block {
   const bitmaps = emptyBitmaps(place.rows)
   const cells = createCells(resultColumns(place))
   const times = { checked: createIsoTimes(), expires: createIsoTimes() }
@@ -63,6 +65,7 @@ export function createBlock ({ place, part, inputs }: BlockOptions): Block {
     value: { ...place, part, inputs: inputs !== undefined, ...bitmaps, copies },
     rows: {
       inputs: inputs ?? null,
+      contacts,
       rows,
       duplicateOf: originals.some((original) => original > 0) ? originals : [],
       columns: cells.filled(),

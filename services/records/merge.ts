@@ -30,7 +30,12 @@ export type MergedChunk = {
   readonly cells: readonly string[][]
   /** Row number, from 1, of each row's original; 0 for a row that is none. */
   readonly duplicateOf: readonly number[]
+  /** Which contacts of a feed the rows are; undefined when no block of the chunk says. */
+  readonly contacts: Contacts | undefined
 }
+
+/** One entry a row. */
+export type Contacts = NonNullable<FinishedRows['contacts']>
 
 /** What is stored does not make up the job's results: an operator has to look. */
 export class ResultsError extends Error {
@@ -84,7 +89,8 @@ export function mergeChunk (
     row[own.row] = String(rowNumber(plan, index))
     row[own.input] = inputs[index] ?? ''
   }
-  return { firstRow: plan.firstRow, cells, duplicateOf }
+  const contacts = blocks.find(({ rows }) => rows.contacts)?.rows.contacts ?? undefined
+  return { firstRow: plan.firstRow, cells, duplicateOf, contacts }
 }
 
 /** A duplicate's row: its original's verdict, with the row's own number and input. */

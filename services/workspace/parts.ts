@@ -1,11 +1,13 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
+import { createPartners } from '../accounts/partners.ts'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { commonConfig, defineConfig, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createWallet } from '../money/wallet.ts'
 import type { Environment } from './environment.ts'
+import { makePartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
 
 export type WorkspaceParts = Awaited<ReturnType<typeof openWorkspace>>
 
@@ -15,10 +17,14 @@ const config = defineConfig(pick(commonConfig, ['REDIS_STATE_URL', 'KEY_RING', '
 export async function openWorkspace (env: Environment) {
   const settings = loadConfig(config, env)
   const redis = connectRedis(settings.REDIS_STATE_URL)
+  const ring = createKeyRing(settings)
   return {
     organizations: createOrganizations(redis),
     apiKeys: createApiKeys(redis),
-    webhookSecrets: createWebhookSecrets({ redis, ring: createKeyRing(settings) }),
+    webhookSecrets: createWebhookSecrets({ redis, ring }),
+    partners: createPartners({ redis, ring }),
+    /** Only this needs the brokers, so only it asks for their addresses. */
+    makePartnerTopics: (options: PartnerTopicsOptions) => makePartnerTopics(env, options),
     wallet: createWallet(redis),
     close: () => redis.disconnect(),
   }

@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { commandEnvironment } from './environment.ts'
 import { withWorkspace } from './parts.ts'
+import * as partners from './partner-tasks.ts'
 import * as tasks from './tasks.ts'
 import type { Options, Shown, Task } from './tasks.ts'
 
@@ -10,7 +11,8 @@ type Global = { readonly json?: true, readonly data: string }
 /** The command line of the workspace; `print` takes what it shows. */
 export function createProgram (print: Print = console.log): Command {
   const program = new Command('workspace')
-    .description('Organizations, API keys, balance, policy and webhook secrets of customers.')
+    .description('Organizations, API keys, balance, policy, webhook secrets and partners of ' +
+      'customers.')
     .option('--json', 'show the answer as JSON')
     .option('--data <folder>', 'folder that was given to "up"', '.local')
   const perform = (task: Task) => async (_options: Options, command: Command) => {
@@ -22,6 +24,7 @@ export function createProgram (print: Print = console.log): Command {
   addKeys(program, perform)
   addMoney(program, perform)
   addSettings(program, perform)
+  addPartners(program, perform)
   addAudit(program, print)
   return program
 }
@@ -82,6 +85,24 @@ function addSettings (program: Command, perform: Perform): void {
   secret.command('rotate').description('make a new one')
     .requiredOption('--org <id>', 'organization')
     .action(perform(tasks.rotateWebhookSecret))
+}
+
+function addPartners (program: Command, perform: Perform): void {
+  const partner = program.command('partner').description('partners of bulk feeds')
+  partner.command('create').description('make a partner and its topics; its key is shown once')
+    .requiredOption('--org <id>', 'organization that pays')
+    .requiredOption('--name <name>', 'small letters, digits and dashes; never used twice')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--prices <json>', 'unit prices in micros that differ, for example {"whatsapp":3500}')
+    .option('--partitions <number>', 'partitions of each of its topics', '4')
+    .option('--principal <name>', 'as whom it connects to the brokers; User:<name> when left out')
+    .action(perform(partners.createPartner))
+  partner.command('list').description('show partners without their keys')
+    .option('--org <id>', 'only of this organization')
+    .action(perform(partners.listPartners))
+  partner.command('revoke').description('take no more contacts of a partner')
+    .requiredOption('--name <name>', 'its name')
+    .action(perform(partners.revokePartner))
 }
 
 function addAudit (program: Command, print: Print): void {

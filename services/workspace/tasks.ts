@@ -1,21 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { SCOPES, type Scope } from '../accounts/api-keys.ts'
-import { isMode, MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
+import { tenantOf } from '../accounts/tenant.ts'
 import { microsOf, usdOf, usdToMicros } from './amount.ts'
+import {
+  modeOf, organizationOf, UsageError, type Options, type Shown, type Task,
+} from './options.ts'
 import type { WorkspaceParts } from './parts.ts'
 
-/** What a task shows: names and values, for people line by line, for scripts as JSON. */
-export type Shown = Readonly<Record<string, unknown>>
-
-/** Options of the command line: texts, as they were typed. */
-export type Options = Readonly<Record<string, string>>
-
-export type Task = (parts: WorkspaceParts, options: Options) => Promise<Shown>
-
-/** Says what to type instead; shown without a stack. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError'
-}
+export { UsageError, type Options, type Shown, type Task }
 
 export const createOrganization: Task = async ({ organizations }, { name = '' }) => {
   if (name.trim() === '') throw new UsageError('Give the organization a name: --name <name>.')
@@ -102,14 +94,6 @@ export const rotateWebhookSecret: Task = async (parts, options) => ({
   note: 'Deliveries carry a signature of the secret before, too, for 24 hours.',
 })
 
-async function organizationOf (
-  { organizations }: WorkspaceParts, options: Options
-): Promise<string> {
-  const organization = await organizations.find(options.org ?? '')
-  if (organization === undefined) throw new UsageError(`There is no organization ${options.org}.`)
-  return organization.id
-}
-
 async function tenantFor (parts: WorkspaceParts, options: Options): Promise<string> {
   return tenantOf(await organizationOf(parts, options), modeOf(options))
 }
@@ -117,11 +101,6 @@ async function tenantFor (parts: WorkspaceParts, options: Options): Promise<stri
 async function balanceShown ({ wallet }: WorkspaceParts, tenant: string): Promise<Shown> {
   const balance = await wallet.balance(tenant)
   return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
-}
-
-function modeOf ({ mode = '' }: Options): Mode {
-  if (!isMode(mode)) throw new UsageError(`--mode is one of ${MODES.join(', ')}.`)
-  return mode
 }
 
 function scopesOf (text = SCOPES.join(',')): Scope[] {

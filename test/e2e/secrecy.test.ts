@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { connectRedis } from '../../services/lib/redis.ts'
+import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
 
 let world: World
@@ -58,6 +59,9 @@ describe('what the stores keep', () => {
       service: 'phone-validation', inputs: phones, countryCode: 'US', metadata,
     })
     await runJob(world.live, { service: 'email-validation', inputs: emails, metadata })
+    const partner = await createTestPartner(world.env, { usd: '1' })
+    const contacts = phones.map(input => ({ input, reference: undefined, countryCode: undefined }))
+    expect((await feedContacts(partner, contacts)).results).toHaveLength(phones.length)
     expect(done.rows.map(row => row.input)).toEqual(phones)
     expect(findings(folder, [...phones, ...emails, label])).toEqual([])
   })

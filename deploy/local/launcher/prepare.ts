@@ -4,18 +4,26 @@ import { readJson, writePrivately, type Demo } from './state.ts'
 export type Prepare = (env: Record<string, string>, dataDir: string) => Promise<Demo>
 
 /**
- * Creates topics, schemas and tables, and the demonstration organization. Keys are shown only
- * when they are made, so the organization is made once a data folder and kept in `demo.json`.
+ * Creates topics, schemas and tables, and the demonstration organization with a partner. Keys are
+ * shown only when they are made, so both are made once a data folder and kept in `demo.json`.
  */
 export const prepareStack: Prepare = async (env, dataDir) => {
   const { provision } = await import('../../provision.ts')
   await provision(env)
   const file = `${dataDir}/demo.json`
   const known = readJson<Demo>(file)
-  if (known) return known
-  const { createDemo } = await import('../../../services/workspace/demo.ts')
-  const { orgId, keys, webhookSecret } = await createDemo(env)
-  const demo = { orgId, keys, webhookSecret }
+  if (known?.feed !== undefined) return known
+  const made = known ?? await makeDemo(env)
+  // Kept at once: should the partner fail, the organization is not made a second time.
+  writePrivately(file, made)
+  const { createDemoPartner } = await import('../../../services/workspace/demo-partner.ts')
+  const demo = { ...made, feed: await createDemoPartner(env, made.orgId) }
   writePrivately(file, demo)
   return demo
+}
+
+async function makeDemo (env: Record<string, string>): Promise<Demo> {
+  const { createDemo } = await import('../../../services/workspace/demo.ts')
+  const { orgId, keys, webhookSecret } = await createDemo(env)
+  return { orgId, keys, webhookSecret }
 }

@@ -9,6 +9,8 @@ export type Demo = {
   readonly keys: { readonly live: string, readonly test: string }
   readonly webhookSecret: string
   readonly orgId: string
+  /** Its partner of bulk feeds; missing in folders of earlier releases. */
+  readonly feed?: { readonly partner: string, readonly key: string }
 }
 
 /** What `.local/stack.json` says about the running stack. */
@@ -36,6 +38,7 @@ export function stackState (parts: {
     keys: parts.demo.keys,
     webhookSecret: parts.demo.webhookSecret,
     orgId: parts.demo.orgId,
+    ...parts.demo.feed && { feed: parts.demo.feed },
     services: parts.services.flatMap(({ name, pid, metricsUrl }) =>
       pid === undefined ? [] : [{ name, pid, metricsUrl }]),
     kafkaBrokers: parts.addresses.KAFKA_BROKERS,

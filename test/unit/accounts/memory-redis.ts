@@ -5,12 +5,19 @@ export function memoryRedis () {
   const hashes = new Map<string, Record<string, string>>()
   const lists = new Map<string, string[]>()
   const sets = new Map<string, Set<string>>()
+  const texts = new Map<string, string>()
   const calls: Record<string, number> = {}
   const count = (name: string) => { calls[name] = (calls[name] ?? 0) + 1 }
   const commands = {
     hset: async (key: string, fields: Record<string, string>) => {
       count('hset')
       hashes.set(key, { ...hashes.get(key), ...fields })
+    },
+    get: async (key: string) => texts.get(key) ?? null,
+    set: async (key: string, text: string, when: 'NX' | 'XX') => {
+      if (texts.has(key) !== (when === 'XX')) return null
+      texts.set(key, text)
+      return 'OK'
     },
     hget: async (key: string, field: string) => {
       count('hget')
@@ -29,6 +36,7 @@ export function memoryRedis () {
     sadd: async (key: string, ...members: string[]) => {
       sets.set(key, new Set([...sets.get(key) ?? [], ...members]))
     },
+    smembers: async (key: string) => [...sets.get(key) ?? []],
   }
-  return { redis: commands as unknown as Redis, calls, hashes, sets }
+  return { redis: commands as unknown as Redis, calls, hashes, sets, texts }
 }

@@ -76,6 +76,13 @@ describe('a record', () => {
   })
 })
 
+it('a feed job says where its contacts came from', () => {
+  expect(jobOf('org_1.live', fieldsOf([...pairs, 'feed', 'acme:12'])).feed)
+    .toEqual({ partner: 'acme', partition: 12 })
+  expect(jobOf('org_1.live', fieldsOf(pairs))).not.toHaveProperty('feed')
+  expect(refusalOf({ refusal: 'cursor_moved' })).toEqual({ code: 'cursor_moved' })
+})
+
 describe('replies', () => {
   it('of claim', () => {
     expect(claimedOf(['new', '1', '2'])).toEqual({ kind: 'new', nowMs: 1, acceptByMs: 2 })

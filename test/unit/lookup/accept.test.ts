@@ -24,6 +24,18 @@ describe('accepting a job', () => {
     })
   })
 
+  it('has the price of its partner, where the registration names one', async () => {
+    const store = createStoreDouble()
+    const [chunk] = chunksOf(['+12127365000'], { header: null })
+    const source = { partner: 'acme', partition: 0, cursor: 'whatsapp||', from: -1, to: 8 }
+    for (const unitPriceMicros of [7, null]) {
+      await acceptJob({ ...chunk!.value, feed: { ...source, unitPriceMicros } }, counts,
+        { store, unitPriceMicros: () => 10, maxActiveJobs: 3 })
+    }
+    expect(store.accepts.map(accept => [accept.unitPriceMicros, accept.feed?.to]))
+      .toEqual([[7, 8], [10, 8]])
+  })
+
   it('takes no slot without fresh rows, and costs nothing in test mode', async () => {
     expect(await accepted({ freshChecks: 0 })).toMatchObject({ needsSlot: false })
     expect((await accepted({}, 0))?.preflight.maxQuoteMicros).toBe(0)

@@ -90,6 +90,14 @@ describe('mergeChunk', () => {
     ])
   })
 
+  it('says which contacts the rows are, as far as a block does', () => {
+    const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
+    const contacts = { offsets: [3, 4, 6, 9], references: ['a', 'b', 'c', 'd'] }
+    const named = { ...all, rows: { ...all.rows, contacts } }
+    expect(mergeChunk(plan, [named], columns).contacts).toEqual(contacts)
+    expect(mergeChunk(plan, [all], columns).contacts).toBeUndefined()
+  })
+
   it('refuses a row that nobody won, and one that two won', () => {
     const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
     const some = open({ firstRow: 10, won: [0, 1, 3], holds: [0, 1, 2, 3], name: 'b' })

@@ -71,6 +71,6 @@ it('has a command for every task, each with a description', () => {
   expect(commands.filter(command => command.description() === '')).toEqual([])
   expect(commands.map(command => command.name())).toEqual([
     'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'balance', 'policy',
-    'webhook-secret', 'show', 'rotate', 'audit',
+    'webhook-secret', 'show', 'rotate', 'partner', 'create', 'list', 'revoke', 'audit',
   ])
 })

@@ -1,0 +1,54 @@
+import type { Static } from 'typebox'
+import { createCursors } from '../jobs/cursors.ts'
+import type { Submitter } from '../jobs/submit.ts'
+import type { Parts } from '../lib/connect.ts'
+import { createDeadLetters } from '../lib/dead-letters.ts'
+import type { Life } from '../lib/run.ts'
+import { createWallet } from '../money/wallet.ts'
+import { createPartnerResults } from '../records/partner-results.ts'
+import type { feedConfig } from './config.ts'
+import { createFaults } from './faults.ts'
+import type { PartnerFeedParts } from './partner-feed.ts'
+
+type Config = Static<typeof feedConfig>
+
+export type Connected =
+  Pick<Parts, 'bus' | 'codec' | 'state' | 'clock'> & Pick<Life, 'log' | 'metrics'>
+
+export type Given = { readonly submitter: Submitter, readonly fatal: Life['fatal'] }
+
+/** What the feeds of all partners have in common. */
+export function partnerFeedParts (
+  config: Config, { bus, codec, state, clock, log, metrics }: Connected,
+  { submitter, fatal }: Given
+): Omit<PartnerFeedParts, 'isConfigured' | 'held'> {
+  const results = createPartnerResults({ codec, producer: bus.producer('feed.results') })
+  return {
+    bus,
+    codec,
+    metrics,
+    submitter,
+    cursors: createCursors(state),
+    // What partners send is theirs to answer for: no number of dead letters stops the others.
+    deadLetters: createDeadLetters({
+      stage: 'feed',
+      producer: () => bus.producer('feed.dead'),
+      metrics,
+      limit: Infinity,
+      now: clock.now,
+    }),
+    faults: createFaults({ results, now: clock.now }),
+    rules: { limit: config.BATCH_CONTACTS, ageMs: config.BATCH_AGE_MS },
+    shortage: {
+      wallet: createWallet(state),
+      redis: state,
+      longestMs: config.PAUSE_MS,
+      pollMs: config.PAUSE_POLL_MS,
+    },
+    pauseAfterMs: config.PAUSE_AFTER_MS,
+    fail: fatal,
+    now: () => performance.now(),
+    onLost: error => log.warn({ err: error }, 'the outcome of a job is not known, asked again'),
+    onRetry: error => log.warn({ err: error }, 'infrastructure is missing, waiting'),
+  }
+}

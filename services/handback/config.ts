@@ -1,0 +1,13 @@
+import Type from 'typebox'
+import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+
+/** Configuration of `handback`. */
+export const handbackConfig = defineConfig({
+  ...pick(commonConfig, [
+    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    'KEY_ACTIVE',
+  ]),
+  BATCH_MESSAGES: Type.Integer({
+    default: 20, minimum: 1, maximum: 1_000, description: 'Ended jobs handed back between commits.',
+  }),
+})

@@ -1,0 +1,102 @@
+import kafkajs, { Kafka, logLevel, type Admin, type AclEntry } from 'kafkajs'
+import type { RealTopic } from '../topics.ts'
+
+export type Setting = { readonly name: string, readonly value: string }
+
+/** One thing a principal may do, as brokers with an authorizer know it. */
+export type AccessRule = {
+  readonly principal: string
+  readonly kind: 'topic' | 'group'
+  readonly name: string
+  /** True for everything whose name begins like this. */
+  readonly prefix: boolean
+  readonly operation: 'read' | 'write' | 'describe'
+}
+
+export type TopicsOptions = {
+  readonly brokers: readonly string[]
+  /** Copies of each topic; the brokers' own setting when undefined. */
+  readonly replication?: number | undefined
+  readonly minInsync?: number | undefined
+}
+
+// Node finds only some names of a CommonJS library; the others are on its default export.
+const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
+const HOUR_MS = 3_600_000
+
+/** How long messages are kept, and how many copies have to acknowledge them. */
+export function settingsOf (topic: RealTopic, minInsync: number | undefined): readonly Setting[] {
+  const { keepHours, compact } = topic
+  const settings = [
+    { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
+    { name: 'retention.ms', value: String(keepHours < 0 ? -1 : keepHours * HOUR_MS) },
+  ]
+  if (minInsync === undefined) return settings
+  return [...settings, { name: 'min.insync.replicas', value: String(minInsync) }]
+}
+
+/** Works as administrator of the brokers, and disconnects whatever happens. */
+export async function withAdmin<T> (
+  brokers: readonly string[], work: (admin: Admin) => Promise<T>
+): Promise<T> {
+  const kafka = new Kafka({
+    clientId: 'admin', brokers: [...brokers], logLevel: logLevel.NOTHING,
+  })
+  const admin = kafka.admin()
+  await admin.connect()
+  try {
+    return await work(admin)
+  } finally {
+    await admin.disconnect()
+  }
+}
+
+/** Creates topics; the names of those that are there already are left alone. */
+export async function createTopics (
+  admin: Admin, topics: readonly RealTopic[], options: Omit<TopicsOptions, 'brokers'>
+): Promise<void> {
+  const { replication = -1, minInsync } = options
+  const existing = new Set(await admin.listTopics())
+  const missing = topics.filter(({ name }) => !existing.has(name))
+  if (missing.length === 0) return
+  await admin.createTopics({
+    waitForLeaders: true,
+    timeout: 30_000,
+    topics: missing.map(topic => ({
+      topic: topic.name,
+      numPartitions: topic.partitions,
+      replicationFactor: replication,
+      configEntries: [...settingsOf(topic, minInsync)],
+    })),
+  })
+}
+
+/** Creates rules of access; false on brokers that have no authorizer and let everybody in. */
+export async function allow (admin: Admin, rules: readonly AccessRule[]): Promise<boolean> {
+  try {
+    await admin.createAcls({ acl: rules.map(aclOf) })
+    return true
+  } catch (error) {
+    if ((error as { type?: unknown }).type === 'SECURITY_DISABLED') return false
+    throw error
+  }
+}
+
+const RESOURCES = { topic: AclResourceTypes.TOPIC, group: AclResourceTypes.GROUP } as const
+const OPERATIONS = {
+  read: AclOperationTypes.READ,
+  write: AclOperationTypes.WRITE,
+  describe: AclOperationTypes.DESCRIBE,
+} as const
+
+function aclOf ({ principal, kind, name, prefix, operation }: AccessRule): AclEntry {
+  return {
+    principal,
+    host: '*',
+    operation: OPERATIONS[operation],
+    permissionType: AclPermissionTypes.ALLOW,
+    resourceType: RESOURCES[kind],
+    resourceName: name,
+    resourcePatternType: prefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
+  }
+}

@@ -1,0 +1,30 @@
+import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
+import type { WorkspaceParts } from './parts.ts'
+
+/** What a task shows: names and values, for people line by line, for scripts as JSON. */
+export type Shown = Readonly<Record<string, unknown>>
+
+/** Options of the command line: texts, as they were typed. */
+export type Options = Readonly<Record<string, string>>
+
+export type Task = (parts: WorkspaceParts, options: Options) => Promise<Shown>
+
+/** Says what to type instead; shown without a stack. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+/** The id of the organization that is named; throws UsageError when there is none. */
+export async function organizationOf (
+  { organizations }: Pick<WorkspaceParts, 'organizations'>, options: Options
+): Promise<string> {
+  const organization = await organizations.find(options.org ?? '')
+  if (organization === undefined) throw new UsageError(`There is no organization ${options.org}.`)
+  return organization.id
+}
+
+/** The mode that is named; throws UsageError for any other text. */
+export function modeOf ({ mode = '' }: Options): Mode {
+  if (!isMode(mode)) throw new UsageError(`--mode is one of ${MODES.join(', ')}.`)
+  return mode
+}

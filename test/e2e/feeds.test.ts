@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { FileContact } from '../../services/client/feed-file.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import { createTestPartner, feedContacts } from '../support/partner.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+/** The story of 250,000 belongs to the full tests. */
+const CONTACTS = Number(process.env['FEED_CONTACTS'] ?? 8_000)
+/** So that a killed service has jobs behind and before it. */
+const BATCH = Math.ceil(CONTACTS / 10)
+
+let world: World
+beforeAll(async () => {
+  world = await startWorld({
+    BATCH_CONTACTS: String(BATCH), BATCH_AGE_MS: '1000', PAUSE_AFTER_MS: '1000',
+  })
+})
+afterAll(async () => { await world.stop() })
+
+const named = (inputs: readonly string[]): FileContact[] => inputs.map((input, index) =>
+  ({ input, reference: `customer-${index}`, countryCode: undefined }))
+
+const breaches = async () => (await runAudit(world.env)).breaches
+
+describe('a bulk feed', () => {
+  it('gives every contact one result, though feed, settle and handback are killed', async () => {
+    const partner = await createTestPartner(world.env, { usd: '10000' })
+    const contacts = named(mixedPhones(CONTACTS, 5_000_000))
+    const kills = new Map([
+      ['feed-1', CONTACTS * 0.1], ['settle-1', CONTACTS * 0.2], ['handback-1', CONTACTS * 0.4],
+    ])
+    const startedAt = Date.now()
+    const { summary, results } = await feedContacts(partner, contacts, {
+      onProgress: ({ results: count }) => {
+        for (const [name, at] of kills) {
+          if (count < at) continue
+          kills.delete(name)
+          world.services.kill(name, 'SIGKILL')
+        }
+      },
+    })
+    console.log(`${CONTACTS} contacts in ${Date.now() - startedAt} ms`, summary)
+    expect([...kills.keys()]).toEqual([])
+    expect(new Set(results.map(({ resultId }) => resultId)).size).toBe(CONTACTS)
+    const byReference = new Map(results.map(({ reference, cells }) => [reference, cells]))
+    expect(byReference.size).toBe(CONTACTS)
+    expect(contacts.map(({ reference = '' }) => byReference.get(reference)?.['input']))
+      .toEqual(contacts.map(({ input }) => input))
+    expect(summary.byStatus['valid']).toBeGreaterThan(CONTACTS / 2)
+    expect(await breaches()).toEqual([])
+  }, 600_000)
+
+  it('does not notice that another partner has no balance', async () => {
+    const poor = await createTestPartner(world.env)
+    const rich = await createTestPartner(world.env, { usd: '1000' })
+    const waiting = feedContacts(poor, named(mixedPhones(600, 6_000_000)))
+    const startedAt = Date.now()
+    const { summary } = await feedContacts(rich, named(mixedPhones(2_000, 7_000_000)))
+    expect(summary.results).toBe(2_000)
+    expect(Date.now() - startedAt).toBeLessThan(20_000)
+    const early = await Promise.race([waiting, Promise.resolve('waiting')])
+    expect(early).toBe('waiting')
+    await poor.topUp('1000')
+    expect((await waiting).summary.results).toBe(600)
+    expect(await breaches()).toEqual([])
+  })
+
+  it('answers contacts that can be no row, at the price of nothing', async () => {
+    const prices = '{"phone-validation":5}'
+    const partner = await createTestPartner(world.env, { usd: '1', prices })
+    const good = await feedContacts(partner, named(['+12127365000', 'call me']))
+    expect(good.results.map(({ reference, cells }) => [reference, cells['status']]).toSorted())
+      .toEqual([['customer-0', 'valid'], ['customer-1', 'invalid']])
+    const odd = await feedContacts(partner, named(['+12127365001']), { service: 'fortune-telling' })
+    expect(odd.results.map(({ cells }) => [cells['status'], cells['reason']]))
+      .toEqual([['invalid', 'unknown_service']])
+    const audit = await runAudit(world.env)
+    const own = audit.tenants.find(({ tenant }) => tenant === `${partner.org}.live`)
+    expect([audit.breaches, own?.chargedMicros]).toEqual([[], 5])
+  })
+})

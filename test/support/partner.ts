@@ -1,0 +1,79 @@
+import { openFeed, type FeedConnection } from '../../services/client/feed-topics.ts'
+import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
+import type { FileContact } from '../../services/client/feed-file.ts'
+import type { WrittenResult } from '../../services/client/feed-output.ts'
+import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
+import { withWorkspace } from '../../services/workspace/parts.ts'
+import { createOrganization, topUp } from '../../services/workspace/tasks.ts'
+import { createPartner } from '../../services/workspace/partner-tasks.ts'
+
+export type TestPartner = {
+  readonly name: string
+  readonly org: string
+  readonly key: Buffer
+  /** Adds money to the balance that pays. */
+  readonly topUp: (usd: string) => Promise<void>
+  readonly connect: () => Promise<FeedConnection>
+}
+
+export type Fed = { readonly summary: Summary, readonly results: readonly WrittenResult[] }
+
+let made = 0
+
+/** An organization with a partner of its own, and a balance in USD. */
+export async function createTestPartner (
+  env: Record<string, string>,
+  options: { readonly usd?: string, readonly prices?: string, readonly partitions?: string } = {}
+): Promise<TestPartner> {
+  const name = `acme-${process.pid}-${made++}`
+  return await withWorkspace(env, async parts => {
+    const { id } = await createOrganization(parts, { name }) as { id: string }
+    const own = { org: id, mode: 'live', name }
+    const { usd, prices = '', partitions = '4' } = options
+    if (usd !== undefined) await topUp(parts, { ...own, usd })
+    const created = await createPartner(parts, { ...own, prices, partitions })
+    const key = partnerKeyOf(String(created['key']))
+    return {
+      name,
+      org: id,
+      key,
+      topUp: async more => {
+        await withWorkspace(env, async again => { await topUp(again, { ...own, usd: more }) })
+      },
+      connect: () => openFeed({
+        brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
+        registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
+        partner: name,
+        key,
+      }),
+    }
+  })
+}
+
+/** Sends contacts and waits for a result of each. */
+export async function feedContacts (
+  partner: TestPartner, contacts: readonly FileContact[], options: Partial<SendOptions> = {}
+): Promise<Fed> {
+  const feed = await partner.connect()
+  const results: WrittenResult[] = []
+  try {
+    const summary = await sendContacts({
+      feed,
+      source: { contacts: streamOf(contacts), read: () => 1 },
+      output: { write: result => { results.push(result) }, finish: async () => {} },
+    }, {
+      service: 'phone-validation',
+      countryCode: 'US',
+      forceFresh: false,
+      silenceMs: 90_000,
+      ...options,
+    })
+    return { summary, results }
+  } finally {
+    await feed.close()
+  }
+}
+
+async function * streamOf (contacts: readonly FileContact[]): AsyncIterable<FileContact> {
+  yield * contacts
+}

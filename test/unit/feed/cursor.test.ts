@@ -1,0 +1,103 @@
+import { describe, expect, it, vi } from 'vitest'
+import { createCursor, type JobOutcome, type JobRequest } from '../../../services/feed/cursor.ts'
+
+const terms = { service: 'whatsapp', country: '', forceFresh: false } as const
+const contact = (offset: number) => ({ offset, reference: `c${offset}`, input: `i${offset}` })
+
+/** A cursor whose requests are answered in turn; every wait is over at once. */
+function cursorWith (
+  outcomes: readonly JobOutcome['kind'][], { limit = 4, stands = -1 } = {}
+) {
+  const requests: JobRequest[] = []
+  const passed: number[] = []
+  const gaveUp: number[] = []
+  const paused: unknown[] = []
+  const rest = [...outcomes]
+  const stopping = new AbortController()
+  const cursor = createCursor({
+    cursor: 'whatsapp||',
+    terms,
+    rules: { limit, ageMs: 0 },
+    position: -1,
+    submit: async request => {
+      requests.push(request)
+      const kind = rest.shift() ?? 'taken'
+      if (kind !== 'short') return { kind }
+      return { kind, shortage: { code: 'concurrent_jobs_limit' } }
+    },
+    reread: async () => stands,
+    passed: contacts => { passed.push(...contacts.map(({ offset }) => offset)) },
+    giveUp: async ({ offset }) => { gaveUp.push(offset) },
+    pause: async shortage => { paused.push(shortage) },
+    fail: error => { throw error },
+    signal: stopping.signal,
+    now: () => 0,
+    sleep: async () => {},
+  })
+  const until = async (all: readonly number[]) => {
+    await vi.waitFor(() => expect(passed).toEqual(all))
+  }
+  return { cursor, requests, passed, gaveUp, paused, until, stopping }
+}
+
+const ranges = (requests: readonly JobRequest[]) => requests.map(({ from, to }) => [from, to])
+
+describe('a cursor', () => {
+  it('asks for one job after another, each from where the one before ended', async () => {
+    const { cursor, requests, until } = cursorWith([], { limit: 2 })
+    for (const offset of [0, 2, 3]) expect(cursor.add(contact(offset))).toBe(true)
+    await until([0, 2, 3])
+    expect(ranges(requests)).toEqual([[-1, 2], [2, 3]])
+    expect(requests[0]).toMatchObject({
+      cursor: 'whatsapp||', terms, inputs: ['i0', 'i2'], references: ['c0', 'c2'], offsets: [0, 2],
+    })
+    expect(cursor.add(contact(3))).toBe(false)
+    expect(cursor.add(contact(4))).toBe(true)
+    await until([0, 2, 3, 4])
+  })
+
+  it('goes on from where the cursor is found when it was moved, or nobody knows', async () => {
+    for (const kind of ['moved', 'lost'] as const) {
+      const { cursor, requests, until } = cursorWith([kind], { stands: 1 })
+      for (const offset of [0, 1, 2]) cursor.add(contact(offset))
+      await until([0, 1, 2])
+      expect(ranges(requests)).toEqual([[-1, 2], [1, 2]])
+    }
+  })
+
+  it('waits while its partner is short of something, with the same contacts', async () => {
+    const { cursor, requests, paused, until } = cursorWith(['short', 'short'])
+    cursor.add(contact(5))
+    await until([5])
+    expect(ranges(requests)).toEqual([[-1, 5], [-1, 5], [-1, 5]])
+    expect(paused).toHaveLength(2)
+  })
+
+  it('finds the contact that no job can be made of, and answers it alone', async () => {
+    const failures = new Array<JobOutcome['kind']>(10).fill('failed')
+    const { cursor, requests, gaveUp, until } = cursorWith(failures, { limit: 4 })
+    for (const offset of [0, 1, 2, 3]) cursor.add(contact(offset))
+    await until([0, 1, 2, 3])
+    expect(gaveUp).toEqual([0])
+    expect(requests.map(({ inputs }) => inputs.length).slice(0, 4)).toEqual([4, 2, 1, 1])
+  })
+
+  it('gives no contact up because the pipeline is slow, but asks for less', async () => {
+    const late = new Array<JobOutcome['kind']>(12).fill('late')
+    const { cursor, requests, gaveUp, until } = cursorWith(late, { limit: 4_000 })
+    const all = Array.from({ length: 4_000 }, (_, offset) => offset)
+    for (const offset of all) cursor.add(contact(offset))
+    await until(all)
+    expect(gaveUp).toEqual([])
+    const sizes = requests.map(({ inputs }) => inputs.length)
+    expect(sizes.slice(0, 4)).toEqual([4_000, 2_000, 1_000, 1_000])
+  })
+
+  it('does nothing more once its partition is lost', async () => {
+    const { cursor, passed, stopping, requests } = cursorWith([])
+    stopping.abort()
+    cursor.add(contact(0))
+    await new Promise(resolve => setImmediate(resolve))
+    expect([passed, requests]).toEqual([[], []])
+  })
+})

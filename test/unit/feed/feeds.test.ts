@@ -1,0 +1,65 @@
+import { describe, expect, it, vi } from 'vitest'
+import type { Partner } from '../../../services/accounts/partners.ts'
+import { startFeeds } from '../../../services/feed/feeds.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
+
+const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner
+const log = { info: () => {}, warn: () => {}, error: () => {} }
+
+function world () {
+  const state = { partners: [] as Partner[], fails: undefined as Error | undefined }
+  const events: string[] = []
+  const feeds = startFeeds({
+    partners: {
+      list: async () => {
+        if (state.fails !== undefined) throw state.fails
+        return state.partners
+      },
+      keyOf: async name => {
+        if (name === 'locked') throw new Error('the ring has no such key')
+        return Buffer.alloc(32)
+      },
+    },
+    start: ({ partner: { name } }) => {
+      events.push(`start ${name}`)
+      return {
+        state: () => name === 'poor' ? 'paused' : 'running',
+        stop: async () => { events.push(`stop ${name}`) },
+      }
+    },
+    everyMs: 1,
+    log,
+    fail: error => { events.push(`fail ${String(error)}`) },
+  })
+  return { state, events, feeds }
+}
+
+describe('the feeds', () => {
+  it('begin with the registration of a partner and end with its revocation', async () => {
+    const { state, events, feeds } = world()
+    state.partners = [partnerOf('acme'), partnerOf('gone', 5)]
+    await vi.waitFor(() => expect(events).toEqual(['start acme']))
+    state.partners = [partnerOf('acme', 9), partnerOf('poor')]
+    await vi.waitFor(() => expect(events).toEqual(['start acme', 'stop acme', 'start poor']))
+    expect([feeds.ready(), feeds.count('running'), feeds.count('paused')]).toEqual([true, 0, 1])
+    await feeds.stop()
+    expect(events.at(-1)).toBe('stop poor')
+  })
+
+  it('go on without a partner whose key can not be opened', async () => {
+    const { state, events, feeds } = world()
+    state.partners = [partnerOf('locked'), partnerOf('acme')]
+    await vi.waitFor(() => expect(events).toEqual(['start acme']))
+    await feeds.stop()
+  })
+
+  it('are not ready while the partners are not to be had, and heal', async () => {
+    const { state, events, feeds } = world()
+    state.fails = new InfrastructureError('away')
+    await vi.waitFor(() => expect(feeds.ready()).toBe(false))
+    state.fails = undefined
+    await vi.waitFor(() => expect(feeds.ready()).toBe(true))
+    await feeds.stop()
+    expect(events).toEqual([])
+  })
+})

@@ -1,0 +1,111 @@
+import { createDecipheriv, hkdfSync } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import {
+  FeedSealError, openContact, openResult, partnerKeyOf, resultIdOf, sealContact, sealResult,
+  textOfPartnerKey, type ContactPlace, type FeedCells, type ResultPlace,
+} from '../../../schemas/feeds/seal.ts'
+
+/** Bytes in hexadecimal. */
+type Sealed = { readonly nonce: string, readonly sealed: string }
+type ResultId = {
+  readonly partner: string
+  readonly partition: number
+  readonly offset: number
+  readonly resultId: string
+}
+
+const file = new URL('../../../schemas/feeds/vectors.json', import.meta.url)
+const vectors = JSON.parse(readFileSync(file, 'utf8')) as {
+  readonly key: string
+  readonly keyHex: string
+  readonly contacts: readonly (ContactPlace & Sealed & { readonly input: string })[]
+  readonly resultIds: readonly ResultId[]
+  readonly results: readonly (ResultPlace & Sealed & { readonly cells: FeedCells })[]
+}
+const key = Buffer.from(vectors.keyHex, 'hex')
+const hex = (text: string) => Buffer.from(text, 'hex')
+
+describe('the test vectors', () => {
+  it('tell how a key is written', () => {
+    expect(partnerKeyOf(vectors.key)).toEqual(key)
+    expect(textOfPartnerKey(key)).toBe(vectors.key)
+  })
+
+  it.each(vectors.contacts)('seal the contact $reference', ({ input, nonce, sealed, ...place }) => {
+    expect(sealContact(key, place, input, hex(nonce)).toString('hex')).toBe(sealed)
+    expect(openContact(key, place, hex(sealed))).toBe(input)
+  })
+
+  it.each(vectors.results)('seal the result of $reference', vector => {
+    const { cells, nonce, sealed, ...place } = vector
+    expect(sealResult(key, place, cells, hex(nonce)).toString('hex')).toBe(sealed)
+    expect(openResult(key, place, hex(sealed))).toEqual(cells)
+  })
+
+  it.each(vectors.resultIds)('name the contact at $partition:$offset', vector => {
+    expect(resultIdOf(vector.partner, vector.partition, vector.offset)).toBe(vector.resultId)
+    expect(resultIdOf(vector.partner, vector.partition, BigInt(vector.offset)))
+      .toBe(vector.resultId)
+  })
+
+  it('can be opened by anybody who follows the document, without our code', () => {
+    const [vector] = vectors.contacts
+    const { partner, reference, service, countryCode, forceFresh } = vector!
+    const fields = [
+      'feed contact 1', partner, reference, service, countryCode, forceFresh ? '1' : '0',
+    ]
+    const aad = Buffer.concat(fields.flatMap(field => {
+      const length = Buffer.alloc(4)
+      length.writeUInt32BE(Buffer.byteLength(field))
+      return [length, Buffer.from(field)]
+    }))
+    const sealed = hex(vector!.sealed)
+    const derived = Buffer.from(hkdfSync('sha256', key, '', 'feed contact', 32))
+    const decipher = createDecipheriv('aes-256-gcm', derived, sealed.subarray(1, 13))
+    decipher.setAAD(aad).setAuthTag(sealed.subarray(-16))
+    expect(decipher.update(sealed.subarray(13, -16)).toString()).toBe(vector!.input)
+    expect(decipher.final()).toHaveLength(0)
+  })
+})
+
+describe('a seal', () => {
+  const place = {
+    partner: 'acme', reference: 'a', service: 'whatsapp', countryCode: '', forceFresh: false,
+  }
+  const sealed = sealContact(key, place, 'input')
+
+  it.each([
+    { ...place, partner: 'acm' }, { ...place, reference: 'b' }, { ...place, service: 'telegram' },
+    { ...place, countryCode: 'US' }, { ...place, forceFresh: true },
+    { ...place, reference: 'aw', service: 'hatsapp' },
+  ])('opens nowhere else: %j', other => {
+    expect(() => openContact(key, other, sealed)).toThrow(FeedSealError)
+  })
+
+  it('opens with no other key, and not when a bit was changed or bytes are missing', () => {
+    expect(() => openContact(Buffer.alloc(32), place, sealed)).toThrow(FeedSealError)
+    for (const at of [0, 1, 13, sealed.length - 1]) {
+      const changed = Buffer.from(sealed)
+      changed[at]! ^= 1
+      expect(() => openContact(key, place, changed)).toThrow(FeedSealError)
+    }
+    expect(() => openContact(key, place, sealed.subarray(0, 20))).toThrow(FeedSealError)
+    expect(() => openContact(key, place, Buffer.alloc(0))).toThrow(FeedSealError)
+  })
+
+  it('of a contact is none of a result', () => {
+    const result = { partner: 'acme', reference: 'a', resultId: 'res_1' }
+    expect(() => openResult(key, result, sealed)).toThrow(FeedSealError)
+  })
+
+  it('never comes out twice the same', () => {
+    expect(sealContact(key, place, 'input')).not.toEqual(sealed)
+  })
+})
+
+describe('a text that is no key', () => {
+  it.each(['', 'vjf_', 'vjf_abc', `vjx_${'A'.repeat(43)}`, `${vectors.key}A`])('%j', text => {
+    expect(() => partnerKeyOf(text)).toThrow(FeedSealError)
+  })
+})

@@ -1,0 +1,91 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import { createPartners } from '../../../services/accounts/partners.ts'
+import { createKeyRing } from '../../../services/lib/key-ring.ts'
+import type { WorkspaceParts } from '../../../services/workspace/parts.ts'
+import { modeOf, organizationOf, type Options } from '../../../services/workspace/options.ts'
+import {
+  createPartner, listPartners, revokePartner,
+} from '../../../services/workspace/partner-tasks.ts'
+import { accessRules } from '../../../services/workspace/partner-topics.ts'
+import { memoryRedis } from '../accounts/memory-redis.ts'
+
+const ring = createKeyRing({
+  KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
+})
+
+let parts: WorkspaceParts
+let org: string
+let made: unknown[]
+beforeEach(async () => {
+  const { redis } = memoryRedis()
+  made = []
+  parts = {
+    organizations: createOrganizations(redis),
+    partners: createPartners({ redis, ring, now: () => 0 }),
+    makePartnerTopics: async (options: { partner: string, principal: string }) => {
+      made.push(options)
+      const rules = accessRules(options.partner, options.principal)
+      return { submitted: 's', finished: 'f', rules, rulesCreated: false }
+    },
+  } as unknown as WorkspaceParts
+  org = (await parts.organizations.create('Example')).id
+})
+
+const create = (options: Options = {}) =>
+  createPartner(parts, { org, mode: 'live', name: 'acme', partitions: '4', ...options })
+
+describe('a partner', () => {
+  it('gets topics, rules of access and a key that is shown once', async () => {
+    const shown = await create({ prices: '{"whatsapp":3500}' })
+    expect(made).toEqual([{ partner: 'acme', partitions: 4, principal: 'User:acme' }])
+    expect(shown).toMatchObject({
+      partner: 'acme',
+      mode: 'live',
+      rules: [
+        'User:acme write topic feeds.acme.submitted',
+        'User:acme describe topic feeds.acme.submitted',
+        'User:acme read topic feeds.acme.finished',
+        'User:acme describe topic feeds.acme.finished',
+        'User:acme read group partner.acme.*',
+      ],
+    })
+    expect(String(shown['access'])).toContain('have no authorizer')
+    const listed = await listPartners(parts, {})
+    expect(JSON.stringify(listed)).not.toContain(String(shown['key']))
+    expect(listed).toEqual({
+      partners: [{
+        name: 'acme',
+        orgId: org,
+        mode: 'live',
+        pricesMicros: { whatsapp: 3_500 },
+        partitions: 4,
+        createdAt: '1970-01-01T00:00:00.000Z',
+        revokedAt: null,
+      }],
+    })
+    expect(await listPartners(parts, { org: 'org_other' })).toEqual({ partners: [] })
+  })
+
+  it('has a name of its own, also after it was revoked', async () => {
+    await create()
+    expect(await revokePartner(parts, { name: 'acme' })).toMatchObject({ revoked: true })
+    await expect(create()).rejects.toThrow('is or was a partner\'s')
+    await expect(revokePartner(parts, { name: 'nobody' })).rejects.toThrow('no partner nobody')
+    expect(made).toHaveLength(1)
+  })
+
+  it.each<Options>([
+    { name: 'A' }, { partitions: '0' }, { partitions: '2.5' }, { partitions: '257' },
+    { prices: '{"whatsapp":-1}' }, { prices: 'cheap' }, { mode: 'prod' }, { org: 'org_none' },
+  ])('with %j is not made', async options => {
+    await expect(create(options)).rejects.toThrow()
+    expect(await parts.partners.list()).toEqual([])
+  })
+})
+
+it('options name an organization and a mode that exist', async () => {
+  expect(await organizationOf(parts, { org })).toBe(org)
+  expect(modeOf({ mode: 'test' })).toBe('test')
+  expect(() => modeOf({})).toThrow('--mode is one of live, test')
+})
