@@ -144,8 +144,10 @@ class Reader implements PartitionReader {
   }
 }
 
-function rawMessage (
-  { topic, partition }: Fetched, { offset, key, value, headers, timestamp }: KafkaMessage
+/** A message as the client gives it, in the words of the engine. */
+export function rawMessage (
+  { topic, partition }: Pick<Fetched, 'topic' | 'partition'>,
+  { offset, key, value, headers, timestamp }: KafkaMessage
 ): RawMessage {
   return {
     topic,

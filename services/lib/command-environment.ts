@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Fields of the local stack's state file, by the variables that services read. */
+const ADDRESSES = {
+  KAFKA_BROKERS: 'kafkaBrokers',
+  SCHEMA_REGISTRY_URL: 'schemaRegistryUrl',
+  REDIS_STATE_URL: 'redisStateUrl',
+  REDIS_CACHE_URL: 'redisCacheUrl',
+  CLICKHOUSE_URL: 'clickhouseUrl',
+} as const
+
+/**
+ * The environment of a command run by hand: what is set wins, and the rest comes from the stack
+ * that `npm run up` keeps in `folder`, when there is one.
+ */
+export function commandEnvironment (
+  env: Environment = process.env, folder = '.local'
+): Environment {
+  const state = readJson(`${folder}/stack.json`)
+  const local = Object.entries(ADDRESSES).map(([name, field]) => [name, state[field]] as const)
+  const known = { ...readJson(`${folder}/secrets.json`), ...Object.fromEntries(local) }
+  const given = Object.entries(env).filter(([, value]) => value !== undefined && value !== '')
+  return { ...known, ...Object.fromEntries(given) }
+}
+
+/** The texts of a JSON object in a file; none when there is no such file. */
+function readJson (file: string): Readonly<Record<string, string>> {
+  try {
+    const value = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
+    return Object.fromEntries(Object.entries(value).flatMap(([name, text]) =>
+      typeof text === 'string' ? [[name, text]] : []))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
+    throw error
+  }
+}

@@ -1,0 +1,162 @@
+import { randomUUID } from 'node:crypto'
+import {
+  AssignerProtocol, Kafka, logLevel,
+  type Admin, type Batch, type Consumer, type PartitionAssigner,
+} from 'kafkajs'
+import type { RawMessage } from '../bus.ts'
+import { InfrastructureError } from '../errors.ts'
+import { sleep } from '../retry.ts'
+import { rawMessage } from './partition-reader.ts'
+
+export type Reading = {
+  readonly topic: string
+  /** Used by nobody else; it is gone again afterwards. */
+  readonly groupId: string
+  readonly signal: AbortSignal
+  /** The partitions that matter; all when left out. */
+  readonly only?: (admin: Admin) => Promise<ReadonlySet<number>>
+  /** The next batch of a partition is read when it has resolved. */
+  readonly onBatch: (batch: Batch) => Promise<void> | void
+}
+
+export type TopicReader = {
+  /**
+   * Hands over all messages of a topic, in the order of each partition; the next ones come when
+   * `onMessages` has resolved, and an error of its own ends the reading.
+   * @throws InfrastructureError when the topic can't be read to its end.
+   */
+  readonly read: (
+    topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
+  ) => Promise<void>
+}
+
+/** A partition is read at tens of megabytes a second: so long without any message is an outage. */
+const QUIET_MS = 20_000
+
+/** Reads whole topics, for commands that are run by hand: it leaves neither group nor offsets. */
+export function createTopicReader (
+  { brokers, clientId }: { readonly brokers: readonly string[], readonly clientId: string }
+): TopicReader {
+  const kafka = new Kafka({
+    brokers: [...brokers], clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
+  })
+  return {
+    read: async (topic, onMessages) => {
+      let fault: { readonly error: unknown } | undefined
+      const onBatch = async (batch: Batch) => {
+        try {
+          await onMessages(batch.messages.map(message => rawMessage(batch, message)))
+        } catch (error) {
+          fault ??= { error }
+          throw error
+        }
+      }
+      const groupId = `${clientId}.${topic}.${randomUUID()}`
+      const { signal } = new AbortController()
+      try {
+        await readToEnd(kafka, { topic, groupId, signal, onBatch })
+      } catch (cause) {
+        if (fault !== undefined) throw fault.error
+        throw new InfrastructureError(`${topic} could not be read`, { cause })
+      }
+    },
+  }
+}
+
+/** Reads partitions of a topic from their beginnings to the ends they have now. */
+export async function readToEnd (kafka: Kafka, reading: Reading): Promise<void> {
+  const { topic, groupId, signal, only } = reading
+  signal.throwIfAborted()
+  const admin = kafka.admin()
+  await admin.connect()
+  try {
+    const ends = (await admin.fetchTopicOffsets(topic)).filter(({ low, high }) => low !== high)
+    const wanted = await only?.(admin) ?? new Set(ends.map(({ partition }) => partition))
+    const open = new Map(ends.filter(({ partition }) => wanted.has(partition))
+      .map(({ partition, high }) => [partition, BigInt(high)]))
+    if (open.size > 0) await consumeUntil(kafka, reading, open)
+  } finally {
+    // The broker forgets empty groups by itself, but not at once.
+    await admin.deleteGroups([groupId]).catch(() => {})
+    await admin.disconnect()
+  }
+}
+
+/**
+ * A consumer whose group is its own and which commits nothing: kafkajs has no other way to read.
+ * `open` has the offset at which each partition ends.
+ */
+async function consumeUntil (
+  kafka: Kafka, { topic, groupId, signal, onBatch }: Reading, open: Map<number, bigint>
+): Promise<void> {
+  const over = Promise.withResolvers<void>()
+  // It may fail while nobody waits for it yet.
+  over.promise.catch(() => {})
+  const consumer = kafka.consumer({
+    groupId,
+    maxWaitTimeInMs: 100,
+    allowAutoTopicCreation: false,
+    partitionAssigners: [assignOnly(topic, [...open.keys()])],
+    retry: { retries: 5, restartOnFailure: async () => false },
+  })
+  consumer.on(consumer.events.CRASH, ({ payload }) => over.reject(payload.error))
+  const watch = createWatch(over.reject, signal)
+  try {
+    await start(consumer, topic, async batch => {
+      watch.moved()
+      await onBatch(batch)
+      const end = open.get(batch.partition) ?? 0n
+      if (BigInt(batch.lastOffset()) + 1n >= end) open.delete(batch.partition)
+      if (open.size === 0) over.resolve()
+    })
+    await over.promise
+  } finally {
+    watch.end()
+    await consumer.disconnect()
+  }
+}
+
+async function start (
+  consumer: Consumer, topic: string, onBatch: (batch: Batch) => Promise<void>
+): Promise<void> {
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await consumer.run({ autoCommit: false, eachBatch: ({ batch }) => onBatch(batch) })
+}
+
+/** Gives up when nothing has come for too long, or when the search is called off. */
+function createWatch (fail: (error: unknown) => void, signal: AbortSignal) {
+  const ended = new AbortController()
+  const stop = AbortSignal.any([signal, ended.signal])
+  let movedAtMs = performance.now()
+  const watch = async () => {
+    for (;;) {
+      const leftMs = movedAtMs + QUIET_MS - performance.now()
+      if (leftMs <= 0) throw new Error(`nothing was read for ${QUIET_MS} ms`)
+      await sleep(leftMs, stop)
+    }
+  }
+  watch().catch(fail)
+  return { moved: () => { movedAtMs = performance.now() }, end: () => ended.abort() }
+}
+
+/** The group has one member, which needs no other partitions than these. */
+function assignOnly (topic: string, partitions: number[]): PartitionAssigner {
+  const { MemberAssignment, MemberMetadata } = AssignerProtocol
+  const name = 'whole-topic'
+  const version = 0
+  const userData = Buffer.alloc(0)
+  return () => ({
+    name,
+    version,
+    assign: async ({ members }) => members.map(({ memberId }, index) => ({
+      memberId,
+      memberAssignment: MemberAssignment.encode({
+        version, userData, assignment: { [topic]: index === 0 ? partitions : [] },
+      }),
+    })),
+    protocol: ({ topics }) => ({
+      name, metadata: MemberMetadata.encode({ version, userData, topics }),
+    }),
+  })
+}

@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient, type Client } from '../../services/client/client.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { fullBitmap } from '../../services/lib/bitmap.ts'
+import { deadLetter } from '../../services/lib/dead-letters.ts'
+import { rowsOf } from '../../services/lib/row-headers.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { connectAll } from '../support/connected.ts'
+import { messagesOf, onceMore, openDeadCommands, skipAll, untilRead } from '../support/dead.ts'
+import { startAll, type RunningServices } from '../support/services.ts'
+import { parseCsv } from '../support/world.ts'
+
+const { env, brokers, bus, state, wallet } = connectAll()
+const { dead, lettersOf, waitingOf, run, close } = openDeadCommands(env)
+const producer = bus.producer('poison')
+const CANARY = '+12127360999'
+const MISSED = 'rows.missed.small.phone-validation'
+const CHECKS = 'verify.small.phone-validation'
+
+const early: RunningServices[] = []
+const late: RunningServices[] = []
+let client: Client
+let tenant: string
+beforeAll(async () => {
+  early.push(await startAll({ env, stages: ['ingest', 'normalize', 'lookup', 'ledger'] }))
+  const { orgId, keys } = await createDemo(env)
+  client = createClient({ baseUrl: early[0]?.baseUrl ?? '', apiKey: keys.live })
+  tenant = `${orgId}.live`
+})
+afterAll(async () => {
+  for (const services of [...late, ...early]) await services.stop()
+  close()
+})
+
+/** What comes after the rows are handed out; it does not run until a test says so. */
+const startLate = async () => {
+  if (late.length === 0) late.push(await startAll({ env, stages: ['verify', 'settle'] }))
+}
+const stopLate = async () => { await late.pop()?.stop() }
+
+describe('a letter of a running job', () => {
+  it('is opened only when asked to, and a replay is charged once', async () => {
+    const inputs = [CANARY, '+12127365001', '+12127365002']
+    const { id } = await client.createJob({ service: 'phone-validation', inputs })
+    // Its key is lost before anybody reads its rows, so these can't even end without a verdict.
+    const { dataKey } = jobKeys(tenant, id)
+    const wrapped = await state.getBuffer(dataKey) ?? Buffer.alloc(0)
+    await state.del(dataKey)
+    await producer.send([{ topic: 'job.keys', key: id, value: null, headers: {} }])
+    await startLate()
+    const letters = await waitingOf(id, 2)
+    expect(letters.map(({ stage, reason }) => [stage, reason]))
+      .toEqual([['verify', 'job_key_lost'], ['settle', 'job_key_lost']])
+    const letter = letters[0]?.letter ?? ''
+    expect(await dead('show', 'verify', letter, '--open'))
+      .toContain('content: not to be opened: job_key_lost')
+
+    await state.set(dataKey, wrapped)
+    const closed = await dead('show', 'verify', letter)
+    expect(closed).toContain('replay: can finish rows that are open')
+    expect(closed).not.toContain(CANARY)
+    const opened = JSON.parse(await dead('show', 'verify', letter, '--open', '--json'))
+    expect(opened.warning).toContain('in clear')
+    expect(opened.content.canonicals).toEqual(inputs)
+
+    expect(await dead('replay', 'verify', letter)).toBe(`verify: replayed ${letter}`)
+    expect(await dead('replay', 'settle', '--job', id, '--yes')).toContain('settle: replayed 0:')
+    const job = await client.waitForEnd(id, { timeoutMs: 60_000 })
+    expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 3, 0])
+    expect(job.chargedMicros).toBe(job.maxQuoteMicros)
+    const results = await client.results(id)
+    expect(parseCsv(results).map(({ status }) => status)).toEqual(['valid', 'valid', 'valid'])
+
+    // Of a job that is over, a replay changes nothing.
+    const balance = await wallet.balance(tenant)
+    expect([balance.reservedMicros, balance.chargedMicros]).toEqual([0, job.chargedMicros])
+    expect(await dead('show', 'verify', letter)).toContain('replay: charges nothing')
+    await dead('replay', 'verify', letter, '--again')
+    await dead('replay', 'settle', '--job', id, '--again', '--yes')
+    await untilRead(brokers, CHECKS, MISSED)
+    await untilRead(brokers, 'settle.small', 'rows.finished.small')
+    expect(await lettersOf(id)).toEqual([])
+    expect(await wallet.balance(tenant)).toEqual(balance)
+    expect(await client.job(id)).toEqual(job)
+    expect(await client.results(id)).toBe(results)
+    expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
+  })
+})
+
+describe('a letter whose rows have ended without a verdict', () => {
+  it('gives them none when it is replayed, and nobody pays for them', async () => {
+    await stopLate()
+    const before = await wallet.balance(tenant)
+    const inputs = Array.from({ length: 250 }, (_, index) => `+1212737${1_000 + index}`)
+    const { id } = await client.createJob({ service: 'phone-validation', inputs })
+    const [first, ...others] = await messagesOf(brokers, id, MISSED)
+    if (first === undefined) throw new Error('the job has parts')
+    // The first part reaches the checks as garbage, and the others not yet.
+    await skipAll(brokers, CHECKS, MISSED)
+    await producer.send([onceMore(first, Buffer.from('garbage'))])
+    await startLate()
+    expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'undecodable' }])
+
+    // The same part as a letter that can be read: as if a release had mended what was broken.
+    await producer.send([deadLetter('verify', { raw: first, reason: 'mended' }, Date.now())])
+    const again = await dead('replay', 'verify', '--job', id, '--reason', 'mended', '--yes')
+    expect(again).toMatch(/^verify: replayed 0:\d+$/)
+    await untilRead(brokers, CHECKS, MISSED)
+    await producer.send(others.map(part => onceMore(part)))
+
+    const job = await client.waitForEnd(id, { timeoutMs: 60_000 })
+    const lost = rowsOf(first.headers)
+    expect([job.status, job.successRecords, job.failedRecords])
+      .toEqual(['completed', 250 - lost, lost])
+    expect(job.chargedMicros).toBe((250 - lost) * (job.maxQuoteMicros / 250))
+    expect((await wallet.balance(tenant)).chargedMicros - before.chargedMicros)
+      .toBe(job.chargedMicros)
+    const reasons = parseCsv(await client.results(id)).map(row => row['reason'])
+    expect(reasons.filter(reason => reason === 'internal')).toHaveLength(lost)
+    expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
+  })
+})
+
+const headersOf = (job: string) => ({
+  tenant,
+  job,
+  service: 'phone-validation',
+  lane: 'small',
+  chunk: '0',
+  chunks: '1',
+  firstRow: '0',
+  chunkRows: '3',
+  totalRows: '3',
+  rows: fullBitmap(3).toString('base64'),
+})
+
+describe('a message that nobody can read', () => {
+  beforeAll(startLate)
+  it.each([
+    ['normalize', 'rows.submitted.small'], ['settle', 'rows.finished.small'],
+  ])('is listed for %s, shown without its content, and dies again', async (stage, topic) => {
+    const job = `job_poison_${stage}`
+    const value = Buffer.from(`garbage with ${CANARY} in it`)
+    await producer.send([{ topic, key: job, value, headers: headersOf(job) }])
+    const [first] = await waitingOf(job)
+    if (first === undefined) throw new Error('a letter waits')
+    const { letter } = first
+    expect(first).toMatchObject({ stage, reason: 'undecodable', tenant, job, rows: 3, done: null })
+    expect(first.from).toContain(`${topic} `)
+
+    for (const open of [[], ['--open']]) {
+      const shown = await dead('show', stage, letter, ...open)
+      expect(shown).toContain('rowsOfJob: 1-3\n')
+      expect(shown).toContain('envelope: not decodable')
+      expect(shown).not.toContain(CANARY)
+    }
+
+    expect(await dead('replay', stage, letter)).toBe(`${stage}: replayed ${letter}`)
+    const [second] = await waitingOf(job)
+    expect(second?.letter).not.toBe(letter)
+    await expect(dead('replay', stage, letter)).rejects.toThrow('Add --again')
+
+    const discarded = await dead('discard', stage, '--job', job, '--reason', 'a test', '--yes')
+    expect(discarded).toBe(`${stage}: discarded ${second?.letter}`)
+    expect(await lettersOf(job)).toEqual([])
+    const all = await lettersOf(job, '--all')
+    expect(all.map(({ done }) => done?.as)).toEqual(['replayed', 'discarded'])
+  })
+})
+
+describe('the command', () => {
+  it('ends by itself, with an answer or with what to type instead', async () => {
+    const { stdout } = await run('list', '--json')
+    expect(Object.keys(JSON.parse(stdout).waiting)).toContain('verify')
+    await expect(run('show', 'settle', '0:99999')).rejects.toMatchObject({
+      code: 1, stderr: expect.stringMatching(/^There is no letter 0:99999 in settle\.dead, /),
+    })
+  })
+})

@@ -1,0 +1,92 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { promisify } from 'node:util'
+import { expect, vi } from 'vitest'
+import type { OutgoingMessage, RawMessage } from '../../services/lib/bus.ts'
+import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { createTopicReader } from '../../services/lib/kafka/topic-reader.ts'
+import type { Summary } from '../../services/ops/dead/shown.ts'
+import { createProgram } from '../../services/ops/program.ts'
+
+type Env = Readonly<Record<string, string>>
+type Brokers = readonly string[]
+
+const WAITING = { timeout: 30_000, interval: 200 }
+
+/** The commands for dead letters, with a folder as `up` keeps it, which has addresses and keys. */
+export function openDeadCommands (env: Env) {
+  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-dead-`)
+  const { KEY_RING, KEY_ACTIVE } = env
+  writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KEY_RING, KEY_ACTIVE }))
+  writeFileSync(`${folder}/stack.json`, JSON.stringify({
+    kafkaBrokers: env['KAFKA_BROKERS'],
+    schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
+    redisStateUrl: env['REDIS_STATE_URL'],
+  }))
+  /** What the command shows. */
+  const dead = async (...words: readonly string[]): Promise<string> => {
+    const lines: string[] = []
+    const program = createProgram(line => { lines.push(line) })
+    await program.parseAsync(['--data', folder, 'dead', ...words], { from: 'user' })
+    return lines.join('\n')
+  }
+  const lettersOf = async (
+    job: string, ...more: readonly string[]
+  ): Promise<readonly Summary[]> =>
+    JSON.parse(await dead('list', '--job', job, '--json', ...more)).letters
+  /** The letters of a job that wait, once there are so many. */
+  const waitingOf = async (job: string, count = 1): Promise<readonly Summary[]> =>
+    await vi.waitFor(async () => {
+      const letters = await lettersOf(job)
+      expect(letters).toHaveLength(count)
+      return letters
+    }, WAITING)
+  /** The command as a process of its own. */
+  const run = (...words: readonly string[]) => promisify(execFile)(
+    process.execPath, ['services/ops/main.ts', 'dead', '--data', folder, ...words])
+  return { dead, lettersOf, waitingOf, run, close: () => rmSync(folder, { recursive: true }) }
+}
+
+/** Resolves once a group has done everything that lies in its topic. */
+export async function untilRead (
+  brokers: Brokers, groupId: string, topic: string
+): Promise<void> {
+  await withAdmin(brokers, async admin => {
+    await vi.waitFor(async () => {
+      const [group] = await admin.fetchOffsets({ groupId, topics: [topic] })
+      const done = new Map(group?.partitions.map(({ partition, offset }) => [partition, offset]))
+      for (const { partition, high } of await admin.fetchTopicOffsets(topic)) {
+        if (high !== '0') expect(done.get(partition)).toBe(high)
+      }
+    }, WAITING)
+  })
+}
+
+/** Puts a group, which has no members, behind everything in a topic, as if it had been read. */
+export async function skipAll (brokers: Brokers, groupId: string, topic: string): Promise<void> {
+  await withAdmin(brokers, async admin => {
+    const partitions = (await admin.fetchTopicOffsets(topic))
+      .map(({ partition, high }) => ({ partition, offset: high }))
+    await admin.setOffsets({ groupId, topic, partitions })
+  })
+}
+
+/** The messages of a job in a topic, by their keys. */
+export async function messagesOf (
+  brokers: Brokers, job: string, topic: string
+): Promise<readonly RawMessage[]> {
+  const found: RawMessage[] = []
+  const { read } = createTopicReader({ brokers, clientId: 'dead-test' })
+  await read(topic, messages => {
+    found.push(...messages.filter(({ headers }) => headers['job'] === job))
+  })
+  return found.toSorted((a, b) => String(a.key) < String(b.key) ? -1 : 1)
+}
+
+/** A message once more, with its own content unless another is given. */
+export function onceMore (
+  { topic, key, headers, value }: RawMessage, content = value
+): OutgoingMessage {
+  return { topic, key: String(key), value: content, headers }
+}

@@ -1,0 +1,69 @@
+import type { OutgoingMessage, RawMessage } from '../../../../services/lib/bus.ts'
+import { deadLetter } from '../../../../services/lib/dead-letters.ts'
+import type { Inspector } from '../../../../services/ops/dead/inspector.ts'
+import type { DeadParts } from '../../../../services/ops/dead/parts.ts'
+import type { StageName } from '../../../../services/topology.ts'
+
+export const DEAD_AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
+export const NOW_MS = DEAD_AT_MS + 90_000
+
+/** Rows 1, 2 and 4 of the second chunk of a job. */
+const rows = Buffer.of(0b1011).toString('base64')
+
+/** A message as a stage read it, before it died. */
+export function liveMessage (change: Partial<RawMessage> = {}): RawMessage {
+  return {
+    topic: 'rows.missed.small.whatsapp',
+    partition: 3,
+    offset: 55n,
+    key: Buffer.from('job_a:1:0'),
+    value: Buffer.from('sealed +12127365000'),
+    headers: {
+      tenant: 'org_a.live',
+      job: 'job_a',
+      service: 'whatsapp',
+      lane: 'small',
+      chunk: '1',
+      chunks: '2',
+      firstRow: '10',
+      chunkRows: '5',
+      totalRows: '15',
+      rows,
+    },
+    timestampMs: 0,
+    ...change,
+  }
+}
+
+/** Topics in memory; the letters lie in partition 0, in the order they were put. */
+export function memoryDead () {
+  const topics = new Map<string, RawMessage[]>()
+  const sends: (readonly OutgoingMessage[])[] = []
+  const append = ({ topic, key, value, headers }: OutgoingMessage) => {
+    const messages = topics.get(topic) ?? []
+    topics.set(topic, messages)
+    const offset = BigInt(messages.length)
+    messages.push({
+      topic, partition: 0, offset, key: Buffer.from(key), value, headers, timestampMs: 0,
+    })
+  }
+  const inspector: Inspector = {
+    envelope: async () => ({ chunk: 1 }),
+    standing: async (tenant, job) => ({ standing: `${tenant} ${job}`, replay: 'r' }),
+    content: async raw => String(raw.value),
+  }
+  const parts: DeadParts = {
+    read: async (topic, onMessages) => {
+      for (const message of [...topics.get(topic) ?? []]) await onMessages([message])
+    },
+    send: async messages => {
+      sends.push(messages)
+      messages.forEach(append)
+    },
+    inspect: async (_open, work) => await work(inspector),
+    now: () => NOW_MS,
+  }
+  const die = (stage: StageName, reason: string, change: Partial<RawMessage> = {}) =>
+    append(deadLetter(stage, { raw: liveMessage(change), reason }, DEAD_AT_MS))
+  return { parts, topics, sends, die }
+}
