@@ -6,12 +6,17 @@ import type { ProcessSpec } from './process.ts'
 
 /** State is money: every write is on disk before its answer, and nothing is ever evicted. */
 const stateSettings = [
-  '--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction',
+  '--save', '', '--appendonly', 'yes', '--appendfsync', 'always',
+  '--maxmemory-policy', 'noeviction',
 ] as const
 
-/** The cache may forget: bounded, the least used leaves first, nothing on disk. */
+/**
+ * The cache may forget: bounded, the least used leaves first. What it knows was paid for, so it is
+ * written down every hour and at the end.
+ */
 const cacheSettings = [
-  '--appendonly', 'no', '--maxmemory', '256mb', '--maxmemory-policy', 'allkeys-lru',
+  '--save', '3600 1', '--appendonly', 'no', '--maxmemory', '256mb',
+  '--maxmemory-policy', 'allkeys-lru',
 ] as const
 
 const settingsOf = { state: stateSettings, cache: cacheSettings } as const
@@ -31,7 +36,7 @@ export async function redisPart (
       name,
       command: 'redis-server',
       args: [
-        '--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '',
+        '--bind', '127.0.0.1', '--port', String(port), '--dir', folder,
         ...settingsOf[options.role],
       ],
       dataDir: options.dataDir,

@@ -1,6 +1,7 @@
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
+import { MAX_REFERENCE_CHARACTERS } from '../records/partner-results.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
 /** A contact that can become a row of a job. */
@@ -43,7 +44,6 @@ export type ReadOptions = {
   readonly isConfigured: (service: ServiceSlug) => boolean
 }
 
-export const MAX_REFERENCE_CHARACTERS = 200
 /** As a longer one refuses a request of the REST interface. */
 const MAX_INPUT_CHARACTERS = 1_024
 

@@ -57,6 +57,7 @@ export type Cursor = {
 
 const SMALLEST_LATE_BATCH = 1_000
 const ALONE_TRIES = 8
+const NO_FAILURES = { late: 0, failed: 0, lost: 0, alone: 0 }
 const BACKOFF = { firstMs: 200, maxMs: 30_000 }
 
 /**
@@ -67,7 +68,7 @@ const BACKOFF = { firstMs: 200, maxMs: 30_000 }
 export function createCursor (parts: CursorParts): Cursor {
   const { signal, rules, now } = parts
   const batch = createBatch(rules)
-  const state: State = { ...parts, batch, position: parts.position, late: 0, failed: 0, alone: 0 }
+  const state: State = { ...parts, batch, position: parts.position, ...NO_FAILURES }
   let wake = () => {}
   let running = false
   const untilDue = async () => {
@@ -78,6 +79,8 @@ export function createCursor (parts: CursorParts): Cursor {
       await Promise.race([nudged, (parts.sleep ?? sleep)(dueInMs, signal).catch(() => {})])
     }
   }
+  // A wait that ends because the partition is lost is no failure.
+  const fail = (error: unknown) => { if (!signal.aborted) parts.fail(error) }
   const run = async () => {
     running = true
     while (batch.size() > 0 && !signal.aborted) {
@@ -92,7 +95,7 @@ export function createCursor (parts: CursorParts): Cursor {
       if (contact.offset <= state.position) return false
       batch.add(contact, now())
       if (batch.size() >= rules.limit) wake()
-      if (!running) run().catch(parts.fail)
+      if (!running) run().catch(fail)
       return true
     },
     close: () => {
@@ -109,6 +112,8 @@ type State = CursorParts & {
   /** Refusals in a row because the pipeline was too slow, or could not decide. */
   late: number
   failed: number
+  /** Requests in a row of whose outcome nobody knows; they only wait longer. */
+  lost: number
   /** How often the first contact was asked for all alone, and failed. */
   alone: number
 }
@@ -121,16 +126,17 @@ async function ask (state: State): Promise<void> {
   const outcome = await state.submit(requestOf(state, contacts, to))
   if (state.signal.aborted) return
   if (outcome.kind === 'taken') {
-    Object.assign(state, { late: 0, failed: 0, alone: 0 })
+    Object.assign(state, NO_FAILURES)
     return moveTo(state, to)
   }
   if (outcome.kind === 'short') return await quietly(state.pause(outcome.shortage))
   if (outcome.kind === 'late') state.late++
   if (outcome.kind === 'failed') state.failed++
+  if (outcome.kind === 'lost') state.lost++
   moveTo(state, await state.reread())
   if (outcome.kind === 'failed' && contacts.length === 1) await retryAlone(state, contacts)
   if (outcome.kind === 'moved' || state.signal.aborted) return
-  const tries = Math.max(1, state.late, state.failed)
+  const tries = Math.max(1, state.late, state.failed, state.lost)
   await quietly((state.sleep ?? sleep)(backoffMs(tries, BACKOFF), state.signal))
 }
 

@@ -17,7 +17,9 @@ export type Faults = {
     of: Of, contacts: readonly FaultyContact[], signal?: AbortSignal,
   ) => Promise<void>
   /** Tells the partner that no job can be made of a contact, through no fault of its own. */
-  readonly giveUp: (of: Of, contact: Contact, terms: Terms) => Promise<void>
+  readonly giveUp: (
+    of: Of, what: { readonly contact: Contact, readonly terms: Terms }, signal?: AbortSignal,
+  ) => Promise<void>
 }
 
 /** Results of contacts that are in no job: free, like every row that fails its preflight. */
@@ -36,9 +38,9 @@ export function createFaults (
         await results.send({ ...of, service }, told, signal)
       }
     },
-    giveUp: async (of, { offset, reference, input }, { service }) => {
+    giveUp: async (of, { contact: { offset, reference, input }, terms: { service } }, signal) => {
       const told = { ...cells('unknown', 'internal', '0'), input }
-      await results.send({ ...of, service }, [{ offset, reference, cells: told }])
+      await results.send({ ...of, service }, [{ offset, reference, cells: told }], signal)
     },
   }
 }

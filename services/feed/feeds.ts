@@ -2,7 +2,7 @@ import type { Partner, Partners } from '../accounts/partners.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { sleep } from '../lib/retry.ts'
-import type { PartnerFeed } from './partner-feed.ts'
+import type { PartnerFeed, PartnerFeedState } from './partner-feed.ts'
 
 export type FeedsParts = {
   readonly partners: Pick<Partners, 'list' | 'keyOf'>
@@ -16,7 +16,7 @@ export type FeedsParts = {
 export type Feeds = {
   /** True once the partners are known and none of those that can run is still starting. */
   readonly ready: () => boolean
-  readonly count: (state: 'running' | 'paused') => number
+  readonly count: (state: PartnerFeedState) => number
   readonly stop: () => Promise<void>
 }
 

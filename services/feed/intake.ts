@@ -90,15 +90,8 @@ type Into = { readonly partition: Partition, readonly signal: AbortSignal }
 async function takeIn (
   parts: IntakeParts, opened: readonly Opened[], { partition, signal }: Into
 ): Promise<void> {
-  const { deadLetters, faults, metrics, partner, key } = parts
-  const dead = opened.flatMap(one => 'dead' in one
-    ? [{ raw: one.raw, reason: one.dead, cause: 'unreadable' as const }]
-    : [])
-  const faulty = opened.flatMap(one => 'read' in one && one.read.kind === 'faulty'
-    ? [{ offset: Number(one.raw.offset), value: one.value, fault: one.read.fault }]
-    : [])
-  await deadLetters.send([dead], signal)
-  await faults.answer({ partner, key, partition: opened[0]?.raw.partition ?? 0 }, faulty, signal)
+  const { metrics } = parts
+  await tellFaults(parts, opened, signal)
   for (const one of opened) {
     metrics.count('stage_chunks_total', { stage: 'feed', lane: '', service: '' })
     if (!('read' in one)) {
@@ -109,4 +102,22 @@ async function takeIn (
     else partition.finish(one.raw)
     if (one.read.kind === 'marker' || one.read.ends) partition.close()
   }
+}
+
+/** Dead letters and answers, each until it is acknowledged, whatever infrastructure is away. */
+async function tellFaults (
+  { deadLetters, faults, partner, key, onRetry }: IntakeParts,
+  opened: readonly Opened[], signal: AbortSignal
+): Promise<void> {
+  const dead = opened.flatMap(one => 'dead' in one
+    ? [{ raw: one.raw, reason: one.dead, cause: 'unreadable' as const }]
+    : [])
+  const faulty = opened.flatMap(one => 'read' in one && one.read.kind === 'faulty'
+    ? [{ offset: Number(one.raw.offset), value: one.value, fault: one.read.fault }]
+    : [])
+  const of = { partner, key, partition: opened[0]?.raw.partition ?? 0 }
+  const patiently = (action: () => Promise<void>) =>
+    forever(action, { signal, when: isInfrastructure, onRetry })
+  await patiently(() => deadLetters.send([dead], signal))
+  await patiently(() => faults.answer(of, faulty, signal))
 }

@@ -11,7 +11,7 @@ await run('feed', feedConfig, async (config, life) => {
   const parts = feedsParts(config, connected, { submitter, fatal: life.fatal })
   const feeds = startFeeds(parts)
   life.metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, parts.held.taken)
-  for (const state of ['running', 'paused'] as const) {
+  for (const state of ['running', 'paused', 'failing'] as const) {
     life.metrics.watch('feed_partners', { state }, () => feeds.count(state))
   }
   return feeds

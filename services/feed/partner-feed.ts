@@ -2,7 +2,7 @@ import type { Partner } from '../accounts/partners.ts'
 import type { Cursors } from '../jobs/cursors.ts'
 import type { Bus, Consumption, Delivery } from '../lib/bus.ts'
 import { isInfrastructure } from '../lib/errors.ts'
-import { forever, sleep } from '../lib/retry.ts'
+import { backoffMs, forever, sleep } from '../lib/retry.ts'
 import { topicName } from '../lib/topics.ts'
 import type { BatchRules } from './batch.ts'
 import type { Shortage } from './cursor.ts'
@@ -19,9 +19,12 @@ export type PartnerFeedParts = Omit<IntakeParts, 'partner' | 'key' | 'openPartit
     readonly shortage: ShortageParts
     /** A partner that is short of something for so long lets go of its contacts. */
     readonly pauseAfterMs: number
+    /** Told of what ended one partner's consumer, for logs. */
+    readonly onBroken: (error: unknown, partner: string) => void
   }
 
-export type PartnerFeedState = 'starting' | 'running' | 'paused'
+/** `failing`: something broke that nothing is known to heal; it is tried anew, ever later. */
+export type PartnerFeedState = 'starting' | 'running' | 'paused' | 'failing'
 
 export type PartnerFeed = {
   readonly state: () => PartnerFeedState
@@ -31,41 +34,52 @@ export type PartnerFeed = {
 
 type Registered = { readonly partner: Partner, readonly key: Buffer }
 
+/** A feed that broke begins anew, and is taken for healed once it has run for the longest pause. */
+const RESTART = { firstMs: 1_000, maxMs: 60_000 }
+
 /**
  * Takes one partner's contacts, in a consumer group of its own: neither a new partner nor one
- * without balance touches any other. A partner that stays short of balance or slots is paused: its
- * consumer stops, what it held is forgotten, and once there is room it reads on from what was
- * committed.
+ * without balance touches any other, nor one whose messages break its consumer. A partner that
+ * stays short of balance or slots is paused: its consumer stops, what it held is forgotten, and
+ * once there is room it reads on from what was committed.
  */
 export function startPartnerFeed (
   registered: Registered, parts: PartnerFeedParts
 ): PartnerFeed {
   const stopping = new AbortController()
   const { signal } = stopping
+  const { partner } = registered
   let consumption: Consumption | undefined
   let paused = false
+  let failures = 0
+  const restAfter = async (ending: Ending) => {
+    if ('error' in ending) {
+      failures++
+      parts.onBroken(ending.error, partner.name)
+      return await (parts.sleep ?? sleep)(backoffMs(failures, RESTART), signal)
+    }
+    paused = true
+    await untilRoom(partner.tenant, ending.shortage, { parts: parts.shortage, signal })
+    paused = false
+  }
   const run = async () => {
     while (!signal.aborted) {
-      const lacking = new AbortController()
-      const either = AbortSignal.any([signal, lacking.signal])
-      const onPause = (shortage: Shortage) => lacking.abort(shortage)
-      const consume = consumeOptions(registered, parts, { signal: either, onPause })
-      consumption = await parts.bus.consume(consume)
-      await aborted(either)
+      const beganAtMs = parts.now()
+      const { ends, run } = beginRun(signal)
+      consumption = await parts.bus.consume(consumeOptions(registered, parts, run))
+      const ending = await ends
       await consumption.stop()
       consumption = undefined
-      if (signal.aborted) return
-      paused = true
-      const shortage = lacking.signal.reason as Shortage
-      await untilRoom(registered.partner.tenant, shortage, { parts: parts.shortage, signal })
-      paused = false
+      if (parts.now() - beganAtMs > RESTART.maxMs) failures = 0
+      if (ending !== undefined) await restAfter(ending)
     }
   }
   const running = run().catch((error: unknown) => { if (!signal.aborted) parts.fail(error) })
   return {
     state: () => {
       if (paused) return 'paused'
-      return consumption?.ready() === true ? 'running' : 'starting'
+      if (consumption?.ready() === true) return 'running'
+      return failures > 0 ? 'failing' : 'starting'
     },
     stop: async () => {
       stopping.abort(new Error('the feed stops'))
@@ -74,19 +88,44 @@ export function startPartnerFeed (
   }
 }
 
-type Run = { readonly signal: AbortSignal, readonly onPause: (shortage: Shortage) => void }
+type Ending = { readonly shortage: Shortage } | { readonly error: unknown }
+
+type Run = {
+  readonly signal: AbortSignal
+  readonly onPause: (shortage: Shortage) => void
+  readonly onFailed: (error: unknown) => void
+}
+
+/** `ends` resolves to why the run came to its end, or to undefined when the feed stops. */
+function beginRun (
+  stops: AbortSignal
+): { readonly run: Run, readonly ends: Promise<Ending | undefined> } {
+  const over = new AbortController()
+  const { promise: ends, resolve } = Promise.withResolvers<Ending | undefined>()
+  const end = (ending: Ending) => {
+    resolve(ending)
+    over.abort(new Error('the consumer of the feed ends'))
+  }
+  const signal = AbortSignal.any([stops, over.signal])
+  const stop = () => resolve(undefined)
+  if (stops.aborted) stop()
+  signal.addEventListener('abort', stop, { once: true })
+  const onPause = (shortage: Shortage) => end({ shortage })
+  return { ends, run: { signal, onPause, onFailed: error => end({ error }) } }
+}
 
 function consumeOptions ({ partner, key }: Registered, parts: PartnerFeedParts, run: Run) {
   const topic = topicName('feeds.submitted', { partner: partner.name })
   const openPartition = (delivery: Delivery) =>
     open({ partner, key }, parts, { ...run, delivery })
   const intake = createIntake({ ...parts, partner: partner.name, key, openPartition })
-  return { group: `feed.${partner.name}`, topics: [topic], ...intake }
+  const { onFailed } = run
+  return { group: `feed.${partner.name}`, topics: [topic], onFailed, ...intake }
 }
 
 function open (
   { partner, key }: Registered, parts: PartnerFeedParts,
-  { delivery, signal: feedSignal, onPause }: Run & { readonly delivery: Delivery }
+  { delivery, signal: feedSignal, onPause, onFailed }: Run & { readonly delivery: Delivery }
 ): Promise<Partition> {
   const { topic, partition } = delivery
   const signal = AbortSignal.any([feedSignal, delivery.signal])
@@ -97,10 +136,11 @@ function open (
     ...parts,
     place: { topic, partition },
     signal,
+    fail: onFailed,
     positions: () => patiently(() => parts.cursors.read({ tenant, partner: name, partition })),
     submit: request => submitContacts(parts, { partner, partition }, request),
     giveUp: (contact, terms) => patiently(() =>
-      parts.faults.giveUp({ partner: name, key, partition }, contact, terms)),
+      parts.faults.giveUp({ partner: name, key, partition }, { contact, terms }, signal)),
     pause: shortage => pauseWithin(parts, { tenant, shortage, signal, onPause }),
   })
 }
@@ -108,7 +148,7 @@ function open (
 /** Waits for room with the contacts in hand; when that takes too long they are let go of. */
 async function pauseWithin (
   { shortage: parts, pauseAfterMs }: PartnerFeedParts,
-  { tenant, shortage, signal, onPause }: Run & {
+  { tenant, shortage, signal, onPause }: Pick<Run, 'signal' | 'onPause'> & {
     readonly tenant: string, readonly shortage: Shortage,
   }
 ): Promise<void> {
@@ -120,9 +160,4 @@ async function pauseWithin (
   } finally {
     over.abort()
   }
-}
-
-function aborted (signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
-  return new Promise(resolve => signal.addEventListener('abort', () => resolve(), { once: true }))
 }

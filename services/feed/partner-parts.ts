@@ -5,7 +5,7 @@ import type { Parts } from '../lib/connect.ts'
 import { createDeadLetters } from '../lib/dead-letters.ts'
 import type { Life } from '../lib/run.ts'
 import { createWallet } from '../money/wallet.ts'
-import { createPartnerResults } from '../records/partner-results.ts'
+import { connectPartnerResults } from '../records/partner-results.ts'
 import type { feedConfig } from './config.ts'
 import { createFaults } from './faults.ts'
 import type { PartnerFeedParts } from './partner-feed.ts'
@@ -22,7 +22,7 @@ export function partnerFeedParts (
   config: Config, { bus, codec, state, clock, log, metrics }: Connected,
   { submitter, fatal }: Given
 ): Omit<PartnerFeedParts, 'isConfigured' | 'held'> {
-  const results = createPartnerResults({ codec, producer: bus.producer('feed.results') })
+  const results = connectPartnerResults({ bus, codec }, 'feed')
   return {
     bus,
     codec,
@@ -48,6 +48,8 @@ export function partnerFeedParts (
     pauseAfterMs: config.PAUSE_AFTER_MS,
     fail: fatal,
     now: () => performance.now(),
+    onBroken: (error, partner) =>
+      log.error({ err: error, partner }, 'the feed of a partner broke and is begun anew'),
     onLost: error => log.warn({ err: error }, 'the outcome of a job is not known, asked again'),
     onRetry: error => log.warn({ err: error }, 'infrastructure is missing, waiting'),
   }

@@ -1,18 +1,20 @@
 import type { Static } from 'typebox'
-import { createPartners } from '../accounts/partners.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { Parts } from '../lib/connect.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
 import { createArchive } from '../records/archive.ts'
-import { createPartnerResults } from '../records/partner-results.ts'
+import { connectPartnerResults } from '../records/partner-results.ts'
 import { createResultBlocks } from '../records/result-blocks.ts'
 import { createResults } from '../records/results.ts'
 import type { handbackConfig } from './config.ts'
+import { connectPartners } from './partners.ts'
 import type { HandbackParts } from './stage.ts'
 
 type Connected = Pick<Parts, 'bus' | 'codec' | 'state' | 'clickhouse'> &
   { readonly keys: Pick<JobKeys, 'get'> }
+
+/** Results that were not acknowledged for so long may never be. */
+const WATCH_EVERY_MS = 5_000
 
 /** What the stage is made of, from its configuration and open connections. */
 export function handbackParts (
@@ -22,12 +24,13 @@ export function handbackParts (
   const archive = createArchive(clickhouse)
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {
-    partners: createPartners({ redis: state, ring: createKeyRing(config) }),
+    ...connectPartners(config, state),
     findJob: async (tenant, job) =>
       await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
     findArchived: archive.find,
     results,
-    partnerResults: createPartnerResults({ codec, producer: bus.producer('handback.results') }),
+    partnerResults: connectPartnerResults({ bus, codec }, 'handback'),
+    watchEveryMs: WATCH_EVERY_MS,
     batch: config.BATCH_MESSAGES,
   }
 }

@@ -1,5 +1,6 @@
 import type { Partners } from '../accounts/partners.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
+import { sleep } from '../lib/retry.ts'
 import type { Decision, Incoming, Stage } from '../lib/stage.ts'
 import type { ArchivedJob } from '../records/archive.ts'
 import { columnsOf } from '../records/columns.ts'
@@ -13,6 +14,10 @@ export type HandbackParts = {
   readonly findArchived: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
   readonly results: Pick<Results, 'feedRows'>
   readonly partnerResults: PartnerResults
+  /** Whether a partner is revoked and its topic of results deleted. */
+  readonly isGone: (partner: string) => Promise<boolean>
+  /** Pause before each look whether a partner who takes no results is gone. */
+  readonly watchEveryMs: number
   /** Messages handed to one call of `decide`. */
   readonly batch: number
 }
@@ -54,17 +59,46 @@ async function handBack (
   // A job is announced as settled only after it was stored.
   const archived = await parts.findArchived(tenant, id)
   if (archived === undefined) throw new Error(`the ended job ${id} is not stored`)
-  return await sendAll(parts, { archived, feed: job.feed, key, signal })
+  return await sendUnlessGone(parts, { archived, feed: job.feed, key, signal })
+}
+
+type Sending = {
+  readonly archived: ArchivedJob
+  readonly feed: JobFeed
+  readonly key: Buffer
+  readonly signal: AbortSignal
+}
+
+/** Sends are repeated without end, which must not be for a topic that never comes back. */
+async function sendUnlessGone (
+  parts: HandbackParts, sending: Sending
+): Promise<string | undefined> {
+  const { feed: { partner }, signal } = sending
+  const over = new AbortController()
+  const gone = new AbortController()
+  const watch = AbortSignal.any([signal, over.signal])
+  untilGone(parts, partner, watch).then(() => gone.abort(), () => {})
+  try {
+    const either = AbortSignal.any([signal, gone.signal])
+    return await sendAll(parts, { ...sending, signal: either })
+  } catch (error) {
+    if (!gone.signal.aborted || signal.aborted) throw error
+    return 'partner_topic_deleted'
+  } finally {
+    over.abort()
+  }
+}
+
+async function untilGone (
+  { isGone, watchEveryMs }: HandbackParts, partner: string, signal: AbortSignal
+): Promise<void> {
+  do await sleep(watchEveryMs, signal)
+  while (!await isGone(partner).catch(() => false))
 }
 
 async function sendAll (
   { results, partnerResults }: HandbackParts,
-  { archived: { job, manifest }, feed, key, signal }: {
-    readonly archived: ArchivedJob
-    readonly feed: JobFeed
-    readonly key: Buffer
-    readonly signal: AbortSignal
-  }
+  { archived: { job, manifest }, feed, key, signal }: Sending
 ): Promise<string | undefined> {
   const of = { ...feed, key, service: job.service }
   const columns = columnsOf(job.service)

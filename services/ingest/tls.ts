@@ -70,9 +70,17 @@ export async function listenTls (
     await new Promise(resolve => server.close(resolve))
   }
   server.listen({ host: settings.HOST, port: settings.PORT_HTTPS })
-  await once(server, 'listening')
+  try {
+    await once(server, 'listening')
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new TypeError(`PORT_HTTPS ${settings.PORT_HTTPS} can't be listened on (${why}). ` +
+      'Give another one, or 0 for any that is free.', { cause })
+  }
   const address = server.address()
-  return { stop, port: typeof address === 'object' && address !== null ? address.port : 0 }
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  log.info({ port }, 'the interface is served with TLS')
+  return { stop, port }
 }
 
 /** The limits that a server takes only after it was made, and the answer to what is no request. */

@@ -5,6 +5,7 @@ import type { Keys } from '../../schemas/types.ts'
 import type { Bus } from '../lib/bus.ts'
 import type { KeyRing } from '../lib/key-ring.ts'
 import type { Codec } from '../lib/registry.ts'
+import { SealError } from '../lib/seal.ts'
 import { messageKey, topicName } from '../lib/topics.ts'
 import { jobKeys } from './redis-keys.ts'
 
@@ -15,6 +16,7 @@ export type JobKeys = {
   /**
    * The data key; undefined for a job that was refused, never accepted, or erased.
    * @throws JobKeyLostError when the job runs and its key is nowhere.
+   * @throws SealError when what is stored cannot be opened and the topic has nothing better.
    * @throws FatalError when the ring lacks the key it is wrapped by.
    */
   readonly get: (tenant: string, job: string) => Promise<Buffer | undefined>
@@ -47,27 +49,19 @@ const REMEMBERED_MS = 30_000
 export function createJobKeys (options: JobKeysOptions): JobKeys {
   const { redis, ring } = options
   const unwrapped = new LRUCache<string, Buffer>({ max: 5_000, ttl: REMEMBERED_MS })
-  const restoring = new Map<string, Promise<Buffer | undefined>>()
-  const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey
-
-  const restored = async (tenant: string, job: string): Promise<Buffer | undefined> => {
-    if (await options.isRunning?.(tenant, job) !== true) return undefined
-    const wrapped = await options.restore?.(tenant, job)
-    if (wrapped === undefined) {
-      throw new JobKeyLostError(`the data key of the running job ${job} is gone`)
+  const restored = createRestored(options)
+  /** Redis may hold broken bytes where the topic has whole ones. */
+  const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
+    const aad = keyAad(tenant, job)
+    try {
+      return ring.unwrap(wrapped, aad)
+    } catch (error) {
+      if (!(error instanceof SealError) || options.restore === undefined) throw error
+      const whole = await restored(tenant, job)
+      if (whole === undefined) throw error
+      return ring.unwrap(whole, aad)
     }
-    await redis.set(nameOf(tenant, job), wrapped, 'PX', ACCEPTED_KEY_MS)
-    return wrapped
   }
-  /** All messages of a job miss its key at the same time. */
-  const restoredOnce = (tenant: string, job: string): Promise<Buffer | undefined> => {
-    const name = nameOf(tenant, job)
-    const under = restoring.get(name) ??
-      restored(tenant, job).finally(() => restoring.delete(name))
-    restoring.set(name, under)
-    return under
-  }
-
   return {
     create: async (tenant, job) => {
       const key = randomBytes(32)
@@ -80,12 +74,34 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       const name = nameOf(tenant, job)
       const known = unwrapped.get(name)
       if (known !== undefined) return known
-      const wrapped = await redis.getBuffer(name) ?? await restoredOnce(tenant, job)
+      const wrapped = await redis.getBuffer(name) ?? await restored(tenant, job)
       if (wrapped === undefined) return undefined
-      const key = ring.unwrap(wrapped, keyAad(tenant, job))
+      const key = await unwrap(tenant, job, wrapped)
       unwrapped.set(name, key)
       return key
     },
+  }
+}
+
+/** Puts the wrapped key of a running job back to Redis; undefined when the job does not run. */
+function createRestored (options: JobKeysOptions) {
+  const restoring = new Map<string, Promise<Buffer | undefined>>()
+  const restored = async (tenant: string, job: string): Promise<Buffer | undefined> => {
+    if (await options.isRunning?.(tenant, job) !== true) return undefined
+    const wrapped = await options.restore?.(tenant, job)
+    if (wrapped === undefined) {
+      throw new JobKeyLostError(`the data key of the running job ${job} is gone`)
+    }
+    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', ACCEPTED_KEY_MS)
+    return wrapped
+  }
+  /** All messages of a job miss its key at the same time. */
+  return (tenant: string, job: string): Promise<Buffer | undefined> => {
+    const name = nameOf(tenant, job)
+    const under = restoring.get(name) ??
+      restored(tenant, job).finally(() => restoring.delete(name))
+    restoring.set(name, under)
+    return under
   }
 }
 
@@ -106,3 +122,5 @@ export function keysInTopic (
 
 /** A wrapped key opens only as the key of its own job. */
 const keyAad = (tenant: string, job: string) => ['data-key', tenant, job] as const
+
+const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
+import { isInfrastructure } from '../lib/errors.ts'
 import type { Job, Preflight, Refusal } from './job.ts'
 import type { Decided, Outcomes } from './outcomes.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
@@ -116,6 +117,10 @@ async function sendAndWait (
     ends.abort()
     const outcome = await store.refuse(tenant, job, 'internal')
     if (outcome.kind === 'open') throw error
+    // Clients are answered the same in any case. A feed gives up contacts that no job can be made
+    // of, and an outage says nothing about those.
+    const isOutage = outcome.kind === 'refused' && isInfrastructure(error)
+    if (isOutage && submission.feed !== undefined) throw error
     return outcome
   }
 }

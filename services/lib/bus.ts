@@ -45,6 +45,11 @@ export type ConsumeOptions = {
   readonly onDelivery: (delivery: Delivery) => Promise<DeliveryOutcome>
   /** A new generation of the group began: whatever is held of any partition is dropped. */
   readonly onAssigned: () => void
+  /**
+   * Told that this consumer can't go on: a handler rejected, or the client crashed for good. It is
+   * to be stopped and may be replaced; left out, the process ends.
+   */
+  readonly onFailed?: ((error: unknown) => void) | undefined
 }
 
 /** `next`: go on. `again`: hand over the messages from this offset on once more, after a pause. */

@@ -1,6 +1,7 @@
 import type { StageName } from '../topology.ts'
 import type { OutgoingMessage, Producer, RawMessage } from './bus.ts'
 import { FatalError } from './errors.ts'
+import { UnsendableError } from './kafka/safe-producer.ts'
 import type { Metrics } from './metrics.ts'
 import { deadTopic } from './topics.ts'
 
@@ -49,12 +50,61 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
   const send = async (decisions: readonly DeadDecision[], signal?: AbortSignal) => {
     const letters = decisions.flat()
     if (letters.length === 0) return
-    await producer().send(letters.map(letter => deadLetter(stage, letter, now())), signal)
+    const messages = letters.map(letter => deadLetter(stage, letter, now()))
+    await sendAll(producer(), messages, signal)
     inARow += decisions.length
     for (const { cause } of letters) metrics.count('stage_dead_letters_total', { stage, cause })
   }
   return { admit, send, alive: () => { inARow = 0 } }
 }
+
+/**
+ * A letter above the limit of the broker goes without what makes it so large: a stage that stopped
+ * for it would stop for it again after every restart. All letters are tried together first.
+ */
+async function sendAll (
+  producer: Producer, messages: readonly OutgoingMessage[], signal: AbortSignal | undefined
+): Promise<void> {
+  try {
+    return await producer.send(messages, signal)
+  } catch (error) {
+    if (!(error instanceof UnsendableError)) throw error
+  }
+  await Promise.all(messages.map(async message => {
+    try {
+      await producer.send([message], signal)
+    } catch (error) {
+      if (!(error instanceof UnsendableError)) throw error
+      await producer.send([withoutContent(message)], signal)
+    }
+  }))
+}
+
+const KEPT_KEY_BYTES = 1_000
+const KEPT_HEADERS_BYTES = 10_000
+
+/**
+ * Where, when and why the message ended, without its value, which is still where it came from for
+ * as long as that topic keeps it.
+ */
+function withoutContent ({ topic, key, headers }: OutgoingMessage): OutgoingMessage {
+  const all = Object.entries(headers)
+  const bytes = all.reduce((sum, pair) => sum + Buffer.byteLength(pair.join('')), 0)
+  const kept = bytes <= KEPT_HEADERS_BYTES
+    ? all
+    : all.filter(([name]) => DEAD_HEADERS.has(name))
+  const place = [headers.dead_topic, headers.dead_partition, headers.dead_offset].join(':')
+  return {
+    topic,
+    key: Buffer.byteLength(key) <= KEPT_KEY_BYTES ? key : place,
+    value: null,
+    headers: { ...Object.fromEntries(kept), dead_value: 'left out, too large' },
+  }
+}
+
+const DEAD_HEADERS: ReadonlySet<string> = new Set([
+  'dead_reason', 'dead_stage', 'dead_topic', 'dead_partition', 'dead_offset', 'dead_at',
+])
 
 /** The message as it came, still sealed, and where, when and why it ended. */
 export function deadLetter (

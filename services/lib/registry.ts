@@ -86,15 +86,35 @@ export function registrySource (url: string): SchemaSource {
     }
   }
   const schemaOf = async (id: number) => {
-    try {
-      // Read anew from its text, so that writer and reader are types of the same library.
-      return typeOf(JSON.parse(JSON.stringify(await registry.getSchema(id))) as Schema)
-    } catch (cause) {
-      if (cause instanceof Error && 'status' in cause && cause.status === 404) throw cause
+    if (id > MAX_ID) throw new TypeError(`no schema has the id ${id}`)
+    const found = await registry.getSchema(id).catch((cause: unknown) => {
+      if (isDefinite(cause)) throw cause
       throw new InfrastructureError(`schema ${id} could not be read from the registry`, { cause })
-    }
+    })
+    // Read anew from its text, so that writer and reader are types of the same library. What is no
+    // Avro fails here, and always will.
+    return typeOf(JSON.parse(JSON.stringify(found)) as Schema)
   }
   return { idOf, schemaOf }
+}
+
+/** Ids are positive integers of 32 bits with a sign. */
+const MAX_ID = 2 ** 31 - 1
+
+/** Refusals that say something of this process, its rights or its haste, and nothing of the id. */
+const PASSING: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
+
+/**
+ * Whether the registry will never give another answer about an id: a refusal, or a schema its
+ * client cannot make sense of. The client calls a broken connection a 400 as well, but only what
+ * the registry itself refuses comes with the registry's own message instead of a mere status.
+ */
+function isDefinite (error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  if (!('status' in error)) return error.name.startsWith('ConfluentSchemaRegistry')
+  const status = Number(error.status)
+  if (status === 400 && error.message.includes('Error, status 400')) return false
+  return status >= 400 && status < 500 && !PASSING.has(status)
 }
 
 /** Our own files with made-up ids, from 1 in the order of the files: for tests and simulation. */

@@ -1,6 +1,7 @@
 import { isInfrastructure } from './errors.ts'
 import { createPerform, type Perform } from './perform.ts'
 import { isPoison, tries } from './process.ts'
+import { sleep } from './retry.ts'
 import type { ProcessParts, Slice } from './slice.ts'
 import type { Decision } from './stage.ts'
 
@@ -64,24 +65,28 @@ export function createTurns () {
   return { take }
 }
 
+/** How long `stop` waits for actions that still run. */
+const STOP_WITHIN_MS = 8_000
+
 /**
- * Repeats an action with pauses, never beside itself; a pause of 0 never begins. Its failure is for
- * nobody here: it ends the process as any promise does that nobody listens to.
+ * Begins an action again and again, though an earlier one still runs: what must not run beside
+ * itself is up to the action. A pause of 0 never begins. A failure is for nobody here: it ends the
+ * process as any promise does that nobody listens to.
  */
 export function every (
-  pauseMs: number, action: () => Promise<void>
+  pauseMs: number, action: () => Promise<void>, stopWithinMs = STOP_WITHIN_MS
 ): { readonly stop: () => Promise<void> } {
-  let running: Promise<void> = Promise.resolve()
-  let isRunning = false
+  const running = new Set<Promise<void>>()
   const tick = () => {
-    if (isRunning) return
-    isRunning = true
-    running = action().finally(() => { isRunning = false })
+    const run = action().finally(() => { running.delete(run) })
+    running.add(run)
   }
   const timer = pauseMs === 0 ? undefined : setInterval(tick, pauseMs).unref()
   const stop = async () => {
     clearInterval(timer)
-    await running.catch(() => {})
+    const late = new AbortController()
+    const waited = sleep(stopWithinMs, late.signal).catch(() => {})
+    await Promise.race([Promise.allSettled(running), waited]).finally(() => late.abort())
   }
   return { stop }
 }

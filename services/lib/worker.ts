@@ -10,7 +10,10 @@ import type { At } from './steps.ts'
 import type { Subscription } from './topics.ts'
 
 export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
-  /** Lets held messages go that wait for nothing more, of every partition, and commits. */
+  /**
+   * Lets held messages go that wait for nothing more, and commits: of every partition of which that
+   * is not under way already, so that one that waits for infrastructure holds up no other.
+   */
   readonly release: () => Promise<void>
   /** Seconds since the oldest message in work was written; 0 when idle. */
   readonly ages: () => number
@@ -98,6 +101,7 @@ function createWork (process: Process, commit: Commit) {
 function createInTurns (release: ((delivery: Delivery) => Promise<void>) | undefined) {
   const turns = createTurns()
   const latest = new Map<string, Delivery>()
+  const underWay = new Set<string>()
   const releaseOf = async (delivery: Delivery) => {
     try {
       if (!delivery.signal.aborted) await release?.(delivery)
@@ -112,8 +116,11 @@ function createInTurns (release: ((delivery: Delivery) => Promise<void>) | undef
       return turns.take(name, action)
     },
     release: async (): Promise<void> => {
-      await Promise.all([...latest].map(([name, delivery]) =>
-        turns.take(name, () => releaseOf(delivery))))
+      const idle = [...latest].filter(([name]) => !underWay.has(name))
+      await Promise.all(idle.map(async ([name, delivery]) => {
+        underWay.add(name)
+        await turns.take(name, () => releaseOf(delivery)).finally(() => underWay.delete(name))
+      }))
     },
     forget: (): void => latest.clear(),
   }

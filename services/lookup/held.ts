@@ -10,9 +10,11 @@ export type HeldJob = {
   readonly unit: Unit<ChunkMessage>
   /** Every other chunk of the job is dead: none is to come any more. */
   readonly isAccountedFor: boolean
-  /** When the last of them came. */
-  readonly sinceMs: number
+  /** How often, this time included, its partition was looked at and nothing had come at all. */
+  readonly quietLooks: number
 }
+
+type Waiting = Pick<HeldJob, 'message' | 'quietLooks'>
 
 /** Dead chunks of more jobs are forgotten, the oldest first; most are of jobs that hold nothing. */
 const MOST_DEAD = 10_000
@@ -28,24 +30,24 @@ export function createHeldJobs () {
     indexOf: ({ value }) => value.chunk,
     sizeOf: ({ value }) => value.chunks,
   })
-  const waiting = new Map<string, { readonly message: ChunkMessage, readonly sinceMs: number }>()
+  const waiting = createWaiting()
   const dead = new LRUCache<string, ReadonlySet<number>>({ max: MOST_DEAD })
-  const heldOf = (name: string): HeldJob | undefined => {
-    const known = waiting.get(name)
-    if (known === undefined) return undefined
-    const members = gather.membersOf(known.message)
+  const heldOf = (known: Waiting): HeldJob => {
+    const { message } = known
+    const name = unitOf(message)
+    const members = gather.membersOf(message)
     const byChunk = new Map([...members].reverse().map(one => [one.value.chunk, one]))
     const parts = [...byChunk.values()].sort((a, b) => a.value.chunk - b.value.chunk)
     const gone = dead.get(name) ?? []
     const isAccountedFor = dead.has(name) &&
-      new Set([...gone, ...byChunk.keys()]).size >= known.message.value.chunks
+      new Set([...gone, ...byChunk.keys()]).size >= message.value.chunks
     return { ...known, unit: { parts, members }, isAccountedFor }
   }
   return {
     /** The chunks of the job, once this was the last of them. */
-    add: (message: ChunkMessage, nowMs: number): Unit<ChunkMessage> | undefined => {
+    add: (message: ChunkMessage): Unit<ChunkMessage> | undefined => {
       const unit = gather.add(message)
-      waiting.set(unitOf(message), { message, sinceMs: nowMs })
+      waiting.add(message)
       return unit
     },
     /** Nobody can read this chunk of the job. */
@@ -55,15 +57,16 @@ export function createHeldJobs () {
     },
     drop: (message: ChunkMessage): void => {
       gather.done(message)
-      waiting.delete(unitOf(message))
+      waiting.drop(message)
       dead.delete(unitOf(message))
     },
     /** Jobs that may wait for nothing more: late ones, and those with dead chunks. */
-    suspects: ({ topic, partition }: Partition, nowMs: number): readonly HeldJob[] =>
-      [...waiting]
-        .filter(([name, { message: { raw, value } }]) => raw.topic === topic &&
-          raw.partition === partition && (nowMs > value.acceptBy || dead.has(name)))
-        .flatMap(([name]) => heldOf(name) ?? []),
+    suspects: (place: Partition, nowMs: number): readonly HeldJob[] =>
+      waiting.of(place)
+        .filter(({ message }) => nowMs > message.value.acceptBy || dead.has(unitOf(message)))
+        .map(heldOf),
+    /** A look at the partition went through. */
+    looked: waiting.looked,
     forget: (): void => {
       gather.forget()
       waiting.clear()
@@ -71,6 +74,42 @@ export function createHeldJobs () {
     },
   }
 }
+
+/**
+ * Any chunk of each job that waits, and the looks at which nothing had come. Looks are counted and
+ * not time: that also passes while the partition waits for infrastructure, with the missing chunks
+ * right behind.
+ */
+function createWaiting () {
+  const byName = new Map<string, Waiting>()
+  /** Partitions something came from since they were last looked at. */
+  const lively = new Set<string>()
+  const of = (place: Partition): readonly Waiting[] => {
+    const name = partitionOf(place)
+    const looks = lively.has(name) ? 0 : 1
+    return [...byName.values()]
+      .filter(({ message }) => partitionOf(message.raw) === name)
+      .map(({ message, quietLooks }) => ({ message, quietLooks: quietLooks + looks }))
+  }
+  return {
+    of,
+    add: (message: ChunkMessage): void => {
+      lively.add(partitionOf(message.raw))
+      byName.set(unitOf(message), { message, quietLooks: 0 })
+    },
+    drop: (message: ChunkMessage): void => { byName.delete(unitOf(message)) },
+    looked: (place: Partition): void => {
+      for (const waiting of of(place)) byName.set(unitOf(waiting.message), waiting)
+      lively.delete(partitionOf(place))
+    },
+    clear: (): void => {
+      byName.clear()
+      lively.clear()
+    },
+  }
+}
+
+const partitionOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
 
 /** The name of a chunk's job. */
 export function unitOf ({ value }: Pick<ChunkMessage, 'value'>): string {

@@ -12,13 +12,15 @@ export type LookupParts = Omit<GiveUpParts, 'load'> & {
   readonly cache: Pick<RecordCache, 'find'>
   /** Messages handed to one call of `decide`. */
   readonly batch: number
+  /** Looks, one a second, after which chunks that did not come are lost; 300 by default. */
+  readonly lostAfterLooks?: number
 }
 
 /**
- * Without a sign of life for so long, the missing chunks of an accepted job will not come: whoever
- * found them dead has ended since.
+ * After so many looks at a partition that had nothing new to deliver, the missing chunks of an
+ * accepted job will not come: whoever found them dead has ended since.
  */
-const LOST_AFTER_MS = 300_000
+const LOST_AFTER_LOOKS = 300
 
 /**
  * Gathers the chunks of each job and decides it when the last one is there. Chunks of jobs that are
@@ -55,6 +57,7 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
       const ofGeneration = generation
       const over = await decideOver(held.suspects(place, parts.clock.now()), parts)
       if (ofGeneration !== generation) return []
+      held.looked(place)
       for (const { message } of over) held.drop(message)
       return over.map(({ decision }) => decision)
     },
@@ -66,7 +69,8 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
   }
 }
 
-type Held = { readonly held: HeldJobs, readonly parts: GiveUpParts }
+type StageParts = GiveUpParts & Pick<LookupParts, 'lostAfterLooks'>
+type Held = { readonly held: HeldJobs, readonly parts: StageParts }
 
 /** Decisions of the jobs these chunks complete, each job once. */
 async function decideComplete (
@@ -74,7 +78,7 @@ async function decideComplete (
 ): Promise<readonly Decision<'lookup'>[]> {
   const decided = new Map<string, Decision<'lookup'>>()
   for (const message of messages) {
-    const unit = held.add(message, parts.clock.now())
+    const unit = held.add(message)
     if (unit === undefined) continue
     const known = decided.get(unitOf(message)) ?? await decideOrGiveUp(unit, parts)
     decided.set(unitOf(message), { ...known, finishes: unit.members })
@@ -85,7 +89,7 @@ async function decideComplete (
 type Over = { readonly message: ChunkMessage, readonly decision: Decision<'lookup'> }
 
 /** Held jobs that wait for nothing more, each with what becomes of it. */
-async function decideOver (jobs: readonly HeldJob[], parts: GiveUpParts): Promise<Over[]> {
+async function decideOver (jobs: readonly HeldJob[], parts: StageParts): Promise<Over[]> {
   const over: Over[] = []
   for (const job of jobs) {
     const isLate = parts.clock.now() > job.message.value.acceptBy
@@ -102,7 +106,7 @@ async function decideOver (jobs: readonly HeldJob[], parts: GiveUpParts): Promis
  * again every chunk that is left ends. Undefined: it may still become complete.
  */
 async function decisionOf (
-  { message: { value }, unit, isAccountedFor, sinceMs }: HeldJob, parts: GiveUpParts
+  { message: { value }, unit, isAccountedFor, quietLooks }: HeldJob, parts: StageParts
 ): Promise<Decision<'lookup'> | undefined> {
   const { tenant, job } = value
   const known = await parts.store.outcome(tenant, job)
@@ -110,7 +114,8 @@ async function decisionOf (
   if (outcome.kind === 'open') return undefined
   const isOver = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
   if (isOver) return { finishes: unit.members, emits: [] }
-  const isLost = isAccountedFor || parts.clock.now() - sinceMs > LOST_AFTER_MS
+  const { lostAfterLooks = LOST_AFTER_LOOKS } = parts
+  const isLost = isAccountedFor || quietLooks >= lostAfterLooks
   return isLost ? await giveUp(unit, parts) : undefined
 }
 

@@ -2,9 +2,10 @@ import { setImmediate } from 'node:timers/promises'
 import {
   resultIdOf, sealResult, type FeedCells,
 } from '../../schemas/feeds/seal.ts'
-import type { OutgoingMessage, Producer } from '../lib/bus.ts'
+import type { Bus, OutgoingMessage, Producer } from '../lib/bus.ts'
 import type { Codec } from '../lib/registry.ts'
 import { topicName } from '../lib/topics.ts'
+import { createPartnerProducers } from './partner-producers.ts'
 
 /** The result of one contact, which is named by its place in its partner's topic. */
 export type ContactResult = {
@@ -34,28 +35,36 @@ export type PartnerResults = {
 
 type Parts = {
   readonly codec: Pick<Codec, 'encode'>
-  readonly producer: Producer
+  /** A producer that no other partner waits for. */
+  readonly producerOf: (partner: string) => Pick<Producer, 'send'>
 }
+
+/** As contacts are asked for; longer names are those of contacts that are told so. */
+export const MAX_REFERENCE_CHARACTERS = 200
 
 /** Sealing is work: after so many results heartbeats and others get their turn. */
 const SEALED_AT_ONCE = 500
 
 /** Hands results to partners. */
-export function createPartnerResults ({ codec, producer }: Parts): PartnerResults {
+export function createPartnerResults ({ codec, producerOf }: Parts): PartnerResults {
   const messageOf = async (of: ResultsOf, result: ContactResult): Promise<OutgoingMessage> => {
-    const { partner, key, partition, service } = of
-    const { offset, reference, cells } = result
+    const { partner, key, partition } = of
+    const { offset, cells } = result
+    const reference = shortName(result.reference)
+    const service = shortName(of.service)
     const resultId = resultIdOf(partner, partition, offset)
     const sealed = sealResult(key, { partner, reference, resultId }, cells)
     return {
       topic: topicName('feeds.finished', { partner }),
-      key: reference === '' ? resultId : reference,
+      // A name that was cut may be that of many.
+      key: reference === '' || reference !== result.reference ? resultId : reference,
       value: await codec.encode('feeds.finished-value', { resultId, reference, service, sealed }),
       headers: {},
     }
   }
   return {
     send: async (of, results, signal) => {
+      const producer = producerOf(of.partner)
       const sending: Promise<void>[] = []
       for (let from = 0; from < results.length; from += SEALED_AT_ONCE) {
         const some = results.slice(from, from + SEALED_AT_ONCE)
@@ -69,6 +78,24 @@ export function createPartnerResults ({ codec, producer }: Parts): PartnerResult
       await Promise.all(sending)
     },
   }
+}
+
+/** Results by producers of one service, one a partner. */
+export function connectPartnerResults (
+  { bus, codec }: Pick<Parts, 'codec'> & { readonly bus: Pick<Bus, 'producer'> }, service: string
+): PartnerResults {
+  const open = (partner: string) => bus.producer(`${service}.results.${partner}`)
+  return createPartnerResults({ codec, producerOf: createPartnerProducers(open) })
+}
+
+/**
+ * Names that partners gave as far as they may be long: a message with two of a megabyte could not
+ * be sent, today or after any restart.
+ */
+function shortName (name: string): string {
+  return name.length <= MAX_REFERENCE_CHARACTERS
+    ? name
+    : name.slice(0, MAX_REFERENCE_CHARACTERS).toWellFormed()
 }
 
 const LEFT_OUT: ReadonlySet<string> = new Set(['row', 'duplicate_of'])

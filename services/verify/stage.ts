@@ -1,4 +1,5 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
+import { LRUCache } from 'lru-cache'
 import type { Later, LaterRows } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
@@ -31,6 +32,9 @@ const PARTS_OF_A_CHUNK = 1_000
 /** How soon it is seen that the job of a part that was put off needs no checks any more. */
 const LOOK_AGAIN_MS = 1_000
 
+/** Parts that ended beside one that waits and may come again along with it; the newest are kept. */
+const MOST_ENDED = 10_000
+
 /**
  * Checks parts live, so many at a time. Rows of a part whose providers are down come back on
  * `rows.later` after a pause; the others are finished at once. A message that is not due yet stops
@@ -38,24 +42,37 @@ const LOOK_AGAIN_MS = 1_000
  */
 export function createVerifyStage (parts: VerifyParts): Stage<'verify'> {
   const slots = bulkhead(parts.concurrency, Number.MAX_SAFE_INTEGER)
+  const ended = new LRUCache<string, true>({ max: MOST_ENDED })
   return {
     name: 'verify',
     batch: parts.batch,
     decide: async (messages, signal) => {
       const nowMs = parts.clock.now()
-      const early = messages.filter(({ value }) => value.notBefore > nowMs)
+      const fresh = messages.filter((message) => !ended.has(nameOf(message)))
+      const early = fresh.filter(({ value }) => value.notBefore > nowMs)
       const over = await jobsOver(early, parts)
       const waiting = early.find(({ value }) => !over.has(value.job))
-      const first = waiting === undefined ? messages.length : messages.indexOf(waiting)
-      const due = messages.filter(({ value }, index) => index < first || over.has(value.job))
+      const inTurn = waiting === undefined ? messages : messages.slice(0, messages.indexOf(waiting))
+      const due = fresh.filter((message) => inTurn.includes(message) || over.has(message.value.job))
       const decisions = await decideAll(due, { parts, slots, signal })
+      const known = inTurn.filter((message) => !fresh.includes(message))
+      decisions.push(...known.map((message) => ({ finishes: [message], emits: [] })))
       if (waiting === undefined) return decisions
       const untilMs = Math.min(waiting.value.notBefore, nowMs + LOOK_AGAIN_MS)
-      return [...decisions, { postpone: waiting, untilMs }]
+      const afterProduced = async () => {
+        for (const message of due) if (!inTurn.includes(message)) ended.set(nameOf(message), true)
+      }
+      const remembered = decisions.map((decision) => ({ ...decision, afterProduced }))
+      return [...remembered, { postpone: waiting, untilMs }]
     },
     whenDead: (headers) => whenDead(headers, parts),
-    forget: () => {},
+    forget: () => ended.clear(),
   }
+}
+
+/** Where a message stands, which is never another's place. */
+function nameOf ({ raw }: Pick<PartMessage, 'raw'>): string {
+  return `${raw.topic}:${raw.partition}:${raw.offset}`
 }
 
 /** Those of the jobs of these messages whose rows need not be checked any more. */

@@ -1,7 +1,9 @@
+import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { sealContact } from '../../schemas/feeds/seal.ts'
 import { connectSubmitter } from '../../services/feed/submitter.ts'
 import { handbackParts } from '../../services/handback/parts.ts'
+import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createDemoPartner } from '../../services/workspace/demo-partner.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { connectAll } from '../support/connected.ts'
@@ -21,8 +23,8 @@ afterAll(async () => { await feeds.stop() })
 const taken = (name: string) => feeds.asked
   .filter(({ feed }) => feed?.source.partner === name).flatMap(({ inputs }) => inputs).toSorted()
 
-async function send (to: TestPartner, inputs: readonly string[], key = to.key) {
-  const contacts = await Promise.all(inputs.map(async (input, index) => {
+async function contactsOf (to: TestPartner, inputs: readonly string[], key = to.key) {
+  return await Promise.all(inputs.map(async (input, index) => {
     const place = {
       reference: `c${index}`, service: 'phone-validation', countryCode: '', forceFresh: false,
     }
@@ -30,7 +32,10 @@ async function send (to: TestPartner, inputs: readonly string[], key = to.key) {
     const value = await codec.encode('feeds.submitted-value', { ...place, sealed, end: false })
     return { topic: `feeds.${to.name}.submitted`, key: place.reference, value, headers: {} }
   }))
-  await bus.producer('partner').send(contacts)
+}
+
+async function send (to: TestPartner, inputs: readonly string[], key = to.key) {
+  await bus.producer('partner').send(await contactsOf(to, inputs, key))
 }
 
 describe('the feeds on real parts', () => {
@@ -52,6 +57,24 @@ describe('the feeds on real parts', () => {
     await send(late, ['+12127365001'])
     await new Promise(resolve => setTimeout(resolve, 300))
     expect(taken(late.name)).toEqual(['+12127365000'])
+  })
+
+  it('read what a partner compressed in a way that they do not know', async () => {
+    const { CompressionCodecs, CompressionTypes } = kafkajs
+    const foreign = await createTestPartner(env)
+    const decompress = vi.fn(() => { throw new Error('nobody can read this') })
+    const known = CompressionCodecs[CompressionTypes.ZSTD]
+    CompressionCodecs[CompressionTypes.ZSTD] = () => ({ ...known(), decompress })
+    const own = new Kafka({ brokers: env.KAFKA_BROKERS!.split(','), logLevel: logLevel.NOTHING })
+      .producer({ allowAutoTopicCreation: false })
+    await own.connect()
+    const [{ topic, ...message } = expect.fail('no contact')] =
+      await contactsOf(foreign, ['+12127365003'])
+    await own.send({ topic, messages: [message], compression: CompressionTypes.ZSTD })
+    await own.disconnect()
+    await vi.waitFor(() => expect(taken(foreign.name)).toHaveLength(1), { timeout: 20_000 })
+    expect(decompress).not.toHaveBeenCalled()
+    CompressionCodecs[CompressionTypes.ZSTD] = known
   })
 
   it('answer what another key sealed, under the key of the partner', async () => {
@@ -98,5 +121,12 @@ it('the way into the pipeline and the way back are made of the same connections'
   expect(Object.keys(made)).toEqual(['submit', 'quote'])
   for (const close of closers.reverse()) await close()
   const parts = handbackParts(handback, { ...connected, keys })
+  const other = await createTestPartner(env)
+  expect(await parts.isGone(other.name)).toBe(false)
+  await withWorkspace(env, ({ partners }) => partners.revoke(other.name))
+  expect(await parts.isGone(other.name)).toBe(false)
+  await withAdmin(env.KAFKA_BROKERS!.split(','), admin =>
+    admin.deleteTopics({ topics: [`feeds.${other.name}.finished`] }))
+  await vi.waitFor(async () => expect(await parts.isGone(other.name)).toBe(true))
   expect(await parts.findJob(`${partner.org}.live`, 'job_none')).toBeUndefined()
 })

@@ -39,7 +39,9 @@ export function lookupStage ({ redis, cache, chaos, time }: Shared) {
     MAX_ACTIVE_JOBS: '4',
   })
   const ahead = { now: () => redisLike.now() + time.aheadMs, stop: () => {} }
-  return createLookupStage(lookupParts(config, { state: redis, cache, clock: ahead, log }))
+  const parts = lookupParts(config, { state: redis, cache, clock: ahead, log })
+  // Looks come only when nothing is under way: one that finds nothing new is enough.
+  return createLookupStage({ ...parts, lostAfterLooks: 1 })
 }
 
 /** The simulation runs beside its Redis, whose clock is that of this machine. */

@@ -71,6 +71,7 @@ export function feedParts (
     now: () => performance.now(),
     // Pauses between two tries are long only for the sake of others.
     sleep: (ms, signal) => sleep(Math.min(ms, 4), signal),
+    onBroken: error => { throw error },
     onLost: () => {},
     onRetry: () => {},
   }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Kafka, logLevel } from 'kafkajs'
+import { untilLed } from '../../services/lib/kafka/admin.ts'
 import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
 import type { BusHarness } from './bus-contract.ts'
 
@@ -17,7 +18,8 @@ export async function openKafkaHarness (brokers: readonly string[]): Promise<Bus
   await admin.connect()
   const createTopic = async (numPartitions: number) => {
     const topic = `bus-${randomUUID()}`
-    await admin.createTopics({ topics: [{ topic, numPartitions }], waitForLeaders: true })
+    await admin.createTopics({ topics: [{ topic, numPartitions }], waitForLeaders: false })
+    await untilLed(admin, [topic])
     topics.push(topic)
     return topic
   }

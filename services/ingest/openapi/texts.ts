@@ -18,15 +18,15 @@ const TEST_INPUTS = `| input with a test key | outcome |
 | phone ending in \`0002\` | the line was disconnected lately |
 | phone ending in \`0003\` | nobody could tell |
 | phone ending in \`0004\` | valid, answered after two seconds |
-| phone ending in \`0005\` | the check is unavailable: tried again, in the end unknown |
-| phone ending in \`0006\` | the check times out: tried again, in the end unknown |
+| phone ending in \`0005\` | the check is unavailable: tried for 15 minutes, then unknown |
+| phone ending in \`0006\` | the check times out: tried for 15 minutes, then unknown |
 | phone ending in \`0007\` | valid, on no messenger, ported |
 | e-mail \`invalid@...\` | the mailbox does not exist |
 | e-mail \`risky@...\` | the domain takes mail for any name |
 | e-mail \`unknown@...\` | nobody could tell |
 | e-mail \`slow@...\` | valid, answered after two seconds |
-| e-mail \`unavailable@...\` | the check is unavailable: tried again, in the end unknown |
-| e-mail \`timeout@...\` | the check times out: tried again, in the end unknown |
+| e-mail \`unavailable@...\` | the check is unavailable: tried for 15 minutes, then unknown |
+| e-mail \`timeout@...\` | the check times out: tried for 15 minutes, then unknown |
 | e-mail \`disposable@...\` | a throw-away address |
 | e-mail \`role@...\` | a function, not a person |
 | any other that can be normalized | valid |

@@ -1,5 +1,6 @@
 import kafkajs, { Kafka, logLevel, type Admin, type AclEntry } from 'kafkajs'
-import type { RealTopic } from '../topics.ts'
+import { times } from '../retry.ts'
+import { logicalTopic, type RealTopic } from '../topics.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
 
@@ -24,12 +25,17 @@ export type TopicsOptions = {
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
 const HOUR_MS = 3_600_000
 
-/** How long messages are kept, and how many copies have to acknowledge them. */
+/**
+ * How long messages are kept, and how many copies have to acknowledge them. What partners compress
+ * with whatever their producers know, brokers turn into what every reader here can read.
+ */
 export function settingsOf (topic: RealTopic, minInsync: number | undefined): readonly Setting[] {
-  const { keepHours, compact } = topic
+  const { name, keepHours, compact } = topic
+  const isForeign = logicalTopic(name)?.topic === 'feeds.submitted'
   const settings = [
     { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
     { name: 'retention.ms', value: String(keepHours < 0 ? -1 : keepHours * HOUR_MS) },
+    ...isForeign ? [{ name: 'compression.type', value: 'gzip' }] : [],
   ]
   if (minInsync === undefined) return settings
   return [...settings, { name: 'min.insync.replicas', value: String(minInsync) }]
@@ -51,6 +57,11 @@ export async function withAdmin<T> (
   }
 }
 
+/** Whether the brokers have a topic; throws when they are not to be had. */
+export async function hasTopic (brokers: readonly string[], name: string): Promise<boolean> {
+  return (await withAdmin(brokers, admin => admin.listTopics())).includes(name)
+}
+
 /** Creates topics; the names of those that are there already are left alone. */
 export async function createTopics (
   admin: Admin, topics: readonly RealTopic[], options: Omit<TopicsOptions, 'brokers'>
@@ -60,7 +71,8 @@ export async function createTopics (
   const missing = topics.filter(({ name }) => !existing.has(name))
   if (missing.length === 0) return
   await admin.createTopics({
-    waitForLeaders: true,
+    // The client's own wait gives up at the first broker that has not heard of the topics yet.
+    waitForLeaders: false,
     timeout: 30_000,
     topics: missing.map(topic => ({
       topic: topic.name,
@@ -69,6 +81,23 @@ export async function createTopics (
       configEntries: [...settingsOf(topic, minInsync)],
     })),
   })
+  await untilLed(admin, missing.map(({ name }) => name))
+}
+
+const LEADER_TRIES = 100
+const NOT_YET: readonly unknown[] = ['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE']
+
+/** Resolves when every partition of the topics can be written to. */
+export async function untilLed (admin: Admin, names: readonly string[]): Promise<void> {
+  await times(LEADER_TRIES, async () => {
+    const { topics } = await admin.fetchTopicMetadata({ topics: [...names] })
+    const led = topics.filter(({ partitions }) =>
+      partitions.length > 0 && partitions.every(({ leader }) => leader >= 0))
+    if (led.length === names.length) return
+    throw Object.assign(new Error('some new topics have no leader'), {
+      type: 'LEADER_NOT_AVAILABLE',
+    })
+  }, { maxMs: 500, when: error => NOT_YET.includes((error as { type?: unknown }).type) })
 }
 
 /** Creates rules of access; false on brokers that have no authorizer and let everybody in. */

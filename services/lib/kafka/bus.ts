@@ -1,5 +1,6 @@
 import { Kafka, logLevel, Partitioners, type KafkaConfig } from 'kafkajs'
-import type { Bus, Consumption, Producer } from '../bus.ts'
+import type { Bus, Producer } from '../bus.ts'
+import { registerCodecs } from './codecs.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { createLastValues } from './last-value.ts'
 import { createSafeProducer } from './safe-producer.ts'
@@ -27,7 +28,9 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
   const { onFatal, log = () => {} } = options
   const settings = { ...consumerDefaults, ...options.settings }
   const producers = new Map<string, Producer>()
-  const consumptions: Consumption[] = []
+  const consumers = createOpen()
+  const sending = createOpen()
+  registerCodecs()
   const lastValues = createLastValues({
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
     clientId: options.clientId,
@@ -41,23 +44,47 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
       onRejected: (error, attempt) =>
         log('warn', 'Kafka refused a request', { error, attempt, name }),
     })
-    producers.set(name, made)
-    return made
+    const close = sending.add(() => {
+      // Whoever asks for the name from now on gets a new one.
+      producers.delete(name)
+      return made.close()
+    })
+    const own: Producer = { send: (messages, signal) => made.send(messages, signal), close }
+    producers.set(name, own)
+    return own
   }
   return {
     consume: async (consume) => {
       const kafka = client(options, { clientId: `${options.clientId}-${consume.group}` })
       const consumption = startConsumer({ kafka, consume, settings, onFatal, onRetry })
-      consumptions.push(consumption)
-      return consumption
+      return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
     producer,
     lastValue: lastValues.find,
     close: async () => {
       await lastValues.close()
-      await Promise.all(consumptions.map((consumption) => consumption.stop()))
-      await Promise.all([...producers.values()].map((one) => one.close()))
+      await consumers.closeAll()
+      await sending.closeAll()
     },
+  }
+}
+
+type Close = () => Promise<void>
+
+/** What is to be closed in the end; what was closed before is not held any longer. */
+function createOpen () {
+  const open = new Set<Close>()
+  return {
+    add: (end: Close): Close => {
+      let ended: Promise<void> | undefined
+      const close = () => {
+        ended ??= end().finally(() => open.delete(close))
+        return ended
+      }
+      open.add(close)
+      return close
+    },
+    closeAll: async () => { await Promise.all([...open].map(close => close())) },
   }
 }
 

@@ -127,7 +127,9 @@ class GroupConsumer implements Consumption {
   #fail (error: unknown): void {
     if (this.#stopping.signal.aborted) return
     this.#membership?.abort('The consumer failed.')
-    this.#options.onFatal(error)
+    const { consume, onFatal } = this.#options
+    const tell = consume.onFailed ?? onFatal
+    tell(error)
   }
 
   /** Handlers are told first and may return while heartbeats go on; then the group is left. */

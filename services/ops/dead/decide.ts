@@ -49,6 +49,11 @@ export async function replay (parts: Parts, choice: Choice): Promise<Decided> {
   await parts.read(deadTopic(stage), async messages => {
     const some = messages.filter(message => open.delete(placeOf(message)))
     if (some.length === 0) return
+    const empty = some.find(({ headers }) => 'dead_value' in headers)
+    if (empty !== undefined) {
+      throw new UsageError(`Letter ${placeOf(empty)} was too large to keep its content: it can ` +
+        'only be discarded.')
+    }
     const done = { as: 'replayed', atMs: parts.now(), why: '' } as const
     const notes = some.map(raw => noteMessage(stage, { place: placeOf(raw), done }))
     const back = some.flatMap(raw => resent(stage, raw) ?? [])

@@ -51,14 +51,14 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
   },
   {
     magic: '0005',
-    means: 'the check is unavailable: tried again, in the end unknown',
+    means: 'the check is unavailable: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'unavailable',
     again: true,
   },
   {
     magic: '0006',
-    means: 'the check times out: tried again, in the end unknown',
+    means: 'the check times out: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'timeout',
     again: true,
@@ -101,14 +101,14 @@ export const MAGIC_EMAILS: readonly MagicOutcome[] = [
   },
   {
     magic: 'unavailable',
-    means: 'the check is unavailable: tried again, in the end unknown',
+    means: 'the check is unavailable: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'unavailable',
     again: true,
   },
   {
     magic: 'timeout',
-    means: 'the check times out: tried again, in the end unknown',
+    means: 'the check times out: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'timeout',
     again: true,

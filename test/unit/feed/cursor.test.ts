@@ -93,6 +93,37 @@ describe('a cursor', () => {
     expect(sizes.slice(0, 4)).toEqual([4_000, 2_000, 1_000, 1_000])
   })
 
+  it('fails when something can not heal, but not because its partition is lost', async () => {
+    const failuresOf = async (isLost: boolean) => {
+      const failures: unknown[] = []
+      const stopping = new AbortController()
+      const over = Promise.withResolvers<void>()
+      const cursor = createCursor({
+        cursor: 'whatsapp||',
+        terms,
+        rules: { limit: 1, ageMs: 0 },
+        position: -1,
+        submit: async () => ({ kind: 'lost' }),
+        reread: async () => {
+          if (isLost) stopping.abort()
+          over.resolve()
+          throw new Error('no position')
+        },
+        passed: () => {},
+        giveUp: async () => {},
+        pause: async () => {},
+        fail: error => { failures.push(error) },
+        signal: stopping.signal,
+        now: () => 0,
+      })
+      cursor.add(contact(0))
+      await over.promise
+      await new Promise(resolve => setImmediate(resolve))
+      return failures.length
+    }
+    expect([await failuresOf(false), await failuresOf(true)]).toEqual([1, 0])
+  })
+
   it('does nothing more once its partition is lost', async () => {
     const { cursor, passed, stopping, requests } = cursorWith([])
     stopping.abort()

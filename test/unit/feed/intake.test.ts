@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { openResult, resultIdOf, sealContact } from '../../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../../schemas/types.ts'
 import type { Delivery, OutgoingMessage, RawMessage } from '../../../services/lib/bus.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { createPartnerResults } from '../../../services/records/partner-results.ts'
 import { createFaults } from '../../../services/feed/faults.ts'
@@ -33,7 +34,9 @@ async function raw (offset: number, change: Partial<FeedContact> = {}): Promise<
 }
 
 /** What takes contacts into its partition; jobs are answered only when a test says so. */
-function world (positions: ReadonlyMap<string, number> = new Map()) {
+function world (
+  positions: ReadonlyMap<string, number> = new Map(), outages: Error[] = []
+) {
   const sent: OutgoingMessage[] = []
   const dead: unknown[] = []
   const requests: JobRequest[] = []
@@ -42,7 +45,14 @@ function world (positions: ReadonlyMap<string, number> = new Map()) {
   const lost = new AbortController()
   let answer = (_outcome: JobOutcome) => {}
   const results = createPartnerResults({
-    codec, producer: { send: async messages => { sent.push(...messages) }, close: async () => {} },
+    codec,
+    producerOf: () => ({
+      send: async messages => {
+        const outage = outages.shift()
+        if (outage !== undefined) throw outage
+        sent.push(...messages)
+      },
+    }),
   })
   const intake = createIntake({
     partner: 'acme',
@@ -130,6 +140,28 @@ describe('contacts that arrive', () => {
       expires_at: at,
     })
     expect(commits).toEqual([7n])
+  })
+
+  it('are answered once what is away has come back', async () => {
+    const { deliver, sent, commits } = world(new Map(), [new InfrastructureError('away')])
+    await deliver([await raw(6, { service: 'fortune-telling' })])
+    expect([sent.map(message => message.key), commits]).toEqual([['c6'], [7n]])
+  })
+
+  it('are answered however long the names are that they came with', async () => {
+    const { deliver, sent, commits } = world()
+    const long = 'x'.repeat(600_000)
+    await deliver([await raw(6, { reference: long }), await raw(7, { service: long })])
+    const results = await Promise.all(sent.map(async ({ value }) =>
+      await codec.decode('feeds.finished', value!) as FeedResult))
+    const cut = 'x'.repeat(200)
+    expect(results.map(({ reference, service }) => [reference, service]))
+      .toEqual([[cut, 'whatsapp'], ['c7', cut]])
+    expect(sent.map(message => message.key)).toEqual([resultIdOf('acme', 1, 6), 'c7'])
+    const [{ resultId, sealed } = expect.fail('no result')] = results
+    expect(openResult(key, { partner: 'acme', reference: cut, resultId }, sealed))
+      .toMatchObject({ reason: 'invalid_reference' })
+    expect(commits).toEqual([8n])
   })
 
   it('that are no messages of a feed at all are dead as they came', async () => {

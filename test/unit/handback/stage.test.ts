@@ -40,6 +40,8 @@ async function handBack (
         sent.push(...results)
       },
     },
+    isGone: async () => false,
+    watchEveryMs: 60_000,
     batch: 10,
   })
   const [decision] = await stage.decide([message], new AbortController().signal)
@@ -79,6 +81,28 @@ describe('a job that came to its end', () => {
     expect(gone.decision).toMatchObject({ dead: 'results_lost' })
     const nobody = await handBack(feedJob, [known], false)
     expect(nobody.decision).toMatchObject({ dead: 'unknown_partner' })
+  })
+
+  it('is a dead letter when its partner is gone for good, with its topic', async () => {
+    const answers = [false, true]
+    const stage = createHandbackStage({
+      partners: { keyOf: async () => key },
+      findJob: async () => feedJob,
+      findArchived: async () => ({ job: feedJob, manifest: [] }) as never,
+      results: {
+        feedRows: () => from([{ rows: [row(1)], contacts: { offsets: [1], references: ['b'] } }]),
+      },
+      partnerResults: {
+        send: (_of, _results, signal) => new Promise((_resolve, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason))
+        }),
+      },
+      isGone: async () => answers.shift() ?? true,
+      watchEveryMs: 1,
+      batch: 10,
+    })
+    const [decision] = await stage.decide([message], new AbortController().signal)
+    expect([decision, answers]).toMatchObject([{ dead: 'partner_topic_deleted' }, []])
   })
 
   it('is tried again when its results are not there yet', async () => {

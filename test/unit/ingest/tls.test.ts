@@ -43,6 +43,13 @@ function write ({ cert, key }: { readonly cert: string, readonly key: string }):
   return cert
 }
 
+it('says which port is taken, and what to give instead', async () => {
+  write(selfSigned('first'))
+  const port = await listen()
+  await expect(listen({ PORT_HTTPS: port })).rejects.toThrow(
+    new RegExp(`^PORT_HTTPS ${port} can't be listened on .*Give another one`))
+})
+
 async function listen (more: Partial<typeof settings> = {}): Promise<number> {
   const { app } = application()
   await app.ready()

@@ -1,6 +1,9 @@
+import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { keysInTopic } from '../../../services/jobs/job-keys.ts'
+import { createJobKeys, JobKeyLostError, keysInTopic } from '../../../services/jobs/job-keys.ts'
+import { createKeyRing } from '../../../services/lib/key-ring.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
+import { SealError } from '../../../services/lib/seal.ts'
 import { createMemoryBus } from '../../support/memory-bus.ts'
 
 const codec = createCodec(localSource())
@@ -23,5 +26,47 @@ describe('the topic of data keys', () => {
     expect(await restore('t', 'job_3')).toBeUndefined()
     await put('job_1', null)
     expect(await restore('t', 'job_1')).toBeUndefined()
+  })
+})
+
+describe('a wrapped key that Redis has with broken bytes', () => {
+  const ring = createKeyRing({
+    KEY_RING: { 1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: '1',
+  })
+  /** The keys of a job whose wrapped key is broken in Redis; `restore` gives it as it was made. */
+  const scene = async (isRunning = true) => {
+    const entries = new Map<string, Buffer>()
+    const redis = {
+      getBuffer: async (name: string) => entries.get(name) ?? null,
+      set: async (name: string, value: Buffer) => { entries.set(name, value) },
+    } as unknown as Redis
+    const { key, wrapped } = await createJobKeys({ redis, ring }).create('t', 'job_1')
+    const broken = Buffer.from(wrapped)
+    broken[broken.length - 1]! ^= 1
+    for (const name of entries.keys()) entries.set(name, broken)
+    const keysWith = (inTopic: Buffer | undefined) => {
+      const asked = { times: 0 }
+      const restore = async () => { asked.times += 1; return inTopic }
+      return { asked, ...createJobKeys({ redis, ring, isRunning: async () => isRunning, restore }) }
+    }
+    return { key, wrapped, broken, entries, keysWith }
+  }
+
+  it('is taken from its topic, by all who ask at once, and stored whole', async () => {
+    const { key, wrapped, entries, keysWith } = await scene()
+    const { get, asked } = keysWith(wrapped)
+    expect(await Promise.all([get('t', 'job_1'), get('t', 'job_1')])).toEqual([key, key])
+    expect([...entries.values()]).toEqual([wrapped])
+    expect(asked.times).toBe(1)
+  })
+
+  it('is lost when the topic has nothing better, or the job is over', async () => {
+    const { broken, wrapped, keysWith } = await scene()
+    const same = keysWith(broken)
+    await expect(same.get('t', 'job_1')).rejects.toThrow(SealError)
+    expect(same.asked.times).toBe(1)
+    await expect(keysWith(undefined).get('t', 'job_1')).rejects.toThrow(JobKeyLostError)
+    const over = await scene(false)
+    await expect(over.keysWith(wrapped).get('t', 'job_1')).rejects.toThrow(SealError)
   })
 })

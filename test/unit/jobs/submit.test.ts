@@ -7,6 +7,7 @@ import { openHeader } from '../../../services/jobs/rows-seal.ts'
 import type { Claim, Outcome } from '../../../services/jobs/store.ts'
 import { send, type Submission } from '../../../services/jobs/send.ts'
 import { createSubmitter, newJobId } from '../../../services/jobs/submit.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
 import type { Emission } from '../../../services/lib/stage.ts'
 
 const key = randomBytes(32)
@@ -148,6 +149,24 @@ describe('a submission', () => {
     const other = setUp({ ...broken, refuse: async () => accepted })
     expect((await other.submitter.submit(submission)).kind).toBe('accepted')
     expect(other.refused).toEqual(['internal'])
+  })
+
+  it('fails when an outage keeps the job of a feed from being sent', async () => {
+    const away = new InfrastructureError('the registry is away')
+    const outage = {
+      outcome: () => new Promise<never>(() => {}), emit: () => Promise.reject(away),
+    }
+    const source = {
+      partner: 'acme', partition: 0, cursor: 'c', from: -1, to: 1, unitPriceMicros: null,
+    }
+    const feed = { source, offsets: [0, 1], references: ['a', 'b'] }
+    const { submitter, refused } = setUp(outage)
+    await expect(submitter.submit({ ...submission, feed })).rejects.toBe(away)
+    expect(refused).toEqual(['internal'])
+    const answer = { kind: 'refused', refusal: { code: 'internal' } }
+    expect(await setUp(outage).submitter.submit(submission)).toEqual(answer)
+    const broken = setUp({ ...outage, emit: () => Promise.reject(new Error('too large')) })
+    expect(await broken.submitter.submit({ ...submission, feed })).toEqual(answer)
   })
 
   it('fails when nothing can be known of its outcome', async () => {

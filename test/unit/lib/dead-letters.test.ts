@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { OutgoingMessage } from '../../../services/lib/bus.ts'
 import { createDeadLetters, deadLetter } from '../../../services/lib/dead-letters.ts'
+import { UnsendableError } from '../../../services/lib/kafka/safe-producer.ts'
 import { FatalError } from '../../../services/lib/errors.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
 import { rawMessage } from './engine-bench.ts'
@@ -31,6 +32,40 @@ describe('dead letters', () => {
     letters.admit([])
     letters.alive()
     letters.admit([[letter]])
+  })
+
+  it('too large for the broker go without content, and all others as they came', async () => {
+    const written: OutgoingMessage[] = []
+    const letters = createDeadLetters({
+      stage: 'feed',
+      producer: () => ({
+        send: async messages => {
+          const bytes = ({ key, value, headers }: OutgoingMessage) =>
+            key.length + (value?.length ?? 0) + JSON.stringify(headers).length
+          if (messages.some(one => bytes(one) > 1_000_000)) throw new UnsendableError('too large')
+          written.push(...messages)
+        },
+        close: async () => {},
+      }),
+      metrics: createMetrics(),
+      limit: Infinity,
+      now: () => 0,
+    })
+    const large = Buffer.alloc(1_000_000)
+    const raws = [
+      rawMessage(0), { ...rawMessage(1), value: large }, { ...rawMessage(2), key: large },
+      { ...rawMessage(3), headers: { own: large.toString() } },
+    ]
+    await letters.send([raws.map(raw => ({ ...letter, raw }))])
+    const told = written.toSorted((one, other) =>
+      Number(one.headers.dead_offset) - Number(other.headers.dead_offset))
+    expect(told.map(({ key, value }) => [key, value === null])).toEqual([
+      ['key0', false], ['key1', true], ['rows.submitted.small:0:2', true], ['key3', true],
+    ])
+    expect(told.map(({ headers }) => headers.dead_value))
+      .toEqual([undefined, ...new Array(3).fill('left out, too large')])
+    expect(told.map(({ headers }) => headers.dead_reason)).toEqual(new Array(4).fill('no way'))
+    expect([told[1]?.headers.tenant, told[3]?.headers.own]).toEqual(['t', undefined])
   })
 
   it('of one decision count as one, and each of them is written', async () => {

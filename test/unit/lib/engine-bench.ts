@@ -94,7 +94,11 @@ function notingBus () {
   return { bus, effects, letters, faults, consumed }
 }
 
-export type Given = { readonly signal?: AbortSignal, readonly commit?: () => Promise<void> }
+export type Given = {
+  readonly signal?: AbortSignal
+  readonly commit?: () => Promise<void>
+  readonly partition?: number
+}
 
 /** A stage under the engine, on a bus that notes every effect and breaks on demand. */
 export async function benchOf (stage: NormalizeStage, more: Partial<EngineParts> = {}) {
@@ -112,11 +116,12 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineParts>
   })
   const options = consumed[0] as ConsumeOptions
   const deliver = (
-    messages: readonly RawMessage[], { signal = new AbortController().signal, commit }: Given = {}
+    messages: readonly RawMessage[],
+    { signal = new AbortController().signal, commit, partition = 0 }: Given = {}
   ): Promise<DeliveryOutcome> => options.onDelivery({
     topic: 'rows.submitted.small',
-    partition: 0,
-    messages,
+    partition,
+    messages: messages.map(message => ({ ...message, partition })),
     signal,
     commit: async offset => {
       await commit?.()

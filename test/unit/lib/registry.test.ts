@@ -1,4 +1,6 @@
 import avro from 'avsc'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
 import { createCodec, localSource, registrySource } from '../../../services/lib/registry.ts'
@@ -76,6 +78,38 @@ describe('sources', () => {
     expect(await source.idOf('jobs.settled-value')).toBe(4)
     expect((await source.schemaOf(4)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
     await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
+  })
+
+  const answers: Readonly<Record<string, readonly [status: number, body: object]>> = {
+    1: [200, { schema: JSON.stringify(ownSchema('job.keys-value').json) }],
+    2: [200, { schema: '{"type":"object"}', schemaType: 'JSON' }],
+    3: [200, { schema: 'syntax = "proto3"; message A { string b = 1; }', schemaType: 'PROTOBUF' }],
+    4: [200, { schema: '{"type":"nothing"}' }],
+    5: [200, { schema: 'x', schemaType: 'OTHER' }],
+    6: [404, { error_code: 40403, message: 'Schema not found' }],
+    7: [400, { error_code: 400, message: 'Invalid id' }],
+    8: [422, { error_code: 422, message: 'Odd id' }],
+    9: [401, { error_code: 401, message: 'Who are you?' }],
+    10: [429, { error_code: 429, message: 'Not so fast' }],
+  }
+
+  it('tell what no answer will ever change from what may pass', async () => {
+    const server = createServer((request, response) => {
+      const id = (request.url ?? '').split('/').at(-1) ?? ''
+      const [status, body] = answers[id] ?? [404, {}]
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const source = registrySource(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    expect((await source.schemaOf(1)).equals(ownSchema('job.keys-value').type)).toBe(true)
+    const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
+    for (const id of [2, 3, 4, 5, 6, 7, 8, 2 ** 31]) {
+      expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, false])
+      expect(await errorOf(id)).toBeInstanceOf(Error)
+    }
+    for (const id of [9, 10]) expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, true])
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
   })
 
   it('call a registry that is away infrastructure', async () => {

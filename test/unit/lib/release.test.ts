@@ -81,6 +81,28 @@ describe('held messages that wait for nothing more', () => {
     await expect(bench.running.release()).rejects.toThrow(FatalError)
   })
 
+  it('of one partition do not wait for those of another', async () => {
+    const gate = Promise.withResolvers<void>()
+    const asked: number[] = []
+    const bench = await benchOf(echoStage({
+      release: async ({ partition }) => {
+        asked.push(partition)
+        if (partition === 0) await gate.promise
+        return []
+      },
+    }))
+    await bench.deliver([rawMessage(0)])
+    await bench.deliver([rawMessage(0)], { partition: 1 })
+    const blocked = bench.running.release()
+    await new Promise(setImmediate)
+    await bench.running.release()
+    expect(asked).toEqual([0, 1, 1])
+    gate.resolve()
+    await blocked
+    await bench.running.release()
+    expect(asked.toSorted()).toEqual([0, 0, 1, 1, 1])
+  })
+
   it('of an old generation are left to the new one', async () => {
     const { stage, state, asked } = holding()
     const bench = await benchOf(stage)
@@ -111,14 +133,27 @@ describe('turns', () => {
 })
 
 describe('every', () => {
-  it('never runs an action beside itself, nor at all with a pause of 0', async () => {
+  it('waits for all that runs when it is stopped, and never begins with a pause of 0', async () => {
     const gate = Promise.withResolvers<void>()
-    let runs = 0
-    const repeated = every(1, async () => { runs += 1; await gate.promise })
-    const never = every(0, async () => { runs += 100 })
-    await new Promise(resolve => setTimeout(resolve, 20))
-    expect(runs).toBe(1)
+    const runs = { begun: 0, ended: 0 }
+    const repeated = every(1, async () => {
+      runs.begun += 1
+      await gate.promise
+      runs.ended += 1
+    })
+    const never = every(0, async () => { runs.begun += 100 })
+    await vi.waitFor(() => expect(runs.begun).toBeGreaterThan(1))
+    const stopping = Promise.all([repeated.stop(), never.stop()])
     gate.resolve()
-    await Promise.all([repeated.stop(), never.stop()])
+    await stopping
+    expect(runs.begun).toBeLessThan(100)
+    expect(runs.ended).toBe(runs.begun)
+  })
+
+  it('stops although what runs never ends', async () => {
+    let runs = 0
+    const repeated = every(1, () => { runs += 1; return new Promise(() => {}) }, 5)
+    await vi.waitFor(() => expect(runs).toBeGreaterThan(0))
+    await repeated.stop()
   })
 })

@@ -270,15 +270,33 @@ describe('held chunks of a job that never gets complete', () => {
     expect(emitted([decision!], 'rows.finished').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
-  it('of an accepted job are given up when nothing comes for five minutes', async () => {
+  it('of an accepted job are given up when 300 looks in a row found nothing new', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
-    clock.advance(300_000)
-    expect(await stage.release!(placeOf(chunk!))).toEqual([])
-    clock.advance(1)
+    clock.advance(25_001)
+    for (let look = 0; look < 300; look++) {
+      expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    }
+    store.failNext(new InfrastructureError('Redis'))
+    await expect(stage.release!(placeOf(chunk!))).rejects.toThrow('Redis')
     expect(await stage.release!(placeOf(chunk!))).toMatchObject([{ finishes: [chunk] }])
+  })
+
+  it('of an accepted job are no more lost for the time their partition was blocked', async () => {
+    const { stage, store, clock } = setUp()
+    store.jobs.set(JOB, acceptedJob())
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    const [other] = chunksOf([phone(2), phone(3)], { chunkRows: 1, job: 'job_k' })
+    await decisionsOf(stage, [first!])
+    expect(await stage.release!(placeOf(first!))).toEqual([])
+    // The other job's chunk waits for infrastructure all that time, a look right behind it.
+    clock.advance(6 * 60_000)
+    await decisionsOf(stage, [other!])
+    expect(emitted(await stage.release!(placeOf(first!)), 'rows.finished')).toEqual([])
+    const [decision] = await decisionsOf(stage, [second!])
+    expect(emitted([decision!], 'rows.missed').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
   it('of a new generation are not touched by what began in the old one', async () => {

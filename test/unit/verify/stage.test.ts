@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Emission } from '../../../services/lib/stage.ts'
+import type { Decision, Emission } from '../../../services/lib/stage.ts'
 import type { Checked } from '../../../services/verify/providers.ts'
 import type { ProviderRow } from '../../../services/verify/provider.ts'
 import { createVerifyStage, partOfAttempt } from '../../../services/verify/stage.ts'
@@ -192,6 +192,31 @@ describe('a part whose providers are down', () => {
     expect(await stage.decide([waiting!, cancelled!], signal))
       .toMatchObject([{ finishes: [cancelled], emits: [] }, { postpone: waiting }])
     expect(await stage.decide([cancelled!], signal)).toEqual([{ finishes: [cancelled], emits: [] }])
+  })
+
+  it('that is cancelled behind one that waits ends only once', async () => {
+    const { stage, state, store, clock } = setUp()
+    store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
+    state.isDown = true
+    const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
+    const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.later')
+      .map((later, offset) => delivered(later, offset))
+    store.change(JOB, { status: 'cancelling' })
+    const decided = await stage.decide([waiting!, cancelled!], signal)
+    const [decision] = decided as Decision<'verify'>[]
+    // Until its block is out it is decided again.
+    expect(await stage.decide([waiting!, cancelled!], signal)).toHaveLength(2)
+    await decision?.afterProduced?.()
+    const untilMs = clock.now() + 1_000
+    expect(await stage.decide([waiting!, cancelled!], signal)).toEqual([
+      { postpone: waiting, untilMs },
+    ])
+    // Nothing waits before it any more: now its offset is done with.
+    clock.advance(MINUTE_MS)
+    expect(await stage.decide([waiting!, cancelled!], signal))
+      .toMatchObject([{ finishes: [waiting] }, { finishes: [cancelled], emits: [] }])
+    stage.forget()
+    expect(emitted(await stage.decide([cancelled!], signal), 'rows.finished')).toHaveLength(1)
   })
 
   it('ends without a verdict, free, 15 minutes after its first try', async () => {

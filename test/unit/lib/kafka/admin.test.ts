@@ -12,9 +12,19 @@ const rule: AccessRule = {
 describe('topics', () => {
   it('are created where they are missing, with their settings', async () => {
     const created: unknown[] = []
+    const answers = [
+      Object.assign(new Error('not yet'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' }),
+      [{ leader: 1 }, { leader: -1 }],
+      [{ leader: 1 }, { leader: 2 }],
+    ]
     const admin = {
       listTopics: async () => ['a'],
       createTopics: async (options: { topics: unknown[] }) => { created.push(...options.topics) },
+      fetchTopicMetadata: async () => {
+        const answer = answers.shift()
+        if (answer instanceof Error) throw answer
+        return { topics: [{ name: 'b', partitions: answer }] }
+      },
     } as unknown as Admin
     await createTopics(admin, [topic('a'), topic('b')], { minInsync: 2 })
     expect(created).toEqual([{
@@ -27,8 +37,27 @@ describe('topics', () => {
         { name: 'min.insync.replicas', value: '2' },
       ],
     }])
+    expect(answers).toEqual([])
     await createTopics(admin, [topic('a')], {})
     expect(created).toHaveLength(1)
+  })
+
+  it('are waited for no more when the brokers refuse', async () => {
+    const admin = {
+      listTopics: async () => [],
+      createTopics: async () => true,
+      fetchTopicMetadata: async () => { throw new Error('denied') },
+    } as unknown as Admin
+    await expect(createTopics(admin, [topic('b')], {})).rejects.toThrow('denied')
+  })
+
+  it('that partners write to hold what every reader can decompress', () => {
+    const compression = { name: 'compression.type', value: 'gzip' }
+    const foreign = settingsOf(topic('feeds.acme.submitted'), undefined)
+    expect(foreign.at(-1)).toEqual(compression)
+    for (const name of ['feeds.acme.finished', 'jobs.settled']) {
+      expect(settingsOf(topic(name), undefined)).not.toContainEqual(compression)
+    }
   })
 
   it('that are kept for ever have no last moment', () => {

@@ -22,6 +22,7 @@ function setUp (more: {
   readonly connect?: () => Promise<void>
   readonly settings?: Partial<ConsumerSettings>
   readonly onDelivery?: ConsumeOptions['onDelivery']
+  readonly onFailed?: ConsumeOptions['onFailed']
 } = {}) {
   const client = new EventEmitter()
   const asked: Record<string, unknown> = {}
@@ -49,6 +50,7 @@ function setUp (more: {
       group: 'settle.small',
       topics: ['rows.finished.small'],
       onAssigned: () => { told.assigned++ },
+      onFailed: more.onFailed,
       onDelivery: more.onDelivery ?? (async () => ({ go: 'next' })),
     },
     settings: { ...consumerDefaults, stopWithinMs: 5, ...more.settings },
@@ -145,6 +147,17 @@ describe('a consumer', () => {
     const error = new Error('for good')
     client.emit(events.CRASH, { payload: { restart: false, error } })
     expect(told.fatal).toEqual([error])
+    await consumption.stop()
+  })
+
+  it('that somebody looks after ends no process', async () => {
+    const failed: unknown[] = []
+    const onFailed = (error: unknown) => { failed.push(error) }
+    const { client, told, running, consumption } = setUp({ onFailed })
+    await running
+    const error = new Error('Snappy compression not implemented')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect([failed, told.fatal]).toEqual([[error], []])
     await consumption.stop()
   })
 

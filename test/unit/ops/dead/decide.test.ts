@@ -42,6 +42,15 @@ it('notes a contact of a feed before it sends it, as each is a new one', async (
   expect(topicsOf(sends)).toEqual([['feed.dead'], ['feeds.acme.submitted']])
 })
 
+it('sends nothing back that was too large to keep its content', async () => {
+  const { parts, sends, die, topics } = memoryDead()
+  die('feed', 'undecodable', { topic: 'feeds.acme.submitted' })
+  const [letter] = topics.get('feed.dead') ?? []
+  Object.assign(letter!.headers, { dead_value: 'left out, too large' })
+  await expect(replay(parts, { ...one('0:0'), stage: 'feed' })).rejects.toThrow(UsageError)
+  expect(sends).toEqual([])
+})
+
 it('takes several only when told to, so many at a time, those that wait', async () => {
   const { parts, die } = memoryDead()
   for (const reason of ['a', 'a', 'b', 'a']) die('verify', reason)
