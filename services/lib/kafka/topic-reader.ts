@@ -5,7 +5,7 @@ import {
 } from 'kafkajs'
 import type { RawMessage } from '../bus.ts'
 import { InfrastructureError } from '../errors.ts'
-import { sleep } from '../retry.ts'
+import { sleep, times } from '../retry.ts'
 import { rawMessage } from './partition-reader.ts'
 
 export type Reading = {
@@ -65,21 +65,40 @@ export function createTopicReader (
 
 /** Reads partitions of a topic from their beginnings to the ends they have now. */
 export async function readToEnd (kafka: Kafka, reading: Reading): Promise<void> {
-  const { topic, groupId, signal, only } = reading
-  signal.throwIfAborted()
+  const { groupId, signal } = reading
+  // A leader that has just moved is found only with new metadata, so each try is a new client.
+  const open = await times(ENDS_TRIES, () => asAdmin(kafka, admin => endsOf(admin, reading)), {
+    signal, maxMs: 1_000, when: error => (error as { retriable?: unknown }).retriable === true,
+  })
+  if (open.size === 0) return
+  try {
+    await consumeUntil(kafka, reading, open)
+  } finally {
+    // The broker forgets empty groups by itself, but not at once.
+    await asAdmin(kafka, admin => admin.deleteGroups([groupId])).catch(() => {})
+  }
+}
+
+const ENDS_TRIES = 20
+
+async function asAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Promise<T> {
   const admin = kafka.admin()
   await admin.connect()
   try {
-    const ends = (await admin.fetchTopicOffsets(topic)).filter(({ low, high }) => low !== high)
-    const wanted = await only?.(admin) ?? new Set(ends.map(({ partition }) => partition))
-    const open = new Map(ends.filter(({ partition }) => wanted.has(partition))
-      .map(({ partition, high }) => [partition, BigInt(high)]))
-    if (open.size > 0) await consumeUntil(kafka, reading, open)
+    return await work(admin)
   } finally {
-    // The broker forgets empty groups by itself, but not at once.
-    await admin.deleteGroups([groupId]).catch(() => {})
     await admin.disconnect()
   }
+}
+
+/** The offsets at which the partitions end that matter and have messages. */
+async function endsOf (
+  admin: Admin, { topic, only }: Pick<Reading, 'topic' | 'only'>
+): Promise<Map<number, bigint>> {
+  const ends = (await admin.fetchTopicOffsets(topic)).filter(({ low, high }) => low !== high)
+  const wanted = await only?.(admin) ?? new Set(ends.map(({ partition }) => partition))
+  return new Map(ends.filter(({ partition }) => wanted.has(partition))
+    .map(({ partition, high }) => [partition, BigInt(high)]))
 }
 
 /**
