@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
+import { API_SERVICES } from '../../schemas/api/service.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { openContactFile } from './feed-file.ts'
 import { openResultFile } from './feed-output.ts'
@@ -33,7 +34,8 @@ Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, SCHEMA_REGISTRY_URL. What is
 export function createFeedProgram (env: Env = process.env): Command {
   const program = new Command('feed').description('Bulk feeds: contacts in, results out.')
   program.command('send <file>').description('seal and stream a file in, and collect the results')
-    .requiredOption('--service <slug>', 'which service, for example phone-validation')
+    .addOption(new Option('--service <slug>', 'which service')
+      .choices(API_SERVICES).makeOptionMandatory())
     .option('--partner <name>', 'whose feed')
     .option('--key <key>', 'the key of the partner; better given as FEED_KEY')
     .option('--column <name>', 'field that holds the contacts')

@@ -5,6 +5,7 @@ import { addDead, type Print } from './dead/command.ts'
 export function createProgram (print: Print = console.log): Command {
   const program = new Command('ops')
     .description('What those do who run the system.')
+    .configureHelp({ showGlobalOptions: true })
     .option('--json', 'show the answer as JSON')
     .option('--data <folder>', 'folder that was given to "up"', '.local')
   addDead(program, print)
