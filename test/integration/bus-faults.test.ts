@@ -1,9 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import type { Delivery, RawMessage } from '../../services/lib/bus.ts'
 import type { BusHarness } from '../support/bus-contract.ts'
+import { describeBusFaults } from '../support/bus-fault-contract.ts'
+import { openKafkaFaultWorld } from '../support/bus-fault-world.ts'
 import { openKafkaHarness } from '../support/kafka-harness.ts'
 import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
+
+describeBusFaults('kafkajs', () =>
+  openKafkaFaultWorld((inject('stack').KAFKA_BROKERS ?? '').split(',')))
 
 /** What no adapter in memory can show: a broker that dies, and time that passes. */
 describe('the bus on a broker of its own', () => {

@@ -12,11 +12,11 @@ export type BusHarness = {
   readonly close: () => Promise<void>
 }
 
-type Handler = (delivery: Delivery) => Promise<DeliveryOutcome> | DeliveryOutcome
+export type Handler = (delivery: Delivery) => Promise<DeliveryOutcome> | DeliveryOutcome
 
-const next: DeliveryOutcome = { go: 'next' }
+export const next: DeliveryOutcome = { go: 'next' }
 let groups = 0
-const newGroup = () => `contract-${process.pid}-${Date.now()}-${groups++}`
+export const newGroup = () => `contract-${process.pid}-${Date.now()}-${groups++}`
 
 /** Lets a test wait for a condition that handlers bring about, without a timer. */
 function createWatch () {
@@ -35,7 +35,7 @@ function createWatch () {
   }
 }
 
-function numbered (topic: string, count: number, keys = 20): OutgoingMessage[] {
+export function numbered (topic: string, count: number, keys = 20): OutgoingMessage[] {
   return Array.from({ length: count }, (_, index) => ({
     topic,
     key: `key-${index % keys}`,
@@ -45,13 +45,18 @@ function numbered (topic: string, count: number, keys = 20): OutgoingMessage[] {
 }
 
 const offsetOf = (message: RawMessage | undefined) => message?.offset ?? -1n
-const after = (messages: readonly RawMessage[]) => offsetOf(messages.at(-1)) + 1n
-const distinct = (messages: readonly RawMessage[]) =>
+export const after = (messages: readonly RawMessage[]) => offsetOf(messages.at(-1)) + 1n
+export const distinct = (messages: readonly RawMessage[]) =>
   new Set(messages.map(({ partition, offset }) => `${partition}:${offset}`)).size
-const valuesOf = (messages: readonly RawMessage[]) => messages.map(({ value }) => String(value))
+export const valuesOf = (messages: readonly RawMessage[]) =>
+  messages.map(({ value }) => String(value))
+
+/** Asks again, every tenth of a second, until an expectation holds. */
+export const eventually = (expectation: () => void | Promise<void>): Promise<void> =>
+  vi.waitFor(expectation, { timeout: 45_000, interval: 100 })
 
 /** Consumes and remembers, in one list, generations and messages as they came. */
-async function record (bus: Bus, topics: readonly string[], more: {
+export async function record (bus: Bus, topics: readonly string[], more: {
   readonly group?: string, readonly handle?: Handler,
 } = {}) {
   const { group = newGroup(), handle = () => next } = more

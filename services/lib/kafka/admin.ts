@@ -24,6 +24,7 @@ export type TopicsOptions = {
 // Node finds only some names of a CommonJS library; the others are on its default export.
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
 const HOUR_MS = 3_600_000
+const COMPACTED_WITHIN_MS = 600_000
 
 /**
  * How long messages are kept, and how many copies have to acknowledge them. What partners compress
@@ -35,6 +36,8 @@ export function settingsOf (topic: RealTopic, minInsync: number | undefined): re
   const settings = [
     { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
     { name: 'retention.ms', value: String(keepHours < 0 ? -1 : keepHours * HOUR_MS) },
+    // What was taken back is out of the topic soon, however little is written to it.
+    ...compact ? [{ name: 'max.compaction.lag.ms', value: String(COMPACTED_WITHIN_MS) }] : [],
     ...isForeign ? [{ name: 'compression.type', value: 'gzip' }] : [],
   ]
   if (minInsync === undefined) return settings

@@ -1,9 +1,10 @@
-import { Kafka, logLevel, Partitioners, type KafkaConfig } from 'kafkajs'
+import { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
 import type { Bus, Producer } from '../bus.ts'
 import { registerCodecs } from './codecs.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { createLastValues } from './last-value.ts'
 import { createSafeProducer } from './safe-producer.ts'
+import { createWholeProducer } from './whole-producer.ts'
 
 export type KafkaLog = (level: 'warn' | 'error', message: string, details: object) => void
 
@@ -15,9 +16,10 @@ export type KafkaBusOptions = {
   /** The process can't go on: a handler rejected, or a consumer crashed for good. Exit non-zero. */
   readonly onFatal: (error: unknown) => void
   readonly settings?: Partial<ConsumerSettings>
+  /** A lost answer is noticed after this time; a fetch or a join may have a longer one. */
+  readonly requestTimeoutMs?: number
 }
 
-/** A lost answer is noticed after this time; a fetch or a join has a longer time of its own. */
 const REQUEST_TIMEOUT_MS = 10_000
 
 /**
@@ -91,21 +93,17 @@ function createOpen () {
 /** After half a minute of retries it rejects, and a new one finds the brokers afresh. */
 function buildProducer (options: KafkaBusOptions, name: string) {
   const retry = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 30 }
-  return client(options, { clientId: `${options.clientId}-${name}`, retry }).producer({
-    idempotent: true,
-    maxInFlightRequests: 1,
-    allowAutoTopicCreation: false,
-    createPartitioner: Partitioners.DefaultPartitioner,
-  })
+  return createWholeProducer(client(options, { clientId: `${options.clientId}-${name}`, retry }))
 }
 
 function client (
-  { brokers, log }: KafkaBusOptions, more: Pick<KafkaConfig, 'clientId' | 'retry'>
+  { brokers, log, requestTimeoutMs = REQUEST_TIMEOUT_MS }: KafkaBusOptions,
+  more: Pick<KafkaConfig, 'clientId' | 'retry'>
 ): Kafka {
   return new Kafka({
     brokers: [...brokers],
     connectionTimeout: 3_000,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    requestTimeout: requestTimeoutMs,
     retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 8 },
     logLevel: log === undefined ? logLevel.NOTHING : logLevel.WARN,
     logCreator: () => ({ level, namespace, log: { message, timestamp, ...details } }) => {

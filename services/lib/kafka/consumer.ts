@@ -1,6 +1,7 @@
 import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import type { ConsumeOptions, Consumption } from '../bus.ts'
 import { forever, sleep } from '../retry.ts'
+import { isPassing } from './errors.ts'
 import { beginMembership, type Membership } from './membership.ts'
 
 export type ConsumerSettings = {
@@ -25,6 +26,9 @@ export const consumerDefaults: ConsumerSettings = {
   stopWithinMs: 8_000,
 }
 
+/** Before a consumer is built anew. */
+const RESTART_MS = 300
+
 export type ConsumerOptions = {
   readonly kafka: Kafka
   readonly consume: ConsumeOptions
@@ -44,7 +48,7 @@ export function startConsumer (options: ConsumerOptions): Consumption {
 
 class GroupConsumer implements Consumption {
   readonly #options: ConsumerOptions
-  readonly #consumer: Consumer
+  #consumer: Consumer
   readonly #stopping = new AbortController()
   #membership: Membership | undefined
   #heardAtMs = -Infinity
@@ -52,9 +56,7 @@ class GroupConsumer implements Consumption {
 
   constructor (options: ConsumerOptions) {
     this.#options = options
-    this.#consumer = this.#build()
-    this.#follow()
-    this.#start().catch((error: unknown) => this.#fail(error))
+    this.#consumer = this.#begin()
   }
 
   ready (): boolean {
@@ -65,6 +67,13 @@ class GroupConsumer implements Consumption {
   stop (): Promise<void> {
     this.#stopped ??= this.#stop()
     return this.#stopped
+  }
+
+  #begin (afterMs = 0): Consumer {
+    const consumer = this.#build()
+    this.#follow(consumer)
+    this.#start(consumer, afterMs).catch((error: unknown) => this.#fail(error))
+    return consumer
   }
 
   #build (): Consumer {
@@ -84,23 +93,26 @@ class GroupConsumer implements Consumption {
   }
 
   /** kafkajs calls these listeners in the same turn in which the thing happens. */
-  #follow (): void {
-    const { events } = this.#consumer
+  #follow (consumer: Consumer): void {
+    const { events } = consumer
     const heard = () => { this.#heardAtMs = performance.now() }
-    this.#consumer.on(events.GROUP_JOIN, () => {
+    consumer.on(events.GROUP_JOIN, () => {
       heard()
-      this.#begin()
+      this.#join()
     })
-    this.#consumer.on(events.HEARTBEAT, heard)
-    this.#consumer.on(events.REBALANCING, () => this.#membership?.abort('The group rebalances.'))
-    this.#consumer.on(events.STOP, () => this.#membership?.abort('The consumer stopped.'))
-    this.#consumer.on(events.CRASH, ({ payload }) => {
+    consumer.on(events.HEARTBEAT, heard)
+    consumer.on(events.REBALANCING, () => this.#membership?.abort('The group rebalances.'))
+    consumer.on(events.STOP, () => this.#membership?.abort('The consumer stopped.'))
+    consumer.on(events.CRASH, ({ payload }) => {
       this.#membership?.abort('The consumer crashed.')
-      if (!payload.restart) this.#fail(payload.error)
+      if (payload.restart || this.#stopping.signal.aborted) return
+      // kafkajs gives up at one lost answer of a coordinator, and has disconnected by now.
+      if (isPassing(payload.error)) this.#consumer = this.#begin(RESTART_MS)
+      else this.#fail(payload.error)
     })
   }
 
-  #begin (): void {
+  #join (): void {
     this.#membership?.abort('The group has a new generation.')
     const formerEnded = this.#membership?.ended() ?? Promise.resolve()
     const { consume, settings: { aheadBytes } } = this.#options
@@ -108,16 +120,17 @@ class GroupConsumer implements Consumption {
     this.#membership = beginMembership({ consume, aheadBytes, onFatal }, formerEnded)
   }
 
-  async #start (): Promise<void> {
+  async #start (consumer: Consumer, afterMs: number): Promise<void> {
     const { consume, onRetry } = this.#options
     const { signal } = this.#stopping
+    if (afterMs > 0) await sleep(afterMs, signal).catch(() => {})
     const join = async () => {
-      await this.#consumer.connect()
-      await this.#consumer.subscribe({ topics: [...consume.topics], fromBeginning: true })
+      await consumer.connect()
+      await consumer.subscribe({ topics: [...consume.topics], fromBeginning: true })
     }
     await forever(join, { signal, onRetry, maxMs: 2_000 }).catch(() => {})
     if (signal.aborted) return
-    await this.#consumer.run({
+    await consumer.run({
       autoCommit: false,
       eachBatchAutoResolve: false,
       eachBatch: async (payload: EachBatchPayload) => { this.#membership?.take(payload) },

@@ -27,10 +27,11 @@ export type PartitionReader = {
 type Fetched = EachBatchPayload['batch'] & { readonly fetchedOffset: string }
 type Again = { readonly fromOffset: bigint, readonly afterMs: number }
 
-/** Refusals of a commit that mean that the generation is over. */
-const LOST = [
-  'REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID', 'NOT_COORDINATOR_FOR_GROUP',
-]
+/**
+ * Refusals of a commit that mean that the generation is over. A coordinator that is none any longer
+ * says nothing of the generation: the heartbeats find out whether it moved or was only restarted.
+ */
+const LOST = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID']
 
 /** Hands the messages of one partition to `onDelivery`, one delivery after another. */
 export function createPartitionReader (options: PartitionReaderOptions): PartitionReader {

@@ -15,18 +15,22 @@ export type Reading = {
   readonly signal: AbortSignal
   /** The partitions that matter; all when left out. */
   readonly only?: (admin: Admin) => Promise<ReadonlySet<number>>
+  /** Messages written before are left out, as far as the brokers can tell; none when left out. */
+  readonly sinceMs?: number | undefined
   /** The next batch of a partition is read when it has resolved. */
   readonly onBatch: (batch: Batch) => Promise<void> | void
 }
 
 export type TopicReader = {
   /**
-   * Hands over all messages of a topic, in the order of each partition; the next ones come when
-   * `onMessages` has resolved, and an error of its own ends the reading.
+   * Hands over all messages of a topic, in the order of each partition, or those written since a
+   * moment; the next ones come when `onMessages` has resolved, and an error of its own ends the
+   * reading.
    * @throws InfrastructureError when the topic can't be read to its end.
    */
   readonly read: (
     topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
+    limits?: { readonly sinceMs?: number, readonly signal?: AbortSignal },
   ) => Promise<void>
 }
 
@@ -41,7 +45,7 @@ export function createTopicReader (
     brokers: [...brokers], clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
   })
   return {
-    read: async (topic, onMessages) => {
+    read: async (topic, onMessages, { sinceMs, signal = new AbortController().signal } = {}) => {
       let fault: { readonly error: unknown } | undefined
       const onBatch = async (batch: Batch) => {
         try {
@@ -52,9 +56,8 @@ export function createTopicReader (
         }
       }
       const groupId = `${clientId}.${topic}.${randomUUID()}`
-      const { signal } = new AbortController()
       try {
-        await readToEnd(kafka, { topic, groupId, signal, onBatch })
+        await readToEnd(kafka, { topic, groupId, sinceMs, signal, onBatch })
       } catch (cause) {
         if (fault !== undefined) throw fault.error
         throw new InfrastructureError(`${topic} could not be read`, { cause })
@@ -72,6 +75,8 @@ export async function readToEnd (kafka: Kafka, reading: Reading): Promise<void> 
   })
   if (open.size === 0) return
   try {
+    await begin(kafka, reading, open)
+    if (open.size === 0) return
     await consumeUntil(kafka, reading, open)
   } finally {
     // The broker forgets empty groups by itself, but not at once.
@@ -99,6 +104,24 @@ async function endsOf (
   const wanted = await only?.(admin) ?? new Set(ends.map(({ partition }) => partition))
   return new Map(ends.filter(({ partition }) => wanted.has(partition))
     .map(({ partition, high }) => [partition, BigInt(high)]))
+}
+
+/**
+ * Lets the group begin where the messages of that moment are; partitions without any are done. What
+ * is committed here is gone with the group.
+ */
+async function begin (
+  kafka: Kafka, { topic, groupId, sinceMs }: Reading, open: Map<number, bigint>
+): Promise<void> {
+  if (sinceMs === undefined) return
+  await asAdmin(kafka, async admin => {
+    const found = await admin.fetchTopicOffsetsByTimestamp(topic, sinceMs)
+    const starts = found.filter(({ partition, offset }) =>
+      BigInt(offset) >= 0n && BigInt(offset) < (open.get(partition) ?? 0n))
+    const begun = new Set(starts.map(({ partition }) => partition))
+    for (const partition of open.keys()) if (!begun.has(partition)) open.delete(partition)
+    if (starts.length > 0) await admin.setOffsets({ groupId, topic, partitions: starts })
+  })
 }
 
 /**

@@ -62,7 +62,9 @@ describe('topics', () => {
 
   it('that are kept for ever have no last moment', () => {
     expect(settingsOf({ ...topic('a'), keepHours: -1, compact: true }, undefined)).toEqual([
-      { name: 'cleanup.policy', value: 'compact,delete' }, { name: 'retention.ms', value: '-1' },
+      { name: 'cleanup.policy', value: 'compact,delete' },
+      { name: 'retention.ms', value: '-1' },
+      { name: 'max.compaction.lag.ms', value: '600000' },
     ])
   })
 })

@@ -150,6 +150,24 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
+  it('begins anew when the client gave up at a lost answer of the coordinator', async () => {
+    const { client, told, running, consumption } = setUp()
+    await running
+    const error = Object.assign(new Error('no coordinator'), {
+      name: 'KafkaJSGroupCoordinatorNotFound', retriable: false,
+    })
+    const again = once(client, 'running')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    await again
+    expect(told.fatal).toEqual([])
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect(consumption.ready()).toBe(true)
+    await consumption.stop()
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect(told.disconnected).toBe(1)
+  })
+
   it('that somebody looks after ends no process', async () => {
     const failed: unknown[] = []
     const onFailed = (error: unknown) => { failed.push(error) }

@@ -30,6 +30,13 @@ describe('an error of the client', () => {
     expect(isPassing(givenUp(refusal('NOT_LEADER_FOR_PARTITION', true)))).toBe(true)
   })
 
+  it('may be over if it only means that nobody answered where the coordinator is', () => {
+    const error = Object.assign(new Error('no coordinator'), {
+      name: 'KafkaJSGroupCoordinatorNotFound', retriable: false,
+    })
+    expect(isPassing(error)).toBe(true)
+  })
+
   it.each([
     refusal('MESSAGE_TOO_LARGE', false),
     givenUp(refusal('TOPIC_AUTHORIZATION_FAILED', false)),

@@ -128,6 +128,26 @@ describe('partition reader', () => {
     expect(failures).toEqual([])
   })
 
+  it('repeats a commit to a coordinator that is none, and keeps its partition', async () => {
+    const { reader, batch, commits, membership, state, failures } = createReader({
+      onDelivery: async ({ commit }) => {
+        await commit(1n)
+        return { go: 'next' }
+      },
+    })
+    state.commit = async () => {
+      if (commits.length > 1) return
+      throw Object.assign(new Error('not here'), {
+        type: 'NOT_COORDINATOR_FOR_GROUP', retriable: true,
+      })
+    }
+    batch(0, [0])
+    batch(0, [0])
+    await reader.ended()
+    expect(commits).toHaveLength(2)
+    expect([membership.signal.aborted, failures]).toEqual([false, []])
+  })
+
   it('takes a refused commit for the loss of the partition', async () => {
     let signal: AbortSignal | undefined
     const { reader, batch, membership, state, failures } = createReader({

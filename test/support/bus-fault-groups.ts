@@ -1,0 +1,152 @@
+import { expect, it } from 'vitest'
+import {
+  after, distinct, eventually, newGroup, next, numbered, record, valuesOf, type Handler,
+} from './bus-contract.ts'
+import type { OnLink } from './bus-fault-contract.ts'
+import type { ProxyFault } from './kafka-proxy-faults.ts'
+
+const commitAll: Handler = async ({ messages, signal, commit }) => {
+  await commit(after(messages)).catch((error: unknown) => {
+    if (!signal.aborted) throw error
+  })
+  return next
+}
+
+const JOINS: readonly { readonly name: string, readonly fault: ProxyFault }[] = [
+  { name: 'its first request to join', fault: { api: 'JoinGroup', what: 'lose answer' } },
+  { name: 'the generation it joined', fault: { api: 'JoinGroup', what: 'lose answer', nth: 2 } },
+  { name: 'its partitions', fault: { api: 'SyncGroup', what: 'lose answer' } },
+  { name: 'the place of the coordinator', fault: { api: 'FindCoordinator', what: 'lose answer' } },
+]
+
+/** Groups that lose words of their coordinator, members that freeze, work that is taken away. */
+export function describeGroupFaults (onLink: OnLink): void {
+  for (const { name, fault } of JOINS) {
+    it(`joins although the answer is lost that tells ${name}`, onLink(async link => {
+      const topic = await link.createTopic(2)
+      await link.bus.producer('joining').send(numbered(topic, 40))
+      const lost = link.proxy.inject(fault)
+      const run = await record(link.bus, [topic], { handle: commitAll })
+      await run.until(() => distinct(run.seen) === 40)
+      expect(lost.count()).toBe(1)
+      expect(link.fatal).toEqual([])
+      await run.consumption.stop()
+    }))
+  }
+
+  describeHeartbeats(onLink)
+  describeMoves(onLink)
+  describeTakenWork(onLink)
+  describeZombies(onLink)
+}
+
+function describeHeartbeats (onLink: OnLink): void {
+  it('stays a member although a heartbeat is lost', onLink(async link => {
+    const topic = await link.createTopic(1)
+    const run = await record(link.bus, [topic], { handle: commitAll })
+    await run.until(() => run.events.length > 0)
+    await link.proxy.inject({ api: 'Heartbeat', what: 'lose answer' }).done
+    await link.bus.producer('beating').send(numbered(topic, 10))
+    await run.until(() => run.seen.length === 10)
+    expect(run.events.filter(event => event === 'assigned')).toHaveLength(1)
+    await run.consumption.stop()
+  }))
+
+  it('comes back when no heartbeat arrived for a whole session', onLink(async link => {
+    const topic = await link.createTopic(1)
+    const run = await record(link.bus, [topic], { handle: commitAll })
+    await run.until(() => run.events.length > 0)
+    const deaf = link.proxy.inject({ api: 'Heartbeat', what: 'lose request', times: Infinity })
+    await eventually(() => expect(deaf.count()).toBeGreaterThan(3))
+    await eventually(() =>
+      expect(link.proxy.traffic('JoinGroup').requests).toBeGreaterThan(2))
+    deaf.end()
+    await link.bus.producer('beating').send(numbered(topic, 10))
+    await run.until(() => distinct(run.seen) === 10)
+    await eventually(() => expect(run.consumption.ready()).toBe(true))
+    expect(link.fatal).toEqual([])
+    await run.consumption.stop()
+  }))
+}
+
+function describeMoves (onLink: OnLink): void {
+  it('finds the coordinator when it has moved', onLink(async link => {
+    const topic = await link.createTopic(1)
+    const run = await record(link.bus, [topic], { handle: commitAll })
+    await link.bus.producer('moved').send(numbered(topic, 10))
+    await eventually(async () => expect(await link.committed(run.group, topic)).toEqual([10]))
+    const asked = link.proxy.traffic('FindCoordinator').requests
+    const moved = (['Heartbeat', 'OffsetCommit'] as const).map(api => link.proxy.inject(
+      { api, what: 'refuse', error: 'NOT_COORDINATOR', times: Infinity }))
+    await link.bus.producer('moved').send(numbered(topic, 10))
+    await eventually(() =>
+      expect(link.proxy.traffic('FindCoordinator').requests).toBeGreaterThan(asked))
+    for (const fault of moved) fault.end()
+    await eventually(async () => expect(await link.committed(run.group, topic)).toEqual([20]))
+    expect(distinct(run.seen)).toBe(20)
+    await eventually(() => expect(run.consumption.ready()).toBe(true))
+    await run.consumption.stop()
+  }))
+
+  it('goes on when every connection is reset, again and again', onLink(async link => {
+    const topic = await link.createTopic(2)
+    const run = await record(link.bus, [topic], { handle: commitAll })
+    for (let round = 1; round <= 3; round++) {
+      const sent = link.bus.producer('reset').send(numbered(topic, 10))
+      link.proxy.cutAll()
+      await sent
+      await run.until(() => distinct(run.seen) === 10 * round)
+    }
+    expect(link.fatal).toEqual([])
+    await run.consumption.stop()
+  }))
+}
+
+function describeTakenWork (onLink: OnLink): void {
+  it('tells a handler that its work was taken away, and takes no commit of it',
+    onLink(async link => {
+      const topic = await link.createTopic(1)
+      await link.bus.producer('taken').send(numbered(topic, 10))
+      const refusals: unknown[] = []
+      const handle: Handler = async ({ signal, messages, commit }) => {
+        if (refusals.length > 0) return commitAll({ signal, messages, commit } as never)
+        await new Promise(resolve => signal.addEventListener('abort', resolve))
+        refusals.push(await commit(after(messages)).catch((error: unknown) => error))
+        return next
+      }
+      const group = newGroup()
+      const first = await record(link.bus, [topic], { group, handle })
+      await first.until(() => first.seen.length > 0)
+      const second = await record(link.bus, [topic], { group, handle: commitAll })
+      await first.until(() => refusals.length === 1)
+      expect(refusals[0]).toBeInstanceOf(Error)
+      await eventually(async () => expect(await link.committed(group, topic)).toEqual([10]))
+      const again = [...first.seen.slice(10), ...second.seen]
+      expect(valuesOf(again).slice(0, 10)).toEqual(valuesOf(first.seen.slice(0, 10)))
+      await Promise.all([first, second].map(({ consumption }) => consumption.stop()))
+    }))
+}
+
+function describeZombies (onLink: OnLink): void {
+  it('takes no commit of a member that was frozen while others went on', onLink(async link => {
+    const topic = await link.createTopic(1)
+    await link.bus.producer('frozen').send(numbered(topic, 10))
+    const group = newGroup()
+    const zombie = link.startMember(group, topic)
+    try {
+      expect(await zombie.heard('delivered')).toMatchObject({ offsets: [...Array(10).keys()] })
+      zombie.freeze()
+      const successor = await record(link.bus, [topic], { group, handle: commitAll })
+      await successor.until(() => distinct(successor.seen) === 10)
+      await eventually(async () => expect(await link.committed(group, topic)).toEqual([10]))
+      // It finds the word to commit when it thaws, before it can hear of anything else.
+      zombie.commit(5)
+      zombie.thaw()
+      await zombie.heard('refused')
+      expect(await link.committed(group, topic)).toEqual([10])
+      await successor.consumption.stop()
+    } finally {
+      await zombie.stop()
+    }
+  }))
+}

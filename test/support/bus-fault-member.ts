@@ -1,0 +1,33 @@
+import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
+import type { MemberNews } from './bus-fault-world.ts'
+
+/**
+ * A member of a group in a process that may be frozen: it tells what it is delivered, works on that
+ * until it is told which offset to commit, and tells whether the broker took it.
+ */
+const { brokers, group, topic } = JSON.parse(process.argv[2] ?? '{}')
+const told = Promise.withResolvers<number>()
+process.once('message', offset => told.resolve(offset as number))
+const tell = (news: MemberNews) => { process.send?.(news) }
+
+const bus = createKafkaBus({
+  brokers,
+  clientId: 'bus-fault-member',
+  onFatal: () => process.exit(1),
+  settings: { sessionTimeoutMs: 6_000, heartbeatMs: 500, rebalanceTimeoutMs: 2_000 },
+})
+await bus.consume({
+  group,
+  topics: [topic],
+  onAssigned: () => {},
+  onDelivery: async ({ messages, signal, commit }) => {
+    tell({ kind: 'delivered', offsets: messages.map(({ offset }) => Number(offset)) })
+    signal.addEventListener('abort', () => tell({ kind: 'aborted' }))
+    const offset = await told.promise
+    await commit(BigInt(offset)).then(
+      () => tell({ kind: 'committed' }), () => tell({ kind: 'refused' }))
+    // It is frozen for long: what it is handed afterwards is nothing to this case.
+    await new Promise(() => {})
+    return { go: 'next' }
+  },
+})

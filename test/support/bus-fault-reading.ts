@@ -1,0 +1,140 @@
+import { expect, it } from 'vitest'
+import {
+  after, distinct, eventually, next, numbered, record, type Handler,
+} from './bus-contract.ts'
+import type { OnLink } from './bus-fault-contract.ts'
+import type { FaultLink } from './bus-fault-world.ts'
+import type { ProxyFault } from './kafka-proxy-faults.ts'
+
+/** A fetch that brings messages is larger than this, one without is not. */
+const answerBytes = 600
+
+type Case = { readonly name: string, readonly faults: readonly ProxyFault[] }
+
+const LOSSES: readonly Case[] = [
+  {
+    name: 'a fetch with messages is lost',
+    faults: [{ api: 'Fetch', what: 'lose answer', answerBytes }],
+  },
+  {
+    name: 'two fetches with messages are lost',
+    faults: [{ api: 'Fetch', what: 'lose answer', answerBytes, times: 2 }],
+  },
+  { name: 'the request of a fetch is lost', faults: [{ api: 'Fetch', what: 'lose request' }] },
+  {
+    name: 'the connection is reset instead of a fetch',
+    faults: [{ api: 'Fetch', what: 'cut before answer', answerBytes, times: 2 }],
+  },
+  {
+    name: 'the leader moves',
+    faults: [{ api: 'Fetch', what: 'refuse', error: 'NOT_LEADER_OR_FOLLOWER' }],
+  },
+  {
+    name: 'the answer to a commit is lost',
+    faults: [{ api: 'OffsetCommit', what: 'lose answer' }],
+  },
+  { name: 'a commit is lost', faults: [{ api: 'OffsetCommit', what: 'lose request' }] },
+  {
+    name: 'the connection is reset between a commit and its answer',
+    faults: [{ api: 'OffsetCommit', what: 'cut before answer' }],
+  },
+  {
+    name: 'the coordinator of the group says once that it is none',
+    faults: [{ api: 'OffsetCommit', what: 'refuse', error: 'NOT_COORDINATOR' }],
+  },
+  {
+    name: 'the answer that tells where the group stands is lost',
+    faults: [{ api: 'OffsetFetch', what: 'lose answer' }],
+  },
+]
+
+const MESSAGES = 40
+
+/** Reads that may skip, and commits that may be lost, and nothing of that may happen. */
+export function describeReadingFaults (onLink: OnLink): void {
+  for (const { name, faults } of LOSSES) {
+    it(`delivers and commits everything although ${name}`, onLink(async link => {
+      const topic = await link.createTopic(2)
+      const handle: Handler = async ({ messages, signal, commit }) => {
+        // A commit may be refused when the group rebalanced meanwhile; then all comes again.
+        await commit(after(messages)).catch((error: unknown) => {
+          if (!signal.aborted) throw error
+        })
+        return next
+      }
+      const injected = faults.map(fault => link.proxy.inject(fault))
+      const run = await record(link.bus, [topic], { handle })
+      await link.bus.producer('reading').send(numbered(topic, MESSAGES))
+      await run.until(() => distinct(run.seen) === MESSAGES)
+      await Promise.all(injected.map(({ done }) => done))
+      await link.bus.producer('reading').send(numbered(topic, MESSAGES))
+      await run.until(() => distinct(run.seen) === 2 * MESSAGES)
+      await untilCommitted(link, run.group, topic)
+      expectNoGap(run.events)
+      expect(link.fatal).toEqual([])
+      await run.consumption.stop()
+    }))
+  }
+
+  describeSlowReads(onLink)
+  describeSearches(onLink)
+}
+
+function describeSlowReads (onLink: OnLink): void {
+  it('fetches no further ahead of a slow handler than is bounded', onLink(async link => {
+    const topic = await link.createTopic(1)
+    const gate = Promise.withResolvers<void>()
+    const run = await record(link.bus, [topic], {
+      handle: async () => {
+        await gate.promise
+        return next
+      },
+    })
+    const large = (index: number) =>
+      ({ topic, key: 'key', value: Buffer.alloc(100_000, `${index} `), headers: {} })
+    for (let index = 0; index < 50; index++) await link.bus.producer('ahead').send([large(index)])
+    await run.until(() => run.seen.length > 0)
+    await link.bus.producer('ahead').send([large(50)])
+    // Nothing tells that no further fetch comes, so a few of the broker's waits are let pass.
+    await eventually(() =>
+      expect(link.proxy.traffic('Heartbeat').requests).toBeGreaterThan(3))
+    expect(link.proxy.traffic('Fetch').answerBytes).toBeLessThan(2_500_000)
+    gate.resolve()
+    await run.until(() => run.seen.length === 51)
+    await run.consumption.stop()
+  }))
+}
+
+function describeSearches (onLink: OnLink): void {
+  for (const api of ['Metadata', 'ListOffsets', 'Fetch'] as const) {
+    it(`never takes a value for missing because the answer to ${api} is lost`,
+      onLink(async link => {
+        const topic = await link.createTopic(2)
+        await link.bus.producer('last').send(numbered(topic, MESSAGES, 7))
+        const lost = link.proxy.inject({ api, what: 'lose answer', client: 'bus-fault-test-last' })
+        expect(String(await link.bus.lastValue(topic, 'key-3'))).toBe('38')
+        expect(lost.count()).toBe(1)
+      }))
+  }
+}
+
+/** Resolves when nothing is left to be read for the group. */
+async function untilCommitted (link: FaultLink, group: string, topic: string): Promise<void> {
+  const contents = await link.contents(topic)
+  const ends = [0, 1].map(partition =>
+    contents.filter(message => message.partition === partition).length)
+  await eventually(async () => expect(await link.committed(group, topic)).toEqual(ends))
+}
+
+/** Within one generation each partition is delivered without gap, repetition or step back. */
+function expectNoGap (events: Awaited<ReturnType<typeof record>>['events']): void {
+  const positions = new Map<number, bigint>()
+  for (const event of events) {
+    if (event === 'assigned') positions.clear()
+    else {
+      const position = positions.get(event.partition)
+      if (position !== undefined) expect(event.offset).toBe(position + 1n)
+      positions.set(event.partition, event.offset)
+    }
+  }
+}
