@@ -142,6 +142,8 @@ export type LaterRows = {
   readonly canonicals: readonly string[]
   /** 16 bytes a row. */
   readonly tokens: Buffer
+  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
+  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
 }
 
 /** A part put off, because providers were not to be had. */
@@ -194,6 +196,8 @@ export type MissedRows = {
   readonly canonicals: readonly string[]
   /** 16 bytes a row. */
   readonly tokens: Buffer
+  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
+  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
 }
 
 /** A part of a chunk that needs live checks. */
@@ -248,6 +252,8 @@ export type NormalizedRows = {
   readonly reasons: readonly string[]
   /** 16 bytes a row, zero for an invalid row. */
   readonly tokens: Buffer
+  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
+  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
 }
 
 /** One chunk with canonical forms and tokens, or the reason why not. */

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { textOfPartnerKey } from '../../schemas/feeds/seal.ts'
-import type { KeyRing } from '../lib/key-ring.ts'
+import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
+import { createSwap } from '../lib/swap.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 
 /** Who sends contacts in bulk through topics of its own. */
@@ -47,12 +48,8 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
     async create (partner: NewPartner): Promise<{ readonly key: string } | undefined> {
       checkName(partner.name)
       const key = randomBytes(KEY_BYTES)
-      const stored: Stored = {
-        ...partner,
-        createdAtMs: now(),
-        revokedAtMs: 0,
-        key: ring.wrap(key, aadOf(partner.name)).toString('base64'),
-      }
+      const wrapped = ring.wrap(key, aadOf(partner.name)).toString('base64')
+      const stored: Stored = { ...partner, createdAtMs: now(), revokedAtMs: 0, key: wrapped }
       // Listed first: a crash in between leaves no partner that nobody sees.
       await redis.sadd(NAMES_KEY, partner.name)
       const set = await redis.set(keyOf(partner.name), JSON.stringify(stored), 'NX')
@@ -81,6 +78,9 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
       return stored === undefined ? undefined : shown(stored)
     },
 
+    /** The partners' keys as the ring wraps them. */
+    wrapped: () => wrappedKeys(redis),
+
     /** The key that contacts and results of a partner are sealed with. */
     async keyOf (name: string): Promise<Buffer | undefined> {
       const stored = await read(name)
@@ -95,6 +95,21 @@ export function checkName (name: string): void {
   if (NAME.test(name)) return
   throw new RangeError('A partner is named by 1 to 63 small letters, digits and dashes, and does ' +
     'not begin with a dash.')
+}
+
+async function wrappedKeys (redis: Redis): Promise<Wrapped[]> {
+  const swap = createSwap(redis)
+  const found = await Promise.all((await redis.smembers(NAMES_KEY)).map(async name => {
+    const text = await redis.get(keyOf(name))
+    if (text === null) return []
+    const stored = JSON.parse(text) as Stored
+    const replace = (fresh: Buffer) => {
+      const after = JSON.stringify({ ...stored, key: fresh.toString('base64') })
+      return swap({ key: keyOf(name) }, text, after)
+    }
+    return [{ bytes: Buffer.from(stored.key, 'base64'), binding: aadOf(name), replace }]
+  }))
+  return found.flat()
 }
 
 async function readStored (redis: Redis, name: string): Promise<Stored | undefined> {

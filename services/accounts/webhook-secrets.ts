@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import type { KeyRing } from '../lib/key-ring.ts'
+import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
+import { createSwap } from '../lib/swap.ts'
 
 type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }
 
@@ -46,9 +47,25 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
       return (await active(orgId))[0] ?? await write(orgId, '')
     },
 
+    /** What the ring wraps of an organization. */
+    wrapped: (orgId: string) => wrappedSecrets(redis, orgId),
+
     /** Makes a new secret and returns it; the one before stays active for a day. */
     async rotate (orgId: string): Promise<string> {
       return write(orgId, await redis.hget(keyOf(orgId), 'webhookSecret') ?? '')
     },
   }
+}
+
+async function wrappedSecrets (redis: Redis, orgId: string): Promise<Wrapped[]> {
+  const swap = createSwap(redis)
+  const fields = ['webhookSecret', 'webhookSecretBefore'] as const
+  const texts = await redis.hmget(keyOf(orgId), ...fields)
+  return fields.flatMap((field, index) => {
+    const text = texts[index] ?? ''
+    if (text === '') return []
+    const replace = (fresh: Buffer) =>
+      swap({ key: keyOf(orgId), field }, text, fresh.toString('base64'))
+    return [{ bytes: Buffer.from(text, 'base64'), binding: aadOf(orgId), replace }]
+  })
 }

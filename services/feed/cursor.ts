@@ -1,5 +1,6 @@
 import type { Refusal } from '../jobs/job.ts'
 import type { SubmittedFeed } from '../jobs/send.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import { backoffMs, sleep, type Sleep } from '../lib/retry.ts'
 import { createBatch, type BatchRules } from './batch.ts'
 import type { Contact, Terms } from './contact.ts'
@@ -123,9 +124,11 @@ async function ask (state: State): Promise<void> {
   const contacts = state.batch.first(sizeOf(state))
   const to = contacts.at(-1)?.offset
   if (to === undefined) return
+  failpoint('feed.asking')
   const outcome = await state.submit(requestOf(state, contacts, to))
   if (state.signal.aborted) return
   if (outcome.kind === 'taken') {
+    failpoint('feed.taken')
     Object.assign(state, NO_FAILURES)
     return moveTo(state, to)
   }

@@ -1,5 +1,6 @@
 import { BEGINNING, type Positions } from '../jobs/cursors.ts'
 import type { Delivery, RawMessage } from '../lib/bus.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import { createOffsets } from '../lib/offsets.ts'
 import { createCursor, type Cursor, type CursorParts } from './cursor.ts'
 import { cursorOf, type Contact, type Terms } from './contact.ts'
@@ -90,6 +91,7 @@ function createCommits ({ place, signal }: Pick<PartitionParts, 'place' | 'signa
   const commitNow = async () => {
     const offset = offsets.toCommit(place)
     if (offset === undefined || signal.aborted) return
+    failpoint('feed.committing')
     await commitBehind(offset)
     offsets.committed(place, offset)
   }

@@ -63,6 +63,8 @@ function outcomeOf (submitted: Submitted): JobOutcome {
     case 'concurrent_jobs_limit': return { kind: 'short', shortage: refusal }
     case 'cursor_moved': return { kind: 'moved' }
     case 'expired': return { kind: 'late' }
+    // People have to see to the tenant's money first: until then it is asked for, ever more rarely.
+    case 'frozen': return { kind: 'lost' }
     case 'quoted':
     case 'internal': return { kind: 'failed' }
   }

@@ -1,5 +1,6 @@
 import type { Partners } from '../accounts/partners.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Decision, Incoming, Stage } from '../lib/stage.ts'
 import type { ArchivedJob } from '../records/archive.ts'
@@ -107,7 +108,11 @@ async function sendAll (
     for await (const { rows, contacts } of results.feedRows(job, manifest)) {
       signal.throwIfAborted()
       if (contacts === undefined) lost = 'contacts_lost'
-      else await partnerResults.send(of, resultsOf({ rows, contacts }, columns, job.id), signal)
+      else {
+        failpoint('handback.sending')
+        await partnerResults.send(of, resultsOf({ rows, contacts }, columns, job.id), signal)
+        failpoint('handback.sent')
+      }
     }
   } catch (error) {
     if (!(error instanceof LostResultsError)) throw error

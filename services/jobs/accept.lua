@@ -1,4 +1,4 @@
--- KEYS: wallet, outbox, job, idem, active, open, data key, cursors.
+-- KEYS: wallet, outbox, job, idem, active, open, data key, cursors, gate.
 -- ARGV: tenant, job, idempotency key or '', acceptBy, needs a slot, slots in all, maximum, price,
 -- rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has to
 -- stand at and moves to, then the record's other fields and values in turn.
@@ -10,6 +10,11 @@ local KEY_BOUND_MS = 86400000
 local DATA_KEY_KEPT_MS = 7862400000
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
+
+local gate = gate_of(KEYS[9])
+if gate.shut then
+  return gate.shut
+end
 
 local tenant, job, has_key = ARGV[1], ARGV[2], ARGV[3] ~= ''
 local accept_by = whole(ARGV[4], 'acceptBy')
@@ -32,6 +37,9 @@ local function objection(now, quote_only)
   end
   if quote_only then
     return { code = 'quoted' }
+  end
+  if gate.frozen then
+    return { code = 'frozen' }
   end
   if needs_slot and redis.call('SCARD', keys.active) >= slots then
     return { code = 'concurrent_jobs_limit' }
@@ -67,10 +75,22 @@ local function keep_quote()
   redis.call('DEL', keys.data_key)
 end
 
-local function bind_keys()
+-- All that is needed to make the job anew where nothing of it is left.
+local function terms_of(claim)
+  local terms = {
+    unitPriceMicros = text(price), acceptBy = ARGV[4], needsSlot = ARGV[5],
+    idempotencyKey = ARGV[3], fingerprint = claim[1] or '', claimedAt = claim[2] or '',
+    cursor = cursor, cursorTo = to,
+  }
+  for at = FIRST_FIELD, #ARGV, 2 do
+    terms[ARGV[at]] = ARGV[at + 1]
+  end
+  return cjson.encode(terms)
+end
+
+local function bind_keys(claimed_at)
   redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
   if has_key then
-    local claimed_at = redis.call('HGET', keys.idem, 'claimedAt')
     redis.call('HSET', keys.idem, 'accepted', '1')
     redis.call('PEXPIREAT', keys.idem, text(tonumber(claimed_at) + KEY_BOUND_MS))
   end
@@ -95,11 +115,13 @@ if refusal then
 end
 
 write_record(now)
+local bound = has_key and redis.call('HMGET', keys.idem, 'fingerprint', 'claimedAt') or {}
 local seq, entry = reserve(keys, {
   tenant = tenant, job = job, amount = maximum, at = now, header = header,
+  reason = terms_of(bound),
 })
 redis.call('HSET', keys.job, 'reserveSeq', seq)
-bind_keys()
+bind_keys(bound[2])
 if cursor ~= '' then
   -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
   redis.call('HSET', keys.cursors, cursor, to)

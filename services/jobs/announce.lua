@@ -1,4 +1,9 @@
--- KEYS: job. ARGV: job. Everything of the job is produced: whoever waits for it may answer.
+-- KEYS: job, gate. ARGV: job. Everything of the job is produced: whoever waits for it may be
+-- answered.
+local gate = gate_of(KEYS[2])
+if gate.shut then
+  return gate.shut
+end
 local found = redis.call('HMGET', KEYS[1], 'status', 'announced')
 if not found[1] then
   return { 'unknown' }

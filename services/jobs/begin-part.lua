@@ -1,4 +1,8 @@
--- KEYS: job. Whether the rows of a part are to be checked.
+-- KEYS: job, gate. Whether the rows of a part are to be checked.
+local gate = gate_of(KEYS[2])
+if gate.shut then
+  return gate.shut
+end
 local found = redis.call('HMGET', KEYS[1], 'status', 'ended')
 local status = found[1]
 if not status or found[2] == '1' then

@@ -1,4 +1,8 @@
--- KEYS: job. Asks a job to end early: rows not under check yet are never checked.
+-- KEYS: job, gate. Asks a job to end early: rows not under check yet are never checked.
+local gate = gate_of(KEYS[2])
+if gate.shut then
+  return gate.shut
+end
 local fields = record_of(KEYS[1])
 if not fields.status then
   return { 'unknown' }

@@ -12,17 +12,18 @@ const LENGTH_BYTES = 3
 /**
  * Cuts inputs into chunks of at most 1,000 rows and 256 KiB, counted before compression: sealing
  * never makes them larger. A single input above that has a chunk of its own. What travels with each
- * input is counted too.
+ * input is counted too. Fewer rows a chunk are for tests, where small jobs are to have many chunks.
  */
 export function chunksOf (
-  inputs: readonly string[], alongBytes: (row: number) => number = () => 0
+  inputs: readonly string[], alongBytes: (row: number) => number = () => 0,
+  mostRows: number = CHUNK_ROWS
 ): InputChunk[] {
   const chunks: InputChunk[] = []
   let firstRow = 0
   let bytes = 0
   for (let row = 0; row < inputs.length; row += 1) {
     const size = Buffer.byteLength(inputs[row]!) + LENGTH_BYTES + alongBytes(row)
-    const full = row - firstRow === CHUNK_ROWS || bytes + size > CHUNK_BYTES
+    const full = row - firstRow === mostRows || bytes + size > CHUNK_BYTES
     if (full && row > firstRow) {
       chunks.push({ firstRow, inputs: inputs.slice(firstRow, row) })
       firstRow = row

@@ -1,5 +1,9 @@
--- KEYS: job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a request
--- that wants to know its price and no more: no job ever comes of its claim.
+-- KEYS: job, idem, gate. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
+-- request that wants to know its price and no more: no job ever comes of its claim.
+local gate = gate_of(KEYS[3])
+if gate.shut then
+  return gate.shut
+end
 local job, has_key, fingerprint = ARGV[1], ARGV[2] ~= '', ARGV[3]
 local now = now_ms()
 local accept_by = text(now + whole(ARGV[4], 'the time to accept within'))

@@ -1,4 +1,9 @@
--- KEYS: job, seen, manifest, open. ARGV: job. Cuts a job that has ended to its header.
+-- KEYS: job, seen, manifest, open, gate. ARGV: job.
+-- Cuts a job that has ended to its header.
+local gate = gate_of(KEYS[5])
+if gate.shut then
+  return gate.shut
+end
 local HEADER_KEPT_MS = 604800000
 local found = redis.call('HMGET', KEYS[1], 'ended', 'closed')
 if found[2] == '1' then

@@ -31,6 +31,15 @@ export type Claim = {
   readonly token: string
 }
 
+/** What somebody who makes attempts has room for. */
+export type Wish = {
+  readonly pace: Pace
+  readonly most: number
+  readonly leaseMs: number
+  /** Attempts that a tenant may have under way at once. */
+  readonly tenantSlots: number
+}
+
 /** Where a delivery stands; the last three are final. */
 export type DeliveryState =
   'waiting' | 'trying' | 'delivered' | 'gone' | 'exhausted' | 'discarded'
@@ -122,13 +131,14 @@ const lua = (name: string) => new URL(`./delivery/${name}.lua`, import.meta.url)
 /** What those do who make the attempts. */
 function workOf (run: Scripts) {
   return {
-    /** Takes deliveries that are due; whoever notes nothing within the lease loses them. */
-    claim: async (
-      { pace, most, leaseMs }:
-      { readonly pace: Pace, readonly most: number, readonly leaseMs: number }
-    ): Promise<readonly Claim[]> => {
+    /**
+     * Takes deliveries that are due, first those of the tenants that have the fewest attempts under
+     * way and none of one that has `tenantSlots`; whoever notes nothing within the lease loses
+     * them.
+     */
+    claim: async ({ pace, most, leaseMs, tenantSlots }: Wish): Promise<readonly Claim[]> => {
       const token = randomUUID()
-      const claimed = await run.claim([LEASES_KEY], [pace, most, leaseMs, token])
+      const claimed = await run.claim([LEASES_KEY], [pace, most, leaseMs, token, tenantSlots])
       return (claimed as string[][]).map(fields => claimOf(fields, token))
     },
 

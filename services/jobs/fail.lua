@@ -1,9 +1,16 @@
--- KEYS: wallet, outbox, job, manifest, active, open.
+-- KEYS: wallet, outbox, job, manifest, active, open, gate.
 -- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
 -- there is no block: nobody can read the job's rows, those finished before included, so none of
 -- them counts as a success and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
 -- bitmap, made from what was open a moment ago, is right if it still fills the job exactly.
+local gate = gate_of(KEYS[7])
+if gate.shut then
+  return gate.shut
+end
+if gate.frozen then
+  return frozen_reply(gate)
+end
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], manifest = KEYS[4], active = KEYS[5],
   open = KEYS[6],
@@ -26,7 +33,9 @@ local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
 local billable = is_lost and 0 or tonumber(fields.billableRows)
 local charge = billable * tonumber(fields.unitPriceMicros)
-check_settle(keys, maximum, charge)
+if not fields.settledSeq then
+  check_settle(keys, maximum, charge)
+end
 
 local now = now_ms()
 if is_lost then
@@ -38,6 +47,6 @@ redis.call('HSET', keys.job, 'finishedRows', text(total), 'updatedAtMs', text(no
 redis.call('ZADD', keys.open, text(now), job)
 end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now, status = 'failed',
-  void = charge == 0,
+  void = charge == 0, fields = fields,
 })
 return tallied('counted', keys)

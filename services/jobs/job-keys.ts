@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Keys } from '../../schemas/types.ts'
 import type { Bus } from '../lib/bus.ts'
+import { FatalError } from '../lib/errors.ts'
 import type { KeyRing } from '../lib/key-ring.ts'
 import type { Codec } from '../lib/registry.ts'
 import { SealError } from '../lib/seal.ts'
@@ -41,7 +42,7 @@ const UNACCEPTED_MS = 3_600_000
 /** Kept a day longer than the results it opens. */
 export const ACCEPTED_KEY_MS = 91 * 86_400_000
 /** An erased key is out of every process after at most this long. */
-const REMEMBERED_MS = 30_000
+export const REMEMBERED_MS = 5_000
 
 /**
  * The data keys of jobs: one of 32 random bytes each, wrapped by the ring wherever it is stored.
@@ -52,11 +53,12 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   const restored = createRestored(options)
   /** Redis may hold broken bytes where the topic has whole ones. */
   const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
-    const aad = keyAad(tenant, job)
+    const aad = dataKeyAad(tenant, job)
     try {
       return ring.unwrap(wrapped, aad)
     } catch (error) {
-      if (!(error instanceof SealError) || options.restore === undefined) throw error
+      const mayBeBroken = error instanceof SealError || error instanceof FatalError
+      if (!mayBeBroken || options.restore === undefined) throw error
       const whole = await restored(tenant, job)
       if (whole === undefined) throw error
       return ring.unwrap(whole, aad)
@@ -65,7 +67,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   return {
     create: async (tenant, job) => {
       const key = randomBytes(32)
-      const wrapped = ring.wrap(key, keyAad(tenant, job))
+      const wrapped = ring.wrap(key, dataKeyAad(tenant, job))
       await redis.set(nameOf(tenant, job), wrapped, 'PX', UNACCEPTED_MS)
       unwrapped.set(nameOf(tenant, job), key)
       return { key, wrapped }
@@ -93,7 +95,10 @@ function createRestored (options: JobKeysOptions) {
       throw new JobKeyLostError(`the data key of the running job ${job} is gone`)
     }
     await options.redis.set(nameOf(tenant, job), wrapped, 'PX', ACCEPTED_KEY_MS)
-    return wrapped
+    // The search takes a while: a job that ended and was erased meanwhile stays erased.
+    if (await options.redis.exists(jobKeys(tenant, job).erased) === 0) return wrapped
+    await options.redis.del(nameOf(tenant, job))
+    return undefined
   }
   /** All messages of a job miss its key at the same time. */
   return (tenant: string, job: string): Promise<Buffer | undefined> => {
@@ -121,6 +126,6 @@ export function keysInTopic (
 }
 
 /** A wrapped key opens only as the key of its own job. */
-const keyAad = (tenant: string, job: string) => ['data-key', tenant, job] as const
+export const dataKeyAad = (tenant: string, job: string) => ['data-key', tenant, job] as const
 
 const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey

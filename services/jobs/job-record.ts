@@ -55,6 +55,7 @@ export function refusalOf (fields: JobFields): Refusal | undefined {
     case 'quoted': return { code, preflight: preflightOf(fields) }
     case 'concurrent_jobs_limit':
     case 'cursor_moved':
+    case 'frozen':
     case 'expired':
     case 'internal': return { code }
     default: throw new Error(`a job was refused for an unknown reason: ${code}`)

@@ -9,7 +9,8 @@ export type JobStatus = typeof JOB_STATUSES[number]
 /**
  * Why a job was not accepted; `expired` and `internal` are answered with 503. `quoted`: only the
  * price was asked for, and no job was to come of it. `cursor_moved`: other contacts of its feed are
- * next, as some of its own may belong to a job already.
+ * next, as some of its own may belong to a job already. `frozen`: something about the tenant's
+ * money cannot be explained, and it moves again only once people have seen to it.
  */
 export type Refusal =
   | {
@@ -20,6 +21,7 @@ export type Refusal =
   | { readonly code: 'concurrent_jobs_limit' }
   | { readonly code: 'quoted', readonly preflight: Preflight }
   | { readonly code: 'cursor_moved' }
+  | { readonly code: 'frozen' }
   | { readonly code: 'expired' }
   | { readonly code: 'internal' }
 

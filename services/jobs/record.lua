@@ -63,21 +63,38 @@ local function add_up(job_key)
     'freshRecords', text(originals - hits))
 end
 
--- Charges what was won and lets go of the rest, and makes the counts final; the caller has called
--- check_settle.
-local function end_job(keys, ending)
+-- The movement that ends a job; of a job that was made anew the journal may know it already, and
+-- money never moves twice. Returns seq and charge.
+local function end_money(keys, ending)
+  if ending.fields.settledSeq then
+    return ending.fields.settledSeq, tonumber(ending.fields.settledMicros)
+  end
   local entry = {
     tenant = ending.tenant, job = ending.job, amount = ending.amount, charge = ending.charge,
     at = ending.at,
   }
   local close_money = ending.void and void or settle
-  local seq, json = close_money(keys, entry)
+  return close_money(keys, entry), ending.charge
+end
+
+-- Charges what was won and lets go of the rest, and makes the counts final; the caller has called
+-- check_settle, unless the money has moved before.
+local function end_job(keys, ending)
+  local seq, charge = end_money(keys, ending)
   redis.call('SREM', keys.active, ending.job)
   add_up(keys.job)
   redis.call('HSET', keys.job, 'status', ending.status, 'ended', '1',
-    'endedAtMs', text(ending.at), 'chargedMicros', text(ending.charge),
-    'releasedMicros', text(ending.amount - ending.charge), 'settleSeq', seq)
-  return json
+    'endedAtMs', text(ending.at), 'chargedMicros', text(charge),
+    'releasedMicros', text(ending.amount - charge), 'settleSeq', seq)
+end
+
+-- Whether all rows and all inputs of a job are there.
+local function is_complete(fields)
+  return fields.finishedRows == fields.totalRows and fields.inputBlocks == fields.chunks
+end
+
+local function ended_status(fields)
+  return fields.status == 'cancelling' and 'cancelled' or 'completed'
 end
 
 -- The answer of tally and fail: whether the job waits to be closed, its entry, its record.

@@ -10,6 +10,8 @@ export const jobKeys = (tenant: string, job: string) => ({
   manifest: `manifest:{${tenant}}:${job}`,
   /** The wrapped data key. */
   dataKey: `dek:{${tenant}}:${job}`,
+  /** There for a job that was erased on demand, as long as its results would have been kept. */
+  erased: `erased:{${tenant}}:${job}`,
 })
 
 export const tenantJobKeys = (tenant: string) => ({

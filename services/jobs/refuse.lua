@@ -1,5 +1,9 @@
--- KEYS: job, idem, outbox. ARGV: job, code (expired or internal).
+-- KEYS: job, idem, outbox, gate. ARGV: job, code (expired or internal).
 -- After it no job can come of the claim, unless one already has.
+local gate = gate_of(KEYS[4])
+if gate.shut then
+  return gate.shut
+end
 local keys = { job = KEYS[1], idem = KEYS[2] }
 local job, code = ARGV[1], ARGV[2]
 

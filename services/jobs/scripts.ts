@@ -1,66 +1,89 @@
 import type { Redis } from 'ioredis'
 import { count } from '../lib/bitmap.ts'
-import { script } from '../lib/redis.ts'
-import { WALLET_LUA, joinLua } from '../money/lua.ts'
+import { gatedScript } from '../money/gate.ts'
+import { GATE_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys } from './redis-keys.ts'
 import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './steps.ts'
 
 const RECORD_LUA = new URL('./record.lua', import.meta.url)
 
-/** Every script of jobs begins with the movements of money and the shared parts of the record. */
+/**
+ * Every script of jobs begins with the gate, the movements of money and the shared parts of the
+ * record. The gate of the tenant is the last of its keys.
+ */
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
-  const source = joinLua(WALLET_LUA, RECORD_LUA, new URL(`./${name}.lua`, import.meta.url))
-  const call = script(redis, { name, source, numberOfKeys })
-  return async (keys: readonly string[], args: readonly (string | number | Buffer)[]) =>
-    await call(keys, args) as string[]
+  const file = new URL(`./${name}.lua`, import.meta.url)
+  const source = joinLua(GATE_LUA, WALLET_LUA, RECORD_LUA, file)
+  const call = gatedScript(redis, { name, source, numberOfKeys: numberOfKeys + 1 })
+  return async (
+    tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]
+  ) => await call(tenant, [...keys, moneyKeys(tenant).gate], args) as string[]
+}
+
+/** The scripts with how many keys each takes, its gate left out. */
+function loadScripts (redis: Redis) {
+  return {
+    claim: jobScript(redis, 'claim', 2),
+    accept: jobScript(redis, 'accept', 8),
+    refuse: jobScript(redis, 'refuse', 3),
+    announce: jobScript(redis, 'announce', 1),
+    beginPart: jobScript(redis, 'begin-part', 1),
+    tally: jobScript(redis, 'tally', 7),
+    fail: jobScript(redis, 'fail', 6),
+    close: jobScript(redis, 'close', 4),
+    endJob: jobScript(redis, 'end', 4),
+    read: jobScript(redis, 'read', 1),
+    remember: jobScript(redis, 'remember', 1),
+    cancel: jobScript(redis, 'cancel', 1),
+  }
 }
 
 /** One function a script: which keys it touches, and in which order it takes its arguments. */
 export function createJobScripts (redis: Redis) {
-  const claim = jobScript(redis, 'claim', 2)
-  const accept = jobScript(redis, 'accept', 8)
-  const refuse = jobScript(redis, 'refuse', 3)
-  const announce = jobScript(redis, 'announce', 1)
-  const beginPart = jobScript(redis, 'begin-part', 1)
-  const tally = jobScript(redis, 'tally', 7)
-  const fail = jobScript(redis, 'fail', 6)
-  const close = jobScript(redis, 'close', 4)
-  const remember = jobScript(redis, 'remember', 1)
-  const cancel = jobScript(redis, 'cancel', 1)
+  const {
+    claim, accept, refuse, announce, beginPart, tally, fail, close, endJob, read, remember, cancel,
+  } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
       const { job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly = false } = request
       return claim(
+        tenant,
         [jobKeys(tenant, job).job, idempotencyKeyOf(tenant, idempotencyKey)],
         [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0])
     },
     accept: (tenant: string, request: AcceptRequest) =>
-      accept(acceptKeys(tenant, request), acceptArguments(tenant, request)),
+      accept(tenant, acceptKeys(tenant, request), acceptArguments(tenant, request)),
     refuse: (
       tenant: string,
       { job, code, idempotencyKey }:
       { readonly job: string, readonly code: string, readonly idempotencyKey: string }
     ) => {
       const idem = idempotencyKeyOf(tenant, idempotencyKey)
-      return refuse([jobKeys(tenant, job).job, idem, moneyKeys(tenant).outbox], [job, code])
+      return refuse(tenant, [jobKeys(tenant, job).job, idem, moneyKeys(tenant).outbox], [job, code])
     },
-    announce: (tenant: string, job: string) => announce([jobKeys(tenant, job).job], [job]),
-    cancel: (tenant: string, job: string) => cancel([jobKeys(tenant, job).job], []),
-    beginPart: (tenant: string, job: string) => beginPart([jobKeys(tenant, job).job], []),
+    announce: (tenant: string, job: string) =>
+      announce(tenant, [jobKeys(tenant, job).job], [job]),
+    cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
+    beginPart: (tenant: string, job: string) => beginPart(tenant, [jobKeys(tenant, job).job], []),
+    read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
     tally: (tenant: string, block: TallyBlock) =>
-      tally(tallyKeys(tenant, block.job), tallyArguments(tenant, block)),
+      tally(tenant, tallyKeys(tenant, block.job), tallyArguments(tenant, block)),
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
       const [wallet, outbox, record, , manifest, active, open] = tallyKeys(tenant, job)
       const keys = [wallet, outbox, record, manifest, active, open]
-      return fail(keys, [tenant, job, digest, finished, count(finished)])
+      return fail(tenant, keys, [tenant, job, digest, finished, count(finished)])
+    },
+    end: (tenant: string, job: string) => {
+      const [wallet, outbox, record, , , active] = tallyKeys(tenant, job)
+      return endJob(tenant, [wallet, outbox, record, active], [tenant, job])
     },
     close: (tenant: string, job: string) => {
-      const keys = jobKeys(tenant, job)
-      return close([keys.job, keys.seen, keys.manifest, tenantJobKeys(tenant).open], [job])
+      const { job: record, seen, manifest } = jobKeys(tenant, job)
+      return close(tenant, [record, seen, manifest, tenantJobKeys(tenant).open], [job])
     },
     remember: (tenant: string, idempotencyKey: string, body: string) =>
-      remember([idempotencyKeyOf(tenant, idempotencyKey)], [body]),
+      remember(tenant, [idempotencyKeyOf(tenant, idempotencyKey)], [body]),
   }
 }
 

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Emitter } from '../lib/emit.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Emission } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -35,6 +36,8 @@ export type SendOptions = {
   readonly emitter: Pick<Emitter, 'emit'>
   /** Version of the cache secret that tokens are made with now. */
   readonly tokenVersion: string
+  /** Rows a chunk holds at most; 1,000 when left out. */
+  readonly chunkRows?: number | undefined
 }
 
 /** A request that has its job id; times are Redis time. */
@@ -48,7 +51,7 @@ export type Claimed = {
 
 /** Makes the job's key and produces it with all chunks; resolves when all are acknowledged. */
 export async function send (
-  { keys, emitter, tokenVersion }: SendOptions,
+  { keys, emitter, tokenVersion, chunkRows }: SendOptions,
   { submission, claimed, signal }: {
     readonly submission: Submission
     readonly claimed: Claimed
@@ -58,9 +61,11 @@ export async function send (
   const { tenant } = submission
   const { job } = claimed
   const { key, wrapped } = await keys.create(tenant, job)
+  failpoint('submit.keyed')
   const header = sealHeader(key, { tenant, job }, submission)
   const { feed } = submission
-  const chunks = chunksOf(submission.inputs, feed && (row => alongBytes(feed, row)))
+  const chunks = chunksOf(
+    submission.inputs, feed && (row => alongBytes(feed, row)), chunkRows)
   const lane = laneOf(submission.inputs.length)
   const sent: Promise<void>[] = []
   const start = (emissions: readonly Emission[]) => {
@@ -77,8 +82,10 @@ export async function send (
     const some = chunks.slice(from, from + CHUNKS_A_TURN)
     start(some.map((chunk, index) => emissionOf(context, chunk, from + index)))
     await turn()
+    failpoint('submit.sealed')
   }
   await Promise.all(sent)
+  failpoint('submit.sent')
 }
 
 /** Sealing a chunk takes about a millisecond: other requests get their turn in between. */

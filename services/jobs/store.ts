@@ -21,7 +21,7 @@ export type JobStore = ReturnType<typeof createJobStore>
 /** The jobs of all tenants while they run: one script a step, each harmless when repeated. */
 export function createJobStore (redis: Redis) {
   const run = createJobScripts(redis)
-  const reads = readsOf(redis)
+  const reads = readsOf(redis, run)
   return { ...requestsOf(redis, run), ...reads, ...runningOf(run), ...endsOf(run, reads) }
 }
 
@@ -64,8 +64,8 @@ function requestsOf (redis: Redis, run: Scripts) {
 }
 
 /** What is known of a job; nothing here changes anything. */
-function readsOf (redis: Redis) {
-  const fieldsIn = (tenant: string, job: string) => redis.hgetall(jobKeys(tenant, job).job)
+function readsOf (redis: Redis, run: Scripts) {
+  const fieldsIn = async (tenant: string, job: string) => fieldsOf(await run.read(tenant, job))
   return {
     outcome: async (tenant: string, job: string): Promise<Outcome> => {
       const fields = await fieldsIn(tenant, job)
@@ -124,6 +124,10 @@ function runningOf (run: Scripts) {
 /** What closes a job that has ended, or ends one that never would. */
 function endsOf (run: Scripts, { read, manifest }: Reads) {
   return {
+    /** Ends a job all of whose rows were counted while its tenant's wallet was frozen. */
+    end: async (tenant: string, job: string): Promise<Tallied> =>
+      talliedOf(tenant, await run.end(tenant, job)),
+
     /** Cuts a job that has ended to its header, kept for 7 days; false when none has ended. */
     close: async (tenant: string, job: string): Promise<boolean> => {
       const [answer] = await run.close(tenant, job)

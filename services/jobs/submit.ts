@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
 import { isInfrastructure } from '../lib/errors.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Job, Preflight, Refusal } from './job.ts'
 import type { Decided, Outcomes } from './outcomes.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
@@ -51,11 +52,14 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
       const { tenant, idempotencyKey, fingerprint } = submission
       const own = newJobId(clock.now())
       const request = { job: own, idempotencyKey, fingerprint, acceptWithinMs }
+      failpoint('submit.begun')
       const claim = await store.claim(tenant, request)
       if (claim.kind === 'reused') return claim
+      failpoint('submit.claimed')
       const outcome = claim.kind === 'new'
         ? await sendAndWait(options, submission, { job: own, ...claim })
         : await outcomes.wait({ tenant, ...claim })
+      failpoint('submit.decided')
       if (outcome.kind === 'refused') return outcome
       return claim.kind === 'new'
         ? { ...outcome, replayed: false, response: '' }

@@ -1,11 +1,16 @@
--- KEYS: wallet, outbox, job, seen, manifest, active, open.
+-- KEYS: wallet, outbox, job, seen, manifest, active, open, gate.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
 -- pairs of big-endian 32-bit row and number.
+-- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], seen = KEYS[4], manifest = KEYS[5],
   active = KEYS[6], open = KEYS[7],
 }
+local gate = gate_of(KEYS[8])
+if gate.shut then
+  return gate.shut
+end
 local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local has_inputs = ARGV[5] ~= '0'
 local BLANK = '2'
@@ -130,14 +135,16 @@ if finished > total then
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = (tonumber(fields.billableRows) + won.billable) * tonumber(fields.unitPriceMicros)
-check_settle(keys, maximum, charge)
+if not fields.settledSeq then
+  check_settle(keys, maximum, charge)
+end
 
 local now = now_ms()
 write(won, inputs, now)
-if finished == total and input_blocks == tonumber(fields.chunks) then
+if finished == total and input_blocks == tonumber(fields.chunks) and not gate.frozen then
   end_job(keys, {
     tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
-    status = fields.status == 'cancelling' and 'cancelled' or 'completed',
+    status = ended_status(fields), fields = fields,
   })
 end
 return tallied('counted', keys)

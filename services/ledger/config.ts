@@ -21,6 +21,26 @@ export const ledgerConfig = defineConfig({
     minimum: 0,
     description: 'Age from which entries not shipped and ended jobs not closed are taken over.',
   }),
+  LOOK_EVERY_MS: Type.Integer({
+    default: 1_000,
+    minimum: 10,
+    description: 'Pause between two looks whether Redis was started anew, and who leads.',
+  }),
+  LEASE_MS: Type.Integer({
+    default: 5_000,
+    minimum: 100,
+    description: 'A ledger that leads and is not heard of for so long is followed by another.',
+  }),
+  GRACE_MS: Type.Integer({
+    default: 1_000,
+    minimum: 0,
+    description: 'After Redis has lost movements the journal is read once more so much later.',
+  }),
+  CHECK_EVERY_MS: Type.Integer({
+    default: 60_000,
+    minimum: 100,
+    description: 'Pause between two times that the sums of all wallets are checked.',
+  }),
   STALLED_AFTER_MS: Type.Integer({
     default: 3_600_000,
     minimum: 100,

@@ -5,6 +5,8 @@ import { subscriptionsOf } from '../lib/topics.ts'
 import { createJobWire } from '../records/job-wire.ts'
 import { createJournalCopy } from '../records/journal-copy.ts'
 import { ledgerConfig } from './config.ts'
+import { startLeading } from './leading.ts'
+import { leadingParts } from './leading-parts.ts'
 import { sweepParts } from './parts.ts'
 import { createLedgerStage } from './stage.ts'
 import { startSweeping } from './sweeping.ts'
@@ -13,9 +15,15 @@ await run('ledger', ledgerConfig, async (config, life) => {
   const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
   const wire = createJobWire(parts, config)
   const journal = createJournalCopy(parts.clickhouse)
+  const sweep = sweepParts(config, { ...parts, wire, fatal: life.fatal })
+  const subscriber = parts.state.duplicate({ autoResubscribe: true })
+  subscriber.on('error', () => {})
+  life.onStop(() => subscriber.disconnect())
+  const leading = startLeading({ ...leadingParts(config, parts, sweep), subscriber })
+  life.onStop(() => leading.stop())
   const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, { ...parts, wire, subscriptions })
-  const sweeping = sweepParts(config, { ...parts, wire, fatal: life.fatal })
-  return startSweeping(running, sweeping, config.SWEEP_EVERY_MS)
+  const { ready, stop } = startSweeping(running, sweep, config.SWEEP_EVERY_MS)
+  return { ready: () => ready() && leading.ready(), stop }
 })

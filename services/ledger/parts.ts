@@ -17,7 +17,7 @@ type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'codec' | 'clock'>
 /** What the sweep needs, on what the process is connected to. */
 export function sweepParts (
   config: Config, connected: Connected
-): SweepParts & Pick<Life, 'fatal'> {
+): SweepParts & ReturnType<typeof createStores> & Pick<Life, 'fatal'> {
   const { bus, state, clock, wire, log, metrics, fatal } = connected
   const { KAFKA_BROKERS: brokers, INSTANCE } = config
   return {

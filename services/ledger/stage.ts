@@ -1,4 +1,5 @@
 import { FatalError, InfrastructureError } from '../lib/errors.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Incoming, Stage } from '../lib/stage.ts'
 import { continueChain, START, type ChainHead } from '../records/journal-chain.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
@@ -28,11 +29,13 @@ export function createLedgerStage ({ journal, batch }: LedgerParts): Stage<'ledg
     const byTenant = Map.groupBy(messages, ({ value }) => value.tenant)
     const strangers = [...byTenant.keys()].filter(tenant => !known.has(tenant))
     const heads = await waited(() => journal.heads(strangers))
+    failpoint('ledger.read')
     const moves = [...byTenant].map(([tenant, fresh]) => {
       const { head, held } = known.get(tenant) ?? { head: heads.get(tenant) ?? START, held: [] }
       return { tenant, ...advance(head, [...held, ...fresh]) }
     })
     await waited(() => journal.append(moves.flatMap(({ links }) => links)))
+    failpoint('ledger.appended')
     for (const { tenant, head, held } of moves) known.set(tenant, { head, held })
     const finishes = moves.flatMap(({ finished }) => finished)
     return finishes.length === 0 ? [] : [{ finishes, emits: [] }]

@@ -1,7 +1,9 @@
+import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Emitter } from '../lib/emit.ts'
 import { FatalError } from '../lib/errors.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Outbox } from '../money/outbox.ts'
@@ -9,7 +11,7 @@ import { finishJob, type EndedJob, type FinishParts } from '../records/finish.ts
 import { failStalled, type StalledParts } from './stalled.ts'
 
 export type SweepParts = FinishParts & StalledParts & {
-  readonly store: Pick<JobStore, 'openJobs' | 'read'>
+  readonly store: Pick<JobStore, 'openJobs' | 'read' | 'end'>
   readonly outbox: Pick<Outbox, 'pending' | 'tenantsWithPending'>
   readonly emitter: Pick<Emitter, 'emit'>
   readonly tenants: () => Promise<readonly string[]>
@@ -29,34 +31,56 @@ export type SweepParts = FinishParts & StalledParts & {
  * @throws FatalError when going on cannot heal it.
  */
 export async function sweep (parts: SweepParts, signal?: AbortSignal): Promise<number> {
-  let left = 0
+  return (await sweepAll(parts, signal)).entries
+}
+
+/** What a sweep has seen; an age in ms. */
+export type Swept = {
+  readonly entries: number
+  readonly oldestMs: number
+  readonly stalledJobs: number
+}
+
+/** A sweep that tells more of what it has seen. */
+export async function sweepAll (parts: SweepParts, signal?: AbortSignal): Promise<Swept> {
+  let [entries, oldestMs, stalledJobs] = [0, 0, 0]
+  const isOver = () => signal?.aborted === true
   for (const tenant of await parts.outbox.tenantsWithPending()) {
-    if (signal?.aborted === true) return left
-    left += await guarded(parts, { tenant }, () => shipLeftOvers(parts, tenant)) ?? 0
+    if (isOver()) return { entries, oldestMs, stalledJobs }
+    const left = await guarded(parts, { tenant }, () => shipLeftOvers(parts, tenant))
+    entries += left?.entries ?? 0
+    oldestMs = Math.max(oldestMs, left?.oldestMs ?? 0)
   }
   for (const tenant of await parts.tenants()) {
     const jobs = await parts.store.openJobs(tenant)
     const idleMs = (progressAtMs: number) => parts.clock.now() - progressAtMs
     const idle = jobs.filter(({ progressAtMs }) => idleMs(progressAtMs) >= parts.leftOverAfterMs)
     for (const { job, progressAtMs } of idle) {
-      if (signal?.aborted === true) return left
+      if (isOver()) return { entries, oldestMs, stalledJobs }
       const stalled = idleMs(progressAtMs) >= parts.stalledAfterMs
+      if (stalled) stalledJobs += 1
       await guarded(parts, { tenant, job }, () => bringToEnd(parts, { tenant, job, stalled }))
     }
   }
-  return left
+  return { entries, oldestMs, stalledJobs }
 }
 
-/** Ships what the outbox of a tenant has kept for too long; returns how many are left. */
-async function shipLeftOvers (parts: SweepParts, tenant: string): Promise<number> {
+/** Ships what the outbox of a tenant has kept for too long; returns what is left. */
+async function shipLeftOvers (
+  parts: SweepParts, tenant: string
+): Promise<Pick<Swept, 'entries' | 'oldestMs'>> {
   const pending = await parts.outbox.pending(tenant)
   const old = pending.filter(({ at }) => parts.clock.now() - at >= parts.leftOverAfterMs)
-  if (old.length === 0) return pending.length
+  const young = pending.filter(entry => !old.includes(entry))
+  const oldestMs = Math.max(0, ...young.map(({ at }) => parts.clock.now() - at))
+  if (old.length === 0) return { entries: young.length, oldestMs }
+  failpoint('sweep.shipping')
   await parts.emitter.emit(old.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  failpoint('sweep.shipped')
   await parts.outbox.remove(tenant, old.map(({ seq }) => seq))
   parts.metrics.count('recovered_total', { what: 'entry' }, old.length)
-  return pending.length - old.length
+  return { entries: young.length, oldestMs }
 }
 
 async function bringToEnd (
@@ -66,8 +90,20 @@ async function bringToEnd (
   if (found === undefined || found.closed) return
   // Its entry needs no care here: left-over entries are shipped by themselves.
   if (found.ended) return await finish(parts, { job: found, entry: undefined }, 'ended_job')
+  const ended = isComplete(found) ? await endComplete(parts, found) : undefined
+  if (ended !== undefined) return await finish(parts, ended, 'ended_job')
   const failed = stalled ? await failStalled(parts, found) : undefined
   if (failed !== undefined) await finish(parts, failed, 'stalled_job')
+}
+
+const isComplete = ({ counts, preflight, chunks }: Job) =>
+  counts.finishedRows === preflight.totalRows && counts.inputBlocks === chunks
+
+/** All its rows were counted while its tenant was frozen, and its money could not move. */
+async function endComplete ({ store }: SweepParts, job: Job): Promise<EndedJob | undefined> {
+  const ended = await store.end(job.tenant, job.id)
+  if (ended.kind === 'skip' || !ended.ended) return undefined
+  return { job: ended.job, entry: ended.entry }
 }
 
 async function finish (parts: SweepParts, ended: EndedJob, what: string): Promise<void> {

@@ -1,7 +1,7 @@
 import type { RunningStage } from '../lib/engine.ts'
 import { FatalError } from '../lib/errors.ts'
 import { sleep } from '../lib/retry.ts'
-import { sweep, type SweepParts } from './sweep.ts'
+import { sweepAll, type SweepParts, type Swept } from './sweep.ts'
 
 /**
  * Sweeps over and over beside the running stage, with a pause in between. A round that fails is
@@ -15,12 +15,14 @@ export function startSweeping (
 ): RunningStage {
   const stopping = new AbortController()
   let healthy = true
-  let entries = 0
-  parts.metrics.watch('outbox_entries', {}, () => entries)
+  let swept: Swept = { entries: 0, oldestMs: 0, stalledJobs: 0 }
+  parts.metrics.watch('outbox_entries', {}, () => swept.entries)
+  parts.metrics.watch('outbox_oldest_seconds', {}, () => swept.oldestMs / 1_000)
+  parts.metrics.watch('jobs_stalled', {}, () => swept.stalledJobs)
   const go = async () => {
     while (!stopping.signal.aborted) {
       try {
-        entries = await sweep(parts, stopping.signal)
+        swept = await sweepAll(parts, stopping.signal)
         healthy = true
       } catch (error) {
         healthy = false

@@ -1,6 +1,6 @@
 /** Something outside is not to be had: to be retried without end, never a dead letter. */
 export class InfrastructureError extends Error {
-  override readonly name = 'InfrastructureError'
+  override readonly name: string = 'InfrastructureError'
 }
 
 /** What going on cannot heal: the consumer stops and the process exits non-zero. */
@@ -44,13 +44,14 @@ const KAFKA_NAMES: ReadonlySet<string> = new Set([
 /**
  * ClickHouse error codes of overload, of lost connections and of a store that is not ready, tables
  * that provisioning has not made yet included: 32 end of stream, 60 and 81 unknown table and
- * database, 159 timeout, 164 read-only, 202 too many queries, 209 and 210 network, 225, 242, 285,
- * 319 and 999 replication, 236 aborted, 241 memory, 243 disk, 252 too many parts, 373 session
- * locked, 394 cancelled, 516 authentication, 745 overload.
+ * database, 74 to 76 files that can't be read, written or opened, as on a full disk, 159 timeout,
+ * 164 read-only, 202 too many queries, 209 and 210 network, 225, 242, 285, 319 and 999 replication,
+ * 236 aborted, 241 memory, 243 disk, 252 too many parts, 373 session locked, 394 cancelled, 516
+ * authentication, 745 overload, 1000 to 1002 what its libraries threw.
  */
 const CLICKHOUSE_CODES: ReadonlySet<string> = new Set([
-  '32', '60', '81', '159', '164', '202', '209', '210', '225', '236', '241', '242', '243', '252',
-  '285', '319', '373', '394', '516', '745', '999',
+  '32', '60', '74', '75', '76', '81', '159', '164', '202', '209', '210', '225', '236', '241', '242',
+  '243', '252', '285', '319', '373', '394', '516', '745', '999', '1000', '1001', '1002',
 ])
 
 const CAUSES_DEPTH = 5

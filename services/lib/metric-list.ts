@@ -101,10 +101,47 @@ export const METRICS = [
     help: 'Duration until a request was answered.',
   },
   {
+    name: 'preflight_oldest_age_seconds',
+    type: 'gauge',
+    labels: ['lane'],
+    help: 'How long the oldest request under way in this process waits for its preflight.',
+  },
+  {
+    name: 'preflight_behind',
+    type: 'gauge',
+    labels: ['lane'],
+    help: '1 while further requests of the lane are refused because others wait too long.',
+  },
+  {
+    name: 'preflight_refusals_total',
+    type: 'counter',
+    labels: ['lane'],
+    help: 'Requests refused because others wait too long for their preflight: small, bulk, or ' +
+      'any when both lanes are behind.',
+  },
+  {
     name: 'outbox_entries',
     type: 'gauge',
     labels: [],
     help: 'Entries not yet shipped from the outboxes.',
+  },
+  {
+    name: 'outbox_oldest_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the oldest entry that is not yet shipped from an outbox; 0 when there is none.',
+  },
+  {
+    name: 'jobs_stalled',
+    type: 'gauge',
+    labels: [],
+    help: 'Open jobs without progress for so long that they are given up, unless rows still wait.',
+  },
+  {
+    name: 'tenants_frozen',
+    type: 'gauge',
+    labels: [],
+    help: 'Tenants whose money cannot be explained and does not move; told by the leading ledger.',
   },
   {
     name: 'recovered_total',

@@ -62,8 +62,9 @@ export function script (
 export type RedisClock = Clock & { readonly stop: () => void }
 
 /**
- * Measures how far this machine's clock is from Redis TIME, at once (until it succeeds) and then
- * every 10 s.
+ * Measures how far this process's time is from Redis TIME, at once (until it succeeds) and then
+ * every 10 s. In between the time since the start of the process is what counts: the machine's own
+ * clock may be set, and a jump of it must neither fail jobs nor put anything off.
  */
 export async function redisClock (
   redis: Redis, onRetry: (error: unknown) => void = () => {}
@@ -77,16 +78,16 @@ export async function redisClock (
     }
   }
   const timer = setInterval(refresh, CLOCK_REFRESH_MS).unref()
-  return { now: () => Math.round(Date.now() + offsetMs), stop: () => clearInterval(timer) }
+  return { now: () => Math.round(performance.now() + offsetMs), stop: () => clearInterval(timer) }
 }
 
 /** The sample with the shortest way to Redis and back is off by at most half of that way. */
 async function measuredOffsetMs (redis: Redis): Promise<number> {
   let best = { tripMs: Infinity, offsetMs: 0 }
   for (let sample = 0; sample < CLOCK_SAMPLES; sample++) {
-    const sentMs = Date.now()
+    const sentMs = performance.now()
     const [seconds, micros] = await redis.time()
-    const receivedMs = Date.now()
+    const receivedMs = performance.now()
     const redisMs = Number(seconds) * 1_000 + Number(micros) / 1_000
     const tripMs = receivedMs - sentMs
     if (tripMs < best.tripMs) best = { tripMs, offsetMs: redisMs - (sentMs + tripMs / 2) }

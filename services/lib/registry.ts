@@ -1,5 +1,6 @@
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import type { Schema, Type } from 'avsc'
+import { LRUCache } from 'lru-cache'
 import type { TopicName } from '../topology.ts'
 import { InfrastructureError } from './errors.ts'
 import { ownSchema, ownSchemas, typeOf } from './schemas.ts'
@@ -72,9 +73,32 @@ function encoded (subject: string, value: unknown, prefixBytes: number): Buffer 
   return encoded(subject, value, prefixBytes)
 }
 
-/** Looks ids up and never registers: only deployment decides which schemas there are. */
-export function registrySource (url: string): SchemaSource {
+export type RegistryOptions = {
+  /** How long an id that the registry does not know is believed to be on its way to it. */
+  readonly unknownForMs?: number
+  /** A clock that never goes back, in ms. */
+  readonly now?: () => number
+}
+
+const UNKNOWN_FOR_MS = 10_000
+
+/**
+ * Looks ids up and never registers: only deployment decides which schemas there are. While releases
+ * change, a writer may know an id that this reader's registry, a copy that lags or one that is
+ * being restored, does not have yet: that is waited for. Only garbage has an id that never comes.
+ */
+export function registrySource (
+  url: string,
+  { unknownForMs = UNKNOWN_FOR_MS, now = () => performance.now() }: RegistryOptions = {}
+): SchemaSource {
   const registry = new SchemaRegistry({ host: url })
+  const unknownSinceMs = new LRUCache<number, number>({ max: MOST_UNKNOWN })
+  const mayCome = (id: number, error: unknown) => {
+    if (!(error instanceof Error && 'status' in error && error.status === 404)) return false
+    const sinceMs = unknownSinceMs.get(id) ?? now()
+    unknownSinceMs.set(id, sinceMs)
+    return now() - sinceMs < unknownForMs
+  }
   const idOf = async (subject: string) => {
     try {
       // The library's type asks for its own notion of a record; it sends the JSON as it is.
@@ -88,7 +112,7 @@ export function registrySource (url: string): SchemaSource {
   const schemaOf = async (id: number) => {
     if (id > MAX_ID) throw new TypeError(`no schema has the id ${id}`)
     const found = await registry.getSchema(id).catch((cause: unknown) => {
-      if (isDefinite(cause)) throw cause
+      if (isDefinite(cause) && !mayCome(id, cause)) throw cause
       throw new InfrastructureError(`schema ${id} could not be read from the registry`, { cause })
     })
     // Read anew from its text, so that writer and reader are types of the same library. What is no
@@ -100,6 +124,9 @@ export function registrySource (url: string): SchemaSource {
 
 /** Ids are positive integers of 32 bits with a sign. */
 const MAX_ID = 2 ** 31 - 1
+
+/** Unknown ids of more are forgotten, the oldest first, and waited for once more. */
+const MOST_UNKNOWN = 1_000
 
 /** Refusals that say something of this process, its rights or its haste, and nothing of the id. */
 const PASSING: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])

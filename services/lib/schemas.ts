@@ -17,8 +17,11 @@ class Texts extends avro.types.LogicalType {
     return JSON.parse(json) as string[]
   }
 
+  /** The registry's client gives a writer's schema without what it does not know: as plain text. */
   override _resolve (writer: Type) {
-    return writer instanceof Texts ? (texts: unknown) => texts : undefined
+    if (writer instanceof Texts) return (texts: unknown) => texts
+    const isText = avro.Type.isType(writer, 'string')
+    return isText ? (json: unknown) => this._fromValue(json as string) : undefined
   }
 }
 

@@ -1,5 +1,6 @@
 import type { StageName } from '../topology.ts'
 import { FatalError, isInfrastructure } from './errors.ts'
+import { failpoint } from './failpoint.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { forever, type RetryOptions } from './retry.ts'
@@ -47,6 +48,7 @@ export function createSteps (
   const step = async <T>(number: StepNumber, action: () => Promise<T>, { place, signal }: At) => {
     const labels = { stage: place.stage, step: NAMES[number] }
     await hook(effects, number, place)
+    failpoint(`${place.stage}.${labels.step}`)
     const startedAt = performance.now()
     const ticket = {}
     const onRetry = (error: unknown, attempt: number) => {

@@ -1,7 +1,8 @@
-import type { MissedRows, NormalizedRows } from '../../schemas/types.ts'
+import { setImmediate } from 'node:timers/promises'
+import type { Journal, MissedRows, NormalizedRows } from '../../schemas/types.ts'
 import type { Emission } from '../lib/stage.ts'
 import { BLOCK_PARTS, createBlock, type Block } from '../records/block.ts'
-import { pickTokens, type CachedRecord } from '../records/cache.ts'
+import { pickOthers, pickTokens, type CachedRecord } from '../records/cache.ts'
 import { isFresh } from '../records/freshness.ts'
 import { outcomeOf, type RowOutcome } from '../records/outcome.ts'
 import type { Place } from '../records/place.ts'
@@ -14,7 +15,6 @@ export type JobTerms = {
   readonly job: string
   readonly lane: Lane
   readonly forceFresh: boolean
-  readonly tokenVersion: string
   /** Redis time of the request, by which hits are judged. */
   readonly quotedAtMs: number
   readonly freshnessMs: number
@@ -26,6 +26,8 @@ export type JobTerms = {
 export type Chunk = {
   readonly place: Place
   readonly rows: NormalizedRows
+  /** What its tokens were made with: chunks differ where a cache secret was changed in between. */
+  readonly tokenVersion: string
   /** One a row: the record that answers it, or undefined. */
   readonly hits: readonly (CachedRecord | undefined)[]
   readonly originals: Originals
@@ -86,6 +88,28 @@ export function emissionsOf (
   return [block.emission(terms.lane), ...partsOf(chunk, missed, terms)]
 }
 
+type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
+
+/**
+ * What is emitted for an accepted job: blocks and parts of every chunk, then the journal entry of
+ * its reservation if there is one to send. Others get their turn in between.
+ */
+export async function jobEmissions (
+  chunks: readonly Chunk[], { terms, entry }: EmitOptions
+): Promise<readonly Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[]> {
+  const emits: Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[] = []
+  for (const chunk of chunks) {
+    // The block with the inputs of a chunk goes first, its parts right behind it.
+    emits.push(...emissionsOf(chunk, terms))
+    await setImmediate()
+  }
+  return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
+}
+
+function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
+  return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
+}
+
 function kindOf ({ place, rows, hits, originals }: Chunk, row: number): RowKind {
   if (rows.canonicals[row] === '') return 'invalid'
   if (originals.originalOf(place.firstRow + row) >= 0) return 'duplicate'
@@ -139,7 +163,7 @@ function partsOf (
         part: parts.length,
         quotedAt: terms.quotedAtMs,
         forceFresh: terms.forceFresh,
-        tokenVersion: terms.tokenVersion,
+        tokenVersion: chunk.tokenVersion,
         freshnessMs: terms.freshnessMs,
         attempt: 0,
         notBefore: 0,
@@ -157,5 +181,6 @@ function missedRows ({ place, rows, originals }: Chunk, missed: readonly number[
     copies: missed.map((row) => originals.copiesOf(place.firstRow + row)),
     canonicals: missed.map((row) => rows.canonicals[row] ?? ''),
     tokens: pickTokens(rows.tokens, missed),
+    otherTokens: pickOthers(rows.otherTokens, missed),
   }
 }

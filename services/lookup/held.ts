@@ -31,17 +31,13 @@ export function createHeldJobs () {
     sizeOf: ({ value }) => value.chunks,
   })
   const waiting = createWaiting()
-  const dead = new LRUCache<string, ReadonlySet<number>>({ max: MOST_DEAD })
+  // Told by size, it takes no room before there is need of it.
+  const dead = new LRUCache<string, ReadonlySet<number>>({
+    maxSize: MOST_DEAD, sizeCalculation: () => 1,
+  })
   const heldOf = (known: Waiting): HeldJob => {
-    const { message } = known
-    const name = unitOf(message)
-    const members = gather.membersOf(message)
-    const byChunk = new Map([...members].reverse().map(one => [one.value.chunk, one]))
-    const parts = [...byChunk.values()].sort((a, b) => a.value.chunk - b.value.chunk)
-    const gone = dead.get(name) ?? []
-    const isAccountedFor = dead.has(name) &&
-      new Set([...gone, ...byChunk.keys()]).size >= message.value.chunks
-    return { ...known, unit: { parts, members }, isAccountedFor }
+    const members = gather.membersOf(known.message)
+    return heldJob(known, { members, gone: dead.get(unitOf(known.message)) })
   }
   return {
     /** The chunks of the job, once this was the last of them. */
@@ -73,6 +69,20 @@ export function createHeldJobs () {
       dead.clear()
     },
   }
+}
+
+type Came = {
+  readonly members: readonly ChunkMessage[]
+  /** Numbers of the dead chunks, if there are any. */
+  readonly gone: ReadonlySet<number> | undefined
+}
+
+function heldJob (known: Waiting, { members, gone }: Came): HeldJob {
+  const byChunk = new Map([...members].reverse().map(one => [one.value.chunk, one]))
+  const parts = [...byChunk.values()].sort((a, b) => a.value.chunk - b.value.chunk)
+  const isAccountedFor = gone !== undefined &&
+    new Set([...gone, ...byChunk.keys()]).size >= known.message.value.chunks
+  return { ...known, unit: { parts, members }, isAccountedFor }
 }
 
 /**

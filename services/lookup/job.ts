@@ -1,13 +1,12 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Journal, Normalized } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../lib/clock.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Unit } from '../lib/gather.ts'
-import type { Decision, Emission } from '../lib/stage.ts'
+import type { Decision } from '../lib/stage.ts'
 import type { Outbox } from '../money/outbox.ts'
-import type { Lane } from '../topology.ts'
 import { acceptJob, type AcceptParts } from './accept.ts'
-import { emissionsOf, type Chunk, type JobTerms } from './decide.ts'
+import { jobEmissions } from './decide.ts'
 import type { ChunkMessage, Loader } from './load.ts'
 import { readChunks, termsOf, type PartRows } from './read.ts'
 
@@ -38,9 +37,10 @@ export async function decideJob (unit: JobUnit, parts: JobParts): Promise<JobDec
   const { chunks, counts } = await readChunks(unit.parts, { terms, load: parts.load })
   const acceptance = await acceptJob(head, counts, parts)
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
+  failpoint('lookup.accepted')
   return {
     finishes: unit.members,
-    emits: await emitsOf(chunks, { terms, entry: acceptance.entry }),
+    emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
     afterProduced: () => announce(head, { entry: acceptance.entry, parts }),
   }
 }
@@ -54,24 +54,6 @@ async function isOver (head: Normalized, { store, clock }: JobParts): Promise<bo
   return (await store.refuse(head.tenant, head.job, 'expired')).kind === 'refused'
 }
 
-type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
-
-/** Blocks and parts of every chunk, then the journal entry; others get their turn in between. */
-async function emitsOf (chunks: readonly Chunk[], { terms, entry }: EmitOptions):
-Promise<JobDecision['emits']> {
-  const emits: JobDecision['emits'][number][] = []
-  for (const chunk of chunks) {
-    // The block with the inputs of a chunk goes first, its parts right behind it.
-    emits.push(...emissionsOf(chunk, terms))
-    await setImmediate()
-  }
-  return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
-}
-
-function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
-  return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
-}
-
 type AnnounceOptions = {
   readonly entry: Journal | undefined
   readonly parts: Pick<JobParts, 'store' | 'outbox'>
@@ -81,6 +63,7 @@ type AnnounceOptions = {
 async function announce ({ tenant, job }: Normalized, { entry, parts }: AnnounceOptions):
 Promise<void> {
   await parts.store.announce(tenant, job)
+  failpoint('lookup.announced')
   if (entry !== undefined) await parts.outbox.remove(tenant, [entry.seq])
 }
 

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { setImmediate } from 'node:timers/promises'
 import type { NormalizedRows } from '../../schemas/types.ts'
 import type { Incoming } from '../lib/stage.ts'
@@ -20,9 +21,20 @@ export type Loader = (message: ChunkMessage) => Promise<LoadedChunk>
  * Chunks that arrive together are opened one after another, so that others get their turn in
  * between, and looked up at the same time. Rejects when the rows can't be read or do not fit their
  * envelope.
+ *
+ * While many big jobs are gathered at once, there is no room for the rows of all: those that were
+ * loaded first are dropped, and loaded once more when their job is decided. What is held of them
+ * until then is their message, sealed and compressed.
  */
-export function createLoader (cache: Pick<RecordCache, 'find'>): Loader {
+export function createLoader (
+  cache: Pick<RecordCache, 'find'>, roomBytes = ROOM_BYTES
+): Loader {
   const loading = new WeakMap<ChunkMessage, Promise<LoadedChunk>>()
+  const kept = new LRUCache<ChunkMessage, number>({
+    maxSize: roomBytes,
+    sizeCalculation: bytes => bytes,
+    dispose: (_bytes, message) => { loading.delete(message) },
+  })
   let turn = Promise.resolve()
   return (message) => {
     const known = loading.get(message)
@@ -30,10 +42,24 @@ export function createLoader (cache: Pick<RecordCache, 'find'>): Loader {
     const started = turn.then(() => load(message, cache))
     turn = turn.then(() => setImmediate())
     // Whoever needs the chunk sees the failure; until then nobody may be listening.
-    started.catch(() => {})
+    started.then(chunk => kept.set(message, bytesOf(chunk)), () => {})
     loading.set(message, started)
     return started
   }
+}
+
+/** Two or three of the largest jobs, if their inputs are as long as phone numbers. */
+const ROOM_BYTES = 32 * 1_024 * 1_024
+/** What a text takes beside its characters, and a record with its fields. */
+const TEXT_BYTES = 24
+const RECORD_BYTES = 400
+
+/** About the memory that a chunk takes. */
+function bytesOf ({ rows, records }: LoadedChunk): number {
+  const texts = [rows.inputs, rows.canonicals].flat()
+  const characters = texts.reduce((sum, text) => sum + text.length, 0)
+  const found = records.filter(record => record !== undefined).length
+  return 1 + characters + texts.length * TEXT_BYTES + rows.tokens.length + found * RECORD_BYTES
 }
 
 async function load (message: ChunkMessage, cache: Pick<RecordCache, 'find'>):
@@ -45,6 +71,6 @@ Promise<LoadedChunk> {
   }
   if (value.forceFresh) return { rows, records: [] }
   const { tenant, service } = placeOf(value)
-  const scope = { tenant, service, version: value.tokenVersion }
+  const scope = { tenant, service, version: value.tokenVersion, others: rows.otherTokens }
   return { rows, records: await cache.find(scope, rows.tokens) }
 }

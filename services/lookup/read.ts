@@ -1,7 +1,9 @@
+import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Normalized } from '../../schemas/types.ts'
 import { laneOf } from '../lib/topics.ts'
 import { placeOf } from '../records/place.ts'
+import { TOKEN_BYTES } from '../records/tokens.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Counts } from './accept.ts'
 import { countRows, usableHit, type Chunk, type ChunkCounts, type JobTerms } from './decide.ts'
@@ -20,7 +22,6 @@ export function termsOf (
     job: head.job,
     lane,
     forceFresh: head.forceFresh,
-    tokenVersion: head.tokenVersion,
     quotedAtMs: head.submittedAt,
     freshnessMs,
     partRows: partRows(lane, placeOf(head).service),
@@ -38,21 +39,33 @@ export async function readChunks (
 ): Promise<{ readonly chunks: readonly Chunk[], readonly counts: Counts }> {
   const { totalRows } = parts[0]?.value ?? { totalRows: 0 }
   const dedupe = createDedupe(totalRows)
+  const isMixed = new Set(parts.map(({ value }) => value.tokenVersion)).size > 1
   const chunks: Chunk[] = []
   const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
   for (const message of parts) {
     const { rows, records } = await load(message)
     const place = placeOf(message.value)
     if (place.firstRow !== counts.totalRows) throw new Error('the chunks of a job leave no gap')
-    dedupe.add(rows.tokens, (row) => rows.canonicals[row] === '')
+    const tokens = isMixed ? digestsOf(rows.canonicals) : rows.tokens
+    dedupe.add(tokens, (row) => rows.canonicals[row] === '')
     const hits = records.map((record) => usableHit(record, terms))
-    const chunk = { place, rows, hits, originals: dedupe }
+    const { tokenVersion } = message.value
+    const chunk = { place, rows, tokenVersion, hits, originals: dedupe }
     addCounts(counts, place.rows, countRows(chunk))
     chunks.push(chunk)
     await setImmediate()
   }
   if (counts.totalRows !== totalRows) throw new Error('the chunks of a job hold all its rows')
   return { chunks, counts }
+}
+
+/**
+ * What tells contacts apart where tokens do not: those of chunks whose job was normalized while the
+ * cache secret was changed are of different versions.
+ */
+function digestsOf (canonicals: readonly string[]): Buffer {
+  return Buffer.concat(canonicals.map((canonical) =>
+    hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
 }
 
 function addCounts (

@@ -9,6 +9,13 @@ export const moneyKeys = (tenant: string) => ({
   outbox: `ob:{${tenant}}`,
   /** Hash: id of a top-up or adjustment -> what was posted, so that none is posted twice. */
   posted: `posted:{${tenant}}`,
+  /**
+   * Hash: run of the server that the tenant was let in for, fence of the ledger that did, frozen
+   * and why, trust: what a thaw goes by.
+   */
+  gate: `gate:{${tenant}}`,
+  /** Hash: job whose blocks are to be counted again -> since when, in ms. */
+  replay: `replay:{${tenant}}`,
 })
 
 /**
@@ -16,3 +23,9 @@ export const moneyKeys = (tenant: string) => ({
  * script.
  */
 export const TENANTS_KEY = 'tenants'
+
+/** Set of the tenants with jobs whose blocks are to be counted again; global as well. */
+export const REPLAYING_KEY = 'replaying'
+
+/** Pub/sub channel: tenants that want to be let in. */
+export const UNBLESSED_CHANNEL = 'unblessed'

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { script } from '../lib/redis.ts'
-import { WALLET_LUA, joinLua } from './lua.ts'
+import { createAdmission, gatedScript } from './gate.ts'
+import { GATE_LUA, WALLET_LUA, joinLua } from './lua.ts'
 import { entryOf, integer } from './outbox.ts'
 import { TENANTS_KEY, moneyKeys } from './redis-keys.ts'
 
@@ -38,31 +38,38 @@ export type Wallet = {
   /** Corrects a balance by a signed amount, never 0. */
   readonly adjust: (tenant: string, movement: Movement) => Promise<Posting>
   readonly balance: (tenant: string) => Promise<Balance>
+  /** Lets in a tenant that was made a moment ago, and of which there can be nothing anywhere. */
+  readonly admit: (tenant: string) => Promise<void>
 }
+
+/** A movement by hand waits for so long for `ledger` to let its tenant in. */
+const PATIENCE_MS = 10_000
 
 /**
  * A tenant's money: `available + reserved + charged = funded`, always, and every movement has an
  * entry in the outbox, written by the same script. Amounts are whole micros below 10^15; scripts
  * reject anything else, and any sum beyond it, before their first write.
+ * Movements throw RecoveringError or FrozenError while the tenant's gate is shut.
  */
 export function createWallet (redis: Redis): Wallet {
   const movement = (name: 'topup' | 'adjust') => {
-    const source = joinLua(WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return script(redis, { name, source, numberOfKeys: 3 })
+    const source = joinLua(GATE_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
+    return gatedScript(redis, { name, source, numberOfKeys: 4, patienceMs: PATIENCE_MS })
   }
   const scripts = { topup: movement('topup'), adjust: movement('adjust') }
   const post = async (type: 'topup' | 'adjust', tenant: string, movement: Movement) => {
     checkMovement(type, movement)
     await redis.sadd(TENANTS_KEY, tenant)
-    const { wallet, outbox, posted } = moneyKeys(tenant)
+    const { wallet, outbox, posted, gate } = moneyKeys(tenant)
     const { id, amountMicros, reason } = movement
     return postingOf(await scripts[type](
-      [wallet, outbox, posted], [tenant, id, String(amountMicros), reason]))
+      tenant, [wallet, outbox, posted, gate], [tenant, id, String(amountMicros), reason]))
   }
   return {
     topUp: (tenant, movement) => post('topup', tenant, movement),
     adjust: (tenant, movement) => post('adjust', tenant, movement),
     balance: async (tenant) => balanceOf(await redis.hgetall(moneyKeys(tenant).wallet)),
+    admit: createAdmission(redis),
   }
 }
 

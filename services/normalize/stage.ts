@@ -34,8 +34,9 @@ export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'>
       return { finishes: [chunk], emits: [] }
     }
     const { inputs, contacts } = chunk.rows()
-    const rows = { ...normalizeRows(chunk.value, inputs, parts.tokenize), contacts }
-    return { finishes: [chunk], emits: [emissionOf(chunk.value, rows)] }
+    const { tokenVersion, ...rows } = normalizeRows(chunk.value, inputs, parts.tokenize)
+    const value = { ...chunk.value, tokenVersion }
+    return { finishes: [chunk], emits: [emissionOf(value, { ...rows, contacts })] }
   }
   return {
     name: 'normalize',
@@ -58,11 +59,14 @@ export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'>
   }
 }
 
-/** The normalized rows of one chunk, columns of equal length in the order of the inputs. */
+/**
+ * The normalized rows of one chunk, columns of equal length in the order of the inputs, and the
+ * version of the cache secret their tokens were made with.
+ */
 export function normalizeRows (
   value: Pick<Submitted, 'tenant' | 'service' | 'country' | 'tokenVersion'>,
   inputs: readonly string[], tokenize: Tokenizer
-): NormalizedRows {
+): NormalizedRows & { readonly tokenVersion: string } {
   const service = value.service as ServiceSlug
   const canonicalize = canonicalFor(SERVICES[service].kind)
   const country = value.country === '' ? undefined : value.country
@@ -74,7 +78,8 @@ export function normalizeRows (
     else reasons[row] = result.reason
   }
   const scope = { tenant: value.tenant, service, version: value.tokenVersion }
-  return { inputs, canonicals, reasons, tokens: tokenize(scope, canonicals) }
+  const { version, tokens, otherTokens } = tokenize(scope, canonicals)
+  return { inputs, canonicals, reasons, tokens, otherTokens, tokenVersion: version }
 }
 
 function emissionOf (value: Submitted, rows: NormalizedRows): Emission<'rows.normalized'> {

@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { TOKEN_BYTES } from '../records/cache.ts'
+import type { OtherTokens } from '../records/other-tokens.ts'
+import { TOKEN_BYTES } from '../records/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
 
 const TENANT_KEYS = 1_000
@@ -12,8 +13,15 @@ export type TokenScope = {
   readonly version: string
 }
 
-/** Fills in the token of each canonical form; an empty one (an invalid row) keeps zeros. */
-export type Tokenizer = (scope: TokenScope, canonicals: readonly string[]) => Buffer
+/** Tokens of the rows, and the version they were made with. */
+export type MadeTokens = {
+  readonly version: string
+  readonly tokens: Buffer
+  readonly otherTokens: OtherTokens | null
+}
+
+/** Fills in the tokens of each canonical form; an empty one (an invalid row) keeps zeros. */
+export type Tokenizer = (scope: TokenScope, canonicals: readonly string[]) => MadeTokens
 
 /** The cache secrets of the configuration (32 bytes of base64 each), by their version. */
 export function readSecrets (secrets: Readonly<Record<string, string>>):
@@ -27,30 +35,49 @@ ReadonlyMap<string, Buffer> {
  * `v1|<service>|<canonical>` under the tenant's own key, HKDF-SHA256 of the cache secret with the
  * tenant's name, so that tokens of two tenants cannot be compared. The derivation is written out
  * here and not shared, as any change to it would orphan every cached record.
- * Throws RangeError for a version that is not configured.
+ *
+ * They are made with every secret that is configured. A version that is not, because it was taken
+ * out or is not known here yet, only costs what the cache would have known: the newest one that is
+ * takes its place. Throws RangeError when there are no secrets at all.
  */
 export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenizer {
+  const newestFirst = [...secrets.keys()].reverse()
+  const [newest] = newestFirst
+  if (newest === undefined) throw new RangeError('There are no cache secrets.')
+  const keyOf = createKeys(secrets)
+  return (scope, canonicals) => {
+    const version = secrets.has(scope.version) ? scope.version : newest
+    const make = (of: string) => tokensBy(keyOf(of, scope.tenant), scope.service, canonicals)
+    const versions = newestFirst.filter((other) => other !== version)
+    const otherTokens = versions.length === 0
+      ? null
+      : { versions, tokens: Buffer.concat(versions.map(make)) }
+    return { version, tokens: make(version), otherTokens }
+  }
+}
+
+/** The tenants' keys by version of the secret. */
+function createKeys (secrets: ReadonlyMap<string, Buffer>) {
   const keys = new LRUCache<string, KeyObject>({ max: TENANT_KEYS })
-  const keyOf = ({ version, tenant }: TokenScope): KeyObject => {
+  return (version: string, tenant: string): KeyObject => {
     const name = `${version}|${tenant}`
     const known = keys.get(name)
     if (known !== undefined) return known
-    const secret = secrets.get(version)
-    if (secret === undefined) throw new RangeError(`No cache secret has the version ${version}.`)
+    const secret = secrets.get(version) ?? Buffer.alloc(0)
     const key = createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', `cache|${tenant}`, 32)))
     keys.set(name, key)
     return key
   }
-  return (scope, canonicals) => {
-    const key = keyOf(scope)
-    const prefix = `v1|${scope.service}|`
-    const tokens = Buffer.alloc(canonicals.length * TOKEN_BYTES)
-    for (let row = 0; row < canonicals.length; row++) {
-      const canonical = canonicals[row] ?? ''
-      if (canonical === '') continue
-      createHmac('sha256', key).update(prefix + canonical).digest()
-        .copy(tokens, row * TOKEN_BYTES, 0, TOKEN_BYTES)
-    }
-    return tokens
+}
+
+function tokensBy (key: KeyObject, service: ServiceSlug, canonicals: readonly string[]): Buffer {
+  const prefix = `v1|${service}|`
+  const tokens = Buffer.alloc(canonicals.length * TOKEN_BYTES)
+  for (let row = 0; row < canonicals.length; row++) {
+    const canonical = canonicals[row] ?? ''
+    if (canonical === '') continue
+    createHmac('sha256', key).update(prefix + canonical).digest()
+      .copy(tokens, row * TOKEN_BYTES, 0, TOKEN_BYTES)
   }
+  return tokens
 }

@@ -1,17 +1,20 @@
 import type { ServiceSlug } from '../topology.ts'
 import { createReader, createWriter, isLease, leaseOf, type CachedRecord } from './cache-entries.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
+import { byVersion, type MaybeOthers } from './other-tokens.ts'
+import { TOKEN_BYTES } from './tokens.ts'
 
 export type { CachedRecord } from './cache-entries.ts'
-
-/** A token is the first 16 bytes of an HMAC; lists of them are one Buffer of 16 bytes a row. */
-export const TOKEN_BYTES = 16
+export { pickOthers } from './other-tokens.ts'
+export { pickTokens, tokenAt, TOKEN_BYTES, tokensOf } from './tokens.ts'
 
 /** Whose records: a tenant's, of one service, under tokens of one version of the secret. */
 export type CacheScope = {
   readonly tenant: string
   readonly service: ServiceSlug
   readonly version: string
+  /** The same contacts' tokens by other versions: what stands under them counts as well. */
+  readonly others?: MaybeOthers
 }
 
 /** A contact's record; else whether the check is the claiming job's to make, or another's. */
@@ -47,10 +50,18 @@ export type RecordCache = {
 /** What is asked of Redis: one command a list, as commands by the row cost more than checks. */
 export type CacheCommands = {
   readonly find: (keys: readonly string[]) => Promise<readonly (string | null)[]>
-  /** What each entry holds; null where it now holds the lease. `useless` texts are overwritten. */
+  /**
+   * What each contact's entry holds; null where it now holds the lease. `useless` texts are
+   * overwritten.
+   */
   readonly claim: (
     keys: readonly string[], lease: string,
-    options: { readonly leaseMs: number, readonly useless: readonly string[] },
+    options: {
+      readonly leaseMs: number
+      readonly useless: readonly string[]
+      /** Keys a contact has, one a version, in a row: a record or lease under any is its own. */
+      readonly versions: number
+    },
   ) => Promise<readonly (string | null)[]>
   /** Keeps one value a key for so many milliseconds. */
   readonly keep: (
@@ -68,6 +79,10 @@ export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
  * entry is a record, or the lease of a job that has the contact under check. A cache is never
  * needed: one that is down, or an entry that cannot be read, is a miss, and what could not be kept
  * will be checked again. A lease saves money and protects nothing.
+ *
+ * While the secret is rotated a contact has an entry under each version that its tokens were made
+ * with. Jobs that know only one of them meet there: leases stand under all, and a verdict is kept
+ * under the job's own version, and for a day under the others.
  */
 export function createRecordCache (
   commands: CacheCommands, { onFault = () => {} }: RecordCacheOptions = {}
@@ -86,33 +101,63 @@ export function createRecordCache (
       const keys = keysOf(scope, tokens)
       if (keys.length === 0) return []
       const nothing = keys.map(() => undefined)
-      return await attempt(async () => (await commands.find(keys)).map(createReader()), nothing)
+      const lists = [keys, ...otherKeysOf(scope)]
+      return await attempt(() => findAll(commands, lists), nothing)
     },
     claim: async (scope, tokens, claim) => {
       const keys = keysOf(scope, tokens)
       if (keys.length === 0) return []
-      return await attempt(() => claimAll(commands, keys, claim), keys.map(() => 'mine' as const))
+      const otherwise = keys.map(() => 'mine' as const)
+      const lists = [keys, ...otherKeysOf(scope)]
+      return await attempt(() => claimAll(commands, lists, claim), otherwise)
     },
     store: async (scope, tokens, records) => {
       const keys = keysOf(scope, tokens)
-      const kept = keys.filter((_, row) => isVerdict(records[row]))
+      const isKept = (_: string, row: number) => isVerdict(records[row])
+      const kept = keys.filter(isKept)
       if (kept.length === 0) return
       const values = records.filter(isVerdict).map(createWriter())
-      await attempt(() => commands.keep(kept, values, MAX_FRESHNESS_MS), undefined)
+      const others = otherKeysOf(scope).map((list) => list.filter(isKept))
+      await attempt(() => Promise.all([
+        commands.keep(kept, values, MAX_FRESHNESS_MS),
+        ...others.map((list) => commands.keep(list, values, MEETING_MS)),
+      ]), undefined)
     },
     release: async (scope, tokens, job) => {
       const keys = keysOf(scope, tokens)
       if (keys.length === 0) return
-      await attempt(() => commands.release(keys, leaseOf(job)), undefined)
+      const all = [...keys, ...otherKeysOf(scope).flat()]
+      await attempt(() => commands.release(all, leaseOf(job)), undefined)
     },
   }
 }
 
+/** As long as a job that knows only the other version may have parts under way. */
+const MEETING_MS = 86_400_000
+
 const isVerdict = (record: CachedRecord | undefined): record is CachedRecord =>
   record !== undefined && record.status !== 'unknown'
 
+/** Keys of entries, one list a version, each with a key a contact. */
+type KeyLists = readonly (readonly string[])[]
+
+/** What the first version has no record of is looked for under the next. */
+async function findAll (
+  commands: CacheCommands, [keys = [], ...others]: KeyLists
+): Promise<readonly (CachedRecord | undefined)[]> {
+  const read = createReader()
+  const found = (await commands.find(keys)).map(read)
+  for (const list of others) {
+    const rows = [...found.keys()].filter((row) => found[row] === undefined)
+    if (rows.length === 0) break
+    const texts = await commands.find(rows.map((row) => list[row] ?? ''))
+    for (const [index, row] of rows.entries()) found[row] = read(texts[index] ?? null)
+  }
+  return found
+}
+
 /** Records that may not be used are claimed once more, unless they were replaced meanwhile. */
-async function claimAll (commands: CacheCommands, keys: readonly string[], claim: Claim):
+async function claimAll (commands: CacheCommands, lists: KeyLists, claim: Claim):
 Promise<readonly Claimed[]> {
   const { job, leaseMs, usable } = claim
   const own = leaseOf(job)
@@ -123,14 +168,16 @@ Promise<readonly Claimed[]> {
     const record = read(text)
     return record !== undefined && usable(record) ? record : 'useless'
   }
-  const texts = await commands.claim(keys, own, { leaseMs, useless: [] })
+  const ask = (rows: readonly number[], useless: readonly string[]) => {
+    const keys = rows.flatMap((row) => lists.map((list) => list[row] ?? ''))
+    return commands.claim(keys, own, { leaseMs, useless, versions: lists.length })
+  }
+  const texts = await ask([...lists[0]?.keys() ?? []], [])
   const first = texts.map(readOne)
   const again = [...first.keys()].filter((row) => first[row] === 'useless')
   if (again.length === 0) return first as readonly Claimed[]
   const useless = [...new Set(again.map((row) => texts[row] ?? ''))]
-  const theirs = await commands.claim(again.map((row) => keys[row] ?? ''), own, {
-    leaseMs, useless,
-  })
+  const theirs = await ask(again, useless)
   for (const [index, row] of again.entries()) {
     const second = readOne(theirs[index] ?? null)
     first[row] = second === 'useless' ? 'mine' : second
@@ -138,31 +185,25 @@ Promise<readonly Claimed[]> {
   return first as readonly Claimed[]
 }
 
-/** The tokens of a list, as views of it. */
-export function tokensOf (tokens: Buffer): readonly Buffer[] {
-  return Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) => tokenAt(tokens, row))
+function otherKeysOf ({ others, ...scope }: CacheScope): KeyLists {
+  return byVersion(others).map(({ version, tokens }) => namesOf({ ...scope, version }, tokens))
 }
 
-/** One token of a list, as a view of it. */
-export function tokenAt (tokens: Buffer, row: number): Buffer {
-  return tokens.subarray(row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES)
-}
-
-/** The tokens at some places of a list. */
-export function pickTokens (tokens: Buffer, rows: readonly number[]): Buffer {
-  if (rows.length * TOKEN_BYTES === tokens.length) return tokens
-  return Buffer.concat(rows.map((row) => tokenAt(tokens, row)))
+function namesOf ({ tenant, service, version }: CacheScope, tokens: Buffer): readonly string[] {
+  const start = `c:{${tenant}}:${service}:${version}:`
+  return Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) =>
+    start + tokens.toString('base64url', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
 }
 
 /** Names entries; those of the list that was asked for last are remembered, as it comes again. */
 function createKeys (): (scope: CacheScope, tokens: Buffer) => readonly string[] {
   const known = new WeakMap<Buffer, readonly string[]>()
-  return ({ tenant, service, version }, tokens) => {
-    const start = `c:{${tenant}}:${service}:${version}:`
+  return (scope, tokens) => {
+    const { tenant, service, version } = scope
     const found = known.get(tokens)
+    const start = `c:{${tenant}}:${service}:${version}:`
     if (found !== undefined && found[0]?.startsWith(start)) return found
-    const keys = Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) =>
-      start + tokens.toString('base64url', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
+    const keys = namesOf(scope, tokens)
     known.set(tokens, keys)
     return keys
   }

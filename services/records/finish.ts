@@ -1,6 +1,7 @@
 import type { Journal, Settled } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Emission } from '../lib/stage.ts'
 import type { Outbox } from '../money/outbox.ts'
 import type { Archive } from './archive.ts'
@@ -32,13 +33,19 @@ export async function finishJob (
 ): Promise<Finishing> {
   const manifest = await store.manifest(job.tenant, job.id)
   const standing = await store.read(job.tenant, job.id)
-  if (standing === undefined || standing.closed) return { emits: [], close: async () => {} }
+  // A record that was made anew since is on its way to another end, and so is its manifest.
+  const isThisEnd = standing?.ended === true && standing.endedAtMs === job.endedAtMs
+  if (standing === undefined || standing.closed || !isThisEnd) {
+    return { emits: [], close: async () => {} }
+  }
   await archive.save(job, manifest)
+  failpoint('finish.archived')
   const settled = {
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const
   const close = async () => {
     if (entry !== undefined) await outbox.remove(job.tenant, [entry.seq])
+    failpoint('finish.removed')
     await store.close(job.tenant, job.id)
   }
   return { emits: entry === undefined ? [settled] : [settled, journalOf(job, entry)], close }

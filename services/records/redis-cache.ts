@@ -20,8 +20,8 @@ function commandsOf (redis: Redis): CacheCommands {
   const release = named('release')
   return {
     find: (keys) => redis.mget([...keys]),
-    claim: async (keys, lease, { leaseMs, useless }) =>
-      await claim(keys, [lease, leaseMs, ...useless]) as (string | null)[],
+    claim: async (keys, lease, { leaseMs, useless, versions }) =>
+      await claim(keys, [lease, leaseMs, versions, ...useless]) as (string | null)[],
     keep: (keys, values, ms) => {
       const numbers = new Map<string, number>()
       for (const value of values) {

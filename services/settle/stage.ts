@@ -1,13 +1,15 @@
 import type { Finished } from '../../schemas/types.ts'
-import type { JobStore, Tallied, TallyBlock } from '../jobs/store.ts'
+import type { JobStore, Tallied } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
 import type { Clock } from '../lib/clock.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Stage } from '../lib/stage.ts'
-import { BLOCK_PARTS, deadBlock } from '../records/block.ts'
+import { deadBlock } from '../records/block.ts'
 import { finishJob, type EndedJob, type FinishParts } from '../records/finish.ts'
 import { placeOfHeaders } from '../records/place.ts'
-import { digestOf, type ResultBlocks } from '../records/result-blocks.ts'
+import type { ResultBlocks } from '../records/result-blocks.ts'
 import type { storeBlock } from '../records/stored-block.ts'
+import { tallyBlockOf } from '../records/tally-block.ts'
 
 export type SettleParts = Omit<FinishParts, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>
@@ -32,9 +34,11 @@ export function createSettleStage (parts: SettleParts): Stage<'settle'> {
     decide: async (messages) => {
       const blocks = messages.map(({ value }) => value)
       await parts.blocks.insert(blocks)
+      failpoint('settle.stored')
       // Redis answers in the order it was asked, so the blocks are counted in theirs.
       const tallied = await Promise.all(blocks.map(block =>
         parts.store.tally(block.tenant, tallyBlockOf(block))))
+      failpoint('settle.tallied')
       const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(parts, job)))
       return [{
         finishes: messages,
@@ -50,16 +54,6 @@ export function createSettleStage (parts: SettleParts): Stage<'settle'> {
     },
     forget: () => {},
   }
-}
-
-/** What the tally has to know of a block. */
-export function tallyBlockOf (block: Finished): TallyBlock {
-  const { job, chunk, part, inputs, firstRow, copies } = block
-  const blank = part === BLOCK_PARTS.dead
-  const { finished, billable, succeeded, failed, cached, live } = block
-  const digest = digestOf(block.sealed)
-  const bitmaps = { finished, billable, succeeded, failed, cached, live }
-  return { job, chunk, digest, inputs, blank, firstRow, copies, ...bitmaps }
 }
 
 /** Each job once, with its entry if any of its blocks still saw it. */

@@ -1,8 +1,11 @@
 import type { Later, LaterRows } from '../../schemas/types.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import type { Clock } from '../lib/clock.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Sleep } from '../lib/retry.ts'
-import { pickTokens, type CachedRecord, type RecordCache } from '../records/cache.ts'
+import {
+  pickOthers, pickTokens, type CachedRecord, type RecordCache,
+} from '../records/cache.ts'
 import { isFresh } from '../records/freshness.ts'
 import { outcomeOf, withoutVerdict, type RowOutcome, type Subject } from '../records/outcome.ts'
 import { placeOf } from '../records/place.ts'
@@ -94,9 +97,10 @@ type Open = { readonly mine: readonly number[], readonly held: readonly number[]
 async function answerFromCache (work: Work, open: readonly number[]): Promise<Open> {
   const { part, parts, outcomes } = work
   const { job } = part.value
-  const claimed = await parts.cache.claim(scopeOf(part), pickTokens(part.rows.tokens, open), {
+  const claimed = await parts.cache.claim(scopeOf(part, open), pickTokens(part.rows.tokens, open), {
     job, leaseMs: parts.leaseMs, usable: (record) => isUsable(record, part),
   })
+  failpoint('verify.claimed')
   const mine: number[] = []
   const held: number[] = []
   for (const [index, position] of open.entries()) {
@@ -123,7 +127,7 @@ async function release ({ part, parts, outcomes }: Work, mine: readonly number[]
     (outcomes[position]?.status ?? 'unknown') === 'unknown')
   if (without.length === 0) return
   await parts.cache.release(
-    scopeOf(part), pickTokens(part.rows.tokens, without), part.value.job)
+    scopeOf(part, without), pickTokens(part.rows.tokens, without), part.value.job)
 }
 
 /** Asks the providers; false when for some rows none could be had, which then stay open. */
@@ -155,7 +159,9 @@ async function keep (
     const verdict = checked.kind === 'answered' ? checked.verdicts.get(position) : undefined
     fresh[position] = recordOf(verdict ?? NO_ANSWER)
   }
+  failpoint('verify.checked')
   await parts.cache.store(scopeOf(part), part.rows.tokens, fresh)
+  failpoint('verify.kept')
   for (const position of positions) {
     const record = fresh[position]
     if (record === undefined) continue
@@ -189,7 +195,11 @@ function outcomeAt ({ part }: Work, position: number, { record, source }: Answer
   return outcomeOf(record, subjectAt(part, position), { source, freshnessMs })
 }
 
-function scopeOf ({ value }: Part) {
+/** The tokens of all positions, or of some. */
+function scopeOf ({ value, rows }: Part, positions?: readonly number[]) {
   const { tenant, service } = placeOf(value)
-  return { tenant, service, version: value.tokenVersion }
+  const others = positions === undefined
+    ? rows.otherTokens
+    : pickOthers(rows.otherTokens, positions)
+  return { tenant, service, version: value.tokenVersion, others }
 }

@@ -6,13 +6,15 @@ import { createKeyRing } from '../lib/key-ring.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
 import { audit, type AuditOptions } from './audit.ts'
+import { readKafkaJournal } from './audit-kafka.ts'
 import { auditParts } from './audit-parts.ts'
 import type { AuditReport } from './audit-report.ts'
 
 export { auditTable } from './audit-report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
-  'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING', 'KEY_ACTIVE',
+  'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+  'KEY_ACTIVE',
 ]))
 
 /** The audit on the stack that the environment names. */
@@ -25,7 +27,8 @@ export async function runAudit (
   try {
     const codec = createCodec(registrySource(config.SCHEMA_REGISTRY_URL))
     const keys = createJobKeys({ redis, ring: createKeyRing(config) })
-    return await audit(auditParts({ redis, clickhouse, codec, keys }), options)
+    const kafka = () => readKafkaJournal(config.KAFKA_BROKERS, codec)
+    return await audit({ ...auditParts({ redis, clickhouse, codec, keys }), kafka }, options)
   } finally {
     redis.disconnect()
     await clickhouse.close()

@@ -1,13 +1,11 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
+import { AMOUNTS, NOTHING, post } from '../money/fold.ts'
 import type { Balance } from '../money/wallet.ts'
 import { GENESIS, nextHash, type Link } from '../records/journal-chain.ts'
 import { breachUnless, type Breach } from './audit-report.ts'
 
 type Found = readonly Omit<Breach, 'tenant'>[]
-type Amounts = Omit<Balance, 'seq'>
-
-const AMOUNTS = ['availableMicros', 'reservedMicros', 'chargedMicros', 'fundedMicros'] as const
 
 /** What belongs to nobody else adds up, nothing is below zero, and reservations have their jobs. */
 export function checkWallet (balance: Balance, openJobs: readonly Job[]): Found {
@@ -58,9 +56,7 @@ export function checkFold (
   const stored = links.map(({ entry }) => entry)
   const last = stored.at(-1)?.seq ?? 0
   const entries = [...stored, ...outbox.filter(({ seq }) => seq > last)]
-  let amounts: Amounts = {
-    availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0,
-  }
+  let amounts = NOTHING
   const wrong = entries.flatMap(entry => {
     amounts = post(amounts, entry)
     const differing = AMOUNTS.filter(name => amounts[name] !== entry[name])
@@ -81,30 +77,4 @@ export function checkFold (
       detail: `${name} is ${balance[name]}, by the journal ${amounts[name]}`,
     })),
   ]
-}
-
-function post (amounts: Amounts, { type, amountMicros, chargeMicros }: Journal): Amounts {
-  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
-  switch (type) {
-    case 'topup':
-    case 'adjust':
-      return {
-        ...amounts,
-        availableMicros: availableMicros + amountMicros,
-        fundedMicros: fundedMicros + amountMicros,
-      }
-    case 'reserve':
-      return {
-        ...amounts,
-        availableMicros: availableMicros - amountMicros,
-        reservedMicros: reservedMicros + amountMicros,
-      }
-    default:
-      return {
-        ...amounts,
-        availableMicros: availableMicros + amountMicros - chargeMicros,
-        reservedMicros: reservedMicros - amountMicros,
-        chargedMicros: chargedMicros + chargeMicros,
-      }
-  }
 }

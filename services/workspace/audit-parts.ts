@@ -1,5 +1,6 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
+import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Codec } from '../lib/registry.ts'
 import { createArchive } from '../records/archive.ts'
@@ -22,6 +23,7 @@ export function auditParts ({ redis, clickhouse, codec, keys }: Connected): Audi
     redis,
     journal: createJournalCopy(clickhouse),
     archive: createArchive(clickhouse),
+    history: createDeliveryHistory(clickhouse),
     results: createResults({ blocks, codec, keys }),
   }
 }

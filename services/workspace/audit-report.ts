@@ -1,3 +1,5 @@
+import { invariantOf } from './audit-invariants.ts'
+
 /** Something that must never be: which law, where, and the amounts that differ. */
 export type Breach = {
   readonly tenant: string
@@ -19,6 +21,8 @@ export type TenantReport = {
   readonly closedJobs: number
   readonly rows: number
   readonly breaches: number
+  /** Every movement in words, when it was asked for. */
+  readonly explained?: readonly string[]
 }
 
 export type AuditReport = {
@@ -48,6 +52,10 @@ export function auditTable ({ tenants, breaches }: AuditReport): string {
     ? cell.padEnd(widths[column] ?? 0)
     : cell.padStart(widths[column] ?? 0)).join('  '))
   const found = breaches.map(({ tenant, job, law, detail }) =>
-    `BREACH ${[tenant, job, law].filter(text => text !== '').join(' ')}: ${detail}`)
-  return [...table, ...found, breaches.length === 0 ? 'no breaches' : ''].join('\n').trimEnd()
+    `BREACH ${[invariantOf(law), tenant, job, law].filter(text => text !== '').join(' ')}: ` +
+    detail)
+  const words = tenants.flatMap(({ tenant, explained = [] }) =>
+    explained.map(line => `${tenant} ${line}`))
+  const end = breaches.length === 0 ? 'no breaches' : ''
+  return [...table, ...words, ...found, end].join('\n').trimEnd()
 }

@@ -1,8 +1,14 @@
+import { jobKeys } from '../jobs/redis-keys.ts'
+import type { DeliveryHistory } from '../jobs/delivery-history.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import { TENANTS_KEY } from '../money/redis-keys.ts'
 import type { Archive, ArchivedJob } from '../records/archive.ts'
+import type { Link } from '../records/journal-chain.ts'
 import type { Results } from '../records/results.ts'
 import { checkEntries, checkResults, checkSlots, countResults } from './audit-jobs.ts'
+import {
+  checkAges, checkDeliveries, checkIds, checkKafka, explain, type JournalTexts,
+} from './audit-history.ts'
 import { checkChain, checkFold, checkWallet } from './audit-money.ts'
 import {
   breachUnless, type AuditReport, type Breach, type TenantReport,
@@ -12,6 +18,10 @@ import { takeSnapshot, type SnapshotParts } from './audit-snapshot.ts'
 export type AuditParts = SnapshotParts & {
   readonly archive: Pick<Archive, 'find' | 'list'>
   readonly results: Pick<Results, 'csvStream'>
+  /** Nothing is said of deliveries without it. */
+  readonly history?: Pick<DeliveryHistory, 'list'>
+  /** The journal as Kafka has it; read once, when every tenant was looked at. */
+  readonly kafka?: () => Promise<ReadonlyMap<string, JournalTexts>>
 }
 
 type Found = readonly Omit<Breach, 'tenant'>[]
@@ -26,6 +36,8 @@ export type AuditOptions = {
   readonly waitMs?: number
   /** All that there are by default. */
   readonly only?: readonly string[]
+  /** Tells every movement in words as well. */
+  readonly explain?: boolean
 }
 
 /**
@@ -33,45 +45,64 @@ export type AuditOptions = {
  * the same story. It only reads.
  */
 export async function audit (
-  parts: AuditParts, { waitMs = 10_000, only }: AuditOptions = {}
+  parts: AuditParts, options: AuditOptions = {}
 ): Promise<AuditReport> {
   const tenants: TenantReport[] = []
   const breaches: Breach[] = []
-  for (const tenant of only ?? (await parts.redis.smembers(TENANTS_KEY)).sort()) {
-    const { report, found } = await auditTenant(parts, tenant, waitMs)
+  const copies = new Map<string, readonly Link[]>()
+  for (const tenant of options.only ?? (await parts.redis.smembers(TENANTS_KEY)).sort()) {
+    const { report, found, links } = await auditTenant(parts, tenant, options)
     tenants.push(report)
+    copies.set(tenant, links)
+    breaches.push(...found.map(breach => ({ tenant, ...breach })))
+  }
+  const kafka = await parts.kafka?.()
+  for (const [tenant, links] of kafka === undefined ? [] : copies) {
+    const found = checkKafka(links, kafka?.get(tenant) ?? new Map())
     breaches.push(...found.map(breach => ({ tenant, ...breach })))
   }
   return { ok: breaches.length === 0, tenants, breaches }
 }
 
-async function auditTenant (parts: AuditParts, tenant: string, waitMs: number) {
+async function auditTenant (
+  parts: AuditParts, tenant: string, { waitMs = 10_000, explain: explains }: AuditOptions
+) {
   const { balance, links, outbox, openJobs, slots } = await takeSnapshot(parts, tenant, waitMs)
   const closedJobs: ArchivedJob['job'][] = []
   const results = { rows: 0, found: [] as Omit<Breach, 'tenant'>[] }
   for await (const closed of closedJobsOf(parts, tenant)) {
     closedJobs.push(closed.job)
     const { rows, found } = await auditResults(parts, closed)
+    const attempts = await parts.history?.list(tenant, closed.job.id) ?? []
+    results.found.push(...checkDeliveries(closed.job, attempts, Date.now()))
     results.rows += rows
     results.found.push(...found)
   }
   const closed = new Set(closedJobs.map(({ id }) => id))
   const jobs = [...closedJobs, ...openJobs.filter(({ id }) => !closed.has(id))]
-  const entries = [...links.map(({ entry }) => entry), ...outbox]
+  const shipped = [...links.map(({ entry }) => entry), ...outbox]
+  const entries = [...new Map(shipped.map(entry => [entry.seq, entry])).values()]
   const found = [
     ...checkWallet(balance, openJobs),
     ...checkChain(links),
     ...checkFold(links, outbox, balance),
-    ...checkEntries(jobs, [...new Map(entries.map(entry => [entry.seq, entry])).values()]),
+    ...checkIds(entries),
+    ...checkEntries(jobs, entries),
+    ...checkAges(openJobs, Date.now()),
     ...checkSlots(openJobs, slots),
     ...results.found,
   ]
   const { seq, ...amounts } = balance
   const counts = { entries: seq, openJobs: openJobs.length, closedJobs: closedJobs.length }
   const report: TenantReport = {
-    tenant, ...amounts, ...counts, rows: results.rows, breaches: found.length,
+    tenant,
+    ...amounts,
+    ...counts,
+    rows: results.rows,
+    breaches: found.length,
+    ...explains === true && { explained: explain(entries, jobs) },
   }
-  return { report, found }
+  return { report, found, links }
 }
 
 /** Jobs come newest first by id, a page at a time. */
@@ -90,8 +121,10 @@ async function * closedJobsOf (
 }
 
 async function auditResults (
-  { results }: AuditParts, { job, manifest }: ArchivedJob
+  { redis, results }: AuditParts, { job, manifest }: ArchivedJob
 ): Promise<{ readonly rows: number, readonly found: Found }> {
+  // Nobody can read what was erased on demand; its money is looked at all the same.
+  if (await redis.exists(jobKeys(job.tenant, job.id).erased) === 1) return { rows: 0, found: [] }
   if (Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return { rows: 0, found: [] }
   try {
     const counts = await countResults(results.csvStream(job.tenant, job, manifest))

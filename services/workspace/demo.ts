@@ -27,6 +27,7 @@ export async function createDemo (env: Environment): Promise<Demo> {
 
 async function newOrganization ({ organizations, wallet }: WorkspaceParts): Promise<string> {
   const { id } = await organizations.create('Demonstration')
+  await Promise.all(MODES.map(mode => wallet.admit(tenantOf(id, mode))))
   await wallet.topUp(tenantOf(id, 'live'), {
     id: `demo:${id}`, amountMicros: CREDIT_MICROS, reason: 'demonstration credit',
   })

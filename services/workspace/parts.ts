@@ -5,7 +5,9 @@ import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { commonConfig, defineConfig, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { connectRedis } from '../lib/redis.ts'
+import { createGates } from '../money/gate.ts'
 import { createWallet } from '../money/wallet.ts'
+import { createAccountsBackup } from './accounts-backup.ts'
 import type { Environment } from './environment.ts'
 import { makePartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
 
@@ -26,6 +28,8 @@ export async function openWorkspace (env: Environment) {
     /** Only this needs the brokers, so only it asks for their addresses. */
     makePartnerTopics: (options: PartnerTopicsOptions) => makePartnerTopics(env, options),
     wallet: createWallet(redis),
+    gates: createGates(redis),
+    accounts: createAccountsBackup(redis),
     close: () => redis.disconnect(),
   }
 }

@@ -1,7 +1,10 @@
 import { Command } from 'commander'
+import { invariantsText } from './audit-invariants.ts'
 import { commandEnvironment } from './environment.ts'
+import type { Stock } from './key-stock.ts'
 import { withWorkspace } from './parts.ts'
 import * as partners from './partner-tasks.ts'
+import * as money from './money-tasks.ts'
 import * as tasks from './tasks.ts'
 import type { Options, Shown, Task } from './tasks.ts'
 
@@ -11,8 +14,8 @@ type Global = { readonly json?: true, readonly data: string }
 /** The command line of the workspace; `print` takes what it shows. */
 export function createProgram (print: Print = console.log): Command {
   const program = new Command('workspace')
-    .description('Organizations, API keys, balance, policy, webhook secrets and partners of ' +
-      'customers.')
+    .description('Organizations, API keys, balance, policy, webhook secrets, partners and jobs ' +
+      'of customers, and the keys that all of it is sealed with.')
     .option('--json', 'show the answer as JSON')
     .option('--data <folder>', 'folder that was given to "up"', '.local')
   const perform = (task: Task) => async (_options: Options, command: Command) => {
@@ -23,9 +26,12 @@ export function createProgram (print: Print = console.log): Command {
   addOrganizations(program, perform)
   addKeys(program, perform)
   addMoney(program, perform)
+  addAccounts(program, perform)
   addSettings(program, perform)
   addPartners(program, perform)
   addAudit(program, print)
+  addErasing(program, print)
+  addKeyRing(program, print)
   return program
 }
 
@@ -66,10 +72,31 @@ function addMoney (program: Command, perform: Perform): void {
     .option('--id <id>', 'id of the payment; the same id is added once')
     .option('--reason <text>', 'why, for the journal')
     .action(perform(tasks.topUp))
+  program.command('adjust').description('correct a balance by an entry of its own')
+    .requiredOption('--org <id>', 'organization')
+    .option('--mode <mode>', 'live or test', 'live')
+    .requiredOption('--micros <amount>', 'amount in USD micros, with a minus to take away')
+    .requiredOption('--reason <text>', 'why, for the journal')
+    .option('--id <id>', 'id of the adjustment; the same id is made once')
+    .action(perform(money.adjust))
+  program.command('thaw').description('have a frozen balance compared with the journal again')
+    .requiredOption('--org <id>', 'organization')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--trust <what>', '"journal": bring the balance to what the journal says')
+    .action(perform(money.thaw))
   program.command('balance').description('show a balance')
     .requiredOption('--org <id>', 'organization')
     .option('--mode <mode>', 'live or test', 'live')
     .action(perform(tasks.showBalance))
+}
+
+function addAccounts (program: Command, perform: Perform): void {
+  const accounts = program.command('accounts')
+    .description('organizations, keys and partners, without any secret in clear')
+  accounts.command('export').description('write them to a file')
+    .requiredOption('--file <path>', 'the file').action(perform(money.exportAccounts))
+  accounts.command('import').description('put back what is missing; nothing is overwritten')
+    .requiredOption('--file <path>', 'the file').action(perform(money.importAccounts))
 }
 
 function addSettings (program: Command, perform: Perform): void {
@@ -107,13 +134,56 @@ function addPartners (program: Command, perform: Perform): void {
 
 function addAudit (program: Command, print: Print): void {
   program.command('audit').description('check balances, journal and results against each other')
+    .option('--explain', 'tell every movement in words as well')
+    .addHelpText('after', invariantsText())
     .action(async (_options: object, command: Command) => {
-      const { json, data } = command.optsWithGlobals<Global>()
+      const { json, data, explain } =
+        command.optsWithGlobals<Global & { readonly explain?: true }>()
       // Only this command needs the stores of results, so only it loads them.
       const { auditTable, runAudit } = await import('./audit-command.ts')
-      const report = await runAudit(commandEnvironment(process.env, data))
+      const report = await runAudit(commandEnvironment(process.env, data), {
+        explain: explain === true,
+      })
       print(json === true ? JSON.stringify(report) : auditTable(report))
       if (!report.ok) process.exitCode = 1
+    })
+}
+
+function addErasing (program: Command, print: Print): void {
+  program.command('job').description('jobs')
+    .command('erase').description('make all that was sealed for a job unreadable for good')
+    .requiredOption('--org <id>', 'organization')
+    .requiredOption('--job <id>', 'job; one that runs is cancelled first')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--wait-minutes <minutes>', 'how long to wait for its end and for its copies', '30')
+    .action(async (_options: object, command: Command) => {
+      const { json, data, ...options } = command.optsWithGlobals<Global & Options>()
+      const { runErase } = await import('./erase-command.ts')
+      const erasure = await runErase(commandEnvironment(process.env, data), options)
+      show(print, erasure, json === true)
+      if (!erasure.done) process.exitCode = 1
+    })
+}
+
+function addKeyRing (program: Command, print: Print): void {
+  const keys = program.command('keys').description('keys of the ring, which wrap all others')
+  const env = (command: Command) =>
+    commandEnvironment(process.env, command.optsWithGlobals<Global>().data)
+  const shown = (stock: Stock, command: Command) => {
+    show(print, stock, command.optsWithGlobals<Global>().json === true)
+    if (stock.lacking.length > 0) process.exitCode = 1
+  }
+  // Only these commands need every store that has keys, so only they load them.
+  const commands = () => import('./key-command.ts')
+  keys.command('list').description('show what each of them wraps')
+    .action(async (_options: object, command: Command) => {
+      const { listKeys } = await commands()
+      shown(await listKeys(env(command)), command)
+    })
+  keys.command('rewrap').description('wrap everything by the active key')
+    .action(async (_options: object, command: Command) => {
+      const { rewrapKeys } = await commands()
+      shown(await rewrapKeys(env(command)), command)
     })
 }
 

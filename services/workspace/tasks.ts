@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { SCOPES, type Scope } from '../accounts/api-keys.ts'
-import { tenantOf } from '../accounts/tenant.ts'
+import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { microsOf, usdOf, usdToMicros } from './amount.ts'
 import {
   modeOf, organizationOf, UsageError, type Options, type Shown, type Task,
@@ -9,9 +9,11 @@ import type { WorkspaceParts } from './parts.ts'
 
 export { UsageError, type Options, type Shown, type Task }
 
-export const createOrganization: Task = async ({ organizations }, { name = '' }) => {
+export const createOrganization: Task = async ({ organizations, wallet }, { name = '' }) => {
   if (name.trim() === '') throw new UsageError('Give the organization a name: --name <name>.')
-  return organizations.create(name.trim())
+  const organization = await organizations.create(name.trim())
+  await Promise.all(MODES.map(mode => wallet.admit(tenantOf(organization.id, mode))))
+  return organization
 }
 
 /** Makes a key; this is the only time its secret is shown. */
@@ -94,11 +96,16 @@ export const rotateWebhookSecret: Task = async (parts, options) => ({
   note: 'Deliveries carry a signature of the secret before, too, for 24 hours.',
 })
 
-async function tenantFor (parts: WorkspaceParts, options: Options): Promise<string> {
+/**
+ * The tenant that the organization and the mode of a command name.
+ * @throws UsageError when there is no such organization, or the mode is none.
+ */
+export async function tenantFor (parts: WorkspaceParts, options: Options): Promise<string> {
   return tenantOf(await organizationOf(parts, options), modeOf(options))
 }
 
-async function balanceShown ({ wallet }: WorkspaceParts, tenant: string): Promise<Shown> {
+/** A tenant's balance for people: all amounts in micros, what is available in USD as well. */
+export async function balanceShown ({ wallet }: WorkspaceParts, tenant: string): Promise<Shown> {
   const balance = await wallet.balance(tenant)
   return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
 }

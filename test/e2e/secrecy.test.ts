@@ -1,77 +1,158 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
+import { withWorkspace } from '../../services/workspace/parts.ts'
+import { dumpOf, findings, formsOf, formsOfSecret, searched } from '../support/canaries.ts'
+import { messagesOf, onceMore, openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
+import { startReceiver } from '../support/receiver.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
 
+const env = inject('stack')
+const brokers = (env.KAFKA_BROKERS ?? '').split(',')
+const receiver = await startReceiver(response => { response.writeHead(500).end() })
+const commands = openDeadCommands(env)
+const bus = createKafkaBus({ brokers, clientId: 'secrecy', onFatal: () => {} })
+const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+
 let world: World
-beforeAll(async () => { world = await startWorld() })
-afterAll(async () => { await world.stop() })
+beforeAll(async () => {
+  world = await startWorld({
+    WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true', WEBHOOK_WAITS_MS: '[50,50]',
+  })
+})
+afterAll(async () => {
+  await world.stop()
+  await bus.close()
+  await clickhouse.close()
+  commands.close()
+})
 
 /** Digits and names that stand nowhere else; written as a client may write them. */
 const serial = String(Date.now()).slice(-4)
 const phones = [`+1212736${serial}`, `(415) 867-${serial}`, `+44 20 7946 ${serial}`]
 const emails = [`canary.${serial}x@ietf.org`, `Zeisig${serial}@mailinator.com`]
 const label = `label-${serial}-geheim`
+const path = `hook-${serial}-verborgen`
+/** By its last digits a sandbox check fails, or answers late. */
+const failing = `+12129${serial.slice(2)}0005`
+const slow = `+12129${serial.slice(2)}0004`
+const nonsense = `no contact ${serial} whatsoever`
+const contacts = [...phones, ...emails, label, path, failing, slow, nonsense]
 
-function forms (contact: string): readonly Buffer[] {
-  const digits = contact.replace(/\D/g, '')
-  const texts = contact.includes('@') || contact === label
-    ? [contact, contact.toLowerCase(), contact.split('@')[0] ?? '']
-    : [contact, `+${digits}`, digits.slice(-10), contact.replace(/^\+\d+ /, '')]
-  return texts.flatMap(text => [
-    Buffer.from(text),
-    Buffer.from(text, 'utf16le'),
-    Buffer.from(Buffer.from(text).toString('hex')),
-    ...base64Cores(text),
-    Buffer.from(encodeURIComponent(text)),
+const folders = () => [inject('stackDataDir'), world.services.dataDir]
+
+/** Secrets that customers, operators and partners hold. */
+async function secretForms (partnerKey: Buffer): Promise<readonly Buffer[]> {
+  const webhook = await withWorkspace(env, parts => parts.webhookSecrets.show(world.orgId))
+  const configured = [env.KEY_RING, env.CACHE_SECRETS].flatMap(text =>
+    Object.values(JSON.parse(text ?? '') as Record<string, string>))
+  return [
+    ...Object.values(world.keys).flatMap(formsOf),
+    ...[webhook, ...configured].flatMap(formsOfSecret),
+    ...formsOfSecret(partnerKey.toString('base64')),
+  ]
+}
+
+/** What the services show of themselves. */
+async function metricsPages (): Promise<string> {
+  const pages = await Promise.all(world.services.list().map(async ({ metricsUrl }) =>
+    (await fetch(metricsUrl)).text()))
+  return pages.join('\n')
+}
+
+async function saveCache (): Promise<void> {
+  const cache = connectRedis(env.REDIS_CACHE_URL ?? '')
+  await cache.save()
+  cache.disconnect()
+}
+
+/** Requests that are refused, each for another reason, with what must not be quoted in them. */
+async function refusedRequests (): Promise<readonly number[]> {
+  const post = async (body: string, key = world.keys.live) => (await fetch(
+    `${world.baseUrl}/jobs?note=${label}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body,
+    })).status
+  const request = { service: 'phone-validation', inputs: [phones[0]] }
+  return await Promise.all([
+    post(`{"inputs":["${phones[0]}"`),
+    post(JSON.stringify({ ...request, service: label })),
+    post(JSON.stringify({ ...request, webhook_url: `https://user:pass@example.com/${path}` })),
+    post(JSON.stringify({ ...request, [label]: phones[0] })),
+    post(JSON.stringify(request), `${world.keys.live}x`),
   ])
 }
 
-/** What base64 makes of the text at each of the three alignments, without the edges. */
-function base64Cores (text: string): readonly Buffer[] {
-  return [0, 1, 2].map(shift => {
-    const encoded = Buffer.from('\0'.repeat(shift) + text).toString('base64').replace(/=+$/, '')
-    return Buffer.from(encoded.slice(4, -2))
-  }).filter(core => core.length >= 8)
+/** A check that fails and one whose process is killed; both jobs come to their end. */
+async function failures (): Promise<void> {
+  const { test } = world
+  const down = await test.createJob({ service: 'phone-validation', inputs: [failing] })
+  const { id } = await test.createJob({ service: 'phone-validation', inputs: [slow, nonsense] })
+  await test.waitForEnd(id, {
+    pollEveryMs: 10,
+    onProgress: ({ status }) => { if (status === 'verifying') throw new Error('under check') },
+  }).catch(() => {})
+  world.services.kill('verify-1', 'SIGKILL')
+  await test.waitForEnd(id, { timeoutMs: 60_000 })
+  await test.cancel(down.id)
+  await test.waitForEnd(down.id, { timeoutMs: 60_000 })
 }
 
-function filesBelow (folder: string): readonly string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .map(name => join(folder, name))
-    .filter(path => statSync(path, { throwIfNoEntry: false })?.isFile())
+/** A part of a job that comes once more with a broken seal; resolves when it lies dead. */
+async function poison (job: string): Promise<void> {
+  const [part] = await messagesOf(brokers, job, 'rows.missed.small.phone-validation')
+  if (part === undefined) throw new Error('the job has a part')
+  const broken = Buffer.from(part.value ?? '')
+  broken[broken.length - 1]! ^= 1
+  await bus.producer('poison').send([onceMore(part, broken)])
+  await commands.waitingOf(job)
 }
 
-function findings (folder: string, contacts: readonly string[]): readonly string[] {
-  const wanted = contacts.flatMap(forms)
-  return filesBelow(folder).filter(path => {
-    const bytes = readFileSync(path)
-    return wanted.some(form => bytes.includes(form))
-  })
-}
-
-describe('what the stores keep', () => {
-  it('shows no contact and no label in clear, in any encoding', async () => {
-    const folder = inject('stackDataDir')
+describe('what is kept and shown', () => {
+  it('has no contact, label, address or secret in clear, whatever fails', async () => {
     const metadata = { campaign: label }
     const done = await runJob(world.live, {
-      service: 'phone-validation', inputs: phones, countryCode: 'US', metadata,
+      service: 'phone-validation',
+      inputs: phones,
+      countryCode: 'US',
+      metadata,
+      webhook_url: `http://127.0.0.1:${receiver.port}/${path}?token=${label}`,
     })
     await runJob(world.live, { service: 'email-validation', inputs: emails, metadata })
     const partner = await createTestPartner(world.env, { usd: '1' })
-    const contacts = phones.map(input => ({ input, reference: undefined, countryCode: undefined }))
-    expect((await feedContacts(partner, contacts)).results).toHaveLength(phones.length)
+    const fed = phones.map(input => ({ input, reference: undefined, countryCode: undefined }))
+    expect((await feedContacts(partner, fed)).results).toHaveLength(phones.length)
     expect(done.rows.map(row => row.input)).toEqual(phones)
-    expect(findings(folder, [...phones, ...emails, label])).toEqual([])
+    expect(await refusedRequests()).toEqual([400, 400, 400, 400, 401])
+    await failures()
+    await poison(done.created.id)
+    await receiver.until(3, `/${path}?token=${label}`)
+    await saveCache()
+
+    const wanted = [...contacts.flatMap(formsOf), ...await secretForms(partner.key)]
+    expect(searched(folders())).toBeGreaterThan(100)
+    expect(findings(folders(), wanted)).toEqual([])
+    const shown = Buffer.from(await metricsPages() + await dumpOf(clickhouse, world.orgId) +
+      await commands.dead('show', 'verify', (await commands.waitingOf(done.created.id))[0]!.letter))
+    expect(shown.length).toBeGreaterThan(10_000)
+    expect(wanted.filter(form => shown.includes(form)).map(String)).toEqual([])
   })
 
   it('would be caught showing one', async () => {
     const canary = `+1646555${serial}`
-    const redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+    const redis = connectRedis(env.REDIS_STATE_URL ?? '')
     await redis.set('control', Buffer.from(canary).toString('base64'))
     await redis.del('control')
     redis.disconnect()
-    expect(findings(inject('stackDataDir'), [canary]).length).toBeGreaterThan(0)
+    const value = Buffer.from(`a letter with ${canary}`)
+    await bus.producer('poison').send([{ topic: 'handback.dead', key: 'any', value, headers: {} }])
+    const found = findings(folders(), formsOf(canary))
+    expect(found.some(file => file.includes('redis-state'))).toBe(true)
+    expect(found.some(file => file.includes('handback.dead'))).toBe(true)
+    // The service's own log would be searched as well.
+    expect(findings([world.services.dataDir], [Buffer.from('"name":"ingest"')])).not.toEqual([])
   })
 })

@@ -70,3 +70,42 @@ describe('leases in Redis', () => {
     expect(answers.filter((answer) => answer === 'mine')).toHaveLength(1)
   })
 })
+
+describe('leases of jobs whose tokens are of different versions', () => {
+  const [oldA, oldB, newA, newB] = tokens as [Buffer, Buffer, Buffer, Buffer]
+  const old = Buffer.concat([oldA, oldB])
+  const fresh = Buffer.concat([newA, newB])
+  const before = scopeOf('org_5.live')
+  const rotated = { ...before, version: '2', others: { versions: ['1'], tokens: old } }
+
+  it('keep the other from the same check, whichever came first', async () => {
+    const [rowA, rowB] = [0, 1].map(row => ({
+      ...rotated, others: { versions: ['1'], tokens: row === 0 ? oldA : oldB },
+    }))
+    expect(await cache.claim(before, oldA, claimOf('job_old'))).toEqual(['mine'])
+    expect(await cache.claim(rotated, fresh, claimOf('job_new'))).toEqual(['held', 'mine'])
+    expect(await cache.claim(before, old, claimOf('job_old'))).toEqual(['mine', 'held'])
+    expect(await cache.claim(rotated, fresh, claimOf('job_new'))).toEqual(['held', 'mine'])
+
+    // A verdict of either is the other's, and what got none is free for both.
+    const bought = cachedRecord({ job: 'job_new' })
+    await cache.store(rowB!, newB, [bought])
+    expect(await cache.claim(before, oldB, claimOf('job_old'))).toEqual([bought])
+    await cache.release(before, oldA, 'job_old')
+    expect(await cache.claim(rowA!, newA, claimOf('job_new'))).toEqual(['mine'])
+    await cache.release(rowA!, newA, 'job_new')
+    expect(await cache.claim(before, oldA, claimOf('job_old'))).toEqual(['mine'])
+  })
+
+  it('leave alone what only some of the versions have a usable record of', async () => {
+    const scope = { ...rotated, tenant: 'org_6.live' }
+    const stale = cachedRecord({ confidence: 1 })
+    const usable: Claim['usable'] = ({ confidence }) => confidence > 1
+    await cache.store({ ...scope, others: null }, fresh, [stale, stale])
+    await cache.store({ ...scope, version: '1', others: null }, oldB, [cachedRecord()])
+    expect(await cache.claim(scope, fresh, claimOf('job_1', usable)))
+      .toEqual(['mine', cachedRecord()])
+    expect(await cache.claim(scope, fresh, claimOf('job_2', usable)))
+      .toEqual(['held', cachedRecord()])
+  })
+})

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { TENANTS_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { openGates } from '../support/gates.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
@@ -76,10 +77,12 @@ describe('a wallet', () => {
   it.each(['07', '1e3', '-5', '', '0x10', '1.0', '1000000000000000'])(
     'takes no amount written %s, even from elsewhere than this code', async amount => {
       const tenant = newTenant()
-      const { joinLua, WALLET_LUA } = await import('../../services/money/lua.ts')
-      const source = joinLua(WALLET_LUA, new URL('../../services/money/topup.lua', import.meta.url))
-      const { wallet: key, outbox: entries, posted } = moneyKeys(tenant)
-      await expect(redis.eval(source, 3, key, entries, posted, tenant, 'a', amount, ''))
+      const { GATE_LUA, joinLua, WALLET_LUA } = await import('../../services/money/lua.ts')
+      const topUp = new URL('../../services/money/topup.lua', import.meta.url)
+      const source = joinLua(GATE_LUA, WALLET_LUA, topUp)
+      const { wallet: key, outbox: entries, posted, gate } = moneyKeys(tenant)
+      await openGates(redis, [tenant])
+      await expect(redis.eval(source, 4, key, entries, posted, gate, tenant, 'a', amount, ''))
         .rejects.toThrow('whole number of at most 15 digits')
       expect(await redis.exists(key, entries, posted)).toBe(0)
     })

@@ -62,7 +62,16 @@ async function startJob () {
   return { tenant, job, messages, entry: accepted.entry as Journal }
 }
 
+const producer = connected.bus.producer('journal')
+
+/** What settle produces and ledger copies. */
 const copy = async (entries: readonly Journal[]) => {
+  await producer.send(await Promise.all(entries.map(async entry => ({
+    topic: 'wallet.journal',
+    key: entry.tenant,
+    value: await connected.codec.encode('wallet.journal-value', entry),
+    headers: {},
+  }))))
   await ledger.decide(entries.map(entry =>
     incoming('wallet.journal', entry, { rows: () => undefined })), signal)
 }

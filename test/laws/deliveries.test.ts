@@ -19,7 +19,7 @@ const deliveryOf = (job: string, host = 'a.example'): Delivery =>
   ({ tenant: 'org_1.live', job, type: 'job.completed', webhookUrl: `https://${host}/hook?t=1` })
 const eventOf = (job: string) => eventIdOf(job, 'job.completed')
 
-const ask = { pace: 'quick' as const, most: 100, leaseMs: 60_000 }
+const ask = { pace: 'quick' as const, most: 100, leaseMs: 60_000, tenantSlots: 2_000 }
 const jobsOf = (claims: readonly Claim[]) => claims.map(({ job }) => job)
 const claimJobs = async (more: Partial<typeof ask> = {}) =>
   jobsOf(await deliveries.claim({ ...ask, ...more }))
@@ -229,6 +229,7 @@ describe('receivers', () => {
       attempt,
       log: { warn: () => {} } as unknown as WorkersParts['log'],
       slots: { quick: 250, slow: 3_000 },
+      tenantSlots: 2_000,
       leaseMs: 60_000,
       pollMs: 20,
       slowAfterMs: 100,
@@ -238,5 +239,58 @@ describe('receivers', () => {
     expect(under).toBe(1_001)
     end.resolve()
     await workers.stop()
+  })
+})
+
+describe('tenants', () => {
+  const ofTenant = (tenant: string, index: number): Delivery =>
+    ({ ...deliveryOf(`job_${tenant}_${index}`, `${index}.example`), tenant })
+  const tenantsOf = (claims: readonly Claim[]) => claims.map(({ tenant }) => tenant)
+  const putSome = async (tenant: string, count: number) => {
+    for (let index = 0; index < count; index++) await deliveries.put(ofTenant(tenant, index))
+  }
+
+  it('with thousands of receivers leave the next place to who has the fewest', async () => {
+    await putSome('loud', 60)
+    await putSome('quiet', 3)
+    const claims = await deliveries.claim({ ...ask, most: 10 })
+    expect(tenantsOf(claims)).toEqual([
+      'loud', 'quiet', 'loud', 'quiet', 'loud', 'quiet', 'loud', 'loud', 'loud', 'loud',
+    ])
+    await putSome('late', 1)
+    expect(tenantsOf(await deliveries.claim({ ...ask, most: 2 }))).toEqual(['late', 'loud'])
+  })
+
+  it('have so many attempts under way at most, and more as they end', async () => {
+    await putSome('loud', 10)
+    await putSome('quiet', 1)
+    const claims = await deliveries.claim({ ...ask, tenantSlots: 4 })
+    expect(tenantsOf(claims).sort()).toEqual(['loud', 'loud', 'loud', 'loud', 'quiet'])
+    expect(await others.claim({ ...ask, tenantSlots: 4 })).toEqual([])
+    const mine = claims.filter(({ tenant }) => tenant === 'loud')
+    await note(mine[0]!)
+    await deliveries.release(mine[1]!, 60_000)
+    expect(tenantsOf(await deliveries.claim({ ...ask, tenantSlots: 4 }))).toEqual(['loud', 'loud'])
+    const counts = await redis.keys('under:*')
+    expect(counts.sort()).toEqual(['under:{deliveries}:loud', 'under:{deliveries}:quiet'])
+  })
+
+  it('are counted right after a process died', async () => {
+    await putSome('loud', 2)
+    await deliveries.claim({ ...ask, leaseMs: 30, tenantSlots: 2 })
+    await pause(50)
+    const again = await others.claim({ ...ask, tenantSlots: 2 })
+    expect(tenantsOf(again)).toEqual(['loud', 'loud'])
+    for (const claim of again) await note(claim)
+    expect(await redis.keys('under:*')).toEqual([])
+  })
+
+  it('are found where the former version left their receivers', async () => {
+    await putSome('former', 2)
+    const receivers = await redis.zrange('ready:{deliveries}:quick:former', '0', '-1')
+    for (const receiver of receivers) await redis.zadd('ready:{deliveries}:quick', '1', receiver)
+    await redis.del('ready:{deliveries}:quick:former', 'tenants:{deliveries}:quick')
+    expect(tenantsOf(await deliveries.claim(ask))).toEqual(['former', 'former'])
+    expect(await redis.exists('ready:{deliveries}:quick')).toBe(0)
   })
 })

@@ -337,6 +337,6 @@ describe('scripts', () => {
     expect(await run.close('org_x.live', 'job_1')).toEqual(['open'])
     expect(await run.announce('org_x.live', 'job_1')).toEqual(['unknown'])
     expect(await run.beginPart('org_x.live', 'job_1')).toEqual(['skip'])
-    expect(await redis.keys('*org_x*')).toEqual([])
+    expect(await redis.keys('*org_x*')).toEqual(['gate:{org_x.live}'])
   })
 })

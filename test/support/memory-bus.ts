@@ -236,14 +236,14 @@ class Member implements Consumption {
   candidates (): Candidate[] {
     if (!this.ready()) return []
     return this.#places
-      .filter((place) => !this.#busy.has(keyOf(place)) && this.#ahead(place).length > 0)
+      .filter((place) => !this.#busy.has(keyOf(place)) && this.#isBehind(place))
       .map((place) => ({ ...place, member: this }))
   }
 
   deliver ({ topic, partition }: Candidate): void {
     const place = { topic, partition }
     const most = 1 + Math.floor(this.#broker.random() * this.#broker.options.maxDelivery)
-    const messages = this.#ahead(place).slice(0, most)
+    const messages = this.#ahead(place, most)
     this.#positions.set(keyOf(place), this.#positionOf(place) + messages.length)
     const busy = this.#handle(place, messages).finally(() => {
       this.#busy.delete(keyOf(place))
@@ -282,9 +282,15 @@ class Member implements Consumption {
     return this.#positions.get(keyOf(place)) ?? Number(this.#committed.get(keyOf(place)) ?? 0n)
   }
 
-  #ahead (place: Place): RawMessage[] {
+  #isBehind (place: Place): boolean {
+    const { length } = this.#broker.logsOf(place.topic)[place.partition] ?? []
+    return length > this.#positionOf(place)
+  }
+
+  #ahead (place: Place, most: number): RawMessage[] {
     const log = this.#broker.logsOf(place.topic)[place.partition] ?? []
-    return log.slice(this.#positionOf(place))
+    const position = this.#positionOf(place)
+    return log.slice(position, position + most)
   }
 }
 

@@ -25,7 +25,7 @@ export type Receiver = {
 
 /** A real HTTP server on this machine; it ends with the test file. */
 export async function startReceiver (
-  behave: Behave = response => response.end(), host = '127.0.0.1'
+  behave: Behave = response => response.end(), host = '127.0.0.1', atPort = 0
 ): Promise<Receiver> {
   const received: Received[] = []
   const heard = new EventTarget()
@@ -41,7 +41,7 @@ export async function startReceiver (
     take(request, response).catch(() => response.destroy())
   })
   server.on('connection', () => { connections += 1 })
-  server.listen(0, host)
+  server.listen(atPort, host)
   await once(server, 'listening')
   afterAll(() => {
     server.closeAllConnections()

@@ -1,11 +1,8 @@
-import { execFileSync, spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { execFileSync } from 'node:child_process'
 import { Redis } from 'ioredis'
 import { afterAll } from 'vitest'
+import { keepGatesOpen } from './gates.ts'
+import { startRedisServer } from './redis-server.ts'
 
 export type PrivateRedis = {
   readonly redis: Redis
@@ -29,39 +26,18 @@ export function hasRedisServer (): boolean {
  * kept. It ends with the test file.
  */
 export async function startRedis (): Promise<PrivateRedis> {
-  const folder = mkdtempSync(join(tmpdir(), 'redis-'))
-  const socket = join(folder, 's')
-  const server = spawn('redis-server', [
-    '--port', '0', '--unixsocket', socket, '--dir', folder, '--save', '', '--appendonly', 'no',
-    '--maxmemory-policy', 'noeviction',
-  ], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const server = await startRedisServer()
   const connections: Redis[] = []
   const stop = async () => {
     for (const connection of connections) connection.disconnect()
-    await ended(server)
-    rmSync(folder, { recursive: true, force: true })
+    await server.stop()
   }
   afterAll(stop)
-  await accepting(server)
   const connect = () => {
-    const connection = new Redis({ path: socket, maxRetriesPerRequest: 1 })
+    const connection = new Redis({ path: server.socket, maxRetriesPerRequest: 1 })
     connections.push(connection)
     return connection
   }
+  await keepGatesOpen(connect(), connect())
   return { redis: connect(), connect, stop }
-}
-
-async function accepting (server: ChildProcess): Promise<void> {
-  for await (const text of server.stdout!) {
-    if (String(text).includes('ready to accept connections')) break
-  }
-  // Whatever it says from now on is not read, but must not fill the pipe either.
-  server.stdout!.resume()
-}
-
-async function ended (server: ChildProcess): Promise<void> {
-  if (server.exitCode !== null) return
-  const gone = once(server, 'exit')
-  server.kill('SIGKILL')
-  await gone
 }

@@ -1,9 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { Redis } from 'ioredis'
 import type { TestProject } from 'vitest/node'
 import { provision } from '../../deploy/provision.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
 import { startStack } from '../../deploy/local/stack.ts'
+import { keepGatesOpen } from './gates.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -37,13 +39,18 @@ export default async function setup (project: TestProject): Promise<() => Promis
 async function start (): Promise<Shared> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-test-`)
   const stack = await startStack({ dataDir, say: (line) => console.log(`stack: ${line}`) })
+  const gates = [0, 1].map(() => new Redis(stack.addresses.REDIS_STATE_URL))
   const end = async () => {
+    for (const connection of gates) connection.disconnect()
     await stack.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }
   try {
     const env = { ...stack.addresses, ...loadSecrets(dataDir) }
     await provision(env)
+    // Not every test has a ledger, which lets tenants in.
+    const [redis, subscriber] = gates
+    if (redis && subscriber) await keepGatesOpen(redis, subscriber)
     return { env, dataDir, end }
   } catch (error) {
     await end()

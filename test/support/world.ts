@@ -14,6 +14,8 @@ export type World = {
   readonly orgId: string
   readonly keys: { readonly live: string, readonly test: string }
   readonly baseUrl: string
+  /** A client of further services for the same organization. */
+  readonly clientAt: (baseUrl: string, mode: 'live' | 'test') => Client
   readonly stop: () => Promise<void>
 }
 
@@ -23,15 +25,17 @@ export async function startWorld (overrides: Record<string, string> = {}): Promi
   const services = await startAll({ env, overrides })
   const { orgId, keys } = await createDemo(env)
   const { baseUrl } = services
-  const clientOf = (apiKey: string) => createClient({ baseUrl, apiKey })
+  const clientAt: World['clientAt'] = (at, mode) =>
+    createClient({ baseUrl: at, apiKey: keys[mode] })
   return {
     env,
     services,
-    live: clientOf(keys.live),
-    test: clientOf(keys.test),
+    live: clientAt(baseUrl, 'live'),
+    test: clientAt(baseUrl, 'test'),
     orgId,
     keys,
     baseUrl,
+    clientAt,
     stop: services.stop,
   }
 }

@@ -6,7 +6,7 @@ if found[1] ~= ARGV[2] then
   return 'lost'
 end
 local receiver = found[2]
-let_go(event, receiver)
+local tenant = let_go(event, receiver)
 local attempts = redis.call('HINCRBY', KEYS[1], 'attempts', 1)
 redis.call('HSET', ATTEMPTS, event .. ':' .. attempts, ARGV[8])
 redis.call('SET', pace_of(receiver), ARGV[5], 'PX', ARGV[6])
@@ -15,6 +15,6 @@ if state == 'waiting' then
 else
   redis.call('HSET', KEYS[1], 'state', state, 'dueAtMs', '', 'lease', '', 'once', '')
   redis.call('PEXPIRE', KEYS[1], ARGV[7])
-  refresh(receiver)
+  refresh(receiver, tenant)
 end
 return 'noted'

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
-  BlockedAddressError, checkTarget, createLookup, isAllowedAddress, NameError, resolveName,
+  BlockedAddressError, checkTarget, createLookup, createResolve, isAllowedAddress, isNetwork,
+  NameError,
 } from '../../../services/deliver/address.ts'
 
 const strict = { allowHttp: false, allowLoopback: false }
@@ -16,6 +17,21 @@ describe('an address', () => {
     const known = ['127.0.0.1', '127.9.9.9', '::1', '10.0.0.1', '::ffff:127.0.0.1', 'localhost']
     expect(known.map(address => isAllowedAddress(address, rules)))
       .toEqual([true, true, true, false, false, false])
+  })
+})
+
+describe('a public address', () => {
+  it.each(['168.63.129.16', '161.26.0.10', '192.80.8.124'])('%s of a cloud is its own', address => {
+    expect(isAllowedAddress(address, strict)).toBe(false)
+  })
+
+  it('is not sent to where it is denied', () => {
+    const rules = { ...strict, denied: ['8.8.8.0/24', '2606:4700::/32'] }
+    const addresses = ['8.8.8.8', '8.8.9.8', '2606:4700:4700::1111', '2a00:1450:4001::1']
+    expect(addresses.map(address => isAllowedAddress(address, rules)))
+      .toEqual([false, true, false, true])
+    expect(['8.8.8.0/24', '::/0', '8.8.8.8', '8.8.8.8/33', 'a'].map(isNetwork))
+      .toEqual([true, true, false, false, false])
   })
 })
 
@@ -51,7 +67,7 @@ describe('a look-up', () => {
   })
 
   it('knows the names of this machine without asking anybody', async () => {
-    expect(await resolveName('localhost')).toEqual(['127.0.0.1', '::1'])
-    expect(await resolveName('A.LocalHost.')).toEqual(['127.0.0.1', '::1'])
+    expect(await createResolve()('localhost')).toEqual(['127.0.0.1', '::1'])
+    expect(await createResolve(['127.0.0.1:9'])('A.LocalHost.')).toEqual(['127.0.0.1', '::1'])
   })
 })

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterAll, describe, expect, it } from 'vitest'
 import { createSender } from '../../../services/deliver/attempt.ts'
+import { startOddReceivers } from '../../support/odd-receivers.ts'
 import { startReceiver } from '../../support/receiver.ts'
 
 const open = { allowHttp: true, allowLoopback: true, timeoutMs: 2_000 }
@@ -28,6 +29,7 @@ const receiver = await startReceiver((response, { path }) => {
   response.writeHead(Number(status)).end('text')
 })
 const url = `http://127.0.0.1:${receiver.port}`
+const odd = await startOddReceivers()
 
 describe('an attempt', () => {
   it('posts headers and body as they are', async () => {
@@ -65,6 +67,30 @@ describe('an attempt', () => {
   it('ends after its time where a name is never answered for', async () => {
     const resolve = () => new Promise<never>(() => {})
     expect(await send('http://a.example/', { timeoutMs: 100, resolve })).toEqual(failed('timeout'))
+  })
+})
+
+describe('a receiver that wants to keep its connection', () => {
+  it.each(['drips its head', 'hangs', 'sends hints without end'])(
+    'is left after the time of an attempt when it %s', async name => {
+      const address = `http://127.0.0.1:${odd.ports[name]}/`
+      const sender = createSender({ ...open, timeoutMs: 400 })
+      const { answer, durationMs } = await sender(address, request)
+      expect(answer.kind).toBe('failed')
+      expect(durationMs).toBeLessThan(10_000)
+    })
+
+  it('has delivered with its status, however slowly the rest comes', async () => {
+    const address = `http://127.0.0.1:${odd.ports['drips its body']}/`
+    const sender = createSender({ ...open, timeoutMs: 1_500 })
+    const { answer, durationMs } = await sender(address, request)
+    expect(answer).toEqual(answered(200))
+    expect(durationMs).toBeLessThan(10_000)
+  })
+
+  it('is left when it does not come to TLS', async () => {
+    const address = `https://127.0.0.1:${odd.ports.hangs}/`
+    expect(await send(address, { timeoutMs: 300 })).toEqual(failed('timeout'))
   })
 })
 

@@ -41,7 +41,7 @@ describe('the parts of deliver', () => {
     const row = { record: JSON.stringify(record), header: header.toString('base64') }
     const manifest = packManifest([]).toString('base64')
     const parts = sendingParts(config, {
-      state: { hgetall: async () => ({}) } as unknown as Redis,
+      state: { call: async () => [] } as unknown as Redis,
       clickhouse: {
         query: async () => ({ json: async () => [{ ...row, manifest }] }),
       } as unknown as ClickHouseClient,

@@ -35,6 +35,7 @@ function scene (fault: Error) {
     waitsMs: [100],
     slowAfterMs: 1_000,
     slots: { quick: 1, slow: 1 },
+    tenantSlots: 10,
     leaseMs: 1_000,
     pollMs: 5,
     random: () => 0.5,

@@ -21,6 +21,7 @@ function scene (more: Partial<WorkersParts> = {}) {
     },
     log: { warn: (fields: unknown) => { warned.push(fields) } } as WorkersParts['log'],
     slots: { quick: 2, slow: 2 },
+    tenantSlots: 10,
     leaseMs: 1_000,
     pollMs: 5,
     slowAfterMs: 20,

@@ -39,6 +39,7 @@ describe('settings of topics', () => {
     expect(settingsOf({ ...topic, compact: true }, 2)).toEqual([
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '604800000' },
+      { name: 'max.compaction.lag.ms', value: '600000' },
       { name: 'min.insync.replicas', value: '2' },
     ])
   })

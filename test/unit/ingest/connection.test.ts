@@ -99,13 +99,15 @@ describe('connections', () => {
       requestTimeout: 60_000,
       keepAliveTimeout: 72_000,
       connectionsCheckingInterval: 500,
+      requireHostHeader: false,
     })
     expect(frameworkLimits(CONNECTION_DEFAULTS)).toEqual({
       requestTimeout: 60_000,
       keepAliveTimeout: 72_000,
       connectionTimeout: 120_000,
-      maxRequestsPerSocket: 10_000,
-      http: { headersTimeout: 10_000, connectionsCheckingInterval: 500 },
+      http: {
+        headersTimeout: 10_000, connectionsCheckingInterval: 500, requireHostHeader: false,
+      },
     })
   })
 })

@@ -115,6 +115,7 @@ export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: A
       return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
     },
     findArchived: async () => undefined,
+    isErased: async () => false,
     openHeader: async () => ({ metadata: { team: 'blue' }, webhookUrl: '' }),
     listAttempts: async () => [],
     findDelivery: async () => undefined,

@@ -12,6 +12,8 @@ function socketAfter (code: string, writable = true): readonly string[] {
   const calls: string[] = []
   const socket = {
     writable,
+    on: () => {},
+    once: (_event: string, closed: () => void) => { closed() },
     end: (text: string) => { calls.push(text) },
     destroy: () => { calls.push('destroyed') },
   }

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { readSubmission } from '../../../services/ingest/read-submission.ts'
+import { readKeyedSubmission, readSubmission } from '../../../services/ingest/read-submission.ts'
 import { good, rules } from './doubles.ts'
 
 const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
@@ -28,5 +28,14 @@ describe('what a request asks for', () => {
       .toEqual({ code: 'invalid_idempotency_key', param: 'Idempotency-Key' })
     expect(readSubmission(requestOf({ ...good, service: 'telegram' }), rules, ''))
       .toEqual({ code: 'service_not_configured', param: 'service' })
+  })
+
+  it('is one that may be sent again with the key in its header', () => {
+    const keyed = (headers: object) =>
+      readKeyedSubmission(Object.assign(requestOf(good), { headers }), rules)
+    expect(keyed({ 'idempotency-key': KEY }))
+      .toMatchObject({ tenant: 'org_01.live', idempotencyKey: KEY })
+    expect(keyed({ 'idempotency-key': 'a b' }))
+      .toEqual({ code: 'invalid_idempotency_key', param: 'Idempotency-Key' })
   })
 })

@@ -19,3 +19,14 @@ it('results can be read from the close of a job to the end of their retention', 
   expect(await find(closedJob({ endedAtMs: NOW_MS - 10_000 }))).toEqual({ code: 'results_expired' })
   expect(await find(closed)).toEqual({ code: 'temporarily_unavailable' })
 })
+
+it('results of a job that was erased are gone, whatever is still stored', async () => {
+  const job = closedJob()
+  const parts = doubles({
+    readJob: async () => job,
+    findArchived: async () => ({ job, manifest: MANIFEST }),
+    isErased: async (tenant, id) => tenant === wanted.tenant && id === JOB_ID,
+  })
+  expect(await findReadable(parts, { retentionMs: 10_000 }, wanted))
+    .toEqual({ code: 'results_expired', message: 'The contents of this job were erased.' })
+})

@@ -36,9 +36,12 @@ describe('a wrapped key that Redis has with broken bytes', () => {
   /** The keys of a job whose wrapped key is broken in Redis; `restore` gives it as it was made. */
   const scene = async (isRunning = true) => {
     const entries = new Map<string, Buffer>()
+    const marks = new Set<string>()
     const redis = {
       getBuffer: async (name: string) => entries.get(name) ?? null,
       set: async (name: string, value: Buffer) => { entries.set(name, value) },
+      del: async (name: string) => { entries.delete(name) },
+      exists: async (name: string) => Number(marks.has(name)),
     } as unknown as Redis
     const { key, wrapped } = await createJobKeys({ redis, ring }).create('t', 'job_1')
     const broken = Buffer.from(wrapped)
@@ -49,7 +52,7 @@ describe('a wrapped key that Redis has with broken bytes', () => {
       const restore = async () => { asked.times += 1; return inTopic }
       return { asked, ...createJobKeys({ redis, ring, isRunning: async () => isRunning, restore }) }
     }
-    return { key, wrapped, broken, entries, keysWith }
+    return { key, wrapped, broken, entries, marks, keysWith }
   }
 
   it('is taken from its topic, by all who ask at once, and stored whole', async () => {
@@ -68,5 +71,24 @@ describe('a wrapped key that Redis has with broken bytes', () => {
     await expect(keysWith(undefined).get('t', 'job_1')).rejects.toThrow(JobKeyLostError)
     const over = await scene(false)
     await expect(over.keysWith(wrapped).get('t', 'job_1')).rejects.toThrow(SealError)
+  })
+
+  it('does not come back for a job that was erased while the topic was searched', async () => {
+    const { wrapped, entries, marks, keysWith } = await scene()
+    entries.clear()
+    marks.add('erased:{t}:job_1')
+    expect(await keysWith(wrapped).get('t', 'job_1')).toBeUndefined()
+    expect(entries.size).toBe(0)
+  })
+
+  it('is taken from its topic when the ring lacks what its bytes name', async () => {
+    const { key, wrapped, entries, keysWith } = await scene()
+    const other = Buffer.from(wrapped)
+    other[1] = '7'.charCodeAt(0)
+    for (const name of entries.keys()) entries.set(name, other)
+    expect(await keysWith(wrapped).get('t', 'job_1')).toEqual(key)
+    for (const name of entries.keys()) entries.set(name, other)
+    await expect(keysWith(other).get('t', 'job_1'))
+      .rejects.toThrow('lacks key "7", which wraps keys in use (data-key t job_1)')
   })
 })

@@ -50,6 +50,7 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
       manifest: async () => [],
       close: async () => { done.push('close'); return true },
       openRows: async () => bitmapOf(4, [1, 2]),
+      end: async () => ({ kind: 'skip' }),
       fail: async (_tenant, _job, block) => {
         fails.push(block)
         jobs.set(JOB, { ...job, ended: true, status: 'failed' })

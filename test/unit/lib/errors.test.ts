@@ -28,6 +28,8 @@ describe('infrastructure', () => {
     ['Kafka leader', kafkaProtocol('NOT_LEADER_FOR_PARTITION', true)],
     ['ClickHouse memory', named('Error', 'x', { code: '241', type: 'MEMORY_LIMIT_EXCEEDED' })],
     ['ClickHouse table', named('Error', 'none', { code: '60', type: 'UNKNOWN_TABLE' })],
+    ['ClickHouse disk', named('Error', 'full', { code: '75', type: 'CANNOT_WRITE' })],
+    ['ClickHouse library', named('Error', 'full', { code: '1001', type: 'STD_EXCEPTION' })],
     ['ClickHouse timeout', new Error('Timeout error.')],
     ['as a cause', new Error('outer', { cause: named('Error', 'x', { code: 'EPIPE' }) })],
     ['one of several', new AggregateError([named('Error', 'x', { code: 'ECONNREFUSED' })])],

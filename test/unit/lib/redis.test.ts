@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { connectRedis, redisClock, script } from '../../../services/lib/redis.ts'
 
 /** Just enough of Redis: scripts known by digest, and a TIME. */
@@ -54,6 +54,16 @@ describe('the clock of Redis', () => {
     clock.stop()
     expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThanOrEqual(100)
     expect(Number.isInteger(clock.now())).toBe(true)
+  })
+
+  it('does not follow the machine when its clock is set', async () => {
+    const time = async () => [String(Math.floor(Date.now() / 1_000)), '0']
+    const clock = await redisClock(fakeRedis({ time }).redis)
+    clock.stop()
+    const before = clock.now()
+    vi.spyOn(Date, 'now').mockReturnValue(0)
+    expect(Math.abs(clock.now() - before)).toBeLessThan(60_000)
+    vi.restoreAllMocks()
   })
 })
 

@@ -16,7 +16,13 @@ describe('a codec', () => {
     const read = await codec.decode('job.keys', bytes) as typeof keys
     expect({ ...read }).toEqual(keys)
     expect(Buffer.isBuffer(read.wrapped)).toBe(true)
-    const later = { rows: [2 ** 31 - 1], copies: [], canonicals: ['é'], tokens: Buffer.alloc(16) }
+    const later = {
+      rows: [2 ** 31 - 1],
+      copies: [],
+      canonicals: ['é'],
+      tokens: Buffer.alloc(16),
+      otherTokens: null,
+    }
     const bare = await codec.encodeBare('rows.later-rows', later)
     expect({ ...await codec.decodeBare('rows.later-rows', bare.schemaId, bare.bytes) as object })
       .toEqual(later)
@@ -100,9 +106,17 @@ describe('sources', () => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     })
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    const source = registrySource(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const clock = { ms: 0 }
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const source = registrySource(url, { unknownForMs: 1_000, now: () => clock.ms })
     expect((await source.schemaOf(1)).equals(ownSchema('job.keys-value').type)).toBe(true)
     const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
+    // What the registry does not know may be on its way to it, but not for ever.
+    const looks = [[0, true], [999, true], [1_000, false], [5_000, false]] as const
+    for (const [atMs, passes] of looks) {
+      clock.ms = atMs
+      expect([atMs, isInfrastructure(await errorOf(6))]).toEqual([atMs, passes])
+    }
     for (const id of [2, 3, 4, 5, 6, 7, 8, 2 ** 31]) {
       expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, false])
       expect(await errorOf(id)).toBeInstanceOf(Error)

@@ -16,7 +16,6 @@ const terms: JobTerms = {
   job: JOB,
   lane: 'small',
   forceFresh: false,
-  tokenVersion: '1',
   quotedAtMs: QUOTED_AT_MS,
   freshnessMs: 86_400_000,
   partRows: 2,
@@ -32,6 +31,7 @@ function chunkOf (canonicals: readonly string[], cached: readonly string[] = [])
   return {
     place: placeOf(message!.value),
     rows: normalizedRows(canonicals),
+    tokenVersion: '3',
     hits: canonicals.map((canonical) => cached.includes(canonical) ? cachedRecord() : undefined),
     originals,
   }
@@ -96,7 +96,7 @@ describe('a chunk of an accepted job', () => {
       value: {
         quotedAt: QUOTED_AT_MS,
         freshnessMs: 86_400_000,
-        tokenVersion: '1',
+        tokenVersion: '3',
         attempt: 0,
         notBefore: 0,
         giveUpAt: 0,

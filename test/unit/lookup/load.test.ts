@@ -25,6 +25,30 @@ describe('loading a chunk', () => {
     expect(scopes).toEqual([{ tenant: 'org_1.live', service: 'phone-validation', version: '1' }])
   })
 
+  it('drops what it loaded first when there is no room for all, and loads it again', async () => {
+    const opened: number[] = []
+    const chunks = [0, 1, 2].map(number => {
+      const [chunk] = chunksOf([PHONE])
+      const rows = () => {
+        opened.push(number)
+        return chunk!.rows()
+      }
+      return incoming('rows.normalized', chunk!.value, { rows })
+    })
+    const { inputs, canonicals, tokens } = chunksOf([PHONE])[0]!.rows()
+    const texts = `${inputs.join('')}${canonicals.join('')}`
+    const load = createLoader(createCacheDouble(), 2 * (1 + texts.length + 2 * 24 + tokens.length))
+    for (const chunk of chunks) await load(chunk)
+    await load(chunks[1]!)
+    await load(chunks[2]!)
+    expect(opened).toEqual([0, 1, 2])
+    expect((await load(chunks[0]!)).rows.canonicals).toEqual([PHONE])
+    expect(opened).toEqual([0, 1, 2, 0])
+    await load(chunks[2]!)
+    await load(chunks[1]!)
+    expect(opened).toEqual([0, 1, 2, 0, 1])
+  })
+
   it('does not ask the cache for a job that wants fresh checks', async () => {
     const load = createLoader({ find: async () => { throw new Error('asked') } })
     const [chunk] = chunksOf([PHONE], { forceFresh: true })

@@ -11,12 +11,11 @@ const canonicals = ['+12127365000', '', '+12127365001', '+12127365000', '+121273
 
 describe('reading the chunks of a job', () => {
   it('knows what holds for all of them from the first envelope', () => {
-    const [small] = chunksOf(['+12127365000'], { forceFresh: true, tokenVersion: '7' })
+    const [small] = chunksOf(['+12127365000'], { forceFresh: true })
     expect(termsOf(small!.value, 77, partRows)).toEqual({
       job: small!.value.job,
       lane: 'small',
       forceFresh: true,
-      tokenVersion: '7',
       quotedAtMs: QUOTED_AT_MS,
       freshnessMs: 77,
       partRows: 50,
@@ -37,5 +36,20 @@ describe('reading the chunks of a job', () => {
     })
     expect(chunks.map(({ place }) => place.firstRow)).toEqual([0, 2, 4])
     expect(chunks[2]?.hits).toEqual([cachedRecord()])
+  })
+
+  it('finds duplicates in chunks whose tokens are of different versions', async () => {
+    const cache = createCacheDouble()
+    const [first, second, third] = chunksOf(canonicals, { chunkRows: 2 })
+    const rows = { ...second!.rows(), tokens: Buffer.alloc(32, 9) }
+    const other = {
+      ...second!, value: { ...second!.value, tokenVersion: '2' }, rows: () => rows,
+    }
+    const messages = [first!, other, third!]
+    const terms = termsOf(messages[0]!.value, 86_400_000, partRows)
+    const { chunks, counts } = await readChunks(messages, { terms, load: createLoader(cache) })
+    expect(counts).toMatchObject({ invalidRows: 1, duplicateRows: 1, freshChecks: 3 })
+    expect(chunks.map(({ tokenVersion }) => tokenVersion)).toEqual(['1', '2', '1'])
+    expect(chunks[1]?.originals.originalOf(3)).toBe(0)
   })
 })

@@ -10,17 +10,17 @@ describe('tokens', () => {
   it('are the first half of an HMAC over scope and contact under the tenant\'s key', () => {
     const key = Buffer.from(hkdfSync('sha256', Buffer.alloc(32, 1), '', 'cache|org_1.live', 32))
     const full = createHmac('sha256', key).update('v1|whatsapp|+12127365000').digest()
-    expect(createTokenizer(secrets)(scope, [PHONE])).toEqual(full.subarray(0, 16))
+    expect(createTokenizer(secrets)(scope, [PHONE]).tokens).toEqual(full.subarray(0, 16))
   })
 
   it('never change from release to release', () => {
-    expect(createTokenizer(secrets)(scope, [PHONE]).toString('hex'))
+    expect(createTokenizer(secrets)(scope, [PHONE]).tokens.toString('hex'))
       .toBe('dfe66e353c06b42185ff493232fc1adf')
   })
 
   it('stand row by row in one buffer, zeros for invalid rows', () => {
     const tokenize = createTokenizer(secrets)
-    const tokens = tokenize(scope, [PHONE, '', PHONE])
+    const { tokens } = tokenize(scope, [PHONE, '', PHONE])
     expect(tokens.length).toBe(48)
     expect(tokens.subarray(16, 32)).toEqual(Buffer.alloc(16))
     expect(tokens.subarray(32)).toEqual(tokens.subarray(0, 16))
@@ -28,13 +28,33 @@ describe('tokens', () => {
 
   it('differ by tenant and service', () => {
     const tokenize = createTokenizer(secrets)
-    const mine = tokenize(scope, [PHONE]).toString('hex')
-    expect(tokenize({ ...scope, tenant: 'org_2.live' }, [PHONE]).toString('hex')).not.toBe(mine)
-    expect(tokenize({ ...scope, tenant: 'org_1.test' }, [PHONE]).toString('hex')).not.toBe(mine)
-    expect(tokenize({ ...scope, service: 'telegram' }, [PHONE]).toString('hex')).not.toBe(mine)
+    const hexOf = (one: Parameters<typeof tokenize>[0]) =>
+      tokenize(one, [PHONE]).tokens.toString('hex')
+    const mine = hexOf(scope)
+    expect(hexOf({ ...scope, tenant: 'org_2.live' })).not.toBe(mine)
+    expect(hexOf({ ...scope, tenant: 'org_1.test' })).not.toBe(mine)
+    expect(hexOf({ ...scope, service: 'telegram' })).not.toBe(mine)
   })
 
-  it('cannot be made with a version nobody configured', () => {
-    expect(() => createTokenizer(secrets)({ ...scope, version: '9' }, [PHONE])).toThrow(RangeError)
+  it('are made with all secrets there are, those of the version that is asked for first', () => {
+    const both = createTokenizer(readSecrets({
+      1: Buffer.alloc(32, 1).toString('base64'), 2: Buffer.alloc(32, 2).toString('base64'),
+    }))
+    const alone = createTokenizer(secrets)(scope, [PHONE, ''])
+    expect(alone).toMatchObject({ version: '1', otherTokens: null })
+    const old = both(scope, [PHONE, ''])
+    const fresh = both({ ...scope, version: '2' }, [PHONE, ''])
+    expect(old.tokens).toEqual(alone.tokens)
+    expect(old.otherTokens).toEqual({ versions: ['2'], tokens: fresh.tokens })
+    expect(fresh).toMatchObject({
+      version: '2', otherTokens: { versions: ['1'], tokens: old.tokens },
+    })
+    expect(fresh.tokens).not.toEqual(old.tokens)
+  })
+
+  it('are of the newest version when the one that is asked for is not there', () => {
+    const made = createTokenizer(secrets)({ ...scope, version: '9' }, [PHONE])
+    expect(made).toEqual(createTokenizer(secrets)(scope, [PHONE]))
+    expect(() => createTokenizer(new Map())).toThrow(RangeError)
   })
 })

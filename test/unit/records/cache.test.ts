@@ -19,6 +19,7 @@ function createRedis () {
       for (const [index, key] of keys.entries()) values.set(key, kept[index] ?? '')
       ttls.push(ms)
     },
+    // Of one version only; those of several are tried on Redis itself.
     claim: async (keys, lease, { useless }) => keys.map((key) => {
       const held = values.get(key) ?? null
       if (held !== null && !useless.includes(held)) return held
@@ -42,6 +43,23 @@ describe('the cache of records', () => {
       .toEqual([undefined, cachedRecord()])
     expect(await cache.find({ ...scope, version: '1' }, token)).toEqual([undefined])
     expect(await cache.find({ ...scope, tenant: 'org_2.live' }, token)).toEqual([undefined])
+  })
+
+  it('finds under another version what the first does not have, and keeps under both', async () => {
+    const { redis, values, ttls } = createRedis()
+    const cache = createRecordCache(redis)
+    const before = { ...scope, version: '1' }
+    const old = Buffer.concat([Buffer.alloc(16, 1), Buffer.alloc(16, 2)])
+    await cache.store(before, old, [cachedRecord({ confidence: 1 }), undefined])
+    const fresh = Buffer.concat([token, other])
+    const rotated = { ...scope, others: { versions: ['1'], tokens: old } }
+    expect(await cache.find(rotated, fresh)).toEqual([cachedRecord({ confidence: 1 }), undefined])
+    await cache.store(rotated, fresh, [undefined, cachedRecord({ confidence: 2 })])
+    expect(await cache.find(before, old))
+      .toEqual([cachedRecord({ confidence: 1 }), cachedRecord({ confidence: 2 })])
+    expect(await cache.find(scope, fresh)).toEqual([undefined, cachedRecord({ confidence: 2 })])
+    expect(values.size).toBe(3)
+    expect(ttls).toEqual([90 * 86_400_000, 90 * 86_400_000, 86_400_000])
   })
 
   it('keeps for each contact its own record, be it one object for several or not', async () => {

@@ -15,7 +15,10 @@ const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 }
 const running = endedJob({ ended: false, status: 'verifying' })
 
 /** A store whose tally answers what it is told to, in turn. */
-function stageWith (answers: Tallied[], standing = running) {
+function stageWith (
+  answers: Tallied[],
+  standing = answers.flatMap(one => one.kind !== 'skip' && one.ended ? [one.job] : [])[0] ?? running
+) {
   const blocks = createBlocksDouble()
   const tallies: TallyBlock[] = []
   const done: string[] = []

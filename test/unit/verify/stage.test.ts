@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Decision, Emission } from '../../../services/lib/stage.ts'
 import type { Checked } from '../../../services/verify/providers.ts'
 import type { ProviderRow } from '../../../services/verify/provider.ts'
-import { createVerifyStage, partOfAttempt } from '../../../services/verify/stage.ts'
+import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/cells.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createCacheDouble, createManualClock,
@@ -145,6 +145,7 @@ describe('a part whose providers are down', () => {
     expect(later?.rows).toEqual({
       rows: [0, 2],
       copies: [0, 4],
+      otherTokens: null,
       canonicals: [phone(0), phone(2)],
       tokens: Buffer.concat([tokenFor(phone(0)), tokenFor(phone(2))]),
     })
@@ -236,10 +237,5 @@ describe('a part whose providers are down', () => {
     expect(reasonsIn(block!)).toEqual(['unavailable'])
     expect(block?.value.part).toBe(15_000)
     expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
-  })
-
-  it('has a part number for each attempt that no other part has', () => {
-    expect(partOfAttempt({ part: 999, attempt: 0 })).toBe(999)
-    expect(partOfAttempt({ part: 0, attempt: 1 })).toBe(1_000)
   })
 })

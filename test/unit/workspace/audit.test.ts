@@ -145,7 +145,7 @@ describe('the report', () => {
       ['tenant', 'availableMicros', 'reservedMicros', 'chargedMicros', 'fundedMicros', 'entries',
         'openJobs', 'closedJobs', 'rows', 'breaches'],
       [TENANT, '90', '0', '10', '100', '3', '0', '1', '5', '1'],
-      [`BREACH ${TENANT} ${JOB} x = y: 1 is not 2`],
+      [`BREACH - ${TENANT} ${JOB} x = y: 1 is not 2`],
     ])
     expect(auditTable({ ok: true, tenants: [], breaches: [] })).toContain('no breaches')
   })

@@ -8,7 +8,12 @@ import { createProgram } from '../../../services/workspace/program.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
-const parts = { organizations: createOrganizations(redis), apiKeys: createApiKeys(redis) }
+const admitted: string[] = []
+const parts = {
+  organizations: createOrganizations(redis),
+  apiKeys: createApiKeys(redis),
+  wallet: { admit: async (tenant: string) => { admitted.push(tenant) } },
+}
 const environments: Readonly<Record<string, string | undefined>>[] = []
 
 vi.mock('../../../services/workspace/parts.ts', () => ({
@@ -35,6 +40,7 @@ async function shown (...words: readonly string[]): Promise<string> {
 it('shows JSON for scripts, wherever the switch stands', async () => {
   const made = JSON.parse(await shown('--json', 'org', 'create', '--name', 'Example'))
   expect(made).toMatchObject({ name: 'Example', freshnessDays: 90 })
+  expect(admitted.toSorted()).toEqual([`${made.id}.live`, `${made.id}.test`])
   const policy = await shown('policy', '--org', made.id, '--freshness-days', '7', '--json')
   expect(policy).toBe(`{"orgId":"${made.id}","freshnessDays":7}`)
 })
@@ -70,7 +76,9 @@ it('has a command for every task, each with a description', () => {
   const commands = createProgram().commands.flatMap(command => [command, ...command.commands])
   expect(commands.filter(command => command.description() === '')).toEqual([])
   expect(commands.map(command => command.name())).toEqual([
-    'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'balance', 'policy',
+    'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
+    'balance', 'accounts', 'export', 'import', 'policy',
     'webhook-secret', 'show', 'rotate', 'partner', 'create', 'list', 'revoke', 'audit',
+    'job', 'erase', 'keys', 'list', 'rewrap',
   ])
 })

@@ -23,6 +23,7 @@ beforeEach(async () => {
     organizations: createOrganizations(redis),
     apiKeys: createApiKeys(redis),
     wallet: {
+      admit: async () => {},
       topUp: async (...movement: unknown[]) => {
         movements.push(movement)
         return { kind: 'known', entry: undefined }

@@ -61,6 +61,18 @@ describe('parts', () => {
     expect(lines).toContain('auto.create.topics.enable=false')
     expect(lines).toContain('log.dirs=/d/log')
   })
+
+  it('are three brokers with three copies of which two acknowledge, if asked', () => {
+    const cluster = [1, 2, 3].map((id) => ({ broker: id, controller: 10 + id }))
+    const second = { broker: 2, controller: 12 }
+    const lines = kafkaProperties(second, '/d', { id: 2, cluster }).split('\n')
+    expect(lines).toContain('node.id=2')
+    expect(lines).toContain(
+      'controller.quorum.voters=1@127.0.0.1:11,2@127.0.0.1:12,3@127.0.0.1:13')
+    expect(lines).toContain('default.replication.factor=3')
+    expect(lines).toContain('min.insync.replicas=2')
+    expect(lines).toContain('offsets.topic.replication.factor=3')
+  })
 })
 
 describe('ports', () => {

@@ -1,0 +1,24 @@
+-- KEYS: wallet, outbox, job, active, gate. ARGV: tenant, job.
+-- Ends a job whose rows are all counted, and whose money could not move when the last one was.
+local keys = { wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], active = KEYS[4] }
+local gate = gate_of(KEYS[5])
+if gate.shut then
+  return gate.shut
+end
+local fields = record_of(keys.job)
+if not fields.status or fields.closed == '1' then
+  return { 'skip' }
+end
+if fields.ended == '1' or gate.frozen or not is_complete(fields) then
+  return tallied('known', keys)
+end
+local maximum = tonumber(fields.maxQuoteMicros)
+local charge = tonumber(fields.billableRows) * tonumber(fields.unitPriceMicros)
+if not fields.settledSeq then
+  check_settle(keys, maximum, charge)
+end
+end_job(keys, {
+  tenant = ARGV[1], job = ARGV[2], amount = maximum, charge = charge, at = now_ms(),
+  status = ended_status(fields), fields = fields,
+})
+return tallied('counted', keys)

@@ -1,0 +1,80 @@
+import type { Redis } from 'ioredis'
+import type { Keys } from '../../schemas/types.ts'
+import type { Producer, RawMessage } from '../lib/bus.ts'
+import type { Wrapped } from '../lib/key-ring.ts'
+import type { Codec } from '../lib/registry.ts'
+import { createSwap } from '../lib/swap.ts'
+import { messageKey, topicName } from '../lib/topics.ts'
+import { dataKeyAad } from './job-keys.ts'
+import { jobKeys } from './redis-keys.ts'
+
+/** Hands over all messages of a topic, in the order of each partition. */
+export type ReadTopic = (
+  topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
+) => Promise<void>
+
+type TopicParts = {
+  readonly redis: Redis
+  readonly codec: Pick<Codec, 'decode' | 'encode'>
+  readonly producer: Pick<Producer, 'send'>
+  readonly read: ReadTopic
+}
+
+const KEYS_A_SCAN = 1_000
+const NAME = /^dek:\{(.+)\}:(job_.+)$/
+
+/** The wrapped data keys of all jobs that Redis has. */
+export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
+  const swap = createSwap(redis)
+  for await (const names of redis.scanStream({ match: 'dek:*', count: KEYS_A_SCAN })) {
+    const found = names as readonly string[]
+    const values = found.length === 0 ? [] : await redis.mgetBuffer(...found)
+    for (const [index, key] of found.entries()) {
+      const bytes = values[index]
+      const [, tenant = '', job = ''] = NAME.exec(key) ?? []
+      if (bytes === null || bytes === undefined || job === '') continue
+      const replace = (fresh: Buffer) => swap({ key }, bytes, fresh)
+      yield { bytes, binding: dataKeyAad(tenant, job), replace }
+    }
+  }
+}
+
+/**
+ * The wrapped data keys of all jobs in their topic, the newest of each. One that is replaced is
+ * written once more, and taken back when its job was erased meanwhile.
+ */
+export async function * wrappedInTopic (parts: TopicParts): AsyncIterable<Wrapped> {
+  const topic = topicName('job.keys')
+  const newest = new Map<string, Buffer>()
+  await parts.read(topic, messages => {
+    for (const { key, value } of messages) {
+      if (value === null) newest.delete(String(key))
+      else newest.set(String(key), value)
+    }
+  })
+  for (const value of newest.values()) {
+    const { tenant, job, wrapped } = await parts.codec.decode('job.keys', value) as Keys
+    const replace = (fresh: Buffer) => putInTopic(parts, { tenant, job, wrapped: fresh })
+    yield { bytes: wrapped, binding: dataKeyAad(tenant, job), replace }
+  }
+}
+
+async function putInTopic ({ redis, codec, producer }: TopicParts, value: Keys): Promise<boolean> {
+  const { tenant, job } = value
+  await producer.send([{
+    topic: topicName('job.keys'),
+    key: messageKey('job.keys', value),
+    value: await codec.encode('job.keys-value', value),
+    headers: { tenant, job },
+  }])
+  // Whoever erases a job marks it first, so one of both writes the last word on it.
+  if (await redis.exists(jobKeys(tenant, job).erased) === 0) return true
+  await producer.send([tombstoneOf(tenant, job)])
+  return false
+}
+
+/** What takes the key of a job out of its topic. */
+export function tombstoneOf (tenant: string, job: string) {
+  const key = messageKey('job.keys', { job })
+  return { topic: topicName('job.keys'), key, value: null, headers: { tenant, job } }
+}

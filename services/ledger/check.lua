@@ -1,0 +1,32 @@
+-- KEYS: gate, wallet, open. ARGV: what the keys of its jobs begin with.
+-- Adds a tenant up and freezes it when it does not. All is read in one moment, so nothing is just
+-- under way. The keys of jobs are of the same slot, and which they are only the open set knows.
+local gate = gate_of(KEYS[1])
+if gate.shut then
+  return { 'waiting' }
+end
+if gate.frozen then
+  return { 'frozen', gate.frozen }
+end
+local found = redis.call('HMGET', KEYS[2], 'available', 'reserved', 'charged', 'funded')
+local amounts = {}
+for at = 1, 4 do
+  amounts[at] = tonumber(found[at] or '0')
+end
+local maxima = 0
+for _, job in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+  local record = redis.call('HMGET', ARGV[1] .. job, 'maxQuoteMicros', 'ended', 'settledSeq')
+  if record[1] and record[2] ~= '1' and not record[3] then
+    maxima = maxima + tonumber(record[1])
+  end
+end
+local text = string.format('available %.0f, reserved %.0f, charged %.0f, funded %.0f, quotes of ' ..
+  'open jobs %.0f', amounts[1], amounts[2], amounts[3], amounts[4], maxima)
+local adds_up = amounts[1] + amounts[2] + amounts[3] == amounts[4] and amounts[2] == maxima
+local is_positive = amounts[1] >= 0 and amounts[2] >= 0 and amounts[3] >= 0
+if adds_up and is_positive then
+  return { 'sound' }
+end
+local reason = 'the sums are wrong: ' .. text
+redis.call('HSET', KEYS[1], 'frozen', reason)
+return { 'broken', reason }

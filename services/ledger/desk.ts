@@ -1,0 +1,143 @@
+import type { Redis } from 'ioredis'
+import {
+  cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys,
+} from '../jobs/redis-keys.ts'
+import { script } from '../lib/redis.ts'
+import type { Amounts } from '../money/fold.ts'
+import { GATE_LUA, joinLua } from '../money/lua.ts'
+import { entryOf, integer } from '../money/outbox.ts'
+import { moneyKeys } from '../money/redis-keys.ts'
+import type { Standing } from './judge.ts'
+import type { Rebuilt } from './rebuilt.ts'
+import { FENCE_KEY, LEADER_KEY } from './redis-keys.ts'
+
+/** Which ledger acts, for which run of the server: with another one of either nothing is done. */
+export type Mandate = { readonly run: string, readonly fence: string }
+
+/** What came of a step of a recovery; `moved`: somebody else acts now, or the server ended. */
+export type Step = 'done' | 'moved'
+
+/** `broken`: it was frozen by this look. `waiting`: it is to be compared first. */
+export type Soundness = {
+  readonly kind: 'sound' | 'frozen' | 'broken' | 'waiting'
+  readonly reason: string
+}
+
+export type Desk = ReturnType<typeof createDesk>
+
+/** What a ledger does to Redis behind the gates, each step in one script and harmless again. */
+export function createDesk (redis: Redis) {
+  const scripts = loadScripts(redis)
+  return {
+    /** Leads, or goes on leading, for the time of the lease; undefined while another does. */
+    lead: async (name: string, leaseMs: number) => {
+      const [fence = '0', run = ''] =
+        await scripts.lead([LEADER_KEY, FENCE_KEY], [name, leaseMs]) as string[]
+      return { run, fence: fence === '0' ? undefined : fence }
+    },
+
+    /** A tenant that waits to be let in; undefined for one that is in. */
+    survey: async (tenant: string, fence: string): Promise<Standing | 'fenced' | undefined> => {
+      const { gate, wallet, outbox } = moneyKeys(tenant)
+      const keys = [gate, wallet, outbox, tenantJobKeys(tenant).open]
+      return standingOf(tenant, await scripts.survey(keys, [fence]) as Surveyed)
+    },
+
+    /**
+     * Lets a tenant in whose last movement is still `seq`; with `restored` its wallet is brought to
+     * the journal's end first, with `frozen` it stays closed to new movements.
+     */
+    bless: async (tenant: string, mandate: Mandate, blessing: Blessing): Promise<Step> => {
+      const { gate, wallet } = moneyKeys(tenant)
+      const { seq, frozen = '', restored } = blessing
+      const more = restored === undefined ? [] : walletArguments(restored)
+      const answer = await scripts.bless(
+        [gate, wallet], [mandate.run, mandate.fence, String(seq), frozen, ...more])
+      return answer === 'blessed' ? 'done' : 'moved'
+    },
+
+    /** Makes a job anew, or tells the one that is there what the journal knows of its end. */
+    rebuild: async (mandate: Mandate, job: Rebuilt): Promise<Step | 'made'> => {
+      const answer = await scripts.rebuild(rebuildKeys(job), rebuildArguments(mandate, job))
+      if (answer === 'moved') return 'moved'
+      return answer === 'made' ? 'made' : 'done'
+    },
+
+    /** Adds a tenant up, and freezes it if the sums are wrong. */
+    check: async (tenant: string): Promise<Soundness> => {
+      const { gate, wallet } = moneyKeys(tenant)
+      const [kind, reason = ''] = await scripts.check(
+        [gate, wallet, tenantJobKeys(tenant).open], [jobKeys(tenant, '').job]) as string[]
+      return { kind: kind as Soundness['kind'], reason }
+    },
+  }
+}
+
+function loadScripts (redis: Redis) {
+  const load = (name: string, numberOfKeys: number) => script(redis, {
+    name, numberOfKeys, source: joinLua(GATE_LUA, new URL(`./${name}.lua`, import.meta.url)),
+  })
+  return {
+    lead: load('lead', 2),
+    survey: load('survey', 4),
+    bless: load('bless', 2),
+    rebuild: load('rebuild', 9),
+    check: load('check', 3),
+  }
+}
+
+export type Blessing = {
+  /** Number of the last movement that was compared. */
+  readonly seq: number
+  /** Why nothing may move. */
+  readonly frozen?: string
+  readonly restored?: { readonly seq: number, readonly amounts: Amounts } | undefined
+}
+
+type Surveyed =
+  | readonly ['blessed' | 'fenced']
+  | readonly ['waiting', string, string, readonly string[], readonly string[], readonly string[]]
+
+function standingOf (tenant: string, answer: Surveyed): Standing | 'fenced' | undefined {
+  if (answer[0] !== 'waiting') return answer[0] === 'fenced' ? 'fenced' : undefined
+  const [, run, trust, [seq, available, reserved, charged, funded], outbox, open] = answer
+  return {
+    tenant,
+    run,
+    seq: integer(seq),
+    amounts: {
+      availableMicros: integer(available),
+      reservedMicros: integer(reserved),
+      chargedMicros: integer(charged),
+      fundedMicros: integer(funded),
+    },
+    outbox: outbox.map(entryOf).toSorted((a, b) => a.seq - b.seq),
+    openJobs: open,
+    trustsJournal: trust === 'journal',
+  }
+}
+
+function walletArguments ({ seq, amounts }: NonNullable<Blessing['restored']>): string[] {
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
+  return [seq, availableMicros, reservedMicros, chargedMicros, fundedMicros].map(String)
+}
+
+function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] {
+  const { active, open } = tenantJobKeys(tenant)
+  const keys = jobKeys(tenant, job)
+  return [
+    moneyKeys(tenant).gate, keys.job, keys.seen, keys.manifest,
+    idempotencyKeyOf(tenant, idempotencyKey), active, open, keys.dataKey,
+    cursorsKeyOf(tenant, feed),
+  ]
+}
+
+function rebuildArguments ({ run, fence }: Mandate, rebuilt: Rebuilt): string[] {
+  const { job, nowMs, idempotencyKey, fingerprint, claimedAt, acceptBy, feed, settled } = rebuilt
+  return [
+    run, fence, job, String(nowMs), idempotencyKey, fingerprint, claimedAt, acceptBy,
+    rebuilt.needsSlot ? '1' : '0', feed.cursor, feed.to,
+    settled === undefined ? '' : String(settled.seq), String(settled?.chargeMicros ?? 0),
+    rebuilt.isClosed ? '1' : '0', ...rebuilt.fields,
+  ]
+}

@@ -1,0 +1,76 @@
+import type { Journal } from '../../schemas/types.ts'
+import { AMOUNTS, areEqual, textOf, type Amounts } from '../money/fold.ts'
+import { take, type Fold, type Interest } from './journal-fold.ts'
+
+/** A tenant as Redis has it, while nothing can move. */
+export type Standing = {
+  readonly tenant: string
+  /** The run of the server that answered. */
+  readonly run: string
+  readonly seq: number
+  readonly amounts: Amounts
+  readonly outbox: readonly Journal[]
+  readonly openJobs: readonly string[]
+  /** True when people have decided that the journal is right, whatever Redis says. */
+  readonly trustsJournal: boolean
+}
+
+/**
+ * `behind`: Redis lacks movements that the journal has. `faults`: what cannot be explained; the
+ * tenant is to be frozen as it is.
+ */
+export type Verdict = { readonly behind: boolean, readonly faults: readonly string[] }
+
+/** What a journal has to be remembered for, so that it can be compared with a tenant. */
+export function interestOf ({ seq, openJobs }: Standing, sinceMs: number): Interest {
+  return { seq, openJobs: new Set(openJobs), sinceMs }
+}
+
+/**
+ * Compares a tenant with its journal, which goes on in the outbox: afterwards the fold has both.
+ * The journal decides; where Redis says something else than an earlier state of it, people do.
+ */
+export function judge (standing: Standing, fold: Fold, interest: Interest): Verdict {
+  for (const entry of standing.outbox) take(fold, entry, interest)
+  const behind = standing.seq < fold.seq
+  if (standing.trustsJournal) return { behind: true, faults: [] }
+  const faults = [
+    ...fold.faults, ...gapOf(fold), ...walletFaults(standing, fold), ...sumFaults(fold),
+    ...strangers(standing, fold),
+  ]
+  return { behind, faults }
+}
+
+function gapOf ({ held, seq }: Fold): readonly string[] {
+  if (held.size === 0) return []
+  const first = Math.min(...held.keys())
+  return [`the entries ${seq + 1} to ${first - 1} are nowhere, and ${first} is there`]
+}
+
+function walletFaults ({ seq, amounts }: Standing, fold: Fold): readonly string[] {
+  if (seq > fold.seq) {
+    return [`Redis has ${seq} movements, the journal and the outbox have ${fold.seq}`]
+  }
+  const expected = fold.atInterest
+  if (expected === undefined || areEqual(expected, amounts)) return []
+  return [`after movement ${seq} Redis has ${textOf(amounts)}, the journal ${textOf(expected)}`]
+}
+
+function sumFaults ({ amounts, open }: Fold): readonly string[] {
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
+  const maxima = [...open.values()].reduce((sum, { amountMicros }) => sum + amountMicros, 0)
+  return [
+    ...AMOUNTS.filter(name => amounts[name] < 0).map(name => `${name} is ${amounts[name]}`),
+    ...availableMicros + reservedMicros + chargedMicros === fundedMicros
+      ? []
+      : [`the amounts do not add up: ${textOf(amounts)}`],
+    ...maxima === reservedMicros
+      ? []
+      : [`${reservedMicros} are reserved, open jobs reserved ${maxima}`],
+  ]
+}
+
+function strangers ({ openJobs }: Standing, { open, ended }: Fold): readonly string[] {
+  const unknown = openJobs.filter(job => !open.has(job) && !ended.has(job))
+  return unknown.map(job => `the job ${job} runs and has reserved nothing`)
+}

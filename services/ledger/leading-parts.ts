@@ -1,0 +1,46 @@
+import { randomUUID } from 'node:crypto'
+import type { Static } from 'typebox'
+import { createDeliveryHistory } from '../jobs/delivery-history.ts'
+import type { Parts } from '../lib/connect.ts'
+import { createTopicReader } from '../lib/kafka/topic-reader.ts'
+import { sleep } from '../lib/retry.ts'
+import type { Life } from '../lib/run.ts'
+import type { ledgerConfig } from './config.ts'
+import { createDesk } from './desk.ts'
+import type { LeadingParts } from './leading.ts'
+import type { sweepParts } from './parts.ts'
+
+type Config = Pick<Static<typeof ledgerConfig>,
+  'KAFKA_BROKERS' | 'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS'>
+type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec' | 'clock'> &
+  Pick<Life, 'log' | 'metrics'>
+
+/** What the leading ledger needs beside what the sweep does. */
+export function leadingParts (
+  config: Config, connected: Connected,
+  { archive, blocks, store, emitter }: ReturnType<typeof sweepParts>
+): Omit<LeadingParts, 'subscriber'> {
+  const { state: redis, clickhouse, codec, clock, log, metrics } = connected
+  const name = `ledger.${config.INSTANCE}`
+  return {
+    redis,
+    codec,
+    clock,
+    log,
+    metrics,
+    archive,
+    emitter,
+    blocks,
+    store,
+    sleep,
+    desk: createDesk(redis),
+    reader: createTopicReader({ brokers: config.KAFKA_BROKERS, clientId: `${name}.recovery` }),
+    history: createDeliveryHistory(clickhouse),
+    // Two processes may have been given the same name; only one of them may lead.
+    name: `${name}.${randomUUID()}`,
+    graceMs: config.GRACE_MS,
+    leaseMs: config.LEASE_MS,
+    lookEveryMs: config.LOOK_EVERY_MS,
+    checkEveryMs: config.CHECK_EVERY_MS,
+  }
+}

@@ -1,0 +1,68 @@
+import type { Redis } from 'ioredis'
+import type { RawMessage } from '../lib/bus.ts'
+import type { TopicReader } from '../lib/kafka/topic-reader.ts'
+import type { Log } from '../lib/log.ts'
+import type { Metrics } from '../lib/metrics.ts'
+import { topicName } from '../lib/topics.ts'
+import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
+import { LANES } from '../topology.ts'
+import { countAgain, type CountParts } from './count-again.ts'
+
+export type ReplayParts = CountParts & {
+  readonly redis: Pick<Redis, 'smembers' | 'srem' | 'hgetall' | 'hdel' | 'hlen'>
+  readonly reader: TopicReader
+  readonly log: Pick<Log, 'warn' | 'error'>
+  readonly metrics: Pick<Metrics, 'count'>
+}
+
+/** Jobs by tenant and id, with the moment from which their blocks are read. */
+type Marked = ReadonlyMap<string, ReadonlyMap<string, number>>
+
+/** Whoever stamps a message may be behind Redis by so much. */
+const CLOCKS_DIFFER_MS = 300_000
+const BLOCKS_AT_ONCE = 64
+
+/**
+ * Counts the blocks of jobs again whose tally may have been lost, from the topic they came by, as
+ * `settle` did: what was counted before counts once. The marks of these jobs are taken away only at
+ * the end, so that whatever interrupts it has it done again. Returns how many jobs there were.
+ */
+export async function replay (parts: ReplayParts, signal: AbortSignal): Promise<number> {
+  const marked = await marksOf(parts)
+  const since = [...marked.values()].flatMap(jobs => [...jobs.values()])
+  if (since.length === 0) return 0
+  const sinceMs = Math.min(...since) - CLOCKS_DIFFER_MS
+  for (const lane of LANES) {
+    await parts.reader.read(topicName('rows.finished', { lane }), async messages => {
+      const wanted = messages.filter(message => isMarked(marked, message))
+      for (let from = 0; from < wanted.length; from += BLOCKS_AT_ONCE) {
+        await countAgain(parts, wanted.slice(from, from + BLOCKS_AT_ONCE))
+      }
+    }, { sinceMs, signal })
+  }
+  for (const [tenant, jobs] of marked) await unmark(parts, tenant, [...jobs.keys()])
+  parts.metrics.count('recovered_total', { what: 'replayed_job' }, since.length)
+  parts.log.warn({ jobs: since.length }, 'running jobs were counted again from their topic')
+  return since.length
+}
+
+async function marksOf ({ redis }: ReplayParts): Promise<Marked> {
+  const marked = new Map<string, ReadonlyMap<string, number>>()
+  for (const tenant of await redis.smembers(REPLAYING_KEY)) {
+    const marks = Object.entries(await redis.hgetall(moneyKeys(tenant).replay))
+    marked.set(tenant, new Map(marks.map(([job, since]) => [job, Number(since)])))
+  }
+  return marked
+}
+
+/** Only the leader marks and unmarks, and not at the same time. */
+async function unmark (
+  { redis }: ReplayParts, tenant: string, jobs: readonly string[]
+): Promise<void> {
+  const { replay: key } = moneyKeys(tenant)
+  if (jobs.length > 0) await redis.hdel(key, ...jobs)
+  if (await redis.hlen(key) === 0) await redis.srem(REPLAYING_KEY, tenant)
+}
+
+const isMarked = (marked: Marked, { headers }: RawMessage) =>
+  marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true

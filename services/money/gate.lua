@@ -1,0 +1,20 @@
+-- The gate before every script that moves money, or on whose answer a message is given up. A Redis
+-- that was started anew may lack its last movements, or all of them: until ledger has compared a
+-- tenant with the journal, and written down the id of this very run of the server, nothing moves.
+
+local function run_id()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+end
+
+-- What keeps the gate shut, as a reply, or nothing; and why the wallet is frozen, if it is.
+local function gate_of(key)
+  local found = redis.call('HMGET', key, 'run', 'frozen')
+  if found[1] ~= run_id() then
+    return { shut = redis.error_reply('RECOVERING the wallet is compared with the journal') }
+  end
+  return { frozen = found[2] }
+end
+
+local function frozen_reply(gate)
+  return redis.error_reply('FROZEN ' .. gate.frozen)
+end

@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest'
+import { keysInTopic, createJobKeys } from '../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import {
+  tombstoneOf, wrappedInRedis, wrappedInTopic,
+} from '../../services/jobs/wrapped-keys.ts'
+import { kidOf } from '../../services/lib/key-ring.ts'
+import { createErasableKey } from '../../services/workspace/erasable-key.ts'
+import { rewrapAll, takeStock } from '../../services/workspace/key-stock.ts'
+import {
+  accountsOf, bus, codec, makeJob, partsOf, producer, redis, ringOf, stores, tenant,
+} from '../support/wrapped-keys.ts'
+
+describe('a key of the ring', () => {
+  it('wraps everything until all of it is wrapped anew, and may go then', async () => {
+    const [old, both, fresh] = [ringOf([1], 1), ringOf([1, 2], 2), ringOf([2], 2)]
+    const { id: org } = await accountsOf(old).organizations.create('Example')
+    const first = await makeJob('job_1', old)
+    const second = await makeJob('job_2', both)
+    await producer.send([tombstoneOf(tenant, 'job_0')])
+    const secret = await accountsOf(old).webhookSecrets.show(org)
+    const rotated = await accountsOf(old).webhookSecrets.rotate(org)
+    const partner = await accountsOf(old).partners.create({
+      name: 'acme', orgId: org, mode: 'live', pricesMicros: {}, partitions: 4,
+    })
+    const requests = await accountsOf(old).requestSecret.obtain(Buffer.alloc(32, 9))
+    expect(partner?.key).toBeDefined()
+
+    const wraps = {
+      jobKeys: 1, jobKeysInTopic: 1, webhookSecrets: 2, partnerKeys: 1, requestSecrets: 1,
+    }
+    const none = {
+      jobKeys: 0, jobKeysInTopic: 0, webhookSecrets: 0, partnerKeys: 0, requestSecrets: 0,
+    }
+    const jobs = { ...none, jobKeys: 1, jobKeysInTopic: 1 }
+    expect(await takeStock(partsOf(both))).toEqual({
+      keys: [
+        { kid: 'k1', inRing: true, isActive: false, wraps, isFree: false },
+        { kid: 'k2', inRing: true, isActive: true, wraps: jobs, isFree: false },
+      ],
+      broken: 0,
+      lacking: [],
+    })
+    expect((await takeStock(partsOf(fresh))).lacking).toEqual(['k1'])
+    expect(await rewrapAll(partsOf(fresh))).toMatchObject({ rewrapped: 0, lacking: ['k1'] })
+
+    const done = await rewrapAll(partsOf(both))
+    expect(done).toMatchObject({ rewrapped: 6, missed: 0, lacking: [], broken: 0 })
+    expect(done.keys[0]).toEqual({
+      kid: 'k1', inRing: true, isActive: false, wraps: none, isFree: true,
+    })
+    expect((await rewrapAll(partsOf(both))).rewrapped).toBe(0)
+    const keys = createJobKeys({ redis, ring: fresh })
+    expect([await keys.get(tenant, 'job_1'), await keys.get(tenant, 'job_2')])
+      .toEqual([first, second])
+    const inTopic = await keysInTopic({ bus, codec })(tenant, 'job_1') ?? Buffer.alloc(0)
+    expect(kidOf(inTopic)).toBe('k2')
+    expect(await accountsOf(fresh).webhookSecrets.active(org))
+      .toEqual([rotated, secret])
+    expect(await accountsOf(fresh).partners.keyOf('acme'))
+      .toEqual(await accountsOf(both).partners.keyOf('acme'))
+    expect(await accountsOf(fresh).requestSecret.obtain(Buffer.alloc(32)))
+      .toEqual(requests)
+    expect(await redis.pttl(jobKeys(tenant, 'job_1').dataKey)).toBeGreaterThan(3_000_000)
+  })
+
+  it('is not guessed from bytes that nobody has wrapped', async () => {
+    await redis.set(jobKeys('org_9.live', 'job_broken').dataKey, Buffer.of(0))
+    expect((await takeStock(partsOf(ringOf([1, 2], 2)))).broken).toBe(1)
+    await redis.del(jobKeys('org_9.live', 'job_broken').dataKey)
+  })
+})
+
+describe('a job that is erased', () => {
+  const ring = ringOf([1, 2], 2)
+  const old = ringOf([1], 1)
+
+  it('loses its key in Redis and in its topic, and gets it back from nobody', async () => {
+    await makeJob('job_3', old)
+    const key = createErasableKey(stores)
+    expect(await key.isInRedis(tenant, 'job_3')).toBe(true)
+    const wrapped = await key.remove(tenant, 'job_3')
+    expect(wrapped.map(kidOf)).toEqual(['k1', 'k1'])
+    expect(await key.isInRedis(tenant, 'job_3')).toBe(false)
+    expect(await keysInTopic({ bus, codec })(tenant, 'job_3')).toBeUndefined()
+    // What is not compacted yet is a copy.
+    expect([await key.copiesInTopic('job_3'), await key.copiesInTopic('job_4')]).toEqual([1, 0])
+    expect(await key.copiesInDeadLetters('job_3', wrapped)).toBe(0)
+    const value = Buffer.concat([Buffer.from('a'), ...wrapped])
+    await producer.send([{ topic: 'settle.dead', key: 'job_3', value, headers: {} }])
+    expect(await key.copiesInDeadLetters('job_3', wrapped)).toBe(1)
+  })
+
+  it('stays erased when its key is wrapped anew at the same moment', async () => {
+    await makeJob('job_5', old)
+    const key = createErasableKey(stores)
+    for await (const { bytes, binding, replace } of wrappedInTopic(stores)) {
+      if (binding[2] !== 'job_5') continue
+      await key.remove(tenant, 'job_5')
+      expect(await replace(ring.rewrap(bytes, binding) ?? bytes)).toBe(false)
+    }
+    expect(await keysInTopic({ bus, codec })(tenant, 'job_5')).toBeUndefined()
+    for await (const { binding } of wrappedInRedis(redis)) expect(binding[2]).not.toBe('job_5')
+  })
+
+  it('is gone from the append-only file, even when that is being rewritten already', async () => {
+    const key = createErasableKey(stores)
+    expect(await key.rewriteAof()).toBe('none')
+    await redis.config('SET', 'appendonly', 'yes')
+    expect(await key.rewriteAof()).toBe('rewritten')
+    expect(await redis.info('persistence')).toContain('aof_last_bgrewrite_status:ok')
+  })
+})

@@ -1,0 +1,154 @@
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { moneyKeys, REPLAYING_KEY } from '../../services/money/redis-keys.ts'
+import { createWallet, type Balance } from '../../services/money/wallet.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
+import { adjust, thaw } from '../../services/workspace/money-tasks.ts'
+import { withWorkspace, type WorkspaceParts } from '../../services/workspace/parts.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import { emptied, kill, startRecovering, until, type Recovering } from '../support/recovering.ts'
+import { parseCsv } from '../support/world.ts'
+
+const ROWS = 6_000
+const RECOVERED_WITHIN_MS = 10_000
+
+let world: Recovering
+beforeAll(async () => { world = await startRecovering() })
+
+const balance = () => createWallet(world.redis).balance(world.tenant)
+const workspace = <T>(work: (parts: WorkspaceParts) => Promise<T>) =>
+  withWorkspace(world.stack.env, work)
+const accountsBefore = () => workspace(parts => parts.accounts.read())
+
+async function startJob (key: string): Promise<string> {
+  const inputs = mixedPhones(ROWS, 0)
+  const request = { service: 'phone-validation', inputs, forceFresh: true } as const
+  return (await world.client().createJob(request, key)).id
+}
+
+async function checkWhole (id: string): Promise<void> {
+  const job = await world.client().waitForEnd(id, { timeoutMs: 60_000 })
+  expect(job.status).toBe('completed')
+  expect(job.successRecords + job.failedRecords).toBe(ROWS)
+  expect(parseCsv(await world.client().results(id)).map(row => row['row']))
+    .toEqual(Array.from({ length: ROWS }, (_, row) => String(row + 1)))
+}
+
+async function checkAll (): Promise<Balance> {
+  await world.shipped()
+  const { breaches } = await runAudit(world.stack.env, { only: [world.tenant] })
+  expect(breaches).toEqual([])
+  return await balance()
+}
+
+describe('the state Redis', () => {
+  it('killed in the middle of a job is let in again, and the job ends whole', async () => {
+    const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a01')
+    await world.restart()
+    expect(await world.letIn()).toBeLessThan(RECOVERED_WITHIN_MS)
+    await checkWhole(id)
+    await checkAll()
+  })
+
+  it('without its files is rebuilt from Kafka to the micro, and running jobs end', async () => {
+    const key = '0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a02'
+    const ended = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')
+    await checkWhole(ended)
+    const id = await startJob(key)
+    const store = createJobStore(world.redis)
+    await until('some rows', async () =>
+      (await store.read(world.tenant, id))!.counts.finishedRows > 0)
+    const accounts = await accountsBefore()
+    // Nobody moves money from here on, so that what was there before can be told.
+    await world.services().stop()
+    const before = await balance()
+    const entries = await world.redis.hlen(moneyKeys(world.tenant).outbox)
+    await world.restart(emptied)
+    expect(await world.redis.dbsize()).toBe(0)
+    await workspace(parts => parts.accounts.write(accounts))
+    await world.startServices()
+    await world.letIn()
+    expect([entries, before.seq > 0]).toEqual([0, true])
+    expect(await startJob(key)).toBe(id)
+    await checkWhole(id)
+    const after = await checkAll()
+    expect(after.fundedMicros).toBe(before.fundedMicros)
+    const { chargedMicros } = await world.client().job(id)
+    const settledBefore = before.reservedMicros === 0
+    expect(after.chargedMicros)
+      .toBe(before.chargedMicros + (settledBefore ? 0 : chargedMicros))
+    // Whoever sends an old request again gets its old job.
+    expect(await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')).toBe(ended)
+  })
+
+  it('with an old file is brought to the end of the journal, its jobs included', async () => {
+    await checkAll()
+    const old = join(world.folder, 'old')
+    await world.restart(files => cpSync(files, old, { recursive: true }))
+    await world.letIn()
+    const running = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a04')
+    await checkWhole(running)
+    const before = await checkAll()
+    await world.restart(files => {
+      emptied(files)
+      cpSync(old, files, { recursive: true })
+    })
+    await world.letIn()
+    expect(await balance()).toEqual(before)
+    await checkWhole(running)
+    await until('nothing to be counted again', async () =>
+      await world.redis.exists(REPLAYING_KEY) === 0)
+    expect(await checkAll()).toEqual(before)
+  })
+})
+
+describe('a ledger that dies in the middle of a recovery', () => {
+  it('is followed by one that ends it', async () => {
+    const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a05')
+    await world.shipped()
+    const accounts = await accountsBefore()
+    await world.restart(emptied)
+    await workspace(parts => parts.accounts.write(accounts))
+    for (let kills = 0; kills < 3; kills += 1) {
+      const ledger = await until('a ledger', async () =>
+        world.services().list().find(({ name }) => name.startsWith('ledger')))
+      await new Promise(resolve => setTimeout(resolve, 100 + 400 * kills))
+      if (ledger.pid !== undefined) kill(ledger.pid)
+    }
+    await world.letIn()
+    await checkWhole(id)
+    await checkAll()
+  })
+})
+
+describe('a tenant whose money cannot be explained', () => {
+  it('is frozen alone, goes on reading, and is thawed by people', async () => {
+    const other = await world.anotherDemo()
+    const request = { service: 'phone-validation', inputs: ['+12127365000'] } as const
+    await world.redis.hincrby(moneyKeys(world.tenant).wallet, 'available', 5)
+    await until('a frozen tenant', async () =>
+      await world.redis.hexists(moneyKeys(world.tenant).gate, 'frozen') === 1)
+    await expect(world.client().createJob(request)).rejects
+      .toMatchObject({ status: 503, code: 'wallet_unavailable' })
+    expect((await world.client().balance()).availableMicros).toBeGreaterThan(0)
+    const neighbour = world.clientOf(other.keys.live)
+    const { id } = await neighbour.createJob(request)
+    expect((await neighbour.waitForEnd(id)).status).toBe('completed')
+
+    const of = { org: world.demo.orgId, mode: 'live' }
+    const still = await workspace(parts => thaw(parts, of))
+    expect(still).toMatchObject({ state: 'frozen' })
+    const mend = { ...of, micros: '7', reason: 'goodwill after a fault' }
+    await expect(workspace(parts => adjust(parts, mend))).rejects.toThrow('frozen')
+    const thawed = await workspace(parts =>
+      thaw(parts, { ...of, trust: 'journal' }))
+    expect(thawed).toMatchObject({ state: 'thawed' })
+    expect(await workspace(parts => adjust(parts, mend)))
+      .toMatchObject({ posting: 'posted', amountMicros: 7 })
+    const again = await world.client().createJob(request)
+    expect((await world.client().waitForEnd(again.id)).status).toBe('completed')
+    await checkAll()
+  })
+})

@@ -1,0 +1,198 @@
+import type { Redis } from 'ioredis'
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
+import { createDesk } from '../../services/ledger/desk.ts'
+import { FrozenError } from '../../services/money/gate.ts'
+import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
+import { startGatedRedis } from '../support/gated-redis.ts'
+import { openGates } from '../support/gates.ts'
+import { contentOf, endRun, putBack, snapshotOf } from '../support/redis-content.ts'
+import { createPlay, type Play } from '../support/recovery-play.ts'
+import {
+  createRecoveryWorld, entriesOf, runLedger, type LedgerParts, type RecoveryWorld,
+} from '../support/recovery-world.ts'
+
+const { redis } = await startGatedRedis()
+const [HARMED, OTHER] = ['org_a.live', 'org_b.live']
+
+let world: RecoveryWorld
+let harmed: Play
+let other: Play
+beforeEach(async () => {
+  await redis.flushall()
+  world = createRecoveryWorld(redis)
+  harmed = createPlay(redis, world, HARMED)
+  other = createPlay(redis, world, OTHER)
+  await openGates(redis, [HARMED, OTHER])
+  for (const play of [harmed, other]) await live(play)
+})
+
+/** A job that runs, one that has ended and is stored nowhere, and one that is archived. */
+async function live (play: Play): Promise<void> {
+  await play.act({ do: 'topUp', id: 1, micros: 10_000 })
+  for (const id of ['job_1', 'job_2', 'job_3']) await play.accept(id, 200)
+  const rows = { do: 'tally', inputs: true, late: false, unknown: [] } as const
+  await play.act({ ...rows, job: 'job_1', live: [0, 1, 2] })
+  await play.act({ ...rows, job: 'job_2', live: [4, 5] })
+  await play.act({ ...rows, job: 'job_3', live: [7] })
+  await play.finish('job_2')
+  await play.finish('job_3')
+  await play.archive('job_3', true)
+  await play.ship(false)
+}
+
+const isFrozen = async (tenant: string) => await redis.hget(moneyKeys(tenant).gate, 'frozen')
+const balances = { availableMicros: 7_400, reservedMicros: 2_000, chargedMicros: 600 }
+
+/** Adds an entry to the journal, made from the last one. */
+async function writeEntry (change: (last: Journal) => Partial<Journal>): Promise<void> {
+  const last = (await entriesOf(world, HARMED)).at(-1)!
+  await world.emitter.emit([{
+    topic: 'wallet.journal',
+    lane: 'small',
+    value: { ...last, entryId: 'made-up', ...change(last) },
+    rows: undefined,
+  }])
+}
+
+const wallet = moneyKeys(HARMED).wallet
+const text = (available: number) => `availableMicros ${available}, reservedMicros 2000, ` +
+  'chargedMicros 600, fundedMicros 10000'
+
+const contradictions: readonly (readonly [string, () => Promise<unknown>, string])[] = [
+  ['a balance somebody has changed', () => redis.hincrby(wallet, 'available', 5),
+    `after movement 6 Redis has ${text(7_405)}, the journal ${text(7_400)}`],
+  ['movements that are nowhere', () => redis.hincrby(wallet, 'seq', 2),
+    'Redis has 8 movements, the journal and the outbox have 6'],
+  ['a job that has reserved nothing', () => redis.zadd(`open:{${HARMED}}`, 1, 'job_x'),
+    'the job job_x runs and has reserved nothing'],
+  ['an entry behind a gap', () => writeEntry(({ seq }) => ({ seq: seq + 2 })),
+    'the entries 7 to 7 are nowhere, and 8 is there'],
+  ['two entries with one number', () => writeEntry(() => ({ reason: 'another' })),
+    'there are two entries with the number 6'],
+  ['balances that do not follow',
+    () => writeEntry(({ seq }) => ({ seq: seq + 1, type: 'adjust', job: '', amountMicros: 9 })),
+    `entry 7 leads to ${text(7_400)}, not to availableMicros 7409, reservedMicros 2000, ` +
+      'chargedMicros 600, fundedMicros 10009'],
+]
+
+describe('a contradiction', () => {
+  it.each(contradictions)('by %s freezes its tenant, and no other', async (_, harm, why) => {
+    await harm()
+    const before = await contentOf(redis)
+    await endRun(redis)
+    await runLedger(world.parts)
+    expect(await isFrozen(HARMED)).toBe(why)
+    expect(await isFrozen(OTHER)).toBe(null)
+    expect(await contentOf(redis)).toEqual(before)
+    expect(world.counted).toEqual({ frozen: 1, tenant: 1, replayed_job: 1 })
+    await expect(harmed.wallet.topUp(HARMED, { id: 'b', amountMicros: 1, reason: '' }))
+      .rejects.toThrow(FrozenError)
+    expect(await harmed.accept('job_4', 1))
+      .toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
+    expect((await other.accept('job_4', 1)).kind).toBe('accepted')
+    expect(await other.wallet.balance(OTHER))
+      .toMatchObject({ ...balances, availableMicros: 7_390, reservedMicros: 2_010 })
+  })
+
+  it('ends when people trust the journal: the balance is what it says', async () => {
+    await redis.hincrby(wallet, 'available', 5)
+    await endRun(redis)
+    await runLedger(world.parts)
+    await redis.hset(moneyKeys(HARMED).gate, { trust: 'journal' })
+    await redis.hdel(moneyKeys(HARMED).gate, 'run', 'frozen')
+    await runLedger(world.parts)
+    expect(await redis.hkeys(moneyKeys(HARMED).gate)).not.toContain('trust')
+    expect(await harmed.wallet.balance(HARMED))
+      .toEqual({ ...balances, fundedMicros: 10_000, seq: 6 })
+    await harmed.endAll()
+    expect(await harmed.wallet.balance(HARMED)).toEqual({
+      availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_000, seq: 7,
+    })
+  })
+
+  it('that only the sums show freezes a tenant while it runs', async () => {
+    await redis.hincrby(wallet, 'available', 5)
+    const reason = 'the sums are wrong: available 7405, reserved 2000, charged 600, ' +
+      'funded 10000, quotes of open jobs 2000'
+    const { check } = createDesk(redis)
+    expect(await check(HARMED)).toEqual({ kind: 'broken', reason })
+    expect(await check(HARMED)).toEqual({ kind: 'frozen', reason })
+    expect(await check(OTHER)).toEqual({ kind: 'sound', reason: '' })
+    await endRun(redis)
+    expect(await check(OTHER)).toEqual({ kind: 'waiting', reason: '' })
+  })
+})
+
+class Killed extends Error {}
+
+/** The parts of a ledger that dies at its nth step, just before it is done or just after. */
+function dyingAt (parts: LedgerParts, nth: number, isDone: boolean): LedgerParts {
+  let steps = 0
+  const dying = <T extends object>(part: T): T => new Proxy(part, {
+    get: (target, name) => {
+      const found = Reflect.get(target, name) as unknown
+      if (typeof found !== 'function') return found
+      return async (...given: unknown[]) => {
+        if (steps > nth) throw new Killed()
+        steps += 1
+        if (steps <= nth) return await (found.apply(target, given) as unknown)
+        if (isDone) await (found.apply(target, given) as unknown)
+        throw new Killed()
+      }
+    },
+  })
+  const { desk, reader, archive, history, emitter, blocks, store, codec } = parts
+  return {
+    ...parts,
+    redis: dying(parts.redis as Redis),
+    desk: dying(desk),
+    reader: dying(reader),
+    archive: dying(archive),
+    history: dying(history),
+    emitter: dying(emitter),
+    blocks: dying(blocks),
+    store: dying(store),
+    codec,
+  }
+}
+
+describe.each([
+  ['before', false], ['after', true],
+])('a ledger killed just %s a step of it', (_, isDone) => {
+  it.each([
+    ['nothing', async () => await redis.flushall()],
+    ['an old file', async () => {
+      const old = await snapshotOf(redis)
+      for (const play of [harmed, other]) {
+        await play.act({ do: 'topUp', id: 2, micros: 5 })
+        await play.accept('job_4', 10)
+        await play.finish('job_1')
+        await play.ship(false)
+      }
+      await putBack(redis, old)
+    }],
+  ])('of a recovery from %s is followed by one that comes to the same end', async (_, lose) => {
+    await lose()
+    const lost = await snapshotOf(redis)
+    await runLedger(world.parts)
+    const whole = await contentOf(redis)
+    expect(whole[TENANTS_KEY]).toEqual([HARMED, OTHER])
+    expect(await redis.exists(`job:{${OTHER}}:job_1`, `job:{${OTHER}}:job_3`)).toBe(2)
+    let kills = 0
+    for (; ; kills += 1) {
+      await putBack(redis, lost)
+      const dying = dyingAt(world.parts, kills, isDone)
+      const killed = await runLedger(dying).then(() => false, error => {
+        if (!(error instanceof Killed)) throw error
+        return true
+      })
+      if (!killed) break
+      await runLedger(world.parts)
+      expect(await contentOf(redis), `killed at step ${kills}`).toEqual(whole)
+      expect([await isFrozen(HARMED), await isFrozen(OTHER)]).toEqual([null, null])
+    }
+    expect(await contentOf(redis)).toEqual(whole)
+    expect(kills).toBeGreaterThan(25)
+  })
+})

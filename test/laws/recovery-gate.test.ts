@@ -1,0 +1,92 @@
+import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { RecoveringError } from '../../services/money/gate.ts'
+import { moneyKeys, UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { acceptRequest, blockOf } from '../support/jobs.ts'
+import { contentOf } from '../support/redis-content.ts'
+import { createPlay } from '../support/recovery-play.ts'
+import { createRecoveryWorld, runLedger, type RecoveryWorld } from '../support/recovery-world.ts'
+import { startRestartableRedis } from '../support/restartable-redis.ts'
+
+const { redis, connect, restart, runOf } = await startRestartableRedis()
+const TENANT = 'org_a.live'
+
+let world: RecoveryWorld
+beforeEach(async () => {
+  await redis.flushall()
+  world = createRecoveryWorld(redis)
+})
+
+/** All that a store does to a job, by name. */
+function callsOf (store: ReturnType<typeof createJobStore>) {
+  const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] })
+  const claim = { job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000 }
+  return {
+    claim: () => store.claim(TENANT, claim),
+    accept: () => store.accept(TENANT, acceptRequest('job_2', { unitPriceMicros: 1 })),
+    refuse: () => store.refuse(TENANT, 'job_2', 'internal'),
+    announce: () => store.announce(TENANT, 'job_1'),
+    beginPart: () => store.beginPart(TENANT, 'job_1'),
+    cancel: () => store.cancel(TENANT, 'job_1'),
+    tally: () => store.tally(TENANT, block),
+    end: () => store.end(TENANT, 'job_1'),
+    close: () => store.close(TENANT, 'job_1'),
+    fail: () => store.fail(TENANT, 'job_1', {
+      digest: 'f'.repeat(64), finished: Buffer.from([255, 3]),
+    }),
+  }
+}
+
+/** What reads, and what concerns no money. */
+const FREE = [
+  'outcome', 'read', 'manifest', 'openJobs', 'openRows', 'eraseKey', 'rememberResponse',
+]
+
+describe('after a restart of the server', () => {
+  it('no script does anything until the tenant was compared', async () => {
+    const play = createPlay(redis, world, TENANT)
+    await runLedger(world.parts)
+    await play.wallet.admit(TENANT)
+    await play.act({ do: 'topUp', id: 1, micros: 5_000 })
+    await play.accept('job_1', 100)
+    await play.ship(false)
+    const [before, run] = [await contentOf(redis), await runOf()]
+    await restart()
+    expect(await runOf()).not.toBe(run)
+    const calls = callsOf(play.store)
+    expect(Object.keys(calls).toSorted())
+      .toEqual(Object.keys(play.store).filter(name => !FREE.includes(name)).toSorted())
+    const answers = await Promise.allSettled(Object.values(calls).map(call => call()))
+    const refused = Object.keys(calls).filter((_, index) => {
+      const answer = answers[index]!
+      return answer.status === 'rejected' && answer.reason instanceof RecoveringError
+    })
+    expect(refused).toEqual(Object.keys(calls))
+    // Whoever is let in while no file was lost must have been let in by a ledger.
+    await play.wallet.admit(TENANT)
+    expect(await contentOf(redis)).toEqual(before)
+    expect(await redis.hget(moneyKeys(TENANT).gate, 'run')).toBe(run)
+    expect((await play.store.read(TENANT, 'job_1'))?.status).toBe('queued')
+
+    await runLedger(world.parts)
+    expect(await redis.hget(moneyKeys(TENANT).gate, 'run')).toBe(await runOf())
+    expect((await play.store.claim(TENANT, {
+      job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000,
+    })).kind).toBe('new')
+  })
+
+  it.each(['topUp', 'adjust'] as const)('%s waits at the gate and moves once', async move => {
+    const heard: string[] = []
+    const listener = connect()
+    listener.on('message', (_channel, tenant: string) => { heard.push(tenant) })
+    await listener.subscribe(UNBLESSED_CHANNEL)
+    const wallet = createWallet(redis)
+    const moving = wallet[move](TENANT, { id: 'a', amountMicros: 7, reason: '' })
+    await vi.waitFor(() => expect(heard).toContain(TENANT), { interval: 5 })
+    expect((await wallet.balance(TENANT)).seq).toBe(0)
+    await runLedger(world.parts)
+    expect((await moving).kind).toBe('posted')
+    expect(await wallet.balance(TENANT)).toMatchObject({ availableMicros: 7, seq: 1 })
+  })
+})

@@ -1,0 +1,151 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Attempt } from '../../services/jobs/delivery-history.ts'
+import { eventIdOf } from '../../services/jobs/events.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { announceAgain } from '../../services/ledger/announce-again.ts'
+import { acceptRequest } from '../support/jobs.ts'
+import { startGatedRedis } from '../support/gated-redis.ts'
+import { openGates } from '../support/gates.ts'
+import { putBack, snapshotOf } from '../support/redis-content.ts'
+import { createPlay, type Play } from '../support/recovery-play.ts'
+import { createRecoveryWorld, runLedger } from '../support/recovery-world.ts'
+
+const { redis } = await startGatedRedis()
+const TENANT = 'org_a.live'
+const KEY = '0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a01'
+
+let world: ReturnType<typeof createRecoveryWorld>
+let play: Play
+beforeEach(async () => {
+  await redis.flushall()
+  world = createRecoveryWorld(redis)
+  play = createPlay(redis, world, TENANT)
+  await openGates(redis, [TENANT])
+  await play.act({ do: 'topUp', id: 1, micros: 9_000 })
+})
+
+const tally = { do: 'tally', unknown: [], inputs: true, late: false } as const
+
+/** A job of 10 rows, 2 of which are charged, that has come to its end. */
+async function settled (id: string): Promise<void> {
+  await play.accept(id, 100)
+  await play.act({ ...tally, job: id, live: [0, 1] })
+  await play.finish(id)
+}
+
+describe('a job that has ended and is archived nowhere', () => {
+  it('is counted to its end again, and its money moves no second time', async () => {
+    await settled('job_1')
+    await play.ship(false)
+    const [before, blocks] =
+      [await play.wallet.balance(TENANT), await play.store.manifest(TENANT, 'job_1')]
+    expect(before).toMatchObject({ chargedMicros: 200, reservedMicros: 0, seq: 3 })
+    await redis.flushall()
+    await runLedger(world.parts)
+    expect(await play.wallet.balance(TENANT)).toEqual(before)
+    expect(await play.store.manifest(TENANT, 'job_1')).toEqual(blocks)
+    expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
+      status: 'completed', ended: true, closed: false, chargedMicros: 200, releasedMicros: 800,
+    })
+    expect(await play.outbox.pending(TENANT)).toEqual([])
+    // Whoever closes jobs that ended finds it, and archives it.
+    await play.archive('job_1', true)
+    expect(await world.parts.archive.find(TENANT, 'job_1')).toMatchObject({
+      job: { id: 'job_1', chargedMicros: 200, counts: { billableRows: 2, finishedRows: 10 } },
+    })
+    expect((await play.store.read(TENANT, 'job_1'))?.closed).toBe(true)
+  })
+
+  it.each([
+    ['nothing', false], ['an old file', true],
+  ])('keeps its charge in a Redis with %s though it failed at first', async (_, hasFile) => {
+    await play.accept('job_1', 100)
+    const old = hasFile ? await snapshotOf(redis) : []
+    await play.act({ ...tally, job: 'job_1', live: [0, 1, 2] })
+    await play.act({ do: 'fail', job: 'job_1' })
+    await play.ship(false)
+    await putBack(redis, old)
+    await runLedger(world.parts)
+    expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
+      ended: false, counts: { finishedRows: 3 },
+    })
+    expect(await redis.smembers(`active:{${TENANT}}`)).toEqual([])
+    await play.act({ do: 'fail', job: 'job_1' })
+    expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
+      status: 'failed', chargedMicros: 300, releasedMicros: 700,
+    })
+    expect(await play.wallet.balance(TENANT)).toMatchObject({ chargedMicros: 300, seq: 3 })
+  })
+})
+
+describe('a job that is archived', () => {
+  const attempt = (outcome: Attempt['outcome']): Attempt => ({
+    tenant: TENANT,
+    job: 'job_1',
+    event: eventIdOf('job_1', 'job.completed'),
+    attempt: 1,
+    type: 'job.completed',
+    atMs: 0,
+    outcome,
+    reason: '',
+    httpStatus: 200,
+    durationMs: 1,
+    nextAtMs: undefined,
+  })
+
+  it.each([
+    ['delivered', 'not again', 0], ['exhausted', 'not again', 0], ['failed', 'once more', 1],
+    ['nowhere', 'once more', 1],
+  ] as const)('whose event was %s is back, and announced %s', async (outcome, _, times) => {
+    await settled('job_1')
+    await play.archive('job_1', true)
+    const before = await play.store.read(TENANT, 'job_1')
+    const events = () => new Set(world.bus.messages('jobs.settled').map(({ value }) =>
+      value!.toString('hex')))
+    const announced = world.bus.messages('jobs.settled').length
+    if (outcome !== 'nowhere') world.attempts.push(attempt(outcome))
+    await redis.flushall()
+    await runLedger(world.parts)
+    expect(await play.store.read(TENANT, 'job_1'))
+      .toEqual({ ...before, updatedAtMs: expect.any(Number) as number })
+    expect(await redis.exists(`open:{${TENANT}}`, `active:{${TENANT}}`)).toBe(0)
+    expect(await redis.pttl(jobKeys(TENANT, 'job_1').job)).toBeGreaterThan(604_000_000)
+    // The bus may bring a message twice; the repetition says the same.
+    expect(Math.sign(world.bus.messages('jobs.settled').length - announced)).toBe(times)
+    expect(events().size).toBe(1)
+  })
+
+  it('that has not come to an end has no event', async () => {
+    await play.accept('job_1', 100)
+    await announceAgain(world.parts, (await play.store.read(TENANT, 'job_1'))!)
+    expect(world.bus.messages('jobs.settled')).toEqual([])
+  })
+})
+
+describe('a request', () => {
+  const claim = (job: string) => play.store.claim(TENANT, {
+    job, idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 60_000,
+  })
+
+  it.each([['runs', false], ['is archived', true]])(
+    'is answered with its job, which %s, when it is sent again', async (_, isArchived) => {
+      await claim('job_1')
+      await play.store.accept(TENANT, acceptRequest('job_1', {
+        idempotencyKey: KEY, unitPriceMicros: 100,
+      }))
+      if (isArchived) {
+        await play.finish('job_1')
+        await play.archive('job_1', true)
+      }
+      await play.ship(false)
+      const left = await redis.pttl(`idem:{${TENANT}}:${KEY}`)
+      await redis.flushall()
+      await runLedger(world.parts)
+      expect(await claim('job_2')).toMatchObject({ kind: 'same', job: 'job_1' })
+      expect(Math.abs(await redis.pttl(`idem:{${TENANT}}:${KEY}`) - left)).toBeLessThan(30_000)
+      expect(await redis.smembers(`active:{${TENANT}}`)).toEqual(isArchived ? [] : ['job_1'])
+      expect(await play.store.claim(TENANT, {
+        job: 'job_2', idempotencyKey: KEY, fingerprint: 'g', acceptWithinMs: 60_000,
+      })).toEqual({ kind: 'reused' })
+    })
+})

@@ -1,0 +1,106 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Keys } from '../../schemas/types.ts'
+import { createCursors } from '../../services/jobs/cursors.ts'
+import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { startGatedRedis } from '../support/gated-redis.ts'
+import { openGates } from '../support/gates.ts'
+import { putBack, snapshotOf } from '../support/redis-content.ts'
+import { createPlay, type Play } from '../support/recovery-play.ts'
+import { createRecoveryWorld, runLedger } from '../support/recovery-world.ts'
+import { codec } from '../support/results.ts'
+
+const { redis } = await startGatedRedis()
+const TENANT = 'org_a.live'
+
+let world: ReturnType<typeof createRecoveryWorld>
+let play: Play
+beforeEach(async () => {
+  await redis.flushall()
+  world = createRecoveryWorld(redis)
+  play = createPlay(redis, world, TENANT)
+  await openGates(redis, [TENANT])
+  await play.act({ do: 'topUp', id: 1, micros: 9_000 })
+})
+
+describe('the cursors of feeds', () => {
+  const partition = { tenant: TENANT, partner: 'p1', partition: 2 }
+  const feed = (cursor: string, from: number, to: number) =>
+    ({ partner: 'p1', partition: 2, cursor, from, to, unitPriceMicros: null })
+  const positions = () => createCursors(redis).read(partition)
+
+  it('stand where the last job of each moved them, and nothing before is taken again', async () => {
+    await play.accept('job_1', 1, feed('a', -1, 4))
+    await play.accept('job_2', 1, feed('b', -1, 9))
+    await play.finish('job_1')
+    await play.archive('job_1', true)
+    await play.accept('job_3', 1, feed('a', 4, 12))
+    await play.ship(false)
+    const before = await positions()
+    expect(before).toEqual(new Map([['a', 12], ['b', 9]]))
+    await redis.flushall()
+    await runLedger(world.parts)
+    expect(await positions()).toEqual(before)
+    expect((await play.store.read(TENANT, 'job_1'))?.feed).toEqual({ partner: 'p1', partition: 2 })
+    expect(await play.accept('job_4', 1, feed('a', 4, 20)))
+      .toEqual({ kind: 'refused', refusal: { code: 'cursor_moved' } })
+    expect((await play.accept('job_5', 1, feed('a', 12, 20))).kind).toBe('accepted')
+    expect(await positions()).toEqual(new Map([['a', 20], ['b', 9]]))
+  })
+
+  it('of an old file go on to where the journal knows them', async () => {
+    await play.accept('job_1', 1, feed('a', -1, 4))
+    const old = await snapshotOf(redis)
+    await play.accept('job_2', 1, feed('a', 4, 7))
+    await play.accept('job_3', 1, feed('b', -1, 3))
+    await play.finish('job_3')
+    await play.archive('job_3', true)
+    await play.ship(false)
+    const before = await positions()
+    await putBack(redis, old)
+    await runLedger(world.parts)
+    expect(await positions()).toEqual(before)
+    expect(before).toEqual(new Map([['a', 7], ['b', 3]]))
+  })
+})
+
+describe('the data keys of jobs', () => {
+  const dataKey = (job: string) => jobKeys(TENANT, job).dataKey
+  async function put (job: string, key: Omit<Keys, 'job'> | null): Promise<void> {
+    const value = key === null ? null : await codec.encode('job.keys-value', { job, ...key })
+    await world.bus.producer('ingest').send([{ topic: 'job.keys', key: job, value, headers: {} }])
+  }
+  const wrapped = (text: string, tenant = TENANT) => ({ tenant, wrapped: Buffer.from(text) })
+
+  it('are back, but of jobs that were erased, that are others\', or that have one', async () => {
+    for (const id of ['job_1', 'job_2', 'job_3', 'job_4']) await play.accept(id, 1)
+    await play.ship(false)
+    await put('job_1', wrapped('old'))
+    await put('job_1', wrapped('one'))
+    await put('job_2', wrapped('two'))
+    await put('job_2', null)
+    await put('job_3', wrapped('three', 'org_b.live'))
+    await put('job_4', wrapped('four'))
+    await redis.flushall()
+    await redis.set(dataKey('job_4'), 'own', 'PX', 3_600_000)
+    await runLedger(world.parts)
+    expect(await redis.mget(['job_1', 'job_2', 'job_3', 'job_4'].map(dataKey)))
+      .toEqual(['one', null, null, 'own'])
+    const left = await redis.pttl(dataKey('job_1'))
+    expect(left).toBeGreaterThan(ACCEPTED_KEY_MS - 60_000)
+    expect(left).toBeLessThanOrEqual(ACCEPTED_KEY_MS)
+  })
+
+  it('that an old file keeps for an hour are kept as long as the results they open', async () => {
+    await redis.set(dataKey('job_1'), 'one', 'PX', 3_600_000)
+    const old = await snapshotOf(redis)
+    await play.accept('job_1', 100)
+    await play.finish('job_1')
+    await play.archive('job_1', true)
+    await put('job_1', wrapped('one'))
+    await putBack(redis, old)
+    await runLedger(world.parts)
+    expect(await redis.get(dataKey('job_1'))).toBe('one')
+    expect(await redis.pttl(dataKey('job_1'))).toBeGreaterThan(ACCEPTED_KEY_MS - 60_000)
+  })
+})

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { startLeading, type Leading } from '../../services/ledger/leading.ts'
+import { createDesk } from '../../services/ledger/desk.ts'
+import { createGates } from '../../services/money/gate.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { createPlay } from '../support/recovery-play.ts'
+import { createRecoveryWorld, type RecoveryWorld } from '../support/recovery-world.ts'
+import { startRestartableRedis } from '../support/restartable-redis.ts'
+
+const { redis, connect, restart } = await startRestartableRedis()
+const [TENANT, NEW] = ['org_a.live', 'org_b.live']
+
+let world: RecoveryWorld
+beforeEach(async () => {
+  await redis.flushall()
+  world = createRecoveryWorld(redis)
+})
+
+describe('the ledger that leads', () => {
+  const running: Leading[] = []
+  afterEach(async () => { await Promise.all(running.splice(0).map(one => one.stop())) })
+  const watched: (() => number)[] = []
+  function lead (name: string, more: object = {}): Leading {
+    const metrics = {
+      ...world.parts.metrics,
+      watch: (_: string, __: object, read: () => number) => { watched.push(read) }
+    }
+    const leading = startLeading({
+      ...world.parts,
+      desk: createDesk(redis),
+      metrics: metrics as never,
+      log: world.parts.log,
+      subscriber: connect(),
+      name,
+      leaseMs: 300,
+      lookEveryMs: 10,
+      checkEveryMs: 20,
+      ...more,
+    })
+    running.push(leading)
+    return leading
+  }
+  const soon = (look: () => Promise<void> | void) =>
+    vi.waitFor(look, { interval: 10, timeout: 10_000 })
+  const topUp = (id: string) =>
+    createWallet(redis).topUp(TENANT, { id, amountMicros: 1_000, reason: '' })
+
+  it('lets newcomers in, and after a restart or a loss whoever has a past', async () => {
+    const leading = lead('one')
+    expect(leading.ready()).toBe(false)
+    expect((await topUp('a')).kind).toBe('posted')
+    await soon(() => expect(leading.ready()).toBe(true))
+    const play = createPlay(redis, world, TENANT)
+    await play.accept('job_1', 10)
+    await play.ship(false)
+    expect((await topUp('lost')).kind).toBe('posted')
+    await redis.flushall()
+    expect((await topUp('b')).kind).toBe('posted')
+    expect(await play.wallet.balance(TENANT)).toEqual({
+      availableMicros: 1_900, reservedMicros: 100, chargedMicros: 0, fundedMicros: 2_000, seq: 3,
+    })
+    await play.ship(false)
+    // An organization made a moment ago is let in without being compared; then it has a past.
+    await createWallet(redis).admit(NEW)
+    await createWallet(redis).topUp(NEW, { id: 'a', amountMicros: 5, reason: '' })
+    await createPlay(redis, world, NEW).ship(false)
+    await redis.flushall()
+    await createWallet(redis).topUp(NEW, { id: 'b', amountMicros: 5, reason: '' })
+    expect(await play.wallet.balance(NEW)).toMatchObject({ availableMicros: 10, seq: 2 })
+    await restart()
+    expect((await topUp('b')).kind).toBe('known')
+    expect((await topUp('c')).kind).toBe('posted')
+    await play.endAll()
+    expect(await play.wallet.balance(TENANT)).toEqual({
+      availableMicros: 3_000, reservedMicros: 0, chargedMicros: 0, fundedMicros: 3_000, seq: 5,
+    })
+  })
+
+  it('is one, and another one follows it', async () => {
+    const first = lead('one')
+    await soon(async () => expect(await redis.get('{ledger}:leader')).toMatch(/^one \d+$/))
+    const fence = Number(await redis.get('{ledger}:fence'))
+    const second = lead('two')
+    await soon(() => expect(second.ready()).toBe(true))
+    expect(await redis.get('{ledger}:leader')).toBe(`one ${fence}`)
+    await first.stop()
+    await soon(async () => expect(await redis.get('{ledger}:leader')).toMatch(/^two \d+$/))
+    expect(Number(await redis.get('{ledger}:fence'))).toBeGreaterThan(fence)
+    expect((await topUp('a')).kind).toBe('posted')
+  })
+
+  it('freezes whose sums are wrong, counts them, and lets them in once thawed', async () => {
+    lead('one')
+    await topUp('a')
+    await redis.hincrby(moneyKeys(TENANT).wallet, 'charged', 3)
+    const gates = createGates(redis)
+    await soon(async () => expect(await gates.standing(TENANT)).toEqual({
+      isOpen: true,
+      frozen: 'the sums are wrong: available 1000, reserved 0, charged 3, funded 1000, ' +
+        'quotes of open jobs 0',
+    }))
+    await soon(() => expect(watched.at(-1)?.()).toBe(1))
+    await gates.thaw(TENANT, true)
+    await soon(async () =>
+      expect(await gates.standing(TENANT)).toEqual({ isOpen: true, frozen: '' }))
+    expect((await topUp('b')).kind).toBe('posted')
+    await soon(() => expect(watched.at(-1)?.()).toBe(0))
+    expect(await createWallet(redis).balance(TENANT)).toMatchObject({ chargedMicros: 0, seq: 2 })
+  })
+
+  it('is not ready while the journal cannot be read, and goes on when it can', async () => {
+    let broken = true
+    const reader = {
+      read: async (...given: Parameters<typeof world.parts.reader.read>) => {
+        if (broken) throw new Error('no broker')
+        await world.parts.reader.read(...given)
+      },
+    }
+    const leading = lead('one', { reader })
+    await soon(() => expect(world.logged).toContainEqual(
+      ['warn', 'money could not be compared with the journal']))
+    expect(leading.ready()).toBe(false)
+    const moving = topUp('a')
+    broken = false
+    await soon(() => expect(leading.ready()).toBe(true))
+    expect((await moving).kind).toBe('posted')
+  })
+})

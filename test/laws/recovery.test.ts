@@ -1,0 +1,146 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { createDesk } from '../../services/ledger/desk.ts'
+import { REPLAYING_KEY, TENANTS_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
+import { startGatedRedis } from '../support/gated-redis.ts'
+import { openGates } from '../support/gates.ts'
+import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis-content.ts'
+import {
+  action, chargesOf, createPlay, type Action, type Play,
+} from '../support/recovery-play.ts'
+import {
+  compareAll, countMarked, createRecoveryWorld, entriesOf, runLedger, type RecoveryWorld,
+} from '../support/recovery-world.ts'
+
+const { redis } = await startGatedRedis()
+const TENANT = 'org_a.live'
+const NOTHING = { availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0, seq: 0 }
+
+const plan = fc.record({ seed: fc.nat(), steps: fc.array(action, { minLength: 5, maxLength: 40 }) })
+/** How much of it happens before the moment that an old file knows, in a hundred. */
+const share = fc.integer({ min: 0, max: 100 })
+const funds: Action = { do: 'topUp', id: 10, micros: 9_000 }
+
+async function begin (seed: number) {
+  await redis.flushall()
+  const world = createRecoveryWorld(redis, seed)
+  const play = createPlay(redis, world, TENANT)
+  await openGates(redis, [TENANT])
+  await play.act(funds)
+  return { world, play }
+}
+
+const balanceAfter = (entry: Journal | undefined) => entry === undefined
+  ? NOTHING
+  : {
+      availableMicros: entry.availableMicros,
+      reservedMicros: entry.reservedMicros,
+      chargedMicros: entry.chargedMicros,
+      fundedMicros: entry.fundedMicros,
+      seq: entry.seq,
+    }
+
+/** What is there again, and what becomes of it: all of it told from the entries alone. */
+async function checkRecovered (
+  world: RecoveryWorld, play: Play, entries: readonly Journal[]
+): Promise<void> {
+  const before = balanceAfter(entries.at(-1))
+  const ends = new Set(entries.filter(({ type }) => ['settle', 'void'].includes(type))
+    .map(({ job }) => job))
+  const charges = await chargesOf(world, TENANT, entries)
+  await compareAll(world.parts)
+  expect(await redis.hget(moneyKeys(TENANT).gate, 'frozen')).toBe(null)
+  expect(await play.wallet.balance(TENANT)).toEqual(before)
+  expect(await runningIn(play)).toEqual([...charges.keys()].filter(id => !ends.has(id)).toSorted())
+  await countMarked(world.parts)
+  expect(await redis.exists(REPLAYING_KEY, moneyKeys(TENANT).replay)).toBe(0)
+  await play.endAll()
+  for (const [id, chargedMicros] of charges) {
+    const job = await play.store.read(TENANT, id)
+    expect([id, job?.ended, job?.chargedMicros]).toEqual([id, true, chargedMicros])
+    expect(job?.header.toString()).toBe(id)
+  }
+  const chargedMicros = [...charges.values()].reduce((sum, charge) => sum + charge, 0)
+  expect(await play.wallet.balance(TENANT)).toEqual({
+    availableMicros: before.fundedMicros - chargedMicros,
+    reservedMicros: 0,
+    chargedMicros,
+    fundedMicros: before.fundedMicros,
+    seq: before.seq + charges.size - ends.size,
+  })
+  expect(await redis.scard(`active:{${TENANT}}`)).toBe(0)
+  expect(await createDesk(redis).check(TENANT)).toEqual({ kind: 'sound', reason: '' })
+}
+
+/** Jobs whose money is reserved. */
+async function runningIn (play: Play): Promise<readonly string[]> {
+  const open = await play.store.openJobs(TENANT)
+  const records = await Promise.all(open.map(async ({ job }) =>
+    [job, ...await redis.hmget(jobKeys(TENANT, job).job, 'ended', 'settledSeq')] as const))
+  return records.filter(([, ended, settled]) => ended === '0' && settled === null)
+    .map(([job]) => job).toSorted()
+}
+
+describe('after whatever was done', () => {
+  it('a Redis that has nothing left is brought to the end of the journal', async () => {
+    await fc.assert(fc.asyncProperty(plan, async ({ seed, steps }) => {
+      const { world, play } = await begin(seed)
+      for (const step of steps) await play.act(step)
+      await redis.flushall()
+      const entries = await entriesOf(world, TENANT)
+      if (entries.length === 0) return
+      await checkRecovered(world, play, entries)
+      expect(world.pauses).toEqual([7])
+    }), { numRuns: 80 })
+  })
+
+  it('a Redis with an old file is brought there as well', async () => {
+    await fc.assert(fc.asyncProperty(plan, share, async ({ seed, steps }, percent) => {
+      const { world, play } = await begin(seed)
+      const cut = Math.floor(steps.length * percent / 100)
+      for (const step of steps.slice(0, cut)) await play.act(step)
+      const old: Snapshot = await snapshotOf(redis)
+      for (const step of steps.slice(cut)) await play.act(step)
+      await putBack(redis, old)
+      const entries = await entriesOf(world, TENANT, await play.outbox.pending(TENANT))
+      await checkRecovered(world, play, entries)
+    }), { numRuns: 80 })
+  })
+
+  it('a Redis that has lost nothing is let in as it is', async () => {
+    await fc.assert(fc.asyncProperty(plan, async ({ seed, steps }) => {
+      const { world, play } = await begin(seed)
+      for (const step of steps) {
+        await play.act(step.do === 'tally' ? { ...step, late: false } : step)
+      }
+      const before = await contentOf(redis)
+      await endRun(redis)
+      const entries = await entriesOf(world, TENANT, await play.outbox.pending(TENANT))
+      await runLedger(world.parts)
+      expect(await contentOf(redis)).toEqual(before)
+      expect(await redis.hexists(moneyKeys(TENANT).gate, 'frozen')).toBe(0)
+      // Nothing was lost, so nothing is waited for and nothing is made.
+      expect(world.pauses).toEqual([])
+      expect(world.counted['job']).toBe(undefined)
+      await endRun(redis)
+      await checkRecovered(world, play, entries)
+    }), { numRuns: 60 })
+  })
+})
+
+describe('the set of all tenants', () => {
+  it('may be lost while their wallets are not', async () => {
+    const { world, play } = await begin(1)
+    await play.accept('job_1', 100)
+    await play.ship(false)
+    const before = await contentOf(redis)
+    await redis.del(TENANTS_KEY)
+    await endRun(redis)
+    await runLedger(world.parts)
+    expect(await redis.hget(moneyKeys(TENANT).gate, 'frozen')).toBe(null)
+    expect(await contentOf(redis)).toEqual(before)
+    expect(before[TENANTS_KEY]).toEqual([TENANT])
+  })
+})

@@ -1,0 +1,103 @@
+import { networkInterfaces } from 'node:os'
+import { describe, expect, it } from 'vitest'
+import { createResolve } from '../../services/deliver/address.ts'
+import { createSender } from '../../services/deliver/attempt.ts'
+import { webhookUrlFault } from '../../services/ingest/webhook-url.ts'
+import {
+  LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,
+} from '../support/data/webhook-addresses.ts'
+import { startDnsServer } from '../support/dns-server.ts'
+import { startReceiver } from '../support/receiver.ts'
+
+/** Listen on this machine by every way there is, and must never be connected to. */
+const first = await startReceiver(response => response.end(), '0.0.0.0')
+const canaries = [first, await startReceiver(response => response.end(), '::1', first.port)]
+const { port } = first
+const connections = () => canaries.map(canary => canary.connections())
+const silence = [0, 0]
+
+const strict = { allowHttp: false, allowLoopback: false }
+const rules = { allowHttp: true, allowLoopback: false, timeoutMs: 2_000 }
+const request = { headers: {}, body: '{}' }
+const refused = refusedAddresses(port)
+
+/** Without TLS as well: an address must not be safe only because it is not taken for one. */
+const bothSchemes = (address: string) => [address, address.replace(/^https:/, 'http:')]
+
+describe('the list', () => {
+  it('has at least 200 different addresses, and no address of names that are public', () => {
+    expect(new Set([...refused, ...REBOUND_NAMES]).size).toBeGreaterThanOrEqual(300)
+    expect(new Set(refused).size).toBe(refused.length)
+    expect(Object.values(LITERALS).flat().length).toBeGreaterThan(150)
+  })
+})
+
+describe('an address of the list', () => {
+  it.each(refused)('%j is refused by its text', address => {
+    expect(webhookUrlFault(address, strict)).toMatch(/^It .*\.$/)
+  })
+
+  it.each(REBOUND_NAMES)('with the name %s tells nothing by its text', name => {
+    expect(webhookUrlFault(`https://${name}:${port}/`, strict)).toBeUndefined()
+  })
+
+  it('is not connected to, whatever a name in it is found to be', async () => {
+    const send = createSender({ ...rules, resolve: async () => ['127.0.0.1', '::1'] })
+    const answers = await Promise.all(refused.flatMap(bothSchemes)
+      .map(async url => ({ url, answer: (await send(url, request)).answer })))
+    expect(answers.filter(({ answer }) => answer.kind !== 'failed')).toEqual([])
+    const other = answers.filter(({ answer }) =>
+      answer.kind === 'failed' && answer.reason !== 'blocked_address')
+    // What is no URL at all leads nowhere, and nothing else does.
+    expect(other.filter(({ url }) => URL.canParse(url))).toEqual([])
+    expect(connections()).toEqual(silence)
+  })
+})
+
+describe('a name', () => {
+  it('that leads to a network of ours is not connected to, by whatever record', async () => {
+    const dns = await startDnsServer(ZONES)
+    const send = createSender({ ...rules, resolve: createResolve([dns.address]) })
+    const answers = await Promise.all(REBOUND_NAMES.map(async name =>
+      [name, (await send(`http://${name}:${port}/`, request)).answer]))
+    expect(answers).toEqual(
+      REBOUND_NAMES.map(name => [name, { kind: 'failed', reason: 'blocked_address' }]))
+    expect(connections()).toEqual(silence)
+    await dns.stop()
+  })
+
+  it('is asked for once an attempt, and the socket takes what was judged', async () => {
+    let asked = 0
+    // Nobody has this address; by the second answer it would be the canary.
+    const answers = [['3ffe::1'], ['127.0.0.1']]
+    const resolve = async () => answers[asked++] ?? ['127.0.0.1']
+    const send = createSender({ ...rules, timeoutMs: 300, resolve })
+    const before = (await send(`http://rebound.net:${port}/`, request)).answer
+    expect([asked, before.kind]).toEqual([1, 'failed'])
+    expect(before).not.toEqual({ kind: 'failed', reason: 'blocked_address' })
+    const after = (await send(`http://rebound.net:${port}/`, request)).answer
+    expect([asked, after]).toEqual([2, { kind: 'failed', reason: 'blocked_address' }])
+    expect(connections()).toEqual(silence)
+  })
+
+  it('that leads to this machine by its own address is not connected to', async () => {
+    const own = Object.values(networkInterfaces()).flatMap(some => some ?? [])
+      .map(({ address }) => address)
+    expect(own.length).toBeGreaterThan(0)
+    for (const address of own) {
+      const send = createSender({ ...rules, resolve: async () => [address] })
+      expect((await send(`http://own.rebound.net:${port}/`, request)).answer)
+        .toEqual({ kind: 'failed', reason: 'blocked_address' })
+    }
+    expect(connections()).toEqual(silence)
+  })
+})
+
+describe('the canaries', () => {
+  it('would have heard it', async () => {
+    const send = createSender({ ...rules, allowLoopback: true, resolve: createResolve() })
+    await send(`http://127.0.0.1:${port}/`, request)
+    await send(`http://[::1]:${port}/`, request)
+    expect(connections()).toEqual([1, 1])
+  })
+})

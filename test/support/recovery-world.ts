@@ -1,0 +1,118 @@
+import type { Redis } from 'ioredis'
+import type { Finished, Journal } from '../../schemas/types.ts'
+import type { Attempt } from '../../services/jobs/delivery-history.ts'
+import type { Job } from '../../services/jobs/job.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { systemClock } from '../../services/lib/clock.ts'
+import { createEmitter } from '../../services/lib/emit.ts'
+import { createDesk } from '../../services/ledger/desk.ts'
+import { recover, type RecoveryParts } from '../../services/ledger/recovery.ts'
+import { replay, type ReplayParts } from '../../services/ledger/replay.ts'
+import { createBlocksDouble, codec, wire } from './results.ts'
+import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
+
+export type LedgerParts = RecoveryParts & ReplayParts
+
+/** What a ledger is made of: Redis is real, all else is in memory. `logged`: level and message. */
+export function createRecoveryWorld (redis: Redis, seed = 1) {
+  const bus = createMemoryBus({ seed, duplicateSends: 0.2, partitionsOf: () => 2 })
+  const archived = new Map<string, Job>()
+  const attempts: Attempt[] = []
+  const logged: [level: string, message: string][] = []
+  const counted: Record<string, number> = {}
+  const log = (level: string) => (_fields: unknown, message?: string) => {
+    logged.push([level, message ?? ''])
+  }
+  const emitter = createEmitter({ wire, producerOf: () => bus.producer('ledger') })
+  const blocks = createBlocksDouble()
+  const store = createJobStore(redis)
+  const pauses: number[] = []
+  const parts: LedgerParts = {
+    redis,
+    codec,
+    emitter,
+    blocks,
+    store,
+    desk: createDesk(redis),
+    reader: { read: readerOf(bus) },
+    clock: systemClock,
+    sleep: async ms => { pauses.push(ms) },
+    log: { info: log('info'), warn: log('warn'), error: log('error') } as never,
+    metrics: {
+      count: (_name, labels, by = 1) => {
+        const what = String((labels as { what?: string }).what)
+        counted[what] = (counted[what] ?? 0) + by
+      },
+    },
+    graceMs: 7,
+    archive: {
+      find: async (tenant, id) => {
+        const job = archived.get(`${tenant} ${id}`)
+        return job === undefined ? undefined : { job: { ...job, closed: true }, manifest: [] }
+      },
+    },
+    history: {
+      list: async (tenant, job) =>
+        attempts.filter(one => one.tenant === tenant && one.job === job),
+    },
+  }
+  const save = async (job: Job) => { archived.set(`${job.tenant} ${job.id}`, job) }
+  return { bus, parts, store, emitter, blocks, save, attempts, logged, counted, pauses }
+}
+
+export type RecoveryWorld = ReturnType<typeof createRecoveryWorld>
+
+/** Reads a topic in pieces of few messages, partition by partition. */
+function readerOf (bus: MemoryBus): LedgerParts['reader']['read'] {
+  return async (topic, onMessages, { sinceMs = 0, signal } = {}) => {
+    const messages = bus.messages(topic).filter(({ timestampMs }) => timestampMs >= sinceMs)
+    for (let at = 0; at < messages.length; at += 7) {
+      signal?.throwIfAborted()
+      await onMessages(messages.slice(at, at + 7))
+    }
+  }
+}
+
+let fences = 1_000
+const { signal } = new AbortController()
+
+/** A ledger takes the lead and compares all tenants. */
+export async function compareAll (parts: LedgerParts): Promise<void> {
+  await recover(parts, String(fences += 1), signal)
+}
+
+/** The ledger counts again what is marked. */
+export async function countMarked (parts: LedgerParts): Promise<void> {
+  await replay(parts, signal)
+}
+
+/** Both, as a ledger does them when it takes the lead. */
+export async function runLedger (parts: LedgerParts): Promise<void> {
+  await compareAll(parts)
+  await countMarked(parts)
+}
+
+/** The entries of a tenant by the topic and the outbox, each number once, in order. */
+export async function entriesOf (
+  { bus }: Pick<RecoveryWorld, 'bus'>, tenant: string, pending: readonly Journal[] = []
+): Promise<readonly Journal[]> {
+  const bySeq = new Map<number, Journal>()
+  for (const { value } of bus.messages('wallet.journal')) {
+    const entry = await codec.decode('wallet.journal', value!) as Journal
+    if (entry.tenant === tenant && !bySeq.has(entry.seq)) bySeq.set(entry.seq, entry)
+  }
+  for (const entry of pending) if (!bySeq.has(entry.seq)) bySeq.set(entry.seq, entry)
+  return [...bySeq.values()].toSorted((a, b) => a.seq - b.seq)
+}
+
+/** All blocks of a tenant's job as the topic has them, in order. */
+export async function blocksOf (
+  { bus }: Pick<RecoveryWorld, 'bus'>, tenant: string, job: string
+): Promise<readonly Finished[]> {
+  const found: Finished[] = []
+  for (const { value } of bus.messages('rows.finished.small')) {
+    const block = await codec.decode('rows.finished', value!) as Finished
+    if (block.tenant === tenant && block.job === job) found.push(block)
+  }
+  return found
+}

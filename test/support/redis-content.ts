@@ -1,0 +1,59 @@
+import type { Redis } from 'ioredis'
+
+/** All keys as Redis would write them to a file, with the time each has left. */
+export type Snapshot = readonly {
+  readonly key: string, readonly leftMs: number, readonly value: Buffer,
+}[]
+
+/** Takes all there is. */
+export async function snapshotOf (redis: Redis): Promise<Snapshot> {
+  const keys = (await redis.keys('*')).toSorted()
+  return await Promise.all(keys.map(async key => ({
+    key, leftMs: Math.max(await redis.pttl(key), 0), value: (await redis.dumpBuffer(key))!,
+  })))
+}
+
+/**
+ * Has Redis hold what it held then and nothing else, as after a start from an old file: the run
+ * that tenants were let in for is over.
+ */
+export async function putBack (redis: Redis, snapshot: Snapshot): Promise<void> {
+  await redis.flushall()
+  for (const { key, leftMs, value } of snapshot) await redis.restore(key, leftMs, value)
+  await endRun(redis)
+}
+
+/** What a restart does to gates: the run they were opened for is another one. */
+export async function endRun (redis: Redis): Promise<void> {
+  for (const gate of await redis.keys('gate:*')) await redis.hset(gate, 'run', 'f'.repeat(40))
+}
+
+/** Marks of ledgers and gates, which are of one run. */
+const PASSING = /^(gate:|replay:|replaying$|\{ledger\})/
+/** Moments of what was done again. */
+const MOMENTS: ReadonlySet<string> = new Set(['updatedAtMs', 'endedAtMs'])
+
+/** All that is to survive, as values to compare: moments and orders of sets left out. */
+export async function contentOf (redis: Redis): Promise<Readonly<Record<string, unknown>>> {
+  const keys = (await redis.keys('*')).filter(key => !PASSING.test(key)).toSorted()
+  return Object.fromEntries(await Promise.all(keys.map(async key =>
+    [key, await valueOf(redis, key)] as const)))
+}
+
+async function valueOf (redis: Redis, key: string): Promise<unknown> {
+  switch (await redis.type(key)) {
+    case 'string': return (await redis.getBuffer(key))?.toString('hex')
+    case 'set': return (await redis.smembers(key)).toSorted()
+    case 'list': return await redis.lrange(key, 0, -1)
+    case 'zset': return (await redis.zrange(key, '0', '-1')).toSorted()
+    default: return hashOf(key, await redis.hgetallBuffer(key))
+  }
+}
+
+function hashOf (key: string, found: Readonly<Record<string, Buffer>>) {
+  const fields = Object.entries(found).filter(([name]) => !MOMENTS.has(name))
+  return Object.fromEntries(fields.toSorted(([a], [b]) => a < b ? -1 : 1).map(([name, value]) =>
+    [name, key.startsWith('ob:') ? timeless(String(value)) : value.toString('latin1')]))
+}
+
+const timeless = (entry: string) => ({ ...JSON.parse(entry) as object, at: '' })

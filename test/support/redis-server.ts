@@ -1,0 +1,49 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export type RedisServer = {
+  /** The unix socket it listens on. */
+  readonly socket: string
+  readonly stop: () => Promise<void>
+  /** For a process that is about to end. */
+  readonly kill: () => void
+}
+
+/**
+ * A redis-server of one's own on a unix socket in a temporary folder: no port to collide, nothing
+ * kept. Whoever starts it ends it.
+ */
+export async function startRedisServer (settings: readonly string[] = []): Promise<RedisServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'redis-'))
+  const socket = join(folder, 's')
+  const server = spawn('redis-server', [
+    '--port', '0', '--unixsocket', socket, '--dir', folder, '--save', '', '--appendonly', 'no',
+    '--maxmemory-policy', 'noeviction', ...settings,
+  ], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const kill = () => {
+    server.kill('SIGKILL')
+    rmSync(folder, { recursive: true, force: true })
+  }
+  const stop = async () => {
+    if (server.exitCode === null) {
+      const gone = once(server, 'exit')
+      server.kill('SIGKILL')
+      await gone
+    }
+    rmSync(folder, { recursive: true, force: true })
+  }
+  await accepting(server)
+  return { socket, stop, kill }
+}
+
+async function accepting (server: ChildProcess): Promise<void> {
+  for await (const text of server.stdout!) {
+    if (String(text).includes('ready to accept connections')) break
+  }
+  // Whatever it says from now on is not read, but must not fill the pipe either.
+  server.stdout!.resume()
+}

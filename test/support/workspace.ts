@@ -1,0 +1,26 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { createProgram } from '../../services/workspace/program.ts'
+
+type Env = Readonly<Record<string, string>>
+
+/** The workspace commands on a stack, with a folder as `up` keeps it: addresses and secrets. */
+export function openWorkspaceCommands (env: Env) {
+  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-workspace-`)
+  writeFileSync(`${folder}/stack.json`, JSON.stringify({
+    kafkaBrokers: env['KAFKA_BROKERS'],
+    schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
+    redisStateUrl: env['REDIS_STATE_URL'],
+    clickhouseUrl: env['CLICKHOUSE_URL'],
+  }))
+  /** What the command shows as JSON; `secrets` are those of the folder for this once. */
+  const workspace = async <T>(secrets: Env, ...words: readonly string[]): Promise<T> => {
+    const { KEY_RING, KEY_ACTIVE } = secrets
+    writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KEY_RING, KEY_ACTIVE }))
+    const lines: string[] = []
+    const program = createProgram(line => { lines.push(line) })
+    await program.parseAsync(['--data', folder, '--json', ...words], { from: 'user' })
+    return JSON.parse(lines.join('\n')) as T
+  }
+  return { workspace, close: () => rmSync(folder, { recursive: true }) }
+}

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest'
+import type { Attempt, AttemptOutcome } from '../../../services/jobs/delivery-history.ts'
+import { eventIdOf } from '../../../services/jobs/events.ts'
+import { announceAgain } from '../../../services/ledger/announce-again.ts'
+import type { Emission } from '../../../services/lib/stage.ts'
+import { settledOf } from '../../../services/records/finish.ts'
+import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
+
+const attemptOf = (outcome: AttemptOutcome, event = eventIdOf(DELIVERED_JOB, 'job.completed')) =>
+  ({ event, outcome }) as Attempt
+
+async function announced (attempts: readonly Attempt[], job = endedJob()) {
+  const emitted: Emission[] = []
+  await announceAgain({
+    history: { list: async () => attempts },
+    emitter: { emit: async (all) => { emitted.push(...all) } },
+  }, job)
+  return emitted
+}
+
+describe('the event of a job that ended before Redis was lost', () => {
+  it('is announced again while its delivery has not come to its end', async () => {
+    const settled = {
+      topic: 'jobs.settled', lane: 'small', value: settledOf(endedJob()), rows: undefined,
+    }
+    expect(await announced([])).toEqual([settled])
+    expect(await announced([attemptOf('failed')])).toEqual([settled])
+    expect(await announced([attemptOf('delivered', 'evt_of_another')])).toEqual([settled])
+  })
+
+  it('is left alone once it was delivered or given up, or when there is none', async () => {
+    expect(await announced([attemptOf('failed'), attemptOf('delivered')])).toEqual([])
+    expect(await announced([attemptOf('exhausted')])).toEqual([])
+    expect(await announced([], endedJob({ status: 'verifying' }))).toEqual([])
+  })
+})

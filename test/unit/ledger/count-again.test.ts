@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest'
+import type { RawMessage } from '../../../services/lib/bus.ts'
+import { InfrastructureError } from '../../../services/lib/errors.ts'
+import { countAgain, type CountParts } from '../../../services/ledger/count-again.ts'
+import { tallyBlockOf } from '../../../services/records/tally-block.ts'
+import { arrived, blockEmission, codec, createBlocksDouble, live } from '../../support/results.ts'
+
+const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
+const block = async (rows: readonly number[]) => (await arrived(
+  blockEmission(CHUNK, rows.map(row => [row, live('c', row)] as const), { part: 3 }))).value
+const messageOf = async (value: object | Buffer | null, offset: number) => ({
+  value: value === null || Buffer.isBuffer(value)
+    ? value
+    : await codec.encode('rows.finished-value', value),
+  topic: 'rows.finished.small',
+  partition: 2,
+  offset: BigInt(offset),
+} as RawMessage)
+
+function world (tally: (digest: string) => void = () => {}) {
+  const [tallied, logged]: [unknown[], unknown[]] = [[], []]
+  const blocks = createBlocksDouble()
+  const parts: CountParts = {
+    codec,
+    blocks,
+    store: {
+      tally: async (tenant, counted) => {
+        tally(counted.digest)
+        tallied.push([tenant, counted])
+        return { kind: 'skip' }
+      },
+    },
+    log: {
+      error: (fields: object, message: string) => { logged.push([fields, message]) },
+    } as never,
+  }
+  return { parts, blocks, tallied, logged }
+}
+
+describe('blocks that are counted again', () => {
+  it('are stored first, and counted as they were the first time', async () => {
+    const [one, two] = [await block([0, 2]), await block([3])]
+    const { parts, blocks, tallied, logged } = world()
+    await countAgain(parts, await Promise.all([
+      messageOf(one, 1), messageOf(null, 2), messageOf(two, 3),
+    ]))
+    expect(blocks.inserts).toEqual([2])
+    expect(blocks.stored).toEqual([one, two])
+    expect(tallied).toEqual([[one.tenant, tallyBlockOf(one)], [two.tenant, tallyBlockOf(two)]])
+    expect(tallyBlockOf(one)).toMatchObject({
+      chunk: 1,
+      firstRow: 4,
+      inputs: false,
+      blank: false,
+      copies: [{ row: 2, copies: 2 }],
+      finished: Buffer.from([5]),
+      billable: Buffer.from([5]),
+    })
+    expect(tallyBlockOf({ ...one, part: -2 }).blank).toBe(true)
+    expect(logged).toEqual([])
+  })
+
+  it('that can neither be read nor counted are told of, and the others counted', async () => {
+    const [one, two] = [await block([0]), await block([1])]
+    const broken = tallyBlockOf(one).digest
+    const { parts, tallied, logged } = world(digest => {
+      if (digest === broken) throw new Error('no such chunk')
+    })
+    const messages = [
+      await messageOf(Buffer.from('garbage'), 7), await messageOf(one, 8), await messageOf(two, 9),
+    ]
+    await countAgain(parts, messages)
+    expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
+    expect(logged).toMatchObject([
+      [{ topic: 'rows.finished.small', partition: 2, offset: '7' }, 'a block is unreadable'],
+      [{ tenant: one.tenant, job: one.job }, 'a block is not countable'],
+    ])
+  })
+
+  it('wait for what cannot be reached', async () => {
+    const { parts } = world(() => { throw new InfrastructureError('no Redis') })
+    await expect(countAgain(parts, [await messageOf(await block([0]), 1)]))
+      .rejects.toThrow('no Redis')
+  })
+})

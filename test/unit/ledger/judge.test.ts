@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../../schemas/types.ts'
+import { emptyFold, take } from '../../../services/ledger/journal-fold.ts'
+import { interestOf, judge, type Standing } from '../../../services/ledger/judge.ts'
+import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
+
+type Move = Pick<Journal, 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
+
+const topup = (amountMicros: number): Move =>
+  ({ type: 'topup', job: '', amountMicros, chargeMicros: 0 })
+const reserve = (job: string, amountMicros: number): Move =>
+  ({ type: 'reserve', job, amountMicros, chargeMicros: 0 })
+const settle = (job: string, amountMicros: number, chargeMicros: number): Move =>
+  ({ type: 'settle', job, amountMicros, chargeMicros })
+
+/** A journal of these movements, as a wallet would have written it. */
+function journalOf (moves: readonly Move[]): readonly Journal[] {
+  let amounts: Amounts = NOTHING
+  return moves.map((move, index) => {
+    amounts = post(amounts, move)
+    const id = move.job === '' ? `${move.type}:${index}` : `${move.job}:${move.type}`
+    return {
+      ...move,
+      ...amounts,
+      tenant: 'org_a.live',
+      seq: index + 1,
+      entryId: id,
+      at: 1_000 + index,
+      reason: '',
+      header: null,
+    }
+  })
+}
+
+const entries = journalOf([topup(100), reserve('a', 30), settle('a', 30, 10), reserve('b', 20)])
+
+function verdictOf (journal: readonly Journal[], standing: Partial<Standing>) {
+  const whole: Standing = {
+    tenant: 'org_a.live',
+    run: 'r',
+    seq: 0,
+    amounts: NOTHING,
+    outbox: [],
+    openJobs: [],
+    trustsJournal: false,
+    ...standing,
+  }
+  const interest = interestOf(whole, 0)
+  const fold = emptyFold(interest)
+  for (const entry of journal) take(fold, entry, interest)
+  return { ...judge(whole, fold, interest), fold }
+}
+
+const at = (seq: number): Partial<Standing> =>
+  ({ seq, amounts: entries[seq - 1] ?? NOTHING, openJobs: seq === 4 ? ['b'] : [] })
+
+describe('a tenant that is compared with its journal', () => {
+  it('is sound when both end alike, whatever came twice or out of order', () => {
+    const [first, second, third, fourth] = entries as [Journal, Journal, Journal, Journal]
+    const { behind, faults, fold } =
+      verdictOf([first, third, second, third, second, fourth, first], at(4))
+    expect([behind, faults, fold.seq]).toEqual([false, [], 4])
+    expect([[...fold.open.keys()], [...fold.ended.keys()]]).toEqual([['b'], ['a']])
+  })
+
+  it('is ahead of it by what its outbox has', () => {
+    const { behind, faults, fold } =
+      verdictOf(entries.slice(0, 2), { ...at(4), outbox: entries.slice(2) })
+    expect([behind, faults, fold.seq]).toEqual([false, [], 4])
+  })
+
+  it.each([0, 1, 2, 3])('is behind it after %d movements', seq => {
+    const { behind, faults, fold } = verdictOf(entries, at(seq))
+    expect([behind, faults]).toEqual([true, []])
+    expect(fold.amounts).toEqual({
+      availableMicros: 70, reservedMicros: 20, chargedMicros: 10, fundedMicros: 100,
+    })
+  })
+
+  it('is frozen for balances that no entry explains', () => {
+    const amounts = { ...NOTHING, availableMicros: 71, fundedMicros: 71 }
+    expect(verdictOf(entries, { ...at(4), amounts }).faults).toEqual([
+      'after movement 4 Redis has availableMicros 71, reservedMicros 0, chargedMicros 0, ' +
+      'fundedMicros 71, the journal availableMicros 70, reservedMicros 20, chargedMicros 10, ' +
+      'fundedMicros 100',
+    ])
+    expect(verdictOf(entries, { ...at(4), amounts, trustsJournal: true }))
+      .toMatchObject({ behind: true, faults: [] })
+  })
+
+  it('is frozen for movements the journal has lost, for a gap, and for two of a number', () => {
+    expect(verdictOf(entries.slice(0, 3), at(4)).faults)
+      .toContain('Redis has 4 movements, the journal and the outbox have 3')
+    expect(verdictOf([entries[0]!, entries[2]!], at(1)).faults)
+      .toEqual(['the entries 2 to 2 are nowhere, and 3 is there'])
+    const other = { ...entries[3]!, job: 'c' }
+    expect(verdictOf([...entries, other], at(4)).faults)
+      .toEqual(['there are two entries with the number 4'])
+  })
+
+  it('is frozen for a job that runs and has reserved nothing', () => {
+    expect(verdictOf(entries, { ...at(4), openJobs: ['b', 'x'] }).faults)
+      .toEqual(['the job x runs and has reserved nothing'])
+  })
+})

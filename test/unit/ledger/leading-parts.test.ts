@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest'
+import { leadingParts } from '../../../services/ledger/leading-parts.ts'
+
+const config = {
+  KAFKA_BROKERS: ['broker:9092'],
+  INSTANCE: 'i1',
+  LOOK_EVERY_MS: 1,
+  LEASE_MS: 2,
+  GRACE_MS: 3,
+  CHECK_EVERY_MS: 4,
+}
+
+it('ledgers of the same name are told apart, and each has the times it was given', () => {
+  const make = () => leadingParts(config, {} as never, {} as never)
+  const [one, other] = [make(), make()]
+  expect(one).toMatchObject({ lookEveryMs: 1, leaseMs: 2, graceMs: 3, checkEveryMs: 4 })
+  expect(one.name).toMatch(/^ledger\.i1\.[0-9a-f-]{36}$/)
+  expect(other.name).not.toBe(one.name)
+})

@@ -1,0 +1,55 @@
+import { expect, it } from 'vitest'
+import { restoreKeys } from '../../../services/ledger/restore-keys.ts'
+import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
+import { codec } from '../../support/results.ts'
+import { createManualClock } from '../../support/stage-doubles.ts'
+
+const { signal } = new AbortController()
+
+/** A topic with a key of each of these jobs; what is done to Redis is noted. */
+function world (jobs: readonly string[], nowMs: number) {
+  const [calls, read, counted]: [unknown[], string[], unknown[]] = [[], [], []]
+  const parts = {
+    redis: {
+      set: async (...given: unknown[]) => { calls.push(['set', ...given.map(String)]) },
+      pexpire: async (...given: unknown[]) => { calls.push(['pexpire', ...given.map(String)]) },
+    } as never,
+    reader: {
+      read: async (topic: string, onMessages: (messages: never) => unknown) => {
+        read.push(topic)
+        const messages = jobs.map(async job => ({
+          key: Buffer.from(job),
+          value: await codec.encode('job.keys-value', {
+            job, tenant: 'a', wrapped: Buffer.from(`key of ${job}`),
+          }),
+        }))
+        await onMessages(await Promise.all(messages) as never)
+      },
+    },
+    codec,
+    clock: createManualClock(nowMs),
+    metrics: { count: (...given: unknown[]) => { counted.push(given) } },
+  }
+  return { parts, calls, read, counted }
+}
+
+it('the topic is not read when nothing is lacking', async () => {
+  const { parts, read } = world(['job_1'], 0)
+  await restoreKeys(parts, new Map(), signal)
+  expect(read).toEqual([])
+})
+
+it('keys are kept as long as they would have been, and not put back after that', async () => {
+  const { parts, calls, read, counted } = world(['job_1', 'job_2', 'job_x'], ACCEPTED_KEY_MS + 500)
+  const lacking = new Map([
+    ['job_1', { tenant: 'a', atMs: 700 }], ['job_2', { tenant: 'a', atMs: 500 }],
+    ['job_3', { tenant: 'a', atMs: 700 }],
+  ])
+  await restoreKeys(parts, lacking, signal)
+  expect(read).toEqual(['job.keys'])
+  expect(calls).toEqual([
+    ['set', 'dek:{a}:job_1', 'key of job_1', 'PX', '200', 'NX'],
+    ['pexpire', 'dek:{a}:job_1', '200', 'GT'],
+  ])
+  expect(counted).toEqual([['recovered_total', { what: 'key' }, 1]])
+})

@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest'
+import { ConfigError } from '../../../services/lib/config.ts'
+import { listKeys, noteOf, rewrapKeys } from '../../../services/workspace/key-command.ts'
+import { withStores } from '../../../services/workspace/stores.ts'
+
+const wraps = {
+  jobKeys: 0, jobKeysInTopic: 0, webhookSecrets: 0, partnerKeys: 0, requestSecrets: 0,
+}
+const active = {
+  kid: 'k2', inRing: true, isActive: true, isFree: false, wraps: { ...wraps, jobKeys: 1 },
+}
+const other = { kid: 'k1', inRing: true, isActive: false, isFree: true, wraps }
+
+it('says which key may be taken out, and which one must be put back', () => {
+  const noteOn = (keys: readonly typeof other[], lacking: readonly string[] = []) =>
+    noteOf({ keys, lacking, broken: 0 })
+  expect(noteOn([active, other])).toContain('Nothing is wrapped by k1')
+  expect(noteOn([active, { ...other, isFree: false }])).toContain('"keys rewrap"')
+  expect(noteOn([active], ['k0'])).toBe('KEY_RING lacks k0, which is needed: put it back.')
+})
+
+it('asks for what is missing before it connects to anything', async () => {
+  await expect(listKeys({})).rejects.toThrow('KEY_RING is missing')
+  await expect(rewrapKeys({})).rejects.toThrow('KEY_ACTIVE is missing')
+  await expect(withStores({}, async () => {})).rejects.toThrow(ConfigError)
+})
