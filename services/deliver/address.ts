@@ -1,9 +1,16 @@
 import { Resolver } from 'node:dns/promises'
 import type { LookupFunction } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 
-/** What a development installation may allow besides public HTTPS addresses. */
-export type AddressRules = { readonly allowHttp: boolean, readonly allowLoopback: boolean }
+/** Where events may be sent to. */
+export type AddressRules = {
+  /** For development: addresses without TLS, and on this machine. */
+  readonly allowHttp: boolean
+  readonly allowLoopback: boolean
+  /** Public networks that nothing is sent to all the same, as CIDR. */
+  readonly denied?: readonly string[]
+}
 
 /** An address that no event may be sent to. It does not say which, as that would map a network. */
 export class BlockedAddressError extends Error {
@@ -25,16 +32,32 @@ const DNS_TRIES = 2
  * True for public unicast addresses. Addresses of version 4 that are wrapped into version 6, by
  * mapping, translation or tunnels, are not: they may lead to anywhere.
  */
-export function isAllowedAddress (address: string, { allowLoopback }: AddressRules): boolean {
+export function isAllowedAddress (address: string, rules: AddressRules): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   const range = parsed.range()
-  if (range === 'loopback') return allowLoopback
-  return range === 'unicast' && (parsed.kind() === 'ipv4' || parsed.match(GLOBAL_UNICAST))
+  if (range === 'loopback') return rules.allowLoopback
+  if (range !== 'unicast') return false
+  if (parsed.kind() === 'ipv6' && !parsed.match(GLOBAL_UNICAST)) return false
+  const networks = [...PLATFORM_NETWORKS, ...rules.denied ?? []].map(it => ipaddr.parseCIDR(it))
+  return !networks.some(network => parsed.kind() === network[0].kind() && parsed.match(network)) &&
+    (rules.allowLoopback || !ownAddresses().has(parsed.toString()))
 }
 
 /** All of version 6 that is handed out for use between networks. */
 const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
+
+/** Public to the eye, yet answered by the machine's own cloud: Azure, IBM, Equinix. */
+const PLATFORM_NETWORKS = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14', '192.80.8.124/32']
+
+/** Services that listen on this machine's public address must not be reached from within. */
+function ownAddresses (): ReadonlySet<string> {
+  const all = Object.values(networkInterfaces()).flatMap(some => some ?? [])
+  return new Set(all.map(({ address }) => ipaddr.parse(address).toString()))
+}
+
+/** Whether a text is a network in the notation of rules. */
+export const isNetwork = (text: string): boolean => ipaddr.isValidCIDR(text)
 
 /**
  * The host of an address that may be connected to as far as its text tells; throws
@@ -74,13 +97,15 @@ export function createLookup (resolve: Resolve, rules: AddressRules): LookupFunc
 }
 
 /**
- * Asks the name servers without the system's resolver, which has so few threads that some names
- * whose servers never answer would keep all others waiting.
+ * Asks these name servers, or those of the system if none are given, but without the system's
+ * resolver: it has so few threads that some names whose servers never answer would keep all others
+ * waiting.
  */
-export const resolveName: Resolve = async hostname => {
+export const createResolve = (servers: readonly string[] = []): Resolve => async hostname => {
   const name = hostname.replace(/\.$/, '').toLowerCase()
   if (name === 'localhost' || name.endsWith('.localhost')) return ['127.0.0.1', '::1']
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES })
+  if (servers.length > 0) resolver.setServers(servers)
   const found = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
   return found.flatMap(answer => answer.status === 'fulfilled' ? answer.value : [])
 }

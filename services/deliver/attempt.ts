@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks'
 import { buildConnector, Client, type Dispatcher } from 'undici'
 import type { AttemptReason } from '../jobs/delivery-history.ts'
 import {
-  BlockedAddressError, checkTarget, createLookup, isAllowedAddress, NameError, resolveName,
+  BlockedAddressError, checkTarget, createLookup, createResolve, isAllowedAddress, NameError,
   type AddressRules, type Resolve,
 } from './address.ts'
 import { retryAfterMsOf } from './schedule.ts'
@@ -83,7 +83,7 @@ async function discard (body: Dispatcher.ResponseData['body']): Promise<void> {
 }
 
 function connectorOf (options: SenderOptions): buildConnector.connector {
-  const { timeoutMs, resolve = resolveName } = options
+  const { timeoutMs, resolve = createResolve() } = options
   const lookup = createLookup(resolve, options)
   const connect = buildConnector({ timeout: timeoutMs, allowH2: false, lookup })
   return (target, callback) => connect(target, (...[error, socket]) => {

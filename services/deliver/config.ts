@@ -1,6 +1,15 @@
+import { isIP } from 'node:net'
 import Type from 'typebox'
 import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { isNetwork } from './address.ts'
 import { WAITS_MS } from './schedule.ts'
+
+const serverAddress = Type.Refine(Type.String(),
+  text => isIP(text.replace(/^\[(.*)\](:\d+)?$|^([\d.]+):\d+$/, '$1$3')) !== 0,
+  () => 'must be an IP address, with or without port')
+
+const network = Type.Refine(Type.String(), isNetwork,
+  () => 'must be a network such as 203.0.113.0/24')
 
 /** Configuration of `deliver`; defaults are the values of the public interface. */
 export const deliverConfig = defineConfig({
@@ -29,11 +38,23 @@ export const deliverConfig = defineConfig({
   WEBHOOK_SLOW_SLOTS: Type.Integer({
     default: 3_000, minimum: 1, description: 'Tries under way at once for slow receivers.',
   }),
+  WEBHOOK_TENANT_SLOTS: Type.Integer({
+    default: 2_000, minimum: 1, description: 'Tries of one tenant under way at once, of all paces.',
+  }),
   WEBHOOK_SLOW_AFTER_MS: Type.Integer({
     default: 1_000, minimum: 1, description: 'A try that takes longer makes its receiver slow.',
   }),
   WEBHOOK_POLL_MS: Type.Integer({
     default: 100, minimum: 1, description: 'Pause between two looks for webhooks that are due.',
+  }),
+  WEBHOOK_DNS_SERVERS: Type.Array(serverAddress, {
+    default: [],
+    description: 'Resolvers asked about webhook addresses, IP addresses with or without port; ' +
+      'without any those of the system.',
+  }),
+  WEBHOOK_DENIED_NETWORKS: Type.Array(network, {
+    default: [],
+    description: 'Public networks of your own that no webhook is sent to, as CIDR.',
   }),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({
     default: false, description: 'Send to webhook addresses without TLS; for development.',

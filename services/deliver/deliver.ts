@@ -1,29 +1,22 @@
 import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import type { Claim, Deliveries, Note } from '../jobs/deliveries.ts'
-import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
+import type { Claim, Deliveries } from '../jobs/deliveries.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/wire.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Answer, Sender } from './attempt.ts'
+import { failpoint } from '../lib/failpoint.ts'
+import type { Sender, Sent } from './attempt.ts'
 import { eventOf } from './event.ts'
-import { waitMs } from './schedule.ts'
+import { noteOf, type NoteParts } from './note.ts'
 import { signatureHeaders } from './sign.ts'
 
-export type AttemptParts = {
+export type AttemptParts = NoteParts & {
   readonly deliveries: Pick<Deliveries, 'note' | 'release'>
   /** A job that ended, whether Redis still has it or only the archive. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly keys: Pick<JobKeys, 'get'>
   readonly secrets: Pick<WebhookSecrets, 'active' | 'show'>
   readonly send: Sender
-  /** Redis time. */
-  readonly clock: Clock
-  readonly waitsMs: readonly number[]
-  /** An attempt that takes longer makes its receiver a slow one. */
-  readonly slowAfterMs: number
-  readonly random?: () => number
 }
 
 /** An event is sent once its job is closed, when the results it speaks of can be read. */
@@ -40,7 +33,9 @@ export async function makeAttempt (parts: AttemptParts, claim: Claim): Promise<v
   if (job?.closed === false) return await parts.deliveries.release(claim, CLOSED_SOON_MS)
   const atMs = parts.clock.now()
   const made = await attemptFor(parts, claim, { job, atMs })
+  failpoint('deliver.sent')
   await parts.deliveries.note(claim, noteOf(parts, claim, { ...made, atMs }))
+  failpoint('deliver.noted')
 }
 
 /** Notes that an attempt came to nothing for a reason of our own; others follow as ever. */
@@ -50,12 +45,10 @@ export async function noteFault (parts: AttemptParts, claim: Claim): Promise<voi
     noteOf(parts, claim, { ...made, atMs: parts.clock.now() }))
 }
 
-type Made = { readonly answer: Answer, readonly durationMs: number }
-
 async function attemptFor (
   { keys, secrets, send }: AttemptParts, claim: Claim,
   { job, atMs }: { readonly job: Job | undefined, readonly atMs: number }
-): Promise<Made> {
+): Promise<Sent> {
   const key = await keys.get(claim.tenant, claim.job)
   if (job === undefined || key === undefined) return ERASED
   const header = openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
@@ -86,59 +79,4 @@ async function activeSecrets (
 }
 
 /** The job, or the key to its address, is gone: there is nobody to send to. */
-const ERASED: Made = { answer: { kind: 'failed', reason: 'erased' }, durationMs: 0 }
-
-function noteOf (
-  parts: AttemptParts, claim: Claim, { answer, durationMs, atMs }: Made & { readonly atMs: number }
-): Note {
-  const outcome = outcomeOf(parts, claim, answer)
-  const { tenant, job, event, attempt, type } = claim
-  const { state, nextAtMs } = outcome
-  return {
-    state,
-    pace: durationMs < parts.slowAfterMs ? 'quick' : 'slow',
-    ...nextAtMs === undefined ? {} : { dueAtMs: nextAtMs },
-    attempt: {
-      tenant,
-      job,
-      event,
-      attempt,
-      type,
-      atMs,
-      outcome: state === 'waiting' ? 'failed' : state,
-      reason: reasonOf(answer),
-      httpStatus: answer.kind === 'answered' ? answer.status : 0,
-      durationMs,
-      nextAtMs,
-    },
-  }
-}
-
-type Outcome = {
-  readonly state: 'waiting' | Exclude<AttemptOutcome, 'failed'>
-  readonly nextAtMs: number | undefined
-}
-
-function outcomeOf (
-  { waitsMs, clock, random }: AttemptParts, { attempt, once }: Claim, answer: Answer
-): Outcome {
-  const final = (state: Exclude<AttemptOutcome, 'failed'>) => ({ state, nextAtMs: undefined })
-  if (answer.kind === 'failed' && answer.reason === 'erased') return final('discarded')
-  if (isSuccess(answer)) return final('delivered')
-  if (answer.kind === 'answered' && answer.status === 410) return final('gone')
-  const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : undefined
-  const options = { waitsMs, retryAfterMs, ...random === undefined ? {} : { random } }
-  const laterMs = once ? undefined : waitMs(attempt, options)
-  if (laterMs === undefined) return final('exhausted')
-  return { state: 'waiting', nextAtMs: clock.now() + laterMs }
-}
-
-function reasonOf (answer: Answer): AttemptReason | '' {
-  if (answer.kind === 'failed') return answer.reason
-  if (isSuccess(answer)) return ''
-  return answer.status >= 300 && answer.status < 400 ? 'redirect' : 'status'
-}
-
-function isSuccess (answer: Answer): boolean {
-  return answer.kind === 'answered' && answer.status >= 200 && answer.status < 300
-}
+const ERASED: Sent = { answer: { kind: 'failed', reason: 'erased' }, durationMs: 0 }

@@ -1,5 +1,6 @@
 import type { Deliveries } from '../jobs/deliveries.ts'
 import type { DeliveryHistory } from '../jobs/delivery-history.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Log } from '../lib/log.ts'
 import { backoffMs, sleep } from '../lib/retry.ts'
 
@@ -20,6 +21,7 @@ const PAUSE_MS = 250
 export async function shipAttempts ({ deliveries, history }: ShippingParts): Promise<number> {
   const found = await deliveries.unshipped(MOST_ATTEMPTS)
   await history.append([...found.values()])
+  if (found.size > 0) failpoint('deliver.shipped')
   await deliveries.forget([...found.keys()])
   return found.size
 }

@@ -2,19 +2,18 @@ import type { Static } from 'typebox'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { createDeliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
-import type { JobKeys } from '../jobs/job-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { Parts } from '../lib/connect.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { createArchive } from '../records/archive.ts'
+import { createResolve } from './address.ts'
 import { createSender } from './attempt.ts'
 import type { deliverConfig } from './config.ts'
 import type { SendingParts } from './sending.ts'
 
 type Config = Static<typeof deliverConfig>
 type Connected = Pick<Parts, 'state' | 'clickhouse' | 'clock'> &
-  Pick<SendingParts, 'log' | 'metrics'> &
-  { readonly keys: JobKeys }
+  Pick<SendingParts, 'keys' | 'log' | 'metrics'>
 
 /** What attempts are made with, on what the process is connected to. */
 export function sendingParts (config: Config, connected: Connected): SendingParts {
@@ -32,12 +31,15 @@ export function sendingParts (config: Config, connected: Connected): SendingPart
       timeoutMs: config.WEBHOOK_TIMEOUT_MS,
       allowHttp: config.WEBHOOK_ALLOW_HTTP,
       allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      denied: config.WEBHOOK_DENIED_NETWORKS,
+      resolve: createResolve(config.WEBHOOK_DNS_SERVERS),
     }),
     clock,
     log,
     metrics,
     waitsMs: config.WEBHOOK_WAITS_MS,
     slots: { quick: config.WEBHOOK_SLOTS, slow: config.WEBHOOK_SLOW_SLOTS },
+    tenantSlots: config.WEBHOOK_TENANT_SLOTS,
     slowAfterMs: config.WEBHOOK_SLOW_AFTER_MS,
     leaseMs: config.WEBHOOK_LEASE_MS,
     pollMs: config.WEBHOOK_POLL_MS,

@@ -3,6 +3,7 @@ import type { Deliveries, Delivery } from '../jobs/deliveries.ts'
 import { eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/wire.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Stage } from '../lib/stage.ts'
 
 export type DeliverParts = {
@@ -26,6 +27,7 @@ export function createDeliverStage (parts: DeliverParts): Stage<'deliver'> {
       const found = await Promise.all(messages.map(({ value }) => deliveryOf(parts, value)))
       const wanted = found.filter(delivery => delivery !== undefined)
       await Promise.all(wanted.map(delivery => parts.deliveries.put(delivery)))
+      failpoint('deliver.put')
       if (wanted.length > 0) parts.wake()
       return [{ finishes: messages, emits: [] }]
     },

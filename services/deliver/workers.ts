@@ -1,4 +1,5 @@
 import type { Claim, Deliveries, Pace } from '../jobs/deliveries.ts'
+import { failpoint } from '../lib/failpoint.ts'
 import type { Log } from '../lib/log.ts'
 import { backoffMs, sleep } from '../lib/retry.ts'
 
@@ -9,6 +10,8 @@ export type WorkersParts = {
   readonly log: Pick<Log, 'warn'>
   /** Attempts under way at once, by pace of the receiver. */
   readonly slots: Readonly<Record<Pace, number>>
+  /** Attempts of one tenant under way at once, whichever process makes them. */
+  readonly tenantSlots: number
   readonly leaseMs: number
   readonly pollMs: number
   readonly slowAfterMs: number
@@ -64,11 +67,12 @@ export function startWorkers (parts: WorkersParts): Workers {
 
 /** Begins what is due and has a place; returns whether there may be more. */
 async function claimSome (
-  { deliveries, leaseMs }: WorkersParts, places: Places, pace: Pace
+  { deliveries, leaseMs, tenantSlots }: WorkersParts, places: Places, pace: Pace
 ): Promise<boolean> {
   const most = Math.min(MOST_CLAIMS, places.free(pace))
   if (most <= 0) return false
-  const claims = await deliveries.claim({ pace, most, leaseMs })
+  const claims = await deliveries.claim({ pace, most, leaseMs, tenantSlots })
+  if (claims.length > 0) failpoint('deliver.claimed')
   for (const claim of claims) places.begin(claim, pace)
   return claims.length === most
 }

@@ -3,11 +3,13 @@ import { ulid } from 'ulid'
 import {
   CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
 } from './connection.ts'
+import { refuseWhenBehind, type AdmittingParts } from './admission-rule.ts'
 import { announceDeprecations } from './deprecations.ts'
-import { answerBadPath, answerFailures, createSocketFailure } from './failures.ts'
+import { answerBadPath, answerFailures, createSocketFailure, hearAll } from './failures.ts'
+import { checkFraming } from './framing.ts'
 import { guard } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
-import type { Parts, Rules } from './ports.ts'
+import type { Rules } from './ports.ts'
 import { routesOf } from './routes.ts'
 
 const SMALL_BODY_BYTES = 64 * 1_024
@@ -15,7 +17,7 @@ const SMALL_BODY_BYTES = 64 * 1_024
 const MAX_PARAMETER_CHARACTERS = 200
 
 type Options = {
-  readonly parts: Parts
+  readonly parts: AdmittingParts
   readonly rules: Rules
   readonly log?: FastifyBaseLogger
   readonly connection?: ConnectionSettings
@@ -53,9 +55,12 @@ export function createApp (
     clientErrorHandler: createSocketFailure(newRequestId),
   })
   app.server.maxConnections = connection.MAX_CONNECTIONS
+  hearAll(app, newRequestId)
   acceptOnlyJson(app)
   answerFailures(app, parts)
+  checkFraming(app, connection.MAX_REQUESTS_PER_CONNECTION)
   guard(app, parts, rules)
+  if (parts.admission !== undefined) refuseWhenBehind(app, parts.admission)
   announceDeprecations(app)
   for (const route of routesOf(parts, rules)) app.route(route)
   return app

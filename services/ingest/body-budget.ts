@@ -25,11 +25,26 @@ export function createBodyBudget (totalBytes: number): BodyBudget {
   return { take }
 }
 
-/** Refuses a body there is no room for, before it is read; the room is free again at the answer. */
+/**
+ * Refuses a body there is no room for, before it is read. The room is free again when the answer is
+ * sent or the connection is gone, which it may be already: of an answer that has its turn behind
+ * others on the connection, nobody is told then.
+ */
 export function takeRoom (budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
   const stated = Number(request.headers['content-length'] ?? MAX_BODY_BYTES)
   if (stated > MAX_BODY_BYTES) throw new FaultError({ code: 'body_too_large' })
   const giveBack = budget.take(stated)
   if (giveBack === undefined) throw new FaultError({ code: 'temporarily_unavailable' })
-  reply.raw.once('close', giveBack)
+  const { socket } = request.raw
+  const end = () => {
+    giveBack()
+    reply.raw.off('close', end)
+    socket.off('close', end)
+  }
+  if (socket.destroyed) {
+    end()
+    throw new FaultError({ code: 'request_timeout' })
+  }
+  reply.raw.once('close', end)
+  socket.once('close', end)
 }

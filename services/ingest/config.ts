@@ -36,6 +36,12 @@ export const ingestConfig = defineConfig({
   ACCEPT_WITHIN_MS: Type.Integer({
     default: 25_000, minimum: 100, description: 'How long a request waits for its preflight.',
   }),
+  BEHIND_AFTER_MS: Type.Integer({
+    default: 10_000,
+    minimum: 1,
+    description: 'When a preflight waits so long, further requests for jobs of its lane are ' +
+      'refused at once.',
+  }),
   BODY_BUDGET_BYTES: Type.Integer({
     default: 41_943_040, minimum: 1, description: 'Room for all bodies in flight together.',
   }),

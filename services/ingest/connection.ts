@@ -39,16 +39,18 @@ export function nodeLimits (settings: ConnectionSettings) {
     requestTimeout: settings.REQUEST_TIMEOUT_MS,
     keepAliveTimeout: settings.KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, settings.HEADERS_TIMEOUT_MS),
+    // Its refusal has no body; ours has.
+    requireHostHeader: false,
   }
 }
 
 /** The same limits, where the web framework wants them. */
 export function frameworkLimits (settings: ConnectionSettings) {
-  const { headersTimeout, connectionsCheckingInterval, ...times } = nodeLimits(settings)
+  const { requestTimeout, keepAliveTimeout, ...http } = nodeLimits(settings)
   return {
-    ...times,
+    requestTimeout,
+    keepAliveTimeout,
     connectionTimeout: settings.CONNECTION_TIMEOUT_MS,
-    maxRequestsPerSocket: settings.MAX_REQUESTS_PER_CONNECTION,
-    http: { headersTimeout, connectionsCheckingInterval },
+    http,
   }
 }

@@ -57,6 +57,9 @@ export const ERRORS = {
   internal: [500, 'internal', 'Something went wrong on our side. Tell support the request_id.'],
   temporarily_unavailable: [503, 'unavailable',
     'The service cannot take this request now. Send it again after the seconds in Retry-After.'],
+  wallet_unavailable: [503, 'unavailable',
+    'The balance of this account is being checked by people and takes no new jobs meanwhile. ' +
+    'Nothing was reserved. What runs goes on. Send it again later.'],
 } as const satisfies Readonly<Record<string, Entry>>
 
 export type ErrorCode = keyof typeof ERRORS

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { errorBody, FaultError, statusOf, type ErrorCode, type Fault } from './errors.ts'
 import { API_VERSION } from './guard.ts'
@@ -50,8 +51,29 @@ export function createSocketFailure (newRequestId: () => string) {
   return (error: Error & { code?: string }, socket: Socket): void => {
     // Whoever reset the connection can't be told.
     if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
-    else socket.end(bareAnswer(SOCKET_CODES[error.code ?? ''] ?? 'invalid_request', newRequestId()))
+    else endWith(socket, SOCKET_CODES[error.code ?? ''] ?? 'invalid_request', newRequestId())
   }
+}
+
+/**
+ * Answers what Node would answer without a body or not at all: expectations other than the one it
+ * knows are ignored, as they may be, and a tunnel is a method that no path takes.
+ */
+export function hearAll (app: FastifyInstance, newRequestId: () => string): void {
+  app.server.on('checkExpectation', (request, response) => { app.routing(request, response) })
+  app.server.on('connect', (_request, socket) => {
+    endWith(socket, 'method_not_allowed', newRequestId())
+  })
+}
+
+/** Long enough for an answer to be read; whoever goes on sending is not listened to for longer. */
+const LINGER_MS = 2_000
+
+function endWith (socket: Duplex, code: ErrorCode, requestId: string): void {
+  socket.on('error', () => {})
+  socket.end(bareAnswer(code, requestId))
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
 }
 
 function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): Fault {
@@ -75,6 +97,8 @@ function bareAnswer (code: ErrorCode, requestId: string): string {
     `Content-Length: ${Buffer.byteLength(body)}`,
     `X-Request-Id: ${requestId}`,
     `API-Version: ${API_VERSION}`,
+    // Whatever the path: a broken request has none that can be read.
+    ...(status === 405 ? ['Allow: GET, HEAD, POST, OPTIONS'] : []),
     'Connection: close',
     '',
     body,

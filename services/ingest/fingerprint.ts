@@ -29,12 +29,17 @@ function * jsonOf (inputs: readonly string[]): Iterable<string> {
 const PIECE_ROWS = 1_000
 
 /**
- * The key of fingerprints, from the ring's first key by name rather than its active one: a new
- * active key must not turn a client's retry into another request.
+ * What the secret of fingerprints is at first, from the ring's first key by name. It is stored
+ * then, as a new key of the ring must not turn a client's retry into another request.
  */
-export function fingerprintKey (ring: Readonly<Record<string, string>>): KeyObject {
+export function firstSecret (ring: Readonly<Record<string, string>>): Buffer {
   const first = Object.keys(ring).sort()[0]
   if (first === undefined) throw new TypeError('KEY_RING has no key')
   const material = Buffer.from(ring[first] ?? '', 'base64')
-  return createSecretKey(Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32)))
+  return Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32))
+}
+
+/** The key of fingerprints, from their secret. */
+export function fingerprintKey (secret: Buffer): KeyObject {
+  return createSecretKey(secret)
 }

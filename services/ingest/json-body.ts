@@ -19,7 +19,20 @@ export function acceptOnlyJson (app: FastifyInstance): void {
     const text = textOf(body as Buffer)
     if (text instanceof FaultError) return done(text)
     return parse(request, text, (error, value) =>
-      error ? done(new FaultError({ code: 'invalid_json' })) : done(null, value))
+      error ? done(parseFault(text)) : done(null, value))
+  })
+}
+
+/** Why a text was not taken: if it is JSON all the same, a field has a name that nobody may use. */
+function parseFault (text: string): FaultError {
+  try {
+    JSON.parse(text)
+  } catch {
+    return new FaultError({ code: 'invalid_json' })
+  }
+  return new FaultError({
+    code: 'invalid_request',
+    message: 'A field has the name __proto__ or constructor. Leave it out.',
   })
 }
 

@@ -17,27 +17,30 @@ const CLOSE_BRACE = 0x7d
 const CLOSE_BRACKET = 0x5d
 
 /**
- * Looks over a JSON text in one pass for top-level keys that appear twice, of which parsers keep
- * the last, and for deep nesting. A text that is no JSON may pass: the parser refuses it after.
+ * Looks over a JSON text in one pass for keys that appear twice in one object, of which parsers
+ * keep the last, and for deep nesting. A text that is no JSON may pass: the parser refuses it
+ * after.
  */
 export function inspectJson (text: string): Finding {
-  const keys = new Set<string>()
-  let depth = 0
+  /** The keys of every object that is open, undefined for a list. */
+  const open: (Set<string> | undefined)[] = []
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at)
     if (unit === QUOTE) {
       const end = endOfString(text, at)
-      if (depth === 1 && isKey(text, end)) {
+      const keys = open.at(-1)
+      if (keys !== undefined && isKey(text, end)) {
         const key = keyOf(text.slice(at, end))
         if (keys.has(key)) return { kind: 'duplicate', key }
         keys.add(key)
       }
       at = end - 1
     } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
-      depth += 1
-      if (depth > MAX_DEPTH) return { kind: 'deep' }
+      if (open.push(unit === OPEN_BRACE ? new Set() : undefined) > MAX_DEPTH) {
+        return { kind: 'deep' }
+      }
     } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) {
-      depth -= 1
+      open.pop()
     }
   }
   return FINE

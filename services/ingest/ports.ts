@@ -33,6 +33,8 @@ export type Parts = Webhooks & {
   readonly findArchived: (
     tenant: string, job: string,
   ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
+  /** True for a job that was erased on demand: nothing that was sealed for it can be read. */
+  readonly isErased: (tenant: string, job: string) => Promise<boolean>
   /** The result file; every block is checked to exist before the first piece comes. */
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options: { readonly safe: boolean },

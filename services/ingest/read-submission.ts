@@ -4,8 +4,9 @@ import type { Submission } from '../jobs/submit.ts'
 import type { Fault } from './errors.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { callerOf } from './guard.ts'
+import { magicRefusal } from './magic.ts'
 import type { Rules } from './ports.ts'
-import { readJobRequest } from './request.ts'
+import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**
  * What a request for a job or a quote asks for, or why it can't be had. The key is undefined when
@@ -22,4 +23,15 @@ export function readSubmission (
   if (read.kind === 'fault') return read.fault
   const fingerprint = fingerprintOf(read.request, rules.fingerprintKey)
   return { ...read.request, tenant, idempotencyKey, fingerprint }
+}
+
+/**
+ * What a request for a job asks for, by the key it may be sent again with; or why it can't be had,
+ * which a test key may ask for by a magic input.
+ */
+export function readKeyedSubmission (request: FastifyRequest, rules: Rules): Submission | Fault {
+  const key = readIdempotencyKey(request.headers['idempotency-key'])
+  const read = readSubmission(request, rules, key)
+  if ('code' in read) return read
+  return magicRefusal(read, { ...rules, mode: callerOf(request).mode }) ?? read
 }

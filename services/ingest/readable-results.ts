@@ -8,6 +8,8 @@ import { visibleStatus } from './response.ts'
 /** A closed job with what its results are made of. */
 export type Found = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
+const ERASED = 'The contents of this job were erased.'
+
 type Wanted = { readonly tenant: string, readonly id: string }
 
 /** The job of that id if its results can be read, or why they can't. */
@@ -18,6 +20,7 @@ export async function findReadable (
   if (job === undefined) return { code: 'job_not_found' }
   if (!job.closed) return notCompleted(job)
   if (job.endedAtMs + retentionMs <= parts.now()) return { code: 'results_expired' }
+  if (await parts.isErased(tenant, id)) return { code: 'results_expired', message: ERASED }
   return await findResults(parts, tenant, id) ?? { code: 'temporarily_unavailable' }
 }
 

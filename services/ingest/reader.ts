@@ -1,8 +1,7 @@
-import type { ClickHouseClient } from '@clickhouse/client'
-import type { Redis } from 'ioredis'
 import type { JobKeys } from '../jobs/job-keys.ts'
+import { jobKeys } from '../jobs/redis-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Codec } from '../lib/registry.ts'
+import type { Parts as Connected } from '../lib/connect.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createArchive } from '../records/archive.ts'
 import { createResultBlocks } from '../records/result-blocks.ts'
@@ -11,16 +10,14 @@ import { createOpenJobs } from './open-jobs.ts'
 import type { Parts } from './ports.ts'
 import { createWebhooks, type Webhooks } from './webhooks.ts'
 
-type Options = {
-  readonly clickhouse: ClickHouseClient
-  readonly codec: Codec
+type Options = Pick<Connected, 'clickhouse' | 'codec' | 'state'> & {
   readonly keys: JobKeys
-  readonly state: Redis
   readonly store: Pick<JobStore, 'openJobs' | 'read'>
 }
 
 type Reader = Webhooks & Pick<Parts,
-  'findArchived' | 'listArchived' | 'csvStream' | 'rows' | 'page' | 'openJobs' | 'balance'>
+  'findArchived' | 'isErased' | 'listArchived' | 'csvStream' | 'rows' | 'page' | 'openJobs' |
+  'balance'>
 
 /** What the routes read of jobs, their results, what was sealed with them, and of money. */
 export function createReader ({ clickhouse, codec, keys, state, store }: Options): Reader {
@@ -28,6 +25,7 @@ export function createReader ({ clickhouse, codec, keys, state, store }: Options
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {
     findArchived: archive.find,
+    isErased: async (tenant, job) => await state.exists(jobKeys(tenant, job).erased) === 1,
     listArchived: archive.list,
     openJobs: createOpenJobs(store),
     balance: createWallet(state).balance,

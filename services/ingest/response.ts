@@ -54,6 +54,9 @@ export function refusalFault (outcome: Exclude<Submitted, { kind: 'accepted' }>)
     case 'concurrent_jobs_limit': return {
       code: 'concurrent_jobs_limit', retryAfterSeconds: SLOT_RETRY_SECONDS,
     }
+    case 'frozen': return {
+      code: 'wallet_unavailable', retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
+    }
     // A job is never answered with a quote, whose request says that it wants no more.
     case 'quoted':
     case 'cursor_moved':

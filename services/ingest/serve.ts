@@ -1,13 +1,12 @@
 import type { Life } from '../lib/run.ts'
 import { createApp } from './app.ts'
-import type { Config } from './config.ts'
-import type { Parts } from './ports.ts'
-import { rulesOf } from './rules.ts'
+import type { AdmittingParts } from './admission-rule.ts'
+import { rulesOf, type Settings } from './rules.ts'
 import { listenTls } from './tls.ts'
 
 /** Listens on the plain port and, with a certificate, on that of TLS, until the process stops. */
 export async function serve (
-  parts: Parts, settings: Config, life: Pick<Life, 'log' | 'onStop'>
+  parts: AdmittingParts, settings: Settings, life: Pick<Life, 'log' | 'onStop'>
 ): Promise<void> {
   const { log, onStop } = life
   const app = createApp({ parts, rules: rulesOf(settings), log, connection: settings })

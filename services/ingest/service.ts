@@ -1,10 +1,11 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectParts } from '../lib/connect.ts'
-import { isInfrastructure } from '../lib/errors.ts'
 import type { Life, Running } from '../lib/run.ts'
 import { connectJobKeys } from '../records/job-wire.ts'
+import { connectAdmission } from './admission-parts.ts'
 import type { Config } from './config.ts'
+import { isUnavailable, requestSecretOf } from './key-ring.ts'
 import { limiterOf } from './limits/settings.ts'
 import { createReader } from './reader.ts'
 import { serve } from './serve.ts'
@@ -17,21 +18,25 @@ export async function startIngest (settings: Config, life: Life): Promise<Runnin
   const { state, clock } = shared
   const store = createJobStore(state)
   const keys = connectJobKeys(shared, settings)
-  const submitter = await createSubmission({ ...shared, store, keys, settings, life })
+  const { admission, rule } = connectAdmission(shared, settings)
+  const submitter = admission.watch(
+    await createSubmission({ ...shared, store, keys, settings, life }))
   const ready = () => state.status === 'ready'
   const parts = {
     findKey: createApiKeys(state).findKey,
     limiter: limiterOf(state, settings),
+    admission: rule,
     submit: submitter.submit,
     quote: submitter.quote,
     rememberResponse: store.rememberResponse,
     readJob: store.read,
     cancel: store.cancel,
     ...createReader({ ...shared, store, keys }),
-    isInfrastructure,
+    isInfrastructure: isUnavailable,
     ready,
     now: clock.now,
   }
-  await serve(parts, settings, life)
+  const requestSecret = await requestSecretOf(state, settings)
+  await serve(parts, { ...settings, requestSecret }, life)
   return { ready }
 }

@@ -86,10 +86,11 @@ export async function listenTls (
 /** The limits that a server takes only after it was made, and the answer to what is no request. */
 function limit (server: Server, app: FastifyInstance, settings: ConnectionSettings): void {
   server.setTimeout(settings.CONNECTION_TIMEOUT_MS)
-  server.maxRequestsPerSocket = settings.MAX_REQUESTS_PER_CONNECTION
   server.maxConnections = settings.MAX_CONNECTIONS
-  for (const listener of app.server.listeners('clientError')) {
-    server.on('clientError', listener as (error: Error) => void)
+  for (const event of ['clientError', 'checkExpectation', 'connect']) {
+    for (const listener of app.server.listeners(event)) {
+      server.on(event, listener as () => void)
+    }
   }
 }
 

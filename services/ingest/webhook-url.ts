@@ -4,7 +4,11 @@ import { BlockList, isIP } from 'node:net'
 export type WebhookRules = { readonly allowHttp: boolean, readonly allowLoopback: boolean }
 
 const MAX_CHARACTERS = 2_048
-const PRIVATE_SUFFIXES = ['.local', '.internal', '.localdomain', '.home.arpa']
+/** Names that mean something only within a network; no public name ends like this. */
+const PRIVATE_SUFFIXES = [
+  '.local', '.internal', '.localdomain', '.localdomain6', '.arpa', '.lan', '.home', '.corp',
+  '.intranet', '.private', '.svc', '.consul', '.onion',
+]
 
 const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8, 'ipv4')

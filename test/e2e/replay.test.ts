@@ -27,7 +27,7 @@ describe('every topic read again from its beginning', () => {
     await forgetOffsets(world.env)
     const services = await startAll({ env: world.env })
     stop = services.stop
-    await untilConsumed(world.env)
+    await untilConsumed(world.env, 180_000)
 
     const client = createClient({ baseUrl: services.baseUrl, apiKey: world.keys.live })
     const after = await runAudit(world.env)
@@ -35,5 +35,5 @@ describe('every topic read again from its beginning', () => {
     expect(await Promise.all([big, small].map(({ job }) => client.job(job.id))))
       .toEqual([big.job, small.job])
     expect(await Promise.all([big, small].map(({ job }) => client.results(job.id)))).toEqual(csvs)
-  })
+  }, 240_000)
 })

@@ -4,13 +4,11 @@ import {
 } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import type { Submission, Submitted } from '../../jobs/submit.ts'
+import { failpoint } from '../../lib/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES, takeRoom } from '../body-budget.ts'
-import { callerOf } from '../guard.ts'
-import { magicRefusal } from '../magic.ts'
 import type { Parts, Rules } from '../ports.ts'
 import { sendFault } from '../reply.ts'
-import { readSubmission } from '../read-submission.ts'
-import { readIdempotencyKey } from '../request.ts'
+import { readKeyedSubmission } from '../read-submission.ts'
 import { acceptedBody, jobPath, OUTCOME_UNKNOWN, refusalFault } from '../response.ts'
 
 /** What can be wrong with the rows of a request, beside what holds for every body. */
@@ -36,7 +34,7 @@ export function createJobRoute (
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
       errors: [...REQUEST_ERRORS, 'invalid_idempotency_key', 'idempotency_key_reused',
-        'insufficient_balance', 'concurrent_jobs_limit'],
+        'insufficient_balance', 'concurrent_jobs_limit', 'wallet_unavailable'],
     },
     schema: {
       operationId: 'createJob',
@@ -49,16 +47,14 @@ export function createJobRoute (
     },
     onRequest: async (request, reply) => takeRoom(budget, request, reply),
     handler: async (request, reply) => {
-      const key = readIdempotencyKey(request.headers['idempotency-key'])
-      const read = readSubmission(request, rules, key)
+      const read = readKeyedSubmission(request, rules)
       if ('code' in read) return sendFault(reply, read)
-      const refusal = magicRefusal(read, { ...rules, mode: callerOf(request).mode })
-      if (refusal !== undefined) return sendFault(reply, refusal)
       const outcome = await submitted(parts, read)
       if (outcome === undefined) return sendFault(reply, OUTCOME_UNKNOWN)
       if (outcome.kind !== 'accepted') return sendFault(reply, refusalFault(outcome))
       const body = await remembered(parts, read, outcome)
       if (outcome.replayed) reply.header('idempotent-replayed', 'true')
+      failpoint('ingest.answering')
       return reply.code(202)
         .header('location', jobPath(outcome.job.id))
         .type('application/json; charset=utf-8')

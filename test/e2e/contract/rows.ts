@@ -168,7 +168,7 @@ export const ROWS = {
   'is told by no answer, file, event or history': HERE,
   'is told by none of the documents': HERE,
   'contacts and labels are in no store in clear':
-    'test/e2e/secrecy.test.ts: shows no contact and no label in clear, in any encoding',
+    'test/e2e/secrecy.test.ts: has no contact, label, address or secret in clear, whatever fails',
 
   // Feeds
   'gives each contact of a partner one result under its reference':

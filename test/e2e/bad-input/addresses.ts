@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest'
+import { refusedAddresses, REBOUND_NAMES } from '../../support/data/webhook-addresses.ts'
+import { row } from './rows.ts'
+import { ask, free, newCustomer, refusal, shared } from './support.ts'
+
+const AT_ONCE = 8
+
+/** Works through a list, a few at once: a tenant has ten places for preflights. */
+async function eachOf<T, R> (list: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  const left = list.map((one, index) => [one, index] as const)
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      results[next[1]] = await work(next[0])
+    }
+  }))
+  return results
+}
+
+/** Sends it again when the organization was too quick. */
+async function unthrottled<T extends { readonly status: number }> (send: () => Promise<T>) {
+  for (let answer = await send(); ; answer = await send()) {
+    if (answer.status !== 429) return answer
+    await new Promise(resolve => setTimeout(resolve, 200))
+  }
+}
+
+type Attempt = { readonly attempt: number, readonly outcome: string, readonly reason: string }
+
+/** The attempts of a job's webhook, once there are so many. */
+async function attemptsOf (id: string, key: string, count: number): Promise<readonly Attempt[]> {
+  let data: readonly Attempt[] = []
+  await expect.poll(async () => {
+    data = (await unthrottled(() => ask(`/jobs/${id}/deliveries`, { key }))).json.data
+    return data.length
+  }, { timeout: 30_000, interval: 200 }).toBe(count)
+  return data.toReversed()
+}
+
+const outcomes = (attempts: readonly Attempt[]) =>
+  attempts.map(({ outcome, reason }) => [outcome, reason])
+
+describe('a webhook address', () => {
+  it(row(37), async () => {
+    const { canary } = shared()
+    const { key } = await newCustomer()
+    const addresses = refusedAddresses(canary.port)
+    expect(addresses.length).toBeGreaterThan(300)
+    const answers = await eachOf(addresses, async address => {
+      const body = { ...free, webhook_url: address }
+      const { status, code, json } = await unthrottled(() => ask('/jobs', { key, body }))
+      return [address, status, code, json.error?.param]
+    })
+    expect(answers).toEqual(addresses.map(address =>
+      [address, 400, 'invalid_webhook_url', 'webhook_url']))
+    expect(await refusal({ ...free, webhook_url: 1 }))
+      .toEqual([400, 'invalid_request', 'webhook_url'])
+    expect(canary.connections()).toBe(0)
+  })
+
+  it(`${row(37)}: names that lead to a network of ours, by whatever record`, async () => {
+    const { canary } = shared()
+    const { key } = await newCustomer()
+    const ended = await eachOf(REBOUND_NAMES, async name => {
+      const body = { ...free, webhook_url: `https://${name}:${canary.port}/hook` }
+      const { status, json } = await unthrottled(() => ask('/jobs', { key, body }))
+      return [name, status, json.id] as const
+    })
+    expect(ended.filter(([, status]) => status !== 202)).toEqual([])
+    const told = await eachOf(ended, async ([name, , id]) =>
+      [name, outcomes(await attemptsOf(id, key, 2))])
+    expect(told).toEqual(REBOUND_NAMES.map(name => [name, [
+      ['failed', 'blocked_address'], ['exhausted', 'blocked_address'],
+    ]]))
+    expect(canary.connections()).toBe(0)
+  })
+
+  it(`${row(37)}: a name that is public at first and private afterwards`, async () => {
+    const { canary, dns } = shared()
+    const { key } = await newCustomer()
+    // Nobody has this address.
+    dns.zones.set('turning.rebound.net', { aaaa: ['3ffe::1'] })
+    const body = { ...free, webhook_url: `https://turning.rebound.net:${canary.port}/` }
+    const { json } = await ask('/jobs', { key, body })
+    const [first] = await attemptsOf(json.id, key, 1)
+    dns.zones.set('turning.rebound.net', { a: ['127.0.0.1'] })
+    const [, second] = await attemptsOf(json.id, key, 2)
+    expect(['connection_error', 'timeout']).toContain(first?.reason)
+    expect([second?.outcome, second?.reason]).toEqual(['exhausted', 'blocked_address'])
+    expect(canary.connections()).toBe(0)
+  })
+
+  it(`${row(37)}: nothing about the network is told`, async () => {
+    const { key } = await newCustomer()
+    const body = { ...free, webhook_url: 'https://plain.rebound.net/secret-path' }
+    const { json } = await ask('/jobs', { key, body })
+    await attemptsOf(json.id, key, 2)
+    const { text } = await ask(`/jobs/${json.id}/deliveries`, { key })
+    expect(text).not.toMatch(/127\.0\.0\.1|rebound|secret-path/)
+  })
+})

@@ -1,0 +1,17 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import './bodies.ts'
+import './connections.ts'
+import './fields.ts'
+import './contacts.ts'
+import './money.ts'
+import './files.ts'
+import './addresses.ts'
+import { heard, start, stop, undocumented } from './support.ts'
+
+beforeAll(start)
+afterAll(stop)
+
+it('all of it is answered without a fault of ours', () => {
+  expect(heard.length).toBeGreaterThan(500)
+  expect(undocumented()).toEqual([])
+})

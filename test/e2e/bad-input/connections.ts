@@ -1,0 +1,245 @@
+import { describe, expect, it } from 'vitest'
+import { row } from './rows.ts'
+import {
+  ask, free, good, head, newCustomer, postHead, raw, shared, STRICT, type Sent,
+} from './support.ts'
+
+const body = JSON.stringify(free)
+const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
+const CHUNKED = 'transfer-encoding: chunked'
+const strictly = () => ({ baseUrl: shared().strict.baseUrl })
+const statuses = (text: string) =>
+  [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
+
+describe('what frames a request', () => {
+  it('is as it should be when it is', async () => {
+    const lengths = await raw([postHead(`content-length: ${body.length}`), body])
+    const chunks = await raw([postHead(CHUNKED), chunk(body.slice(0, 7)), chunk(body.slice(7)),
+      '0\r\nx-trailer: y\r\n\r\n'])
+    expect([lengths.status, chunks.status]).toEqual([202, 202])
+  })
+
+  it.each([
+    ['both, length first', [`content-length: ${body.length}`, CHUNKED], '0\r\n\r\n'],
+    ['both, chunks first', [CHUNKED, 'content-length: 4'], '0\r\n\r\n'],
+    ['two lengths', ['content-length: 2', 'content-length: 3'], '{} '],
+    ['one length twice', ['content-length: 2', 'content-length: 2'], '{}'],
+    ['a list of lengths', ['content-length: 2, 2'], '{}'],
+    ['a length with a sign', ['content-length: +2'], '{}'],
+    ['a length below nothing', ['content-length: -1'], '{}'],
+    ['a length in hex', ['content-length: 0x2'], '{}'],
+    ['a length beyond counting', [`content-length: ${'9'.repeat(30)}`], '{}'],
+    ['a length that is none', ['content-length: two'], '{}'],
+    ['a length with a space before its colon', ['content-length : 2'], '{}'],
+    ['chunks that are not last', ['transfer-encoding: chunked, identity'], chunk(body)],
+    ['another coding', ['transfer-encoding: xchunked'], chunk(body)],
+    ['a coding before the chunks', ['transfer-encoding: gzip, chunked'],
+      `${chunk(body)}0\r\n\r\n`],
+    ['chunks twice', [CHUNKED, CHUNKED], `${chunk(body)}0\r\n\r\n`],
+    ['chunks by a line of two', ['transfer-encoding:\r\n chunked'], chunk(body)],
+    ['chunks with a space before the colon', ['transfer-encoding : chunked'], chunk(body)],
+    ['a chunk without a size', [CHUNKED], 'zz\r\n{}\r\n0\r\n\r\n'],
+    ['a chunk of a size beyond counting', [CHUNKED], 'fffffffffffffffff\r\n{}'],
+    ['a chunk longer than it says', [CHUNKED], '2\r\n{}{}{}\r\n0\r\n\r\n'],
+    ['chunks between bare line feeds', [CHUNKED], '2\n{}\n0\n\n'],
+    ['a zero byte in a header', ['x: a\u0000b', 'content-length: 2'], '{}'],
+    ['a header that goes on in the next line', ['x: a\r\n b', 'content-length: 2'], '{}'],
+    ['a header without a colon', ['nothing', 'content-length: 2'], '{}'],
+    ['no name of a header', [': nothing', 'content-length: 2'], '{}'],
+    ['two hosts', ['host: other', 'content-length: 2'], '{}'],
+  ])(`${row(8)}: %s`, async (_what, headers, sent) => {
+    // Whoever takes the frame for another one sees a second request behind.
+    const smuggled = head('GET /api/v1/balance HTTP/1.1')
+    const { status, code, text } = await raw([postHead(...headers), sent, smuggled])
+    expect([status, code]).toEqual([400, 'invalid_request'])
+    expect(statuses(text)).toEqual([400])
+    expect(text).not.toContain('balanceMicros')
+  })
+
+  it(`${row(8)}: a body shorter than its length makes no job`, async () => {
+    const { key, client } = await newCustomer()
+    const lines = postHead(`content-length: ${body.length + 1}`)
+      .replace(/Bearer \S+/, `Bearer ${key}`)
+    const { status } = await raw([lines, body], { end: true })
+    expect([0, 400]).toContain(status)
+    expect((await client.jobsPage({ limit: 1 })).data).toEqual([])
+  })
+
+  it(`${row(8)}: extensions of a chunk over 16 KiB are 413`, async () => {
+    const { status, code } = await raw([postHead(CHUNKED), `2;${'x'.repeat(20_000)}\r\n{}\r\n`])
+    expect([status, code]).toEqual([413, 'body_too_large'])
+  })
+})
+
+describe('a client that is slow on purpose', () => {
+  it(row(11), async () => {
+    const startedAt = Date.now()
+    const slow = await Promise.all([
+      raw([head('GET /healthz HTTP/1.1').slice(0, -4), '\r\nx: '], { ...strictly(), drip: true }),
+      raw(['P'], strictly()),
+      raw([postHead('content-length: 3000000'), '{'], { ...strictly(), drip: true }),
+      raw([postHead('content-length: 30'), '{'], strictly()),
+      raw([postHead(CHUNKED), '3\r\n{'], strictly()),
+    ])
+    expect(slow.map(({ status, code }) => [status, code]))
+      .toEqual(Array(5).fill([408, 'request_timeout']))
+    expect(Date.now() - startedAt).toBeLessThan(30_000)
+  })
+
+  it(`${row(11)}: two hundred of them keep nobody else waiting`, async () => {
+    const { baseUrl } = strictly()
+    const slow = Array.from({ length: 200 }, () => raw(['GET / HTTP/1.1\r\nx: '], strictly()))
+    const answer = await fetch(`${baseUrl}/services`, {
+      headers: { authorization: `Bearer ${shared().world.keys.live}` },
+    })
+    expect(answer.status).toBe(200)
+    await answer.text()
+    expect((await Promise.all(slow)).map(({ status }) => status)).toEqual(Array(200).fill(408))
+  })
+})
+
+describe('room for bodies', () => {
+  it(`is given back by those who leave at any moment: ${row(49)}`, async () => {
+    const lines = postHead('transfer-encoding: chunked')
+    const left = Array.from({ length: 8 }, (_, at) =>
+      raw([lines, at % 2 === 0 ? 'zz\r\n' : '', lines], { end: true }))
+    await Promise.all(left)
+    const large = JSON.stringify({ ...good, inputs: [' '.repeat(1_000), '1'.repeat(1_025)] })
+    const answer = async () =>
+      (await ask('/jobs', { body: large.padEnd(30_000_000, ' ') })).status
+    // Whoever is still being noticed to be gone may hold some for a moment.
+    await expect.poll(answer, { timeout: 5_000 }).toBe(400)
+  })
+})
+
+describe('a head', () => {
+  it.each([
+    ['100 kB in one header', [`x: ${'y'.repeat(100_000)}`]],
+    ['100 kB in many', Array.from({ length: 1_000 }, (_, at) => `x-${at}: ${'y'.repeat(90)}`)],
+    ['2,000 headers', Array.from({ length: 2_000 }, () => 'x: y')],
+    ['as many short ones as fit', Array.from({ length: 1_900 }, () => 'x:')],
+    ['a key of 100 kB', [`idempotency-key: ${'7'.repeat(100_000)}`]],
+  ])(`${row(12)}: %s`, async (_what, headers) => {
+    const { status, code } = await raw([head('GET /api/v1/jobs HTTP/1.1', ...headers)])
+    expect([status, code]).toEqual([431, 'headers_too_large'])
+  })
+
+  it(`${row(13)}: a thousand requests ahead of their answers`, async () => {
+    const one = 'GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n'
+    const { text } = await raw([one.repeat(999), head('GET /healthz HTTP/1.1')])
+    expect(statuses(text)).toEqual(Array(1_000).fill(200))
+  })
+
+  it(`${row(13)}: more than a connection may carry are not carried out`, async () => {
+    const { key, client } = await newCustomer()
+    const one = postHead(`content-length: ${body.length}`)
+      .replace('connection: close\r\n', '').replace(/Bearer \S+/, `Bearer ${key}`) + body
+    const pings = 'GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(STRICT.mostRequests)
+    const { text } = await raw([pings + one.repeat(3)], strictly())
+    expect(statuses(text)).toEqual(Array(STRICT.mostRequests).fill(200))
+    expect((await client.jobsPage({ limit: 1 })).data).toEqual([])
+  })
+
+  it.each([
+    ['HTTP/1.0', 'GET /api/v1/services HTTP/1.0', 200],
+    ['a whole address', 'GET http://other.example/api/v1/services HTTP/1.1', 200],
+    ['two slashes', 'GET //api/v1/services HTTP/1.1', 404],
+    ['dots', 'GET /api/v1/../v1/services HTTP/1.1', 404],
+    ['encoded dots', 'GET /api/%2e%2e/api/v1/services HTTP/1.1', 404],
+    ['an encoded slash', 'GET /api%2fv1/services HTTP/1.1', 404],
+    ['an encoded zero', 'GET /api/v1/jobs/%00 HTTP/1.1', 404],
+    ['half an encoding', 'GET /api/v1/jobs/%e0%a4%a HTTP/1.1', 404],
+    ['no encoding', 'GET /api/v1/jobs/%zz HTTP/1.1', 404],
+    ['bytes that are no UTF-8', 'GET /api/v1/jobs/%ff%fe HTTP/1.1', 404],
+    ['a star', 'GET * HTTP/1.1', 404],
+    ['a zero', 'GET /api/v1/\u0000 HTTP/1.1', 400],
+    ['no path', 'GET HTTP/1.1', 400],
+    ['a version to come', 'GET /healthz HTTP/3.0', 400],
+    ['another protocol', 'PRI * HTTP/2.0', 400],
+    ['a query of 10 kB', `GET /api/v1/jobs?x=${'y'.repeat(10_000)} HTTP/1.1`, 400],
+    ['a fragment', 'GET /api/v1/services#x HTTP/1.1', 200],
+  ])(`${row(13)}: %s`, async (_what, line, expected) => {
+    const { status, text } = await raw([head(line)])
+    expect([status, ...(status < 300 ? [] : [/"error":\{"type":/.test(text)])])
+      .toEqual([expected, ...(expected < 300 ? [] : [true])])
+  })
+
+  it.each([
+    ['no host', 'GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
+    ['two hosts', 'GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n', 400],
+    ['chunks over HTTP/1.0',
+      'POST /api/v1/jobs HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n', 400],
+    ['a greeting of mail', 'EHLO example.com\r\n\r\n', 400],
+    ['the beginning of TLS', '\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', 400],
+    ['a tunnel', 'CONNECT example.com:443 HTTP/1.1\r\nhost: x\r\n\r\n', 405],
+  ])(`${row(13)}: %s`, async (_what, text, expected) => {
+    const answer = await raw([Buffer.from(text, 'latin1')])
+    expect([answer.status, /"request_id":"req_/.test(answer.text)]).toEqual([expected, true])
+  })
+
+  it(`${row(13)}: another protocol or an expectation nobody knows is passed over`, async () => {
+    const upgrade = await raw([
+      head('GET /healthz HTTP/1.1', 'upgrade: websocket').replace('close', 'close, upgrade')])
+    const expecting = await raw([
+      postHead('expect: wonders', `content-length: ${body.length}`), body])
+    expect([upgrade.status, expecting.status]).toEqual([200, 202])
+  })
+
+  it.each([
+    ['DELETE', '/jobs', 405], ['PUT', '/jobs', 405], ['PATCH', '/jobs/job_1', 405],
+    ['TRACE', '/jobs', 405], ['PROPFIND', '/jobs', 405], ['POST', '/balance', 405],
+    ['GET', '/quotes', 405], ['OPTIONS', '/jobs', 204], ['HEAD', '/services', 200],
+    ['HEAD', '/jobs/job_1/cancel', 405], ['POST', '/nothing', 404], ['FOO', '/jobs', 400],
+    ['get', '/jobs', 400],
+  ])(`${row(14)}: %s %s`, async (method, path, expected) => {
+    const { status, text } = await raw([head(`${method} /api/v1${path} HTTP/1.1`)])
+    const allow = /^allow: (.*)$/im.test(text)
+    expect([status, allow]).toEqual([expected, expected === 405 || expected === 204])
+  })
+})
+
+describe('a key', () => {
+  const refused = async (sent: Sent) => {
+    const { status, code, headers } = await ask('/services', sent)
+    return [status, code, headers.get('www-authenticate')]
+  }
+  const bearer = (authorization: string) => refused({ headers: { authorization } })
+
+  it(row(15), async () => {
+    const { keys } = shared().world
+    const invalid = [401, 'invalid_key', 'Bearer']
+    expect(await bearer('')).toEqual([401, 'missing_key', 'Bearer'])
+    for (const text of ['Bearer', 'Bearer ', keys.live, `Basic ${keys.live}`,
+      `Bearer ${keys.live} x`, `Bearer ${keys.live},${keys.live}`, `Bearer ${keys.live.slice(1)}`,
+      `Bearer ${keys.live.toUpperCase()}`, `Bearer ${'x'.repeat(10_000)}`, `Bearer "${keys.live}"`,
+      'Bearer vj_live_', 'Bearer null', "Bearer ' or 1=1", `Token ${keys.live}`]) {
+      expect([text.slice(0, 60), ...await bearer(text)]).toEqual([text.slice(0, 60), ...invalid])
+    }
+    expect((await ask('/services', { headers: { authorization: `bearer ${keys.live}` } })).status)
+      .toBe(200)
+    const twice = await raw([head('GET /api/v1/services HTTP/1.1',
+      `authorization: Bearer ${keys.live}`)])
+    expect([twice.status, twice.code]).toEqual([401, 'invalid_key'])
+    const query = await ask(`/services?key=${keys.live}&access_token=${keys.live}`,
+      { headers: { authorization: '' } })
+    expect([query.status, query.code]).toEqual([401, 'missing_key'])
+  })
+
+  it(row(18), async () => {
+    for (const id of ['job_', 'job_1', 'JOB_01jd3v8zj7m5n2k4q6r8s0t1w3', 'job_01jd3v8zj7m5n2k4q6r8',
+      'job_01jd3v8zj7m5n2k4q6r8s0t1w3 ', 'quot_01jd3v8zj7m5n2k4q6r8s0t1w3', 'x', '%F0%9F%98%80',
+      'job_91jd3v8zj7m5n2k4q6r8s0t1w3', 'job_*', '%2e', "job_'--",
+      'job_01jd3v8zj7m5n2k4q6r8s0t1w%00',
+      '{job}', 'job_'.padEnd(201, '0'), 'job_'.padEnd(10_000, '0')]) {
+      const { status, code } = await ask(`/jobs/${encodeURI(id)}`)
+      expect([id.slice(0, 50), status, /^(job_)?not_found$/.test(code)])
+        .toEqual([id.slice(0, 50), 404, true])
+    }
+    const long = await raw([head(`GET /api/v1/jobs/job_${'0'.repeat(1_000_000)} HTTP/1.1`)])
+    expect([long.status, long.code]).toEqual([431, 'headers_too_large'])
+  })
+
+  it('is all that the requests above lacked', async () => {
+    expect((await ask('/quotes', { body: good })).status).toBe(200)
+  })
+})

@@ -1,0 +1,124 @@
+import { describe, expect, it } from 'vitest'
+import { runJob } from '../../support/world.ts'
+import { row } from './rows.ts'
+import { newCustomer, newNumbers, service, shared } from './support.ts'
+
+const email = 'email-validation'
+
+/** The rows a job of a test key ends with. */
+async function rowsOf (inputs: readonly string[], slug = service, countryCode?: string) {
+  const { world } = shared()
+  const { created, rows } = await runJob(world.test, {
+    service: slug as typeof service, inputs, ...(countryCode === undefined ? {} : { countryCode }),
+  })
+  return { preflight: created.preflight, rows }
+}
+
+const isInvalid = (one: Readonly<Record<string, string>>) =>
+  one.source === 'preflight' && one.status === 'invalid'
+
+describe('contacts that are none', () => {
+  it(row(24), async () => {
+    const blanks = ['', ' ', '\t', '\n', '\r\n', '   \t ', '\u00a0', '\u3000', '\ufeff']
+    for (const slug of [service, email]) {
+      const { preflight, rows } = await rowsOf(blanks, slug)
+      expect(preflight).toMatchObject({ invalidRows: blanks.length, freshChecks: 0 })
+      expect(rows.map(it => it.input)).toEqual(blanks)
+      expect(rows.every(isInvalid)).toBe(true)
+    }
+  })
+
+  it(row(25), async () => {
+    const odd = ['\u0000', '\u0007+12127365000\u0007', 'a\u0000@example.com', '\u009b1', '\ud800',
+      '\udc00\ud800', 'jane\ud800@example.com', '\u001b[2J']
+    const { rows } = await rowsOf(odd, email)
+    expect(rows.map(isInvalid)).toEqual(odd.map(() => true))
+    expect(rows.map(it => it.input)).toEqual(odd.map(text => text.toWellFormed()))
+    const { rows: phones } = await rowsOf(['\ud800', '\u0000', 'a\u0000b'])
+    expect(phones.map(isInvalid)).toEqual([true, true, true])
+  })
+
+  it(row(26), async () => {
+    const plain = '+12127365000'
+    const dressed = ['\u202d+12127365000\u202c', '+1\u200b2127365000', '\u2066+12127365000\u2069',
+      '+1\u00ad212\u00ad736\u00ad5000', '\ufeff+12127365000', '+1212736\u200d5000']
+    const { rows } = await rowsOf([plain, ...dressed])
+    // Whatever is taken for a number is that number; nothing else may come of it.
+    for (const [index, one] of rows.entries()) {
+      const taken = one.e164 === plain && one.duplicate_of === (index === 0 ? '' : '1')
+      expect([one.input, taken || isInvalid(one)]).toEqual([one.input, true])
+    }
+    const mails = ['ja\u200bne@example.com', 'jane@exam\u202eple.com', 'jane\u2066@example.com',
+      'jane@example.com\u202c']
+    const { rows: addresses } = await rowsOf(mails, email)
+    expect(addresses.filter(one => one.status === 'valid').map(it => it.email))
+      .toEqual(addresses.filter(one => one.status === 'valid').map(() => 'jane@example.com'))
+  })
+
+  it(row(27), async () => {
+    const numbers = ['+12127365000', '＋１２１２７３６５０００', '+١٢١٢٧٣٦٥٠٠٠', '+۱۲۱۲۷۳۶۵۰۰۰']
+    const { rows } = await rowsOf(numbers)
+    expect(rows.map(it => it.e164)).toEqual(numbers.map(() => '+12127365000'))
+    expect(rows.map(it => it.duplicate_of)).toEqual(['', '1', '1', '1'])
+    const domains = ['a@bücher.example.com', 'a@bu\u0308cher.example.com',
+      'a@BÜCHER.EXAMPLE.COM', 'a@xn--bcher-kva.example.com', 'a@ｅxample.com', 'a@example.com',
+      'A@example.com']
+    const { rows: mails } = await rowsOf(domains, email)
+    expect(mails.map(it => it.duplicate_of)).toEqual(['', '1', '1', '1', '', '5', ''])
+    // A letter of another script is another domain.
+    const { rows: alike } = await rowsOf(['a@example.com', 'a@ex\u0430mple.com'], email)
+    expect(alike.map(it => it.duplicate_of)).toEqual(['', ''])
+  })
+
+  it(row(28), async () => {
+    const e164 = async (inputs: readonly string[], countryCode?: string) =>
+      (await rowsOf(inputs, service, countryCode)).rows.map(it => it.e164)
+    const number = '+12127365000'
+    expect(await e164(['+1 (212) 736-5000', '001 212 736 5000', '0011 212 736 5000', number]))
+      .toEqual([number, '', '', number])
+    expect(await e164(['011 1 212 736 5000', '212-736-5000', '1 212 736 5000'], 'US'))
+      .toEqual([number, number, number])
+    expect(await e164(['00 1 212 736 5000', '020 7946 0958'], 'GB'))
+      .toEqual([number, '+442079460958'])
+    const { rows } = await rowsOf(['+012127365000', '+1234567890123456', '1'.repeat(300), '+',
+      '++1', '+1', '+999999999999', 'tel:', '()', '-'])
+    expect(rows.map(isInvalid)).toEqual(rows.map(() => true))
+    const { rows: further } = await rowsOf(
+      ['+12127365000 ext. 12', '+1212PENNSYL', 'tel:+12127365000'])
+    for (const one of further) expect(isInvalid(one) || one.e164 !== '').toBe(true)
+  })
+})
+
+describe('contacts that are free', () => {
+  it(row(30), async () => {
+    const { preflight, rows } = await rowsOf(
+      ['+12127365000', '+1 212 736 5000', '(212) 736-5000', '+1.212.736.5000', '12127365000 '],
+      service, 'US')
+    expect(preflight.duplicateRows).toBe(4)
+    expect(preflight.freshChecks + preflight.cacheHits).toBe(1)
+    expect(rows.map(it => it.duplicate_of)).toEqual(['', '1', '1', '1', '1'])
+  })
+
+  it(row(31), async () => {
+    const { client, balance } = await newCustomer()
+    const { created, job } = await runJob(client, { service, inputs: ['x', 'x', '', 'y@z.com'] })
+    expect(created.preflight).toMatchObject({ invalidRows: 4, maxQuoteMicros: 0 })
+    expect(job).toMatchObject({ status: 'completed', chargedMicros: 0, releasedMicros: 0 })
+    const [known = ''] = newNumbers(1)
+    await runJob(client, { service, inputs: [known] })
+    const before = await balance()
+    const again = await runJob(client, { service, inputs: [known, known, ` ${known}`, 'x'] })
+    expect(again.job).toMatchObject({ status: 'completed', chargedMicros: 0, cacheHits: 1 })
+    expect(await balance()).toMatchObject({
+      availableMicros: before.availableMicros, reservedMicros: 0,
+    })
+  })
+
+  it(row(32), async () => {
+    const { client } = await newCustomer()
+    const mails = ['jane@example.com', 'mailto:jane@example.com', '+1212@example.com']
+    const { created, rows } = await runJob(client, { service, inputs: mails })
+    expect(created.preflight).toMatchObject({ invalidRows: 3, maxQuoteMicros: 0 })
+    expect(rows.map(isInvalid)).toEqual([true, true, true])
+  })
+})

@@ -1,0 +1,139 @@
+import { randomUUID } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { row } from './rows.ts'
+import { ask, free, good, newCustomer, postHead, raw, refusal, service } from './support.ts'
+
+const invalid = (param?: string) => [400, 'invalid_request', param]
+const labels = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, 'v']))
+
+describe('inputs', () => {
+  it.each([
+    ['missing', { service }], ['no list', { service, inputs: '+12127365000' }],
+    ['empty', { service, inputs: [] }], ['an object', { service, inputs: { 0: '+1' } }],
+    ['a number', { service, inputs: 12 }], ['null', { service, inputs: null }],
+  ])(`${row(19)}: %s`, async (_what, body) => {
+    expect(await refusal(body)).toEqual(invalid('inputs'))
+  })
+
+  it.each([[12], [null], [true], [['+1']], [{}]])(`${row(20)}: %j`, async input => {
+    expect(await refusal({ service, inputs: ['+1', input] })).toEqual(invalid('inputs[1]'))
+  })
+
+  it(row(21), async () => {
+    const { status, code } = await ask('/jobs', {
+      body: { service, inputs: Array(100_001).fill('') },
+    })
+    expect([status, code]).toEqual([400, 'too_many_inputs'])
+  })
+
+  it(row(22), async () => {
+    const { key, client } = await newCustomer()
+    const inputs = Array.from({ length: 100_000 }, (_, index) => String(index).padEnd(320, 'x'))
+    const waits: number[] = []
+    const measure = async () => {
+      const startedAt = performance.now()
+      expect((await ask('/services')).status).toBe(200)
+      waits.push(performance.now() - startedAt)
+    }
+    const measuring = setInterval(() => { measure().catch(() => waits.push(Infinity)) }, 100)
+    const { status, json } = await ask('/jobs', { key, body: { service, inputs } })
+    clearInterval(measuring)
+    expect([status, json.preflight?.invalidRows]).toEqual([202, 100_000])
+    expect(Math.max(...waits)).toBeLessThan(10_000)
+    expect((await client.waitForEnd(json.id, { timeoutMs: 100_000 })).chargedMicros).toBe(0)
+  })
+
+  it(row(23), async () => {
+    const inputs = ['1'.repeat(320), '1'.repeat(321), 'x'.repeat(1_024), '\u{1F600}'.repeat(1_024)]
+    const { json } = await ask('/quotes', { body: { service, inputs } })
+    expect(json.preflight).toMatchObject({ invalidRows: 4, maxQuoteMicros: 0 })
+    for (const length of [1_025, 10_000_000]) {
+      expect(await refusal({ service, inputs: ['+1', '1'.repeat(length)] }))
+        .toEqual(invalid('inputs[1]'))
+    }
+  })
+})
+
+describe('another field', () => {
+  it(row(29), async () => {
+    const inputs = ['020 7946 0958', '+12127365000']
+    for (const countryCode of ['gb', 'GB', 'gB']) {
+      const { status, json } = await ask('/quotes', { body: { service, inputs, countryCode } })
+      expect([status, json.preflight.freshChecks]).toEqual([200, 2])
+    }
+    for (const countryCode of ['USA', 'XX', '', 'ZZ', 'U', ' us', 'us ', '44', 'ＵＳ', 'UK\u0000',
+      '\u0131t']) {
+      expect([countryCode, ...await refusal({ ...good, countryCode })])
+        .toEqual([countryCode, 400, 'invalid_country_code', 'countryCode'])
+    }
+    for (const countryCode of [null, 1, ['US'], {}]) {
+      expect(await refusal({ ...good, countryCode })).toEqual(invalid('countryCode'))
+    }
+  })
+
+  it(row(33), async () => {
+    for (const slug of ['fax', 'Phone-Validation', 'phone-validation ', ' phone-validation', '',
+      'phone_validation', 'phone-validation\u0000', '__proto__', 'constructor', 'toString',
+      'x'.repeat(100_000)]) {
+      const { status, code, json } = await ask('/jobs', { body: { service: slug, inputs: ['1'] } })
+      expect([slug.slice(0, 30), status, code]).toEqual([slug.slice(0, 30), 400, 'unknown_service'])
+      expect(json.error.services).toContain('phone-validation')
+    }
+    expect(await refusal({ ...good, service: 1 })).toEqual(expect.arrayContaining([400]))
+  })
+
+  it.each(['true', 1, 0, null, [], 'false', {}])(`${row(34)}: %j`, async forceFresh => {
+    expect(await refusal({ ...good, forceFresh })).toEqual(invalid('forceFresh'))
+  })
+
+  it.each(['force_fresh', 'webhookUrl', 'Inputs', 'callback', 'toString', 'x'.repeat(1_000), ''])(
+    `${row(35)}: %s`, async name => {
+      const param = name === '' ? undefined : name.slice(0, 100)
+      expect(await refusal({ ...good, [name]: true })).toEqual(invalid(param))
+    })
+
+  it(row(36), async () => {
+    const refused: readonly unknown[] = [
+      labels(51), labels(10_000), { k: 'v'.repeat(501) }, { k: 'v'.repeat(1_000_000) },
+      { ['k'.repeat(41)]: 'v' }, { k: 1 }, { k: null }, { k: ['v'] }, { k: { l: 'v' } }, ['v'], 'v',
+      null,
+    ]
+    for (const metadata of refused) {
+      const { status, code } = await ask('/jobs', { body: { ...free, metadata } })
+      expect([status, code]).toEqual([400, 'invalid_request'])
+    }
+    const metadata = {
+      ...labels(44),
+      'k\u0000\n': 'v\u0000\r\n\u001b[31m',
+      constructor: 'x',
+      toString: 'y',
+      '\u202e': '\u{1F600}é',
+      '': '',
+      ['k'.repeat(40)]: 'v'.repeat(500),
+    }
+    const { json } = await ask('/jobs', { body: { ...free, metadata } })
+    expect((await ask(`/jobs/${json.id}`)).json.metadata).toEqual(metadata)
+  })
+})
+
+describe('an Idempotency-Key', () => {
+  it(row(38), async () => {
+    const key = randomUUID()
+    const refused = [400, 'invalid_idempotency_key', 'Idempotency-Key']
+    for (const wrong of ['7', key.slice(1), `${key}0`, `{${key}}`, key.replaceAll('-', ''), 'null',
+      '00000000-0000-0000-0000-000000000000', '6ba7b810-9dad-11d1-80b4-00c04fd430c8',
+      `${key}, ${key}`, 'x'.repeat(10_000)]) {
+      expect(await refusal(free, { headers: { 'idempotency-key': wrong } })).toEqual(refused)
+    }
+    const body = JSON.stringify(free)
+    const twice = await raw([postHead(`idempotency-key: ${key}`, `Idempotency-Key: ${key}`,
+      `content-length: ${body.length}`), body])
+    expect([twice.status, twice.code]).toEqual([400, 'invalid_idempotency_key'])
+    const [lower, upper] = [
+      await ask('/jobs', { body: free, headers: { 'idempotency-key': key } }),
+      await ask('/jobs', { body: free, headers: { 'idempotency-key': key.toUpperCase() } }),
+    ]
+    expect([upper.status, upper.text]).toEqual([202, lower.text])
+  })
+})

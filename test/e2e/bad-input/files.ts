@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { parseCsv, runJob } from '../../support/world.ts'
+import { row } from './rows.ts'
+import {
+  ask, free, head, newCustomer, newNumbers, postHead, raw, service, shared,
+} from './support.ts'
+
+/** Rows of the job that is downloaded; `npm run test:full` asks for the largest there is. */
+const DOWNLOADED_ROWS = Number(process.env.DOWNLOADED_ROWS ?? '20000')
+
+describe('a file', () => {
+  it(row(47), async () => {
+    const { live } = shared().world
+    const guarded = ['=cmd()', '=1+1', '+cmd|\'/c calc\'!A0', '-2+3+cmd', '@SUM(1)', '\t=1', '\r=1',
+      '=HYPERLINK("http://x")', '+1;x', '＝1']
+    const numbers = ['+12127365000', '-2+3', '+1 (212) 736-5000', '-', '+']
+    const { created, rows } = await runJob(live, { service, inputs: [...guarded, ...numbers] })
+    expect(rows.map(it => it.input)).toEqual([...guarded, ...numbers])
+    const { text } = await ask(`/jobs/${created.id}/results?safe=spreadsheet`)
+    const safe = parseCsv(text).map(it => it.input)
+    // The last begins like no formula, to any program that is known.
+    expect(safe).toEqual([...guarded.map(it => it === '＝1' ? it : `'${it}`), ...numbers])
+    expect(parseCsv(text).map(it => it.e164)).toEqual(rows.map(it => it.e164))
+  })
+
+  it(row(48), async () => {
+    const { live } = shared().world
+    const inputs = ['"', '""', ',', '","', '\n', '\r\n', '\r', 'a\r\nb', '"a"', 'a,b', ' "a" ', ';',
+      '\u2028', '\u0085', "'", '\\"', '\\', 'a""b,\r\n"c"', 'row,input']
+    const { rows } = await runJob(live, { service, inputs })
+    expect(rows.map(it => it.input)).toEqual(inputs)
+  })
+
+  it(row(50), async () => {
+    const { client, key } = await newCustomer(DOWNLOADED_ROWS * 2_000)
+    const inputs = newNumbers(DOWNLOADED_ROWS)
+    const created = await client.createJob({ service, inputs })
+    await client.waitForEnd(created.id, { timeoutMs: 110_000 })
+    const path = `/jobs/${created.id}/results`
+    const wishes: readonly Readonly<Record<string, string>>[] = [
+      {}, { range: 'bytes=0-99' }, { range: 'bytes=5-1' }, { range: 'rows=1-2' },
+      { accept: 'text/csv' }, { accept: '*/*' }, { 'accept-encoding': 'identity' },
+      { 'accept-encoding': 'br;q=1, gzip;q=0' }, { 'if-range': '"x"' }, { 'if-none-match': '"x"' },
+    ]
+    const files = await Promise.all(wishes.map(headers => ask(path, { key, headers })))
+    expect(files.map(({ status }) => status)).toEqual(Array(10).fill(200))
+    expect(new Set(files.map(({ text }) => text)).size).toBe(1)
+    expect(parseCsv(files[0]?.text ?? '').map(it => it.input)).toEqual(inputs)
+
+    await leaveDownloads(path, key)
+    expect((await ask(path, { key })).text).toBe(files[0]?.text)
+  })
+})
+
+/** Begins ten downloads, takes a piece of each and is gone. */
+async function leaveDownloads (path: string, key: string): Promise<void> {
+  await Promise.all(Array.from({ length: 10 }, async () => {
+    const sent = request(`${shared().world.baseUrl}${path}`, {
+      headers: { authorization: `Bearer ${key}` }, agent: false,
+    })
+    sent.end()
+    const [answer] = await once(sent, 'response')
+    answer.on('error', () => {})
+    await once(answer, 'data')
+    sent.destroy()
+  }))
+}
+
+describe('a client that leaves', () => {
+  it(row(49), async () => {
+    const { key, client, tenant } = await newCustomer()
+    const { redis } = shared()
+    const lines = (length: number) =>
+      postHead(`content-length: ${length}`).replace(/Bearer \S+/, `Bearer ${key}`)
+    const body = JSON.stringify({ service, inputs: newNumbers(2) })
+    const left = await Promise.all([1, 10, body.length - 1].map(sentBytes =>
+      raw([lines(body.length), body.slice(0, sentBytes)], { end: true })))
+    expect(left.every(({ status }) => status === 0 || status === 400)).toBe(true)
+    await expect.poll(() => redis.zcard(`preflights:{${tenant}}`), { timeout: 10_000 }).toBe(0)
+    expect((await client.jobsPage({ limit: 1 })).data).toEqual([])
+
+    // One that leaves once all is sent has a job, which goes on without it.
+    await leaveAfterSending(lines(body.length) + body)
+    const jobs = async () => (await client.jobsPage({ limit: 10 })).data
+    await expect.poll(async () => (await jobs()).length, { timeout: 10_000 }).toBe(1)
+    const [job] = await jobs()
+    expect((await client.waitForEnd(job?.id ?? '')).status).toBe('completed')
+    expect((await ask('/jobs', { key, body: free })).status).toBe(202)
+    expect((await raw([head('GET /api/v1/balance HTTP/1.1')])).status).toBe(200)
+  })
+})
+
+async function leaveAfterSending (text: string): Promise<void> {
+  const { hostname, port } = new URL(shared().world.baseUrl)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  await new Promise(resolve => socket.write(text, resolve))
+  // Long enough for it to be read, too short for its answer.
+  setTimeout(() => socket.destroy(), 10)
+  await once(socket, 'close')
+}

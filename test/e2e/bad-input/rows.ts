@@ -1,0 +1,95 @@
+/** A test of this folder bears the row in its name. */
+const HERE = 'here'
+const CONTRACT = 'test/e2e/contract'
+
+type Row = { readonly says: string, readonly where: string }
+const here = (says: string): Row => ({ says, where: HERE })
+
+/**
+ * Inputs that are wrong on purpose, by number, what becomes of each, and the test that proves it
+ * over HTTP on running services: one of this folder, or else one that stands elsewhere, as the
+ * beginning of its title behind its file. Codes are those of the one table of errors, so there is
+ * none of its own for a field that is unknown or comes twice, nor for results that are not ready.
+ */
+export const ROWS: Readonly<Record<number, Row>> = {
+  1: here('no JSON, no body at all and NaN are 400 invalid_json'),
+  2: here('a byte order mark before the JSON is skipped'),
+  3: here('bytes that are no UTF-8 are 400 invalid_encoding'),
+  4: here('a field that comes twice, at any depth, is 400 invalid_request and is named'),
+  5: here('__proto__ and constructor.prototype, in any spelling, are 400'),
+  6: here('100,000 levels of nesting are 400'),
+  7: here('a body over 34 MB, elsewhere over 64 KiB, is 413 before it is read, or once it is seen'),
+  8: here('lengths that lie, a length beside chunks, and chunks of garbage are 400 and the end'),
+  9: here('a compressed body is 415 unsupported_media_type and is not unpacked'),
+  10: here('any media type but application/json in UTF-8 is 415'),
+  11: here('headers and bodies that come a byte at a time are 408 and the end'),
+  12: here('headers of 100 kB or 2,000 of them are 431'),
+  13: here('pipelines, HTTP/1.0, whole addresses and odd paths are answered, never with 5xx'),
+  14: here('a method that a path does not take is 405 with Allow, one that nobody knows is 400'),
+  15: here('a key that is missing, garbled, sent twice, too long or in the query is 401'),
+  16: {
+    says: 'a key that was revoked is 401, one without the scope 403',
+    where: `${CONTRACT}/keys.ts: that is revoked works no more a second later`,
+  },
+  17: {
+    says: 'the job of another organization is the same 404 as none',
+    where: 'test/e2e/refusals.test.ts: learns nothing of the jobs of others',
+  },
+  18: here('an id that is malformed is 404, one of a megabyte 431 as any long head'),
+  19: here('inputs that are missing, empty or no list are 400 and named'),
+  20: here('an input that is no text is 400 and named: nothing is converted'),
+  21: here('100,001 inputs are 400 too_many_inputs'),
+  22: here('100,000 inputs of 320 characters are accepted, and others are answered meanwhile'),
+  23: here('an input over 320 characters is an invalid row, one over 1,024 is 400'),
+  24: here('empty and blank inputs are invalid rows and free'),
+  25: here('control characters and lone surrogates are invalid rows in a well-formed file'),
+  26: here('invisible characters do not make a phone number another, nor an address valid'),
+  27: here('digits and domains of any script are one canonical form'),
+  28: here('prefixes, extensions, letters and too many digits have one outcome each'),
+  29: here('a country is taken in any case; one that is none is 400 invalid_country_code'),
+  30: here('writings of one number are duplicates'),
+  31: here('a job of invalid rows and duplicates alone completes and costs nothing'),
+  32: here('addresses in a job of phone numbers are invalid rows and free'),
+  33: here('a service that is none, by case or space, is 400 unknown_service with the list'),
+  34: here('forceFresh that is no boolean is 400'),
+  35: here('a field nobody knows is 400 invalid_request and named'),
+  36: here('metadata beyond 50 labels of 40 and 500 characters is 400; control characters in it ' +
+    'are no fault, and come back'),
+  37: here('a webhook address that is not public is 400, or never reached if its name hides it'),
+  38: here('an Idempotency-Key that is no UUID v4, or two, is 400; its case makes no difference'),
+  39: {
+    says: 'one key and body a hundred times at once is one job and a hundred equal answers',
+    where: `${CONTRACT}/idempotency.ts: sent a hundred times at once makes one job`,
+  },
+  40: {
+    says: 'one key with another body is 422, of another organization a key of its own',
+    where: `${CONTRACT}/idempotency.ts: compares what bodies mean`,
+  },
+  41: {
+    says: 'a key is held for 24 hours by the clock of the store',
+    where: `${CONTRACT}/idempotency.ts: is held for 24 hours from its first use`,
+  },
+  42: {
+    says: 'a key of a request that was refused is free',
+    where: `${CONTRACT}/idempotency.ts: of a request that was refused is free`,
+  },
+  43: here('fifty posts at once for the last dollar spend exactly what is there'),
+  44: here('the eleventh active job is 429 until one of them ends'),
+  45: here('101 in a burst are limited, also when the clock of the store goes back'),
+  46: {
+    says: 'results before the end are 409 job_not_completed with Retry-After',
+    where: 'test/e2e/refusals.test.ts: asked for too early are announced for later',
+  },
+  47: here('formulas are as submitted, and guarded with safe=spreadsheet unless they are numbers'),
+  48: here('quotes, commas and line breaks come back from the file as they were'),
+  49: here('a client that leaves in the middle makes no job, harms none and leaves nothing open'),
+  50: here('ten downloads at once are all whole, and ranges are not cut'),
+  51: here('the highest quote there can be is a whole number'),
+  52: {
+    says: 'nothing of a vendor is in any answer, file, event or history',
+    where: `${CONTRACT}/neutrality.ts: is told by no answer, file, event or history`,
+  },
+}
+
+/** The name of a test, of the row that it proves. */
+export const row = (number: number): string => `${number}: ${ROWS[number]?.says}`

@@ -1,0 +1,172 @@
+import { connect } from 'node:net'
+import { createClient, type Client } from '../../../services/client/client.ts'
+import { connectRedis } from '../../../services/lib/redis.ts'
+import { startReceiver, type Receiver } from '../../support/receiver.ts'
+import { startDnsServer, type DnsServer } from '../../support/dns-server.ts'
+import { createOrganizationWith } from '../../support/organizations.ts'
+import { ZONES } from '../../support/data/webhook-addresses.ts'
+import { startAll, type RunningServices } from '../../support/services.ts'
+import { startWorld, type World } from '../../support/world.ts'
+
+type Running = {
+  readonly world: World
+  /** The interface once more, with so little patience that one can wait for its end. */
+  readonly strict: RunningServices
+  readonly dns: DnsServer
+  readonly canary: Receiver
+  readonly redis: ReturnType<typeof connectRedis>
+}
+
+export const STRICT = { headersTimeoutMs: 700, requestTimeoutMs: 1_500, mostRequests: 20 }
+/** The highest price a row can have. */
+export const HIGHEST_PRICE_MICROS = 1_000_000_000
+
+let running: Running | undefined
+
+/** What all files of this folder share. */
+export function shared (): Running {
+  if (running === undefined) throw new Error('the services are not started')
+  return running
+}
+
+/** Starts one world for all of the folder. */
+export async function start (): Promise<void> {
+  const canary = await startReceiver(response => response.end(), '0.0.0.0')
+  const dns = await startDnsServer(ZONES)
+  const world = await startWorld({
+    PROVIDERS: JSON.stringify({
+      'phone-validation': ['sandbox'],
+      'carrier-single': ['sandbox'],
+      'email-validation': ['email-domain'],
+    }),
+    PRICES: JSON.stringify({ 'carrier-single': HIGHEST_PRICE_MICROS }),
+    WEBHOOK_DNS_SERVERS: JSON.stringify([dns.address]),
+    WEBHOOK_WAITS_MS: '[500]',
+    WEBHOOK_TIMEOUT_MS: '2000',
+  })
+  const strict = await startAll({
+    env: world.env,
+    stages: ['ingest'],
+    overrides: {
+      HEADERS_TIMEOUT_MS: String(STRICT.headersTimeoutMs),
+      REQUEST_TIMEOUT_MS: String(STRICT.requestTimeoutMs),
+      MAX_REQUESTS_PER_CONNECTION: String(STRICT.mostRequests),
+    },
+  })
+  const redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+  running = { world, strict, dns, canary, redis }
+}
+
+export async function stop (): Promise<void> {
+  running?.redis.disconnect()
+  await running?.strict.stop()
+  await running?.world.stop()
+  await running?.dns.stop()
+}
+
+/** Status and, for 503, whether it says when to come again, of every answer so far. */
+export const heard: { readonly status: number, readonly retryAfter: boolean }[] = []
+
+/** Every answer with 5xx that is none of the documented ones. */
+export const undocumented = () =>
+  heard.filter(({ status, retryAfter }) => status >= 500 && !(status === 503 && retryAfter))
+
+export type Sent = {
+  /** GET without a body, or else POST. */
+  readonly method?: string
+  readonly key?: string
+  /** Sent as JSON, unless it is a text or bytes. */
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** One request, of a path below the version; with a live key, unless another is given. */
+export async function ask (path: string, { method, key, body, headers }: Sent = {}) {
+  const { world } = shared()
+  const isRaw = typeof body === 'string' || body instanceof Uint8Array
+  const response = await fetch(`${world.baseUrl}${path}`, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: {
+      authorization: `Bearer ${key ?? world.keys.live}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: isRaw ? body as string : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  const { status } = response
+  heard.push({ status, retryAfter: Number(response.headers.get('retry-after')) >= 1 })
+  const json = response.headers.get('content-type')?.startsWith('application/json')
+    ? JSON.parse(text)
+    : {}
+  return { status, text, json, headers: response.headers, code: json.error?.code as string }
+}
+
+/** Status and code of what a body is answered, and the field that is named. */
+export async function refusal (body: unknown, more: Sent = {}) {
+  const { status, code, json } = await ask('/jobs', { body, ...more })
+  return [status, code, json.error?.param]
+}
+
+/** A new organization with so much money: 1 USD, unless said. */
+export async function newCustomer (availableMicros = 1_000_000) {
+  const { world } = shared()
+  const { keys, orgId, balance } = await createOrganizationWith(world.env, { availableMicros })
+  const client: Client = createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 })
+  return { key: keys.live, tenant: `${orgId}.live`, balance, client }
+}
+
+export type RawOptions = {
+  readonly baseUrl?: string
+  /** Ends this side as well once all is written; else the other side has to. */
+  readonly end?: boolean
+  /** What is dripped, a byte every 20 ms, after all else. */
+  readonly drip?: boolean
+}
+export type RawAnswer = { readonly text: string, readonly status: number, readonly code?: string }
+
+/** Sends bytes as they are; resolves with what came back when the other side ends. */
+export async function raw (
+  pieces: readonly (string | Buffer)[], { baseUrl, end = false, drip = false }: RawOptions = {}
+): Promise<RawAnswer> {
+  const { hostname, port } = new URL(baseUrl ?? shared().world.baseUrl)
+  const socket = connect(Number(port), hostname)
+  let text = ''
+  socket.on('data', data => { text += data.toString('latin1') })
+  socket.on('error', () => {})
+  const closed = new Promise(resolve => socket.on('close', resolve))
+  for (const piece of pieces) socket.write(piece)
+  const timer = drip ? setInterval(() => socket.write('x'), 20) : undefined
+  if (end) socket.end()
+  await closed
+  clearInterval(timer)
+  const answers = [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => Number(status))
+  const retryAfter = /^retry-after: [1-9]/im.test(text)
+  for (const status of answers) heard.push({ status, retryAfter })
+  const code = /"code":"(\w+)"/.exec(text)?.[1]
+  return { text, status: answers[0] ?? 0, ...(code === undefined ? {} : { code }) }
+}
+
+/** The head of a request by hand, which closes the connection after it. */
+export const head = (line: string, ...headers: readonly string[]) =>
+  [line, 'host: x', `authorization: Bearer ${shared().world.keys.live}`, 'connection: close',
+    ...headers, '', ''].join('\r\n')
+
+export const postHead = (...headers: readonly string[]) =>
+  head('POST /api/v1/jobs HTTP/1.1', 'content-type: application/json', ...headers)
+
+let serial = 0
+
+/** So many numbers that no test has used, which the sandbox finds valid. */
+export function newNumbers (count: number): readonly string[] {
+  return Array.from({ length: count }, () => `+1212${200_000 + ++serial}8`)
+}
+
+let slowSerial = 0
+
+/** A number that no test has used, of which the sandbox says after two seconds that it is valid. */
+export const slowNumber = (): string => `+1212${200 + ++slowSerial}0004`
+
+export const service = 'phone-validation'
+export const good = { service, inputs: ['+12127365000'] }
+export const free = { service, inputs: ['call me'] }

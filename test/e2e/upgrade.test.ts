@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { createClient, type Client } from '../../services/client/client.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
+import { topicName } from '../../services/lib/topics.ts'
+import type { StageName, TopicName } from '../../services/topology.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import { messagesOf } from '../support/dead.ts'
+import { startLaggingRegistry, type LaggingRegistry } from '../support/lagging-registry.ts'
+import {
+  createRelease, idsOf, type Field, type RecordSchema, type Release, type ReleasedService,
+} from '../support/old-release.ts'
+import { createRichDemo } from '../support/rich-demo.ts'
+import { startAll, type RunningServices } from '../support/services.ts'
+import { runJob } from '../support/world.ts'
+
+const env = inject('stack')
+const brokers = (env.KAFKA_BROKERS ?? '').split(',')
+const registryUrl = env.SCHEMA_REGISTRY_URL ?? ''
+
+/** Fields that came with bulk feeds and with the rotation of cache secrets. */
+const YOUNG = ['feed', 'contacts', 'otherTokens']
+const INNER = /^(rows\.|jobs\.|job\.|wallet\.)/
+
+const isOld = ({ name, default: value }: Field) => value === undefined || !YOUNG.includes(name)
+const withField = (schema: RecordSchema, field: Field): RecordSchema =>
+  ({ ...schema, fields: [field, ...schema.fields] })
+
+/** What came before: messages lack the fields that are young. */
+const previous = createRelease('previous', schema =>
+  ({ ...schema, fields: schema.fields.filter(isOld) }))
+/** What comes next: every message says more, and that first of all. */
+const next = createRelease('next', (schema, file) => INNER.test(file)
+  ? withField(schema, { name: 'inNextRelease', type: 'string', default: 'a text in all messages' })
+  : schema)
+/** What nobody could run beside: a field that older writers do not send. */
+const breaking = createRelease('breaking', (schema, file) => file === 'rows.missed'
+  ? withField(schema, { name: 'priority', type: 'int' })
+  : schema)
+
+let base: RunningServices
+let settle: RunningServices
+let client: Client
+let registry: LaggingRegistry
+const released: ReleasedService[] = []
+const start = async (release: Release, stage: StageName) => {
+  const service = await release.start(stage, env)
+  released.push(service)
+  await service.untilReady()
+  return service
+}
+
+const requestOf = (rows: number, from: number) => ({
+  service: 'phone-validation', inputs: mixedPhones(rows, from), countryCode: 'US', forceFresh: true,
+} as const)
+
+function begin (request: ReturnType<typeof requestOf>): ReturnType<typeof runJob> {
+  const running = runJob(client, request)
+  // Whoever waits for it sees its failure, at the end.
+  running.catch(() => {})
+  return running
+}
+
+/** Ids of the schemas by which a job's messages in a topic were written. */
+async function writersOf (jobs: readonly string[], topic: TopicName): Promise<Set<number>> {
+  const name = topicName(topic, { lane: 'bulk', service: 'phone-validation' })
+  const found = await Promise.all(jobs.map(job => messagesOf(brokers, job, name)))
+  return new Set(found.flat().map(({ value }) => value?.readUInt32BE(1) ?? -1))
+}
+
+async function expectWhole (running: ReturnType<typeof runJob>, inputs: readonly string[]) {
+  const { job, rows } = await running
+  expect(job.status).toBe('completed')
+  expect(rows.map(row => row['input'])).toEqual(inputs)
+  expect(rows.map(row => row['row'])).toEqual(inputs.map((_, row) => String(row + 1)))
+  // Rows of dead letters end for that reason.
+  expect(rows.filter(row => row['reason'] === 'internal')).toEqual([])
+  return job.id
+}
+
+beforeAll(async () => {
+  const known = await idsOf(registryUrl)
+  registry = await startLaggingRegistry(registryUrl, Math.max(...known))
+  const overrides = { SCHEMA_REGISTRY_URL: registry.url }
+  const all = await Promise.all([
+    startAll({ env, stages: ['ingest', 'verify', 'ledger'] }),
+    startAll({ env, stages: ['settle'], overrides }),
+  ])
+  base = all[0]
+  settle = all[1]
+  const { keys } = await createRichDemo(env)
+  client = createClient({ baseUrl: base.baseUrl, apiKey: keys.live })
+})
+afterAll(async () => {
+  await Promise.all([base.stop(), settle.stop(), ...released.map(service => service.stop())])
+  registry.stop()
+  for (const release of [previous, next, breaking]) release.remove()
+})
+
+describe('releases beside each other', () => {
+  it('are provisioned when each can read the other, and refused when not', async () => {
+    for (const release of [previous, next]) {
+      expect(await release.provision(env)).toMatchObject({ code: 0 })
+    }
+    const refused = await breaking.provision(env)
+    expect(refused.code).toBe(1)
+    expect(refused.said).toContain('the schema of rows.missed-value is incompatible')
+  })
+
+  it('read what the other wrote; whoever does not know a schema yet waits for it', async () => {
+    await Promise.all([start(previous, 'normalize'), start(next, 'lookup')])
+    const request = requestOf(1_500, 20_000_000)
+    const running = begin(request)
+    await vi.waitFor(() => expect(registry.denials()).toBeGreaterThan(2), { timeout: 30_000 })
+    const metrics = await (await fetch(settle.list()[0]?.metricsUrl ?? '')).text()
+    expect(metrics).toMatch(/^stage_blocked\{.*group="settle.bulk"\} [1-9]/m)
+    expect(metrics).not.toMatch(/^stage_dead_letters_total.* [1-9]/m)
+    registry.catchUp()
+    const job = await expectWhole(running, request.inputs)
+    const [current, before, after] = await idsOf(registryUrl, 'rows.normalized-value')
+    expect(await writersOf([job], 'rows.submitted'))
+      .toEqual(new Set((await idsOf(registryUrl, 'rows.submitted-value')).slice(0, 1)))
+    expect(await writersOf([job], 'rows.normalized')).toEqual(new Set([before]))
+    expect(new Set([current, before, after]).size).toBe(3)
+    const [now, later] = await idsOf(registryUrl, 'rows.finished-value')
+    expect(await writersOf([job], 'rows.finished')).toEqual(new Set([now, later]))
+  })
+
+  it('share one group, and take turns in the middle of jobs', async () => {
+    const [oldNormalize, newLookup] = released as [ReleasedService, ReleasedService]
+    const [, , oldVerify, , newSettle] = await Promise.all([
+      start(next, 'normalize'), start(previous, 'lookup'),
+      start(previous, 'verify'), start(next, 'verify'),
+      start(next, 'settle'), start(previous, 'settle'),
+    ])
+    const requests = [0, 1, 2].map(at => requestOf(6_000, 21_000_000 + at * 20_000))
+    const running = requests.map(begin)
+    await vi.waitFor(async () => {
+      const { data } = await client.jobsPage({ limit: 3, status: 'verifying' })
+      expect(data.length).toBeGreaterThan(0)
+    }, { timeout: 30_000, interval: 50 })
+    await Promise.all([oldNormalize, newLookup, oldVerify, newSettle].map(one => one.stop()))
+    const jobs = await Promise.all(running.map((one, at) =>
+      expectWhole(one, requests[at]?.inputs ?? [])))
+    const [, before, after] = await idsOf(registryUrl, 'rows.normalized-value')
+    expect(await writersOf(jobs, 'rows.normalized')).toEqual(new Set([before, after]))
+
+    // All that is left of these two: the newer one writes, the older one reads.
+    const last = requestOf(1_500, 22_000_000)
+    const job = await expectWhole(begin(last), last.inputs)
+    expect(await writersOf([job], 'rows.normalized')).toEqual(new Set([after]))
+    expect(released.map(one => one.restarts())).toEqual(released.map(() => 0))
+    expect((await runAudit(env)).breaches).toEqual([])
+  })
+})
