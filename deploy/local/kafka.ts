@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
 import { javaArgs } from './java.ts'
@@ -10,14 +10,25 @@ import type { ProcessSpec } from './process.ts'
 
 /** Largest batch of records the broker takes; a sealed chunk has at most 256 KiB of it. */
 const MESSAGE_MAX_BYTES = 2 * 1024 * 1024
+const MOST_COPIES = 3
 
-/** The settings of a broker that is its own controller and all of its cluster. */
-export function kafkaProperties (ports: { broker: number, controller: number }, dataDir: string) {
+export type KafkaPorts = { readonly broker: number, readonly controller: number }
+
+/**
+ * The settings of a broker that is a controller too, the `id`-th (from 1) of a cluster: as many of
+ * three copies as there are brokers, and all but one of them have to acknowledge a write.
+ */
+export function kafkaProperties (
+  ports: KafkaPorts, dataDir: string, { id, cluster } = { id: 1, cluster: [ports] }
+): string {
   const broker = `PLAINTEXT://127.0.0.1:${ports.broker}`
+  const voters = cluster.map(({ controller }, index) => `${index + 1}@127.0.0.1:${controller}`)
+  const copies = Math.min(cluster.length, MOST_COPIES)
+  const inSync = Math.max(1, copies - 1)
   const settings = {
     'process.roles': 'broker,controller',
-    'node.id': 1,
-    'controller.quorum.voters': `1@127.0.0.1:${ports.controller}`,
+    'node.id': id,
+    'controller.quorum.voters': voters.join(),
     listeners: `${broker},CONTROLLER://127.0.0.1:${ports.controller}`,
     'advertised.listeners': broker,
     'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
@@ -25,18 +36,19 @@ export function kafkaProperties (ports: { broker: number, controller: number }, 
     'inter.broker.listener.name': 'PLAINTEXT',
     'log.dirs': `${dataDir}/log`,
     'auto.create.topics.enable': false,
-    'default.replication.factor': 1,
-    'min.insync.replicas': 1,
+    'default.replication.factor': copies,
+    'min.insync.replicas': inSync,
     'offsets.topic.num.partitions': 4,
-    'offsets.topic.replication.factor': 1,
+    'offsets.topic.replication.factor': copies,
     'transaction.state.log.num.partitions': 2,
-    'transaction.state.log.replication.factor': 1,
-    'transaction.state.log.min.isr': 1,
+    'transaction.state.log.replication.factor': copies,
+    'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.num.partitions': 1,
-    'share.coordinator.state.topic.replication.factor': 1,
-    'share.coordinator.state.topic.min.isr': 1,
-    // A killed broker may register again only when its last session has expired.
-    'broker.session.timeout.ms': 2_000,
+    'share.coordinator.state.topic.replication.factor': copies,
+    'share.coordinator.state.topic.min.isr': inSync,
+    // A killed broker may register again only when its last session has expired. Where others take
+    // its place, one that is merely slow must not be taken for dead.
+    'broker.session.timeout.ms': cluster.length === 1 ? 2_000 : 4_000,
     'broker.heartbeat.interval.ms': 500,
     'group.initial.rebalance.delay.ms': 0,
     'message.max.bytes': MESSAGE_MAX_BYTES,
@@ -56,53 +68,112 @@ export function kafkaProperties (ports: { broker: number, controller: number }, 
 export async function kafkaPart (
   options: PartOptions
 ): Promise<{ spec: ProcessSpec, brokers: string }> {
+  const { specs: [spec], brokers } = await kafkaParts(options, 1)
+  return { spec: spec as ProcessSpec, brokers }
+}
+
+/**
+ * A cluster of brokers `kafka`, `kafka-2`, `kafka-3`, ...: with three of them every topic has three
+ * copies, and any one may be lost. A folder keeps the number it was made with.
+ */
+export async function kafkaParts (
+  options: PartOptions, count: number
+): Promise<{ specs: readonly ProcessSpec[], brokers: string }> {
   await requireJava()
   const jars = await installKafka(options.say)
-  const folder = `${options.dataDir}/kafka`
-  const ports = {
-    broker: await options.ports.port('kafka'),
-    controller: await options.ports.port('kafka-controller'),
+  const names = Array.from({ length: count }, (_, index) =>
+    index === 0 ? 'kafka' : `kafka-${index + 1}`)
+  checkNumber(options.dataDir, names)
+  const cluster: KafkaPorts[] = []
+  for (const name of names) {
+    cluster.push({
+      broker: await options.ports.port(name),
+      controller: await options.ports.port(`${name}-controller`),
+    })
   }
+  const clusterId = clusterIdOf(options.dataDir)
+  const specs = await Promise.all(names.map((name, index) =>
+    nodePart(name, { dataDir: options.dataDir, jars, clusterId, cluster, id: index + 1 })))
+  return { specs, brokers: cluster.map(({ broker }) => `127.0.0.1:${broker}`).join() }
+}
+
+type Node = {
+  readonly dataDir: string
+  readonly jars: string
+  readonly clusterId: string
+  readonly cluster: KafkaPorts[]
+  readonly id: number
+}
+
+async function nodePart (
+  name: string, { dataDir, jars, clusterId, cluster, id }: Node
+): Promise<ProcessSpec> {
+  const folder = `${dataDir}/${name}`
+  const ports = cluster[id - 1] as KafkaPorts
   const properties = `${folder}/server.properties`
   mkdirSync(folder, { recursive: true })
-  writeFileSync(properties, kafkaProperties(ports, folder))
+  writeFileSync(properties, kafkaProperties(ports, folder, { id, cluster }))
   const classPath = ['-cp', `${jars}/*`]
-  if (!existsSync(`${folder}/log/meta.properties`)) await format(classPath, properties)
-  const brokers = `127.0.0.1:${ports.broker}`
+  if (!isFormatted(folder)) await format(classPath, properties, clusterId)
   const logging = `-Dlog4j2.configurationFile=${import.meta.dirname}/log4j2.xml`
   return {
-    brokers,
-    spec: {
-      name: 'kafka',
-      command: 'java',
-      args: [...javaArgs(512), logging, ...classPath, 'kafka.Kafka', properties],
-      dataDir: options.dataDir,
-      ready: () => brokerIsReady(brokers),
-      graceMs: 15_000,
-    },
+    name,
+    command: 'java',
+    args: [...javaArgs(512), logging, ...classPath, 'kafka.Kafka', properties],
+    dataDir,
+    ready: () => brokerIsReady(ports.broker),
+    graceMs: 15_000,
   }
 }
 
-async function format (classPath: readonly string[], properties: string): Promise<void> {
-  const tool = ['kafka.tools.StorageTool', 'format', '-t', clusterId(), '-c', properties]
+const isFormatted = (folder: string): boolean => existsSync(`${folder}/log/meta.properties`)
+
+/** Topics have as many copies as there were brokers when they were made. */
+function checkNumber (dataDir: string, names: readonly string[]): void {
+  const made = existsSync(dataDir)
+    ? readdirSync(dataDir).filter(name => isFormatted(`${dataDir}/${name}`)).length
+    : 0
+  if (made === 0 || made === names.length) return
+  throw new Error(`${dataDir} was made with ${made} Kafka brokers, not ${names.length}: ` +
+    'start it with that number, or take another folder.')
+}
+
+/** All nodes of a cluster are formatted with the same id. */
+function clusterIdOf (dataDir: string): string {
+  const file = `${dataDir}/kafka-cluster-id`
+  if (existsSync(file)) return readFileSync(file, 'utf8')
+  const id = newClusterId()
+  mkdirSync(dataDir, { recursive: true })
+  writeFileSync(file, id)
+  return id
+}
+
+async function format (
+  classPath: readonly string[], properties: string, clusterId: string
+): Promise<void> {
+  const tool = ['kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', properties]
   await promisify(execFile)('java', [...javaArgs(128), ...classPath, ...tool])
 }
 
 /** A random cluster id; one that begins with a dash would be read as an option by the tool. */
-function clusterId (): string {
+function newClusterId (): string {
   const id = randomBytes(16).toString('base64url')
-  return id.startsWith('-') ? clusterId() : id
+  return id.startsWith('-') ? newClusterId() : id
 }
 
-async function brokerIsReady (brokers: string): Promise<boolean> {
+/** It answers, and the controllers know it as a broker that serves. */
+async function brokerIsReady (port: number): Promise<boolean> {
   const client = new Kafka({
-    brokers: [brokers], logLevel: logLevel.NOTHING, connectionTimeout: 1_000, retry: { retries: 0 },
+    brokers: [`127.0.0.1:${port}`],
+    logLevel: logLevel.NOTHING,
+    connectionTimeout: 1_000,
+    retry: { retries: 0 },
   })
   const admin = client.admin()
   try {
     await admin.connect()
     const cluster = await admin.describeCluster()
-    return cluster.brokers.length === 1
+    return cluster.brokers.some(broker => broker.port === port)
   } catch {
     return false
   } finally {

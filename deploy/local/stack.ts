@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { clickhousePart } from './clickhouse.ts'
-import { kafkaPart } from './kafka.ts'
+import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { redisPart } from './redis.ts'
 import { registryPart } from './registry.ts'
@@ -28,6 +28,8 @@ export type StackOptions = {
   /** Chosen from the environment when left out. */
   readonly source?: Source
   readonly ports?: PortBook
+  /** Of the embedded stack; `STACK_BROKERS`, or else one, when left out. */
+  readonly brokers?: number
   readonly say?: Say
 }
 
@@ -46,7 +48,9 @@ export async function startStack (options: StackOptions): Promise<Stack> {
     return outerStack('containers', addresses, stop)
   }
   const dataDir = resolve(options.dataDir)
-  return await startEmbedded({ dataDir, ports: options.ports ?? openPortBook(dataDir), say })
+  const brokers = options.brokers ?? Number(process.env.STACK_BROKERS ?? 1)
+  const ports = options.ports ?? openPortBook(dataDir)
+  return await startEmbedded({ dataDir, ports, say, brokers })
 }
 
 function outerStack (
@@ -55,7 +59,7 @@ function outerStack (
   return { source, addresses, parts: [], untilReady: async () => undefined, stop }
 }
 
-type EmbeddedOptions = { dataDir: string, ports: PortBook, say: Say }
+type EmbeddedOptions = { dataDir: string, ports: PortBook, say: Say, brokers: number }
 
 async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   const startedAt = performance.now()
@@ -84,7 +88,7 @@ async function describeParts (
   const state = await redisPart({ ...options, role: 'state' })
   const cache = await redisPart({ ...options, role: 'cache' })
   const registry = await registryPart(options)
-  const kafka = await kafkaPart(options)
+  const kafka = await kafkaParts(options, options.brokers)
   const clickhouse = await clickhousePart(options)
   return {
     addresses: {
@@ -94,6 +98,6 @@ async function describeParts (
       REDIS_CACHE_URL: cache.url,
       CLICKHOUSE_URL: clickhouse.url,
     },
-    specs: [kafka, registry, state, cache, clickhouse].map((part) => part.spec),
+    specs: [...kafka.specs, ...[registry, state, cache, clickhouse].map((part) => part.spec)],
   }
 }

@@ -1,4 +1,4 @@
-import { createJobStore } from '../../services/jobs/store.ts'
+import type { Redis } from 'ioredis'
 import { systemClock as clock } from '../../services/lib/clock.ts'
 import { loadConfig } from '../../services/lib/config.ts'
 import { createLog } from '../../services/lib/log.ts'
@@ -7,6 +7,8 @@ import { lookupParts } from '../../services/lookup/parts.ts'
 import { createLookupStage } from '../../services/lookup/stage.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/normalize/token.ts'
+import { redisRecordCache } from '../../services/records/redis-cache.ts'
+import { jobsOf, oncePer } from './spared.ts'
 import type { Shared } from './stages.ts'
 
 const tokenize = createTokenizer(new Map([['1', Buffer.alloc(32, 5)]]))
@@ -26,23 +28,29 @@ export const nowhere = {
 /** The stage `normalize`, a few chunks at a time. */
 export function normalizeStage ({ redis, chaos }: Shared) {
   return createNormalizeStage({
-    store: createJobStore(redis), clock, tokenize, batch: 1 + chaos.below(4),
+    store: jobsOf(redis), clock, tokenize, batch: 1 + chaos.below(4),
   })
 }
+
+const partsOf = oncePer((state: Redis) => lookupParts(
+  loadConfig(lookupConfig, { ...nowhere, MAX_ACTIVE_JOBS: '4' }),
+  { state, cache: state, clock: redisLike, log }))
+const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
 
 /** The stage `lookup`, with parts of few rows, so that jobs have many. */
 export function lookupStage ({ redis, cache, chaos, time }: Shared) {
-  const config = loadConfig(lookupConfig, {
-    ...nowhere,
-    PART_ROWS_SMALL: String(1 + chaos.below(12)),
-    BATCH_MESSAGES: String(1 + chaos.below(8)),
-    MAX_ACTIVE_JOBS: '4',
+  const parts = partsOf(redis)
+  const smallPart = 1 + chaos.below(12)
+  return createLookupStage({
+    ...parts,
+    cache: cacheOf(cache),
+    partRows: (lane, service) => lane === 'small' ? smallPart : parts.partRows(lane, service),
+    batch: 1 + chaos.below(8),
+    clock: { now: () => redisLike.now() + time.aheadMs },
+    // Looks come only when nothing is under way: one that finds nothing new is enough.
+    lostAfterLooks: 1,
   })
-  const ahead = { now: () => redisLike.now() + time.aheadMs, stop: () => {} }
-  const parts = lookupParts(config, { state: redis, cache, clock: ahead, log })
-  // Looks come only when nothing is under way: one that finds nothing new is enough.
-  return createLookupStage({ ...parts, lostAfterLooks: 1 })
 }
 
-/** The simulation runs beside its Redis, whose clock is that of this machine. */
+/** The clock of the simulation, which its scripts read as well. */
 export const redisLike = { ...clock, stop: () => {} }

@@ -1,10 +1,10 @@
 import type { Bus } from '../../services/lib/bus.ts'
 import { runStage, type ReleasingStage } from '../../services/lib/engine.ts'
 import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
 import { subscriptionsOf } from '../../services/lib/topics.ts'
 import type { Wire } from '../../services/lib/wire.ts'
 import type { Chaos } from './chaos.ts'
+import { noMetrics } from './spared.ts'
 import type { SimulatedStage, stageMakers } from './stages.ts'
 
 /** Keeps stages running: one that dies is started again. */
@@ -90,7 +90,7 @@ async function settledOf (restarts: ReadonlySet<Promise<void>>): Promise<boolean
 }
 
 const log = createLog('simulation', { level: 'silent' })
-const metrics = createMetrics()
+const metrics = noMetrics
 
 async function startStage (
   name: SimulatedStage, { bus, wire, chaos, makers }: KeeperOptions, mayDie: () => void

@@ -1,32 +1,17 @@
-import { createJobStore } from '../../services/jobs/store.ts'
-import { loadConfig } from '../../services/lib/config.ts'
-import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { storeBlock } from '../../services/records/stored-block.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
-import { verifyConfig } from '../../services/verify/config.ts'
-import { verifyParts } from '../../services/verify/parts.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
-import { nowhere, redisLike } from './early-stages.ts'
+import { redisLike } from './early-stages.ts'
+import { jobsOf } from './spared.ts'
 import type { Shared } from './stages.ts'
-
-const log = createLog('simulation', { level: 'silent' })
-const metrics = createMetrics()
+import { verifyPartsOf } from './verify-parts.ts'
 
 /** The stage `verify`; its provider is down at times, and its verdict follows the number. */
 export function verifyStage ({ redis, cache, chaos, faults, witness }: Shared) {
-  const config = loadConfig(verifyConfig, {
-    ...nowhere,
-    PROVIDERS: '{}',
-    LATER_AFTER_MS: '1',
-    LEASE_MS: '5',
-    LEASE_POLL_MS: '1',
-    GIVE_UP_AFTER_MS: chaos.happens(0.3) ? '3' : '60000',
-  })
-  const parts = verifyParts(config, { state: redis, cache, clock: redisLike, log, metrics })
   return witness.watch(createVerifyStage({
-    ...parts,
+    ...verifyPartsOf(redis, cache),
+    giveUpAfterMs: chaos.happens(0.3) ? 3 : 60_000,
     check: async rows => {
       await witness.onCall()
       if (chaos.happens(faults.providerDown)) return { kind: 'down' }
@@ -50,7 +35,7 @@ export function settleStage ({ redis, stores, codec, wire, chaos }: Shared) {
   return createSettleStage({
     blocks,
     archive,
-    store: createJobStore(redis),
+    store: jobsOf(redis),
     outbox: createOutbox(redis),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     clock: redisLike,

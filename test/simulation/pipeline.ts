@@ -1,14 +1,15 @@
 import type { Redis } from 'ioredis'
-import { createJobStore } from '../../services/jobs/store.ts'
 import { createCodec, localSource } from '../../services/lib/registry.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
 import { createKeeper } from './keeper.ts'
 import { createPoison } from './poison.ts'
+import { jobsOf } from './spared.ts'
 import { stageMakers } from './stages.ts'
 import { createStores } from './stores.ts'
 import { sealing } from './wiring.ts'
 import { createWitness } from './witness.ts'
+import type { World } from './world.ts'
 
 export type Faults = {
   /** Probability that a stage dies before an effect. */
@@ -28,6 +29,8 @@ export type Faults = {
 export type PipelineOptions = {
   readonly redis: Redis
   readonly cache: Redis
+  /** Each stage has connections of its own. */
+  readonly connect: World['connect']
   readonly chaos: Chaos
   readonly faults: Faults
 }
@@ -35,17 +38,17 @@ export type PipelineOptions = {
 export type Pipeline = Awaited<ReturnType<typeof startPipeline>>
 
 /** All stages of the pipeline in one process, joined by a broker in memory that behaves badly. */
-export async function startPipeline ({ redis, cache, chaos, faults }: PipelineOptions) {
+export async function startPipeline ({ redis, connect, chaos, faults }: PipelineOptions) {
   const stores = createStores()
   const codec = createCodec(localSource())
   const memory = badBus(chaos, faults)
   const poison = createPoison({ bus: memory, codec, chaos, probability: faults.poison })
   const bus = { ...memory, ...poison.bus }
-  const store = createJobStore(redis)
+  const store = jobsOf(redis)
   const { keys, wire, rot } = sealing({ redis, codec, store, chaos, faults })
   const witness = createWitness({ redis, bus: memory, codec })
   const time = { aheadMs: 0 }
-  const shared = { redis, cache, stores, codec, wire, chaos, faults, witness, time }
+  const shared = { connect, stores, codec, wire, chaos, faults, witness, time }
   const makers = stageMakers(shared)
   const keeper = createKeeper({ bus, wire, chaos, makers, crash: faults.crash })
   await keeper.startAll()

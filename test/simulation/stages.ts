@@ -7,7 +7,7 @@ import { createLedgerStage } from '../../services/ledger/stage.ts'
 import type { Chaos } from './chaos.ts'
 import { normalizeStage, lookupStage } from './early-stages.ts'
 import { settleStage, verifyStage } from './late-stages.ts'
-import type { Faults } from './pipeline.ts'
+import type { Faults, PipelineOptions } from './pipeline.ts'
 import type { Stores } from './stores.ts'
 import type { Witness } from './witness.ts'
 
@@ -28,12 +28,16 @@ export type Shared = {
 export type SimulatedStage = Exclude<StageName, 'ingest' | 'deliver'>
 
 /** Makes each stage as its `main` does, but for ClickHouse and the provider; anew after a crash. */
-export function stageMakers (shared: Shared): Readonly<Record<SimulatedStage, () => Stage>> {
+export function stageMakers (
+  { connect, ...shared }: Omit<Shared, 'redis' | 'cache'> & Pick<PipelineOptions, 'connect'>
+): Readonly<Record<SimulatedStage, () => Stage>> {
+  const of = (stage: SimulatedStage): Shared =>
+    ({ ...shared, redis: connect('state', stage), cache: connect('cache', stage) })
   const makers = {
-    normalize: () => normalizeStage(shared),
-    lookup: () => lookupStage(shared),
-    verify: () => verifyStage(shared),
-    settle: () => settleStage(shared),
+    normalize: () => normalizeStage(of('normalize')),
+    lookup: () => lookupStage(of('lookup')),
+    verify: () => verifyStage(of('verify')),
+    settle: () => settleStage(of('settle')),
     ledger: () => createLedgerStage({ journal: shared.stores.journal, batch: 20 }),
   }
   // Each is typed by what it reads and writes; to whoever starts them all are alike.

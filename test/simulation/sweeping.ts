@@ -2,11 +2,11 @@ import type { Redis } from 'ioredis'
 import type { Job } from '../../services/jobs/job.ts'
 import { createEmitter } from '../../services/lib/emit.ts'
 import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
 import { sweep } from '../../services/ledger/sweep.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { storeBlock } from '../../services/records/stored-block.ts'
 import { redisLike } from './early-stages.ts'
+import { noMetrics } from './spared.ts'
 import type { Evidence } from './story.ts'
 
 const log = createLog('simulation', { level: 'silent' })
@@ -28,7 +28,7 @@ export async function sweepUp ({ pipeline, tenants }: Evidence, redis: Redis): P
     tenants: async () => tenants,
     clock: redisLike,
     log,
-    metrics: createMetrics(),
+    metrics: noMetrics,
     leftOverAfterMs: 0,
     stalledAfterMs: 0,
   })

@@ -121,6 +121,11 @@ async function applyScale (
   options.onChange?.()
 }
 
+/** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
+function heapArguments (env: Env): readonly string[] {
+  return env.NODE_OPTIONS?.includes('--max-old-space-size') === true ? [] : [HEAP_LIMIT]
+}
+
 async function startInstance (
   options: ServicesOptions, stage: string, name: string
 ): Promise<Instance> {
@@ -131,7 +136,7 @@ async function startInstance (
   const spec: ProcessSpec = {
     name,
     command: process.execPath,
-    args: [HEAP_LIMIT, `services/${stage}/main.ts`],
+    args: [...heapArguments(options.env), `services/${stage}/main.ts`],
     cwd: root,
     env: {
       ...options.env,

@@ -1,0 +1,18 @@
+import type { RecordCache } from '../../services/records/cache.ts'
+
+/** In Redis' own time no lease ends within a run. */
+const NEVER_MS = 3_600_000
+
+/**
+ * The cache, but that its leases end by the clock of the simulation: after so long each is let go,
+ * unless a record has taken its place or it is another job's by then.
+ */
+export function simulatedLeases (cache: RecordCache): RecordCache {
+  return {
+    ...cache,
+    claim: async (scope, tokens, claim) => {
+      setTimeout(() => { cache.release(scope, tokens, claim.job).catch(() => {}) }, claim.leaseMs)
+      return await cache.claim(scope, tokens, { ...claim, leaseMs: NEVER_MS })
+    },
+  }
+}

@@ -1,0 +1,79 @@
+import { breachesOf } from './oracle.ts'
+import type { Faults } from './pipeline.ts'
+import { sweepUp } from './sweeping.ts'
+import { tell, type Evidence } from './story.ts'
+import type { World } from './world.ts'
+
+/** What one seed came to. */
+export type Run = {
+  readonly seed: number
+  /** Every law that did not hold, in words. */
+  readonly breaches: readonly string[]
+  readonly crashes: number
+  readonly rotten: number
+  readonly lostKeys: number
+  readonly calls: number
+  /** What became of the requests: accepted, refused. */
+  readonly outcomes: readonly string[]
+  /** Topics of which a message was broken. */
+  readonly broken: readonly string[]
+  /** Two runs of a seed have the same. */
+  readonly trace: string
+}
+
+/** All is well. */
+export const NO_FAULTS: Faults = {
+  crash: 0, duplicate: 0, providerDown: 0, poison: 0, rot: 0, keyLoss: 0,
+}
+
+/** What goes wrong in the run of a seed. */
+export function faultsOf (seed: number): Faults {
+  return {
+    // Every third run shows that without broken messages no row is lost to a fault of ours.
+    crash: 0.03,
+    duplicate: 0.1,
+    providerDown: 0.1,
+    poison: [0, 0.02, 0.15][seed % 3] ?? 0,
+    // So does every fourth for chunks that rot, and every fifth for keys that get lost.
+    rot: seed % 4 === 0 ? 0.5 : 0,
+    keyLoss: seed % 5 === 0 ? 0.01 : 0,
+  }
+}
+
+/** Tells the story of a seed, and holds it against every law. */
+export async function runSeed (
+  world: World, seed: number, faults: Faults = faultsOf(seed)
+): Promise<Run> {
+  const run = await world.run(seed, () => judged(world, seed, faults))
+  return { ...run, trace: world.trace() }
+}
+
+async function judged (
+  { connect, subscriber }: World, seed: number, faults: Faults
+): Promise<Omit<Run, 'trace'>> {
+  const redis = connect('state', 'oracle')
+  const evidence = await tell(seed, faults, {
+    redis, cache: connect('cache', 'oracle'), connect, subscriber: subscriber(),
+  })
+  try {
+    await sweepUp(evidence, redis)
+    return runOf(evidence, await breachesOf(evidence, redis))
+  } finally {
+    await evidence.pipeline.stop()
+  }
+}
+
+function runOf (
+  { seed, pipeline, sent }: Evidence, breaches: readonly string[]
+): Omit<Run, 'trace'> {
+  return {
+    seed,
+    breaches,
+    crashes: pipeline.crashes(),
+    rotten: pipeline.rot.rotten.length,
+    lostKeys: pipeline.rot.lostKeys.size,
+    calls: pipeline.witness.calls(),
+    outcomes: [...new Set(sent.map(({ outcome }) => outcome.kind))],
+    broken: [...new Set(pipeline.poisoned.map(({ topic }) => topic))],
+  }
+}

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto'
+import { Redis } from 'ioredis'
+import type { Question } from './loop.ts'
+import { commandOf, type RedisLine } from './redis-line.ts'
+import type { Reply } from './replies.ts'
+
+/** What ioredis makes of a call: arguments that are ready to be sent, a promise for the caller. */
+export type Command = {
+  name: string
+  readonly args: (string | Buffer)[]
+  readonly promise: Promise<unknown>
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: Error) => void
+  readonly toWritable: () => string | Buffer
+}
+
+/** A command that waits for its turn. */
+export type Asked = Question & { readonly command: Command, readonly line: RedisLine }
+
+export type Asking = {
+  readonly line: RedisLine
+  readonly scripts: Scripts
+  /** Whose commands these are; they keep their order among themselves only. */
+  readonly asker: string
+  readonly ask: (asked: Asked) => void
+}
+
+/** The product's Redis client, but that each command waits for its turn in the simulation. */
+export class SimulatedRedis extends Redis {
+  readonly #asking: Asking
+
+  constructor (asking: Asking) {
+    super({ lazyConnect: true })
+    this.#asking = asking
+  }
+
+  override sendCommand (command: unknown): Promise<unknown> {
+    const { ask, ...asked } = this.#asking
+    const one = command as Command
+    if (asked.scripts.prepare(one)) ask({ ...asked, command: one })
+    return one.promise
+  }
+}
+
+export type Scripts = {
+  /** False when the command was refused at once, as Redis refuses a script it has not seen. */
+  readonly prepare: (command: Command) => boolean
+  /** Has Redis know every script it is about to be asked for. */
+  readonly load: (line: RedisLine) => Promise<void>
+  /** A server without a past: what it is asked first it has never seen. */
+  readonly forget: () => void
+  readonly publishes: (command: Command) => boolean
+}
+
+const CLOCK = 'simulated:clock'
+const TIME = /redis\.call\('TIME'\)/g
+
+/** The command that sets the clock which scripts read in place of `TIME`. */
+export const clockCommand = (nowMs: number): string => commandOf(
+  'HSET', CLOCK, 's', String(Math.floor(nowMs / 1_000)), 'us', String(nowMs % 1_000 * 1_000))
+
+const digestOf = (text: string) => createHash('sha1').update(text).digest('hex')
+
+type Known = { readonly text: string, readonly digest: string, readonly publishes: boolean }
+
+/** Scripts as the product has them, but that `TIME` is the simulation's. */
+export function createScripts (): Scripts {
+  const known = new Map<string, Known>()
+  const byDigest = new Map<string, Known>()
+  const loaded = new WeakMap<RedisLine, Set<string>>()
+  let seen = new Set<string>()
+  const learn = (source: string): Known => {
+    const text = source.replaceAll(TIME, `redis.call('HMGET', '${CLOCK}', 's', 'us')`)
+    if (text.includes("'TIME'")) throw new Error('a script asks for the time in another way')
+    const one = { text, digest: digestOf(text), publishes: text.includes("'PUBLISH'") }
+    known.set(digestOf(source), one)
+    byDigest.set(one.digest, one)
+    return one
+  }
+  const prepare = (command: Command): boolean => {
+    const name = command.name.toUpperCase()
+    if (name !== 'EVAL' && name !== 'EVALSHA') return true
+    const first = String(command.args[0])
+    const digest = name === 'EVAL' ? digestOf(first) : first
+    if (name === 'EVALSHA' && !seen.has(digest)) {
+      command.reject(new Error('NOSCRIPT No matching script. Please use EVAL.'))
+      return false
+    }
+    seen.add(digest)
+    command.name = 'EVALSHA'
+    command.args[0] = (known.get(digest) ?? learn(first)).digest
+    return true
+  }
+  return {
+    prepare,
+    load: async line => {
+      const there = loaded.get(line) ?? new Set<string>()
+      loaded.set(line, there)
+      const missing = [...known.values()].filter(({ digest }) => !there.has(digest))
+      if (missing.length === 0) return
+      await line.exchange(missing.map(({ text }) => commandOf('SCRIPT', 'LOAD', text)))
+      for (const { digest } of missing) there.add(digest)
+    },
+    forget: () => { seen = new Set() },
+    publishes: ({ args }) => byDigest.get(String(args[0]))?.publishes ?? false,
+  }
+}
+
+/** Gives the caller its answer, or has the call fail; what has no order is put in one. */
+export function settle ({ command }: Asked, reply: Reply): void {
+  if (reply instanceof Error) return command.reject(reply)
+  command.resolve(UNORDERED.has(command.name) ? [...reply as Buffer[]].sort(Buffer.compare) : reply)
+}
+
+/** Redis answers these in an order that is another in each of its lives. */
+const UNORDERED: ReadonlySet<string> = new Set(['smembers', 'keys'])

@@ -1,0 +1,27 @@
+import { createJobStore } from '../../services/jobs/store.ts'
+import type { Metrics } from '../../services/lib/metrics.ts'
+
+/** A run restarts stages hundreds of times, and nobody reads what they measure. */
+export const noMetrics: Metrics = {
+  count: () => {},
+  observe: () => {},
+  watch: () => {},
+  text: async () => '',
+  contentType: '',
+}
+
+/**
+ * What is made of a connection and keeps nothing else, made once a connection: reading scripts and
+ * configuration anew for each simulated process would take longer than all that it does.
+ */
+export function oncePer<K extends object, V> (make: (key: K) => V): (key: K) => V {
+  const made = new WeakMap<K, V>()
+  return key => {
+    const known = made.get(key) ?? make(key)
+    made.set(key, known)
+    return known
+  }
+}
+
+/** The jobs of a connection. */
+export const jobsOf = oncePer(createJobStore)

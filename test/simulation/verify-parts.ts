@@ -1,0 +1,24 @@
+import type { Redis } from 'ioredis'
+import { loadConfig } from '../../services/lib/config.ts'
+import { createLog } from '../../services/lib/log.ts'
+import { redisRecordCache } from '../../services/records/redis-cache.ts'
+import { verifyConfig } from '../../services/verify/config.ts'
+import { verifyParts } from '../../services/verify/parts.ts'
+import type { VerifyParts } from '../../services/verify/stage.ts'
+import { nowhere, redisLike } from './early-stages.ts'
+import { simulatedLeases } from './leases.ts'
+import { noMetrics, oncePer } from './spared.ts'
+
+const log = createLog('simulation', { level: 'silent' })
+const config = loadConfig(verifyConfig, {
+  ...nowhere, PROVIDERS: '{}', LATER_AFTER_MS: '1', LEASE_MS: '5', LEASE_POLL_MS: '1',
+})
+const partsOf = oncePer((state: Redis) => verifyParts(config, {
+  state, cache: state, clock: redisLike, log, metrics: noMetrics,
+}))
+const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
+
+/** What `verify` is made of, but for its provider: short pauses, and leases of simulated time. */
+export function verifyPartsOf (redis: Redis, cache: Redis): VerifyParts {
+  return { ...partsOf(redis), cache: leasedCacheOf(cache) }
+}

@@ -1,0 +1,58 @@
+import { startRedisServer } from '../support/redis-server.ts'
+import { NO_FAULTS, runSeed, type Run } from './run.ts'
+import { openWorld } from './world.ts'
+
+/** What a worker is told to run: seeds one after another, with faults or without any. */
+export type Order = { readonly first: number, readonly count: number, readonly calm?: boolean }
+
+/** What it answers: one for each seed, then that it has nothing left to do. */
+export type Answer =
+  | { readonly kind: 'run', readonly run: Run }
+  | { readonly kind: 'done' }
+
+/** Small collections stay in the order they were filled in, which is the same in every server. */
+const IN_ORDER = [
+  '--hash-max-ziplist-entries', '1000000', '--hash-max-ziplist-value', '1000000',
+  '--zset-max-ziplist-entries', '1000000', '--zset-max-ziplist-value', '1000000',
+] as const
+
+const [state, cache] = await Promise.all([startRedisServer(IN_ORDER), startRedisServer(IN_ORDER)])
+process.on('exit', () => { for (const server of [state, cache]) server.kill() })
+for (const end of ['disconnect', 'SIGTERM', 'SIGINT']) process.on(end, () => process.exit())
+
+const world = await openWorld({ state: state.socket, cache: cache.socket })
+const tell = (answer: Answer) => process.send?.(answer)
+
+/** A run that comes to no end, or fails in any other way, is a breach as well. */
+async function runOne (seed: number, calm: boolean): Promise<Run> {
+  try {
+    return await runSeed(world, seed, ...calm ? [NO_FAULTS] : [])
+  } catch (error) {
+    const reason = error instanceof Error ? error.stack ?? error.message : String(error)
+    return {
+      seed,
+      breaches: [reason],
+      crashes: 0,
+      rotten: 0,
+      lostKeys: 0,
+      calls: 0,
+      outcomes: [],
+      broken: [],
+      trace: world.trace(),
+    }
+  }
+}
+
+process.on('message', ({ first, count, calm = false }: Order) => {
+  const work = async () => {
+    for (let seed = first; seed < first + count; seed++) {
+      const run = await runOne(seed, calm)
+      tell({ kind: 'run', run })
+      if (run.breaches.length > 0) break
+    }
+    tell({ kind: 'done' })
+  }
+  // What fails here ends the process, which says so.
+  work().catch(error => { setImmediate(() => { throw error }) })
+})
+tell({ kind: 'done' })
