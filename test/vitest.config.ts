@@ -23,9 +23,11 @@ export default defineConfig({
       project('unit', ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
         { testTimeout: 30_000 }),
       project('laws', ['test/laws/**/*.test.ts'], { ...redis, testTimeout: 60_000 }),
-      project('simulation', ['test/simulation/**/*.test.ts'], { ...redis, testTimeout: 240_000 }),
+      project('simulation', ['test/simulation/**/*.test.ts'], { ...redis, testTimeout: 900_000 }),
       project('integration', ['test/integration/**/*.test.ts'], stack),
       project('e2e', ['test/e2e/**/*.test.ts'], stack),
+      project('faults', ['test/faults/**/*.test.ts'],
+        { testTimeout: 300_000, hookTimeout: 60_000 }),
     ],
   },
 })

@@ -143,9 +143,11 @@ async function endsOf (
   const admin = kafka.admin()
   await admin.connect()
   try {
-    const [submitted, finished] = await Promise.all([topics.submitted, topics.finished]
-      .map(topic => patiently(() => admin.fetchTopicOffsets(topic))))
-    return { submitted: submitted ?? [], finished: finished ?? [] }
+    // One after the other: where there are several brokers, the first look-up would take away what
+    // the second knows of leaders.
+    const submitted = await patiently(() => admin.fetchTopicOffsets(topics.submitted))
+    const finished = await patiently(() => admin.fetchTopicOffsets(topics.finished))
+    return { submitted, finished }
   } catch (cause) {
     if (!isUnknownTopic(cause)) throw cause
     throw new FeedError(`There is no feed of a partner ${partner} here. Make one: ` +

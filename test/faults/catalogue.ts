@@ -1,0 +1,18 @@
+import type { Fault } from './fault.ts'
+import { broker } from './scenarios/broker.ts'
+import { cluster } from './scenarios/cluster.ts'
+import { disks } from './scenarios/disk.ts'
+import { failpoints } from './scenarios/failpoints.ts'
+import { kafkaWords } from './scenarios/kafka.ts'
+import { kills } from './scenarios/kills.ts'
+import { links } from './scenarios/links.ts'
+import { messages } from './scenarios/messages.ts'
+import { outside } from './scenarios/outside.ts'
+import { processes } from './scenarios/processes.ts'
+import { stores } from './scenarios/stores.ts'
+
+/** Every fault there is, in the order they are run: those that need services of their own last. */
+export const CATALOGUE: readonly Fault[] = [
+  ...failpoints, ...kills, ...processes, ...stores, ...disks, ...messages, ...outside,
+  ...broker, ...kafkaWords, ...links, ...cluster,
+]

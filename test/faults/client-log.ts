@@ -1,0 +1,115 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ApiError, createClient, type Client, type JobRequest }
+  from '../../services/client/client.ts'
+
+/** One answer, or that there was none: status 0. */
+export type Answer = {
+  readonly atMs: number
+  readonly method: string
+  readonly path: string
+  readonly status: number
+  readonly retryAfter: string | null
+}
+
+/** A job that was promised by a 202. */
+export type Promised = {
+  readonly id: string
+  readonly key: string
+  readonly request: JobRequest
+  readonly acceptedAtMs: number
+}
+
+export type ClientLog = {
+  readonly answers: readonly Answer[]
+  readonly promised: readonly Promised[]
+  /** Posts that were refused, or given up: what was sent, and why. */
+  readonly lost: readonly string[]
+  /** Two different jobs of one key. */
+  readonly doubles: readonly string[]
+  readonly client: Client
+  /**
+   * Posts as a careful client does: with one key, again for as long as the service can't be reached
+   * or says not now. With `twice` a second request with the same key goes along.
+   */
+  readonly post: (
+    request: JobRequest, options?: { readonly twice?: boolean, readonly forMs?: number }
+  ) => Promise<Promised | undefined>
+  /** Resolves with the moment of the first 202 after one. */
+  readonly nextAccepted: (afterMs: number, withinMs: number) => Promise<number | undefined>
+}
+
+const CAREFUL_FOR_MS = 150_000
+const LONGEST_PAUSE_MS = 5_000
+
+/** A client all of whose answers are noted. */
+export function createClientLog (
+  { baseUrl, apiKey, random }: {
+    readonly baseUrl: string, readonly apiKey: string, readonly random: () => number
+  }
+): ClientLog {
+  const answers: Answer[] = []
+  const promised: Promised[] = []
+  const lost: string[] = []
+  const doubles: string[] = []
+  const client = createClient({ baseUrl, apiKey, retries: 0, fetch: noted(answers) })
+
+  const careful = async (request: JobRequest, key: string, forMs: number) => {
+    for (const giveUpAt = Date.now() + forMs; ;) {
+      try {
+        return await client.createJob(request, key)
+      } catch (error) {
+        const waitMs = pauseMs(error, random)
+        if (waitMs !== undefined && Date.now() + waitMs < giveUpAt) await sleep(waitMs)
+        else {
+          lost.push(`${request.inputs.length} rows of ${request.service}: ${String(error)}`)
+          return undefined
+        }
+      }
+    }
+  }
+  const post: ClientLog['post'] = async (request, options = {}) => {
+    const { twice = false, forMs = CAREFUL_FOR_MS } = options
+    const key = randomUUID()
+    const made = await Promise.all(
+      (twice ? [1, 2] : [1]).map(() => careful(request, key, forMs)))
+    const ids = new Set(made.flatMap(one => one === undefined ? [] : [one.id]))
+    if (ids.size > 1) doubles.push(`${key}: ${[...ids].join(' and ')}`)
+    const all = [...ids].map(id => ({ id, key, request, acceptedAtMs: Date.now() }))
+    promised.push(...all)
+    return all[0]
+  }
+  const nextAccepted: ClientLog['nextAccepted'] = async (afterMs, withinMs) => {
+    for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
+      const found = answers.find(({ status, atMs }) => status === 202 && atMs > afterMs)
+      if (found !== undefined) return found.atMs
+    }
+    return undefined
+  }
+  return { answers, promised, lost, doubles, client, post, nextAccepted }
+}
+
+function noted (answers: Answer[]): typeof fetch {
+  return async (input, init) => {
+    const { pathname: path } = new URL(String(input))
+    const method = init?.method ?? 'GET'
+    try {
+      const response = await fetch(input, init)
+      const { status, headers } = response
+      const retryAfter = headers.get('retry-after')
+      answers.push({ atMs: Date.now(), method, path, status, retryAfter })
+      return response
+    } catch (error) {
+      answers.push({ atMs: Date.now(), method, path, status: 0, retryAfter: null })
+      throw error
+    }
+  }
+}
+
+/** How long a careful client waits before it asks again; undefined for what asking won't change. */
+function pauseMs (error: unknown, random: () => number): number | undefined {
+  const jitterMs = 100 + random() * 300
+  if (!(error instanceof ApiError)) return jitterMs
+  if (![429, 503].includes(error.status)) return undefined
+  return Math.min((error.retryAfterSeconds ?? 0) * 1_000, LONGEST_PAUSE_MS) + jitterMs
+}

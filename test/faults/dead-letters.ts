@@ -1,0 +1,21 @@
+import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { deadTopic } from '../../services/lib/topics.ts'
+import type { StageName } from '../../services/topology.ts'
+import { STAGES } from './services.ts'
+import type { FaultStack } from './stack.ts'
+
+/** Messages in all dead-letter topics. */
+export async function countDead ({ env }: FaultStack): Promise<number> {
+  const brokers = (env['KAFKA_BROKERS'] ?? '').split(',')
+  return await withAdmin(brokers, async admin => {
+    const there = new Set(await admin.listTopics())
+    const topics = STAGES.map(stage => deadTopic(stage as StageName))
+      .filter(topic => there.has(topic))
+    let count = 0
+    // One after another: with several brokers one look-up takes away what another knows.
+    for (const topic of topics) {
+      for (const { high } of await admin.fetchTopicOffsets(topic)) count += Number(high)
+    }
+    return count
+  })
+}

@@ -1,0 +1,89 @@
+import type { ClientLog } from './client-log.ts'
+import type { Load, LoadPlan } from './load.ts'
+import type { Receiver } from './receiver.ts'
+import type { FaultStack } from './stack.ts'
+import type { World, WorldOptions } from './world.ts'
+
+/** What breaks. */
+export type FaultKind =
+  'process' | 'broker' | 'store' | 'link' | 'message' | 'outside' | 'clock' | 'disk' | 'cluster'
+
+/** What a fault acts on, while the load runs. */
+export type Scene = {
+  readonly world: World
+  readonly load: Load
+  /** Every answer the service gave to the load's clients. */
+  readonly log: ClientLog
+  readonly receiver: Receiver
+  /** The organization whose jobs these are; its tenant is that of live mode. */
+  readonly orgId: string
+  /** Numbers from 0 to below 1 that follow from the seed. */
+  readonly random: () => number
+  readonly seed: number
+  /** False within `npm test`, where less of everything is enough. */
+  readonly full: boolean
+  /** Tells the person who waits what is being done. */
+  readonly say: (line: string) => void
+}
+
+/** What was done, and how long it took until work went on each time. */
+export type Injected = {
+  readonly injected: number
+  readonly recoveryMs?: readonly number[]
+  /** Said in the table, beside what held. */
+  readonly note?: string
+  /** What the fault itself saw break, beyond what the oracle checks. */
+  readonly breaches?: readonly string[]
+}
+
+/** Something a fault put between services and stack. */
+export type Preparation = WorldOptions & { readonly close?: () => Promise<void> }
+
+/** What may differ from a run without faults; all that is left out must not be. */
+export type Allowances = {
+  /** Messages may become dead letters, and jobs may end `failed`. */
+  readonly deadLetters?: boolean
+  /** The interface was away for so long that a careful client may have given up. */
+  readonly unanswered?: boolean
+  /** Services may end by themselves: what they need was made impossible. */
+  readonly ends?: boolean
+}
+
+/** One way in which something goes wrong, and how to make it happen. */
+export type Fault = {
+  readonly name: string
+  readonly kind: FaultKind
+  /** One line for `--list`. */
+  readonly about: string
+  /** Part of `npm test` too. */
+  readonly quick: boolean
+  /** Each recovery must take at most so long; nothing is said when it is left out. */
+  readonly recoverWithinMs?: number
+  readonly load?: Partial<LoadPlan>
+  readonly allows?: Allowances
+  /** Why it can't be injected on this machine; undefined when it can. */
+  readonly missing?: () => Promise<string | undefined>
+  /** A stack of its own, which is closed afterwards; the shared one when left out. */
+  readonly stack?: () => Promise<FaultStack>
+  /** Proxies, doubles and settings the services need from their start. */
+  readonly prepare?: (stack: FaultStack) => Promise<Preparation>
+  readonly inject: (scene: Scene) => Promise<Injected>
+}
+
+/** What came of one fault. */
+export type Outcome = Injected & {
+  readonly fault: Fault
+  readonly seed: number
+  /** False for a run with less of everything. */
+  readonly full: boolean
+  readonly seconds: number
+  readonly jobs: number
+  readonly rows: number
+  /** Answers by status, 0 for none at all. */
+  readonly answers: Readonly<Record<number, number>>
+  /** The invariants that were checked and held. */
+  readonly held: readonly string[]
+  readonly breaches: readonly string[]
+  /** Why it was not injected. */
+  readonly skipped?: string
+}

@@ -1,0 +1,175 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { JobRequest } from '../../services/client/client.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import type { ClientLog, Promised } from './client-log.ts'
+import type { Manner, Receiver } from './receiver.ts'
+
+/** What the clients send; shares are from 0 to 1. */
+export type LoadPlan = {
+  /** Clients, each of which sends its next job when its last one has ended or takes long. */
+  readonly clients: number
+  readonly smallRows: number
+  readonly bulkRows: number
+  readonly bulkShare: number
+  readonly emailShare: number
+  readonly webhookShare: number
+  readonly manners: readonly Manner[]
+  readonly freshShare: number
+  /** Jobs whose request is sent two times at once with one key. */
+  readonly twiceShare: number
+  /** Service of the phone numbers. */
+  readonly service: string
+}
+
+export const USUAL: LoadPlan = {
+  clients: 3,
+  smallRows: 40,
+  bulkRows: 2_500,
+  bulkShare: 0.15,
+  emailShare: 0.3,
+  webhookShare: 0.4,
+  manners: ['well', 'well', 'well', 'flaky'],
+  freshShare: 0.3,
+  twiceShare: 0.2,
+  service: 'phone-validation',
+}
+
+/** What differs within `npm test`, where seconds count. */
+export const LIGHT: Partial<LoadPlan> = { bulkRows: 1_200, bulkShare: 0.1, manners: ['well'] }
+
+export type Load = {
+  readonly plan: LoadPlan
+  /** Ends of jobs that the clients have seen. */
+  readonly ended: () => number
+  /** Resolves when that many further jobs have ended, or the time is over. */
+  readonly untilEnded: (more: number, withinMs?: number) => Promise<boolean>
+  /** The moment of the next end of a job that was accepted after a moment. */
+  readonly nextEnd: (afterMs: number, withinMs: number) => Promise<number | undefined>
+  /**
+   * When the last of the jobs that the clients were promised between two moments had ended;
+   * undefined when some have not within the time.
+   */
+  readonly allEnded: (
+    fromMs: number, toMs: number, withinMs: number,
+  ) => Promise<number | undefined>
+  /** A request as the clients send them. */
+  readonly request: (rows: number, service?: string) => JobRequest
+  /** No further jobs; resolves when every request was answered. */
+  readonly stop: () => Promise<void>
+}
+
+export type LoadOptions = {
+  readonly log: ClientLog
+  readonly receiver: Receiver
+  readonly random: () => number
+  readonly plan: LoadPlan
+  /** Numbers from here on are nobody else's. */
+  readonly firstSerial: number
+}
+
+const LONG_MS = 4_000
+const ENDED = ['completed', 'cancelled', 'failed']
+
+/** Clients that send jobs until they are stopped. */
+export function startLoad (options: LoadOptions): Load {
+  const { log, random, plan } = options
+  const stopping = new AbortController()
+  const requests = createRequests(options)
+  const seen: Seen = { ends: [], followed: [] }
+  const client = async () => {
+    while (!stopping.signal.aborted) {
+      const made = await log.post(requests.next(), { twice: random() < plan.twiceShare })
+      if (made === undefined) continue
+      const { id, acceptedAtMs } = made
+      seen.followed.push(made)
+      const following = follow(log, id, stopping.signal).then(ended => {
+        if (ended) seen.ends.push({ id, acceptedAtMs, atMs: Date.now() })
+      })
+      await Promise.race([following, sleep(LONG_MS)])
+    }
+  }
+  const running = Array.from({ length: plan.clients }, client)
+  const stop = async () => {
+    stopping.abort()
+    await Promise.all(running)
+  }
+  return { plan, ended: () => seen.ends.length, ...createWaits(seen), request: requests.of, stop }
+}
+
+type End = { readonly id: string, readonly acceptedAtMs: number, readonly atMs: number }
+type Seen = { readonly ends: End[], readonly followed: Promised[] }
+
+/** True when the job has ended; false when the load is stopped before. */
+async function follow ({ client }: ClientLog, id: string, signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted) {
+    const job = await client.job(id).catch(() => undefined)
+    if (job !== undefined && ENDED.includes(job.status)) return true
+    await sleep(100)
+  }
+  return false
+}
+
+function createWaits (
+  { ends, followed }: Seen
+): Pick<Load, 'untilEnded' | 'nextEnd' | 'allEnded'> {
+  return {
+    untilEnded: async (more, withinMs = 60_000) => {
+      const wanted = ends.length + more
+      for (const giveUpAt = Date.now() + withinMs; ends.length < wanted; await sleep(30)) {
+        if (Date.now() > giveUpAt) return false
+      }
+      return true
+    },
+    nextEnd: async (afterMs, withinMs) => {
+      for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
+        const found = ends.find(({ acceptedAtMs }) => acceptedAtMs > afterMs)
+        if (found !== undefined) return found.atMs
+      }
+      return undefined
+    },
+    allEnded: async (fromMs, toMs, withinMs) => {
+      for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
+        const wanted = followed.filter(({ acceptedAtMs }) =>
+          acceptedAtMs >= fromMs && acceptedAtMs < toMs)
+        const times = new Map(ends.map(({ id, atMs }) => [id, atMs]))
+        if (Date.now() < toMs || wanted.some(({ id }) => !times.has(id))) continue
+        return Math.max(fromMs, ...wanted.map(({ id }) => times.get(id) ?? 0))
+      }
+      return undefined
+    },
+  }
+}
+
+/** Requests that follow from the seed alone. */
+function createRequests ({ random, plan, receiver, firstSerial }: LoadOptions) {
+  let serial = firstSerial
+  const of = (rows: number, service = plan.service): JobRequest => {
+    const from = serial
+    serial += rows
+    const inputs = service === 'email-validation' ? emails(rows, from) : mixedPhones(rows, from)
+    const manner = plan.manners[Math.floor(random() * plan.manners.length)] ?? 'well'
+    return {
+      service,
+      inputs,
+      countryCode: 'US',
+      forceFresh: random() < plan.freshShare,
+      ...random() < plan.webhookShare && { webhook_url: receiver.url(manner) },
+    }
+  }
+  const next = (): JobRequest => {
+    const bulk = random() < plan.bulkShare
+    const service = random() < plan.emailShare ? 'email-validation' : plan.service
+    const most = bulk ? plan.bulkRows : plan.smallRows
+    return of(Math.max(1, Math.ceil((0.5 + random() / 2) * most)), service)
+  }
+  return { of, next }
+}
+
+/** Addresses, a few of them none, and a few of them twice. */
+function emails (rows: number, from: number): readonly string[] {
+  return Array.from({ length: rows }, (_, row) => {
+    if (row % 20 === 7) return `nobody at ${from + row}`
+    const serial = row % 20 === 11 ? from + row - 1 : from + row
+    return `person.${serial}@example${serial % 7}.com`
+  })
+}

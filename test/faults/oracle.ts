@@ -1,0 +1,172 @@
+import { parse } from 'csv-parse/sync'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { ApiError, type JobStatusResource } from '../../services/client/client.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
+import type { Answer, ClientLog, Promised } from './client-log.ts'
+import type { Allowances } from './fault.ts'
+import type { Receiver } from './receiver.ts'
+import type { End } from './services.ts'
+
+export type OracleParts = {
+  readonly log: ClientLog
+  readonly receiver: Receiver
+  readonly env: Readonly<Record<string, string>>
+  readonly orgId: string
+  readonly allows: Allowances
+  /** Ends of services during the fault. */
+  readonly ends: readonly End[]
+  /** Dead letters written during the fault. */
+  readonly deadLetters: () => Promise<number>
+}
+
+export type Verdict = { readonly held: readonly string[], readonly breaches: readonly string[] }
+
+/** Each job's end, by id. */
+type Ended = ReadonlyMap<string, JobStatusResource>
+type Law = (parts: OracleParts, jobs: Ended) => Promise<readonly string[]>
+
+const END_WITHIN_MS = 120_000
+const WEBHOOKS_WITHIN_MS = 60_000
+
+/**
+ * The laws, which know nothing of the fault. Each returns what breaks it; what holds is named in
+ * the table.
+ */
+const LAWS: Readonly<Record<string, Law>> = {
+  'every 202 ends': async ({ log, allows }, jobs) => log.promised.flatMap(({ id }) => {
+    const { status = 'not found or not ended' } = jobs.get(id) ?? {}
+    const well = status === 'completed' || (allows.deadLetters === true && status === 'failed')
+    return well ? [] : [`${id} is ${status}`]
+  }),
+  'every row once, in order': async ({ log, allows }, jobs) =>
+    await ofEach(log.promised.filter(({ id }) => jobs.has(id)), async ({ id, request }) => {
+      const rows = parse(await log.client.results(id), { columns: true }) as
+        Readonly<Record<string, string>>[]
+      const wrong = request.inputs.findIndex((input, index) =>
+        rows[index]?.['row'] !== String(index + 1) ||
+        // Whoever spoils the only block with the inputs of a chunk takes them away for good.
+        (rows[index]['input'] !== input && !(allows.deadLetters === true && isLost(rows[index]))))
+      if (rows.length === request.inputs.length && wrong < 0) return []
+      return [`${id}: ${rows.length} of ${request.inputs.length} rows, wrong from ${wrong}`]
+    }),
+  'counts add up': async ({ log }, jobs) => log.promised.flatMap(({ id, request }) => {
+    const job = jobs.get(id)
+    if (job === undefined) return []
+    const ends = job.successRecords + job.failedRecords
+    const kinds = job.cacheHits + job.freshRecords + job.invalidRows + job.duplicateRows
+    const money = job.chargedMicros + job.releasedMicros === job.maxQuoteMicros
+    const { length } = request.inputs
+    if (ends === length && kinds === length && money) return []
+    return [`${id}: ${JSON.stringify(job)}`]
+  }),
+  'audit without breaches': async ({ env, orgId }) => {
+    const report = await runAudit(env, { only: [tenantOf(orgId, 'live')], waitMs: 30_000 })
+    return report.breaches.map(breach => JSON.stringify(breach))
+  },
+  'one job a key': async ({ log, allows }) => {
+    const made: string[] = []
+    for await (const { id } of log.client.jobs()) made.push(id)
+    const known = new Set(log.promised.map(({ id }) => id))
+    const strange = made.filter(id => !known.has(id))
+    // Whoever gave up may never have heard of the job that there is.
+    const allowed = allows.unanswered === true ? log.lost.length : 0
+    if (strange.length <= allowed) return log.doubles
+    return [...log.doubles, ...strange.map(id => `${id} was made and no client was told of it`)]
+  },
+  'every request is answered': async ({ log, allows }) =>
+    allows.unanswered === true ? [] : log.lost,
+  'webhooks end delivered or exhausted, one event a job': async (parts, jobs) =>
+    await checkWebhooks(parts, jobs),
+  'no answer 500, 503 only with Retry-After': async ({ log }) => {
+    const wrong = log.answers.filter(isWrong)
+    return [...new Set(wrong.map(({ method, path, status, retryAfter }) =>
+      `${status} to ${method} ${path.replace(/job_\w+/, ':id')}, Retry-After ${retryAfter}`))]
+  },
+  'no service ends by itself': async ({ ends, allows }) => {
+    if (allows.ends === true) return []
+    return ends.filter(({ asked }) => !asked).map(({ name, how }) => `${name} ended: ${how}`)
+  },
+  'nothing is a dead letter': async ({ deadLetters, allows }) => {
+    const found = allows.deadLetters === true ? 0 : await deadLetters()
+    return found === 0 ? [] : [`${found} dead letters`]
+  },
+}
+
+/** Judges what the clients and the stores saw, once everything had time to come to its end. */
+export async function judge (parts: OracleParts): Promise<Verdict> {
+  const jobs = await endsOf(parts.log)
+  const held: string[] = []
+  const breaches: string[] = []
+  for (const [name, law] of Object.entries(LAWS)) {
+    const found = await law(parts, jobs).catch(error => [`could not be checked: ${String(error)}`])
+    if (found.length === 0) held.push(name)
+    breaches.push(...found.slice(0, 5).map(text => `${name}: ${text}`))
+    if (found.length > 5) breaches.push(`${name}: and ${found.length - 5} more`)
+  }
+  return { held, breaches }
+}
+
+async function endsOf ({ client, promised }: ClientLog): Promise<Ended> {
+  const ended = new Map<string, JobStatusResource>()
+  const giveUpAt = Date.now() + END_WITHIN_MS
+  await ofEach(promised, async ({ id }: Promised) => {
+    while (Date.now() < giveUpAt) {
+      const timeoutMs = Math.max(1, giveUpAt - Date.now())
+      try {
+        ended.set(id, await client.waitForEnd(id, { timeoutMs }))
+        return []
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 404) return []
+        await new Promise(resolve => setTimeout(resolve, 200))
+      }
+    }
+    return []
+  })
+  return ended
+}
+
+/** Some at a time, so that the check is no load of its own. */
+async function ofEach<T> (
+  all: readonly T[], check: (one: T) => Promise<readonly string[]>
+): Promise<readonly string[]> {
+  const found: string[] = []
+  const left = [...all]
+  const worker = async () => {
+    for (let one = left.shift(); one !== undefined; one = left.shift()) {
+      found.push(...await check(one))
+    }
+  }
+  await Promise.all(Array.from({ length: 4 }, worker))
+  return found
+}
+
+async function checkWebhooks (
+  { log, receiver }: OracleParts, jobs: Ended
+): Promise<readonly string[]> {
+  const wanted = log.promised.filter(({ id, request }) => request.webhook_url && jobs.has(id))
+  const giveUpAt = Date.now() + WEBHOOKS_WITHIN_MS
+  const found = await ofEach(wanted, async ({ id }) => {
+    for (;;) {
+      const tries = await log.client.deliveries(id)
+      const last = tries[0]?.outcome
+      if (last !== undefined && last !== 'failed') {
+        const ids = new Set([...tries.map(one => one.deliveryId), ...receiver.events.get(id) ?? []])
+        return ids.size === 1 ? [] : [`${id} has the events ${[...ids].join(', ')}`]
+      }
+      if (Date.now() > giveUpAt) return [`${id}: the last of ${tries.length} tries is ${last}`]
+      await new Promise(resolve => setTimeout(resolve, 200))
+    }
+  })
+  const asked = new Set(wanted.map(({ id }) => id))
+  const strange = [...receiver.events.keys()].filter(id => !asked.has(id) && jobs.has(id))
+  const strays = receiver.strays() > 0 ? [`${receiver.strays()} redirects were followed`] : []
+  return [...found, ...strange.map(id => `${id} asked for no event and had one`), ...strays]
+}
+
+const isLost = (row: Readonly<Record<string, string>>) =>
+  row['input'] === '' && row['reason'] === 'internal'
+
+function isWrong ({ status, retryAfter }: Answer): boolean {
+  if (status === 503 || status === 429) return retryAfter === null
+  return status >= 500 || [400, 401, 402, 403, 404, 405, 413, 415, 422].includes(status)
+}

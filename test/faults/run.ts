@@ -1,0 +1,155 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { seededRandom } from '../bench/inputs.ts'
+import { createClientLog } from './client-log.ts'
+import { countDead } from './dead-letters.ts'
+import type { Fault, Injected, Outcome, Scene } from './fault.ts'
+import { LIGHT, startLoad, USUAL } from './load.ts'
+import { judge } from './oracle.ts'
+import { startReceiver } from './receiver.ts'
+import { openStack, type FaultStack } from './stack.ts'
+import { openWorld, type World } from './world.ts'
+
+export type RunOptions = {
+  readonly seed: number
+  readonly full: boolean
+  readonly say: (line: string) => void
+}
+
+export type Runner = {
+  readonly run: (fault: Fault, options: RunOptions) => Promise<Outcome>
+  readonly close: () => Promise<void>
+}
+
+/** Runs faults one after another on one stack, with fresh services where a fault left them ill. */
+export function createRunner (): Runner {
+  const house = createHouse()
+  return {
+    run: async (fault, options) => {
+      const missing = await fault.missing?.()
+      if (missing !== undefined) return skipped(fault, options, missing)
+      const alone = fault.stack !== undefined || fault.prepare !== undefined
+      try {
+        const outcome = alone
+          ? await house.apart(fault, options)
+          : await runIn(await house.shared(), fault, options)
+        if (outcome.breaches.length > 0) await house.close()
+        return outcome
+      } catch (error) {
+        await house.close().catch(() => {})
+        const { stack: text = '', cause } = error as Error
+        const failed = `could not be run: ${text}${cause === undefined ? '' : String(cause)}`
+        return { ...skipped(fault, options, ''), breaches: [failed] }
+      }
+    },
+    close: house.close,
+  }
+}
+
+/** The stack and the services that faults have in common, started when they are first needed. */
+function createHouse () {
+  let stack: FaultStack | undefined
+  let world: World | undefined
+  const closeWorld = async () => {
+    await world?.stop()
+    world = undefined
+  }
+  const close = async () => {
+    await closeWorld()
+    await stack?.close()
+    stack = undefined
+  }
+  const shared = async (): Promise<World> => {
+    stack ??= await openStack()
+    world ??= await openWorld(stack)
+    return world
+  }
+  /** Services or stack of its own, where a fault asks for them. */
+  const apart = async (fault: Fault, options: RunOptions): Promise<Outcome> => {
+    await closeWorld()
+    const own = await fault.stack?.()
+    const on = own ?? (stack ??= await openStack())
+    const { close: closePrepared, ...settings } = await fault.prepare?.(on) ?? {}
+    const opened = await openWorld(on, settings)
+    try {
+      return await runIn(opened, fault, options)
+    } finally {
+      await opened.stop()
+      await closePrepared?.()
+      await own?.close()
+    }
+  }
+  return { shared, apart, close }
+}
+
+function skipped (fault: Fault, { seed, full }: RunOptions, why: string): Outcome {
+  const nothing = { injected: 0, seconds: 0, jobs: 0, rows: 0, answers: {}, held: [], breaches: [] }
+  return { fault, seed, full, ...nothing, ...why !== '' && { skipped: why } }
+}
+
+async function runIn (world: World, fault: Fault, options: RunOptions): Promise<Outcome> {
+  const startedAt = Date.now()
+  const { seed, full, say } = options
+  const random = seededRandom(seed)
+  const { env } = world.stack
+  const { orgId, keys } = await createDemo(env)
+  const receiver = await startReceiver()
+  const log = createClientLog({ baseUrl: world.baseUrl, apiKey: keys.live, random })
+  const deadBefore = await countDead(world.stack)
+  const endsBefore = world.services.ends().length
+  const plan = { ...USUAL, ...full ? {} : LIGHT, ...fault.load }
+  // Numbers end with six digits of the serial: other runs may share them, another tenant's cache.
+  const load = startLoad({ log, receiver, random, plan, firstSerial: seed * 1_000 % 900_000 })
+  const scene: Scene = { world, load, log, receiver, orgId, random, seed, full, say }
+  try {
+    await load.untilEnded(2)
+    const injected = await fault.inject(scene)
+    await load.stop()
+    const injectedMs = Date.now() - startedAt
+    const verdict = await judge({
+      log,
+      receiver,
+      env,
+      orgId,
+      allows: fault.allows ?? {},
+      ends: world.services.ends().slice(endsBefore),
+      deadLetters: async () => await countDead(world.stack) - deadBefore,
+    })
+    say(`done in ${injectedMs} ms, judged in ${Date.now() - startedAt - injectedMs} ms`)
+    const breaches = [...verdict.breaches, ...injectionBreaches(fault, injected, full)]
+    return {
+      fault,
+      seed,
+      full,
+      ...injected,
+      seconds: (Date.now() - startedAt) / 1_000,
+      jobs: new Set(log.promised.map(({ id }) => id)).size,
+      rows: log.promised.reduce((sum, { request }) => sum + request.inputs.length, 0),
+      answers: countBy(log.answers.map(({ status }) => status)),
+      held: verdict.held,
+      breaches,
+    }
+  } finally {
+    await Promise.race([load.stop(), sleep(5_000)])
+    await receiver.close()
+  }
+}
+
+/** Times are judged where the machine does nothing else, so not within `npm test`. */
+function injectionBreaches (fault: Fault, injected: Injected, full: boolean): readonly string[] {
+  const recoverWithinMs = full ? fault.recoverWithinMs ?? Infinity : Infinity
+  const late = (injected.recoveryMs ?? []).filter(ms => !(ms <= recoverWithinMs))
+  return [
+    ...injected.breaches ?? [],
+    ...injected.injected === 0 ? ['nothing was injected'] : [],
+    ...late.length === 0
+      ? []
+      : [`recovery took ${late.join(', ')} ms, at most ${recoverWithinMs} allowed`],
+  ]
+}
+
+function countBy (values: readonly number[]): Record<number, number> {
+  const counts: Record<number, number> = {}
+  for (const value of values) counts[value] = (counts[value] ?? 0) + 1
+  return counts
+}

@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { batchDescription, startVendor } from '../../support/vendor.ts'
+import type { Fault, Preparation, Scene } from '../fault.ts'
+
+const RECOVER_BROKER_MS = 20_000
+const KILLS = 20
+const ROWS = 50_000
+
+/** A vendor whose calls take a while, so that a big job lasts; and its description. */
+export async function prepareVendor (env: Record<string, string> = {}): Promise<
+  Preparation & { readonly vendor: Awaited<ReturnType<typeof startVendor>> }
+> {
+  const vendor = await startVendor()
+  return {
+    vendor,
+    close: vendor.stop,
+    env: {
+      PROVIDERS: JSON.stringify({
+        whatsapp: ['http:1'],
+        'phone-validation': ['numbering-plan'],
+        'email-validation': ['email-domain'],
+      }),
+      HTTP_PROVIDERS: JSON.stringify([batchDescription(vendor.url)]),
+      PROVIDER_TIMEOUT_MS: '1000',
+      PROVIDER_RETRIES: '0',
+      ...env,
+    },
+  }
+}
+
+/** Rows of a job that have come to their end. */
+async function rowsEnded ({ log }: Scene, id: string): Promise<number> {
+  const job = await log.client.job(id).catch(() => undefined)
+  return job === undefined ? 0 : job.successRecords + job.failedRecords
+}
+
+/** Kills the broker and waits until rows of the job end again; the time that took in all. */
+async function killBroker (scene: Scene, id: string): Promise<number> {
+  const part = scene.world.stack.part('kafka')
+  const atMs = Date.now()
+  await part.down()
+  const starting = part.up()
+  // What the services had fetched before is counted without any broker.
+  await sleep(1_000)
+  const before = await rowsEnded(scene, id)
+  await starting
+  for (const giveUpAt = atMs + 60_000; Date.now() < giveUpAt; await sleep(50)) {
+    if (await rowsEnded(scene, id) > before) return Date.now() - atMs
+    const job = await scene.log.client.job(id).catch(() => undefined)
+    if (job?.status === 'completed') return Date.now() - atMs
+  }
+  return Infinity
+}
+
+const twentyTimes: Fault = {
+  name: 'broker-killed',
+  kind: 'broker',
+  about: `the broker is killed ${KILLS} times in a job of 50,000 rows`,
+  quick: false,
+  recoverWithinMs: RECOVER_BROKER_MS,
+  load: { clients: 1, bulkShare: 0 },
+  prepare: async () => {
+    const prepared = await prepareVendor({ PROVIDER_CONCURRENCY: '3' })
+    await prepared.vendor.behave('slow')
+    return prepared
+  },
+  inject: async scene => {
+    const { log, load, say } = scene
+    const job = await log.post(load.request(ROWS, 'whatsapp'))
+    if (job === undefined) return { injected: 0 }
+    const recoveryMs: number[] = []
+    while (recoveryMs.length < KILLS) {
+      const { status } = await log.client.job(job.id)
+      if (status === 'completed') break
+      recoveryMs.push(await killBroker(scene, job.id))
+      say(`kill ${recoveryMs.length}: goes on after ${recoveryMs.at(-1)} ms, ` +
+        `${await rowsEnded(scene, job.id)} rows ended`)
+      await sleep(500)
+    }
+    const breaches = recoveryMs.length < KILLS
+      ? [`the job ended after ${recoveryMs.length} of ${KILLS} kills`]
+      : []
+    return { injected: recoveryMs.length, recoveryMs, breaches }
+  },
+}
+
+const once: Fault = {
+  name: 'broker-killed-once',
+  kind: 'broker',
+  about: 'the broker is killed under load and comes back',
+  quick: true,
+  recoverWithinMs: RECOVER_BROKER_MS,
+  inject: async ({ world, load, log }) => {
+    await load.untilEnded(2)
+    const atMs = Date.now()
+    await world.stack.part('kafka').down()
+    const downMs = Date.now()
+    await world.stack.part('kafka').up()
+    const ended = await load.nextEnd(downMs, 60_000) ?? Infinity
+    const accepted = await log.nextAccepted(downMs, 1) ?? Infinity
+    return { injected: 1, recoveryMs: [Math.min(ended, accepted) - atMs] }
+  },
+}
+
+export const broker: readonly Fault[] = [once, twentyTimes]

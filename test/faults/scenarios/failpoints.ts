@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { FAILPOINTS, type Failpoint } from '../../../services/lib/failpoint.ts'
+import { withWorkspace } from '../../../services/workspace/parts.ts'
+import { topUp } from '../../../services/workspace/tasks.ts'
+import type { Fault, Injected, Scene } from '../fault.ts'
+import { startFeedLoad } from '../feed-load.ts'
+import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
+
+/** Some of every stage, for `npm test`. */
+const QUICK: readonly Failpoint[] = [
+  'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
+  'verify.kept', 'deliver.sent', 'feed.taken', 'handback.sent', 'submit.sent', 'settle.tallied',
+  'sweep.shipped',
+]
+
+/** More at a time would be another fault: a machine that is too small. */
+const LANES = { full: 3, quick: 9 }
+const REACHED_WITHIN_MS = 90_000
+
+/** Which process passes it. */
+function instanceOf (point: Failpoint): string {
+  const [room = ''] = point.split('.')
+  const owners: Readonly<Record<string, string>> = {
+    submit: 'ingest', finish: 'settle', sweep: 'ledger',
+  }
+  return `${owners[room] ?? room}-1`
+}
+
+type Hit = { readonly recoveryMs: number } | { readonly breach: string }
+
+async function hit (scene: Scene, point: Failpoint): Promise<Hit> {
+  const { world: { services }, random, say } = scene
+  const name = instanceOf(point)
+  const passing = point.startsWith('sweep') ? 1 : 1 + Math.floor(random() * 3)
+  services.arm(name, point, `kill@${passing}`)
+  const provoking = point.startsWith('sweep') ? provokeSweep(scene) : undefined
+  const fired = await services.untilFired(name, REACHED_WITHIN_MS)
+  await provoking
+  if (fired === undefined) {
+    services.arm(name, point, '')
+    return { breach: `${point} was not reached within ${REACHED_WITHIN_MS} ms` }
+  }
+  const recoveryMs = await recoveryOf(scene, name, fired.atMs)
+  say(`${point}@${passing}: ${name} works again after ${recoveryMs} ms`)
+  return { recoveryMs }
+}
+
+/** Entries of the workspace are shipped by nobody else. */
+async function provokeSweep ({ world, orgId }: Scene): Promise<void> {
+  await withWorkspace(world.stack.env, async parts => {
+    await topUp(parts, { org: orgId, mode: 'live', usd: '1' })
+  })
+}
+
+/** Takes points in turn, never two of one process at a time. */
+async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<readonly Hit[]> {
+  const left = [...points]
+  const busy = new Set<string>()
+  const hits: Hit[] = []
+  const lane = async () => {
+    while (left.length > 0) {
+      const at = left.findIndex(point => !busy.has(instanceOf(point)))
+      const [point] = at < 0 ? [] : left.splice(at, 1)
+      if (point === undefined) {
+        await sleep(50)
+        continue
+      }
+      busy.add(instanceOf(point))
+      hits.push(await hit(scene, point))
+      busy.delete(instanceOf(point))
+    }
+  }
+  const lanes = scene.full ? LANES.full : LANES.quick
+  await Promise.all(Array.from({ length: lanes }, lane))
+  return hits
+}
+
+async function inject (scene: Scene): Promise<Injected> {
+  const points = scene.full ? FAILPOINTS : QUICK
+  const feed = await startFeedLoad({ ...scene.world.stack.env }, scene.seed % 1_000 * 500)
+  const hits = await hitAll(scene, points)
+  const feedBreaches = await feed.stop()
+  const recoveryMs = hits.flatMap(one => 'recoveryMs' in one ? [one.recoveryMs] : [])
+  return {
+    injected: recoveryMs.length,
+    recoveryMs,
+    note: `${recoveryMs.length} of ${points.length} points`,
+    breaches: [...feedBreaches, ...hits.flatMap(one => 'breach' in one ? [one.breach] : [])],
+  }
+}
+
+const atFailpoints: Fault = {
+  name: 'failpoints',
+  kind: 'process',
+  about: 'SIGKILL of the process at each failpoint of each stage',
+  quick: true,
+  recoverWithinMs: RECOVER_SERVICE_MS,
+  load: { webhookShare: 0.6 },
+  inject,
+}
+
+/** Longer than a session of a consumer group. */
+const BLOCKED_MS = 8_000
+
+const blocked: Fault = {
+  name: 'blocked',
+  kind: 'process',
+  about: 'the event loop of each stage stands still for 8 s, longer than its group waits',
+  quick: false,
+  inject: async ({ world: { services }, load, say }) => {
+    const points = [
+      'normalize.seal', 'lookup.produce', 'verify.after', 'settle.tallied', 'ledger.commit',
+    ] as const
+    for (const point of points) {
+      services.arm(instanceOf(point), point, `block=${BLOCKED_MS}@2`)
+      const fired = await services.untilFired(instanceOf(point), REACHED_WITHIN_MS)
+      say(`${point}: ${fired === undefined ? 'not reached' : 'blocked'}`)
+      if (fired === undefined) return { injected: 0 }
+      await load.untilEnded(4)
+    }
+    return { injected: points.length }
+  },
+}
+
+export const failpoints: readonly Fault[] = [atFailpoints, blocked]

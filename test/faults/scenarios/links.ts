@@ -1,0 +1,133 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Toxic, ToxicLink } from '../../support/toxiproxy.ts'
+import type { Fault, Injected, Scene } from '../fault.ts'
+import { LINKED, openLinks, type Linked, type Links } from './links-between.ts'
+
+/** What is done to one link for a while; resolves to what heals it. */
+type Hurt = (link: ToxicLink) => Promise<() => Promise<void>>
+
+type Plan = {
+  readonly name: string
+  readonly about: string
+  readonly parts: readonly Linked[]
+  readonly forMs: number
+  readonly hurt: Hurt
+  /** What is done while the link is hurt. */
+  readonly meanwhile?: (scene: Scene, part: Linked) => Promise<void>
+}
+
+const GO_ON_WITHIN_MS = 90_000
+
+/** Hurts one link after another, and lets work go on after each. */
+function hurtLinks ({ name, about, parts, forMs, hurt, meanwhile }: Plan): Fault {
+  let links: Links | undefined
+  return {
+    name,
+    kind: 'link',
+    about,
+    quick: false,
+    prepare: async stack => {
+      links = await openLinks(stack, 1)
+      return links
+    },
+    inject: async scene => {
+      const recoveryMs: number[] = []
+      const breaches: string[] = []
+      for (const part of parts) {
+        await scene.load.untilEnded(2)
+        const link = links?.of(part)
+        if (link === undefined) throw new Error('the links are not open')
+        const heal = await hurt(link)
+        await meanwhile?.(scene, part)
+        await sleep(forMs * (0.75 + scene.random() / 2))
+        await heal()
+        recoveryMs.push(await workGoesOn(scene, part, breaches))
+      }
+      return { injected: parts.length, recoveryMs, breaches } satisfies Injected
+    },
+  }
+}
+
+/** The time until a job ends that was accepted after the link was healed. */
+async function workGoesOn (
+  { load, say }: Scene, part: Linked, breaches: string[]
+): Promise<number> {
+  const healedMs = Date.now()
+  const endMs = await load.nextEnd(healedMs, GO_ON_WITHIN_MS)
+  if (endMs === undefined) breaches.push(`no job ended after the link to ${part} was healed`)
+  const recoveryMs = (endMs ?? Infinity) - healedMs
+  say(`${part}: a new job ended ${recoveryMs} ms after the link was healed`)
+  return recoveryMs
+}
+
+const toxic = (...toxics: readonly Toxic[]): Hurt => async link => {
+  const heals = await Promise.all(toxics.map(link.add))
+  return async () => { await Promise.all(heals.map(heal => heal())) }
+}
+
+const cut: Hurt = async link => {
+  await link.cut()
+  return link.join
+}
+
+/** Only a starting service asks the registry. */
+const restartOne = async ({ world }: Scene, part: Linked): Promise<void> => {
+  if (part === 'registry') world.services.kill('normalize-1', 'SIGKILL')
+}
+
+const latency = { type: 'latency', attributes: { latency: 2_000, jitter: 500 } } as const
+const bandwidth = { type: 'bandwidth', attributes: { rate: 1 } } as const
+const reset = { type: 'reset_peer', attributes: { timeout: 0 } } as const
+const silence = { type: 'timeout', attributes: { timeout: 0 } } as const
+
+/** Links that are slow, narrow, silent, cut or reset. */
+export const links: readonly Fault[] = [
+  hurtLinks({
+    name: 'links-late',
+    about: 'every answer of Kafka, both Redis, ClickHouse and the registry comes 2 s later',
+    parts: LINKED,
+    forMs: 10_000,
+    hurt: toxic({ stream: 'downstream', ...latency }),
+    meanwhile: restartOne,
+  }),
+  hurtLinks({
+    name: 'links-narrow',
+    about: '1 kB a second in both directions to each part of the stack',
+    parts: LINKED,
+    forMs: 10_000,
+    hurt: toxic({ stream: 'downstream', ...bandwidth }, { stream: 'upstream', ...bandwidth }),
+    meanwhile: restartOne,
+  }),
+  hurtLinks({
+    name: 'links-silent',
+    about: 'connections stay, and nothing passes them in either direction',
+    parts: LINKED,
+    forMs: 12_000,
+    hurt: toxic({ stream: 'downstream', ...silence }, { stream: 'upstream', ...silence }),
+    meanwhile: restartOne,
+  }),
+  hurtLinks({
+    name: 'links-cut',
+    about: 'connections to each part end, and new ones are refused for 5 s',
+    parts: LINKED,
+    forMs: 5_000,
+    hurt: cut,
+    meanwhile: restartOne,
+  }),
+  hurtLinks({
+    name: 'links-reset',
+    about: 'both Redis and the registry do what they are asked, and connections are reset ' +
+      'instead of answers',
+    parts: ['redis-state', 'redis-cache', 'registry'],
+    forMs: 4_000,
+    hurt: toxic({ stream: 'downstream', ...reset }),
+    meanwhile: restartOne,
+  }),
+  hurtLinks({
+    name: 'clickhouse-unheard',
+    about: 'ClickHouse stores what it is sent, and connections are reset instead of answers',
+    parts: ['clickhouse', 'clickhouse', 'clickhouse'],
+    forMs: 4_000,
+    hurt: toxic({ stream: 'downstream', ...reset }),
+  }),
+]

@@ -1,0 +1,205 @@
+import { Kafka, logLevel, type Message } from 'kafkajs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { tenantOf } from '../../../services/accounts/tenant.ts'
+import type { RawMessage } from '../../../services/lib/bus.ts'
+import { withAdmin } from '../../../services/lib/kafka/admin.ts'
+import { createTopicReader } from '../../../services/lib/kafka/topic-reader.ts'
+import { subscriptionsOf, topicName } from '../../../services/lib/topics.ts'
+import { runAudit } from '../../../services/workspace/audit-command.ts'
+import type { Promised } from '../client-log.ts'
+import type { Fault, Scene } from '../fault.ts'
+import { forgetOffsets, untilConsumed } from '../../support/offsets.ts'
+import { STAGES } from '../services.ts'
+
+const brokersOf = ({ world }: Scene) => (world.stack.env['KAFKA_BROKERS'] ?? '').split(',')
+const scaleAll = (count: number) => Object.fromEntries(STAGES.map(stage => [stage, count]))
+
+async function resultsOf ({ log }: Scene): Promise<Readonly<Record<string, string>>> {
+  const found = await Promise.all(log.promised.map(async ({ id }) =>
+    [id, await log.client.results(id)] as const))
+  return Object.fromEntries(found)
+}
+
+const replay: Fault = {
+  name: 'replay',
+  kind: 'message',
+  about: 'every topic is read again from its first message: no charge, no row, no webhook more',
+  quick: false,
+  inject: async scene => {
+    const { world, load, log, receiver, orgId } = scene
+    await load.untilEnded(12)
+    await load.stop()
+    for (const { id } of log.promised) await log.client.waitForEnd(id)
+    const env = { ...world.stack.env }
+    const only = [tenantOf(orgId, 'live')]
+    const before = await runAudit(env, { only })
+    const files = await resultsOf(scene)
+    await waitForWebhooks(scene)
+    const requests = receiver.requests()
+    await world.services.setScale(scaleAll(0))
+    await forgetOffsets(env)
+    await world.services.setScale({})
+    await world.services.untilReady()
+    await untilConsumed(env, 180_000)
+    const after = await runAudit(env, { only })
+    const again = await resultsOf(scene)
+    const more = receiver.requests() - requests
+    const breaches = [
+      ...JSON.stringify(before) === JSON.stringify(after) ? [] : ['replay: the audit differs'],
+      ...JSON.stringify(files) === JSON.stringify(again) ? [] : ['replay: result files differ'],
+      ...more === 0 ? [] : [`replay: ${more} more webhooks`],
+    ]
+    return { injected: 1, breaches, note: `${log.promised.length} jobs read again` }
+  },
+}
+
+async function waitForWebhooks ({ log }: Scene): Promise<void> {
+  const wanted = log.promised.filter(({ request }) => request.webhook_url !== undefined)
+  for (const { id } of wanted) {
+    while (['failed', undefined].includes((await log.client.deliveries(id))[0]?.outcome)) {
+      await sleep(100)
+    }
+  }
+}
+
+type Spoil = (message: RawMessage) => Message
+
+const half = (bytes: Buffer | null) => bytes?.subarray(0, bytes.length / 2) ?? null
+
+/** One byte of the sealed rows is another. */
+function flipped (bytes: Buffer | null): Buffer | null {
+  if (bytes === null) return null
+  const copy = Buffer.from(bytes)
+  copy[copy.length - 20] = (copy[copy.length - 20] ?? 0) ^ 1
+  return copy
+}
+
+const SPOILS: readonly Spoil[] = [
+  ({ value, headers, key }) => ({ key, headers, value: half(value) }),
+  ({ value, headers, key }) => ({ key, headers, value: flipped(value) }),
+  ({ headers, key }) => ({ key, headers, value: Buffer.from('{"no":"avro"}') }),
+  ({ value, headers, key }) => ({ key, headers: { ...headers, chunk: '999' }, value: half(value) }),
+  ({ value, key }) => ({ key, headers: {}, value: half(value) }),
+]
+
+/** Topics of one job's way, with the group of the stage that reads each. */
+function wayOf (): readonly { readonly topic: string, readonly stage: string }[] {
+  const lane = 'small'
+  const service = 'phone-validation'
+  return [
+    { topic: topicName('rows.submitted', { lane }), stage: 'normalize' },
+    { topic: topicName('rows.normalized', { lane }), stage: 'lookup' },
+    { topic: topicName('rows.missed', { lane, service }), stage: 'verify' },
+    { topic: topicName('rows.finished', { lane }), stage: 'settle' },
+  ]
+}
+
+async function send (scene: Scene, topic: string, messages: Message[]): Promise<void> {
+  const kafka = new Kafka({ brokers: brokersOf(scene), logLevel: logLevel.NOTHING })
+  const producer = kafka.producer()
+  await producer.connect()
+  await producer.send({ topic, messages, acks: -1 })
+  await producer.disconnect()
+}
+
+async function messagesOf (scene: Scene, topic: string, job?: string): Promise<RawMessage[]> {
+  const found: RawMessage[] = []
+  const { read } = createTopicReader({ brokers: brokersOf(scene), clientId: 'faults' })
+  await read(topic, messages => {
+    found.push(...messages.filter(({ headers }) => job === undefined || headers['job'] === job))
+  })
+  return found
+}
+
+const poison: Fault = {
+  name: 'poison',
+  kind: 'message',
+  about: 'spoiled copies of messages, cut, flipped, of no schema, beside the good ones',
+  quick: false,
+  allows: { deadLetters: true },
+  inject: async scene => {
+    const { load, random } = scene
+    await load.untilEnded(4)
+    let injected = 0
+    for (const { topic } of wayOf()) {
+      const good = (await messagesOf(scene, topic)).slice(-8)
+      const spoiled = good.map(message =>
+        (SPOILS[Math.floor(random() * SPOILS.length)] ?? SPOILS[0])!(message))
+      await send(scene, topic, spoiled)
+      injected += spoiled.length
+      await load.untilEnded(2)
+    }
+    return { injected }
+  },
+}
+
+/** In place of the only message of a chunk there is a spoiled one. */
+const corrupted: Fault = {
+  name: 'corrupted',
+  kind: 'message',
+  about: 'the only copy of a message of a running job is spoiled, at each stage in turn: the job ' +
+    'ends all the same, its rows free',
+  quick: false,
+  allows: { deadLetters: true, unanswered: true },
+  load: { clients: 1, bulkShare: 0 },
+  inject: async scene => {
+    const { load, log, world: { services }, say } = scene
+    await load.untilEnded(2)
+    await load.stop()
+    let injected = 0
+    for (const { topic, stage } of wayOf()) {
+      await services.setScale({ [stage]: 0 })
+      const posting = log.post({ ...load.request(30), forceFresh: true }, { forMs: 40_000 })
+      const spoiled = await spoilNewest(scene, { topic, stage })
+      injected += spoiled
+      await services.setScale({})
+      await services.untilReady()
+      const made: Promised | undefined = await posting
+      const end = made === undefined ? undefined : await log.client.waitForEnd(made.id)
+      say(`${stage}: ${spoiled} messages spoiled, the job is ${end?.status ?? 'refused'}, ` +
+        `charged ${end?.chargedMicros ?? 0}`)
+    }
+    return { injected }
+  },
+}
+
+/** What a group has not read yet, by partition: from where to where. */
+async function unread (scene: Scene, groupId: string, topic: string) {
+  return await withAdmin(brokersOf(scene), async admin => {
+    const [known] = await admin.fetchOffsets({ groupId, topics: [topic] })
+    const next = new Map(known?.partitions.map(it => [it.partition, BigInt(it.offset)]))
+    return (await admin.fetchTopicOffsets(topic)).map(({ partition, high, low }) => {
+      const committed = next.get(partition) ?? -1n
+      const from = committed < 0n ? BigInt(low) : committed
+      return { partition, from, to: BigInt(high) }
+    }).filter(({ from, to }) => from < to)
+  })
+}
+
+/** Puts the group behind what it has not read, and spoiled copies of that behind it. */
+async function spoilNewest (
+  scene: Scene, { topic, stage }: { readonly topic: string, readonly stage: string }
+): Promise<number> {
+  const group = subscriptionsOf(stage as 'verify').find(({ topics }) => topics.includes(topic))
+  if (group === undefined) throw new Error(`nobody reads ${topic}`)
+  const giveUpAt = Date.now() + 20_000
+  while ((await unread(scene, group.group, topic)).length === 0) {
+    if (Date.now() > giveUpAt) return 0
+    await sleep(200)
+  }
+  const ranges = await unread(scene, group.group, topic)
+  const all = await messagesOf(scene, topic)
+  const newest = all.filter(message => ranges.some(({ partition, from, to }) =>
+    message.partition === partition && message.offset >= from && message.offset < to))
+  await withAdmin(brokersOf(scene), async admin => {
+    const partitions = ranges.map(({ partition, to }) => ({ partition, offset: String(to) }))
+    await admin.setOffsets({ groupId: group.group, topic, partitions })
+  })
+  await send(scene, topic, newest.map(message => {
+    const { key, headers, value } = message
+    return { key, headers, value: flipped(value), partition: message.partition }
+  }))
+  return newest.length
+}
+
+export const messages: readonly Fault[] = [replay, poison, corrupted]

@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Fault, Scene } from '../fault.ts'
+import { STAGES } from '../services.ts'
+import { recoveryOf, RECOVER_SERVICE_MS } from './kills.ts'
+
+/** Stages on the engine that every job of the usual load passes. */
+const WORKERS = ['normalize', 'lookup', 'verify', 'settle', 'deliver', 'ledger']
+
+const scaleOf = (stages: readonly string[], count: number) =>
+  Object.fromEntries(stages.map(stage => [stage, count]))
+
+/** Whoever takes over needs the session of the one that stands still to end first. */
+const STOPPED_MS = { full: 20_000, quick: 9_000 }
+
+const zombies: Fault = {
+  name: 'zombies',
+  kind: 'process',
+  about: 'one of two processes of each stage stands still (SIGSTOP), and goes on when others ' +
+    'have done its work',
+  quick: true,
+  recoverWithinMs: RECOVER_SERVICE_MS,
+  inject: async ({ world: { services }, load, full, say }: Scene) => {
+    const stages = full ? WORKERS : ['settle']
+    await services.setScale(scaleOf(stages, 2))
+    await services.untilReady()
+    await load.untilEnded(2)
+    // Some of what is under way then is the zombie's to finish, some of what comes after too.
+    const fromMs = Date.now() - 500
+    const atMs = Date.now()
+    for (const stage of stages) services.kill(`${stage}-1`, 'SIGSTOP')
+    const ended = await load.allEnded(fromMs, atMs + 1_500, STOPPED_MS.full)
+    say(`others took over after ${ended === undefined ? '?' : ended - atMs} ms`)
+    await sleep(Math.max(0, atMs + (full ? STOPPED_MS.full : STOPPED_MS.quick) - Date.now()))
+    for (const stage of stages) services.kill(`${stage}-1`, 'SIGCONT')
+    await load.untilEnded(full ? 6 : 2)
+    await services.setScale({})
+    return { injected: stages.length, recoveryMs: [ended === undefined ? Infinity : ended - atMs] }
+  },
+}
+
+const EVERY_MS = 3_000
+const STORM_MS = 36_000
+
+const storm: Fault = {
+  name: 'rebalance-storm',
+  kind: 'process',
+  about: 'instances of every stage join and leave every 3 s',
+  quick: false,
+  inject: async ({ world: { services }, load, random, say }) => {
+    let joined = 0
+    let left = 0
+    const before = load.ended()
+    for (const endsAt = Date.now() + STORM_MS; Date.now() < endsAt;) {
+      const scale = Object.fromEntries(WORKERS.map(stage =>
+        [stage, 1 + Math.floor(random() * 3)]))
+      const known = services.names().length
+      const changing = services.setScale(scale)
+      await Promise.all([changing, sleep(EVERY_MS)])
+      const change = services.names().length - known
+      if (change > 0) joined += change
+      else left -= change
+    }
+    const during = load.ended() - before
+    say(`${joined} more, ${left} fewer; ${during} jobs ended meanwhile`)
+    await services.setScale({})
+    await services.untilReady()
+    await load.untilEnded(3)
+    const breaches = during === 0 ? ['no job ended during the storm'] : []
+    return { injected: joined + left, breaches, note: `${during} jobs ended meanwhile` }
+  },
+}
+
+const drains: Fault = {
+  name: 'sigterm',
+  kind: 'process',
+  about: 'SIGTERM of each service under load: it drains and exits with 0 within 25 s',
+  quick: false,
+  inject: async scene => {
+    const { world: { services }, load, say } = scene
+    const recoveryMs: number[] = []
+    const breaches: string[] = []
+    for (const stage of STAGES) {
+      const name = `${stage}-1`
+      await load.untilEnded(1)
+      const atMs = Date.now()
+      services.kill(name, 'SIGTERM')
+      const end = await untilEnd(scene, name, atMs)
+      say(`${name}: ${end?.how ?? 'did not end'} after ${(end?.atMs ?? Infinity) - atMs} ms`)
+      if (end?.how !== 'exit code 0') breaches.push(`${name}: ${end?.how ?? 'did not end'}`)
+      if (['feed', 'handback'].includes(stage)) await services.untilReady()
+      else recoveryMs.push(await recoveryOf(scene, name, end?.atMs ?? atMs))
+    }
+    return { injected: STAGES.length, recoveryMs, breaches }
+  },
+}
+
+async function untilEnd ({ world: { services } }: Scene, name: string, sinceMs: number) {
+  for (const giveUpAt = sinceMs + 30_000; Date.now() < giveUpAt; await sleep(20)) {
+    const found = services.ends().find(end => end.name === name && end.atMs >= sinceMs)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+export const processes: readonly Fault[] = [zombies, storm, drains]

@@ -1,0 +1,152 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Fault, Scene } from '../fault.ts'
+import type { Part } from '../part.ts'
+
+const RECOVER_REDIS_MS = 10_000
+
+/** From the moment a part is killed until the next request is accepted. */
+async function acceptedAgain ({ log }: Scene, atMs: number): Promise<number> {
+  return (await log.nextAccepted(atMs, 60_000) ?? Infinity) - atMs
+}
+
+/** Down for a while and up again. */
+async function outage (part: Part, forMs: number): Promise<void> {
+  await part.down()
+  await sleep(forMs)
+  await part.up()
+}
+
+const stateKilled: Fault = {
+  name: 'state-redis-killed',
+  kind: 'store',
+  about: 'the state Redis is killed and comes back with its file',
+  quick: false,
+  recoverWithinMs: RECOVER_REDIS_MS,
+  inject: async scene => {
+    const { world, load, full, say } = scene
+    const recoveryMs: number[] = []
+    for (let round = 0; round < (full ? 5 : 1); round++) {
+      await load.untilEnded(full ? 3 : 1)
+      const part = world.stack.part('redis-state')
+      const atMs = Date.now()
+      await part.down()
+      const downMs = Date.now()
+      await part.up()
+      recoveryMs.push(await acceptedAgain(scene, downMs) + downMs - atMs)
+      say(`accepted again after ${recoveryMs.at(-1)} ms`)
+    }
+    await load.untilEnded(3)
+    return { injected: recoveryMs.length, recoveryMs }
+  },
+}
+
+const stateAway: Fault = {
+  name: 'state-redis-away',
+  kind: 'store',
+  about: 'the state Redis is away for 8 s: requests are told to come back',
+  quick: false,
+  recoverWithinMs: RECOVER_REDIS_MS,
+  inject: async scene => {
+    const { world, load, log } = scene
+    await load.untilEnded(2)
+    const before = log.answers.length
+    await outage(world.stack.part('redis-state'), 8_000)
+    const upMs = Date.now()
+    const during = log.answers.slice(before)
+    const recoveryMs = [await acceptedAgain(scene, upMs)]
+    await load.untilEnded(3)
+    const told = during.filter(({ status }) => status === 503).length
+    const breaches = told === 0 ? ['nobody was told to come back'] : []
+    return { injected: 1, recoveryMs, breaches, note: `${told} answers of 503` }
+  },
+}
+
+const cacheAway: Fault = {
+  name: 'cache-redis-away',
+  kind: 'store',
+  about: 'the cache Redis is away for 15 s: nothing is found there, and jobs go on',
+  quick: false,
+  inject: async ({ world, load, say }) => {
+    await load.untilEnded(2)
+    const part = world.stack.part('redis-cache')
+    await part.down()
+    const atMs = Date.now()
+    const ended = await load.nextEnd(atMs, 15_000)
+    say(ended === undefined ? 'no job ended' : `a job ended after ${ended - atMs} ms`)
+    await sleep(Math.max(0, atMs + 15_000 - Date.now()))
+    await part.up()
+    await load.untilEnded(3)
+    const breaches = ended === undefined ? ['no job of that time ended without the cache'] : []
+    return { injected: 1, breaches }
+  },
+}
+
+const clickhouseAway: Fault = {
+  name: 'clickhouse-away',
+  kind: 'store',
+  about: 'ClickHouse is killed and away for 10 s: requests are accepted, results wait in Kafka',
+  quick: false,
+  recoverWithinMs: 15_000,
+  inject: async ({ world, load, log }) => {
+    await load.untilEnded(2)
+    const part = world.stack.part('clickhouse')
+    await part.down()
+    const atMs = Date.now()
+    const accepted = await log.nextAccepted(atMs, 10_000)
+    await sleep(Math.max(0, atMs + 10_000 - Date.now()))
+    await part.up()
+    const upMs = Date.now()
+    const recoveryMs = [(await load.nextEnd(atMs, 60_000) ?? Infinity) - upMs]
+    const breaches = accepted === undefined ? ['nothing was accepted without ClickHouse'] : []
+    return { injected: 1, recoveryMs, breaches }
+  },
+}
+
+/** A program that gets a tenth of the time. */
+async function slow (part: Part, forMs: number): Promise<number> {
+  let stops = 0
+  for (const endsAt = Date.now() + forMs; Date.now() < endsAt; stops++) {
+    part.signal('SIGSTOP')
+    await sleep(900)
+    part.signal('SIGCONT')
+    await sleep(100)
+  }
+  return stops
+}
+
+const slowed = (name: string): Fault => ({
+  name: `${name}-slow`,
+  kind: 'store',
+  about: `${name} stands still for nine tenths of the time, 20 s long`,
+  quick: false,
+  inject: async ({ world, load }) => {
+    await load.untilEnded(2)
+    const injected = await slow(world.stack.part(name), 20_000)
+    await load.untilEnded(3)
+    return { injected }
+  },
+})
+
+const registryAway: Fault = {
+  name: 'registry-away',
+  kind: 'store',
+  about: 'the schema registry is away for 10 s while a service starts that needs it',
+  quick: false,
+  inject: async ({ world, load }) => {
+    await load.untilEnded(2)
+    const part = world.stack.part('registry')
+    await part.down()
+    world.services.kill('normalize-1', 'SIGKILL')
+    world.services.kill('settle-1', 'SIGKILL')
+    await sleep(10_000)
+    await part.up()
+    await world.services.untilReady()
+    await load.untilEnded(3)
+    return { injected: 3 }
+  },
+}
+
+export const stores: readonly Fault[] = [
+  stateKilled, stateAway, cacheAway, clickhouseAway, slowed('clickhouse'), slowed('redis-state'),
+  registryAway,
+]

@@ -1,0 +1,217 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { hasProgram } from '../../deploy/local/launcher/services.ts'
+import { openPortBook } from '../../deploy/local/ports.ts'
+import { answersOk, startChild, stopChild, type Child, type ProcessSpec }
+  from '../../deploy/local/process.ts'
+import { nextDelayMs } from '../../deploy/local/supervise.ts'
+import type { Failpoint } from '../../services/lib/failpoint.ts'
+import { topology } from '../../services/topology.ts'
+
+type Env = Readonly<Record<string, string>>
+
+/** How a service process came to its end. */
+export type End = {
+  readonly name: string
+  readonly how: string
+  readonly atMs: number
+  /** Told to end, or killed by the suite, rather than by itself. */
+  readonly asked: boolean
+}
+
+export type Fired = { readonly name: string, readonly pid: number, readonly atMs: number }
+
+type Instance = {
+  readonly name: string
+  readonly spec: ProcessSpec
+  readonly metricsUrl: string
+  readonly failpoints: string
+  /** Resolves once it runs no more and will not be started again. */
+  readonly stop: () => Promise<void>
+  readonly child: () => Child | undefined
+  readonly expect: () => void
+}
+
+export type Services = ReturnType<typeof createServices>
+
+export type ServicesOptions = {
+  readonly env: Env
+  /** Beyond `env`, by stage. */
+  readonly envOf?: Readonly<Record<string, Env>>
+  /** Instances by stage, 1 by default. */
+  readonly scale?: Readonly<Record<string, number>>
+  readonly dataDir: string
+}
+
+const root = `${import.meta.dirname}/../..`
+const HEAP_LIMIT = '--max-old-space-size=768'
+const READY_WITHIN_MS = 90_000
+
+/** Every stage with a program. */
+export const STAGES: readonly string[] = Object.keys(topology.stages).filter(hasProgram)
+
+/**
+ * Service processes, started again by themselves whenever they end, as in production; every end is
+ * noted with its reason. A failpoint of any of them can be armed while it runs.
+ */
+export function createServices (options: ServicesOptions) {
+  const instances = new Map<string, Instance>()
+  const ends: End[] = []
+  const ports = openPortBook(options.dataDir)
+  const find = (name: string): Instance => {
+    const found = instances.get(name)
+    if (found === undefined) throw new Error(`${name} does not run`)
+    return found
+  }
+  const setScale = async (scale: Readonly<Record<string, number>>) => {
+    await Promise.all(STAGES.map(async stage => {
+      const wanted = scale[stage] ?? 1
+      for (let number = 1; number <= wanted; number++) {
+        const name = `${stage}-${number}`
+        if (instances.has(name)) continue
+        const spec = await specOf({ stage, name, ports, options })
+        instances.set(name, keepRunning(spec, ends))
+      }
+      const surplus = [...instances.keys()].filter(name =>
+        name.startsWith(`${stage}-`) && Number(name.slice(stage.length + 1)) > wanted)
+      await Promise.all(surplus.map(async name => {
+        await find(name).stop()
+        instances.delete(name)
+      }))
+    }))
+  }
+  return {
+    baseUrl: async () => `http://127.0.0.1:${await ports.port('ingest-1.http')}/api/v1`,
+    names: () => [...instances.keys()],
+    /** Since the start, in order. */
+    ends: (): readonly End[] => ends,
+    pid: (name: string) => find(name).child()?.pid,
+    /** It is started again when it ends. */
+    kill: (name: string, signal: NodeJS.Signals) => {
+      if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') find(name).expect()
+      find(name).child()?.kill(signal)
+    },
+    setScale,
+    untilReady: async (withinMs = READY_WITHIN_MS) => {
+      await Promise.all([...instances.values()].map(one => untilReady(one, withinMs)))
+    },
+    isReady: (name: string) => find(name).spec.ready(),
+    ...failpointsOf(find),
+    metric: (name: string, metric: string) => readMetric(find(name).metricsUrl, metric),
+    stop: async () => {
+      await Promise.all([...instances.values()].map(({ stop }) => stop()))
+      instances.clear()
+    },
+  }
+}
+
+/** Arms failpoints, and tells which have fired. */
+function failpointsOf (find: (name: string) => Instance) {
+  const firedOf = (name: string): readonly Fired[] => {
+    try {
+      return readFileSync(`${find(name).failpoints}.fired`, 'utf8').split('\n')
+        .filter(line => line !== '').map(line => JSON.parse(line) as Fired)
+    } catch {
+      return []
+    }
+  }
+  return {
+    /** A plan such as `kill@1` at the next passings; '' for none. */
+    arm: (name: string, point: Failpoint, plan: string) => {
+      writeFileSync(`${find(name).failpoints}.fired`, '')
+      writeFileSync(find(name).failpoints, plan === '' ? '' : `${point}:${plan}`)
+      if (plan.startsWith('kill')) find(name).expect()
+    },
+    /** When the point that was armed last fired; undefined when it has not within the time. */
+    untilFired: async (name: string, withinMs: number): Promise<Fired | undefined> => {
+      for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
+        const [fired] = firedOf(name)
+        if (fired !== undefined) return fired
+      }
+      return undefined
+    },
+  }
+}
+
+async function specOf (
+  { stage, name, ports, options }: {
+    readonly stage: string
+    readonly name: string
+    readonly ports: ReturnType<typeof openPortBook>
+    readonly options: ServicesOptions
+  }
+): Promise<ProcessSpec & { readonly metricsUrl: string, readonly failpoints: string }> {
+  const { dataDir } = options
+  const port = await ports.port(`${name}.metrics`)
+  const http: Env = stage === 'ingest'
+    ? { PORT_HTTP: String(await ports.port(`${name}.http`)) }
+    : {}
+  mkdirSync(`${dataDir}/failpoints`, { recursive: true })
+  const failpoints = `${dataDir}/failpoints/${name}`
+  const own = { INSTANCE: name, PORT_METRICS: String(port), FAILPOINTS: `@${failpoints}` }
+  return {
+    name,
+    command: process.execPath,
+    args: [HEAP_LIMIT, `services/${stage}/main.ts`],
+    cwd: root,
+    env: { ...options.env, ...options.envOf?.[stage], ...http, ...own },
+    dataDir,
+    ready: () => answersOk(`http://127.0.0.1:${port}/readyz`),
+    graceMs: 30_000,
+    metricsUrl: `http://127.0.0.1:${port}/metrics`,
+    failpoints,
+  }
+}
+
+function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): Instance {
+  const over = new AbortController()
+  let child: Child | undefined
+  let asked = false
+  const run = async () => {
+    let delayMs = 0
+    while (!over.signal.aborted) {
+      const startedAt = performance.now()
+      child = startChild(spec)
+      const how = await child.exited
+      child = undefined
+      ends.push({ name: spec.name, how, atMs: Date.now(), asked: asked || over.signal.aborted })
+      asked = false
+      delayMs = nextDelayMs(delayMs, performance.now() - startedAt)
+      await sleep(delayMs, undefined, { signal: over.signal }).catch(() => {})
+    }
+  }
+  const running = run()
+  return {
+    name: spec.name,
+    spec,
+    metricsUrl: spec.metricsUrl,
+    failpoints: spec.failpoints,
+    child: () => child,
+    expect: () => { asked = true },
+    stop: async () => {
+      over.abort()
+      child?.kill('SIGCONT')
+      if (child !== undefined) await stopChild(child, spec.graceMs)
+      await running
+    },
+  }
+}
+
+async function untilReady ({ spec, name }: Instance, withinMs: number): Promise<void> {
+  for (const giveUpAt = Date.now() + withinMs; !await spec.ready();) {
+    if (Date.now() > giveUpAt) throw new Error(`${name} was not ready within ${withinMs} ms`)
+    await sleep(100)
+  }
+}
+
+/** The sum of a metric over its labels; undefined while the process does not answer. */
+async function readMetric (url: string, metric: string): Promise<number | undefined> {
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) })
+    return (await answer.text()).split('\n')
+      .filter(line => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `))
+      .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,89 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { clickhousePart } from '../../deploy/local/clickhouse.ts'
+import { kafkaParts } from '../../deploy/local/kafka.ts'
+import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
+import { openPortBook } from '../../deploy/local/ports.ts'
+import { redisPart } from '../../deploy/local/redis.ts'
+import { registryPart } from '../../deploy/local/registry.ts'
+import type { Addresses } from '../../deploy/local/source.ts'
+import { provision } from '../../deploy/provision.ts'
+import { createPart, type Part } from './part.ts'
+
+/** Infrastructure of its own, so that whatever is done to it harms nobody else. */
+export type FaultStack = {
+  readonly addresses: Addresses
+  /** Addresses and secrets under the names services read them by, around all proxies. */
+  readonly env: Readonly<Record<string, string>>
+  readonly dataDir: string
+  /** By name: kafka, registry, redis-state, redis-cache, clickhouse. */
+  readonly part: (name: string) => Part
+  readonly close: () => Promise<void>
+}
+
+/** Describes the parts in a folder; nothing runs yet. */
+async function describe (dataDir: string, brokers: number) {
+  const common = { dataDir, ports: openPortBook(dataDir), say: console.log }
+  const state = await redisPart({ ...common, role: 'state' })
+  const cache = await redisPart({ ...common, role: 'cache' })
+  const registry = await registryPart(common)
+  const kafka = await kafkaParts(common, brokers)
+  const clickhouse = await clickhousePart(common)
+  const addresses: Addresses = {
+    KAFKA_BROKERS: kafka.brokers,
+    SCHEMA_REGISTRY_URL: registry.url,
+    REDIS_STATE_URL: state.url,
+    REDIS_CACHE_URL: cache.url,
+    CLICKHOUSE_URL: clickhouse.url,
+  }
+  const others = [registry, state, cache, clickhouse].map(({ spec }) => spec)
+  return { addresses, specs: [...kafka.specs, ...others] }
+}
+
+export type StackOptions = {
+  /** Folders of it that are disks of their own, and their sizes; only root can mount them. */
+  readonly disks?: Disks
+  /** With three, every topic has three copies, two of which acknowledge. */
+  readonly brokers?: number
+}
+
+/** A running stack with topics, schemas and tables, in a folder that is removed at its end. */
+export async function openStack (
+  { disks = {}, brokers = 1 }: StackOptions = {}
+): Promise<FaultStack> {
+  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-faults-`)
+  for (const [folder, megabytes] of Object.entries(disks)) {
+    mkdirSync(`${dataDir}/${folder}`)
+    mountDisk(`${dataDir}/${folder}`, megabytes)
+  }
+  const { addresses, specs } = await describe(dataDir, brokers)
+  const parts = specs.map(createPart)
+  const close = async () => {
+    await Promise.all(parts.map(part => part.down()))
+    for (const folder of Object.keys(disks)) execFileSync('umount', ['-l', `${dataDir}/${folder}`])
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  const env = { ...addresses, ...loadSecrets(dataDir) }
+  try {
+    await Promise.all(parts.map(part => part.up()))
+    await provision(env)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const part = (name: string) => {
+    const found = parts.find(one => one.name === name)
+    if (found === undefined) throw new Error(`the stack has no part ${name}`)
+    return found
+  }
+  return { addresses, env, dataDir, part, close }
+}
+
+export type Disks = Readonly<Record<string, number>>
+
+/** Mounts memory as a disk of a size. */
+export function mountDisk (folder: string, megabytes: number): void {
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', folder],
+    { stdio: 'pipe' })
+}
