@@ -19,6 +19,8 @@ export default defineConfig({
   test: {
     root,
     retry: 0,
+    // Vitest leaves one core idle otherwise, which is half of a small machine.
+    maxWorkers: '100%',
     projects: [
       project('unit', ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
         { testTimeout: 30_000 }),

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { readFileSync, unwatchFile, watchFile } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
@@ -51,6 +51,7 @@ export async function listenTls (
 ): Promise<TlsListener | undefined> {
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = settings
   if (certFile === '' && keyFile === '') return undefined
+  let seen = contentOf(settings)
   const server = createServer({
     ...readPair(settings),
     ...nodeLimits(settings),
@@ -59,14 +60,17 @@ export async function listenTls (
   }, app.routing)
   limit(server, app, settings)
   const renew = () => renewPair(server, settings, log)
-  const files = [certFile, keyFile]
-  for (const file of files) {
-    watchFile(file, { interval: settings.TLS_RELOAD_MS, persistent: false }, renew)
+  // A watcher would not know of a change before its own first look.
+  const look = () => {
+    const before = seen
+    seen = contentOf(settings)
+    if (seen !== before) renew()
   }
+  const timer = setInterval(look, settings.TLS_RELOAD_MS).unref()
   process.on('SIGHUP', renew)
   const stop = async () => {
     process.off('SIGHUP', renew)
-    for (const file of files) unwatchFile(file, renew)
+    clearInterval(timer)
     await new Promise(resolve => server.close(resolve))
   }
   server.listen({ host: settings.HOST, port: settings.PORT_HTTPS })
@@ -92,6 +96,17 @@ function limit (server: Server, app: FastifyInstance, settings: ConnectionSettin
       server.on(event, listener as () => void)
     }
   }
+}
+
+/** Both files as one text to compare; a file that can't be read is like an empty one. */
+function contentOf ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSettings): string {
+  return [certFile, keyFile].map(file => {
+    try {
+      return readFileSync(file, 'latin1')
+    } catch {
+      return ''
+    }
+  }).join('\n')
 }
 
 function renewPair (server: Server, settings: TlsSettings, log: Options['log']): void {

@@ -33,10 +33,18 @@ export type DeliveryHistory = {
   readonly append: (attempts: readonly Attempt[]) => Promise<void>
   /** All attempts of a job's deliveries, in order. */
   readonly list: (tenant: string, job: string) => Promise<readonly Attempt[]>
+  /** Those of several jobs of a tenant, in the order of each. */
+  readonly listAll: (tenant: string, jobs: readonly string[]) => Promise<readonly Attempt[]>
 }
 
 /** Where attempts are kept: what came of them, never what was sent or to which address. */
 export function createDeliveryHistory (clickhouse: ClickHouseClient): DeliveryHistory {
+  const listAll = async (tenant: string, jobs: readonly string[]) => {
+    const answer = await clickhouse.query({
+      query: SELECT, query_params: { tenant, jobs }, format: 'JSONEachRow',
+    })
+    return (await answer.json<Row>()).map(attemptOf)
+  }
   return {
     append: async attempts => {
       if (attempts.length === 0) return
@@ -45,12 +53,8 @@ export function createDeliveryHistory (clickhouse: ClickHouseClient): DeliveryHi
         table: 'deliveries', columns: COLUMNS, values, format: 'JSONEachRow',
       })
     },
-    list: async (tenant, job) => {
-      const answer = await clickhouse.query({
-        query: SELECT, query_params: { tenant, job }, format: 'JSONEachRow',
-      })
-      return (await answer.json<Row>()).map(attemptOf)
-    },
+    list: (tenant, job) => listAll(tenant, [job]),
+    listAll,
   }
 }
 
@@ -63,7 +67,7 @@ const SELECT = `
   SELECT tenant, job, event, attempt, type, toString(toUnixTimestamp64Milli(at)) AS at_ms, outcome,
     reason, http_status, duration_ms,
     toString(toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC')))) AS next_at_ms
-  FROM deliveries WHERE tenant = {tenant:String} AND job = {job:String}
+  FROM deliveries WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
   ORDER BY event, attempt, stored DESC LIMIT 1 BY event, attempt`
 
 type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outcome' | 'reason'> & {

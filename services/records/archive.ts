@@ -19,6 +19,10 @@ export type Archive = {
   readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
   /** Newest first: ids sort by the time of the request. */
   readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
+  /** The same with the manifests, for whoever reads the results of every job. */
+  readonly listWhole: (
+    tenant: string, options: ListOptions
+  ) => Promise<readonly ArchivedJob[]>
 }
 
 /** Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. */
@@ -29,25 +33,22 @@ export function createArchive (clickhouse: ClickHouseClient): Archive {
     })
   }
   const find = async (tenant: string, job: string) => {
-    const query = `SELECT record, base64Encode(header) AS header, base64Encode(manifest) AS manifest
-      FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}
-      ORDER BY stored DESC LIMIT 1`
-    const [row] = await select<StoredJob & { manifest: string }>(query, { tenant, job })
-    if (row === undefined) return undefined
-    return { job: jobOf(row), manifest: unpackManifest(Buffer.from(row.manifest, 'base64')) }
+    const query = `SELECT ${WHOLE} FROM jobs
+      WHERE tenant = {tenant:String} AND job = {job:String} ORDER BY stored DESC LIMIT 1`
+    const [row] = await select<WholeStoredJob>(query, { tenant, job })
+    return row === undefined ? undefined : archivedOf(row)
   }
-  const list = async (tenant: string, options: ListOptions) => {
-    const { limit, before = '', status = '', service = '' } = options
-    const rows = await select<StoredJob>(SELECT_LIST, { tenant, limit, before, status, service })
-    return rows.map(jobOf)
-  }
+  const list = async (tenant: string, options: ListOptions) =>
+    (await select<StoredJob>(listOf(RECORD), filled(tenant, options))).map(jobOf)
+  const listWhole = async (tenant: string, options: ListOptions) =>
+    (await select<WholeStoredJob>(listOf(WHOLE), filled(tenant, options))).map(archivedOf)
   const select = async <T>(query: string, parameters: Record<string, unknown>) => {
     const answer = await clickhouse.query({
       query, query_params: parameters, format: 'JSONEachRow',
     })
     return await answer.json<T>()
   }
-  return { save, find, list }
+  return { save, find, list, listWhole }
 }
 
 /** A manifest as it is stored: zstd of JSON, one array an entry. */
@@ -68,19 +69,27 @@ type PackedEntry =
   [chunk: number, digest: string, won: string, firstRow: number, inputs: number]
 
 type StoredJob = { readonly record: string, readonly header: string }
+type WholeStoredJob = StoredJob & { readonly manifest: string }
 
 const COLUMNS: [string, ...string[]] = [
   'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
   'created', 'ended', 'record', 'header_base64', 'manifest_base64',
 ]
 
-const SELECT_LIST = `
-  SELECT record, base64Encode(header) AS header FROM jobs
+const RECORD = 'record, base64Encode(header) AS header'
+const WHOLE = `${RECORD}, base64Encode(manifest) AS manifest`
+
+const listOf = (columns: string) => `
+  SELECT ${columns} FROM jobs
   WHERE tenant = {tenant:String}
     AND ({before:String} = '' OR job < {before:String})
     AND ({status:String} = '' OR status = {status:String})
     AND ({service:String} = '' OR service = {service:String})
   ORDER BY job DESC, stored DESC LIMIT 1 BY job LIMIT {limit:UInt32}`
+
+const filled = (
+  tenant: string, { limit, before = '', status = '', service = '' }: ListOptions
+) => ({ tenant, limit, before, status, service })
 
 function rowOf (job: Job, manifest: readonly ManifestEntry[]) {
   const { header, ...record } = job
@@ -104,4 +113,8 @@ function rowOf (job: Job, manifest: readonly ManifestEntry[]) {
 function jobOf ({ record, header }: StoredJob): Job {
   const stored = JSON.parse(record) as Omit<Job, 'header'>
   return { ...stored, closed: true, header: Buffer.from(header, 'base64') }
+}
+
+function archivedOf (row: WholeStoredJob): ArchivedJob {
+  return { job: jobOf(row), manifest: unpackManifest(Buffer.from(row.manifest, 'base64')) }
 }

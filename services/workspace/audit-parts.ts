@@ -17,7 +17,7 @@ type Connected = {
 }
 
 /** What the audit reads, on open connections. */
-export function auditParts ({ redis, clickhouse, codec, keys }: Connected): AuditParts {
+export function auditParts ({ redis, clickhouse, codec, keys }: Connected) {
   const blocks = createResultBlocks(clickhouse)
   return {
     redis,
@@ -25,5 +25,5 @@ export function auditParts ({ redis, clickhouse, codec, keys }: Connected): Audi
     archive: createArchive(clickhouse),
     history: createDeliveryHistory(clickhouse),
     results: createResults({ blocks, codec, keys }),
-  }
+  } satisfies AuditParts
 }

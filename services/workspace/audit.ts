@@ -16,17 +16,18 @@ import {
 import { takeSnapshot, type SnapshotParts } from './audit-snapshot.ts'
 
 export type AuditParts = SnapshotParts & {
-  readonly archive: Pick<Archive, 'find' | 'list'>
+  readonly archive: Pick<Archive, 'listWhole'>
   readonly results: Pick<Results, 'csvStream'>
   /** Nothing is said of deliveries without it. */
-  readonly history?: Pick<DeliveryHistory, 'list'>
+  readonly history?: Pick<DeliveryHistory, 'listAll'>
   /** The journal as Kafka has it; read once, when every tenant was looked at. */
   readonly kafka?: () => Promise<ReadonlyMap<string, JournalTexts>>
 }
 
 type Found = readonly Omit<Breach, 'tenant'>[]
 
-const JOBS_A_PAGE = 500
+const JOBS_A_PAGE = 100
+const JOBS_AT_ONCE = 8
 
 /** Later than this the results of a job may be gone, and nothing is said of them. */
 const RESULTS_KEPT_MS = 90 * 86_400_000
@@ -70,13 +71,12 @@ async function auditTenant (
   const { balance, links, outbox, openJobs, slots } = await takeSnapshot(parts, tenant, waitMs)
   const closedJobs: ArchivedJob['job'][] = []
   const results = { rows: 0, found: [] as Omit<Breach, 'tenant'>[] }
-  for await (const closed of closedJobsOf(parts, tenant)) {
-    closedJobs.push(closed.job)
-    const { rows, found } = await auditResults(parts, closed)
-    const attempts = await parts.history?.list(tenant, closed.job.id) ?? []
-    results.found.push(...checkDeliveries(closed.job, attempts, Date.now()))
-    results.rows += rows
-    results.found.push(...found)
+  for await (const page of closedJobsOf(parts, tenant)) {
+    closedJobs.push(...page.map(({ job }) => job))
+    for (const { rows, found } of await auditPage(parts, tenant, page)) {
+      results.rows += rows
+      results.found.push(...found)
+    }
   }
   const closed = new Set(closedJobs.map(({ id }) => id))
   const jobs = [...closedJobs, ...openJobs.filter(({ id }) => !closed.has(id))]
@@ -108,16 +108,30 @@ async function auditTenant (
 /** Jobs come newest first by id, a page at a time. */
 async function * closedJobsOf (
   { archive }: AuditParts, tenant: string
-): AsyncIterable<ArchivedJob> {
+): AsyncIterable<readonly ArchivedJob[]> {
   for (let before: string | undefined = ''; before !== undefined;) {
-    const page: readonly ArchivedJob['job'][] =
-      await archive.list(tenant, { limit: JOBS_A_PAGE, before })
-    for (const { id } of page) {
-      const found = await archive.find(tenant, id)
-      if (found !== undefined) yield found
-    }
-    before = page.at(-1)?.id
+    const page: readonly ArchivedJob[] =
+      await archive.listWhole(tenant, { limit: JOBS_A_PAGE, before })
+    if (page.length > 0) yield page
+    before = page.at(-1)?.job.id
   }
+}
+
+/** One question about the deliveries of all, then the results of some jobs at a time. */
+async function auditPage (parts: AuditParts, tenant: string, page: readonly ArchivedJob[]) {
+  const attempts = await parts.history?.listAll(tenant, page.map(({ job }) => job.id)) ?? []
+  const byJob = Map.groupBy(attempts, ({ job }) => job)
+  const audited: { readonly rows: number, readonly found: Found }[] = []
+  for (let at = 0; at < page.length; at += JOBS_AT_ONCE) {
+    const some = page.slice(at, at + JOBS_AT_ONCE)
+    audited.push(...await Promise.all(some.map(async archived => {
+      const { rows, found } = await auditResults(parts, archived)
+      const { job } = archived
+      const delivered = checkDeliveries(job, byJob.get(job.id) ?? [], Date.now())
+      return { rows, found: [...found, ...delivered] }
+    })))
+  }
+  return audited
 }
 
 async function auditResults (

@@ -3,7 +3,7 @@ import type { FileContact } from '../../services/client/feed-file.ts'
 import { runAudit } from '../../services/workspace/audit-command.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { breachesOf, startWorld, type World } from '../support/world.ts'
 
 /** The story of 250,000 belongs to the full tests. */
 const CONTACTS = Number(process.env['FEED_CONTACTS'] ?? 8_000)
@@ -20,8 +20,6 @@ afterAll(async () => { await world.stop() })
 
 const named = (inputs: readonly string[]): FileContact[] => inputs.map((input, index) =>
   ({ input, reference: `customer-${index}`, countryCode: undefined }))
-
-const breaches = async () => (await runAudit(world.env)).breaches
 
 describe('a bulk feed', () => {
   it('gives every contact one result, though feed, settle and handback are killed', async () => {
@@ -48,7 +46,7 @@ describe('a bulk feed', () => {
     expect(contacts.map(({ reference = '' }) => byReference.get(reference)?.['input']))
       .toEqual(contacts.map(({ input }) => input))
     expect(summary.byStatus['valid']).toBeGreaterThan(CONTACTS / 2)
-    expect(await breaches()).toEqual([])
+    expect(await breachesOf(world.env, partner.org)).toEqual([])
   }, 600_000)
 
   it('does not notice that another partner has no balance', async () => {
@@ -63,7 +61,7 @@ describe('a bulk feed', () => {
     expect(early).toBe('waiting')
     await poor.topUp('1000')
     expect((await waiting).summary.results).toBe(600)
-    expect(await breaches()).toEqual([])
+    expect(await breachesOf(world.env, poor.org, rich.org)).toEqual([])
   })
 
   it('answers contacts that can be no row, at the price of nothing', async () => {
@@ -75,8 +73,7 @@ describe('a bulk feed', () => {
     const odd = await feedContacts(partner, named(['+12127365001']), { service: 'fortune-telling' })
     expect(odd.results.map(({ cells }) => [cells['status'], cells['reason']]))
       .toEqual([['invalid', 'unknown_service']])
-    const audit = await runAudit(world.env)
-    const own = audit.tenants.find(({ tenant }) => tenant === `${partner.org}.live`)
-    expect([audit.breaches, own?.chargedMicros]).toEqual([[], 5])
+    const audit = await runAudit(world.env, { only: [`${partner.org}.live`] })
+    expect([audit.breaches, audit.tenants[0]?.chargedMicros]).toEqual([[], 5])
   })
 })

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
 import { createClient, type Client } from '../../services/client/client.ts'
-import { runAudit } from '../../services/workspace/audit-command.ts'
 import { topicName } from '../../services/lib/topics.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
@@ -11,7 +10,7 @@ import {
 } from '../support/old-release.ts'
 import { createRichDemo } from '../support/rich-demo.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
-import { runJob } from '../support/world.ts'
+import { breachesOf, runJob } from '../support/world.ts'
 
 const env = inject('stack')
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
@@ -39,6 +38,7 @@ const breaking = createRelease('breaking', (schema, file) => file === 'rows.miss
 
 let base: RunningServices
 let settle: RunningServices
+let org: string
 let client: Client
 let registry: LaggingRegistry
 const released: ReleasedService[] = []
@@ -87,7 +87,8 @@ beforeAll(async () => {
   ])
   base = all[0]
   settle = all[1]
-  const { keys } = await createRichDemo(env)
+  const { keys, orgId } = await createRichDemo(env)
+  org = orgId
   client = createClient({ baseUrl: base.baseUrl, apiKey: keys.live })
 })
 afterAll(async () => {
@@ -149,6 +150,6 @@ describe('releases beside each other', () => {
     const job = await expectWhole(begin(last), last.inputs)
     expect(await writersOf([job], 'rows.normalized')).toEqual(new Set([after]))
     expect(released.map(one => one.restarts())).toEqual(released.map(() => 0))
-    expect((await runAudit(env)).breaches).toEqual([])
+    expect(await breachesOf(env, org)).toEqual([])
   })
 })

@@ -46,13 +46,15 @@ function blockStore (): ResultBlocks {
 
 function archiveStore (): Archive {
   const jobs = new Map<string, ArchivedJob>()
+  const ofTenant = (tenant: string) =>
+    [...jobs.values()].filter(({ job }) => job.tenant === tenant)
   return {
     save: async (job, manifest) => {
       jobs.set(`${job.tenant}:${job.id}`, { job: { ...job, closed: true }, manifest })
     },
     find: async (tenant, job) => jobs.get(`${tenant}:${job}`),
-    list: async tenant =>
-      [...jobs.values()].map(({ job }) => job).filter(job => job.tenant === tenant),
+    list: async tenant => ofTenant(tenant).map(({ job }) => job),
+    listWhole: async tenant => ofTenant(tenant),
   }
 }
 

@@ -3,6 +3,9 @@ import { inject } from 'vitest'
 import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../services/client/client.ts'
+import { MODES, tenantOf } from '../../services/accounts/tenant.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
+import type { Breach } from '../../services/workspace/audit-report.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { startAll, type RunningServices } from './services.ts'
 
@@ -16,6 +19,8 @@ export type World = {
   readonly baseUrl: string
   /** A client of further services for the same organization. */
   readonly clientAt: (baseUrl: string, mode: 'live' | 'test') => Client
+  /** What the audit finds wrong with the organization, both modes. */
+  readonly breaches: () => Promise<readonly Breach[]>
   readonly stop: () => Promise<void>
 }
 
@@ -36,8 +41,17 @@ export async function startWorld (overrides: Record<string, string> = {}): Promi
     keys,
     baseUrl,
     clientAt,
+    breaches: async () => await breachesOf(env, orgId),
     stop: services.stop,
   }
+}
+
+/** What the audit finds wrong with some organizations: other tests' jobs may be under way. */
+export async function breachesOf (
+  env: Record<string, string>, ...orgs: readonly string[]
+): Promise<readonly Breach[]> {
+  const only = orgs.flatMap(org => MODES.map(mode => tenantOf(org, mode)))
+  return (await runAudit(env, { only })).breaches
 }
 
 export type Finished = {

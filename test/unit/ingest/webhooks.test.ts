@@ -36,7 +36,7 @@ describe('the webhook of a job', () => {
       { state: 'exhausted', attempts: '4', dueAtMs: '' })
     expect(await webhooks.listAttempts('org_01.live', JOB_ID))
       .toMatchObject([{ event: 'evt_1', attempt: 1, atMs: NOW_MS, nextAtMs: undefined }])
-    expect(asked).toEqual([{ tenant: 'org_01.live', job: JOB_ID }])
+    expect(asked).toEqual([{ tenant: 'org_01.live', jobs: [JOB_ID] }])
     expect(await webhooks.findDelivery('evt_1'))
       .toEqual({ state: 'exhausted', attempts: 4, dueAtMs: undefined })
   })
