@@ -4,6 +4,7 @@ import {
   CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
 } from './connection.ts'
 import { refuseWhenBehind, type AdmittingParts } from './admission-rule.ts'
+import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure, hearAll } from './failures.ts'
 import { checkFraming } from './framing.ts'
@@ -12,7 +13,6 @@ import { acceptOnlyJson } from './json-body.ts'
 import type { Rules } from './ports.ts'
 import { routesOf } from './routes.ts'
 
-const SMALL_BODY_BYTES = 64 * 1_024
 /** Far above a job id; whatever is longer names nothing. */
 const MAX_PARAMETER_CHARACTERS = 200
 

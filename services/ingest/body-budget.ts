@@ -1,50 +1,48 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { FaultError } from './errors.ts'
-
 /** Room for 100,000 inputs of 320 characters. */
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
-/** Room for bodies in flight, so that many large ones at once cannot exhaust the memory. */
-export type BodyBudget = {
-  /** Takes room before a body is read; returns how to give it back, or undefined when full. */
-  readonly take: (bytes: number) => (() => void) | undefined
+/** All that most routes take. So little needs no room: a slow line may send it in its own time. */
+export const SMALL_BODY_BYTES = 64 * 1_024
+
+/** What one body holds of the room. */
+export type Room = {
+  /** Holds so much in all; false, and as much as before, when there is no room for it. */
+  readonly hold: (bytes: number) => boolean
+  readonly heldBytes: () => number
+  /** Nothing is held any more, whoever asks. */
+  readonly giveBack: () => void
 }
 
-/** A budget of so many bytes; a body larger than all of it is let in when nothing else is. */
-export function createBodyBudget (totalBytes: number): BodyBudget {
-  let takenBytes = 0
-  const take = (bytes: number) => {
-    if (takenBytes > 0 && takenBytes + bytes > totalBytes) return undefined
-    takenBytes += bytes
-    let isHeld = true
-    return () => {
-      if (isHeld) takenBytes -= bytes
-      isHeld = false
-    }
-  }
-  return { take }
-}
+/** Room for bodies in flight, so that many large ones at once cannot exhaust the memory. */
+export type BodyBudget = { readonly open: () => Room }
 
 /**
- * Refuses a body there is no room for, before it is read. The room is free again when the answer is
- * sent or the connection is gone, which it may be already: of an answer that has its turn behind
- * others on the connection, nobody is told then.
+ * A budget of so many bytes, of which bodies of up to `freeBytes` need none; a body larger than all
+ * of it is let in when nothing else is.
  */
-export function takeRoom (budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
-  const stated = Number(request.headers['content-length'] ?? MAX_BODY_BYTES)
-  if (stated > MAX_BODY_BYTES) throw new FaultError({ code: 'body_too_large' })
-  const giveBack = budget.take(stated)
-  if (giveBack === undefined) throw new FaultError({ code: 'temporarily_unavailable' })
-  const { socket } = request.raw
-  const end = () => {
-    giveBack()
-    reply.raw.off('close', end)
-    socket.off('close', end)
+export function createBodyBudget (
+  totalBytes: number, freeBytes = SMALL_BODY_BYTES
+): BodyBudget {
+  let takenBytes = 0
+  const open = (): Room => {
+    let heldBytes = 0
+    let isOver = false
+    const set = (bytes: number) => {
+      takenBytes += bytes - heldBytes
+      heldBytes = bytes
+    }
+    const hold = (bytes: number): boolean => {
+      if (bytes <= freeBytes || bytes <= heldBytes) return true
+      const othersBytes = takenBytes - heldBytes
+      if (isOver || (othersBytes > 0 && othersBytes + bytes > totalBytes)) return false
+      set(bytes)
+      return true
+    }
+    const giveBack = () => {
+      isOver = true
+      set(0)
+    }
+    return { hold, heldBytes: () => heldBytes, giveBack }
   }
-  if (socket.destroyed) {
-    end()
-    throw new FaultError({ code: 'request_timeout' })
-  }
-  reply.raw.once('close', end)
-  socket.once('close', end)
+  return { open }
 }

@@ -4,6 +4,8 @@ import Type from 'typebox'
 export const CONNECTION_DEFAULTS = {
   HEADERS_TIMEOUT_MS: 10_000,
   REQUEST_TIMEOUT_MS: 60_000,
+  BODY_GRACE_MS: 5_000,
+  BODY_BYTES_PER_SECOND: 16_384,
   CONNECTION_TIMEOUT_MS: 120_000,
   KEEP_ALIVE_TIMEOUT_MS: 72_000,
   MAX_CONNECTIONS: 10_000,
@@ -20,6 +22,11 @@ export const connectionFields = {
   HEADERS_TIMEOUT_MS: whole('HEADERS_TIMEOUT_MS',
     'Longest the headers of a request may take to arrive.'),
   REQUEST_TIMEOUT_MS: whole('REQUEST_TIMEOUT_MS', 'Longest a whole request may take to arrive.'),
+  BODY_GRACE_MS: whole('BODY_GRACE_MS',
+    'For so long after its headers a body may come as slowly as it likes.'),
+  BODY_BYTES_PER_SECOND: whole('BODY_BYTES_PER_SECOND',
+    'After BODY_GRACE_MS a body over 64 KiB must have come at least so fast on average, and fast ' +
+    'enough to be whole within REQUEST_TIMEOUT_MS; else it is answered 408.'),
   CONNECTION_TIMEOUT_MS: whole('CONNECTION_TIMEOUT_MS',
     'After so long without a byte a connection is closed.'),
   KEEP_ALIVE_TIMEOUT_MS: whole('KEEP_ALIVE_TIMEOUT_MS',

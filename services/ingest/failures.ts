@@ -1,8 +1,7 @@
-import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { errorBody, FaultError, statusOf, type ErrorCode, type Fault } from './errors.ts'
+import { endWith } from './bare-answer.ts'
+import { FaultError, type ErrorCode, type Fault } from './errors.ts'
 import { API_VERSION } from './guard.ts'
 import { LostResultsError } from '../records/results.ts'
 import type { Parts } from './ports.ts'
@@ -66,16 +65,6 @@ export function hearAll (app: FastifyInstance, newRequestId: () => string): void
   })
 }
 
-/** Long enough for an answer to be read; whoever goes on sending is not listened to for longer. */
-const LINGER_MS = 2_000
-
-function endWith (socket: Duplex, code: ErrorCode, requestId: string): void {
-  socket.on('error', () => {})
-  socket.end(bareAnswer(code, requestId))
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
-  socket.once('close', () => clearTimeout(timer))
-}
-
 function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): Fault {
   if (error instanceof FaultError) return error.fault
   if (error.validation !== undefined) {
@@ -83,24 +72,9 @@ function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): F
   }
   const code = FRAMEWORK_CODES[error.code]
   if (code !== undefined) return { code }
+  // Whoever leaves amid a body can't be told, and is no failure of ours.
+  if (error.code === 'ECONNRESET' && request.raw.readableAborted) return { code: 'request_timeout' }
   request.log.error({ err: error }, 'request failed')
   if (error instanceof LostResultsError) return { code: 'results_expired', message: LOST }
   return { code: parts.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
-}
-
-function bareAnswer (code: ErrorCode, requestId: string): string {
-  const status = statusOf(code)
-  const body = JSON.stringify(errorBody({ code }, requestId))
-  return [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
-    'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    `X-Request-Id: ${requestId}`,
-    `API-Version: ${API_VERSION}`,
-    // Whatever the path: a broken request has none that can be read.
-    ...(status === 405 ? ['Allow: GET, HEAD, POST, OPTIONS'] : []),
-    'Connection: close',
-    '',
-    body,
-  ].join('\r\n')
 }

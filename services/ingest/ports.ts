@@ -8,6 +8,7 @@ import type { Balance } from '../money/wallet.ts'
 import type { Prices } from '../money/prices.ts'
 import type { ListOptions } from '../records/archive.ts'
 import type { Page, PageOptions, Rows } from '../records/results.ts'
+import type { Pace } from './pace.ts'
 import type { WebhookRules } from './webhook-url.ts'
 import type { Webhooks } from './webhooks.ts'
 
@@ -60,5 +61,6 @@ export type Rules = {
   readonly trustedProxies: readonly string[]
   readonly fingerprintKey: KeyObject
   readonly bodyBudgetBytes: number
+  readonly bodyPace: Pace
   readonly retentionMs: number
 }

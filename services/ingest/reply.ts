@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify'
 import { errorBody, statusOf, type Fault } from './errors.ts'
 
 /** What a 503 or 429 without a better estimate tells the client to wait. */
-const RETRY_AFTER_SECONDS = 2
+export const RETRY_AFTER_SECONDS = 2
 
 /** Answers a request with a fault: status, headers and body by the one table of errors. */
 export function sendFault (reply: FastifyReply, fault: Fault): FastifyReply {

@@ -33,9 +33,10 @@ export async function sendResults (
   if (isUnchanged(request, reply, caching)) return reply.send()
   const rows = request.method === 'HEAD'
     ? Readable.from([])
-    : await startedStream(form === 'csv'
-      ? parts.csvStream(job, manifest, { safe })
-      : jsonLines(job.service, parts.rows(job, manifest)))
+    : form === 'csv'
+      // The first piece is the line of names, for which no row is read.
+      ? await startedStream(parts.csvStream(job, manifest, { safe }), 2)
+      : await startedStream(jsonLines(job.service, parts.rows(job, manifest)), 1)
   reply.headers({
     ...caching,
     'content-type': CONTENT_TYPES[form],
@@ -45,13 +46,24 @@ export async function sendResults (
   return reply.send(isGzip && request.method !== 'HEAD' ? zipped(rows) : rows)
 }
 
-/** Fetches the first piece before any header is sent: a store that fails is still a clean error. */
-async function startedStream (pieces: AsyncIterable<string>): Promise<Readable> {
+/**
+ * Fetches so many pieces before any header is sent: a store that fails is still a clean error. One
+ * that fails later breaks the answer off, which its framing shows.
+ */
+async function startedStream (pieces: AsyncIterable<string>, ahead: number): Promise<Readable> {
   const iterator = pieces[Symbol.asyncIterator]()
-  const first = await iterator.next()
+  const first: string[] = []
+  for (let at = 0; at < ahead; at++) {
+    const next = await iterator.next()
+    if (next.done === true) break
+    first.push(next.value)
+  }
   async function * all () {
     try {
-      for (let next = first; next.done !== true; next = await iterator.next()) yield next.value
+      yield * first
+      for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+        yield next.value
+      }
     } finally {
       // A client that went away leaves the store's stream to be closed here.
       await iterator.return?.()

@@ -20,6 +20,11 @@ export function rulesOf (settings: Settings): Rules {
     trustedProxies: settings.TRUSTED_PROXIES,
     fingerprintKey: fingerprintKey(settings.requestSecret ?? firstSecret(settings.KEY_RING)),
     bodyBudgetBytes: settings.BODY_BUDGET_BYTES,
+    bodyPace: {
+      graceMs: settings.BODY_GRACE_MS,
+      bytesPerSecond: settings.BODY_BYTES_PER_SECOND,
+      wholeWithinMs: settings.REQUEST_TIMEOUT_MS,
+    },
     retentionMs: settings.RETENTION_DAYS * DAY_MS,
   }
 }

@@ -1,3 +1,5 @@
+import { isStoreFailure } from './clickhouse-codes.ts'
+
 /** Something outside is not to be had: to be retried without end, never a dead letter. */
 export class InfrastructureError extends Error {
   override readonly name: string = 'InfrastructureError'
@@ -13,7 +15,7 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN',
   'EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN', 'ENETRESET', 'EADDRNOTAVAIL',
   'ENOTCONN', 'EMFILE', 'ENFILE', 'UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ERR_STREAM_PREMATURE_CLOSE',
 ])
 
 /** What Redis answers when it cannot serve anybody just now; the first word of the message. */
@@ -39,19 +41,6 @@ const KAFKA_NAMES: ReadonlySet<string> = new Set([
   'KafkaJSBrokerNotFound', 'KafkaJSGroupCoordinatorNotFound', 'KafkaJSLockTimeout',
   'KafkaJSMetadataNotLoaded', 'KafkaJSTopicMetadataNotLoaded', 'KafkaJSTimeout',
   'KafkaJSSASLAuthenticationError', 'KafkaJSStaleTopicMetadataAssignment',
-])
-
-/**
- * ClickHouse error codes of overload, of lost connections and of a store that is not ready, tables
- * that provisioning has not made yet included: 32 end of stream, 60 and 81 unknown table and
- * database, 74 to 76 files that can't be read, written or opened, as on a full disk, 159 timeout,
- * 164 read-only, 202 too many queries, 209 and 210 network, 225, 242, 285, 319 and 999 replication,
- * 236 aborted, 241 memory, 243 disk, 252 too many parts, 373 session locked, 394 cancelled, 516
- * authentication, 745 overload, 1000 to 1002 what its libraries threw.
- */
-const CLICKHOUSE_CODES: ReadonlySet<string> = new Set([
-  '32', '60', '74', '75', '76', '81', '159', '164', '202', '209', '210', '225', '236', '241', '242',
-  '243', '252', '285', '319', '373', '394', '516', '745', '999', '1000', '1001', '1002',
 ])
 
 const CAUSES_DEPTH = 5
@@ -85,7 +74,7 @@ function isKafka (error: Error): boolean {
 }
 
 function isClickhouse (error: Error): boolean {
-  return 'type' in error && CLICKHOUSE_CODES.has(codeOf(error))
+  return 'type' in error && isStoreFailure(codeOf(error))
 }
 
 function codeOf (error: Error): string {

@@ -1,10 +1,9 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectClickhouse } from '../../services/lib/clickhouse.ts'
 import { createJournalCopy } from '../../services/records/journal-copy.ts'
+import { filesWith } from '../support/bytes.ts'
 import { batchDescription, startVendor, type Vendor } from '../support/vendor.ts'
 import { CANARIES } from '../support/vendor-words.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
@@ -48,12 +47,6 @@ async function everyAnswer (id: string): Promise<string> {
   return answers.join('\n')
 }
 
-function filesBelow (folder: string): readonly string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .map((name) => join(folder, name))
-    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile())
-}
-
 /** A word as it is, and as base64 may have made it, wherever it stood. */
 const formsOf = (word: string) => [
   Buffer.from(word), Buffer.from(word.toLowerCase()), Buffer.from(word, 'utf16le'),
@@ -62,12 +55,10 @@ const formsOf = (word: string) => [
     .filter((core) => core.length >= 8),
 ]
 
-function filesWith (words: readonly string[]): readonly string[] {
+function filesNaming (words: readonly string[]): readonly string[] {
   const forms = words.flatMap(formsOf)
-  return [inject('stackDataDir'), world.services.dataDir].flatMap(filesBelow).filter((path) => {
-    const bytes = readFileSync(path)
-    return forms.some((form) => bytes.includes(form))
-  })
+  return [inject('stackDataDir'), world.services.dataDir].flatMap(folder =>
+    filesWith(folder, forms))
 }
 
 /** The entries of a job, once the journal's copy has both. */
@@ -151,8 +142,8 @@ describe('a live job of a described vendor', () => {
     const { job } = await runJob(world.live, { service: 'whatsapp', inputs: numbers([0, 4, 9]) })
     expect(await everyAnswer(job.id)).not.toMatch(new RegExp(CANARIES.join('|'), 'i'))
     // Short words stand by chance in the names of many thousand cache entries.
-    expect(filesWith(CANARIES.filter(word => word.length > 5))).toEqual([])
+    expect(filesNaming(CANARIES.filter(word => word.length > 5))).toEqual([])
     // The same search finds what the stores do hold: the job.
-    expect(filesWith([job.id])).not.toEqual([])
+    expect(filesNaming([job.id])).not.toEqual([])
   })
 })

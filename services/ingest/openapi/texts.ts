@@ -42,6 +42,8 @@ without a verdict are free.
 
 Every request under \`/api/v1\` carries \`Authorization: Bearer <API_KEY>\` and comes over HTTPS.
 Bodies are JSON in UTF-8 of at most 34 MB; unknown fields are refused, and no type is converted.
+A body has a minute to arrive; one over 64 KiB that comes slower than 16 KiB a second, or too slowly
+for that minute, is cut off with 408.
 Clients ignore fields they do not know. HEAD is answered wherever GET is, OPTIONS tells the methods
 of a path. \`/healthz\` and \`/readyz\` tell of this process; its metrics are served at
 \`/metrics\` of a port of their own, never here.

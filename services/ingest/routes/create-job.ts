@@ -5,7 +5,8 @@ import {
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import type { Submission, Submitted } from '../../jobs/submit.ts'
 import { failpoint } from '../../lib/failpoint.ts'
-import { createBodyBudget, MAX_BODY_BYTES, takeRoom } from '../body-budget.ts'
+import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
+import { takeRoom } from '../body-room.ts'
 import type { Parts, Rules } from '../ports.ts'
 import { sendFault } from '../reply.ts'
 import { readKeyedSubmission } from '../read-submission.ts'
@@ -45,7 +46,7 @@ export function createJobRoute (
       body: CreateJobSchema,
       response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    onRequest: async (request, reply) => takeRoom(budget, request, reply),
+    ...takeRoom(budget, rules.bodyPace),
     handler: async (request, reply) => {
       const read = readKeyedSubmission(request, rules)
       if ('code' in read) return sendFault(reply, read)

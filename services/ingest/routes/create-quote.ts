@@ -2,7 +2,8 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import { CreateJobSchema } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { QuoteSchema } from '../../../schemas/api/quote.ts'
-import { MAX_BODY_BYTES, takeRoom, type BodyBudget } from '../body-budget.ts'
+import { MAX_BODY_BYTES, type BodyBudget } from '../body-budget.ts'
+import { takeRoom } from '../body-room.ts'
 import type { Parts, Rules } from '../ports.ts'
 import { readSubmission } from '../read-submission.ts'
 import { sendFault } from '../reply.ts'
@@ -34,7 +35,7 @@ export function createQuoteRoute (parts: Parts, rules: Rules, budget: BodyBudget
       body: CreateJobSchema,
       response: { 200: QuoteSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    onRequest: async (request, reply) => takeRoom(budget, request, reply),
+    ...takeRoom(budget, rules.bodyPace),
     handler: async (request, reply) => {
       // A quote changes nothing, so it needs no key to be asked for again.
       const read = readSubmission(request, rules, '')

@@ -86,6 +86,33 @@ describe('a client that is slow on purpose', () => {
     expect(Date.now() - startedAt).toBeLessThan(30_000)
   })
 
+  it(`${row(11)}: nobody is kept out by those who hold room and send next to nothing`, async () => {
+    const { bodyBudgetBytes, requestTimeoutMs } = STRICT
+    const holder = postHead(`content-length: ${bodyBudgetBytes}`)
+    const startedAt = performance.now()
+    const slow = raw([holder, '{'], { ...strictly(), drip: true })
+    const isLet = async () => {
+      const text = body.padEnd(bodyBudgetBytes)
+      const { status } = await raw([postHead(`content-length: ${text.length}`), text], strictly())
+      return status === 202
+    }
+    expect(await isLet()).toBe(false)
+    await expect.poll(isLet, { interval: 100, timeout: requestTimeoutMs }).toBe(true)
+    // Sooner than any other limit would have cut it off.
+    expect(performance.now() - startedAt).toBeLessThan(requestTimeoutMs)
+    const { status, code } = await slow
+    expect([status, code]).toEqual([408, 'request_timeout'])
+  })
+
+  it('but whose line is slow sends a small body in its own time', async () => {
+    const text = body.padEnd(body.length + 40)
+    const pieces = Array.from({ length: 20 }, (_, at) =>
+      text.slice(at * text.length / 20, (at + 1) * text.length / 20))
+    const { status } = await raw([postHead(`content-length: ${text.length}`), ...pieces],
+      { ...strictly(), everyMs: 40 })
+    expect(status).toBe(202)
+  })
+
   it(`${row(11)}: two hundred of them keep nobody else waiting`, async () => {
     const { baseUrl } = strictly()
     const slow = Array.from({ length: 200 }, () => raw(['GET / HTTP/1.1\r\nx: '], strictly()))

@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { createClient, type Client } from '../../../services/client/client.ts'
 import { connectRedis } from '../../../services/lib/redis.ts'
 import { startReceiver, type Receiver } from '../../support/receiver.ts'
@@ -17,7 +18,13 @@ type Running = {
   readonly redis: ReturnType<typeof connectRedis>
 }
 
-export const STRICT = { headersTimeoutMs: 700, requestTimeoutMs: 1_500, mostRequests: 20 }
+export const STRICT = {
+  headersTimeoutMs: 700,
+  requestTimeoutMs: 3_000,
+  bodyGraceMs: 300,
+  bodyBudgetBytes: 4_000_000,
+  mostRequests: 20,
+}
 /** The highest price a row can have. */
 export const HIGHEST_PRICE_MICROS = 1_000_000_000
 
@@ -50,6 +57,8 @@ export async function start (): Promise<void> {
     overrides: {
       HEADERS_TIMEOUT_MS: String(STRICT.headersTimeoutMs),
       REQUEST_TIMEOUT_MS: String(STRICT.requestTimeoutMs),
+      BODY_GRACE_MS: String(STRICT.bodyGraceMs),
+      BODY_BUDGET_BYTES: String(STRICT.bodyBudgetBytes),
       MAX_REQUESTS_PER_CONNECTION: String(STRICT.mostRequests),
     },
   })
@@ -122,12 +131,15 @@ export type RawOptions = {
   readonly end?: boolean
   /** What is dripped, a byte every 20 ms, after all else. */
   readonly drip?: boolean
+  /** Pause after each piece. */
+  readonly everyMs?: number
 }
 export type RawAnswer = { readonly text: string, readonly status: number, readonly code?: string }
 
 /** Sends bytes as they are; resolves with what came back when the other side ends. */
 export async function raw (
-  pieces: readonly (string | Buffer)[], { baseUrl, end = false, drip = false }: RawOptions = {}
+  pieces: readonly (string | Buffer)[],
+  { baseUrl, end = false, drip = false, everyMs = 0 }: RawOptions = {}
 ): Promise<RawAnswer> {
   const { hostname, port } = new URL(baseUrl ?? shared().world.baseUrl)
   const socket = connect(Number(port), hostname)
@@ -135,7 +147,10 @@ export async function raw (
   socket.on('data', data => { text += data.toString('latin1') })
   socket.on('error', () => {})
   const closed = new Promise(resolve => socket.on('close', resolve))
-  for (const piece of pieces) socket.write(piece)
+  for (const piece of pieces) {
+    socket.write(piece)
+    if (everyMs > 0) await delay(everyMs)
+  }
   const timer = drip ? setInterval(() => socket.write('x'), 20) : undefined
   if (end) socket.end()
   await closed

@@ -200,12 +200,13 @@ describe('a job that is not accepted', () => {
   it('for want of room for its body is told before the body is read', async () => {
     const held = Promise.withResolvers<Submitted>()
     const { post, app } = application({ submit: () => held.promise }, { bodyBudgetBytes: 100 })
+    const large = JSON.stringify(good).padEnd(70_000)
     // A request is only sent once it is waited for.
-    const first = post(good).then(answer => answer.statusCode)
-    await expect.poll(async () => (await post(good)).statusCode).toBe(503)
+    const first = post(large).then(answer => answer.statusCode)
+    await expect.poll(async () => (await post(large)).statusCode).toBe(503)
     held.resolve({ kind: 'reused' })
     expect(await first).toBe(422)
-    expect((await post(good)).statusCode).toBe(422)
+    expect((await post(large)).statusCode).toBe(422)
     await app.close()
   })
 })

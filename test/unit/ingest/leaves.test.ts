@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
 import { ERRORS, errorBody, statusOf, type ErrorCode } from '../../../services/ingest/errors.ts'
 import {
   fingerprintKey, fingerprintOf, firstSecret,
@@ -84,25 +83,6 @@ describe('negotiation', () => {
     const asked = ['gzip', '*', 'gzip;q=0.0', 'br', undefined, '*;q=0', 'identity, *;q=0.5']
     expect(asked.map(header => asksFor(header, 'gzip')))
       .toEqual([true, true, false, false, false, false, true])
-  })
-})
-
-describe('room for bodies', () => {
-  it('is given back once', () => {
-    const budget = createBodyBudget(10)
-    const giveBack = budget.take(6)
-    expect(budget.take(5)).toBeUndefined()
-    giveBack?.()
-    giveBack?.()
-    expect(budget.take(4)).toBeTypeOf('function')
-    expect(budget.take(7)).toBeUndefined()
-    expect(budget.take(6)).toBeTypeOf('function')
-  })
-
-  it('is there for one body larger than all of it, alone', () => {
-    const budget = createBodyBudget(10)
-    expect(budget.take(11)).toBeTypeOf('function')
-    expect(budget.take(0)).toBeUndefined()
   })
 })
 

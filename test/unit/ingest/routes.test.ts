@@ -25,10 +25,14 @@ it('jobs and quotes share the room for bodies', async () => {
       return { kind: 'reused' }
     },
   }, { bodyBudgetBytes: 10 })
-  const first = post(good).then(({ statusCode }) => statusCode)
+  const large = JSON.stringify(good).padEnd(70_000)
+  const first = post(large).then(({ statusCode }) => statusCode)
   await submitting.promise
   const second = await app.inject({
-    method: 'POST', url: '/api/v1/quotes', payload: good, headers: { authorization: 'Bearer live' },
+    method: 'POST',
+    url: '/api/v1/quotes',
+    payload: large,
+    headers: { authorization: 'Bearer live', 'content-type': 'application/json' },
   })
   held.resolve()
   expect([second.statusCode, await first]).toEqual([503, 422])

@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest'
+import type { Parts } from '../../../services/ingest/ports.ts'
+import { eventIdOf } from '../../../services/jobs/events.ts'
+import { application, closedJob, good, jobOf, JOB_ID } from './doubles.ts'
+
+const EVENT = eventIdOf(JOB_ID, 'job.completed')
+
+/** As ClickHouse's client throws it when a part file was cut off by a full disk. */
+const cut = Object.assign(new Error('Cannot read all data.'),
+  { code: '33', type: 'CANNOT_READ_ALL_DATA' })
+const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+const readOnly = Object.assign(new Error("READONLY You can't write against a read only replica."),
+  { name: 'ReplyError' })
+
+const fails = (error: Error) => () => Promise.reject(error)
+async function * breaksOff (error: Error, ...pieces: readonly string[]) {
+  yield * pieces
+  throw error
+}
+
+type Case = readonly [part: keyof Parts, line: string, more?: Partial<Parts>]
+
+/** The store that fails, where its failure shows, and what is known of the job before. */
+const CASES: readonly Case[] = [
+  ['findKey', 'GET /jobs'],
+  ['openJobs', 'GET /jobs'],
+  ['listArchived', 'GET /jobs'],
+  ['openHeader', 'GET /jobs', { openJobs: async () => [jobOf()] }],
+  ['readJob', `GET /jobs/${JOB_ID}`],
+  ['findArchived', `GET /jobs/${JOB_ID}`, { readJob: async () => undefined }],
+  ['openHeader', `GET /jobs/${JOB_ID}`],
+  ['cancel', `POST /jobs/${JOB_ID}/cancel`],
+  ['isErased', `GET /jobs/${JOB_ID}/results`],
+  ['findArchived', `GET /jobs/${JOB_ID}/results`],
+  ['page', `GET /jobs/${JOB_ID}/results?format=json`],
+  ['listAttempts', `GET /jobs/${JOB_ID}/deliveries`],
+  ['listAttempts', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
+  ['findDelivery', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
+  ['balance', 'GET /balance'],
+  ['quote', 'POST /quotes'],
+  ['submit', 'POST /jobs'],
+]
+
+async function answered (line: string, more: Partial<Parts>) {
+  const [method, path] = line.split(' ') as ['GET' | 'POST', string]
+  const { app } = application({
+    readJob: async () => closedJob(),
+    findArchived: async () => ({ job: closedJob(), manifest: [] }),
+    openHeader: async () => ({ metadata: {}, webhookUrl: 'https://hooks.example.com/in' }),
+    ...more,
+  })
+  const answer = await app.inject({
+    method,
+    url: `/api/v1${path}`,
+    headers: { authorization: 'Bearer live' },
+    ...(line === 'POST /jobs' || line === 'POST /quotes' ? { payload: good } : {}),
+  })
+  const code = answer.statusCode < 400 ? '' : answer.json().error.code
+  return [answer.statusCode, code, Number(answer.headers['retry-after']) >= 1]
+}
+
+describe('a store that fails is told as what passes', () => {
+  it.each(CASES.map(([part, line, more]) => ({ part, line, more })))('$part of $line', async given => {
+    const { part, line, more } = given
+    for (const error of [cut, refused, readOnly]) {
+      expect(await answered(line, { ...more, [part]: fails(error) }))
+        .toEqual([503, 'temporarily_unavailable', true])
+    }
+    const bug = await answered(line, { ...more, [part]: fails(new TypeError('a bug')) })
+    expect(bug).toEqual([500, 'internal', false])
+  })
+
+  it.each([
+    ['before the first line of CSV', 'csv', { csvStream: () => breaksOff(cut) }],
+    ['before the first row of CSV', 'csv', { csvStream: () => breaksOff(cut, 'row,input\r\n') }],
+    ['before the first row of JSON lines', 'jsonl', {
+      rows: () => breaksOff(cut) as AsyncIterable<never>,
+    }],
+  ])('%s', async (_when, format, more) => {
+    expect(await answered(`GET /jobs/${JOB_ID}/results?format=${format}`, more))
+      .toEqual([503, 'temporarily_unavailable', true])
+  })
+
+  it('but for what is accepted already, which is told so', async () => {
+    const headers = { 'idempotency-key': '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a' }
+    const { post } = application({ rememberResponse: fails(readOnly) })
+    expect((await post(good, { headers })).statusCode).toBe(202)
+  })
+})
