@@ -1,6 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import { AMOUNTS, areEqual, textOf, type Amounts } from '../money/fold.ts'
 import { take, type Fold, type Interest } from './journal-fold.ts'
+import { missingEntry } from './missing.ts'
 
 /** A tenant as Redis has it, while nothing can move. */
 export type Standing = {
@@ -17,9 +18,13 @@ export type Standing = {
 
 /**
  * `behind`: Redis lacks movements that the journal has. `faults`: what cannot be explained; the
- * tenant is to be frozen as it is.
+ * tenant is to be frozen as it is. `missing`: entries that the journal lacks and has to be given.
  */
-export type Verdict = { readonly behind: boolean, readonly faults: readonly string[] }
+export type Verdict = {
+  readonly behind: boolean
+  readonly faults: readonly string[]
+  readonly missing: readonly Journal[]
+}
 
 /** What a journal has to be remembered for, so that it can be compared with a tenant. */
 export function interestOf ({ seq, openJobs }: Standing, sinceMs: number): Interest {
@@ -32,13 +37,27 @@ export function interestOf ({ seq, openJobs }: Standing, sinceMs: number): Inter
  */
 export function judge (standing: Standing, fold: Fold, interest: Interest): Verdict {
   for (const entry of standing.outbox) take(fold, entry, interest)
+  // Beyond a gap nothing moves even then: the next entries would get numbers that are taken.
+  if (standing.trustsJournal) {
+    const missing = fillGaps(fold, interest)
+    return { behind: true, faults: gapOf(fold), missing }
+  }
   const behind = standing.seq < fold.seq
-  if (standing.trustsJournal) return { behind: true, faults: [] }
   const faults = [
     ...fold.faults, ...gapOf(fold), ...walletFaults(standing, fold), ...sumFaults(fold),
     ...strangers(standing, fold),
   ]
-  return { behind, faults }
+  return { behind, faults, missing: [] }
+}
+
+/** Takes what is missing for the entries behind it to follow; returns it. */
+function fillGaps (fold: Fold, interest: Interest): readonly Journal[] {
+  const missing: Journal[] = []
+  for (let entry = missingEntry(fold); entry !== undefined; entry = missingEntry(fold)) {
+    missing.push(entry)
+    take(fold, entry, interest)
+  }
+  return missing
 }
 
 function gapOf ({ held, seq }: Fold): readonly string[] {

@@ -9,9 +9,9 @@ import { readJournal, type JournalParts } from './journal.ts'
 import { emptyFold, type Fold, type Interest } from './journal-fold.ts'
 import { interestOf, judge, type Standing, type Verdict } from './judge.ts'
 import { rebuildJobs, type RebuildParts } from './rebuild-jobs.ts'
-import { restoreKeys, type Lacking, type RestoreKeysParts } from './restore-keys.ts'
+import { mendKeys, type Lacking, type MendKeysParts } from './restore-keys.ts'
 
-export type RecoveryParts = JournalParts & RebuildParts & RestoreKeysParts & {
+export type RecoveryParts = JournalParts & RebuildParts & MendKeysParts & {
   readonly redis: Pick<Redis, 'smembers' | 'sadd' | 'hset' | 'hsetnx'>
   readonly desk: Pick<Desk, 'survey' | 'bless' | 'rebuild'>
   /** Redis time. */
@@ -43,7 +43,8 @@ export async function recover (
   // What Redis has lost may still be on its way to the journal, sent by whoever had its answer.
   if (isLossy) await parts.sleep(parts.graceMs, signal)
   const { compared, known } = isLossy ? await compareAll(parts, fence, signal) : first
-  await restoreKeys(parts, lackingOf(compared), signal)
+  const run = compared[0]?.standing.run
+  await mendKeys(parts, { run, lacking: lackingOf(compared) }, signal)
   for (const one of compared) {
     signal.throwIfAborted()
     await letIn(parts, { run: one.standing.run, fence }, one)
@@ -108,10 +109,11 @@ async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Pr
   const { tenant } = one.standing
   const faults = one.verdict.faults
   if (faults.length > 0) return await freeze(parts, mandate, one)
+  if (one.verdict.missing.length > 0) await writeMissing(parts, one)
   const rebuilt = await rebuildJobs(parts, mandate, one.fold)
   if (rebuilt.kind === 'moved') return
   if (rebuilt.kind === 'faulty') {
-    return await freeze(parts, mandate, { ...one, verdict: { behind: false, ...rebuilt } })
+    return await freeze(parts, mandate, { ...one, verdict: { ...one.verdict, ...rebuilt } })
   }
   const step = await restore(parts, mandate, { ...one, since: rebuilt.since })
   if (step === 'moved') return
@@ -120,6 +122,15 @@ async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Pr
   const details = { tenant, seq, journal: one.fold.seq, jobsMade: rebuilt.made }
   if (one.verdict.behind) parts.log.warn(details, 'a wallet was brought to the end of the journal')
   else parts.log.info(details, 'a tenant was let in')
+}
+
+/** Without them every later comparison would find the gap once more. */
+async function writeMissing (
+  { emitter, log }: RecoveryParts, { standing: { tenant }, verdict: { missing } }: Compared
+): Promise<void> {
+  log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'entries the journal lacked are told')
+  await emitter.emit(missing.map(value =>
+    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
 }
 
 async function restore (

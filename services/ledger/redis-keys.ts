@@ -1,3 +1,6 @@
 /** The ledgers agree by these on which of them compares and mends; both are in one slot. */
 export const LEADER_KEY = '{ledger}:leader'
 export const FENCE_KEY = '{ledger}:fence'
+
+/** String: the run of the server in which jobs that were erased have been erased once more. */
+export const ERASED_IN_KEY = '{ledger}:erased-in'

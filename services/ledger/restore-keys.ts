@@ -7,17 +7,38 @@ import type { TopicReader } from '../lib/kafka/topic-reader.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Codec } from '../lib/registry.ts'
 import { topicName } from '../lib/topics.ts'
+import { eraseAgain, type EraseAgainParts } from './erase-again.ts'
 
 export type RestoreKeysParts = {
-  readonly redis: Pick<Redis, 'set' | 'pexpire'>
+  readonly redis: Pick<Redis, 'set' | 'pexpire' | 'exists' | 'del'>
   readonly reader: TopicReader
   readonly codec: Pick<Codec, 'decode'>
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'count'>
 }
 
+export type MendKeysParts = RestoreKeysParts & EraseAgainParts
+
+/** Keys of jobs after a loss: `run` is that of the server, if it has tenants that wait. */
+export type Loss = {
+  readonly run: string | undefined
+  readonly lacking: ReadonlyMap<string, Lacking>
+}
+
 /** An accepted job whose data key Redis may lack, and when it reserved. */
 export type Lacking = { readonly tenant: string, readonly atMs: number }
+
+/**
+ * Brings the data keys of jobs to what the topic says of them. Those that were erased go first: an
+ * old file has them again, and whoever comes to ask must not find them.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function mendKeys (
+  parts: MendKeysParts, { run, lacking }: Loss, signal: AbortSignal
+): Promise<void> {
+  if (run !== undefined) await eraseAgain(parts, run, signal)
+  await restoreKeys(parts, lacking, signal)
+}
 
 /**
  * Puts the wrapped data keys of jobs back, by which their results can be read, as the topic has
@@ -44,11 +65,13 @@ export async function restoreKeys (
     const wrapped = newest.get(job)
     const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
     if (wrapped === undefined || leftMs <= 0) continue
-    const { dataKey } = jobKeys(tenant, job)
+    const { dataKey, erased } = jobKeys(tenant, job)
     await redis.set(dataKey, wrapped, 'PX', leftMs, 'NX')
     // An old file has it as it was before the job was accepted, for an hour.
     await redis.pexpire(dataKey, leftMs, 'GT')
-    restored += 1
+    // Whoever erases a job while the topic is read marks it before the key is deleted.
+    if (await redis.exists(erased) === 1) await redis.del(dataKey)
+    else restored += 1
   }
   metrics.count('recovered_total', { what: 'key' }, restored)
 }

@@ -1,6 +1,6 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { moneyKeys, REPLAYING_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
@@ -8,7 +8,9 @@ import { runAudit } from '../../services/workspace/audit-command.ts'
 import { adjust, thaw } from '../../services/workspace/money-tasks.ts'
 import { withWorkspace, type WorkspaceParts } from '../../services/workspace/parts.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import { emptied, kill, startRecovering, until, type Recovering } from '../support/recovering.ts'
+import {
+  emptied, eraseNow, hasDataKey, kill, startRecovering, until, type Recovering,
+} from '../support/recovering.ts'
 import { parseCsv } from '../support/world.ts'
 
 const ROWS = 6_000
@@ -16,6 +18,7 @@ const RECOVERED_WITHIN_MS = 10_000
 
 let world: Recovering
 beforeAll(async () => { world = await startRecovering() })
+afterAll(async () => { await world.close() })
 
 const balance = () => createWallet(world.redis).balance(world.tenant)
 const workspace = <T>(work: (parts: WorkspaceParts) => Promise<T>) =>
@@ -83,13 +86,18 @@ describe('the state Redis', () => {
     expect(await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')).toBe(ended)
   })
 
-  it('with an old file is brought to the end of the journal, its jobs included', async () => {
+  it('with an old file is brought to the journal\'s end; what was erased stays so', async () => {
+    const erased = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a06')
+    await checkWhole(erased)
     await checkAll()
+    expect(await hasDataKey(world, erased)).toBe(true)
     const old = join(world.folder, 'old')
     await world.restart(files => cpSync(files, old, { recursive: true }))
     await world.letIn()
     const running = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a04')
     await checkWhole(running)
+    await eraseNow(world, erased)
+    expect(await hasDataKey(world, erased)).toBe(false)
     const before = await checkAll()
     await world.restart(files => {
       emptied(files)
@@ -97,6 +105,9 @@ describe('the state Redis', () => {
     })
     await world.letIn()
     expect(await balance()).toEqual(before)
+    expect(await hasDataKey(world, erased)).toBe(false)
+    await expect(world.client().results(erased)).rejects
+      .toMatchObject({ status: 410, code: 'results_expired' })
     await checkWhole(running)
     await until('nothing to be counted again', async () =>
       await world.redis.exists(REPLAYING_KEY) === 0)

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
 import { FrozenError } from '../../services/money/gate.ts'
+import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
@@ -109,6 +110,62 @@ describe('a contradiction', () => {
     expect(await harmed.wallet.balance(HARMED)).toEqual({
       availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_000, seq: 7,
     })
+  })
+
+  /** Moves money, of which all but the last entry is lost with Redis before it is shipped. */
+  async function loseAllButLast (move: () => Promise<unknown>): Promise<Balance> {
+    const old = await snapshotOf(redis)
+    await move()
+    const last = (await harmed.outbox.pending(HARMED)).at(-1)!
+    await world.emitter.emit(
+      [{ topic: 'wallet.journal', lane: 'small', value: last, rows: undefined }])
+    const balance = await harmed.wallet.balance(HARMED)
+    await putBack(redis, old)
+    await runLedger(world.parts)
+    return balance
+  }
+  const trust = async () => {
+    await redis.hset(moneyKeys(HARMED).gate, { trust: 'journal' })
+    await redis.hdel(moneyKeys(HARMED).gate, 'run', 'frozen')
+    await runLedger(world.parts)
+  }
+  const topUp = (id: number, micros: number) => harmed.act({ do: 'topUp', id, micros })
+
+  it.each([
+    ['money that was added', () => topUp(2, 500)],
+    ['money that was taken', () => harmed.act({ do: 'adjust', id: 2, micros: -500 })],
+    ['the end of a job', () => harmed.finish('job_1')],
+  ])('by %s before an entry that is there ends as well, for ever', async (_, lost) => {
+    const balance = await loseAllButLast(async () => {
+      await lost()
+      await topUp(3, 1)
+    })
+    expect(await isFrozen(HARMED)).toBe('the entries 7 to 7 are nowhere, and 8 is there')
+    await trust()
+    expect(await isFrozen(HARMED)).toBe(null)
+    expect(await harmed.wallet.balance(HARMED)).toEqual(balance)
+    expect((await entriesOf(world, HARMED)).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+    await harmed.endAll()
+    await harmed.ship(false)
+    const before = await contentOf(redis)
+    await endRun(redis)
+    await runLedger(world.parts)
+    expect([await isFrozen(HARMED), await contentOf(redis)]).toEqual([null, before])
+    expect(await harmed.wallet.balance(HARMED)).toMatchObject({ reservedMicros: 0 })
+  })
+
+  it.each([
+    ['two entries', async () => { for (const id of [2, 3]) await topUp(id, 5) }, '7 to 8'],
+    ['a reservation', () => harmed.accept('job_9', 5), '7 to 7'],
+  ])('by a gap of %s stays frozen even then, and its journal as it is', async (_, lost, seqs) => {
+    await loseAllButLast(async () => {
+      await lost()
+      await topUp(4, 1)
+    })
+    const before = await harmed.wallet.balance(HARMED)
+    await trust()
+    expect(await isFrozen(HARMED)).toContain(`the entries ${seqs} are nowhere`)
+    expect(await harmed.wallet.balance(HARMED)).toEqual(before)
   })
 
   it('that only the sums show freezes a tenant while it runs', async () => {

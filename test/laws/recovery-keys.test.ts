@@ -5,7 +5,7 @@ import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
-import { putBack, snapshotOf } from '../support/redis-content.ts'
+import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createPlay, type Play } from '../support/recovery-play.ts'
 import { createRecoveryWorld, runLedger } from '../support/recovery-world.ts'
 import { codec } from '../support/results.ts'
@@ -102,5 +102,93 @@ describe('the data keys of jobs', () => {
     await runLedger(world.parts)
     expect(await redis.get(dataKey('job_1'))).toBe('one')
     expect(await redis.pttl(dataKey('job_1'))).toBeGreaterThan(ACCEPTED_KEY_MS - 60_000)
+  })
+})
+
+describe('jobs that were erased on demand', () => {
+  const { dataKey, erased } = jobKeys(TENANT, 'job_1')
+  const write = async (job: string, value: Buffer | null) => {
+    const headers = { tenant: TENANT, job }
+    await world.bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers }])
+  }
+  const bytes = (job: string) =>
+    codec.encode('job.keys-value', { job, tenant: TENANT, wrapped: Buffer.from(`key of ${job}`) })
+  /** A job with its key, of which Redis then has an old file. */
+  async function withOldFile () {
+    for (const job of ['job_1', 'job_2']) {
+      await write(job, await bytes(job))
+      await redis.set(jobKeys(TENANT, job).dataKey, `key of ${job}`, 'PX', 3_600_000)
+      await play.accept(job, 1)
+    }
+    await play.ship(false)
+    return await snapshotOf(redis)
+  }
+  const eraseFirst = async () => {
+    await redis.set(erased, '1', 'PX', ACCEPTED_KEY_MS)
+    await redis.del(dataKey)
+    await write('job_1', null)
+  }
+  const standing = async () => [
+    await redis.exists(dataKey), await redis.exists(erased),
+    await redis.exists(jobKeys(TENANT, 'job_2').dataKey),
+    await redis.exists(jobKeys(TENANT, 'job_2').erased),
+  ]
+
+  it('stay erased when Redis comes back from an older file, and are known to be', async () => {
+    const old = await withOldFile()
+    await eraseFirst()
+    await putBack(redis, old)
+    expect(await standing()).toEqual([1, 0, 1, 0])
+    await runLedger(world.parts)
+    expect(await standing()).toEqual([0, 1, 1, 0])
+    const left = await redis.pttl(erased)
+    expect(left).toBeGreaterThan(ACCEPTED_KEY_MS - 60_000)
+    expect(left).toBeLessThanOrEqual(ACCEPTED_KEY_MS)
+    expect(world.counted['erasure']).toBe(1)
+  })
+
+  it('are known to be when Redis has lost everything', async () => {
+    await withOldFile()
+    await eraseFirst()
+    await redis.flushall()
+    await runLedger(world.parts)
+    expect(await standing()).toEqual([0, 1, 1, 0])
+    expect(world.counted['erasure']).toBe(undefined)
+  })
+
+  it('are erased before anybody is let in, and again when that was cut short', async () => {
+    const old = await withOldFile()
+    await eraseFirst()
+    await putBack(redis, old)
+    let broken = true
+    const del = async (key: string) => {
+      if (broken) throw new Error('cut short')
+      return await redis.del(key)
+    }
+    const cut = new Proxy(redis, {
+      get: (target, name) => name === 'del' ? del : Reflect.get(target, name, target) as unknown,
+    })
+    const parts = { ...world.parts, redis: cut as never }
+    await expect(runLedger(parts)).rejects.toThrow('cut short')
+    await expect(play.accept('job_3', 1)).rejects.toThrow('compared with the journal')
+    broken = false
+    await runLedger(parts)
+    expect(await standing()).toEqual([0, 1, 1, 0])
+  })
+
+  it('are looked for once in a run of the server', async () => {
+    await withOldFile()
+    const topics: string[] = []
+    const reader: typeof world.parts.reader = {
+      read: async (topic, ...more) => {
+        topics.push(topic)
+        await world.parts.reader.read(topic, ...more)
+      },
+    }
+    for (let time = 0; time < 2; time += 1) {
+      await endRun(redis)
+      await runLedger({ ...world.parts, reader })
+    }
+    expect(topics.filter(topic => topic === 'job.keys')).toEqual(['job.keys'])
   })
 })

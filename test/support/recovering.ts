@@ -1,15 +1,16 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { openStack, type FaultStack } from '../faults/stack.ts'
+import { eraseNow, hasDataKey } from './erasing.ts'
 import { startAll, type RunningServices } from './services.ts'
+
+export { eraseNow, hasDataKey }
 
 /** Nothing here has feeds or webhooks. */
 const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
@@ -36,27 +37,30 @@ export type Recovering = {
   readonly shipped: () => Promise<unknown>
   /** Resolves, when the tenant is let in by the Redis that runs, with the ms that it took. */
   readonly letIn: () => Promise<number>
+  /** Ends all of it and removes its folders. */
+  readonly close: () => Promise<void>
 }
 
-/** Starts all of it; it ends with the test file. */
+/** Starts all of it. */
 export async function startRecovering (): Promise<Recovering> {
-  const folder = mkdtempSync(join(tmpdir(), 'recovery-'))
   const stack = await openStack()
+  const folder = mkdtempSync(`${stack.dataDir}-old-`)
   const start = () => startAll({ env: stack.env, overrides: OVERRIDES, stages: STAGES })
   let services = await start()
   const redis = connectRedis(stack.env['REDIS_STATE_URL'] ?? '')
-  afterAll(async () => {
+  const close = async () => {
     redis.disconnect()
     await services.stop()
     await stack.close()
     rmSync(folder, { recursive: true, force: true })
-  })
+  }
   const demo = await createDemo(stack.env)
   const clientOf = (apiKey: string) => createClient({ baseUrl: services.baseUrl, apiKey })
   const tenant = tenantOf(demo.orgId, 'live')
   const keys = moneyKeys(tenant)
   return {
     stack,
+    close,
     services: () => services,
     demo,
     anotherDemo: () => createDemo(stack.env),

@@ -33,11 +33,14 @@ const COMPACTED_WITHIN_MS = 600_000
 export function settingsOf (topic: RealTopic, minInsync: number | undefined): readonly Setting[] {
   const { name, keepHours, compact } = topic
   const isForeign = logicalTopic(name)?.topic === 'feeds.submitted'
+  const keptMs = String(keepHours < 0 ? -1 : keepHours * HOUR_MS)
   const settings = [
     { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
-    { name: 'retention.ms', value: String(keepHours < 0 ? -1 : keepHours * HOUR_MS) },
+    { name: 'retention.ms', value: keptMs },
     // What was taken back is out of the topic soon, however little is written to it.
     ...compact ? [{ name: 'max.compaction.lag.ms', value: String(COMPACTED_WITHIN_MS) }] : [],
+    // That it was taken back is known as long, for stores that come back from an old file.
+    ...compact && keepHours >= 0 ? [{ name: 'delete.retention.ms', value: keptMs }] : [],
     ...isForeign ? [{ name: 'compression.type', value: 'gzip' }] : [],
   ]
   if (minInsync === undefined) return settings

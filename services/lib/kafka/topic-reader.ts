@@ -47,21 +47,27 @@ export function createTopicReader (
   return {
     read: async (topic, onMessages, { sinceMs, signal = new AbortController().signal } = {}) => {
       let fault: { readonly error: unknown } | undefined
+      const failed = new AbortController()
       const onBatch = async (batch: Batch) => {
+        if (fault !== undefined) return
         try {
           await onMessages(batch.messages.map(message => rawMessage(batch, message)))
         } catch (error) {
-          fault ??= { error }
-          throw error
+          // Were it thrown, the client would hand over the batch again for many seconds.
+          fault = { error }
+          failed.abort()
         }
       }
+      const until = AbortSignal.any([signal, failed.signal])
       const groupId = `${clientId}.${topic}.${randomUUID()}`
       try {
-        await readToEnd(kafka, { topic, groupId, sinceMs, signal, onBatch })
+        await readToEnd(kafka, { topic, groupId, sinceMs, signal: until, onBatch })
       } catch (cause) {
-        if (fault !== undefined) throw fault.error
-        throw new InfrastructureError(`${topic} could not be read`, { cause })
+        if (fault === undefined) {
+          throw new InfrastructureError(`${topic} could not be read`, { cause })
+        }
       }
+      if (fault !== undefined) throw fault.error
     },
   }
 }

@@ -40,6 +40,7 @@ describe('settings of topics', () => {
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '604800000' },
       { name: 'max.compaction.lag.ms', value: '600000' },
+      { name: 'delete.retention.ms', value: '604800000' },
       { name: 'min.insync.replicas', value: '2' },
     ])
   })

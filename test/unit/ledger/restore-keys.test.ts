@@ -7,12 +7,14 @@ import { createManualClock } from '../../support/stage-doubles.ts'
 const { signal } = new AbortController()
 
 /** A topic with a key of each of these jobs; what is done to Redis is noted. */
-function world (jobs: readonly string[], nowMs: number) {
+function world (jobs: readonly string[], nowMs: number, erased = '') {
   const [calls, read, counted]: [unknown[], string[], unknown[]] = [[], [], []]
   const parts = {
     redis: {
       set: async (...given: unknown[]) => { calls.push(['set', ...given.map(String)]) },
       pexpire: async (...given: unknown[]) => { calls.push(['pexpire', ...given.map(String)]) },
+      exists: async (key: string) => key === erased ? 1 : 0,
+      del: async (...given: unknown[]) => { calls.push(['del', ...given.map(String)]) },
     } as never,
     reader: {
       read: async (topic: string, onMessages: (messages: never) => unknown) => {
@@ -52,4 +54,11 @@ it('keys are kept as long as they would have been, and not put back after that',
     ['pexpire', 'dek:{a}:job_1', '200', 'GT'],
   ])
   expect(counted).toEqual([['recovered_total', { what: 'key' }, 1]])
+})
+
+it('the key of a job that is erased meanwhile does not stay', async () => {
+  const { parts, calls, counted } = world(['job_1'], 0, 'erased:{a}:job_1')
+  await restoreKeys(parts, new Map([['job_1', { tenant: 'a', atMs: 0 }]]), signal)
+  expect(calls.at(-1)).toEqual(['del', 'dek:{a}:job_1'])
+  expect(counted).toEqual([['recovered_total', { what: 'key' }, 0]])
 })

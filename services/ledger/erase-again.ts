@@ -1,0 +1,63 @@
+import type { Redis } from 'ioredis'
+import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
+import { jobKeys } from '../jobs/redis-keys.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { TopicReader } from '../lib/kafka/topic-reader.ts'
+import type { Log } from '../lib/log.ts'
+import type { Metrics } from '../lib/metrics.ts'
+import { topicName } from '../lib/topics.ts'
+import { ERASED_IN_KEY } from './redis-keys.ts'
+
+export type EraseAgainParts = {
+  readonly redis: Pick<Redis, 'get' | 'set' | 'del'>
+  readonly reader: TopicReader
+  /** Redis time. */
+  readonly clock: Clock
+  readonly log: Pick<Log, 'warn'>
+  readonly metrics: Pick<Metrics, 'count'>
+}
+
+/** A job that was erased on demand, and when: ms of the brokers' clock. */
+type Erased = { readonly tenant: string, readonly job: string, readonly atMs: number }
+
+/**
+ * Erases the jobs once more whose last word in the topic of keys is that they were erased: a Redis
+ * that came back from an old file has their keys again, and one that lost everything does not know
+ * that they were erased. It is done once for every run of the server; if it is cut short, again.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function eraseAgain (
+  parts: EraseAgainParts, run: string, signal: AbortSignal
+): Promise<void> {
+  const { redis, clock, log, metrics } = parts
+  if (await redis.get(ERASED_IN_KEY) === run) return
+  let deleted = 0
+  for (const { tenant, job, atMs } of await erasedJobs(parts, signal)) {
+    signal.throwIfAborted()
+    const { dataKey, erased } = jobKeys(tenant, job)
+    const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
+    // Marked first, as whoever puts keys back looks for the mark behind that.
+    if (leftMs > 0) await redis.set(erased, '1', 'PX', leftMs, 'NX')
+    deleted += await redis.del(dataKey)
+  }
+  await redis.set(ERASED_IN_KEY, run)
+  if (deleted === 0) return
+  metrics.count('recovered_total', { what: 'erasure' }, deleted)
+  log.warn({ jobs: deleted }, 'the keys of erased jobs had come back, and are erased again')
+}
+
+/** The jobs of whose messages the newest one takes the key out of the topic. */
+async function erasedJobs (
+  { reader }: Pick<EraseAgainParts, 'reader'>, signal: AbortSignal
+): Promise<Iterable<Erased>> {
+  const erased = new Map<string, Erased>()
+  await reader.read(topicName('job.keys'), messages => {
+    for (const { key, value, headers, timestampMs: atMs } of messages) {
+      const job = key.toString()
+      const tenant = headers['tenant'] ?? ''
+      if (value !== null || tenant === '') erased.delete(job)
+      else erased.set(job, { tenant, job, atMs })
+    }
+  }, { signal })
+  return erased.values()
+}

@@ -1,0 +1,183 @@
+import { cpSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { tenantOf } from '../../../services/accounts/tenant.ts'
+import { connectRedis } from '../../../services/lib/redis.ts'
+import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { withWorkspace } from '../../../services/workspace/parts.ts'
+import type { Fault, Injected, Scene } from '../fault.ts'
+
+const RECOVER_MS = 15_000
+const WITHIN_MS = 60_000
+const LOOK_EVERY_MS = 20
+
+const tenantOfScene = ({ orgId }: Scene) => tenantOf(orgId, 'live')
+const filesOf = ({ world }: Scene) => `${world.stack.dataDir}/redis-state`
+
+/** Asks the state Redis again and again, past an outage, until the answer is what is waited for. */
+async function untilRedis<T> (
+  { world }: Scene, look: (redis: ReturnType<typeof connectRedis>) => Promise<T | undefined>
+): Promise<T | undefined> {
+  const redis = connectRedis(world.stack.env['REDIS_STATE_URL'] ?? '')
+  try {
+    for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt;) {
+      const found = await look(redis).catch(() => undefined)
+      if (found !== undefined) return found
+      await sleep(LOOK_EVERY_MS)
+    }
+    return undefined
+  } finally {
+    redis.disconnect()
+  }
+}
+
+/** Resolves when the movements there are have left Redis for the journal. */
+async function untilShipped (scene: Scene): Promise<void> {
+  const { outbox } = moneyKeys(tenantOfScene(scene))
+  let waiting: readonly string[] | undefined
+  await untilRedis(scene, async redis => {
+    const there = await redis.hkeys(outbox)
+    waiting ??= there
+    return waiting.some(seq => there.includes(seq)) ? undefined : true
+  })
+}
+
+type Moments = { readonly letInMs: number, readonly movedMs: number }
+
+/** When the tenant is let in, and when its money has moved by one entry more. */
+async function movedAgain (scene: Scene): Promise<Moments> {
+  const { gate, wallet } = moneyKeys(tenantOfScene(scene))
+  let first: { readonly seq: number, readonly letInMs: number } | undefined
+  const found = await untilRedis(scene, async redis => {
+    const [run, seq, server] = await Promise.all(
+      [redis.hget(gate, 'run'), redis.hget(wallet, 'seq'), redis.info('server')])
+    if (run === null || !server.includes(`run_id:${run}`)) return undefined
+    first ??= { seq: Number(seq), letInMs: Date.now() }
+    const { letInMs } = first
+    return Number(seq) > first.seq ? { letInMs, movedMs: Date.now() } : undefined
+  })
+  return found ?? { letInMs: Infinity, movedMs: Infinity }
+}
+
+type Harm = {
+  /** Done to the folder with the files, while Redis is down. */
+  readonly change: (files: string) => void
+  /** Nobody is asked for an API key before the accounts are imported again. */
+  readonly closed?: boolean
+}
+
+/**
+ * Redis is killed and comes back with other files; whoever operates it imports the accounts, as
+ * they were exported before. Returns the time from the kill until money is written again.
+ */
+async function lose (scene: Scene, { change, closed = false }: Harm): Promise<number> {
+  const { world: { stack, services }, load, log, say } = scene
+  const accounts = await withWorkspace(stack.env, parts => parts.accounts.read())
+  const part = stack.part('redis-state')
+  const atMs = Date.now()
+  await part.down()
+  if (closed) await services.setScale({ ingest: 0 })
+  change(filesOf(scene))
+  await part.up()
+  const written = await withWorkspace(stack.env, parts => parts.accounts.write(accounts))
+  const moving = movedAgain(scene)
+  if (closed) await services.setScale({})
+  // Those who were asking when Redis was lost wait for an answer until their time is over.
+  const [{ letInMs, movedMs }] = await Promise.all([moving, log.post(load.request(20))])
+  say(`${written} keys of accounts were missing; let in after ${letInMs - atMs} ms, money was ` +
+    `written again after ${movedMs - atMs} ms`)
+  return movedMs - atMs
+}
+
+async function toldOf (scene: Scene, recoveryMs: readonly number[]): Promise<Injected> {
+  const { world, load } = scene
+  await load.untilEnded(3)
+  const mended = await world.services.metric('ledger-1', 'recovered_total') ?? 0
+  const { gate } = moneyKeys(tenantOfScene(scene))
+  const frozen = await untilRedis(scene, async redis => await redis.hget(gate, 'frozen') ?? '')
+  return {
+    injected: recoveryMs.length,
+    recoveryMs,
+    note: `${mended} things found and mended`,
+    breaches: frozen === '' ? [] : [`the wallet is frozen: ${frozen}`],
+  }
+}
+
+const emptied = (files: string): void => {
+  rmSync(files, { recursive: true, force: true })
+  mkdirSync(files)
+}
+
+const oldFile: Fault = {
+  name: 'redis-old-file',
+  kind: 'store',
+  about: 'the state Redis comes back with a file from before the last jobs and a top-up',
+  quick: false,
+  recoverWithinMs: RECOVER_MS,
+  inject: async scene => {
+    const { world: { stack }, load, full } = scene
+    await untilShipped(scene)
+    const old = `${stack.dataDir}/old-redis-state`
+    cpSync(filesOf(scene), old, { recursive: true })
+    const topUp = () => withWorkspace(stack.env, ({ wallet }) => wallet.topUp(tenantOfScene(scene),
+      { id: `topup:${scene.seed}`, amountMicros: 5_000, reason: 'after the file was copied' }))
+    await topUp()
+    await load.untilEnded(full ? 12 : 3)
+    await untilShipped(scene)
+    const recoveryMs = await lose(scene, {
+      change: files => {
+        emptied(files)
+        cpSync(old, files, { recursive: true })
+      },
+    })
+    rmSync(old, { recursive: true })
+    const { kind } = await topUp()
+    const told = await toldOf(scene, [recoveryMs])
+    const doubled = kind === 'known' ? [] : [`a top-up that was posted was ${kind} once more`]
+    return { ...told, breaches: [...told.breaches ?? [], ...doubled] }
+  },
+}
+
+/** The files Redis appends to, with their sizes. */
+function sizesOf (files: string): ReadonlyMap<string, number> {
+  const folder = `${files}/appendonlydir`
+  const names = readdirSync(folder).filter(name => name.endsWith('.incr.aof'))
+  return new Map(names.map(name => [`${folder}/${name}`, statSync(`${folder}/${name}`).size]))
+}
+
+const lostTail: Fault = {
+  name: 'redis-lost-tail',
+  kind: 'store',
+  about: 'the state Redis is killed and its file has lost all that was written in the last second',
+  quick: false,
+  recoverWithinMs: RECOVER_MS,
+  inject: async scene => {
+    const { load, full } = scene
+    await untilShipped(scene)
+    const recoveryMs: number[] = []
+    for (let round = 0; round < (full ? 3 : 1); round++) {
+      await load.untilEnded(full ? 4 : 1)
+      const sizes = sizesOf(filesOf(scene))
+      await sleep(1_000)
+      recoveryMs.push(await lose(scene, {
+        change: () => { for (const [file, size] of sizes) truncateSync(file, size) },
+      }))
+    }
+    return await toldOf(scene, recoveryMs)
+  },
+}
+
+const allLost: Fault = {
+  name: 'redis-emptied',
+  kind: 'store',
+  about: 'the state Redis has lost all of its files; ingest is down until accounts are imported',
+  quick: false,
+  recoverWithinMs: 2 * RECOVER_MS,
+  inject: async scene => {
+    await scene.load.untilEnded(scene.full ? 8 : 2)
+    await untilShipped(scene)
+    return await toldOf(scene, [await lose(scene, { change: emptied, closed: true })])
+  },
+}
+
+/** Redis comes back, and not with all that it had. */
+export const lostRedis: readonly Fault[] = [oldFile, lostTail, allLost]

@@ -1,0 +1,60 @@
+import { expect, it } from 'vitest'
+import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
+import { eraseAgain } from '../../../services/ledger/erase-again.ts'
+import { createManualClock } from '../../support/stage-doubles.ts'
+
+type Message = readonly [job: string, value: string | null, atMs?: number, tenant?: string]
+
+/** A topic of these messages; what is done to Redis is noted. */
+function world (messages: readonly Message[], { nowMs = 0, run = '' } = {}) {
+  const [calls, read, counted]: [string[], string[], unknown[]] = [[], [], []]
+  const parts = {
+    redis: {
+      get: async () => run,
+      set: async (...given: unknown[]) => { calls.push(['set', ...given].join(' ')) },
+      del: async (key: string) => calls.push(`del ${key}`) > 0 ? 1 : 0,
+    } as never,
+    reader: {
+      read: async (topic: string, onMessages: (messages: never) => unknown) => {
+        read.push(topic)
+        await onMessages(messages.map(([job, value, timestampMs = 0, tenant = 'a']) => ({
+          key: Buffer.from(job),
+          value: value === null ? null : Buffer.from(value),
+          headers: tenant === '' ? {} : { tenant },
+          timestampMs,
+        })) as never)
+      },
+    },
+    clock: createManualClock(nowMs),
+    log: { warn: () => {} },
+    metrics: { count: (...given: unknown[]) => { counted.push(given) } },
+  }
+  return { parts, calls, read, counted }
+}
+
+const { signal } = new AbortController()
+const done = 'set {ledger}:erased-in r2'
+
+it('jobs whose newest message takes their key away are erased, and marked before', async () => {
+  const { parts, calls, counted } = world([
+    ['job_1', 'key'], ['job_2', 'key'], ['job_1', null, 600], ['job_3', null], ['job_3', 'key'],
+    ['job_4', null, 0, ''],
+  ], { nowMs: 1_000, run: 'r1' })
+  await eraseAgain(parts, 'r2', signal)
+  expect(calls).toEqual([
+    `set erased:{a}:job_1 1 PX ${ACCEPTED_KEY_MS - 400} NX`, 'del dek:{a}:job_1', done,
+  ])
+  expect(counted).toEqual([['recovered_total', { what: 'erasure' }, 1]])
+})
+
+it('a mark is not needed once the results are gone by themselves', async () => {
+  const { parts, calls } = world([['job_1', null, 0]], { nowMs: ACCEPTED_KEY_MS })
+  await eraseAgain(parts, 'r2', signal)
+  expect(calls).toEqual(['del dek:{a}:job_1', done])
+})
+
+it('the topic is read once in a run of the server', async () => {
+  const { parts, calls, read } = world([['job_1', null]], { run: 'r2' })
+  await eraseAgain(parts, 'r2', signal)
+  expect([calls, read]).toEqual([[], []])
+})
