@@ -10,7 +10,7 @@ import { answerBadPath, answerFailures, createSocketFailure, hearAll } from './f
 import { checkFraming } from './framing.ts'
 import { guard } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
-import type { Rules } from './ports.ts'
+import type { Rules } from './rules.ts'
 import { routesOf } from './routes.ts'
 
 /** Far above a job id; whatever is longer names nothing. */

@@ -36,6 +36,8 @@ export function takeRoom (
   }
 }
 
+type EndCode = 'request_timeout' | 'temporarily_unavailable'
+
 type Exchange = {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
@@ -59,7 +61,7 @@ function watch (room: Room, { request, reply, pace }: Exchange): void {
     raw.off('close', stop)
     raw.off('end', stop)
   }
-  const end = (code: 'request_timeout' | 'temporarily_unavailable') => {
+  const end = (code: EndCode) => {
     stop()
     room.giveBack()
     cutOff(request, reply, code)
@@ -81,9 +83,7 @@ function watch (room: Room, { request, reply, pace }: Exchange): void {
 }
 
 /** What still comes is left in the socket, so the body is never whole and nothing comes of it. */
-function cutOff (
-  { raw, id }: FastifyRequest, reply: FastifyReply, code: 'request_timeout' | 'temporarily_unavailable'
-): void {
+function cutOff ({ raw, id }: FastifyRequest, reply: FastifyReply, code: EndCode): void {
   raw.pause()
   // An answer that has its turn behind others on the connection would be taken for theirs.
   if (reply.raw.socket === null) raw.socket.destroy()

@@ -6,7 +6,8 @@ import { createHttpsRule } from './https-only.ts'
 import { bodyHeaderFault } from './json-body.ts'
 import { createLimitRule } from './limits/apply.ts'
 import { accepts } from './negotiation.ts'
-import type { Parts, Rules } from './ports.ts'
+import type { Parts } from './ports.ts'
+import type { Rules } from './rules.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,15 +1,11 @@
-import type { KeyObject } from 'node:crypto'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { Cancelled } from '../jobs/store.ts'
 import type { Quoted, Submission, Submitted } from '../jobs/submit.ts'
 import type { Limiter } from './limits/limiter.ts'
 import type { Balance } from '../money/wallet.ts'
-import type { Prices } from '../money/prices.ts'
 import type { ListOptions } from '../records/archive.ts'
 import type { Page, PageOptions, Rows } from '../records/results.ts'
-import type { Pace } from './pace.ts'
-import type { WebhookRules } from './webhook-url.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** What the routes need of the rest of the product; doubles stand in for it in tests. */
@@ -50,17 +46,4 @@ export type Parts = Webhooks & {
   readonly isInfrastructure: (error: unknown) => boolean
   readonly ready: () => boolean
   readonly now: () => number
-}
-
-/** What an installation decides about the interface. */
-export type Rules = {
-  readonly configuredServices: ReadonlySet<string>
-  readonly prices: Prices
-  readonly webhooks: WebhookRules
-  /** Addresses or networks whose X-Forwarded-Proto is believed. */
-  readonly trustedProxies: readonly string[]
-  readonly fingerprintKey: KeyObject
-  readonly bodyBudgetBytes: number
-  readonly bodyPace: Pace
-  readonly retentionMs: number
 }

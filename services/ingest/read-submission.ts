@@ -5,7 +5,7 @@ import type { Fault } from './errors.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { callerOf } from './guard.ts'
 import { magicRefusal } from './magic.ts'
-import type { Rules } from './ports.ts'
+import type { Rules } from './rules.ts'
 import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**

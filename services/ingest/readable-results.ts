@@ -2,11 +2,15 @@ import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { Fault } from './errors.ts'
 import { findJob, findResults } from './find-job.ts'
-import type { Parts, Rules } from './ports.ts'
+import type { Parts } from './ports.ts'
+import type { Rules } from './rules.ts'
 import { visibleStatus } from './response.ts'
 
 /** A closed job with what its results are made of. */
 export type Found = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+
+/** How long results are kept. */
+export type Retention = Pick<Rules, 'retentionMs'>
 
 const ERASED = 'The contents of this job were erased.'
 
@@ -14,7 +18,7 @@ type Wanted = { readonly tenant: string, readonly id: string }
 
 /** The job of that id if its results can be read, or why they can't. */
 export async function findReadable (
-  parts: Parts, { retentionMs }: Pick<Rules, 'retentionMs'>, { tenant, id }: Wanted
+  parts: Parts, { retentionMs }: Retention, { tenant, id }: Wanted
 ): Promise<Found | Fault> {
   const job = await findJob(parts, tenant, id)
   if (job === undefined) return { code: 'job_not_found' }

@@ -1,9 +1,24 @@
-import { readPrices } from '../money/prices.ts'
+import type { KeyObject } from 'node:crypto'
+import { readPrices, type Prices } from '../money/prices.ts'
 import type { Config } from './config.ts'
 import { fingerprintKey, firstSecret } from './fingerprint.ts'
-import type { Rules } from './ports.ts'
+import type { Pace } from './pace.ts'
+import type { WebhookRules } from './webhook-url.ts'
 
 const DAY_MS = 86_400_000
+
+/** What an installation decides about the interface. */
+export type Rules = {
+  readonly configuredServices: ReadonlySet<string>
+  readonly prices: Prices
+  readonly webhooks: WebhookRules
+  /** Addresses or networks whose X-Forwarded-Proto is believed. */
+  readonly trustedProxies: readonly string[]
+  readonly fingerprintKey: KeyObject
+  readonly bodyBudgetBytes: number
+  readonly bodyPace: Pace
+  readonly retentionMs: number
+}
 
 /** The configuration, and the secret of fingerprints as it is stored. */
 export type Settings = Config & { readonly requestSecret?: Buffer }

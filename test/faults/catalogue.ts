@@ -6,7 +6,6 @@ import { failpoints } from './scenarios/failpoints.ts'
 import { kafkaWords } from './scenarios/kafka.ts'
 import { kills } from './scenarios/kills.ts'
 import { links } from './scenarios/links.ts'
-import { lostRedis } from './scenarios/lost-redis.ts'
 import { messages } from './scenarios/messages.ts'
 import { outside } from './scenarios/outside.ts'
 import { processes } from './scenarios/processes.ts'
@@ -14,6 +13,6 @@ import { stores } from './scenarios/stores.ts'
 
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
-  ...failpoints, ...kills, ...processes, ...stores, ...lostRedis, ...disks, ...messages,
-  ...outside, ...broker, ...kafkaWords, ...links, ...cluster,
+  ...failpoints, ...kills, ...processes, ...stores, ...disks, ...messages, ...outside,
+  ...broker, ...kafkaWords, ...links, ...cluster,
 ]

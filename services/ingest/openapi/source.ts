@@ -1,4 +1,5 @@
-import type { Parts, Rules } from '../ports.ts'
+import type { Parts } from '../ports.ts'
+import type { Rules } from '../rules.ts'
 import { routesOf } from '../routes.ts'
 import { describeRoutes } from './describe.ts'
 

@@ -5,16 +5,16 @@ import {
   ResultsQuerySchema, ResultsSchema, type ResultsQuery,
 } from '../../../schemas/api/results.ts'
 import { callerOf } from '../guard.ts'
-import type { Parts, Rules } from '../ports.ts'
+import type { Parts } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
-import { findReadable, type Found } from '../readable-results.ts'
+import { findReadable, type Found, type Retention } from '../readable-results.ts'
 import { sendFault } from '../reply.ts'
 import { formFault, resultForm, RESULT_TYPES, type ResultForm } from '../result-form.ts'
 import { sendResults } from '../results-file.ts'
 import { sendPage } from '../results-page.ts'
 
 /** GET /api/v1/jobs/{id}/results: the results of a job that has come to its end. */
-export function getResultsRoute (parts: Parts, rules: Rules): RouteOptions {
+export function getResultsRoute (parts: Parts, rules: Retention): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/results',

@@ -6,7 +6,7 @@ import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICES } from '../../records/columns.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
-import type { Rules } from '../ports.ts'
+import type { Rules } from '../rules.ts'
 
 /** GET /api/v1/services: what can be verified, at which price, with which columns. */
 export function getServicesRoute (rules: Rules): RouteOptions {

@@ -1,6 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import type { BodyBudget } from '../body-budget.ts'
-import type { Parts, Rules } from '../ports.ts'
+import type { Parts } from '../ports.ts'
+import type { Rules } from '../rules.ts'
 import { cancelJobRoute } from './cancel-job.ts'
 import { createJobRoute } from './create-job.ts'
 import { getJobRoute } from './get-job.ts'

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault, Scene } from '../fault.ts'
 import type { Part } from '../part.ts'
+import { lostRedis } from './lost-redis.ts'
 
 const RECOVER_REDIS_MS = 10_000
 
@@ -148,5 +149,5 @@ const registryAway: Fault = {
 
 export const stores: readonly Fault[] = [
   stateKilled, stateAway, cacheAway, clickhouseAway, slowed('clickhouse'), slowed('redis-state'),
-  registryAway,
+  registryAway, ...lostRedis,
 ]

@@ -4,6 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createApp } from '../../../services/ingest/app.ts'
+import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
+import { takeRoom } from '../../../services/ingest/body-room.ts'
 import type { Parts } from '../../../services/ingest/ports.ts'
 import { doubles, good, rules } from './doubles.ts'
 
@@ -124,4 +126,9 @@ describe('a body in chunks', () => {
     first.socket.write('0\r\n\r\n')
     expect(await first.status()).toBe(202)
   })
+})
+
+it('room for a body is asked for before it is read', () => {
+  const pace = { graceMs: 100, bytesPerSecond: 1, wholeWithinMs: 1_000 }
+  expect(Object.keys(takeRoom(createBodyBudget(LARGE), pace))).toEqual(['onRequest', 'preParsing'])
 })

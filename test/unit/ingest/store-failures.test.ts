@@ -60,8 +60,8 @@ async function answered (line: string, more: Partial<Parts>) {
 }
 
 describe('a store that fails is told as what passes', () => {
-  it.each(CASES.map(([part, line, more]) => ({ part, line, more })))('$part of $line', async given => {
-    const { part, line, more } = given
+  const cases = CASES.map(([part, line, more]) => ({ part, line, more }))
+  it.each(cases)('$part of $line', async ({ part, line, more }) => {
     for (const error of [cut, refused, readOnly]) {
       expect(await answered(line, { ...more, [part]: fails(error) }))
         .toEqual([503, 'temporarily_unavailable', true])
