@@ -27,15 +27,16 @@ local header = ARGV[10]
 local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 
 -- Says why the job may not be, or nothing.
-local function objection(now, quote_only)
+local function objection(now, claim)
   local bound = not has_key or redis.call('HGET', keys.idem, 'job') == job
-  if now >= accept_by or not bound then
+  -- A server that was started anew may have lost that the claim was refused, and told so.
+  if now >= accept_by or not bound or claim.claimedIn ~= gate.run then
     return { code = 'expired' }
   end
   if cursor ~= '' and (redis.call('HGET', keys.cursors, cursor) or BEGINNING) ~= from then
     return { code = 'cursor_moved' }
   end
-  if quote_only then
+  if claim.quoteOnly == '1' then
     return { code = 'quoted' }
   end
   if gate.frozen then
@@ -104,7 +105,7 @@ if price * rows ~= maximum then
   error('the maximum is not the price of the rows that may be charged')
 end
 local now = now_ms()
-local refusal = objection(now, claim and claim.quoteOnly == '1')
+local refusal = objection(now, claim)
 if refusal then
   if refusal.code == 'quoted' then
     keep_quote()

@@ -31,7 +31,7 @@ if has_key then
     'acceptBy', accept_by, 'claimedAt', text(now))
   redis.call('PEXPIREAT', KEYS[2], forgotten_at)
 end
-redis.call('HSET', KEYS[1],
-  'acceptBy', accept_by, 'idempotencyKey', ARGV[2], 'quoteOnly', ARGV[5])
+redis.call('HSET', KEYS[1], 'acceptBy', accept_by, 'idempotencyKey', ARGV[2],
+  'quoteOnly', ARGV[5], 'claimedIn', gate.run)
 redis.call('PEXPIREAT', KEYS[1], forgotten_at)
 return { 'new', text(now), accept_by }

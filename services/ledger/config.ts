@@ -34,7 +34,7 @@ export const ledgerConfig = defineConfig({
   GRACE_MS: Type.Integer({
     default: 1_000,
     minimum: 0,
-    description: 'After Redis has lost movements the journal is read once more so much later.',
+    description: 'After a restart of Redis the journal is read once more so much later.',
   }),
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,

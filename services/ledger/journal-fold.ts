@@ -108,6 +108,20 @@ function end (fold: Fold, entry: Journal, { seq, openJobs, sinceMs }: Interest):
   if (matters) fold.ended.set(entry.job, { reserve, end: entry })
 }
 
+/** The jobs of a journal, those behind a gap included: of them money moves once it is filled. */
+export function withHeld ({ open, ended, held }: Fold): Pick<Fold, 'open' | 'ended'> {
+  const all = { open: new Map(open), ended: new Map(ended) }
+  for (const entry of [...held.values()].toSorted((a, b) => a.seq - b.seq)) {
+    const reserve = all.open.get(entry.job)
+    if (entry.type === 'reserve') all.open.set(entry.job, entry)
+    else if (reserve !== undefined) {
+      all.open.delete(entry.job)
+      all.ended.set(entry.job, { reserve, end: entry })
+    }
+  }
+  return all
+}
+
 /** The amounts an entry leads to. */
 export function amountsOf (entry: Amounts): Amounts {
   const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = entry

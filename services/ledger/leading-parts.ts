@@ -5,6 +5,7 @@ import type { Parts } from '../lib/connect.ts'
 import { createTopicReader } from '../lib/kafka/topic-reader.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Life } from '../lib/run.ts'
+import type { Wire } from '../lib/wire.ts'
 import type { ledgerConfig } from './config.ts'
 import { createDesk } from './desk.ts'
 import type { LeadingParts } from './leading.ts'
@@ -13,18 +14,19 @@ import type { sweepParts } from './parts.ts'
 type Config = Pick<Static<typeof ledgerConfig>,
   'KAFKA_BROKERS' | 'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS'>
 type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec' | 'clock'> &
-  Pick<Life, 'log' | 'metrics'>
+  Pick<Life, 'log' | 'metrics'> & { readonly wire: Wire }
 
 /** What the leading ledger needs beside what the sweep does. */
 export function leadingParts (
   config: Config, connected: Connected,
   { archive, blocks, store, emitter }: ReturnType<typeof sweepParts>
 ): Omit<LeadingParts, 'subscriber'> {
-  const { state: redis, clickhouse, codec, clock, log, metrics } = connected
+  const { state: redis, clickhouse, codec, wire, clock, log, metrics } = connected
   const name = `ledger.${config.INSTANCE}`
   return {
     redis,
     codec,
+    wire,
     clock,
     log,
     metrics,

@@ -19,7 +19,7 @@ await run('ledger', ledgerConfig, async (config, life) => {
   const subscriber = parts.state.duplicate({ autoResubscribe: true })
   subscriber.on('error', () => {})
   life.onStop(() => subscriber.disconnect())
-  const leading = startLeading({ ...leadingParts(config, parts, sweep), subscriber })
+  const leading = startLeading({ ...leadingParts(config, { ...parts, wire }, sweep), subscriber })
   life.onStop(() => leading.stop())
   const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')

@@ -31,9 +31,10 @@ export type RebuiltJobs =
  * again, and those that ended while their keys may still be sent again.
  */
 export async function rebuildJobs (
-  parts: RebuildParts, mandate: Mandate, { open, ended }: Fold
+  parts: RebuildParts, mandate: Mandate, { open, ended }: Pick<Fold, 'open' | 'ended'>
 ): Promise<RebuiltJobs> {
   let made = 0
+  const faults: string[] = []
   const since = new Map([...open].map(([job, { at }]) => [job, at]))
   const write = async (job: Rebuilt): Promise<boolean> => {
     const step = await parts.desk.rebuild(mandate, job)
@@ -42,10 +43,11 @@ export async function rebuildJobs (
   }
   const nowMs = parts.clock.now()
   for (const reserve of open.values()) {
-    if (!hasTerms(reserve) && !await isKnown(parts, reserve)) {
-      return { kind: 'faulty', faults: [`nothing says what the open job ${reserve.job} was`] }
+    if (hasTerms(reserve)) {
+      if (!await write(openJobOf(reserve, nowMs))) return { kind: 'moved' }
+    } else if (!await isKnown(parts, reserve)) {
+      faults.push(`nothing says what the open job ${reserve.job} was`)
     }
-    if (hasTerms(reserve) && !await write(openJobOf(reserve, nowMs))) return { kind: 'moved' }
   }
   for (const entries of ended.values()) {
     const job = await endedJobOf(parts, entries, nowMs)
@@ -54,7 +56,7 @@ export async function rebuildJobs (
     if (!job.isClosed) since.set(job.job, entries.reserve.at)
   }
   if (made > 0) parts.metrics.count('recovered_total', { what: 'job' }, made)
-  return { kind: 'done', made, since }
+  return faults.length > 0 ? { kind: 'faulty', faults } : { kind: 'done', made, since }
 }
 
 async function isKnown (parts: RebuildParts, { tenant, job }: { tenant: string, job: string }) {

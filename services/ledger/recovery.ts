@@ -6,7 +6,7 @@ import type { Sleep } from '../lib/retry.ts'
 import { moneyKeys, REPLAYING_KEY, TENANTS_KEY } from '../money/redis-keys.ts'
 import type { Desk, Mandate, Step } from './desk.ts'
 import { readJournal, type JournalParts } from './journal.ts'
-import { emptyFold, type Fold, type Interest } from './journal-fold.ts'
+import { emptyFold, withHeld, type Fold, type Interest } from './journal-fold.ts'
 import { interestOf, judge, type Standing, type Verdict } from './judge.ts'
 import { rebuildJobs, type RebuildParts } from './rebuild-jobs.ts'
 import { mendKeys, type Lacking, type MendKeysParts } from './restore-keys.ts'
@@ -19,7 +19,7 @@ export type RecoveryParts = JournalParts & RebuildParts & MendKeysParts & {
   readonly sleep: Sleep
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>
   readonly metrics: Pick<Metrics, 'count'>
-  /** After a loss the journal is read once more so much later. */
+  /** After a restart of Redis the journal is read once more so much later. */
   readonly graceMs: number
 }
 
@@ -39,10 +39,11 @@ export async function recover (
   parts: RecoveryParts, fence: string, signal: AbortSignal
 ): Promise<ReadonlySet<string>> {
   const first = await compareAll(parts, fence, signal)
-  const isLossy = first.compared.some(({ verdict }) => verdict.behind)
-  // What Redis has lost may still be on its way to the journal, sent by whoever had its answer.
-  if (isLossy) await parts.sleep(parts.graceMs, signal)
-  const { compared, known } = isLossy ? await compareAll(parts, fence, signal) : first
+  // What Redis has lost may still be on its way to the journal, sent by whoever had its answer, and
+  // may be all that it has lost.
+  const someWait = first.compared.length > 0
+  if (someWait) await parts.sleep(parts.graceMs, signal)
+  const { compared, known } = someWait ? await compareAll(parts, fence, signal) : first
   const run = compared[0]?.standing.run
   await mendKeys(parts, { run, lacking: lackingOf(compared) }, signal)
   for (const one of compared) {
@@ -107,13 +108,15 @@ async function surveyAll (
 
 async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Promise<void> {
   const { tenant } = one.standing
-  const faults = one.verdict.faults
-  if (faults.length > 0) return await freeze(parts, mandate, one)
-  if (one.verdict.missing.length > 0) await writeMissing(parts, one)
-  const rebuilt = await rebuildJobs(parts, mandate, one.fold)
+  const { faults, missing } = one.verdict
+  if (missing.length > 0) await writeMissing(parts, one)
+  // Of a frozen tenant no money moves, and the rows of its jobs are finished all the same: whoever
+  // finds no job drops them.
+  const rebuilt = await rebuildJobs(parts, mandate, withHeld(one.fold))
   if (rebuilt.kind === 'moved') return
-  if (rebuilt.kind === 'faulty') {
-    return await freeze(parts, mandate, { ...one, verdict: { ...one.verdict, ...rebuilt } })
+  const all = rebuilt.kind === 'faulty' ? [...faults, ...rebuilt.faults] : faults
+  if (rebuilt.kind === 'faulty' || all.length > 0) {
+    return await freeze(parts, mandate, { ...one, verdict: { ...one.verdict, faults: all } })
   }
   const step = await restore(parts, mandate, { ...one, since: rebuilt.since })
   if (step === 'moved') return

@@ -6,13 +6,15 @@ local function run_id()
   return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 end
 
--- What keeps the gate shut, as a reply, or nothing; and why the wallet is frozen, if it is.
+-- What keeps the gate shut, as a reply, or nothing; why the wallet is frozen, if it is; and this
+-- run of the server.
 local function gate_of(key)
   local found = redis.call('HMGET', key, 'run', 'frozen')
-  if found[1] ~= run_id() then
+  local run = run_id()
+  if found[1] ~= run then
     return { shut = redis.error_reply('RECOVERING the wallet is compared with the journal') }
   end
-  return { frozen = found[2] }
+  return { frozen = found[2], run = run }
 end
 
 local function frozen_reply(gate)

@@ -4,7 +4,7 @@ import type { Created, JobRequest } from '../../services/client/client.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { parseCsv, startWorld, type World } from '../support/world.ts'
 
-const ROWS = 20_000
+const ROWS = 12_000
 
 let world: World
 beforeAll(async () => { world = await startWorld() })

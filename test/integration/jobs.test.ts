@@ -8,7 +8,7 @@ import { createKeyRing } from '../../services/lib/key-ring.ts'
 import { redisClock } from '../../services/lib/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis, connect } = await startRedis()
@@ -31,7 +31,7 @@ describe('accept', () => {
     const request = acceptRequest(
       'job_1', { header: Buffer.of(1, 2), invalidRows: 1, cacheHits: 2 }
     )
-    const answer = await store.accept(tenant, request)
+    const answer = await acceptClaimed(store, tenant, request)
     if (answer.kind !== 'accepted') throw new Error(answer.kind)
     expect(answer.job).toMatchObject({
       id: 'job_1',
@@ -52,15 +52,16 @@ describe('accept', () => {
       reservedMicros: 24_000,
       header: Buffer.of(1, 2),
     })
-    expect(await store.accept(tenant, { ...request, unitPriceMicros: 0 })).toEqual(answer)
+    expect(await acceptClaimed(store, tenant, { ...request, unitPriceMicros: 0 })).toEqual(answer)
     await outbox.remove(tenant, [2])
-    expect(await store.accept(tenant, request)).toEqual({ ...answer, entry: undefined })
+    expect(await acceptClaimed(store, tenant, request)).toEqual({ ...answer, entry: undefined })
     expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 24_000, seq: 2 })
   })
 
   it('makes an entry of nothing for a job that costs nothing', async () => {
     const tenant = 'org_free.test'
-    const answer = await store.accept(tenant, acceptRequest('job_1', { unitPriceMicros: 0 }))
+    const request = acceptRequest('job_1', { unitPriceMicros: 0 })
+    const answer = await acceptClaimed(store, tenant, request)
     expect(answer)
       .toMatchObject({ kind: 'accepted', entry: { seq: 1, type: 'reserve', amountMicros: 0 } })
     const tallied = await store.tally(tenant, whole('job_1'))
@@ -74,9 +75,9 @@ describe('accept', () => {
     const refusal = {
       code: 'insufficient_balance', requiredMicros: 20_000, availableMicros: 19_999,
     }
-    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
+    expect(await acceptClaimed(store, tenant, request)).toEqual({ kind: 'refused', refusal })
     await wallet.topUp(tenant, { id: 'b', amountMicros: 1, reason: '' })
-    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
+    expect(await acceptClaimed(store, tenant, request)).toEqual({ kind: 'refused', refusal })
     expect(await store.outcome(tenant, 'job_1')).toEqual({ kind: 'refused', refusal })
     const leftMs = await redis.pttl(jobKeys(tenant, 'job_1').job)
     expect(leftMs).toBeGreaterThan(115_000)
@@ -87,22 +88,22 @@ describe('accept', () => {
     const tenant = await fundedTenant()
     for (const number of upTo(10)) await accepted(store, tenant, acceptRequest(`job_${number}`))
     const full = { kind: 'refused', refusal: { code: 'concurrent_jobs_limit' } }
-    expect(await store.accept(tenant, acceptRequest('job_10'))).toEqual(full)
+    expect(await acceptClaimed(store, tenant, acceptRequest('job_10'))).toEqual(full)
     const cached = acceptRequest('job_11', { freshChecks: 0, cacheHits: 3 })
-    expect((await store.accept(tenant, cached)).kind).toBe('accepted')
+    expect((await acceptClaimed(store, tenant, cached)).kind).toBe('accepted')
     await store.tally(tenant, whole('job_3'))
-    expect((await store.accept(tenant, acceptRequest('job_12'))).kind).toBe('accepted')
+    expect((await acceptClaimed(store, tenant, acceptRequest('job_12'))).kind).toBe('accepted')
     expect(await redis.scard(tenantJobKeys(tenant).active)).toBe(10)
   })
 
   it('refuses after acceptBy, and a maximum that is not the price of its rows', async () => {
     const tenant = await fundedTenant()
     const late = acceptRequest('job_1', { acceptByMs: Date.now() - 1_000 })
-    expect(await store.accept(tenant, late))
+    expect(await acceptClaimed(store, tenant, late))
       .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
     const { preflight, ...request } = acceptRequest('job_2')
     const wrong = { ...request, preflight: { ...preflight, maxQuoteMicros: 1 } }
-    await expect(store.accept(tenant, wrong)).rejects.toThrow('not the price of the rows')
+    await expect(acceptClaimed(store, tenant, wrong)).rejects.toThrow('not the price of the rows')
     expect(await store.read(tenant, 'job_2')).toBeUndefined()
   })
 })
@@ -133,9 +134,9 @@ describe('an idempotency key', () => {
     const tenant = await fundedTenant(1)
     await store.claim(tenant, claim('job_1'))
     const poor = acceptRequest('job_1', { idempotencyKey: 'key' })
-    expect((await store.accept(tenant, poor)).kind).toBe('refused')
+    expect((await acceptClaimed(store, tenant, poor)).kind).toBe('refused')
     expect((await store.claim(tenant, claim('job_2', 'other'))).kind).toBe('new')
-    expect((await store.accept(tenant, poor)).kind).toBe('refused')
+    expect((await acceptClaimed(store, tenant, poor)).kind).toBe('refused')
     expect(await store.refuse(tenant, 'job_2', 'internal'))
       .toEqual({ kind: 'refused', refusal: { code: 'internal' } })
     expect((await store.claim(tenant, claim('job_3'))).kind).toBe('new')
@@ -333,7 +334,7 @@ describe('a wait for an outcome on a real channel', () => {
     await accepted(store, tenant, acceptRequest('job_1'))
     await store.announce(tenant, 'job_1')
     expect(await one).toMatchObject({ kind: 'accepted', job: { status: 'preparing' } })
-    await store.accept(tenant, acceptRequest('job_2'))
+    await acceptClaimed(store, tenant, acceptRequest('job_2'))
     expect(await other).toMatchObject({ refusal: { code: 'insufficient_balance' } })
     const request = { job: 'job_3', idempotencyKey: '', fingerprint: '', acceptWithinMs: 30 }
     const claim = await store.claim(tenant, request)

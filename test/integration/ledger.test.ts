@@ -9,7 +9,7 @@ import { sweepParts } from '../../services/ledger/parts.ts'
 import { sweep } from '../../services/ledger/sweep.ts'
 import { createJobWire } from '../../services/records/job-wire.ts'
 import { LostResultsError } from '../../services/records/results.ts'
-import { acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
+import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 
 const {
   archive, brokers, bus, clock, connected, env, keys, results, state: redis, store, wallet,
@@ -42,7 +42,7 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const wire = createJobWire(connected, ringConfig)
   const life = { log, metrics: createMetrics(), fatal: () => {} }
   const parts = sweepParts(config, { ...connected, ...life, wire })
-  const accepted = await store.accept(tenant,
+  const accepted = await acceptClaimed(store, tenant,
     { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' })
   expect(accepted.kind).toBe('accepted')
   await lose(jobKeys(tenant, job).dataKey)

@@ -12,7 +12,8 @@ import { takeSnapshot } from '../../services/workspace/audit-snapshot.ts'
 import * as support from '../support/settle.ts'
 
 const {
-  acceptRequest, blockEmission, connectAll, emitted, incoming, live, parseCsv, textOf,
+  acceptClaimed, acceptRequest, blockEmission, connectAll, emitted, incoming, live, parseCsv,
+  textOf,
 } = support
 const {
   archive, blocks, clickhouse, connected, env, journal, keys, outbox, redis, results, store,
@@ -44,7 +45,7 @@ async function startJob () {
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
   await keys.create(tenant, job)
-  const accepted = await store.accept(tenant, {
+  const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }), chunks: 2,
   })
   if (accepted.kind !== 'accepted') throw new Error('the job was refused')

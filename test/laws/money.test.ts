@@ -4,7 +4,7 @@ import type { Journal } from '../../schemas/types.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptClaimed, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis, connect } = await startRedis()
@@ -53,7 +53,7 @@ async function act (tenant: string, step: Action): Promise<void> {
       await wallet.adjust(tenant, { id: String(step.id), amountMicros: step.micros, reason: 'law' })
       return
     case 'accept':
-      await store.accept(tenant, acceptRequest(step.job, { unitPriceMicros: step.price }))
+      await acceptClaimed(store, tenant, acceptRequest(step.job, { unitPriceMicros: step.price }))
       return
     case 'tally': {
       const block = blockOf(
@@ -162,7 +162,7 @@ describe('amounts near the limits of doubles', () => {
     const tenant = newTenant()
     await wallet.topUp(tenant, { id: 'a', amountMicros: amount, reason: '' })
     const request = acceptRequest('job_1', { freshChecks: 1, unitPriceMicros: amount })
-    expect((await store.accept(tenant, request)).kind).toBe('accepted')
+    expect((await acceptClaimed(store, tenant, request)).kind).toBe('accepted')
     expect(await wallet.balance(tenant)).toEqual({
       availableMicros: 0, reservedMicros: amount, chargedMicros: 0, fundedMicros: amount, seq: 2,
     })
@@ -199,8 +199,10 @@ describe('many at once', () => {
       const tenant = newTenant()
       if (micros > 0) await wallet.topUp(tenant, { id: 'a', amountMicros: micros, reason: '' })
       const stores = upTo(5).map(() => createJobStore(connect()))
-      const answers = await Promise.all(upTo(50).map(number =>
-        stores[number % 5]!.accept(tenant, acceptRequest(`job_${number}`, { maxActiveJobs: 100 }))))
+      const answers = await Promise.all(upTo(50).map(number => {
+        const request = acceptRequest(`job_${number}`, { maxActiveJobs: 100 })
+        return acceptClaimed(stores[number % 5]!, tenant, request)
+      }))
       expect(answers.filter(answer => answer.kind === 'accepted')).toHaveLength(most)
       const left = micros - most * 20_000
       expect(answers.filter(answer => answer.kind === 'refused'))

@@ -168,6 +168,17 @@ describe('a contradiction', () => {
     expect(await harmed.wallet.balance(HARMED)).toEqual(before)
   })
 
+  it('by a gap drops no rows: the jobs before and behind it are there to be worked on', async () => {
+    await loseAllButLast(async () => {
+      for (const id of ['job_7', 'job_8']) await harmed.accept(id, 5)
+    })
+    expect(await isFrozen(HARMED)).toBe('the entries 7 to 7 are nowhere, and 8 is there')
+    expect(await harmed.store.beginPart(HARMED, 'job_1')).toBe('run')
+    expect(await harmed.store.beginPart(HARMED, 'job_8')).toBe('run')
+    expect(await harmed.store.beginPart(HARMED, 'job_7')).toBe('skip')
+    expect(await harmed.wallet.balance(HARMED)).toMatchObject({ ...balances, seq: 6 })
+  })
+
   it('that only the sums show freezes a tenant while it runs', async () => {
     await redis.hincrby(wallet, 'available', 5)
     const reason = 'the sums are wrong: available 7405, reserved 2000, charged 600, ' +

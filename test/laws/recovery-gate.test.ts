@@ -76,6 +76,23 @@ describe('after a restart of the server', () => {
     })).kind).toBe('new')
   })
 
+  it('no job comes of a claim made before it, as that it was refused may be lost', async () => {
+    const { store, wallet, act } = createPlay(redis, world, TENANT)
+    await runLedger(world.parts)
+    await wallet.admit(TENANT)
+    await act({ do: 'topUp', id: 1, micros: 5_000 })
+    const claim = { idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000 }
+    const request = (id: string) => acceptRequest(id, { unitPriceMicros: 0 })
+    await store.claim(TENANT, { ...claim, job: 'job_1' })
+    await restart()
+    await runLedger(world.parts)
+    const refused = { kind: 'refused', refusal: { code: 'expired' } }
+    expect(await store.accept(TENANT, request('job_1'))).toEqual(refused)
+    expect(await store.accept(TENANT, request('job_2'))).toEqual(refused)
+    await store.claim(TENANT, { ...claim, job: 'job_3' })
+    expect((await store.accept(TENANT, request('job_3'))).kind).toBe('accepted')
+  })
+
   it.each(['topUp', 'adjust'] as const)('%s waits at the gate and moves once', async move => {
     const heard: string[] = []
     const listener = connect()

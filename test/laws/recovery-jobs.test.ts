@@ -3,7 +3,7 @@ import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { announceAgain } from '../../services/ledger/announce-again.ts'
-import { acceptRequest } from '../support/jobs.ts'
+import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { putBack, snapshotOf } from '../support/redis-content.ts'
@@ -130,7 +130,7 @@ describe('a request', () => {
   it.each([['runs', false], ['is archived', true]])(
     'is answered with its job, which %s, when it is sent again', async (_, isArchived) => {
       await claim('job_1')
-      await play.store.accept(TENANT, acceptRequest('job_1', {
+      await acceptClaimed(play.store, TENANT, acceptRequest('job_1', {
         idempotencyKey: KEY, unitPriceMicros: 100,
       }))
       if (isArchived) {

@@ -6,7 +6,7 @@ import { count, has } from '../../services/lib/bitmap.ts'
 import { createJobScripts } from '../../services/jobs/scripts.ts'
 import { createJobStore, type Outcome, type TallyBlock } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis, connect } = await startRedis()
@@ -296,11 +296,11 @@ describe('requests that race', () => {
     const late = acceptRequest(
       'job_old', { idempotencyKey: 'key', acceptByMs: old.acceptByMs + 60_000 }
     )
-    expect(await store.accept(tenant, late))
+    expect(await acceptClaimed(store, tenant, late))
       .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
     expect((await store.claim(tenant, request('job_third'))).kind).toBe('reused')
     const taken = acceptRequest('job_new', { idempotencyKey: 'key' })
-    expect((await store.accept(tenant, taken)).kind).toBe('accepted')
+    expect((await acceptClaimed(store, tenant, taken)).kind).toBe('accepted')
   })
 
   it('never accept after they were told that they expired', async () => {
@@ -317,7 +317,7 @@ describe('requests that race', () => {
         const racing = acceptRequest(job, { idempotencyKey: 'key', acceptByMs: claim.acceptByMs })
         note(number % 2 === 0
           ? await store.refuse(tenant, job, 'expired')
-          : await store.accept(tenant, racing))
+          : await acceptClaimed(store, tenant, racing))
       }))
       const said = new Set(answers.filter(answer => answer !== 'open'))
       expect(said.size).toBeLessThanOrEqual(1)

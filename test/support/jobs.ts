@@ -87,9 +87,20 @@ export function blockOf (
 /** Numbers from 0 to `length` - 1. */
 export const upTo = (length: number): number[] => Array.from({ length }, (_, index) => index)
 
+/** Accepts as whoever reads a request does it: only what was claimed before can become a job. */
+export async function acceptClaimed (
+  store: JobStore, tenant: string, request: AcceptRequest
+): ReturnType<JobStore['accept']> {
+  const { id: job, idempotencyKey } = request
+  if ((await store.outcome(tenant, job)).kind === 'open') {
+    await store.claim(tenant, { job, idempotencyKey, fingerprint: '', acceptWithinMs: 60_000 })
+  }
+  return await store.accept(tenant, request)
+}
+
 /** The job of an accept that must succeed. */
 export async function accepted (store: JobStore, tenant: string, request: AcceptRequest) {
-  const answer = await store.accept(tenant, request)
+  const answer = await acceptClaimed(store, tenant, request)
   if (answer.kind === 'refused') throw new Error(`refused: ${answer.refusal.code}`)
   return answer.job
 }

@@ -7,7 +7,7 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { finishJob } from '../../services/records/finish.ts'
 import { tallyBlockOf } from '../../services/records/tally-block.ts'
-import { acceptRequest, blockOf, upTo } from './jobs.ts'
+import { acceptClaimed, acceptRequest, blockOf, upTo } from './jobs.ts'
 import { blocksOf, type RecoveryWorld } from './recovery-world.ts'
 import { codec, wire } from './results.ts'
 
@@ -65,8 +65,8 @@ export function createPlay (redis: Redis, world: RecoveryWorld, tenant: string) 
   }
   const accept = (id: string, price: number, feed?: Feed) => {
     const terms = { unitPriceMicros: price, header: Buffer.from(id) }
-    return store.accept(
-      tenant, acceptRequest(id, feed === undefined ? terms : { ...terms, feed }))
+    return acceptClaimed(
+      store, tenant, acceptRequest(id, feed === undefined ? terms : { ...terms, feed }))
   }
   const finish = async (id: string): Promise<void> => {
     await produce(id, finishedOf(tenant, id, { live: [], unknown: upTo(ROWS), inputs: true }))

@@ -30,6 +30,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
   const parts: LedgerParts = {
     redis,
     codec,
+    wire,
     emitter,
     blocks,
     store,

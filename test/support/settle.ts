@@ -1,5 +1,5 @@
 export { connectAll } from './connected.ts'
-export { acceptRequest } from './jobs.ts'
+export { acceptClaimed, acceptRequest } from './jobs.ts'
 export { blockEmission, live, textOf } from './results.ts'
 export { emitted, incoming } from './stage-doubles.ts'
 export { parseCsv } from './world.ts'

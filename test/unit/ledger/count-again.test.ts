@@ -3,7 +3,9 @@ import type { RawMessage } from '../../../services/lib/bus.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { countAgain, type CountParts } from '../../../services/ledger/count-again.ts'
 import { tallyBlockOf } from '../../../services/records/tally-block.ts'
-import { arrived, blockEmission, codec, createBlocksDouble, live } from '../../support/results.ts'
+import {
+  arrived, blockEmission, codec, createBlocksDouble, live, wire,
+} from '../../support/results.ts'
 
 const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
 const block = async (rows: readonly number[]) => (await arrived(
@@ -21,7 +23,7 @@ function world (tally: (digest: string) => void = () => {}) {
   const [tallied, logged]: [unknown[], unknown[]] = [[], []]
   const blocks = createBlocksDouble()
   const parts: CountParts = {
-    codec,
+    wire,
     blocks,
     store: {
       tally: async (tenant, counted) => {
@@ -66,13 +68,17 @@ describe('blocks that are counted again', () => {
     const { parts, tallied, logged } = world(digest => {
       if (digest === broken) throw new Error('no such chunk')
     })
-    const messages = [
-      await messageOf(Buffer.from('garbage'), 7), await messageOf(one, 8), await messageOf(two, 9),
-    ]
+    // Bitmaps are bound to the seal: one that says more than was sealed opens nothing.
+    const changed = { ...two, billable: Buffer.from([7]) }
+    const messages = await Promise.all([
+      messageOf(Buffer.from('garbage'), 7), messageOf(one, 8), messageOf(two, 9),
+      messageOf(changed, 10),
+    ])
     await countAgain(parts, messages)
     expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
     expect(logged).toMatchObject([
       [{ topic: 'rows.finished.small', partition: 2, offset: '7' }, 'a block is unreadable'],
+      [{ offset: '10', reason: 'seal_broken' }, 'a block is unreadable'],
       [{ tenant: one.tenant, job: one.job }, 'a block is not countable'],
     ])
   })
