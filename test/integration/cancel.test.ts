@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
@@ -74,8 +74,8 @@ describe('a claim that wants a quote alone', () => {
     await redis.set(jobKeys(tenant, 'job_1').dataKey, 'wrapped')
     const request = acceptRequest('job_1', { cacheHits: 2, maxActiveJobs: 0 })
     const refusal = { code: 'quoted', preflight: request.preflight }
-    expect(await acceptClaimed(store, tenant, request)).toEqual({ kind: 'refused', refusal })
-    expect(await acceptClaimed(store, tenant, request)).toEqual({ kind: 'refused', refusal })
+    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
+    expect(await store.accept(tenant, request)).toEqual({ kind: 'refused', refusal })
     expect(await store.outcome(tenant, 'job_1')).toEqual({ kind: 'refused', refusal })
     expect(await store.refuse(tenant, 'job_1', 'internal')).toEqual({ kind: 'refused', refusal })
     expect(await store.read(tenant, 'job_1')).toBeUndefined()
@@ -88,11 +88,11 @@ describe('a claim that wants a quote alone', () => {
   it('is not held up by an empty wallet, and expires like any other', async () => {
     const tenant = 'org_poor.live'
     await store.claim(tenant, { ...claim, quoteOnly: true })
-    expect(await acceptClaimed(store, tenant, acceptRequest('job_1')))
+    expect(await store.accept(tenant, acceptRequest('job_1')))
       .toMatchObject({ refusal: { code: 'quoted' } })
     const late = acceptRequest('job_2', { acceptByMs: Date.now() - 60_000 })
     await store.claim(tenant, { ...claim, job: 'job_2', quoteOnly: true })
-    expect(await acceptClaimed(store, tenant, late))
+    expect(await store.accept(tenant, late))
       .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
   })
 })

@@ -116,6 +116,15 @@ function describeSearches (onLink: OnLink): void {
         expect(lost.count()).toBe(1)
       }))
   }
+
+  it('waits for a coordinator that still loads', onLink(async link => {
+    const topic = await link.createTopic(2)
+    await link.bus.producer('last').send(numbered(topic, MESSAGES, 7))
+    const loading = link.proxy.inject(
+      { api: 'JoinGroup', what: 'refuse', error: 'COORDINATOR_LOAD_IN_PROGRESS', times: 2 })
+    expect(String(await link.bus.lastValue(topic, 'key-3'))).toBe('38')
+    expect(loading.count()).toBe(2)
+  }))
 }
 
 /** Resolves when nothing is left to be read for the group. */

@@ -7,6 +7,7 @@ import {
 export const ERRORS = {
   UNKNOWN_TOPIC_OR_PARTITION: 3,
   NOT_LEADER_OR_FOLLOWER: 6,
+  COORDINATOR_LOAD_IN_PROGRESS: 14,
   NOT_COORDINATOR: 16,
   NOT_ENOUGH_REPLICAS: 19,
   OUT_OF_ORDER_SEQUENCE_NUMBER: 45,
@@ -29,6 +30,9 @@ function bodyOf ({ api, version, body }: KafkaRequest, code: Buffer): Buffer {
   if (api === 'Fetch' && version === 11) return refusedFetch(reader, code)
   if (api === 'OffsetCommit' && version === 5) return refusedCommit(reader, code)
   if (api === 'Heartbeat' && version === 3) return Buffer.concat([int32(0), code])
+  if (api === 'JoinGroup' && version === 5) {
+    return Buffer.concat([int32(0), code, int32(-1), text(''), text(''), text(''), int32(0)])
+  }
   throw new Error(`The proxy can't refuse ${api} in version ${version}; teach it.`)
 }
 

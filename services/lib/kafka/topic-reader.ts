@@ -140,17 +140,23 @@ async function consumeUntil (
   const over = Promise.withResolvers<void>()
   // It may fail while nobody waits for it yet.
   over.promise.catch(() => {})
+  let isBegun = false
   const consumer = kafka.consumer({
     groupId,
     maxWaitTimeInMs: 100,
     allowAutoTopicCreation: false,
     partitionAssigners: [assignOnly(topic, [...open.keys()])],
-    retry: { retries: 5, restartOnFailure: async () => false },
+    // A coordinator that still loads refuses a member at once; behind the first batch a new start
+    // would hand over the same messages again.
+    retry: { retries: 5, restartOnFailure: async () => !isBegun },
   })
-  consumer.on(consumer.events.CRASH, ({ payload }) => over.reject(payload.error))
+  consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
+    if (!restart) over.reject(error)
+  })
   const watch = createWatch(over.reject, signal)
   try {
     await start(consumer, topic, async batch => {
+      isBegun = true
       watch.moved()
       await onBatch(batch)
       const end = open.get(batch.partition) ?? 0n
