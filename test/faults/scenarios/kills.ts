@@ -5,13 +5,17 @@ export const RECOVER_SERVICE_MS = 15_000
 
 /** The time from a moment until a service works again, by what shows that of it. */
 export async function recoveryOf (
-  { world, log }: Pick<Scene, 'world' | 'log'>, name: string, atMs: number
+  { world, log, load }: Pick<Scene, 'world' | 'log' | 'load'>, name: string, atMs: number
 ): Promise<number> {
   const withinMs = 4 * RECOVER_SERVICE_MS
   if (!name.startsWith('ingest')) {
     return await world.untilWorking(name, { atMs, withinMs }) ?? Infinity
   }
+  // Keys whose requests ended with the process are its own until they expire, and all clients may
+  // wait for one: somebody new asks.
+  const asking = log.post(load.request(1))
   const accepted = await log.nextAccepted(atMs, withinMs)
+  await asking
   return accepted === undefined ? Infinity : accepted - atMs
 }
 
