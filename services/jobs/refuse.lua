@@ -17,4 +17,7 @@ local accept_by = tonumber(claim.acceptBy or text(now))
 if code == 'expired' and now < accept_by then
   return { 'open' }
 end
-return refuse_job(keys, { job = job, code = code, accept_by = accept_by })
+-- Of a frozen wallet nobody knows what its journal has behind a gap: an earlier try of the same
+-- request, perhaps.
+local told = gate.frozen and code == 'expired' and 'frozen' or code
+return refuse_job(keys, { job = job, code = told, accept_by = accept_by })

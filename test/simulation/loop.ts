@@ -25,6 +25,9 @@ const TRIP_MS = 1
 /** Many times what the longest run takes. */
 const MOST_STEPS = 5_000_000
 
+/** Many times what the longest run takes of its own time; only a run that hangs does. */
+const MOST_MS = 2 * 3_600_000
+
 const stillness = globalThis.setImmediate
 
 /**
@@ -67,6 +70,15 @@ export class Loop<Q extends Question> {
     const asked = this.#questions.get(question.asker) ?? []
     this.#questions.set(question.asker, asked)
     asked.push(question)
+  }
+
+  /** Puts questions back that were asked and not answered, before all others of their askers. */
+  readonly askAgain = (questions: readonly Q[]): void => {
+    for (const question of questions.toReversed()) {
+      const asked = this.#questions.get(question.asker) ?? []
+      this.#questions.set(question.asker, asked)
+      asked.unshift(question)
+    }
   }
 
   /** Runs an action and all it starts, until it has its result; what is left over is dropped. */
@@ -132,6 +144,7 @@ export class Loop<Q extends Question> {
   #fire (timer: Timer): void {
     this.#timers.delete(timer)
     this.#nowMs = Math.max(this.#nowMs, timer.atMs)
+    if (this.#nowMs > FIRST_MS + MOST_MS) throw new StuckError(`no end after ${MOST_MS} ms`)
     timer.action()
   }
 

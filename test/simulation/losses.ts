@@ -2,9 +2,9 @@ import { deadTopic } from '../../services/lib/topics.ts'
 import { columnsOf } from '../../services/records/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
-import type { Poisoned } from './poison.ts'
+import type { Evidence, Sent } from './evidence.ts'
 import type { Pipeline } from './pipeline.ts'
-import type { Evidence, Sent } from './story.ts'
+import type { Poisoned } from './poison.ts'
 
 export type Complain = (about: string, expected: unknown, found: unknown) => void
 type Cells = readonly (readonly string[])[]
@@ -23,25 +23,37 @@ const READERS: Partial<Record<TopicName, StageName>> = {
 }
 
 /** Nothing that was broken is lost: it is a dead letter, and its job has come to a decision. */
-export async function checkLetters (
-  { pipeline, sent }: Evidence, complain: Complain
-): Promise<void> {
+export async function checkLetters (evidence: Evidence, complain: Complain): Promise<void> {
+  const { pipeline, sent } = evidence
   const accepted = new Set(sent.flatMap(({ outcome }) =>
     outcome.kind === 'accepted' ? [outcome.job.id] : []))
   const early = new Set<string>()
-  for (const { topic, value, tenant, job } of [...pipeline.poisoned, ...pipeline.rot.rotten]) {
-    const reader = READERS[topic] as StageName
-    const letters = pipeline.bus.messages(deadTopic(reader))
-    // Once a job whose key is gone is closed, its messages concern nobody: they are passed over.
-    complain(`a broken message of ${topic} in ${reader}.dead`, true,
-      pipeline.rot.lostKeys.has(job) || letters.some(letter => letter.value?.equals(value)))
+  for (const broken of [...pipeline.poisoned, ...pipeline.rot.rotten]) {
+    const { tenant, job } = broken
+    const isAccepted = accepted.has(job)
+    // Requests that were lost with Redis concern nobody, and their refusals are lost as well.
+    const isForgotten = evidence.losses.length > 0 && !isAccepted
+    if (!isForgotten) checkLetter(pipeline, broken, complain)
     const { kind } = await pipeline.store.outcome(tenant, job)
-    complain(`${job} with broken chunks`, accepted.has(job) ? 'accepted' : 'refused', kind)
-    if (kind === 'refused') early.add(job)
+    complain(`${job} with broken chunks`, isAccepted ? 'accepted' : 'refused',
+      isForgotten && kind === 'open' ? 'refused' : kind)
+    if (kind !== 'accepted') early.add(job)
   }
-  const refusals = sent.filter(({ outcome }) =>
+  const refusals = sent.filter(({ outcome, isOutage }) => !isOutage &&
     outcome.kind === 'refused' && outcome.refusal.code === 'internal')
   complain('refusals that broken chunks explain', true, refusals.length <= early.size)
+}
+
+type Broken = { readonly topic: TopicName, readonly value: Buffer, readonly job: string }
+
+/** Once a job whose key is gone is closed, its messages concern nobody: they are passed over. */
+function checkLetter (
+  { bus, rot }: Pipeline, { topic, value, job }: Broken, complain: Complain
+): void {
+  const reader = READERS[topic] as StageName
+  const letters = bus.messages(deadTopic(reader))
+  complain(`a broken message of ${topic} in ${reader}.dead`, true,
+    rot.lostKeys.has(job) || letters.some(letter => letter.value?.equals(value)))
 }
 
 /** The inputs of a job but for those of broken blocks, which may be blank and nothing else. */
@@ -77,13 +89,20 @@ export function checkCounts (
   complain(`${id} verdicts`, true, unexplained >= 0 && unexplained <= unsure)
 }
 
-/** A job with a chunk that rotted may be given up: all rows are lost, of that chunk the inputs. */
+/**
+ * A job with a chunk that rotted may be given up: all rows are lost, of that chunk the inputs. Of
+ * one whose reservation people found too late nothing is left.
+ */
 export function wholeJobs (
-  { rot }: Pipeline, { inputs, outcome }: Sent
+  { pipeline: { rot }, salvaged }: Evidence, { tenant, inputs, outcome }: Sent
 ): readonly Poisoned[] {
   const id = outcome.kind === 'accepted' ? outcome.job.id : ''
-  return rot.rotten.filter(({ job }) => job === id)
-    .map(one => ({ ...one, topic: 'rows.finished', rows: inputs.map((_, row) => row) }))
+  const rows = inputs.map((_, row) => row)
+  const found = salvaged.filter(({ job }) => job === id)
+    .map(({ job }): Poisoned =>
+      ({ topic: 'rows.finished', value: Buffer.alloc(0), tenant, job, rows, inputs: rows }))
+  return [...found, ...rot.rotten.filter(({ job }) => job === id)
+    .map((one): Poisoned => ({ ...one, topic: 'rows.finished', rows }))]
 }
 
 /**

@@ -12,8 +12,9 @@ function whole (text: string): number {
 
 const { seeds, first, workers } = new Command('simulate')
   .description('Runs the whole pipeline on an in-memory broker and two real Redis with seeded ' +
-    'crashes, duplicates, outages, lost keys and broken messages, and checks every law after ' +
-    'each run. One seed is one run, in every detail; the first that breaks a law ends it all.')
+    'crashes, duplicates, outages, lost keys, broken messages and losses of Redis, and checks ' +
+    'every law after each run. One seed is one run, in every detail; the first that breaks a ' +
+    'law ends it all.')
   .option('--seeds <number>', 'how many runs', whole, 1_000)
   .option('--first <number>', 'the first seed; the others count on from it', whole, 1)
   .option('--workers <number>', 'processes, each with Redis of its own', whole,
@@ -40,8 +41,9 @@ const { last, seconds, runs, failed } = await runSeeds({
 })
 if (failed === undefined) {
   const crashes = runs.reduce((sum, run) => sum + run.crashes, 0)
+  const losses = runs.reduce((sum, run) => sum + run.losses.length, 0)
   console.log(`every law kept: seeds ${first} to ${last}, ${all(crashes)} crashes, ` +
-    `${seconds.toFixed(1)} s, ${rate()} a second`)
+    `${all(losses)} losses of Redis, ${seconds.toFixed(1)} s, ${rate()} a second`)
 } else {
   console.error(wordsOf(failed))
   process.exitCode = 1

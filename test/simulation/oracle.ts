@@ -9,7 +9,7 @@ import type { ArchivedJob } from '../../services/records/archive.ts'
 import { createResults, LostResultsError } from '../../services/records/results.ts'
 import { checkCounts, checkInputs, checkLetters, wholeJobs, type Complain } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
-import type { Evidence, Sent } from './story.ts'
+import type { Evidence, Sent } from './evidence.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
 const [ROW, STATUS, SOURCE] = ['row', 'status', 'source'].map(column) as [number, number, number]
@@ -38,8 +38,9 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
 
 /** Every row exactly once and in order, counts that add up, a charge that its rows explain. */
 async function checkJob (
-  { pipeline }: Evidence, sent: Sent, complain: Complain
+  evidence: Evidence, sent: Sent, complain: Complain
 ): Promise<number> {
+  const { pipeline } = evidence
   if (sent.outcome.kind !== 'accepted') return 0
   const { id, preflight, unitPriceMicros } = sent.outcome.job
   const archived = await pipeline.stores.archive.find(sent.tenant, id)
@@ -54,12 +55,16 @@ async function checkJob (
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
   for await (const rows of results.rows(job, manifest)) cells.push(...rows)
   complain(`${id} rows`, sent.inputs.map((_, row) => String(row + 1)), cells.map(row => row[ROW]))
-  const poisoned = [...pipeline.poisoned, ...wholeJobs(pipeline, sent)]
+  const poisoned = [...pipeline.poisoned, ...wholeJobs(evidence, sent)]
   checkInputs(sent.inputs, { cells, job: id, poisoned }, complain)
   checkCounts(job, { cells, poisoned }, complain)
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
-  complain(`${id} charge`, billable.length * unitPriceMicros, job.chargedMicros)
+  const explained = billable.length * unitPriceMicros
+  // What the journal says counts, and rows of a dead letter may have come to a verdict since then.
+  const isLess = evidence.losses.length > 0 && poisoned.some(one => one.job === id) &&
+    job.chargedMicros < explained
+  complain(`${id} charge`, isLess ? job.chargedMicros : explained, job.chargedMicros)
   const { cacheHits, freshRecords, successRecords, failedRecords } = job.counts
   complain(`${id} successes and failures`, sent.inputs.length, successRecords + failedRecords)
   complain(`${id} kinds of rows`, sent.inputs.length,
@@ -101,7 +106,7 @@ function checkHeld ({ pipeline: { bus } }: Evidence, complain: Complain): void {
 
 /** The wallet equation, a journal without a gap, and one reserve and one end for every job. */
 async function checkMoney (
-  { pipeline, sent }: Evidence,
+  { pipeline, sent, funded }: Evidence,
   { tenant, redis, chargedMicros }: {
     readonly tenant: string, readonly redis: Redis, readonly chargedMicros: number
   },
@@ -111,6 +116,8 @@ async function checkMoney (
   const { availableMicros, reservedMicros, fundedMicros } = money
   complain(`${tenant} equation`, fundedMicros,
     availableMicros + reservedMicros + money.chargedMicros)
+  const given = funded.find(one => one.tenant === tenant)?.amountMicros
+  complain(`${tenant} funded`, given, fundedMicros)
   complain(`${tenant} reserved`, 0, reservedMicros)
   complain(`${tenant} charged`, chargedMicros, money.chargedMicros)
   complain(`${tenant} slots`, 0, await redis.scard(tenantJobKeys(tenant).active))

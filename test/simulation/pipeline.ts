@@ -24,6 +24,8 @@ export type Faults = {
   readonly rot: number
   /** Probability that the key of a running job is lost, at each use of a key. */
   readonly keyLoss: number
+  /** How often the Redis with the state is lost. */
+  readonly stateLosses: number
 }
 
 export type PipelineOptions = {
@@ -31,6 +33,7 @@ export type PipelineOptions = {
   readonly cache: Redis
   /** Each stage has connections of its own. */
   readonly connect: World['connect']
+  readonly losses: Pick<World['losses'], 'lost'>
   readonly chaos: Chaos
   readonly faults: Faults
 }
@@ -38,15 +41,17 @@ export type PipelineOptions = {
 export type Pipeline = Awaited<ReturnType<typeof startPipeline>>
 
 /** All stages of the pipeline in one process, joined by a broker in memory that behaves badly. */
-export async function startPipeline ({ redis, connect, chaos, faults }: PipelineOptions) {
+export async function startPipeline ({ redis, connect, losses, chaos, faults }: PipelineOptions) {
   const stores = createStores()
   const codec = createCodec(localSource())
   const memory = badBus(chaos, faults)
   const poison = createPoison({ bus: memory, codec, chaos, probability: faults.poison })
   const bus = { ...memory, ...poison.bus }
   const store = jobsOf(redis)
-  const { keys, wire, rot } = sealing({ redis, codec, store, chaos, faults })
-  const witness = createWitness({ redis, bus: memory, codec })
+  const { keys, wire, rot, forgetKeys } = sealing({
+    redis, bus: memory, codec, store, chaos, faults,
+  })
+  const witness = createWitness({ redis, bus: memory, codec, losses })
   const time = { aheadMs: 0 }
   const shared = { connect, stores, codec, wire, chaos, faults, witness, time }
   const makers = stageMakers(shared)
@@ -61,6 +66,7 @@ export async function startPipeline ({ redis, connect, chaos, faults }: Pipeline
     store,
     poisoned: poison.poisoned,
     rot,
+    forgetKeys,
     witness,
     crashes: keeper.crashes,
     /** Resolves when nothing is left to do and no stage is about to be started again. */

@@ -38,6 +38,12 @@ export async function openRedisLine (
   return { exchange, close: () => { socket.destroy() } }
 }
 
+/** A command of texts and bytes. */
+export function wordsOf (...words: readonly (string | Buffer)[]): Buffer {
+  return Buffer.concat([Buffer.from(`*${words.length}\r\n`), ...words.flatMap(word =>
+    [Buffer.from(`$${Buffer.byteLength(word)}\r\n`), Buffer.from(word), Buffer.from('\r\n')])])
+}
+
 /** A command as Redis reads it. */
 export function commandOf (...words: readonly string[]): string {
   return [`*${words.length}`, ...words.flatMap(word => [`$${Buffer.byteLength(word)}`, word]), '']

@@ -1,7 +1,10 @@
+import type { Evidence } from './evidence.ts'
+import type { LossKind } from './loss-plan.ts'
 import { breachesOf } from './oracle.ts'
 import type { Faults } from './pipeline.ts'
+import { known } from './requests.ts'
 import { sweepUp } from './sweeping.ts'
-import { tell, type Evidence } from './story.ts'
+import { tell } from './story.ts'
 import type { World } from './world.ts'
 
 /** What one seed came to. */
@@ -13,6 +16,12 @@ export type Run = {
   readonly rotten: number
   readonly lostKeys: number
   readonly calls: number
+  /** Ends of the Redis with the state. */
+  readonly losses: readonly LossKind[]
+  /** Deaths of the ledger that leads. */
+  readonly deaths: number
+  /** Movements that people had to save. */
+  readonly salvaged: number
   /** What became of the requests: accepted, refused. */
   readonly outcomes: readonly string[]
   /** Topics of which a message was broken. */
@@ -23,7 +32,7 @@ export type Run = {
 
 /** All is well. */
 export const NO_FAULTS: Faults = {
-  crash: 0, duplicate: 0, providerDown: 0, poison: 0, rot: 0, keyLoss: 0,
+  crash: 0, duplicate: 0, providerDown: 0, poison: 0, rot: 0, keyLoss: 0, stateLosses: 0,
 }
 
 /** What goes wrong in the run of a seed. */
@@ -37,6 +46,8 @@ export function faultsOf (seed: number): Faults {
     // So does every fourth for chunks that rot, and every fifth for keys that get lost.
     rot: seed % 4 === 0 ? 0.5 : 0,
     keyLoss: seed % 5 === 0 ? 0.01 : 0,
+    // Every fifth run loses its Redis, every tenth twice.
+    stateLosses: seed % 5 === 3 ? 1 + Math.floor(seed % 10 / 5) : 0,
   }
 }
 
@@ -49,22 +60,23 @@ export async function runSeed (
 }
 
 async function judged (
-  { connect, subscriber }: World, seed: number, faults: Faults
+  { connect, subscriber, losses }: World, seed: number, faults: Faults
 ): Promise<Omit<Run, 'trace'>> {
   const redis = connect('state', 'oracle')
-  const evidence = await tell(seed, faults, {
-    redis, cache: connect('cache', 'oracle'), connect, subscriber: subscriber(),
+  const told = await tell(seed, faults, {
+    redis, cache: connect('cache', 'oracle'), connect, subscriber, losses,
   })
   try {
-    await sweepUp(evidence, redis)
+    await sweepUp(told, redis)
+    const evidence = { ...told, sent: await known(told) }
     return runOf(evidence, await breachesOf(evidence, redis))
   } finally {
-    await evidence.pipeline.stop()
+    await told.pipeline.stop()
   }
 }
 
 function runOf (
-  { seed, pipeline, sent }: Evidence, breaches: readonly string[]
+  { seed, pipeline, sent, losses, deaths, salvaged }: Evidence, breaches: readonly string[]
 ): Omit<Run, 'trace'> {
   return {
     seed,
@@ -73,6 +85,9 @@ function runOf (
     rotten: pipeline.rot.rotten.length,
     lostKeys: pipeline.rot.lostKeys.size,
     calls: pipeline.witness.calls(),
+    losses,
+    deaths,
+    salvaged: salvaged.length,
     outcomes: [...new Set(sent.map(({ outcome }) => outcome.kind))],
     broken: [...new Set(pipeline.poisoned.map(({ topic }) => topic))],
   }

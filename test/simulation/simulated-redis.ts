@@ -54,10 +54,12 @@ export type Scripts = {
 
 const CLOCK = 'simulated:clock'
 const TIME = /redis\.call\('TIME'\)/g
+const SERVER = /redis\.call\('INFO', 'server'\)/g
 
-/** The command that sets the clock which scripts read in place of `TIME`. */
-export const clockCommand = (nowMs: number): string => commandOf(
-  'HSET', CLOCK, 's', String(Math.floor(nowMs / 1_000)), 'us', String(nowMs % 1_000 * 1_000))
+/** The command that sets what scripts read in place of `TIME`, and of `INFO` the server's run. */
+export const clockCommand = (nowMs: number, runId: string): string => commandOf(
+  'HSET', CLOCK, 's', String(Math.floor(nowMs / 1_000)), 'us', String(nowMs % 1_000 * 1_000),
+  'run', `run_id:${runId}`)
 
 const digestOf = (text: string) => createHash('sha1').update(text).digest('hex')
 
@@ -71,6 +73,8 @@ export function createScripts (): Scripts {
   let seen = new Set<string>()
   const learn = (source: string): Known => {
     const text = source.replaceAll(TIME, `redis.call('HMGET', '${CLOCK}', 's', 'us')`)
+      .replaceAll(SERVER, `redis.call('HGET', '${CLOCK}', 'run')`)
+    if (text.includes("'INFO'")) throw new Error('a script asks for its server in another way')
     if (text.includes("'TIME'")) throw new Error('a script asks for the time in another way')
     const one = { text, digest: digestOf(text), publishes: text.includes("'PUBLISH'") }
     known.set(digestOf(source), one)
@@ -102,7 +106,8 @@ export function createScripts (): Scripts {
       for (const { digest } of missing) there.add(digest)
     },
     forget: () => { seen = new Set() },
-    publishes: ({ args }) => byDigest.get(String(args[0]))?.publishes ?? false,
+    publishes: ({ name, args }) => name === 'publish' ||
+      (byDigest.get(String(args[0]))?.publishes ?? false),
   }
 }
 
@@ -110,6 +115,11 @@ export function createScripts (): Scripts {
 export function settle ({ command }: Asked, reply: Reply): void {
   if (reply instanceof Error) return command.reject(reply)
   command.resolve(UNORDERED.has(command.name) ? [...reply as Buffer[]].sort(Buffer.compare) : reply)
+}
+
+/** The connection has ended before the answer came, and nobody knows what was executed. */
+export function fail ({ command }: Asked): void {
+  command.reject(new Error('Connection is closed.'))
 }
 
 /** Redis answers these in an order that is another in each of its lives. */

@@ -5,10 +5,10 @@ import { runSeeds, wordsOf, type Runs } from './runs.ts'
 const LEAST_SEEDS = 400
 const SECONDS = Number(process.env.SIMULATION_SECONDS ?? 45)
 
-const sum = ({ runs }: Runs, of: 'crashes' | 'rotten' | 'lostKeys' | 'calls') =>
+const sum = ({ runs }: Runs, of: 'crashes' | 'rotten' | 'lostKeys' | 'calls' | 'deaths') =>
   runs.reduce((total, run) => total + run[of], 0)
 
-const every = ({ runs }: Runs, of: 'outcomes' | 'broken') =>
+const every = ({ runs }: Runs, of: 'outcomes' | 'broken' | 'losses') =>
   [...new Set(runs.flatMap(run => run[of]))].toSorted()
 
 describe('the pipeline', () => {
@@ -29,13 +29,15 @@ describe('the pipeline', () => {
     expect(new Set(traces(once)).size).toBe(24)
   })
 
-  it('keeps every law through crashes, repeats, outages and poison', async () => {
+  it('keeps every law through crashes, repeats, outages, poison and losses', async () => {
     const all = await runSeeds({ first: 1, least: LEAST_SEEDS, seconds: SECONDS })
     expect(all.failed && wordsOf(all.failed)).toBeUndefined()
     console.log(`seeds 1 to ${all.last} in ${all.seconds.toFixed(1)} s`)
     // A run that nothing happened to proves nothing.
     expect(sum(all, 'crashes')).toBeGreaterThan(all.last)
     expect([sum(all, 'rotten') > 0, sum(all, 'lostKeys') > 0]).toEqual([true, true])
+    expect(every(all, 'losses')).toEqual(['empty', 'old', 'restart'])
+    expect(sum(all, 'deaths')).toBeGreaterThan(0)
     expect(every(all, 'outcomes')).toEqual(['accepted', 'refused'])
     expect(every(all, 'broken')).toEqual(
       ['rows.finished', 'rows.later', 'rows.missed', 'rows.normalized', 'rows.submitted'])

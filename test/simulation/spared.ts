@@ -1,4 +1,5 @@
 import { createJobStore } from '../../services/jobs/store.ts'
+import { createLog } from '../../services/lib/log.ts'
 import type { Metrics } from '../../services/lib/metrics.ts'
 
 /** A run restarts stages hundreds of times, and nobody reads what they measure. */
@@ -9,6 +10,9 @@ export const noMetrics: Metrics = {
   text: async () => '',
   contentType: '',
 }
+
+/** What a run logs nobody reads either. */
+export const silent = createLog('simulation', { level: 'silent' })
 
 /**
  * What is made of a connection and keeps nothing else, made once a connection: reading scripts and

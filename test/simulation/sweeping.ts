@@ -1,36 +1,34 @@
 import type { Redis } from 'ioredis'
 import type { Job } from '../../services/jobs/job.ts'
-import { createEmitter } from '../../services/lib/emit.ts'
-import { createLog } from '../../services/lib/log.ts'
 import { sweep } from '../../services/ledger/sweep.ts'
-import { createOutbox } from '../../services/money/outbox.ts'
-import { storeBlock } from '../../services/records/stored-block.ts'
-import { redisLike } from './early-stages.ts'
+import type { Told } from './evidence.ts'
 import { noMetrics } from './spared.ts'
-import type { Evidence } from './story.ts'
-
-const log = createLog('simulation', { level: 'silent' })
+import { sweepParts } from './sweep-parts.ts'
 
 /**
  * What `ledger` does in the background, done once and to the end: nothing is too young for it. Only
- * jobs whose key is lost may need to be failed; all others have to come to their end without that.
+ * jobs that may need to be failed are; all others have to come to their end without that.
  */
-export async function sweepUp ({ pipeline, tenants }: Evidence, redis: Redis): Promise<void> {
-  const { bus, wire, codec, store, stores } = pipeline
-  const { blocks, archive } = stores
+export async function sweepUp (told: Told, redis: Redis): Promise<void> {
+  const { pipeline, tenants } = told
+  const lost = lostJobs(told)
   await sweep({
-    store,
-    archive,
-    outbox: createOutbox(redis),
-    emitter: createEmitter({ wire, producerOf: name => bus.producer(`sweep.${name}`) }),
-    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
-    backlog: { waits: async job => !pipeline.rot.lostKeys.has((job as Job).id) },
+    ...sweepParts(pipeline, redis),
+    backlog: { waits: async job => !lost.has((job as Job).id) },
     tenants: async () => tenants,
-    clock: redisLike,
-    log,
     metrics: noMetrics,
     leftOverAfterMs: 0,
     stalledAfterMs: 0,
   })
   await pipeline.idle()
+}
+
+/**
+ * Jobs whose key is lost; after a loss of Redis those with dead letters, and those whose chunks
+ * were done with before people found their reservations.
+ */
+function lostJobs ({ pipeline, losses, salvaged }: Told): ReadonlySet<string> {
+  // Rows that only a dead letter tells of are counted where it is found, and nowhere else.
+  const letters = losses.length > 0 ? [...pipeline.poisoned, ...pipeline.rot.rotten] : []
+  return new Set([...pipeline.rot.lostKeys, ...[...letters, ...salvaged].map(({ job }) => job)])
 }

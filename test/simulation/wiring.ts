@@ -1,9 +1,10 @@
 import type { Redis } from 'ioredis'
-import { createJobKeys } from '../../services/jobs/job-keys.ts'
+import { createJobKeys, keysInTopic, type JobKeys } from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { createWire } from '../../services/jobs/wire.ts'
 import { createKeyRing } from '../../services/lib/key-ring.ts'
 import type { Codec } from '../../services/lib/registry.ts'
+import type { MemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
 import type { Faults } from './pipeline.ts'
 import { createRot } from './rot.ts'
@@ -15,6 +16,7 @@ const ring = createKeyRing({
 
 type Parts = {
   readonly redis: Redis
+  readonly bus: Pick<MemoryBus, 'lastValue'>
   readonly codec: Codec
   readonly store: JobStore
   readonly chaos: Chaos
@@ -22,13 +24,20 @@ type Parts = {
 }
 
 /** Data keys and the wire as every stage of the product has them, but that both may go bad. */
-export function sealing ({ redis, codec, store, chaos, faults: { rot, keyLoss } }: Parts) {
+export function sealing ({ redis, bus, codec, store, chaos, faults: { rot, keyLoss } }: Parts) {
   const isRunning = async (tenant: string, job: string) => {
     const outcome = await store.outcome(tenant, job)
     return outcome.kind === 'accepted' && !outcome.job.closed
   }
-  const keys = createJobKeys({ redis, ring, isRunning })
+  const restore = keysInTopic({ bus, codec })
+  const create = () => createJobKeys({ redis, ring, isRunning, restore })
+  let remembered = create()
+  const keys: JobKeys = {
+    create: (...of) => remembered.create(...of), get: (...of) => remembered.get(...of),
+  }
   const rotting = createRot({ keys, store, chaos, rot, keyLoss })
   const wire = rotting.wireOver(createWire({ codec, keys: rotting.keys }))
-  return { keys: rotting.keys, wire, rot: rotting }
+  /** From now on keys come from where they are stored. */
+  const forgetKeys = () => { remembered = create() }
+  return { keys: rotting.keys, wire, rot: rotting, forgetKeys }
 }

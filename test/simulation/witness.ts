@@ -5,6 +5,7 @@ import type { Codec } from '../../services/lib/registry.ts'
 import type { Stage } from '../../services/lib/stage.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
+import type { World } from './world.ts'
 
 /** Sees for which job a provider is called, and whether its money was put aside by then. */
 export type Witness = {
@@ -21,11 +22,15 @@ type Parts = {
   readonly redis: Redis
   readonly bus: Pick<MemoryBus, 'messages'>
   readonly codec: Codec
+  readonly losses: Pick<World['losses'], 'lost'>
 }
 type Owner = { readonly tenant: string, readonly job: string }
 
-/** Whoever looks for an entry finds it in the outbox, or in the journal it was shipped to. */
-export function createWitness ({ redis, bus, codec }: Parts): Witness {
+/**
+ * Whoever looks for an entry finds it in the outbox, in the journal it was shipped to, or knows
+ * that it was lost with the outbox.
+ */
+export function createWitness ({ redis, bus, codec, losses }: Parts): Witness {
   const owners = new AsyncLocalStorage<Owner>()
   const reserved = new Set<string>()
   const unreserved = new Set<string>()
@@ -36,6 +41,7 @@ export function createWitness ({ redis, bus, codec }: Parts): Witness {
     // The outbox first: an entry leaves it only after it came to the journal.
     const pending = await createOutbox(redis).pending(owner.tenant)
     if (pending.some(entry => isReserve(entry, owner))) return true
+    if (losses.lost.some(entry => isReserve(entry, owner))) return true
     const shipped = bus.messages('wallet.journal')
       .filter(({ headers }) => headers['job'] === owner.job)
     for (const { value } of shipped) {

@@ -1,13 +1,14 @@
 import type { Redis } from 'ioredis'
-import { createHash, type Hash } from 'node:crypto'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
+import { UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
+import { openChannels } from './channels.ts'
 import { replaceGlobals } from './globals.ts'
 import { Loop } from './loop.ts'
-import { commandOf, openRedisLine, type RedisLine } from './redis-line.ts'
-import type { Reply } from './replies.ts'
-import {
-  clockCommand, createScripts, settle, SimulatedRedis, type Asked,
-} from './simulated-redis.ts'
+import { openRedisLine } from './redis-line.ts'
+import { serve, type Servers } from './servers.ts'
+import { createScripts, SimulatedRedis, type Asked } from './simulated-redis.ts'
+import { createStateLosses, type StateLosses } from './state-loss.ts'
+import { createTrace } from './trace.ts'
 
 /** Unix sockets of two Redis that serve nobody else. */
 export type Sockets = { readonly state: string, readonly cache: string }
@@ -20,103 +21,63 @@ export type World = {
   readonly connect: (server: keyof Sockets, asker: string) => Redis
   /** A connection that listens to channels. */
   readonly subscriber: () => Redis
+  /** The ends of the Redis with the state; none comes that was not planned in the run. */
+  readonly losses: StateLosses
   /** Digest of all commands of the last run, in their order, and of their moments. */
   readonly trace: () => string
   readonly close: () => void
 }
 
-type Listener = (channel: string, text: string) => void
-
 /** Opens the world of a process, whose clock, timers and chance belong to it from now on. */
 export async function openWorld (sockets: Sockets): Promise<World> {
-  const published: [string, string][] = []
-  const listeners = new Set<Listener>()
-  const ears = await openRedisLine(sockets.state, (...message) => published.push(message))
-  await ears.exchange([commandOf('SUBSCRIBE', OUTCOMES_CHANNEL)])
-  const lines = {
-    state: await openRedisLine(sockets.state), cache: await openRedisLine(sockets.cache),
-  }
-  const scripts = createScripts()
-  const clients = new Map<string, SimulatedRedis>()
-  let trace = createHash('sha1')
-  /** What a script publishes is heard after its own answer, and before anything else happens. */
-  const heard = async (batch: readonly Asked[]): Promise<readonly (() => void)[]> => {
-    if (!batch.some(({ command }) => scripts.publishes(command))) return []
-    await ears.exchange([commandOf('PING')])
-    return published.splice(0).map(message => () => {
-      for (const listener of listeners) listener(...message)
-    })
-  }
-  const loop = new Loop<Asked>(async (batch, nowMs) => {
-    note(trace, batch, nowMs)
-    const replies = new Map<Asked, Reply>()
-    for (const line of Object.values(lines)) {
-      const asked = batch.filter(one => one.line === line)
-      if (asked.length > 0) await exchange(line, asked, { nowMs, scripts, replies })
-    }
-    const answers = batch.map(one => () => settle(one, replies.get(one) ?? null))
-    return [...answers, ...await heard(batch)]
-  })
+  const servers = await openServers(sockets)
+  const { channels, losses, trace, lines } = servers
+  const loop = loopOver(servers)
   replaceGlobals(loop)
   return {
     run: async (seed, action) => {
-      scripts.forget()
-      listeners.clear()
-      trace = createHash('sha1')
+      begin(servers)
       return await loop.run(seed, action)
     },
-    connect: (server, who) => {
-      const asker = `${server} ${who}`
-      const known = clients.get(asker) ??
-        new SimulatedRedis({ line: lines[server], asker, scripts, ask: loop.ask })
-      clients.set(asker, known)
-      return known
-    },
-    subscriber: () => listenerOn(listeners),
-    trace: () => trace.copy().digest('hex'),
-    close: () => { for (const line of [ears, ...Object.values(lines)]) line.close() },
+    connect: connector(servers, loop.ask),
+    subscriber: channels.subscriber,
+    losses,
+    trace: trace.text,
+    close: () => { for (const one of [channels, ...Object.values(lines)]) one.close() },
   }
 }
 
-function note (trace: Hash, batch: readonly Asked[], nowMs: number): void {
-  for (const { asker, command } of batch) {
-    trace.update(`${nowMs} ${asker} ${command.name} `)
-    for (const word of command.args) trace.update(word)
-  }
+async function openServers ({ state, cache }: Sockets): Promise<Servers> {
+  const channels = await openChannels(state, [OUTCOMES_CHANNEL, UNBLESSED_CHANNEL])
+  const lines = { state: await openRedisLine(state), cache: await openRedisLine(cache) }
+  const losses = createStateLosses(lines.state)
+  return { lines, channels, losses, scripts: createScripts(), trace: createTrace() }
 }
 
-type Exchange = {
-  readonly nowMs: number
-  readonly scripts: ReturnType<typeof createScripts>
-  readonly replies: Map<Asked, Reply>
+function loopOver (servers: Servers): Loop<Asked> {
+  const loop: Loop<Asked> = new Loop<Asked>(async (batch, nowMs) => {
+    const { answers, again } = await serve(servers, batch, nowMs)
+    loop.askAgain(again)
+    return answers
+  })
+  return loop
 }
 
-/** Scripts read the loop's clock, which a server that lost everything has lost as well. */
-async function exchange (
-  line: RedisLine, asked: readonly Asked[], { nowMs, scripts, replies }: Exchange
-): Promise<void> {
-  await scripts.load(line)
-  const commands: (string | Buffer)[] = [clockCommand(nowMs)]
-  const places: number[] = []
-  for (const { command } of asked) {
-    places.push(commands.length)
-    commands.push(command.toWritable())
-    if (command.name.startsWith('flush')) commands.push(clockCommand(nowMs))
-  }
-  const answers = await line.exchange(commands)
-  for (const [index, one] of asked.entries()) {
-    replies.set(one, answers[places[index] ?? 0] ?? null)
-  }
+function begin ({ scripts, channels, losses, trace }: Servers): void {
+  scripts.forget()
+  channels.clear()
+  losses.begin()
+  trace.begin()
 }
 
-/** As much of a subscribed connection as is made use of. */
-function listenerOn (listeners: Set<Listener>): Redis {
-  const subscriber = {
-    on: (event: string, listener: Listener) => {
-      if (event === 'message') listeners.add(listener)
-    },
-    subscribe: async () => {},
-    disconnect: () => {},
+/** Whoever asks once more for a connection gets the one it has. */
+function connector ({ lines, scripts }: Servers, ask: Loop<Asked>['ask']): World['connect'] {
+  const clients = new Map<string, SimulatedRedis>()
+  return (server, who) => {
+    const asker = `${server} ${who}`
+    const known = clients.get(asker) ??
+      new SimulatedRedis({ line: lines[server], asker, scripts, ask })
+    clients.set(asker, known)
+    return known
   }
-  return subscriber as unknown as Redis
 }

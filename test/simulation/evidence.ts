@@ -1,0 +1,30 @@
+import type { Journal } from '../../schemas/types.ts'
+import type { Submitted } from '../../services/jobs/submit.ts'
+import type { Funded } from './funding.ts'
+import type { LossKind } from './loss-plan.ts'
+import type { Pipeline } from './pipeline.ts'
+import type { Requested } from './requests.ts'
+
+export type Sent = {
+  readonly tenant: string
+  readonly inputs: readonly string[]
+  readonly forceFresh: boolean
+  readonly outcome: Submitted
+  /** Redis was lost meanwhile. */
+  readonly isOutage: boolean
+}
+
+/** What a run did, for the oracle. */
+export type Evidence = {
+  readonly seed: number
+  readonly pipeline: Pipeline
+  readonly tenants: readonly string[]
+  readonly sent: readonly Sent[]
+  readonly funded: readonly Funded[]
+  readonly losses: readonly LossKind[]
+  readonly deaths: number
+  readonly salvaged: readonly Journal[]
+}
+
+/** A story to its end: what came of its requests is known when all is swept up. */
+export type Told = Omit<Evidence, 'sent'> & { readonly requested: readonly Requested[] }

@@ -1,0 +1,60 @@
+import type { Redis } from 'ioredis'
+import { createDesk } from '../../services/ledger/desk.ts'
+import { sleep } from '../../services/lib/retry.ts'
+import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
+import type { Chaos } from './chaos.ts'
+import type { Pipeline } from './pipeline.ts'
+import { sweepParts } from './sweep-parts.ts'
+import { topicReader } from './topic-reader.ts'
+import type { World } from './world.ts'
+
+export type LeaderOptions = {
+  readonly pipeline: Pipeline
+  readonly chaos: Chaos
+  readonly connect: World['connect']
+  readonly subscriber: World['subscriber']
+  /** A tenant was let in that had lost something, or may have. */
+  readonly onLetIn: () => void
+}
+
+/** In Redis' own time no lead ends within a run. */
+const NEVER_MS = 3_600_000
+
+/** As `main` of the ledger puts them together, but for Kafka, ClickHouse and the stage. */
+export function leaderParts (options: LeaderOptions, redis: Redis, name: string) {
+  const { pipeline, chaos, subscriber, onLetIn } = options
+  const { bus, wire, codec, stores: { blocks } } = pipeline
+  return {
+    ...sweepParts(pipeline, redis),
+    redis,
+    wire,
+    codec,
+    blocks,
+    name,
+    sleep,
+    desk: createDesk(redis),
+    reader: topicReader(bus, chaos),
+    history: { list: async () => [] },
+    backlog: { waits: async () => true },
+    tenants: () => redis.smembers(TENANTS_KEY),
+    metrics: metricsOf(onLetIn),
+    subscriber: subscriber(),
+    graceMs: 1_000,
+    leaseMs: NEVER_MS,
+    lookEveryMs: 1_000,
+    checkEveryMs: 5_000,
+    leftOverAfterMs: 100,
+    stalledAfterMs: NEVER_MS,
+    fatal: (error: unknown) => { throw error },
+  }
+}
+
+/** Nobody reads the numbers, but one of them tells that a tenant is let in. */
+function metricsOf (onLetIn: () => void) {
+  return {
+    count: (_: string, labels: object) => {
+      if ('what' in labels && labels.what === 'tenant') onLetIn()
+    },
+    watch: () => {},
+  }
+}

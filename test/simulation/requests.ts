@@ -1,0 +1,96 @@
+import {
+  createSubmitter, type SubmitterOptions, type Submitted,
+} from '../../services/jobs/submit.ts'
+import { isInfrastructure } from '../../services/lib/errors.ts'
+import { sleep } from '../../services/lib/retry.ts'
+import type { Chaos } from './chaos.ts'
+import type { Sent, Told } from './evidence.ts'
+
+/** What a client knows of its request in the end. */
+export type Answered = {
+  /** Undefined when it was told to come again and had no key to do so by. */
+  readonly outcome: Submitted | undefined
+  /** The jobs that may have come of its tries. */
+  readonly jobs: readonly string[]
+  /** Whether Redis was lost meanwhile, so that a refusal needs no other reason. */
+  readonly isOutage: boolean
+}
+
+export type Request = {
+  readonly submission: object
+  readonly chaos: Chaos
+  /** How often Redis was lost by now. Throws when nobody will mend it. */
+  readonly losses: () => number
+}
+
+const KEYED = 0.6
+const AGAIN_AFTER_MS = 50
+
+/** Sends a request as a client does that is told to come again; with a key, until it is told. */
+export async function request (
+  options: SubmitterOptions, { submission, chaos, losses }: Request
+): Promise<Answered> {
+  const idempotencyKey = chaos.happens(KEYED) ? `key-${chaos.below(2 ** 31)}` : ''
+  const isKeyed = idempotencyKey !== ''
+  const jobs: string[] = []
+  const submitter = createSubmitter({ ...options, store: noting(options.store, jobs) })
+  const before = losses()
+  for (;;) {
+    const outcome = await answerOf(submitter.submit({ ...submission, idempotencyKey } as never))
+    const isOutage = losses() > before
+    if (outcome === undefined && !isKeyed) return { outcome, jobs, isOutage: true }
+    if (outcome !== undefined && !(isKeyed && isFrozen(outcome))) return { outcome, jobs, isOutage }
+    await sleep(AGAIN_AFTER_MS)
+  }
+}
+
+/**
+ * Told to come again as well, and for a reason: behind the gap that froze the tenant there may be
+ * the job of an earlier try, which the key will then be bound to once more.
+ */
+const isFrozen = (outcome: Submitted): boolean =>
+  outcome.kind === 'refused' && outcome.refusal.code === 'frozen'
+
+/** Undefined when infrastructure was away, and nobody knows what came of it. */
+async function answerOf (submitted: Promise<Submitted>): Promise<Submitted | undefined> {
+  try {
+    return await submitted
+  } catch (error) {
+    if (isInfrastructure(error)) return undefined
+    throw error
+  }
+}
+
+/** Notes every job that is claimed. */
+function noting (store: SubmitterOptions['store'], jobs: string[]): SubmitterOptions['store'] {
+  return {
+    ...store,
+    claim: async (tenant, claim) => {
+      jobs.push(claim.job)
+      return await store.claim(tenant, claim)
+    },
+  }
+}
+
+/** What was sent, and by which ids to look for it where no answer came. */
+export type Requested = Omit<Sent, 'outcome'> & Answered
+
+/**
+ * Where no answer came, a job may have come of it all the same. Of a request that was refused none
+ * may: whatever its tries left behind counts as a breach.
+ */
+export async function known (
+  { pipeline: { stores: { archive } }, requested }: Told
+): Promise<readonly Sent[]> {
+  const sent: Sent[] = []
+  for (const { jobs, outcome, ...rest } of requested) {
+    if (outcome !== undefined) sent.push({ ...rest, outcome })
+    for (const id of outcome === undefined ? jobs : []) {
+      const found = await archive.find(rest.tenant, id)
+      if (found === undefined) continue
+      const accepted = { kind: 'accepted', job: found.job, replayed: false, response: '' } as const
+      sent.push({ ...rest, outcome: accepted })
+    }
+  }
+  return sent
+}

@@ -1,0 +1,61 @@
+import type { Redis } from 'ioredis'
+import { createSubmitter, type SubmitterOptions } from '../../services/jobs/submit.ts'
+import type { Chaos } from './chaos.ts'
+import { inputsOf, jobsIn } from './inputs.ts'
+import { request, type Requested } from './requests.ts'
+
+export type Sending = {
+  readonly seed: number
+  readonly chaos: Chaos
+  readonly tenants: readonly string[]
+  readonly cache: Redis
+  /** How often Redis was lost by now, where it may be. Throws when nobody will mend it. */
+  readonly losing: (() => number) | undefined
+}
+
+/** Some jobs, one after another or several at the same time; resolves when all are answered. */
+export async function sendAll (
+  options: SubmitterOptions, sending: Sending
+): Promise<readonly Requested[]> {
+  const { seed, chaos, cache } = sending
+  const sent: Promise<Requested>[] = []
+  const jobs = jobsIn(seed, chaos)
+  for (let job = 0; job < jobs; job++) {
+    const one = send(options, sending)
+    sent.push(one)
+    if (chaos.happens(0.5)) await one
+    if (chaos.happens(0.3)) await forgetSome(cache, chaos)
+  }
+  return await Promise.all(sent)
+}
+
+async function send (
+  options: SubmitterOptions, { tenants, seed, chaos, losing }: Sending
+): Promise<Requested> {
+  const tenant = chaos.pick(tenants)
+  const inputs = inputsOf(seed, chaos)
+  const sent = { tenant, inputs, forceFresh: chaos.happens(0.2) }
+  const submission = submissionOf(sent)
+  if (losing !== undefined) {
+    return { ...sent, ...await request(options, { submission, chaos, losses: losing }) }
+  }
+  const outcome = await createSubmitter(options).submit(submission as never)
+  return { ...sent, outcome, jobs: [], isOutage: false }
+}
+
+const submissionOf = (sent: Pick<Requested, 'tenant' | 'inputs' | 'forceFresh'>) => ({
+  ...sent,
+  service: 'phone-validation',
+  country: 'US',
+  metadata: { run: 'x' },
+  webhookUrl: '',
+  idempotencyKey: '',
+  fingerprint: 'f',
+})
+
+/** A cache that forgets: some of its keys are gone between two jobs. */
+async function forgetSome (cache: Redis, chaos: Chaos): Promise<void> {
+  const keys = await cache.keys('c:*')
+  const gone = keys.toSorted().filter(() => chaos.happens(0.3))
+  if (gone.length > 0) await cache.del(...gone)
+}

@@ -1,0 +1,104 @@
+import type { Journal } from '../../schemas/types.ts'
+import type { Chaos } from './chaos.ts'
+import { fatesOf, type Fate } from './fates.ts'
+import { chanceOf, planLosses, type Loss, type LossKind } from './loss-plan.ts'
+import type { RedisLine } from './redis-line.ts'
+import type { Asked } from './simulated-redis.ts'
+import { putSnapshot, readOutboxes, takeSnapshot, type Snapshot } from './snapshots.ts'
+
+/**
+ * The ends of the Redis with the state, at moments of a seed, between any two commands. Nobody is
+ * asked: the world puts the commands, and is told what becomes of them.
+ */
+export type StateLosses = {
+  /** A run begins, of which nothing is lost unless it is planned. */
+  readonly begin: () => void
+  /** Plans so many losses from here on. */
+  readonly plan: (seed: number, number: number) => void
+  /** What is planned and has not come yet comes with the next commands. */
+  readonly hurry: () => void
+  /** To be called before each batch of commands; the loss that comes with it, if one does. */
+  readonly next: () => Promise<Loss | undefined>
+  /** How many of so many commands are executed before the end. */
+  readonly cut: (commands: number) => number
+  /** The Redis ends and is back. */
+  readonly strike: (loss: Loss) => Promise<void>
+  /** What becomes of the commands of a batch that was cut. */
+  readonly fatesOf: (asked: readonly Asked[], executed: number) => ReadonlyMap<Asked, Fate>
+  /** The id of the run that serves now. */
+  readonly runId: () => string
+  readonly isOver: () => boolean
+  readonly kinds: readonly LossKind[]
+  /** Entries that no outbox has any more; they may or may not have come to the journal. */
+  readonly lost: readonly Journal[]
+}
+
+type State = {
+  readonly line: RedisLine
+  chaos: Chaos
+  planned: readonly Loss[]
+  batches: number
+  kinds: readonly LossKind[]
+  lost: readonly Journal[]
+  readonly snapshots: Map<Loss, Snapshot>
+  /** For a loss that comes before its file is written. */
+  oldest: Snapshot
+}
+
+/** The losses of the Redis at the other end of the line. */
+export function createStateLosses (line: RedisLine): StateLosses {
+  let state = beginning(line)
+  return {
+    begin: () => { state = beginning(line) },
+    plan: (seed, number) => {
+      const chaos = chanceOf(seed)
+      state = { ...beginning(line), chaos, planned: planLosses(chaos, number) }
+    },
+    hurry: () => {
+      state.planned = state.planned.map(one => ({ ...one, at: state.batches }))
+    },
+    next: () => next(state),
+    cut: commands => state.chaos.below(commands + 1),
+    strike: loss => strike(state, loss),
+    fatesOf: (asked, executed) => fatesOf(state.chaos, asked, executed),
+    runId: () => String(state.kinds.length).padStart(40, '0'),
+    isOver: () => state.planned.length === 0,
+    get kinds () { return state.kinds },
+    get lost () { return state.lost },
+  }
+}
+
+function beginning (line: RedisLine): State {
+  return {
+    line,
+    chaos: chanceOf(0),
+    planned: [],
+    batches: 0,
+    kinds: [],
+    lost: [],
+    snapshots: new Map(),
+    oldest: [],
+  }
+}
+
+async function next (state: State): Promise<Loss | undefined> {
+  const { line, snapshots } = state
+  if (state.planned.length === 0) return undefined
+  state.batches += 1
+  if (state.batches === 1) state.oldest = await takeSnapshot(line)
+  for (const one of state.planned) {
+    if (one.snapshotAt === state.batches) snapshots.set(one, await takeSnapshot(line))
+  }
+  const [due, ...others] = state.planned
+  if (due === undefined || due.at > state.batches) return undefined
+  state.planned = others
+  return due
+}
+
+async function strike (state: State, loss: Loss): Promise<void> {
+  state.kinds = [...state.kinds, loss.kind]
+  if (loss.kind === 'restart') return
+  state.lost = [...state.lost, ...await readOutboxes(state.line)]
+  const kept = loss.kind === 'old' ? state.snapshots.get(loss) ?? state.oldest : []
+  await putSnapshot(state.line, kept)
+}

@@ -1,0 +1,36 @@
+import { createOutcomes } from '../../services/jobs/outcomes.ts'
+import { createEmitter } from '../../services/lib/emit.ts'
+import type { Chaos } from './chaos.ts'
+import { redisLike } from './early-stages.ts'
+import { chunkRowsOf } from './inputs.ts'
+import type { Pipeline } from './pipeline.ts'
+import type { World } from './world.ts'
+
+export type SubmitterOn = {
+  readonly pipeline: Pipeline
+  readonly subscriber: World['subscriber']
+  readonly seed: number
+  readonly chaos: Chaos
+  readonly patienceMs: number
+}
+
+/** What a submitter is made of; `stop` ends its waits. */
+export async function submitterOn (
+  { pipeline, subscriber, seed, chaos, patienceMs }: SubmitterOn
+) {
+  const { store, keys, wire, bus } = pipeline
+  const outcomes = await createOutcomes({
+    store, subscriber: subscriber(), clock: redisLike, pollMs: 20,
+  })
+  const options = {
+    store,
+    keys,
+    outcomes,
+    emitter: createEmitter({ wire, producerOf: name => bus.producer(`ingest.${name}`) }),
+    clock: redisLike,
+    tokenVersion: '1',
+    chunkRows: chunkRowsOf(seed, chaos),
+    acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : patienceMs,
+  }
+  return { options, stop: outcomes.stop }
+}

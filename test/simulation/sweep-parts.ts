@@ -1,0 +1,22 @@
+import type { Redis } from 'ioredis'
+import type { SweepParts } from '../../services/ledger/sweep.ts'
+import { createEmitter } from '../../services/lib/emit.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { storeBlock } from '../../services/records/stored-block.ts'
+import { redisLike } from './early-stages.ts'
+import type { Pipeline } from './pipeline.ts'
+import { jobsOf, silent } from './spared.ts'
+
+/** What a sweep is made of, on the connection of whoever sweeps. */
+export function sweepParts ({ bus, wire, codec, stores }: Pipeline, redis: Redis) {
+  const { blocks, archive } = stores
+  return {
+    archive,
+    store: jobsOf(redis),
+    outbox: createOutbox(redis),
+    emitter: createEmitter({ wire, producerOf: lane => bus.producer(`sweep.${lane}`) }),
+    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    clock: redisLike,
+    log: silent,
+  } satisfies Partial<SweepParts>
+}
