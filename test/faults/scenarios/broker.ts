@@ -60,7 +60,7 @@ const twentyTimes: Fault = {
   recoverWithinMs: RECOVER_BROKER_MS,
   load: { clients: 1, bulkShare: 0 },
   prepare: async () => {
-    const prepared = await prepareVendor({ PROVIDER_CONCURRENCY: '3' })
+    const prepared = await prepareVendor({ PROVIDER_CONCURRENCY: '2' })
     await prepared.vendor.behave('slow')
     return prepared
   },
