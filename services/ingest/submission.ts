@@ -7,6 +7,7 @@ import { createWire } from '../jobs/wire.ts'
 import type { Bus, Producer } from '../lib/bus.ts'
 import type { Clock } from '../lib/clock.ts'
 import { createEmitter } from '../lib/emit.ts'
+import { startPresence } from '../lib/presence.ts'
 import type { Codec } from '../lib/registry.ts'
 import type { Life } from '../lib/run.ts'
 
@@ -32,8 +33,12 @@ export async function createSubmission (options: Options): Promise<Submitter> {
   life.onStop(() => outcomes.stop())
   const wire = createWire({ codec, keys })
   const emitter = createEmitter({ wire, producerOf: oneOfEach(options.bus) })
+  const presence = await startPresence(options.state)
+  life.onStop(() => presence.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
-  return createSubmitter({ store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs })
+  return createSubmitter({
+    store, keys, emitter, outcomes, clock, presence, tokenVersion, acceptWithinMs,
+  })
 }
 
 function oneOfEach (bus: Bus): (name: string) => Producer {

@@ -1,5 +1,6 @@
 -- KEYS: job, idem, gate. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
--- request that wants to know its price and no more: no job ever comes of its claim.
+-- request that wants to know its price and no more: no job ever comes of its claim; the process that
+-- claims, or ''.
 local gate = gate_of(KEYS[3])
 if gate.shut then
   return gate.shut
@@ -10,7 +11,7 @@ local accept_by = text(now + whole(ARGV[4], 'the time to accept within'))
 
 if has_key then
   local held = redis.call('HMGET', KEYS[2],
-    'job', 'fingerprint', 'acceptBy', 'accepted', 'response', 'claimedAt')
+    'job', 'fingerprint', 'acceptBy', 'accepted', 'response', 'claimedAt', 'owner')
   if held[1] == job then
     -- The reply to this very call was lost on its way.
     return { 'new', held[6], held[3] }
@@ -20,7 +21,7 @@ if has_key then
     return { 'reused' }
   end
   if live then
-    return { 'same', held[1], held[3], held[5] or '' }
+    return { 'same', held[1], held[3], held[5] or '', held[4] ~= '1' and held[7] or '' }
   end
 end
 
@@ -28,7 +29,7 @@ local forgotten_at = text(tonumber(accept_by) + REFUSAL_KEPT_MS)
 if has_key then
   redis.call('DEL', KEYS[2])
   redis.call('HSET', KEYS[2], 'job', job, 'fingerprint', fingerprint,
-    'acceptBy', accept_by, 'claimedAt', text(now))
+    'acceptBy', accept_by, 'claimedAt', text(now), 'owner', ARGV[6])
   redis.call('PEXPIREAT', KEYS[2], forgotten_at)
 end
 redis.call('HSET', KEYS[1], 'acceptBy', accept_by, 'idempotencyKey', ARGV[2],

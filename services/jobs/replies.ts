@@ -9,8 +9,8 @@ export function claimedOf (reply: readonly string[]): Claim {
   switch (kind) {
     case 'new': return { kind, nowMs: integer(rest[0]), acceptByMs: integer(rest[1]) }
     case 'same': {
-      const [job = '', acceptBy, response = ''] = rest
-      return { kind, job, acceptByMs: integer(acceptBy), response }
+      const [job = '', acceptBy, response = '', owner = ''] = rest
+      return { kind, job, acceptByMs: integer(acceptBy), response, owner }
     }
     case 'reused': return { kind }
     default: throw new Error(`claim answered ${kind}`)

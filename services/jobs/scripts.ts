@@ -46,11 +46,12 @@ export function createJobScripts (redis: Redis) {
   } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
-      const { job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly = false } = request
+      const { job, idempotencyKey, fingerprint, acceptWithinMs } = request
+      const { quoteOnly = false, owner = '' } = request
       return claim(
         tenant,
         [jobKeys(tenant, job).job, idempotencyKeyOf(tenant, idempotencyKey)],
-        [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0])
+        [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0, owner])
     },
     accept: (tenant: string, request: AcceptRequest) =>
       accept(tenant, acceptKeys(tenant, request), acceptArguments(tenant, request)),

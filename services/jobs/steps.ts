@@ -13,10 +13,13 @@ export type ClaimRequest = {
   readonly acceptWithinMs: number
   /** True for a request that wants its price alone: its outcome is the refusal `quoted`. */
   readonly quoteOnly?: boolean
+  /** The process that brings the rows on their way, if others can tell whether it lives. */
+  readonly owner?: string
 }
 
 /**
- * `same`: the key belongs to a job of the same request; `response` is the stored answer, or ''.
+ * `same`: the key belongs to a job of the same request; `response` is the stored answer, or '';
+ * `owner` is who brings its rows on their way, or '' once it is accepted or if nobody can tell.
  * `reused`: the key belongs to another request.
  */
 export type Claim =
@@ -26,6 +29,7 @@ export type Claim =
     readonly job: string
     readonly acceptByMs: number
     readonly response: string
+    readonly owner: string
   }
   | { readonly kind: 'reused' }
 

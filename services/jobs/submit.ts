@@ -3,10 +3,11 @@ import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import { failpoint } from '../lib/failpoint.ts'
+import type { Presence } from '../lib/presence.ts'
 import type { Job, Preflight, Refusal } from './job.ts'
 import type { Decided, Outcomes } from './outcomes.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
-import type { JobStore } from './store.ts'
+import type { Claim, ClaimRequest, JobStore } from './store.ts'
 
 export type { Submission } from './send.ts'
 
@@ -35,6 +36,8 @@ export type SubmitterOptions = SendOptions & {
   /** Redis time. */
   readonly clock: Clock
   readonly acceptWithinMs?: number
+  /** This process among those that share the keys of requests; without it nobody's end is seen. */
+  readonly presence?: Pick<Presence, 'own' | 'isGone'>
 }
 
 export type Submitter = {
@@ -46,14 +49,14 @@ export type Submitter = {
 
 /** Brings a request's rows on their way and waits for what becomes of them. */
 export function createSubmitter (options: SubmitterOptions): Submitter {
-  const { store, clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   return {
     submit: async (submission) => {
       const { tenant, idempotencyKey, fingerprint } = submission
       const own = newJobId(clock.now())
       const request = { job: own, idempotencyKey, fingerprint, acceptWithinMs }
       failpoint('submit.begun')
-      const claim = await store.claim(tenant, request)
+      const claim = await claimFor(options, tenant, request)
       if (claim.kind === 'reused') return claim
       failpoint('submit.claimed')
       const outcome = claim.kind === 'new'
@@ -67,6 +70,22 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
     },
     quote: (submission) => quote(options, submission),
   }
+}
+
+/**
+ * Claims a key. If a process has it that ended before its rows were on their way, nobody waits for
+ * them: no job can come of that claim any more, and the key is claimed anew. Should the process
+ * live after all, it is told that its request was refused.
+ */
+async function claimFor (
+  { store, presence }: SubmitterOptions, tenant: string, request: ClaimRequest
+): Promise<Claim> {
+  const own = presence === undefined ? request : { ...request, owner: presence.own }
+  const claim = await store.claim(tenant, own)
+  if (presence === undefined || claim.kind !== 'same' || claim.owner === '') return claim
+  if (claim.owner === presence.own || !await presence.isGone(claim.owner)) return claim
+  const { kind } = await store.refuse(tenant, claim.job, 'internal')
+  return kind === 'refused' ? await store.claim(tenant, own) : claim
 }
 
 /** As accept.lua and record.lua keep every outcome that is no job. */

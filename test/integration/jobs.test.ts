@@ -125,7 +125,7 @@ describe('an idempotency key', () => {
     expect(await store.rememberResponse(tenant, 'key', 'second')).toBe('first')
     expect(await store.rememberResponse(tenant, 'unknown', 'body')).toBe('body')
     expect(await store.claim(tenant, claim('job_2'))).toEqual({
-      kind: 'same', job: 'job_1', acceptByMs: mine.acceptByMs, response: 'first',
+      kind: 'same', job: 'job_1', acceptByMs: mine.acceptByMs, response: 'first', owner: '',
     })
     expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
   })

@@ -1,5 +1,6 @@
 import { createOutcomes } from '../../services/jobs/outcomes.ts'
 import { createEmitter } from '../../services/lib/emit.ts'
+import type { Presence } from '../../services/lib/presence.ts'
 import type { Chaos } from './chaos.ts'
 import { redisLike } from './early-stages.ts'
 import { chunkRowsOf } from './inputs.ts'
@@ -30,7 +31,17 @@ export async function submitterOn (
     clock: redisLike,
     tokenVersion: '1',
     chunkRows: chunkRowsOf(seed, chaos),
+    presence: unsure(chaos),
     acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : patienceMs,
   }
   return { options, stop: outcomes.stop }
+}
+
+/** Every request is of a process of its own, which others take for gone without a reason. */
+function unsure (chaos: Chaos): Presence {
+  return {
+    get own () { return `process-${chaos.below(1_000_000)}` },
+    isGone: async () => chaos.happens(0.3),
+    stop: () => {},
+  }
 }

@@ -31,6 +31,7 @@ export type MailServers = {
 const CONNECT_TIMEOUT_MS = 5_000
 /** Nothing listens at this port (discard), which only the superuser could open. */
 const NOBODY = 9
+const TLS_HANDSHAKE = 0x16
 
 /** Mail servers on ports of 127.0.0.1, one a host. */
 export async function startMailServers (
@@ -113,6 +114,8 @@ async function startScripted (script: Script, heard: string[]): Promise<Running>
     socket.on('error', () => {})
     say(socket, script['GREETING'] ?? '220 ready', '')
     socket.on('data', (bytes) => {
+      // The first record of TLS is no command, whatever ends of lines its random bytes have.
+      if (bytes[0] === TLS_HANDSHAKE) return
       for (const line of bytes.toString('latin1').split('\r\n').slice(0, -1)) {
         heard.push(line)
         const verb = line.split(/[ :]/)[0] ?? ''

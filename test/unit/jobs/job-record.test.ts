@@ -86,8 +86,8 @@ it('a feed job says where its contacts came from', () => {
 describe('replies', () => {
   it('of claim', () => {
     expect(claimedOf(['new', '1', '2'])).toEqual({ kind: 'new', nowMs: 1, acceptByMs: 2 })
-    expect(claimedOf(['same', 'job_1', '2', 'body']))
-      .toEqual({ kind: 'same', job: 'job_1', acceptByMs: 2, response: 'body' })
+    expect(claimedOf(['same', 'job_1', '2', 'body', 'one']))
+      .toEqual({ kind: 'same', job: 'job_1', acceptByMs: 2, response: 'body', owner: 'one' })
     expect(claimedOf(['reused'])).toEqual({ kind: 'reused' })
     expect(() => claimedOf(['else'])).toThrow('claim answered else')
   })

@@ -6,7 +6,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
 import type { Claim, Outcome } from '../../../services/jobs/store.ts'
 import { send, type Submission } from '../../../services/jobs/send.ts'
-import { createSubmitter, newJobId } from '../../../services/jobs/submit.ts'
+import { createSubmitter, newJobId, type SubmitterOptions } from '../../../services/jobs/submit.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import type { Emission } from '../../../services/lib/stage.ts'
 
@@ -31,14 +31,20 @@ function setUp (parts: {
   readonly outcome?: () => Promise<typeof accepted | typeof expired>
   readonly emit?: () => Promise<void>
   readonly refuse?: () => Promise<Outcome>
+  readonly presence?: SubmitterOptions['presence']
 } = {}) {
+  const claims: unknown[] = []
   const emitted: Emission[] = []
   const refused: string[] = []
   const erased: string[] = []
   const signals: (AbortSignal | undefined)[] = []
   const submitter = createSubmitter({
     store: {
-      claim: async () => parts.claim ?? { kind: 'new', nowMs: 1_000, acceptByMs: 26_000 },
+      claim: async (_tenant, { owner }) => {
+        claims.push(owner)
+        const made = { kind: 'new', nowMs: 1_000, acceptByMs: 26_000 } as const
+        return claims.length === 1 ? parts.claim ?? made : made
+      },
       refuse: async (_tenant, _job, code) => {
         refused.push(code)
         return await parts.refuse?.() ?? { kind: 'refused', refusal: { code } }
@@ -56,8 +62,9 @@ function setUp (parts: {
     outcomes: { wait: async () => await parts.outcome?.() ?? accepted },
     clock: { now: () => 1_000 },
     tokenVersion: 'v1',
+    ...parts.presence !== undefined && { presence: parts.presence },
   })
-  return { submitter, emitted, refused, erased, signals }
+  return { submitter, emitted, refused, erased, signals, claims }
 }
 
 describe('a submission', () => {
@@ -104,12 +111,46 @@ describe('a submission', () => {
 
   it('repeated waits for the same job and sends nothing', async () => {
     const claim = {
-      kind: 'same', job: 'job_1', acceptByMs: 26_000, response: '{"id":"job_1"}',
+      kind: 'same', job: 'job_1', acceptByMs: 26_000, response: '{"id":"job_1"}', owner: '',
     } as const
     const { submitter, emitted } = setUp({ claim })
     expect(await submitter.submit(submission))
       .toEqual({ kind: 'accepted', job, replayed: true, response: '{"id":"job_1"}' })
     expect(emitted).toEqual([])
+  })
+
+  describe('whose key a process has', () => {
+    const claim = {
+      kind: 'same', job: 'job_0', acceptByMs: 26_000, response: '', owner: 'one',
+    } as const
+    const presence = (own: string, gone: boolean) => ({ own, isGone: async () => gone })
+
+    it('that ended takes it over, and no job comes of what that one had begun', async () => {
+      const { submitter, refused, claims, emitted } = setUp(
+        { claim, presence: presence('two', true) })
+      expect(await submitter.submit(submission))
+        .toMatchObject({ kind: 'accepted', replayed: false })
+      expect([claims, refused]).toEqual([['two', 'two'], ['internal']])
+      expect(emitted).not.toEqual([])
+    })
+
+    it.each([
+      ['that lives', presence('two', false)],
+      ['that is this one', presence('one', true)],
+      ['unknown to it', undefined],
+    ])('%s waits for it', async (_, other) => {
+      const { submitter, refused, emitted } = setUp(
+        { claim, ...other !== undefined && { presence: other } })
+      expect(await submitter.submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
+      expect([refused, emitted]).toEqual([[], []])
+    })
+
+    it('that ended just after it was accepted is answered with that job', async () => {
+      const { submitter, emitted, claims } = setUp(
+        { claim, presence: presence('two', true), refuse: async () => accepted })
+      expect(await submitter.submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
+      expect([claims, emitted]).toEqual([['two'], []])
+    })
   })
 
   it('with the key of another request is told so', async () => {
