@@ -1,6 +1,6 @@
 -- KEYS: job, idem, gate. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
--- request that wants to know its price and no more: no job ever comes of its claim; the process that
--- claims, or ''.
+-- request that wants to know its price and no more: no job ever comes of its claim; the process
+-- that claims, or ''.
 local gate = gate_of(KEYS[3])
 if gate.shut then
   return gate.shut

@@ -55,7 +55,7 @@ async function setUp () {
   const submitter = await createSubmission({
     bus: { producer } as unknown as Bus,
     codec: createCodec(localSource()),
-    state: { duplicate: () => subscriber } as unknown as Redis,
+    state: { duplicate: () => subscriber, set: async () => 'OK' } as unknown as Redis,
     clock: { now: () => NOW_MS },
     store: store as unknown as JobStore,
     keys: { create: async () => ({ key: KEY, wrapped: Buffer.of(1) }), get: async () => KEY },
