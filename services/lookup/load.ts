@@ -13,7 +13,11 @@ export type LoadedChunk = {
   readonly records: readonly (CachedRecord | undefined)[]
 }
 
-export type Loader = (message: ChunkMessage) => Promise<LoadedChunk>
+export type Loader = {
+  (message: ChunkMessage): Promise<LoadedChunk>
+  /** Keeps nothing more of chunks whose job is done. */
+  readonly forget: (messages: Iterable<ChunkMessage>) => void
+}
 
 /**
  * Opens a chunk and looks its tokens up in the cache, once a message: the first call, when the
@@ -36,7 +40,7 @@ export function createLoader (
     dispose: (_bytes, message) => { loading.delete(message) },
   })
   let turn = Promise.resolve()
-  return (message) => {
+  const loadOnce = (message: ChunkMessage) => {
     const known = loading.get(message)
     if (known !== undefined) return known
     const started = turn.then(() => load(message, cache))
@@ -46,10 +50,15 @@ export function createLoader (
     loading.set(message, started)
     return started
   }
+  return Object.assign(loadOnce, {
+    forget: (messages: Iterable<ChunkMessage>) => {
+      for (const message of messages) kept.delete(message)
+    },
+  })
 }
 
-/** Two or three of the largest jobs, if their inputs are as long as phone numbers. */
-const ROOM_BYTES = 32 * 1_024 * 1_024
+/** One of the largest jobs, if its inputs are as long as phone numbers and all of it is cached. */
+const ROOM_BYTES = 56 * 1_024 * 1_024
 /** What a text takes beside its characters, and a record with its fields. */
 const TEXT_BYTES = 24
 const RECORD_BYTES = 400

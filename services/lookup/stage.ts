@@ -38,6 +38,7 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
     ...decision,
     afterProduced: async () => {
       await decision.afterProduced?.()
+      parts.load.forget(decision.finishes)
       const [message] = decision.finishes
       if (message === undefined || ofGeneration !== generation) return
       held.drop(message)

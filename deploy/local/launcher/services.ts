@@ -16,6 +16,11 @@ const READY_WITHIN_MS = 60_000
  * heap is let grow to four times what it holds before it is cleaned up.
  */
 const HEAP_LIMIT = '--max-old-space-size=768'
+/**
+ * What a chunk needs is short-lived: room for one of them spares copies of it. Other services need
+ * the cores on which several threads of one would collect at once.
+ */
+const YOUNG_GENERATION = ['--min-semi-space-size=8', '--no-parallel-scavenge']
 const GRACE_MS = 25_000
 
 export type ServicesOptions = {
@@ -123,7 +128,8 @@ async function applyScale (
 
 /** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
 function heapArguments (env: Env): readonly string[] {
-  return env.NODE_OPTIONS?.includes('--max-old-space-size') === true ? [] : [HEAP_LIMIT]
+  const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
+  return isSet ? [] : [HEAP_LIMIT, ...YOUNG_GENERATION]
 }
 
 async function startInstance (

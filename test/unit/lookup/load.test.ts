@@ -49,6 +49,24 @@ describe('loading a chunk', () => {
     expect(opened).toEqual([0, 1, 2, 0, 1])
   })
 
+  it('keeps nothing of chunks whose job is done', async () => {
+    let opened = 0
+    const [chunk] = chunksOf([PHONE])
+    const counted = incoming('rows.normalized', chunk!.value, {
+      rows: () => {
+        opened += 1
+        return chunk!.rows()
+      },
+    })
+    const load = createLoader(createCacheDouble())
+    await load(counted)
+    await load(counted)
+    expect(opened).toBe(1)
+    load.forget([counted])
+    await load(counted)
+    expect(opened).toBe(2)
+  })
+
   it('does not ask the cache for a job that wants fresh checks', async () => {
     const load = createLoader({ find: async () => { throw new Error('asked') } })
     const [chunk] = chunksOf([PHONE], { forceFresh: true })
