@@ -59,6 +59,8 @@ describe('the state Redis', () => {
     const key = '0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a02'
     const ended = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')
     await checkWhole(ended)
+    // A top-up that was not shipped would be lost; the end of a job comes about once more.
+    await world.shipped()
     const id = await startJob(key)
     const store = createJobStore(world.redis)
     await until('some rows', async () =>
@@ -67,13 +69,12 @@ describe('the state Redis', () => {
     // Nobody moves money from here on, so that what was there before can be told.
     await world.services().stop()
     const before = await balance()
-    const entries = await world.redis.hlen(moneyKeys(world.tenant).outbox)
     await world.restart(emptied)
     expect(await world.redis.dbsize()).toBe(0)
     await workspace(parts => parts.accounts.write(accounts))
     await world.startServices()
     await world.letIn()
-    expect([entries, before.seq > 0]).toEqual([0, true])
+    expect(before.seq).toBeGreaterThan(0)
     expect(await startJob(key)).toBe(id)
     await checkWhole(id)
     const after = await checkAll()
