@@ -4,7 +4,7 @@ import type { Fault, Preparation, Scene } from '../fault.ts'
 
 const RECOVER_BROKER_MS = 20_000
 const KILLS = 20
-const ROWS = 50_000
+const ROWS = 60_000
 
 /** A vendor whose calls take a while, so that a big job lasts; and its description. */
 export async function prepareVendor (env: Record<string, string> = {}): Promise<
@@ -55,7 +55,7 @@ async function killBroker (scene: Scene, id: string): Promise<number> {
 const twentyTimes: Fault = {
   name: 'broker-killed',
   kind: 'broker',
-  about: `the broker is killed ${KILLS} times in a job of 50,000 rows`,
+  about: `the broker is killed ${KILLS} times in a job of 60,000 rows`,
   quick: false,
   recoverWithinMs: RECOVER_BROKER_MS,
   load: { clients: 1, bulkShare: 0 },
