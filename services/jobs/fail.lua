@@ -4,12 +4,9 @@
 -- them counts as a success and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
 -- bitmap, made from what was open a moment ago, is right if it still fills the job exactly.
-local gate = gate_of(KEYS[7])
-if gate.shut then
-  return gate.shut
-end
-if gate.frozen then
-  return frozen_reply(gate)
+local stopped = stopped_by(KEYS[7])
+if stopped then
+  return stopped
 end
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], manifest = KEYS[4], active = KEYS[5],

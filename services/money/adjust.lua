@@ -2,12 +2,9 @@
 -- What is frozen it does not move either: an entry made of balances that nobody can explain would
 -- have the journal say what they say.
 local keys = { wallet = KEYS[1], outbox = KEYS[2] }
-local gate = gate_of(KEYS[4])
-if gate.shut then
-  return gate.shut
-end
-if gate.frozen then
-  return frozen_reply(gate)
+local stopped = stopped_by(KEYS[4])
+if stopped then
+  return stopped
 end
 local sign, digits = string.match(ARGV[3], '^(%-?)([0-9]+)$')
 local size = whole(digits or '', 'the amount of an adjustment')

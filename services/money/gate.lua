@@ -17,6 +17,8 @@ local function gate_of(key)
   return { frozen = found[2], run = run }
 end
 
-local function frozen_reply(gate)
-  return redis.error_reply('FROZEN ' .. gate.frozen)
+-- The reply of a movement that the gate does not let through, or nothing.
+local function stopped_by(key)
+  local gate = gate_of(key)
+  return gate.shut or gate.frozen and redis.error_reply('FROZEN ' .. gate.frozen)
 end

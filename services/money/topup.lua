@@ -1,11 +1,8 @@
 -- KEYS: wallet, outbox, posted, gate. ARGV: tenant, id, amount, reason.
 local keys = { wallet = KEYS[1], outbox = KEYS[2] }
-local gate = gate_of(KEYS[4])
-if gate.shut then
-  return gate.shut
-end
-if gate.frozen then
-  return frozen_reply(gate)
+local stopped = stopped_by(KEYS[4])
+if stopped then
+  return stopped
 end
 local amount = whole(ARGV[3], 'the amount of a top-up')
 local name = 'topup:' .. ARGV[2]
