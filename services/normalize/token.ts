@@ -1,8 +1,9 @@
-import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import { hkdfSync } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { OtherTokens } from '../records/other-tokens.ts'
 import { TOKEN_BYTES } from '../records/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
+import { createMac, type Mac } from './mac.ts'
 
 const TENANT_KEYS = 1_000
 
@@ -58,26 +59,26 @@ export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenize
 
 /** The tenants' keys by version of the secret. */
 function createKeys (secrets: ReadonlyMap<string, Buffer>) {
-  const keys = new LRUCache<string, KeyObject>({ max: TENANT_KEYS })
-  return (version: string, tenant: string): KeyObject => {
+  const keys = new LRUCache<string, Mac>({ max: TENANT_KEYS })
+  return (version: string, tenant: string): Mac => {
     const name = `${version}|${tenant}`
     const known = keys.get(name)
     if (known !== undefined) return known
     const secret = secrets.get(version) ?? Buffer.alloc(0)
-    const key = createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', `cache|${tenant}`, 32)))
-    keys.set(name, key)
-    return key
+    const key = Buffer.from(hkdfSync('sha256', secret, '', `cache|${tenant}`, 32))
+    const mac = createMac(key, TOKEN_BYTES)
+    keys.set(name, mac)
+    return mac
   }
 }
 
-function tokensBy (key: KeyObject, service: ServiceSlug, canonicals: readonly string[]): Buffer {
+function tokensBy (mac: Mac, service: ServiceSlug, canonicals: readonly string[]): Buffer {
   const prefix = `v1|${service}|`
   const tokens = Buffer.alloc(canonicals.length * TOKEN_BYTES)
   for (let row = 0; row < canonicals.length; row++) {
     const canonical = canonicals[row] ?? ''
     if (canonical === '') continue
-    createHmac('sha256', key).update(prefix + canonical).digest()
-      .copy(tokens, row * TOKEN_BYTES, 0, TOKEN_BYTES)
+    mac(prefix + canonical, tokens, row * TOKEN_BYTES)
   }
   return tokens
 }
