@@ -11,6 +11,9 @@ import { sweepParts } from './parts.ts'
 import { createLedgerStage } from './stage.ts'
 import { startSweeping } from './sweeping.ts'
 
+/** Nobody waits for the copy, and each insert has its price. */
+const GATHER = { bytes: 64 * 1_024, withinMs: 1_000 }
+
 await run('ledger', ledgerConfig, async (config, life) => {
   const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
   const wire = createJobWire(parts, config)
@@ -23,7 +26,9 @@ await run('ledger', ledgerConfig, async (config, life) => {
   life.onStop(() => leading.stop())
   const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
-  const running = await runStage<'ledger'>(stage, { ...parts, wire, subscriptions })
+  const running = await runStage<'ledger'>(stage, {
+    ...parts, wire, subscriptions, gather: () => GATHER,
+  })
   const { ready, stop } = startSweeping(running, sweep, config.SWEEP_EVERY_MS)
   return { ready: () => ready() && leading.ready(), stop }
 })

@@ -32,11 +32,14 @@ export type Delivery = {
   readonly commit: (nextOffset: bigint) => Promise<void>
 }
 
+/** The broker may hold messages back that follow others, until they are so many bytes. */
+export type Gather = { readonly bytes: number, readonly withinMs: number }
+
 export type ConsumeOptions = {
   readonly group: string
   readonly topics: readonly string[]
-  /** The broker may hold messages back, for a tenth of a second, until they are so many bytes. */
-  readonly gatherBytes?: number | undefined
+  /** Left out, every message comes at once. */
+  readonly gather?: Gather | undefined
   /**
    * Called for the partitions concurrently, for one partition one after another. When it resolves
    * to a number, delivery of this partition goes on, from the first message not yet handed over,

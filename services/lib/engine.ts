@@ -1,5 +1,5 @@
 import type { StageName } from '../topology.ts'
-import type { Bus, Consumption, Producer } from './bus.ts'
+import type { Bus, Consumption, Gather, Producer } from './bus.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
@@ -15,8 +15,8 @@ export type EngineParts = StepsParts & {
   readonly bus: Bus
   readonly wire: Wire
   readonly subscriptions: readonly Subscription[]
-  /** For how many bytes the broker may wait; where effects are dear, fewer of them are better. */
-  readonly gatherBytes?: (subscription: Subscription) => number
+  /** What the broker may wait for; where effects are dear, fewer of them are better. */
+  readonly gather?: (subscription: Subscription) => Gather | undefined
   /** Stages in one process must not share producers; the stage's name by default. */
   readonly producerName?: string
   /** So many dead decisions in a row stop the stage; 100 by default. */
@@ -98,8 +98,8 @@ async function consume<S extends StageName> (
   metrics.watch('stage_held_messages', { stage: stage.name, group }, unfinished)
   metrics.watch('stage_blocked', { stage: stage.name, group }, steps.blocked)
   const { topics } = subscription
-  const gatherBytes = parts.gatherBytes?.(subscription)
-  const consumption = await bus.consume({ group, topics, gatherBytes, onDelivery, onAssigned })
+  const gather = parts.gather?.(subscription)
+  const consumption = await bus.consume({ group, topics, gather, onDelivery, onAssigned })
   const { releaseEveryMs = RELEASE_EVERY_MS } = parts
   const releasing = every(stage.release === undefined ? 0 : releaseEveryMs, release)
   return {

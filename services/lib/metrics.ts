@@ -24,6 +24,8 @@ export type Metrics = {
 }
 
 const SECONDS = [0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+/** How often the delay of the event loop is looked at: looking is most of what idling costs. */
+const LOOK_MS = 100
 
 /** All metrics of the list in one registry; with `process` also those of Node itself. */
 export function createMetrics (
@@ -39,7 +41,9 @@ export function createMetrics (
     if (type === 'histogram') histograms.set(name, new Histogram({ ...common, buckets: SECONDS }))
     if (type === 'gauge') watches.set(name, watchedGauge(common))
   }
-  if (options.process === true) collectDefaultMetrics({ register: registry })
+  if (options.process === true) {
+    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOK_MS })
+  }
   return {
     count: (name, labels, more = 1) => counters.get(name)?.inc(labels, more),
     observe: (name, labels, seconds) => histograms.get(name)?.observe(labels, seconds),

@@ -12,6 +12,8 @@ await run('settle', settleConfig, async (config, life) => {
   const wire = createJobWire(parts, config)
   const stage = createSettleStage(settleParts(config, { ...parts, wire }))
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
-  const gatherBytes = ({ lane }: Subscription) => lane === 'bulk' ? config.GATHER_BYTES : 1
-  return await runStage(stage, { ...parts, wire, subscriptions, gatherBytes })
+  const gather = ({ lane }: Subscription) => lane === 'bulk'
+    ? { bytes: config.GATHER_BYTES, withinMs: 100 }
+    : undefined
+  return await runStage(stage, { ...parts, wire, subscriptions, gather })
 })

@@ -23,6 +23,7 @@ function setUp (more: {
   readonly settings?: Partial<ConsumerSettings>
   readonly onDelivery?: ConsumeOptions['onDelivery']
   readonly onFailed?: ConsumeOptions['onFailed']
+  readonly gather?: ConsumeOptions['gather']
 } = {}) {
   const client = new EventEmitter()
   const asked: Record<string, unknown> = {}
@@ -51,6 +52,7 @@ function setUp (more: {
       topics: ['rows.finished.small'],
       onAssigned: () => { told.assigned++ },
       onFailed: more.onFailed,
+      gather: more.gather,
       onDelivery: more.onDelivery ?? (async () => ({ go: 'next' })),
     },
     settings: { ...consumerDefaults, stopWithinMs: 5, ...more.settings },
@@ -81,11 +83,19 @@ describe('a consumer', () => {
       heartbeatInterval: 2_000,
       rebalanceTimeout: 10_000,
       maxWaitTimeInMs: 100,
+      minBytes: 1,
       maxBytesPerPartition: 524_288,
       allowAutoTopicCreation: false,
     })
     expect(asked.subscribe).toEqual({ topics: ['rows.finished.small'], fromBeginning: true })
     expect(asked.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
+    await consumption.stop()
+  })
+
+  it('gathers as much as it is told to', async () => {
+    const { asked, running, consumption } = setUp({ gather: { bytes: 9_000, withinMs: 50 } })
+    await running
+    expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 50, minBytes: 9_000 })
     await consumption.stop()
   })
 

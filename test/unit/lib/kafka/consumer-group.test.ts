@@ -1,0 +1,64 @@
+import { createRequire } from 'node:module'
+import { describe, expect, it } from 'vitest'
+
+const ConsumerGroup = createRequire(import.meta.url)('kafkajs/src/consumer/consumerGroup')
+
+type Asked = { readonly maxWaitTime: number, readonly minBytes: number }
+
+/** A group with one partition of one broker, which gives what the test says. */
+function createGroup () {
+  const asked: Asked[] = []
+  const state = { paused: [] as unknown[], messages: [] as unknown[] }
+  const broker = {
+    fetch: async ({ maxWaitTime, minBytes }: Asked) => {
+      asked.push({ maxWaitTime, minBytes })
+      const partitions = [{ partition: 0, messages: state.messages, highWatermark: '0' }]
+      return { responses: [{ topicName: 'rows', partitions }] }
+    },
+  }
+  const group = Object.assign(Object.create(ConsumerGroup.prototype), {
+    cluster: { refreshMetadataIfNecessary: async () => {}, findBroker: async () => broker },
+    subscriptionState: {
+      assigned: () => [{ topic: 'rows', partitions: [0] }],
+      paused: () => state.paused,
+      isPaused: () => false,
+    },
+    offsetManager: { committedOffsets: () => ({ rows: { 0: '0' } }), nextOffset: () => 0 },
+    preferredReadReplicasPerTopicPartition: {},
+    seekOffset: { has: () => false },
+    quietNodes: new Set(),
+    maxWaitTime: 200,
+    minBytes: 500,
+    checkForStaleAssignment: () => {},
+    filterPartitionsByNode: (_node: number, topics: unknown) => topics,
+    seekOffsets: async () => {},
+    getActiveTopicPartitions: () => ({ rows: new Set([0]) }),
+  })
+  return { state, asked, fetch: async () => { await group.fetch(1) } }
+}
+
+/** These fail without `deploy/patches`, whose effect no other test would notice. */
+describe('the consumer group of kafkajs, patched', () => {
+  it('gathers messages behind a first one, which waits for no others', async () => {
+    const { state, asked, fetch } = createGroup()
+    state.messages = [{ offset: '0' }]
+    await fetch()
+    state.messages = []
+    await fetch()
+    await fetch()
+    state.messages = [{ offset: '1' }]
+    await fetch()
+    await fetch()
+    expect(asked.map(({ minBytes }) => minBytes)).toEqual([500, 500, 1, 1, 500])
+    expect(asked.map(({ maxWaitTime }) => maxWaitTime)).toEqual([200, 200, 1_000, 1_000, 200])
+  })
+
+  it('looks again soon while a partition is paused', async () => {
+    const { state, asked, fetch } = createGroup()
+    state.paused = [{ topic: 'rows', partitions: [1] }]
+    await fetch()
+    state.paused = []
+    await fetch()
+    expect(asked.map(({ maxWaitTime }) => maxWaitTime)).toEqual([100, 1_000])
+  })
+})
