@@ -2,7 +2,7 @@ import type { ServiceSlug } from '../topology.ts'
 import { createReader, createWriter, isLease, leaseOf, type CachedRecord } from './cache-entries.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
 import { byVersion, type MaybeOthers } from './other-tokens.ts'
-import { TOKEN_BYTES } from './tokens.ts'
+import { pickTokens, TOKEN_BYTES } from './tokens.ts'
 
 export type { CachedRecord } from './cache-entries.ts'
 export { pickOthers } from './other-tokens.ts'
@@ -47,35 +47,32 @@ export type RecordCache = {
   readonly release: (scope: CacheScope, tokens: Buffer, job: string) => Promise<void>
 }
 
+/** Entries of a cache: the name of each is `start` and the 16 bytes of its token. */
+export type Entries = { readonly start: string, readonly tokens: Buffer }
+
 /** What is asked of Redis: one command a list, as commands by the row cost more than checks. */
 export type CacheCommands = {
-  readonly find: (keys: readonly string[]) => Promise<readonly (string | null)[]>
+  readonly find: (entries: Entries) => Promise<readonly (string | null)[]>
   /**
    * What each contact's entry holds; null where it now holds the lease. `useless` texts are
-   * overwritten.
+   * overwritten. There is a list for each version of the tokens, with the same contacts: a record
+   * or lease under any is the contact's own.
    */
   readonly claim: (
-    keys: readonly string[], lease: string,
-    options: {
-      readonly leaseMs: number
-      readonly useless: readonly string[]
-      /** Keys a contact has, one a version, in a row: a record or lease under any is its own. */
-      readonly versions: number
-    },
+    lists: readonly Entries[], lease: string,
+    options: { readonly leaseMs: number, readonly useless: readonly string[] },
   ) => Promise<readonly (string | null)[]>
-  /** Keeps one value a key for so many milliseconds. */
-  readonly keep: (
-    keys: readonly string[], values: readonly string[], ms: number,
-  ) => Promise<unknown>
+  /** Keeps one value an entry for so many milliseconds. */
+  readonly keep: (entries: Entries, values: readonly string[], ms: number) => Promise<void>
   /** Ends the leases that are still the owner's. */
-  readonly release: (keys: readonly string[], lease: string) => Promise<unknown>
+  readonly release: (entries: Entries, lease: string) => Promise<void>
 }
 
 /** `onFault` is told of a cache that cannot be used, for logs; the pipeline goes on without it. */
 export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
 
 /**
- * The tenants' caches: `c:{tenant}:<service>:<version>:<token base64url>`, kept for 90 days. An
+ * The tenants' caches: `c:{tenant}:<service>:<version>:<token>` (16 bytes), kept for 90 days. An
  * entry is a record, or the lease of a job that has the contact under check. A cache is never
  * needed: one that is down, or an entry that cannot be read, is a miss, and what could not be kept
  * will be checked again. A lease saves money and protects nothing.
@@ -87,7 +84,6 @@ export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
 export function createRecordCache (
   commands: CacheCommands, { onFault = () => {} }: RecordCacheOptions = {}
 ): RecordCache {
-  const keysOf = createKeys()
   const attempt = async <T>(action: () => Promise<T>, otherwise: T): Promise<T> => {
     try {
       return await action()
@@ -98,36 +94,31 @@ export function createRecordCache (
   }
   return {
     find: async (scope, tokens) => {
-      const keys = keysOf(scope, tokens)
-      if (keys.length === 0) return []
-      const nothing = keys.map(() => undefined)
-      const lists = [keys, ...otherKeysOf(scope)]
-      return await attempt(() => findAll(commands, lists), nothing)
+      const rows = rowsOf(tokens)
+      if (rows === 0) return []
+      const nothing = new Array<undefined>(rows).fill(undefined)
+      return await attempt(() => findAll(commands, entriesOf(scope, tokens)), nothing)
     },
     claim: async (scope, tokens, claim) => {
-      const keys = keysOf(scope, tokens)
-      if (keys.length === 0) return []
-      const otherwise = keys.map(() => 'mine' as const)
-      const lists = [keys, ...otherKeysOf(scope)]
-      return await attempt(() => claimAll(commands, lists, claim), otherwise)
+      const rows = rowsOf(tokens)
+      if (rows === 0) return []
+      const otherwise = new Array<'mine'>(rows).fill('mine')
+      return await attempt(() => claimAll(commands, entriesOf(scope, tokens), claim), otherwise)
     },
     store: async (scope, tokens, records) => {
-      const keys = keysOf(scope, tokens)
-      const isKept = (_: string, row: number) => isVerdict(records[row])
-      const kept = keys.filter(isKept)
-      if (kept.length === 0) return
+      const rows = [...records.keys()].filter((row) => isVerdict(records[row]))
+      if (rows.length === 0) return
       const values = records.filter(isVerdict).map(createWriter())
-      const others = otherKeysOf(scope).map((list) => list.filter(isKept))
-      await attempt(() => Promise.all([
-        commands.keep(kept, values, MAX_FRESHNESS_MS),
-        ...others.map((list) => commands.keep(list, values, MEETING_MS)),
-      ]), undefined)
+      const lists = entriesOf(scope, tokens)
+      await attempt(() => Promise.all(lists.map((list, index) =>
+        commands.keep(pick(list, rows), values, index === 0 ? MAX_FRESHNESS_MS : MEETING_MS))),
+      undefined)
     },
     release: async (scope, tokens, job) => {
-      const keys = keysOf(scope, tokens)
-      if (keys.length === 0) return
-      const all = [...keys, ...otherKeysOf(scope).flat()]
-      await attempt(() => commands.release(all, leaseOf(job)), undefined)
+      if (rowsOf(tokens) === 0) return
+      const lists = entriesOf(scope, tokens)
+      await attempt(() => Promise.all(lists.map((list) =>
+        commands.release(list, leaseOf(job)))), undefined)
     },
   }
 }
@@ -138,26 +129,26 @@ const MEETING_MS = 86_400_000
 const isVerdict = (record: CachedRecord | undefined): record is CachedRecord =>
   record !== undefined && record.status !== 'unknown'
 
-/** Keys of entries, one list a version, each with a key a contact. */
-type KeyLists = readonly (readonly string[])[]
+/** A contact's entries under each version of its token; its job's own version first. */
+type Lists = readonly [Entries, ...Entries[]]
 
 /** What the first version has no record of is looked for under the next. */
 async function findAll (
-  commands: CacheCommands, [keys = [], ...others]: KeyLists
+  commands: CacheCommands, [own, ...others]: Lists
 ): Promise<readonly (CachedRecord | undefined)[]> {
   const read = createReader()
-  const found = (await commands.find(keys)).map(read)
+  const found = (await commands.find(own)).map(read)
   for (const list of others) {
     const rows = [...found.keys()].filter((row) => found[row] === undefined)
     if (rows.length === 0) break
-    const texts = await commands.find(rows.map((row) => list[row] ?? ''))
+    const texts = await commands.find(pick(list, rows))
     for (const [index, row] of rows.entries()) found[row] = read(texts[index] ?? null)
   }
   return found
 }
 
 /** Records that may not be used are claimed once more, unless they were replaced meanwhile. */
-async function claimAll (commands: CacheCommands, lists: KeyLists, claim: Claim):
+async function claimAll (commands: CacheCommands, lists: Lists, claim: Claim):
 Promise<readonly Claimed[]> {
   const { job, leaseMs, usable } = claim
   const own = leaseOf(job)
@@ -168,16 +159,14 @@ Promise<readonly Claimed[]> {
     const record = read(text)
     return record !== undefined && usable(record) ? record : 'useless'
   }
-  const ask = (rows: readonly number[], useless: readonly string[]) => {
-    const keys = rows.flatMap((row) => lists.map((list) => list[row] ?? ''))
-    return commands.claim(keys, own, { leaseMs, useless, versions: lists.length })
-  }
-  const texts = await ask([...lists[0]?.keys() ?? []], [])
+  const ask = (these: readonly Entries[], useless: readonly string[]) =>
+    commands.claim(these, own, { leaseMs, useless })
+  const texts = await ask(lists, [])
   const first = texts.map(readOne)
   const again = [...first.keys()].filter((row) => first[row] === 'useless')
   if (again.length === 0) return first as readonly Claimed[]
   const useless = [...new Set(again.map((row) => texts[row] ?? ''))]
-  const theirs = await ask(again, useless)
+  const theirs = await ask(lists.map((list) => pick(list, again)), useless)
   for (const [index, row] of again.entries()) {
     const second = readOne(theirs[index] ?? null)
     first[row] = second === 'useless' ? 'mine' : second
@@ -185,26 +174,19 @@ Promise<readonly Claimed[]> {
   return first as readonly Claimed[]
 }
 
-function otherKeysOf ({ others, ...scope }: CacheScope): KeyLists {
-  return byVersion(others).map(({ version, tokens }) => namesOf({ ...scope, version }, tokens))
+function entriesOf ({ others, ...scope }: CacheScope, tokens: Buffer): Lists {
+  const named = ({ tenant, service, version }: CacheScope, list: Buffer) =>
+    ({ start: `c:{${tenant}}:${service}:${version}:`, tokens: list })
+  const more = byVersion(others).map(({ version, tokens: list }) =>
+    named({ ...scope, version }, list))
+  return [named(scope, tokens), ...more]
 }
 
-function namesOf ({ tenant, service, version }: CacheScope, tokens: Buffer): readonly string[] {
-  const start = `c:{${tenant}}:${service}:${version}:`
-  return Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) =>
-    start + tokens.toString('base64url', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
+function rowsOf (tokens: Buffer): number {
+  return tokens.length / TOKEN_BYTES
 }
 
-/** Names entries; those of the list that was asked for last are remembered, as it comes again. */
-function createKeys (): (scope: CacheScope, tokens: Buffer) => readonly string[] {
-  const known = new WeakMap<Buffer, readonly string[]>()
-  return (scope, tokens) => {
-    const { tenant, service, version } = scope
-    const found = known.get(tokens)
-    const start = `c:{${tenant}}:${service}:${version}:`
-    if (found !== undefined && found[0]?.startsWith(start)) return found
-    const keys = namesOf(scope, tokens)
-    known.set(tokens, keys)
-    return keys
-  }
+/** Those of some contacts, in ascending order. */
+function pick ({ start, tokens }: Entries, rows: readonly number[]): Entries {
+  return { start, tokens: pickTokens(tokens, rows) }
 }

@@ -1,7 +1,10 @@
--- KEYS: entries of a tenant's cache. ARGV: milliseconds they are kept, for each key the number of
--- its value (from 1, between blanks), then the values, which many keys have in common.
-local at = 0
-for number in string.gmatch(ARGV[2], '%d+') do
-  at = at + 1
-  redis.call('SET', KEYS[at], ARGV[2 + tonumber(number)], 'PX', ARGV[1])
+-- KEYS: what the names of entries begin with. ARGV: tokens of 16 bytes, one behind the other, each
+-- of which ends the name of an entry; milliseconds they are kept; for each the number of its value
+-- (from 1, between blanks); then the values, which many entries have in common.
+local start, tokens, lasts = KEYS[1], ARGV[1], ARGV[2]
+local at = 1
+for number in string.gmatch(ARGV[3], '%d+') do
+  local value = ARGV[3 + tonumber(number)]
+  redis.call('SET', start .. string.sub(tokens, at, at + 15), value, 'PX', lasts)
+  at = at + 16
 end

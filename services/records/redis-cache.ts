@@ -5,31 +5,40 @@ import {
   createRecordCache, type CacheCommands, type RecordCache, type RecordCacheOptions,
 } from './cache.ts'
 
-/** The cache of records in its Redis; keys of one command are of one tenant and hash tag. */
+/**
+ * The cache of records in its Redis. Scripts are given what the names of entries begin with, and
+ * the tokens that end them in one piece: to name a thousand entries one by one costs the client and
+ * Redis more than to read them. All entries of one command have the hash tag of their tenant, so a
+ * cluster finds them where the beginning of their names leads to.
+ */
 export function redisRecordCache (redis: Redis, options: RecordCacheOptions = {}): RecordCache {
   return createRecordCache(commandsOf(redis), options)
 }
+
+type Texts = readonly (string | null)[]
 
 function commandsOf (redis: Redis): CacheCommands {
   const named = (name: string) => {
     const source = readFileSync(new URL(`./${name}.lua`, import.meta.url), 'utf8')
     return script(redis, { name, source, numberOfKeys: 'any' })
   }
-  const claim = named('claim')
-  const keep = named('keep')
-  const release = named('release')
+  const [find, claim, keep, release] =
+    [named('find'), named('claim'), named('keep'), named('release')]
   return {
-    find: (keys) => redis.mget([...keys]),
-    claim: async (keys, lease, { leaseMs, useless, versions }) =>
-      await claim(keys, [lease, leaseMs, versions, ...useless]) as (string | null)[],
-    keep: (keys, values, ms) => {
+    find: async ({ start, tokens }) => await find([start], [tokens]) as Texts,
+    claim: async (lists, lease, { leaseMs, useless }) => {
+      const tokens = lists.map((list) => list.tokens)
+      const starts = lists.map(({ start }) => start)
+      return await claim(starts, [lease, leaseMs, ...tokens, ...useless]) as Texts
+    },
+    keep: async ({ start, tokens }, values, ms) => {
       const numbers = new Map<string, number>()
       for (const value of values) {
         if (!numbers.has(value)) numbers.set(value, numbers.size + 1)
       }
       const numberOfEach = values.map((value) => numbers.get(value)).join(' ')
-      return keep(keys, [ms, numberOfEach, ...numbers.keys()])
+      await keep([start], [tokens, ms, numberOfEach, ...numbers.keys()])
     },
-    release: (keys, lease) => release(keys, [lease]),
+    release: async ({ start, tokens }, lease) => { await release([start], [tokens, lease]) },
   }
 }

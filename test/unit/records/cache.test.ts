@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createRecordCache, type CacheCommands, type Claim,
+  createRecordCache, tokensOf, type CacheCommands, type Claim, type Entries,
 } from '../../../services/records/cache.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
@@ -8,26 +8,29 @@ const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
 const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
 const other = Buffer.alloc(16, 7)
 const claimOf = (job: string): Claim => ({ job, leaseMs: 30_000, usable: () => true })
-const KEY = 'c:{org_1.live}:whatsapp:2:ABEiM0RVZneImaq7zN3u_w'
+const KEY = 'c:{org_1.live}:whatsapp:2:00112233445566778899aabbccddeeff'
 
 function createRedis () {
   const values = new Map<string, string>()
   const ttls: number[] = []
+  const namesOf = ({ start, tokens }: Entries) =>
+    tokensOf(tokens).map((one) => start + one.toString('hex'))
   const redis: CacheCommands = {
-    find: async (keys) => keys.map((key) => values.get(key) ?? null),
-    keep: async (keys, kept, ms) => {
-      for (const [index, key] of keys.entries()) values.set(key, kept[index] ?? '')
+    find: async (entries) => namesOf(entries).map((name) => values.get(name) ?? null),
+    keep: async (entries, kept, ms) => {
+      for (const [index, name] of namesOf(entries).entries()) values.set(name, kept[index] ?? '')
       ttls.push(ms)
     },
     // Of one version only; those of several are tried on Redis itself.
-    claim: async (keys, lease, { useless }) => keys.map((key) => {
-      const held = values.get(key) ?? null
+    claim: async ([entries], lease, { useless }) => namesOf(entries as Entries).map((name) => {
+      const held = values.get(name) ?? null
       if (held !== null && !useless.includes(held)) return held
-      values.set(key, lease)
+      values.set(name, lease)
       return null
     }),
-    release: async (keys, lease) =>
-      keys.filter((key) => values.get(key) === lease && values.delete(key)).length,
+    release: async (entries, lease) => {
+      for (const name of namesOf(entries)) if (values.get(name) === lease) values.delete(name)
+    },
   }
   return { redis, values, ttls }
 }
