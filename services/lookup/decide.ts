@@ -4,7 +4,7 @@ import type { Emission } from '../lib/stage.ts'
 import { BLOCK_PARTS, createBlock, type Block } from '../records/block.ts'
 import { pickOthers, pickTokens, type CachedRecord } from '../records/cache.ts'
 import { isFresh } from '../records/freshness.ts'
-import { outcomeOf, type RowOutcome } from '../records/outcome.ts'
+import { NO_FIELDS, outcomeOf, type RowOutcome } from '../records/outcome.ts'
 import type { Place } from '../records/place.ts'
 import type { Reason } from '../records/record.ts'
 import type { Lane } from '../topology.ts'
@@ -130,7 +130,8 @@ function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): Ro
     confidence: 100,
     checkedAtMs: terms.quotedAtMs,
     expiresAtMs: terms.quotedAtMs,
-    fields: {},
+    fields: NO_FIELDS,
+    contact: {},
     copies: 0,
   }
 }

@@ -2,7 +2,7 @@ import type { Finished, FinishedRows } from '../../schemas/types.ts'
 import { emptyBitmap, indexes, set } from '../lib/bitmap.ts'
 import type { Emission } from '../lib/stage.ts'
 import type { Lane } from '../topology.ts'
-import { createCells, createIsoTimes, type Cells } from './cells.ts'
+import { createCells, createIsoTimes, type SharedCells } from './cells.ts'
 import { columnsOf } from './columns.ts'
 import { withoutVerdict, type RowOutcome } from './outcome.ts'
 import type { HeaderPlace, Place } from './place.ts'
@@ -40,7 +40,7 @@ export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
 export function createBlock ({ place, part, inputs, contacts }: BlockOptions): Block {
   const bitmaps = emptyBitmaps(place.rows)
   const cells = createCells(resultColumns(place))
-  const times = { checked: createIsoTimes(), expires: createIsoTimes() }
+  const sharedOf = createEndings()
   const rows: number[] = []
   const originals: number[] = []
   const copies: { row: number, copies: number }[] = []
@@ -55,7 +55,11 @@ export function createBlock ({ place, part, inputs, contacts }: BlockOptions): B
     if (outcome.source !== 'duplicate' && outcome.copies > 0) {
       copies.push({ row, copies: outcome.copies })
     }
-    putCells(cells, outcome, times)
+    if (outcome.source === 'duplicate') cells.share(DUPLICATE)
+    else {
+      cells.share(sharedOf(outcome))
+      for (const name in outcome.contact) cells.put(name, outcome.contact[name] ?? '')
+    }
     cells.endRow()
   }
 
@@ -120,17 +124,37 @@ function resultColumns (place: Place): readonly string[] {
   return columnsOf(place.service).filter((name) => !APART.has(name))
 }
 
-type Times = { readonly checked: (ms: number) => string, readonly expires: (ms: number) => string }
+const DUPLICATE: SharedCells = { source: 'duplicate' }
 
-function putCells ({ put }: Cells, outcome: RowOutcome | DuplicateOutcome, times: Times): void {
-  if (outcome.source === 'duplicate') return put('source', 'duplicate')
-  const { fields } = outcome
-  for (const name in fields) put(name, fields[name] ?? '')
-  // Behind the fields, which must not say how the row ended.
-  put('source', outcome.source)
-  put('status', outcome.status)
-  put('confidence', String(outcome.confidence))
-  put('reason', outcome.reason)
-  put('checked_at', times.checked(outcome.checkedAtMs))
-  put('expires_at', times.expires(outcome.expiresAtMs))
+/**
+ * The cells of an outcome that do not follow from its contact. Rows of one record ended alike, so
+ * they get the very same object, which is made once.
+ */
+function createEndings (): (outcome: RowOutcome) => SharedCells {
+  const known = new Map<RowOutcome['fields'], { outcome: RowOutcome, cells: SharedCells }[]>()
+  const times = { checked: createIsoTimes(), expires: createIsoTimes() }
+  return (outcome) => {
+    const { fields } = outcome
+    const alike = known.get(fields) ?? []
+    const found = alike.find((one) => endedAlike(one.outcome, outcome))
+    if (found !== undefined) return found.cells
+    const cells = {
+      ...fields,
+      // Behind the fields, which must not say how the row ended.
+      source: outcome.source,
+      status: outcome.status,
+      confidence: String(outcome.confidence),
+      reason: outcome.reason,
+      checked_at: times.checked(outcome.checkedAtMs),
+      expires_at: times.expires(outcome.expiresAtMs),
+    }
+    known.set(fields, [...alike, { outcome, cells }])
+    return cells
+  }
+}
+
+function endedAlike (one: RowOutcome, other: RowOutcome): boolean {
+  return one.source === other.source && one.status === other.status &&
+    one.confidence === other.confidence && one.reason === other.reason &&
+    one.checkedAtMs === other.checkedAtMs && one.expiresAtMs === other.expiresAtMs
 }

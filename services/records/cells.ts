@@ -7,11 +7,20 @@ export type StoredColumn = FinishedRows['columns'][number]
 export type Cells = {
   /** Sets a cell of the row at hand; a name that is none of the columns is dropped. */
   readonly put: (name: string, value: string) => void
+  /**
+   * Sets the cells of the row at hand that were not put. Rows of the very same object cost the
+   * least: of them nothing but its number is written down.
+   */
+  readonly share: (cells: SharedCells) => void
   /** The row at hand is complete. */
   readonly endRow: () => void
   /** Every column that is not blank in all rows, in the order of the names. */
   readonly filled: () => readonly StoredColumn[]
 }
+
+export type SharedCells = Readonly<Record<string, string>>
+
+type Stored = Omit<StoredColumn, 'name'>
 
 /** A column of more different values than this is stored value by value. */
 const FEW = 64
@@ -22,20 +31,57 @@ const FEW = 64
  */
 export function createCells (names: readonly string[]): Cells {
   const columns = new Map(names.map((name) => [name, createColumn()]))
+  const shared = createShared()
   let row = 0
   return {
     put: (name, value) => columns.get(name)?.put(row, value),
-    endRow: () => { row++ },
+    share: shared.add,
+    endRow: () => { shared.reach(++row) },
     filled: () => [...columns].flatMap(([name, column]) => {
-      const stored = column.stored(row)
+      const stored = laidOver(column.stored(row), shared.stored(name))
       return stored === undefined ? [] : [{ name, ...stored }]
     }),
   }
 }
 
+/** What was put into a column, over what its rows share. */
+function laidOver (own: Stored | undefined, shared: Stored | undefined): Stored | undefined {
+  if (own === undefined || shared === undefined) return own ?? shared
+  const values = cellsOf(own)
+  const column = createColumn()
+  const cells = cellsOf(shared).map((cell, row) => values[row] || cell)
+  for (const [row, cell] of cells.entries()) column.put(row, cell)
+  return column.stored(cells.length)
+}
+
 /** One value a row, whichever way the column stores them. */
-export function cellsOf ({ values, at }: StoredColumn): readonly string[] {
+export function cellsOf ({ values, at }: Stored): readonly string[] {
   return at.length === 0 ? values : at.map((index) => values[index] ?? '')
+}
+
+const NOTHING: SharedCells = {}
+
+/** Which cells each row shares with others. */
+function createShared () {
+  const numbers = new Map<SharedCells, number>()
+  const rows: number[] = []
+  const add = (cells: SharedCells): void => {
+    const number = numbers.get(cells) ?? numbers.size
+    numbers.set(cells, number)
+    rows.push(number)
+  }
+  /** The rows so far that share nothing are told by then. */
+  const reach = (row: number): void => { if (rows.length < row) add(NOTHING) }
+  const stored = (name: string): Stored | undefined => {
+    const texts = [...numbers.keys()].map((cells) => cells[name] ?? '')
+    const values = [...new Set(texts)]
+    if (values.every((value) => value === '')) return undefined
+    if (values.length > FEW) return { values: rows.map((number) => texts[number] ?? ''), at: [] }
+    const indexOf = new Map(values.map((value, index) => [value, index]))
+    const indexes = texts.map((text) => indexOf.get(text) ?? 0)
+    return { values, at: rows.map((number) => indexes[number] ?? 0) }
+  }
+  return { add, reach, stored }
 }
 
 /** Rows come in ascending order; those left out are blank. */
@@ -66,7 +112,7 @@ function createColumn () {
     indexes = undefined
     at = []
   }
-  const stored = (rows: number) => {
+  const stored = (rows: number): Stored | undefined => {
     if (values.length === 0) return undefined
     reach(rows)
     return { values, at }

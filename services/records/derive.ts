@@ -3,14 +3,14 @@ import { formatPhone } from './numbering/format.ts'
 
 type Fields = Readonly<Record<string, string>>
 
-export type PhoneColumns = {
+export type PhoneColumns = Fields & {
   readonly phone: string
   readonly e164: string
   readonly country: string
   readonly national_format: string
 }
 
-export type EmailColumns = { readonly email: string, readonly domain: string }
+export type EmailColumns = Fields & { readonly email: string, readonly domain: string }
 
 /**
  * The result columns that follow from an E.164 number alone, so they are never cached.
@@ -35,16 +35,16 @@ export function deriveEmail (canonical: string): EmailColumns {
 }
 
 /**
- * All columns that follow from a contact's canonical form, to be laid over the record's fields:
- * `{...fields, ...derive(kind, canonical, fields)}`. With a suggested mail domain among `fields`
- * the answer holds `suggestion` as the full address a person can use; only the domain is cached.
+ * All columns that follow from a contact's canonical form, to be laid over the record's fields.
+ * With a suggested mail domain among `fields` the answer holds `suggestion` as the full address a
+ * person can use; only the domain is cached.
  */
 export function derive (
   kind: ContactKind, canonical: string, fields: Fields = {}
-): Record<string, string> {
-  if (kind === 'phone') return { ...derivePhone(canonical) }
+): Fields {
+  if (kind === 'phone') return derivePhone(canonical)
   const { suggestion } = fields
-  if (suggestion === undefined || suggestion === '') return { ...deriveEmail(canonical) }
+  if (suggestion === undefined || suggestion === '') return deriveEmail(canonical)
   const local = canonical.slice(0, canonical.lastIndexOf('@'))
   return { ...deriveEmail(canonical), suggestion: `${local}@${suggestion}` }
 }

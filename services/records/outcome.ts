@@ -14,8 +14,10 @@ export type RowOutcome = {
   readonly confidence: number
   readonly checkedAtMs: number
   readonly expiresAtMs: number
-  /** Every other result column by name; a column the service does not have is left out. */
+  /** What the record tells, by result column; the very same object for all rows of one record. */
   readonly fields: Readonly<Record<string, string>>
+  /** What follows from the contact alone, by result column; it goes before `fields`. */
+  readonly contact: Readonly<Record<string, string>>
   /** Rows of the job that repeat this one. */
   readonly copies: number
 }
@@ -47,7 +49,8 @@ export function outcomeOf (
     confidence,
     checkedAtMs,
     expiresAtMs: status === 'unknown' ? checkedAtMs : expiresAtMs(checkedAtMs, freshnessMs),
-    fields: fieldsOf(subject, record.fields),
+    fields: record.fields,
+    contact: contactOf(subject, record.fields),
     copies: subject.copies,
   }
 }
@@ -66,11 +69,15 @@ export function withoutVerdict (
     confidence: 0,
     checkedAtMs: atMs,
     expiresAtMs: atMs,
-    fields: subject === undefined ? {} : fieldsOf(subject, {}),
+    fields: NO_FIELDS,
+    contact: subject === undefined ? {} : contactOf(subject, NO_FIELDS),
     copies: subject?.copies ?? 0,
   }
 }
 
-function fieldsOf ({ service, canonical }: Subject, fields: CheckedRecord['fields']) {
-  return { ...fields, ...derive(SERVICES[service].kind, canonical, fields) }
+/** Of rows without a record, all of them. */
+export const NO_FIELDS: CheckedRecord['fields'] = {}
+
+function contactOf ({ service, canonical }: Subject, fields: CheckedRecord['fields']) {
+  return derive(SERVICES[service].kind, canonical, fields)
 }

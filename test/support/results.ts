@@ -75,6 +75,7 @@ export function live (carrier: string, copies = 0): RowOutcome {
     checkedAtMs: QUOTED_AT_MS,
     expiresAtMs: QUOTED_AT_MS + 1_000,
     fields: { carrier },
+    contact: {},
     copies,
   }
 }
@@ -113,8 +114,8 @@ export function endedJob (change: Partial<Job> = {}, totalRows = 1): Job {
 }
 
 /** A stream of text, read to its end. */
-export async function textOf (pieces: AsyncIterable<string>): Promise<string> {
-  let text = ''
-  for await (const piece of pieces) text += piece
-  return text
+export async function textOf (pieces: AsyncIterable<string | Uint8Array>): Promise<string> {
+  const read: Buffer[] = []
+  for await (const piece of pieces) read.push(Buffer.from(piece as Uint8Array))
+  return Buffer.concat(read).toString()
 }

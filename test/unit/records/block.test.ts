@@ -25,6 +25,7 @@ const outcome = (change: Partial<RowOutcome>): RowOutcome => ({
   checkedAtMs: 0,
   expiresAtMs: 1_000,
   fields: {},
+  contact: {},
   copies: 0,
   ...change,
 })
@@ -69,6 +70,22 @@ describe('a block', () => {
     expect(column(block, 'expires_at')?.[0]).toBe('1970-01-01T00:00:01.000Z')
     expect(column(block, 'region')).toBe(undefined)
     expect(column(block, 'mx_found')).toBe(undefined)
+  })
+
+  it('tells rows of the same record apart that ended in different ways', () => {
+    const block = createBlock({ place, part: 0 })
+    const fields = { carrier: 'Acme' }
+    block.add(0, outcome({ fields, contact: { e164: '+12127365000' } }))
+    block.add(1, outcome({ fields, contact: { e164: '+12127365001' }, source: 'cache' }))
+    block.add(2, outcome({ fields, expiresAtMs: 2_000 }))
+    block.add(3, outcome({ fields, confidence: 1 }))
+    block.add(4, outcome({ fields, contact: { carrier: 'its own' } }))
+    expect(column(block, 'carrier')).toEqual(['Acme', 'Acme', 'Acme', 'Acme', 'its own'])
+    expect(column(block, 'e164')).toEqual(['+12127365000', '+12127365001', '', '', ''])
+    expect(column(block, 'source')).toEqual(['live', 'cache', 'live', 'live', 'live'])
+    expect(column(block, 'confidence')).toEqual(['90', '90', '90', '1', '90'])
+    expect(column(block, 'expires_at')?.map((time) => time.slice(17)))
+      .toEqual(['01.000Z', '01.000Z', '02.000Z', '01.000Z', '01.000Z'])
   })
 
   it('has no column for duplicates when it holds none', () => {
@@ -121,7 +138,8 @@ describe('a row without a verdict', () => {
       checkedAtMs: 9,
       expiresAtMs: 9,
       copies: 3,
-      fields: { e164: '+12127365000', country: 'US' },
+      fields: {},
+      contact: { e164: '+12127365000', country: 'US' },
     })
   })
 })

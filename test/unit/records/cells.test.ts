@@ -42,6 +42,47 @@ describe('cells', () => {
   })
 })
 
+describe('cells that rows share', () => {
+  const first = { a: 'x', b: 'y' }
+  const second = { a: 'z', b: 'y', c: '' }
+
+  it('are stored once, by column, with a number a row', () => {
+    const cells = createCells(['a', 'b', 'c'])
+    for (const shared of [first, second, first]) {
+      cells.share(shared)
+      cells.endRow()
+    }
+    expect(cells.filled()).toEqual([
+      { name: 'a', values: ['x', 'z'], at: [0, 1, 0] },
+      { name: 'b', values: ['y'], at: [0, 0, 0] },
+    ])
+  })
+
+  it('give way to what was put, and are blank in rows that share nothing', () => {
+    const cells = createCells(['a', 'b'])
+    cells.share(first)
+    cells.put('a', 'own')
+    cells.endRow()
+    cells.endRow()
+    cells.put('a', 'last')
+    cells.endRow()
+    cells.share(second)
+    cells.endRow()
+    expect(cells.filled().map((column) => [column.name, cellsOf(column)]))
+      .toEqual([['a', ['own', '', 'last', 'z']], ['b', ['y', '', '', 'y']]])
+  })
+
+  it('are stored value by value where there are many', () => {
+    const cells = createCells(['a'])
+    const values = Array.from({ length: 100 }, (_, row) => `value ${row}`)
+    for (const a of values) {
+      cells.share({ a })
+      cells.endRow()
+    }
+    expect(cells.filled()).toEqual([{ name: 'a', values, at: [] }])
+  })
+})
+
 describe('times', () => {
   it('are written anew when they change', () => {
     const iso = createIsoTimes()

@@ -62,7 +62,7 @@ describe('checking a part', () => {
       copies: 3,
       checkedAtMs: QUOTED_AT_MS,
       expiresAtMs: QUOTED_AT_MS + 86_400_000,
-      fields: { e164: phone(0) },
+      contact: { e164: phone(0) },
     })
     expect(cache.entries.get(nameOf(1)))
       .toEqual({ ...verdict, checkedAtMs: QUOTED_AT_MS, job: JOB })
