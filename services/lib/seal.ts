@@ -1,4 +1,6 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import {
+  createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes, type KeyObject,
+} from 'node:crypto'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 
 /** What a seal is bound to, in order; opening with anything else fails. */
@@ -30,7 +32,7 @@ export function seal (key: Buffer, binding: Binding, plain: Buffer): Buffer {
 /** As `seal`, but without compression, for bytes that are random or few. */
 export function sealPlain (key: Buffer, binding: Binding, plain: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
-  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
+  const cipher = createCipheriv('aes-256-gcm', keyObject(key), nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(bindingBytes(binding))
   const ciphertext = Buffer.concat([cipher.update(plain), cipher.final()])
   return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ciphertext])
@@ -40,7 +42,9 @@ export function sealPlain (key: Buffer, binding: Binding, plain: Buffer): Buffer
 export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buffer {
   if (sealed.length < HEAD_BYTES || sealed[0] !== VERSION) throw new SealError('not sealed bytes')
   const nonce = sealed.subarray(1, 1 + NONCE_BYTES)
-  const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
+  const decipher = createDecipheriv('aes-256-gcm', keyObject(key), nonce, {
+    authTagLength: TAG_BYTES,
+  })
   decipher.setAuthTag(sealed.subarray(1 + NONCE_BYTES, HEAD_BYTES)).setAAD(bindingBytes(binding))
   try {
     return Buffer.concat([decipher.update(sealed.subarray(HEAD_BYTES)), decipher.final()])
@@ -66,6 +70,15 @@ export function subkey (dataKey: Buffer, purpose: string): Buffer {
   known.set(purpose, found)
   return found
 }
+
+/** A key as the runtime uses it; to make one of its bytes takes as long as to seal with it. */
+function keyObject (key: Buffer): KeyObject {
+  const made = keyObjects.get(key) ?? createSecretKey(key)
+  keyObjects.set(key, made)
+  return made
+}
+
+const keyObjects = new WeakMap<Buffer, KeyObject>()
 
 /** Each field after its length, so that no two different bindings have the same bytes. */
 function bindingBytes (binding: Binding): Buffer {

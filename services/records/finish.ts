@@ -44,9 +44,10 @@ export async function finishJob (
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const
   const close = async () => {
-    if (entry !== undefined) await outbox.remove(job.tenant, [entry.seq])
+    // Redis takes them in this order, and writes both down at once.
+    const removed = entry === undefined ? undefined : outbox.remove(job.tenant, [entry.seq])
     failpoint('finish.removed')
-    await store.close(job.tenant, job.id)
+    await Promise.all([removed, store.close(job.tenant, job.id)])
   }
   return { emits: entry === undefined ? [settled] : [settled, journalOf(job, entry)], close }
 }

@@ -33,26 +33,31 @@ export type Asked = {
 export async function askInTurn (
   list: readonly Guarded[], rows: readonly ProviderRow[], options: AskOptions
 ): Promise<Asked> {
-  const answers = new Map<number, ProviderAnswer>()
-  let open = new Map(rows.map((row) => [row, list.length > 0]))
+  let answers = new Map<number, ProviderAnswer>()
+  let open = rows
+  const unanswered = new Set<number>()
   for (const provider of list) {
-    if (open.size === 0) break
-    const calls = slicesOf([...open.keys()], provider.maxRows)
+    if (open.length === 0) break
+    const calls = slicesOf(open, provider.maxRows)
     const replies = await Promise.all(calls.map((slice) => ask(provider, slice, options)))
-    const failed = replies.flatMap((reply, index) => typeof reply === 'string'
-      ? (calls[index] ?? []).map((row) =>
-          [row, reply === 'rejected_input' && open.get(row) === true] as const)
-      : [])
-    for (const reply of replies) {
-      if (typeof reply !== 'string') reply.forEach((it, row) => answers.set(row, it))
+    const failed: ProviderRow[] = []
+    for (const [index, reply] of replies.entries()) {
+      const call = calls[index] ?? []
+      if (typeof reply === 'string') {
+        failed.push(...call)
+        if (reply !== 'rejected_input') for (const { row } of call) unanswered.add(row)
+      } else if (answers.size === 0) answers = reply
+      else for (const [row, answer] of reply) answers.set(row, answer)
     }
-    open = new Map(failed)
+    open = failed
   }
-  return { answers, failed: new Map([...open].map(([{ row }, rejected]) => [row, rejected])) }
+  const isRejected = (row: number) => list.length > 0 && !unanswered.has(row)
+  return { answers, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
 }
 
-function slicesOf (rows: readonly ProviderRow[], most = Infinity): readonly ProviderRow[][] {
-  if (rows.length <= most) return [[...rows]]
+function slicesOf (rows: readonly ProviderRow[], most = Infinity):
+readonly (readonly ProviderRow[])[] {
+  if (rows.length <= most) return [rows]
   return Array.from({ length: Math.ceil(rows.length / most) }, (_, index) =>
     rows.slice(index * most, (index + 1) * most))
 }
@@ -60,7 +65,7 @@ function slicesOf (rows: readonly ProviderRow[], most = Infinity): readonly Prov
 /** The answers by row, or how the provider failed; answers for rows nobody asked are dropped. */
 async function ask (
   { id, check }: Guarded, rows: readonly ProviderRow[], options: AskOptions
-): Promise<ReadonlyMap<number, ProviderAnswer> | ProviderFailure> {
+): Promise<Map<number, ProviderAnswer> | ProviderFailure> {
   const { service, signal, metrics } = options
   const startedMs = performance.now()
   const asked = new Set(rows.map(({ row }) => row))
@@ -68,9 +73,9 @@ async function ask (
     metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
   try {
     const answers = await check(rows, { service, signal })
-    const byRow = new Map(answers
-      .filter(({ row }) => asked.has(row)).map((answer) => [answer.row, answer]))
+    const byRow = new Map<number, ProviderAnswer>()
     const outcomes = new Map<string, number>()
+    for (const answer of answers) if (asked.has(answer.row)) byRow.set(answer.row, answer)
     for (const { verdict, again } of byRow.values()) {
       const outcome = again ? 'put_off' : verdict.status
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)

@@ -126,12 +126,14 @@ function merged (first: Asked, second: Asked): Asked {
 
 function checkedOf (rows: readonly ProviderRow[], asked: Asked, last: boolean): Checked {
   const { answers, failed } = asked
-  const waiting = [...answers.values()].filter(({ again }) => again === true && !last)
   const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
   if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
-  const open = new Set([...waiting.map(({ row }) => row), ...down])
+  const open = new Set(down)
+  const verdicts = new Map<number, ProviderVerdict>()
+  for (const { row, verdict, again } of answers.values()) {
+    if (again === true && !last) open.add(row)
+    else if (!open.has(row)) verdicts.set(row, verdict)
+  }
   if (open.size === rows.length) return { kind: 'down' }
-  const verdicts = new Map([...answers]
-    .filter(([row]) => !open.has(row)).map(([row, { verdict }]) => [row, verdict]))
   return { kind: 'answered', verdicts, ...(open.size === 0 ? {} : { open }) }
 }
