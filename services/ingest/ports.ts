@@ -35,7 +35,7 @@ export type Parts = Webhooks & {
   /** The result file; every block is checked to exist before the first piece comes. */
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options: { readonly safe: boolean },
-  ) => AsyncIterable<string>
+  ) => AsyncIterable<string | Uint8Array>
   /** The rows of the result file, some at a time. */
   readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
   /** Some of those rows. */

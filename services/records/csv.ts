@@ -3,20 +3,16 @@ const STARTS_FORMULA = /^[=+\-@\t\r]/
 const HARMLESS = /^[0-9 ()+./-]*$/
 
 /**
- * Lines of a CSV file by RFC 4180, each ended by CRLF. Cells keep their characters: only quotes are
- * doubled, and a cell is quoted only when it holds a quote, a comma, CR or LF. One string for many
- * rows, because writing a row at a time costs more than making it.
+ * A cell of a CSV file by RFC 4180. It keeps its characters: only quotes are doubled, and it is
+ * quoted only when it holds a quote, a comma, CR or LF.
  */
-export function csvLines (rows: readonly (readonly string[])[]): string {
-  let text = ''
-  for (const cells of rows) {
-    for (let index = 0; index < cells.length; index++) {
-      if (index > 0) text += ','
-      text += cell(cells[index] as string)
-    }
-    text += '\r\n'
-  }
-  return text
+export function csvCell (text: string): string {
+  return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** A line of a CSV file, ended by CRLF. */
+export function csvLine (cells: readonly string[]): string {
+  return `${cells.map(csvCell).join(',')}\r\n`
 }
 
 /**
@@ -25,8 +21,4 @@ export function csvLines (rows: readonly (readonly string[])[]): string {
  */
 export function guardCell (text: string): string {
   return STARTS_FORMULA.test(text) && !HARMLESS.test(text) ? `'${text}` : text
-}
-
-function cell (text: string): string {
-  return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

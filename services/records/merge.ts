@@ -1,7 +1,6 @@
 import type { FinishedRows } from '../../schemas/types.ts'
 import type { ManifestEntry } from '../jobs/job.ts'
-import { emptyBitmap, has, set } from '../lib/bitmap.ts'
-import { cellsOf } from './cells.ts'
+import { has } from '../lib/bitmap.ts'
 
 /** Rows that are read together, with the blocks of their chunk that count. */
 export type ChunkPlan = {
@@ -23,13 +22,18 @@ export type JobPlan = {
 /** A block that counts, opened. */
 export type OpenBlock = { readonly entry: ManifestEntry, readonly rows: FinishedRows }
 
-/** The rows of a chunk, before duplicates repeat their originals. */
+/** The rows of a chunk, before duplicates repeat their originals; rows by their index in it. */
 export type MergedChunk = {
   readonly firstRow: number
-  /** Cells in the order of the columns, one array a row. */
-  readonly cells: readonly string[][]
+  readonly rows: number
+  /** One a row, or none at all. */
+  readonly inputs: readonly string[]
+  readonly blocks: readonly FinishedRows[]
+  /** Which of the blocks won each row, and where in that block the row is. */
+  readonly blockOf: Int32Array
+  readonly positionOf: Int32Array
   /** Row number, from 1, of each row's original; 0 for a row that is none. */
-  readonly duplicateOf: readonly number[]
+  readonly duplicateOf: Int32Array
   /** Which contacts of a feed the rows are; undefined when no block of the chunk says. */
   readonly contacts: Contacts | undefined
 }
@@ -63,47 +67,52 @@ export function planJob (
 
 /**
  * Puts the rows of a chunk together: each from the block that won it, whatever else the blocks
- * hold. Cells are blank where a block has no such column, inputs where no block brought them.
+ * hold. Says only where the cells are, as most readers want them in another form.
  * Throws ResultsError unless every row of the chunk comes exactly once.
  */
-export function mergeChunk (
-  plan: ChunkPlan, blocks: readonly OpenBlock[], columns: readonly string[]
-): MergedChunk {
-  const inputs = inputsOf(plan, blocks)
-  const cells = new Array<string[]>(plan.rows)
-  const duplicateOf = new Array<number>(plan.rows).fill(0)
-  const filled = emptyBitmap(plan.rows)
-  for (const block of blocks) {
-    const values = valuesOf(block.rows, columns)
-    for (const { index, position } of wonRows(plan, block)) {
-      if (has(filled, index)) throw new ResultsError(`row ${rowNumber(plan, index)} came twice`)
-      set(filled, index)
-      cells[index] = values.map(column => column?.[position] ?? '')
-      duplicateOf[index] = block.rows.duplicateOf[position] ?? 0
-    }
+export function mergeChunk (plan: ChunkPlan, blocks: readonly OpenBlock[]): MergedChunk {
+  const { firstRow, rows } = plan
+  const won = {
+    blockOf: new Int32Array(rows).fill(NOBODY),
+    positionOf: new Int32Array(rows),
+    duplicateOf: new Int32Array(rows),
   }
-  const own = placesOf(columns)
-  for (let index = 0; index < plan.rows; index++) {
-    const row = cells[index]
-    if (row === undefined) throw new ResultsError(`row ${rowNumber(plan, index)} has no result`)
-    row[own.row] = String(rowNumber(plan, index))
-    row[own.input] = inputs[index] ?? ''
+  for (const [number, block] of blocks.entries()) addWon(plan, block, { ...won, number })
+  const open = won.blockOf.indexOf(NOBODY)
+  if (open >= 0) throw new ResultsError(`row ${firstRow + open + 1} has no result`)
+  return {
+    firstRow,
+    rows,
+    inputs: inputsOf(plan, blocks),
+    blocks: blocks.map(block => block.rows),
+    ...won,
+    contacts: blocks.find(block => block.rows.contacts)?.rows.contacts ?? undefined,
   }
-  const contacts = blocks.find(({ rows }) => rows.contacts)?.rows.contacts ?? undefined
-  return { firstRow: plan.firstRow, cells, duplicateOf, contacts }
 }
 
-/** A duplicate's row: its original's verdict, with the row's own number and input. */
-export function repeatOriginal (
-  own: readonly string[], original: readonly string[], columns: readonly string[]
-): string[] {
-  const places = placesOf(columns)
-  const cells = [...original]
-  cells[places.row] = own[places.row] ?? ''
-  cells[places.input] = own[places.input] ?? ''
-  cells[places.source] = 'duplicate'
-  cells[places.duplicateOf] = original[places.row] ?? ''
-  return cells
+const NOBODY = -1
+
+type Won = Pick<MergedChunk, 'blockOf' | 'positionOf' | 'duplicateOf'> & {
+  /** Of the block, within `blocks`. */
+  readonly number: number
+}
+
+/** Rows a block won in this chunk; a block of the whole job reaches beyond it on both sides. */
+function addWon (
+  plan: ChunkPlan, { entry, rows }: OpenBlock, { blockOf, positionOf, duplicateOf, number }: Won
+): void {
+  const shift = entry.firstRow - plan.firstRow
+  for (let position = 0; position < rows.rows.length; position++) {
+    const inBlock = rows.rows[position] as number
+    const index = inBlock + shift
+    if (index < 0 || index >= plan.rows || !has(entry.won, inBlock)) continue
+    if (blockOf[index] !== NOBODY) {
+      throw new ResultsError(`row ${plan.firstRow + index + 1} came twice`)
+    }
+    blockOf[index] = number
+    positionOf[index] = position
+    duplicateOf[index] = rows.duplicateOf[position] ?? 0
+  }
 }
 
 function startsOf (
@@ -122,29 +131,4 @@ function inputsOf (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly stri
   if (lists.length < 2) return only
   return Array.from({ length: plan.rows }, (_, index) =>
     lists.find(list => list[index] !== '')?.[index] ?? '')
-}
-
-/** Rows a block won in this chunk; a block of the whole job reaches beyond it on both sides. */
-function * wonRows (plan: ChunkPlan, { entry, rows }: OpenBlock) {
-  const shift = entry.firstRow - plan.firstRow
-  for (let position = 0; position < rows.rows.length; position++) {
-    const inBlock = rows.rows[position] as number
-    const index = inBlock + shift
-    if (index >= 0 && index < plan.rows && has(entry.won, inBlock)) yield { index, position }
-  }
-}
-
-function valuesOf (rows: FinishedRows, columns: readonly string[]) {
-  const byName = new Map(rows.columns.map(column => [column.name, cellsOf(column)]))
-  return columns.map(name => byName.get(name))
-}
-
-function placesOf (columns: readonly string[]) {
-  const [row, input, source, duplicateOf] = ['row', 'input', 'source', 'duplicate_of']
-    .map(name => columns.indexOf(name)) as [number, number, number, number]
-  return { row, input, source, duplicateOf }
-}
-
-function rowNumber (plan: ChunkPlan, index: number): number {
-  return plan.firstRow + index + 1
 }

@@ -19,7 +19,9 @@ export type ResultCounts = {
 }
 
 /** Reads a result file to its end. */
-export async function countResults (csv: AsyncIterable<string>): Promise<ResultCounts> {
+export async function countResults (
+  csv: AsyncIterable<string | Uint8Array>
+): Promise<ResultCounts> {
   const counts = { rows: 0, outOfOrder: 0, billable: 0, succeeded: 0, internal: 0 }
   const records = Readable.from(csv).compose(parse({ columns: true }))
   for await (const record of records as AsyncIterable<Readonly<Record<string, string>>>) {

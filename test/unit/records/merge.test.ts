@@ -1,10 +1,20 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
-import { mergeChunk, planJob, ResultsError } from '../../../services/records/merge.ts'
+import {
+  mergeChunk, planJob, ResultsError, type ChunkPlan, type OpenBlock,
+} from '../../../services/records/merge.ts'
+import { createCellReader } from '../../../services/records/merged-cells.ts'
 import { bitmapOf } from '../../support/stage-doubles.ts'
 
 const columns = ['row', 'input', 'carrier', 'source', 'duplicate_of']
+const cellsAt = createCellReader(columns)
+
+/** The cells of all rows of a chunk that these blocks make up. */
+function mergedCells (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[][] {
+  const merged = mergeChunk(plan, blocks)
+  return Array.from({ length: merged.rows }, (_, index) => cellsAt(merged, index))
+}
 
 const entry = (chunk: number, firstRow: number, change: Partial<ManifestEntry> = {}) =>
   ({ chunk, firstRow, digest: `d${chunk}`, won: bitmapOf(8, [0]), inputs: false, ...change })
@@ -69,10 +79,10 @@ describe('mergeChunk', () => {
   const plan = { chunk: 0, firstRow: 10, rows: 4, entries: [] }
 
   it('takes from each block exactly what it won, in order, with inputs', () => {
-    const { cells } = mergeChunk(plan, [
+    const cells = mergedCells(plan, [
       open({ firstRow: 10, won: [2, 3], holds: [1, 2, 3], name: 'a' }),
       open({ firstRow: 10, won: [0, 1], holds: [0, 1, 2], name: 'b', inputs: [...'ijkl'] }),
-    ], columns)
+    ])
     expect(cells).toEqual([
       ['11', 'i', 'b0', '', ''], ['12', 'j', 'b1', '', ''],
       ['13', 'k', 'a2', '', ''], ['14', 'l', 'a3', '', ''],
@@ -80,11 +90,11 @@ describe('mergeChunk', () => {
   })
 
   it('takes the rest from a block of the whole job, and knows inputs over blanks', () => {
-    const { cells } = mergeChunk(plan, [
+    const cells = mergedCells(plan, [
       open({ firstRow: 10, won: [0], holds: [0], name: 'a', inputs: ['', '', '', ''] }),
       open({ firstRow: 10, won: [1], holds: [1], name: 'b', inputs: ['i', '', 'k', 'l'] }),
       open({ firstRow: 0, width: 24, won: [2, 12, 13, 20], holds: [2, 12, 13, 20], name: 'w' }),
-    ], columns)
+    ])
     expect(cells.map(row => row.slice(0, 3))).toEqual([
       ['11', 'i', 'a0'], ['12', '', 'b1'], ['13', 'k', 'w12'], ['14', 'l', 'w13'],
     ])
@@ -94,15 +104,15 @@ describe('mergeChunk', () => {
     const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
     const contacts = { offsets: [3, 4, 6, 9], references: ['a', 'b', 'c', 'd'] }
     const named = { ...all, rows: { ...all.rows, contacts } }
-    expect(mergeChunk(plan, [named], columns).contacts).toEqual(contacts)
-    expect(mergeChunk(plan, [all], columns).contacts).toBeUndefined()
+    expect(mergeChunk(plan, [named]).contacts).toEqual(contacts)
+    expect(mergeChunk(plan, [all]).contacts).toBeUndefined()
   })
 
   it('refuses a row that nobody won, and one that two won', () => {
     const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
     const some = open({ firstRow: 10, won: [0, 1, 3], holds: [0, 1, 2, 3], name: 'b' })
-    expect(() => mergeChunk(plan, [some], columns)).toThrow('row 13 has no result')
-    expect(() => mergeChunk(plan, [all, some], columns)).toThrow('row 11 came twice')
+    expect(() => mergeChunk(plan, [some])).toThrow('row 13 has no result')
+    expect(() => mergeChunk(plan, [all, some])).toThrow('row 11 came twice')
   })
 
   it('gives each row once in order, however blocks overlap and repeat', () => {
@@ -117,7 +127,7 @@ describe('mergeChunk', () => {
       })
       const winnerOf = (row: number) => blocks.findIndex(({ rows }) => rows.rows.includes(row))
       const all = { chunk: 0, firstRow: 0, rows: 20, entries: [] }
-      const { cells } = mergeChunk(all, blocks, columns)
+      const cells = mergedCells(all, blocks)
       expect(cells.map(row => [row[0], row[2]])).toEqual(
         Array.from({ length: 20 }, (_, row) => [`${row + 1}`, `${winnerOf(row)}:${row}`]))
     }))

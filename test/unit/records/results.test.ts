@@ -126,7 +126,7 @@ describe('results', () => {
     const { blocks, manifest, job } = await jobOf({ chunks: 2 })
     const lost = createBlocksDouble()
     await lost.insert(blocks.stored.slice(0, -2))
-    const pieces: string[] = []
+    const pieces: unknown[] = []
     const read = async (results: ReturnType<typeof createResults>) => {
       for await (const piece of results.csvStream(TENANT, job, manifest)) pieces.push(piece)
     }
@@ -134,6 +134,42 @@ describe('results', () => {
     const keyless = createResults({ blocks, codec, keys: { get: async () => undefined } })
     await expect(read(keyless)).rejects.toThrow(LostResultsError)
     expect(pieces).toEqual([])
+  })
+
+  it('are asked for along with the digests, and give nothing before these are known', async () => {
+    const { blocks, manifest, job } = await jobOf({ chunks: 2 })
+    const known = Promise.withResolvers<void>()
+    const reads: number[][] = []
+    const results = createResults({
+      blocks: {
+        digests: async (...of) => {
+          await known.promise
+          return await blocks.digests(...of)
+        },
+        read: async (range) => {
+          reads.push([range.firstChunk, range.lastChunk])
+          return await blocks.read(range)
+        },
+      },
+      codec,
+      keys,
+    })
+    const pieces: unknown[] = []
+    const reading = (async () => {
+      for await (const piece of results.csvStream(TENANT, job, manifest)) pieces.push(piece)
+    })()
+    await new Promise(resolve => setImmediate(resolve))
+    expect([reads, pieces]).toEqual([[[0, 1]], []])
+    known.resolve()
+    await reading
+    expect([reads.length, pieces.length]).toEqual([1, 3])
+  })
+
+  it('say that blocks are missing, whatever became of those asked for meanwhile', async () => {
+    const { manifest, job } = await jobOf({ chunks: 2 })
+    const read = async () => { throw new Error('the store is away') }
+    const results = createResults({ blocks: { ...createBlocksDouble(), read }, codec, keys })
+    await expect(all(results.rows(job, manifest))).rejects.toThrow('4 of 4 blocks')
   })
 
   it('are lost for good when their job ended with rows that no block brought', async () => {

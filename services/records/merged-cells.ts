@@ -1,0 +1,73 @@
+import type { FinishedRows } from '../../schemas/types.ts'
+import type { StoredColumn } from './cells.ts'
+import type { MergedChunk } from './merge.ts'
+
+/** Columns of a block in the order of the result file; undefined for one that it does not have. */
+export type BlockColumns = readonly (StoredColumn | undefined)[]
+
+/** Reads one row of a chunk: its cells in the order of the columns. */
+export type CellReader = (chunk: MergedChunk, index: number) => string[]
+
+/** Does something for each block once: a block of a whole job is read for many chunks. */
+export function oncePerBlock<T> (
+  make: (rows: FinishedRows) => T
+): (rows: FinishedRows) => T {
+  const made = new WeakMap<FinishedRows, T>()
+  return rows => {
+    const before = made.get(rows)
+    if (before !== undefined) return before
+    const now = make(rows)
+    made.set(rows, now)
+    return now
+  }
+}
+
+/** The columns of a block by these names. */
+export function columnsIn (rows: FinishedRows, names: readonly string[]): BlockColumns {
+  return names.map(name => rows.columns.find(column => column.name === name))
+}
+
+/**
+ * Makes cells of rows, whatever block each is of. Cells are blank where a block has no such column,
+ * the input where no block brought it. A duplicate is blank as well, until it repeats its original.
+ */
+export function createCellReader (columns: readonly string[]): CellReader {
+  const columnsOfBlock = oncePerBlock(rows => columnsIn(rows, columns))
+  const places = placesOf(columns)
+  return ({ firstRow, inputs, blocks, blockOf, positionOf }, index) => {
+    const block = blocks[blockOf[index] ?? -1]
+    if (block === undefined) return []
+    const position = positionOf[index] ?? 0
+    const cells = columnsOfBlock(block).map(column => cellOf(column, position))
+    cells[places.row] = String(firstRow + index + 1)
+    cells[places.input] = inputs[index] ?? ''
+    return cells
+  }
+}
+
+/** The row of a chunk at this index as a duplicate: its original's verdict, its own input. */
+export function createRepeater (
+  columns: readonly string[]
+): (chunk: MergedChunk, index: number, original: readonly string[]) => string[] {
+  const places = placesOf(columns)
+  return ({ firstRow, inputs }, index, original) => {
+    const cells = [...original]
+    cells[places.row] = String(firstRow + index + 1)
+    cells[places.input] = inputs[index] ?? ''
+    cells[places.source] = 'duplicate'
+    cells[places.duplicateOf] = original[places.row] ?? ''
+    return cells
+  }
+}
+
+function cellOf (column: StoredColumn | undefined, position: number): string {
+  if (column === undefined) return ''
+  const { values, at } = column
+  return values[at.length === 0 ? position : at[position] ?? -1] ?? ''
+}
+
+function placesOf (columns: readonly string[]) {
+  const [row, input, source, duplicateOf] = ['row', 'input', 'source', 'duplicate_of']
+    .map(name => columns.indexOf(name)) as [number, number, number, number]
+  return { row, input, source, duplicateOf }
+}

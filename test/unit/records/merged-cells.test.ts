@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest'
+import { mergeChunk, type MergedChunk } from '../../../services/records/merge.ts'
+import { createCellReader, createRepeater } from '../../../services/records/merged-cells.ts'
+import { bitmapOf } from '../../support/stage-doubles.ts'
+
+const columns = ['row', 'input', 'carrier', 'source', 'duplicate_of']
+
+describe('cells of a row', () => {
+  it('are read from columns of either kind, blank where the block has none', () => {
+    const entry = { chunk: 0, firstRow: 0, digest: '', won: bitmapOf(3, [0, 1, 2]), inputs: true }
+    const merged = mergeChunk({ chunk: 0, firstRow: 7, rows: 2, entries: [] }, [{
+      entry: { ...entry, firstRow: 7 },
+      rows: {
+        inputs: ['a'],
+        rows: [0, 1],
+        duplicateOf: [],
+        columns: [
+          { name: 'source', values: ['live', 'cache'], at: [1, 0] },
+          { name: 'carrier', values: ['x', 'y'], at: [] },
+        ],
+      },
+    }])
+    const cellsAt = createCellReader(columns)
+    expect([cellsAt(merged, 0), cellsAt(merged, 1), cellsAt(merged, 2)]).toEqual([
+      ['8', 'a', 'x', 'cache', ''], ['9', '', 'y', 'live', ''], [],
+    ])
+  })
+})
+
+describe('a duplicate', () => {
+  it('has the cells of its original, but for its own place, input and source', () => {
+    const repeat = createRepeater(columns)
+    const chunk = { firstRow: 7, inputs: ['other', 'mine'] } as unknown as MergedChunk
+    expect(repeat(chunk, 1, ['3', 'first', 'x', 'live', '']))
+      .toEqual(['9', 'mine', 'x', 'duplicate', '3'])
+    expect(repeat(chunk, 2, ['3', 'first', 'x', 'live', ''])[1]).toBe('')
+  })
+})
