@@ -1,18 +1,8 @@
-import type { Client } from '../../services/client/client.ts'
-import { mixedPhones } from './inputs.ts'
-import { usageOf } from './usage.ts'
-
-type Process = { readonly name: string, readonly pid: number | undefined }
-
-export type Setting = {
-  readonly client: Client
-  readonly processes: readonly Process[]
-  readonly rows: number
-  readonly bareLoopMs: () => number
-  readonly show: (line: string) => void
-}
-
-export type Spread = { readonly p50Ms: number, readonly p95Ms: number }
+import { downloadRate, phones, smallJobs, timeJob, type Timed } from './jobs.ts'
+import { measureIdle } from './idle.ts'
+import type { Setting } from './setting.ts'
+import { median, spreadOf, type Spread } from './spread.ts'
+import { usages, type NamedUsage } from './usage.ts'
 
 export type Figures = {
   readonly rows: number
@@ -27,56 +17,24 @@ export type Figures = {
   readonly ratioPreflight: number
   readonly ratioCached: number
   readonly ratioWithCsv: number
+  /** Megabytes a second of the result file. */
+  readonly resultsMbPerSecond: number
   readonly cached100: Spread
   readonly fresh100: Spread
   /** 100-row jobs while a big job runs. */
   readonly besideBig: Spread
-  readonly processes: readonly { name: string, cpuSeconds: number, peakMb: number }[]
+  /** All services together with nothing to do, in percent of one core. */
+  readonly idleCpuPercent: number
+  readonly processes: readonly NamedUsage[]
 }
-
-type Timed = { readonly preflightMs: number, readonly wallMs: number, readonly csvMs: number }
 
 const SMALL_JOBS = 40
 /** Big jobs before those that count, as the bare loop has warm passes too; and those that count. */
 const WARM_UP_JOBS = 2
 const MEASURED_JOBS = 3
-/** Rows of different jobs start at serial numbers that no other job uses. */
-let nextSerial = 0
-const phones = (rows: number) => {
-  nextSerial += rows
-  return mixedPhones(rows, nextSerial - rows)
-}
-
-async function timeJob (
-  client: Client, inputs: readonly string[], withCsv = false
-): Promise<Timed> {
-  const sentAt = performance.now()
-  const { id } = await client.createJob({ service: 'phone-validation', inputs, countryCode: 'US' })
-  const preflightMs = performance.now() - sentAt
-  const job = await client.waitForEnd(id, { pollEveryMs: inputs.length > 1_000 ? 25 : 5 })
-  const wallMs = performance.now() - sentAt
-  if (job.status !== 'completed') throw new Error(`${id} is ${job.status}`)
-  if (withCsv) await client.results(id)
-  return { preflightMs, wallMs, csvMs: performance.now() - sentAt }
-}
-
-function spreadOf (timesMs: readonly number[]): Spread {
-  const sorted = timesMs.toSorted((a, b) => a - b)
-  const last = sorted.length - 1
-  const at = (share: number) => sorted[Math.min(last, Math.floor(sorted.length * share))]
-  return { p50Ms: at(0.5) ?? NaN, p95Ms: at(0.95) ?? NaN }
-}
-
-async function smallJobs (
-  client: Client, inputsOf: () => readonly string[], count = SMALL_JOBS
-): Promise<Spread> {
-  const times: number[] = []
-  for (let job = 0; job < count; job++) times.push((await timeJob(client, inputsOf())).wallMs)
-  return spreadOf(times)
-}
 
 /** 100-row jobs, one after another, from the POST of a big job to its end. */
-async function smallBesideBig (client: Client, rows: number): Promise<Spread> {
+async function smallBesideBig ({ client, rows }: Setting): Promise<Spread> {
   const big = { ended: false }
   const end = timeJob(client, phones(rows)).finally(() => { big.ended = true })
   const times: number[] = []
@@ -85,44 +43,55 @@ async function smallBesideBig (client: Client, rows: number): Promise<Spread> {
   return spreadOf(times)
 }
 
-function usages (processes: readonly Process[]) {
-  return processes.flatMap(({ name, pid }) =>
-    pid === undefined ? [] : [{ name, ...usageOf(pid) }])
-}
+const processesOf = ({ services, infrastructure }: Setting) =>
+  [...services.list(), ...infrastructure]
 
 /** Fresh big jobs, and the bare loop before and after them. */
-async function bigJobs ({ client, rows, processes, bareLoopMs }: Setting) {
+async function bigJobs (setting: Setting) {
+  const { client, rows, bareLoopMs } = setting
   const bareBeforeMs = bareLoopMs()
-  const before = usages(processes)
+  const before = usages(processesOf(setting))
   const jobs: { readonly inputs: readonly string[], readonly timed: Timed }[] = []
   for (let job = 0; job < MEASURED_JOBS; job++) {
     const inputs = phones(rows)
-    jobs.push({ inputs, timed: await timeJob(client, inputs, true) })
+    jobs.push({ inputs, timed: await timeJob(client, inputs, { withCsv: true }) })
   }
-  const after = usages(processes)
+  const after = usages(processesOf(setting))
   const bareMs = (bareBeforeMs + bareLoopMs()) / 2
   const inOrder = jobs.toSorted((a, b) => a.timed.wallMs - b.timed.wallMs)
   const { inputs = [], timed } = inOrder[Math.floor(inOrder.length / 2)] ?? {}
   if (timed === undefined) throw new Error('no big job was measured')
   const cpuSeconds = after.map((usage, index) =>
     (usage.cpuSeconds - (before[index]?.cpuSeconds ?? 0)) / MEASURED_JOBS)
-  return { inputs, timed, bareMs, cpuSeconds }
+  const mbPerSecond = median(jobs.map(job => downloadRate(job.timed)))
+  return { inputs, timed, bareMs, cpuSeconds, mbPerSecond }
+}
+
+async function warmUp ({ client, rows, show }: Setting): Promise<Timed> {
+  show(`warming up with ${WARM_UP_JOBS} jobs of ${rows} rows`)
+  const first = await timeJob(client, phones(rows), { withCsv: true })
+  for (let job = 1; job < WARM_UP_JOBS; job++) {
+    await timeJob(client, phones(rows), { withCsv: true })
+  }
+  return first
 }
 
 /** Takes every figure on warm services; of the fresh big jobs the one in the middle counts. */
 export async function measure (setting: Setting): Promise<Figures> {
-  const { client, processes, rows, show } = setting
-  show(`warming up with ${WARM_UP_JOBS} jobs of ${rows} rows`)
-  const first = await timeJob(client, phones(rows), true)
-  for (let job = 1; job < WARM_UP_JOBS; job++) await timeJob(client, phones(rows), true)
+  const { client, rows, show } = setting
+  const first = await warmUp(setting)
   show(`the bare loop, and ${MEASURED_JOBS} jobs of ${rows} rows, all fresh`)
-  const { inputs, timed: fresh, bareMs, cpuSeconds } = await bigJobs(setting)
+  const { inputs, timed: fresh, bareMs, cpuSeconds, mbPerSecond } = await bigJobs(setting)
   show('the same again, all cached')
   const cached = await timeJob(client, inputs)
   show(`${SMALL_JOBS} jobs of 100 rows, fresh, cached, and beside a big job`)
-  const fresh100 = await smallJobs(client, () => phones(100))
+  const fresh100 = await smallJobs(client, () => phones(100), SMALL_JOBS)
   const hundred = phones(100)
   await timeJob(client, hundred)
+  const cached100 = await smallJobs(client, () => hundred, SMALL_JOBS)
+  const besideBig = await smallBesideBig(setting)
+  const peaks = usages(processesOf(setting))
+  show('nothing at all')
   return {
     rows,
     bareLoopMs: bareMs,
@@ -134,10 +103,12 @@ export async function measure (setting: Setting): Promise<Figures> {
     ratioPreflight: fresh.preflightMs / bareMs,
     ratioCached: cached.wallMs / bareMs,
     ratioWithCsv: fresh.csvMs / bareMs,
-    cached100: await smallJobs(client, () => hundred),
+    resultsMbPerSecond: mbPerSecond,
+    cached100,
     fresh100,
-    besideBig: await smallBesideBig(client, rows),
-    processes: usages(processes).map(({ name, peakMb }, index) =>
+    besideBig,
+    idleCpuPercent: await measureIdle(setting.services.list()),
+    processes: peaks.map(({ name, peakMb }, index) =>
       ({ name, cpuSeconds: cpuSeconds[index] ?? NaN, peakMb })),
   }
 }

@@ -1,51 +1,83 @@
 import { provision } from '../../deploy/provision.ts'
 import { startStack } from '../../deploy/local/stack.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
+import type { Scale } from '../../deploy/local/launcher/scale.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { startAll } from '../support/services.ts'
-import type { Setting } from './measure.ts'
+import type { Process, Setting } from './setting.ts'
+
+type Env = Readonly<Record<string, string>>
+
+export type BenchStack = {
+  /** Addresses and secrets, as services take them. */
+  readonly env: Env
+  readonly infrastructure: readonly Process[]
+  /** Live keys of two organizations. */
+  readonly keys: readonly [own: string, neighbour: string]
+}
+
+export type Running =
+  Pick<Setting, 'client' | 'neighbour' | 'impatient' | 'services' | 'infrastructure' | 'scale'>
 
 type Setup = {
-  /** Folder of the stack's data. */
-  readonly dataDir: string
-  /** How many of normalize and of verify. */
-  readonly instances: number
+  readonly scale: Scale
   /** More environment for every service. */
-  readonly overrides: Readonly<Record<string, string>>
+  readonly overrides: Env
 }
 
 /** What is measured is the pipeline: clients that ask far more often than customers may. */
 const WIDE_LIMITS = {
-  LIMIT_POST_BURST: '100000', LIMIT_POST_SUSTAINED: '100000', LIMIT_GET: '100000',
+  LIMIT_POST_BURST: '100000',
+  LIMIT_POST_SUSTAINED: '100000',
+  LIMIT_GET: '100000',
+  MAX_ACTIVE_JOBS: '1000',
+  MAX_PREFLIGHTS: '1000',
 }
 
 /** 100,000 USD. */
 const PLENTY = { id: 'bench', amountMicros: 100_000_000_000, reason: 'benchmark' }
 
-/** All services on an embedded stack for one piece of work; both end whatever happens. */
-export async function withServices<T> (
-  { dataDir, instances, overrides }: Setup,
-  work: (running: Pick<Setting, 'client' | 'processes'>) => Promise<T>
+/** An embedded stack with two organizations for one piece of work; it ends whatever happens. */
+export async function withStack<T> (
+  dataDir: string, work: (stack: BenchStack) => Promise<T>
 ): Promise<T> {
   const stack = await startStack({ dataDir, say: line => console.log(line) })
   try {
     const env = { ...stack.addresses, ...loadSecrets(dataDir) }
     await provision(env)
-    const { orgId, keys } = await createDemo(env)
-    await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(orgId, 'live'), PLENTY))
-    const scale = { normalize: instances, verify: instances }
-    const services = await startAll({ env, scale, overrides: { ...WIDE_LIMITS, ...overrides } })
-    try {
-      const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
-      const infrastructure = stack.parts.map(part => ({ name: part.spec.name, pid: part.pid() }))
-      return await work({ client, processes: [...services.list(), ...infrastructure] })
-    } finally {
-      await services.stop()
-    }
+    const infrastructure = stack.parts.map(part => ({ name: part.spec.name, pid: part.pid() }))
+    return await work({ env, infrastructure, keys: [await richKey(env), await richKey(env)] })
   } finally {
     await stack.stop()
   }
+}
+
+/** All services on a stack for one piece of work; they end whatever happens. */
+export async function withServices<T> (
+  { env, infrastructure, keys: [own, other] }: BenchStack, { scale, overrides }: Setup,
+  work: (running: Running) => Promise<T>
+): Promise<T> {
+  const services = await startAll({ env, scale, overrides: { ...WIDE_LIMITS, ...overrides } })
+  const { baseUrl } = services
+  try {
+    return await work({
+      client: createClient({ baseUrl, apiKey: own }),
+      neighbour: createClient({ baseUrl, apiKey: other }),
+      impatient: createClient({ baseUrl, apiKey: own, retries: 0 }),
+      services,
+      infrastructure,
+      scale,
+    })
+  } finally {
+    await services.stop()
+  }
+}
+
+async function richKey (env: Env): Promise<string> {
+  const { orgId, keys } = await createDemo(env)
+  await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(orgId, 'live'), PLENTY))
+  return keys.live
 }

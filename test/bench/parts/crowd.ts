@@ -1,0 +1,88 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { phones, smallJobs, timeJob } from '../jobs.ts'
+import type { Setting } from '../setting.ts'
+import { spreadOf, type Spread } from '../spread.ts'
+import { forgetPeaks, usages } from '../usage.ts'
+
+export type CrowdFigures = {
+  /** Big jobs at once, and rows of each. */
+  readonly jobs: number
+  readonly rowsEach: number
+  /** From the first POST to the last end, of all waves. */
+  readonly wallMs: number
+  readonly rowsPerSecond: number
+  /** All-cached jobs of 100 rows of another organization: before, and beside. */
+  readonly idle: Spread
+  readonly beside: Spread
+  readonly samples: number
+  /** The p95 beside divided by the p95 before. */
+  readonly ratio: number
+  readonly processes: readonly { readonly name: string, readonly peakMb: number }[]
+  /** The largest peak of them. */
+  readonly peakMb: number
+}
+
+const JOBS_AT_ONCE = 10
+/** The crowd comes twice, as often as it takes to have some small jobs beside it. */
+const WAVES = 2
+const IDLE_JOBS = 40
+const SMALL_EVERY_MS = 1_000
+/** Ten clients that ask for a big job's progress all the time would be a load of their own. */
+const POLL_EVERY_MS = 200
+
+/** Ten big jobs of one organization at once, and a small one of another each second beside them. */
+export async function measureCrowd (setting: Setting): Promise<CrowdFigures> {
+  const { neighbour, services, rows, show } = setting
+  show(`crowd: ${JOBS_AT_ONCE} jobs of ${rows} rows at once, ${WAVES} times, and small ones beside`)
+  const hundred = phones(100)
+  await timeJob(neighbour, hundred)
+  const idle = await smallJobs(neighbour, () => hundred, IDLE_JOBS)
+  const waves = Array.from({ length: WAVES }, () =>
+    Array.from({ length: JOBS_AT_ONCE }, () => phones(rows)))
+  forgetPeaks(services.list())
+  const startedAt = performance.now()
+  const crowd = runWaves(setting, waves)
+  const times = await eachSecond(crowd, async () => (await timeJob(neighbour, hundred)).wallMs)
+  const wallMs = await crowd - startedAt
+  const processes = usages(services.list()).map(({ name, peakMb }) => ({ name, peakMb }))
+  const beside = spreadOf(times)
+  return {
+    jobs: JOBS_AT_ONCE,
+    rowsEach: rows,
+    wallMs,
+    rowsPerSecond: rows * JOBS_AT_ONCE * WAVES / wallMs * 1_000,
+    idle,
+    beside,
+    samples: times.length,
+    ratio: beside.p95Ms / idle.p95Ms,
+    processes,
+    peakMb: Math.max(...processes.map(({ peakMb }) => peakMb)),
+  }
+}
+
+/** Resolves with the moment at which the last job ended. */
+async function runWaves (
+  { client }: Setting, waves: readonly (readonly (readonly string[])[])[]
+): Promise<number> {
+  for (const wave of waves) {
+    await Promise.all(wave.map(inputs =>
+      timeJob(client, inputs, { pollEveryMs: POLL_EVERY_MS })))
+  }
+  return performance.now()
+}
+
+/** Begins a piece of work each second, late ones or not, until the other work is over. */
+async function eachSecond<T> (other: Promise<unknown>, work: () => Promise<T>): Promise<T[]> {
+  const over = new AbortController()
+  const end = other.finally(() => over.abort())
+  const begun: Promise<T>[] = []
+  while (!over.signal.aborted) {
+    const one = work()
+    // Judged below, with all others; until then a failure must not end the process.
+    one.catch(() => {})
+    begun.push(one)
+    await delay(SMALL_EVERY_MS, undefined, { signal: over.signal }).catch(() => {})
+  }
+  await end
+  return await Promise.all(begun)
+}

@@ -1,0 +1,96 @@
+import { createJobKeys } from '../../../services/jobs/job-keys.ts'
+import { send } from '../../../services/jobs/send.ts'
+import { createWire } from '../../../services/jobs/wire.ts'
+import { commonConfig, defineConfig, loadConfig, pick } from '../../../services/lib/config.ts'
+import { createEmitter, type Emitter, type Sealed } from '../../../services/lib/emit.ts'
+import { createKafkaBus } from '../../../services/lib/kafka/bus.ts'
+import { createKeyRing } from '../../../services/lib/key-ring.ts'
+import { connectRedis } from '../../../services/lib/redis.ts'
+import { createCodec, registrySource } from '../../../services/lib/registry.ts'
+import { laneOf, topicName } from '../../../services/lib/topics.ts'
+import type { Hop } from './hop.ts'
+import { watchOutputs } from './outputs.ts'
+
+type Env = Readonly<Record<string, string>>
+
+const TENANT = 'org_bench.live'
+const ACCEPT_WITHIN_MS = 600_000
+
+const config = defineConfig(pick(commonConfig, [
+  'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
+  'CACHE_SECRET_ACTIVE',
+]))
+
+/**
+ * The product's own first hop: chunks sealed and sent by the code of `ingest`, through the running
+ * service `normalize`. They are sealed before the clock starts, as the plain chunks are JSON then.
+ */
+export async function connectSealedHop (env: Env, inputs: readonly string[]): Promise<Hop> {
+  const settings = loadConfig(config, env)
+  const redis = connectRedis(settings.REDIS_STATE_URL)
+  const bus = createKafkaBus({
+    brokers: settings.KAFKA_BROKERS, clientId: 'bench', onFatal: failed,
+  })
+  const keys = createJobKeys({ redis, ring: createKeyRing(settings) })
+  const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
+  const emitter = createEmitter({
+    wire: createWire({ codec, keys }), producerOf: name => bus.producer(name),
+  })
+  const topic = topicName('rows.normalized', { lane: laneOf(inputs.length) })
+  const outputs = await watchOutputs(settings.KAFKA_BROKERS, topic)
+  const tokenVersion = settings.CACHE_SECRET_ACTIVE
+  let rounds = 0
+  return {
+    name: 'sealed',
+    round: async () => {
+      const job = `job_bench${++rounds}`
+      const sealed = await sealJob({ keys, emitter, tokenVersion }, { job, inputs })
+      const end = outputs.until(job, sealed.chunks)
+      const startedAt = performance.now()
+      await Promise.all(sealed.turns.map(turn => emitter.send(turn)))
+      return await end - startedAt
+    },
+    close: async () => {
+      await Promise.all([outputs.close(), bus.close()])
+      redis.disconnect()
+    },
+  }
+}
+
+type Sender = Parameters<typeof send>[0] & { readonly emitter: Emitter }
+
+/** What `ingest` sends of a job, sealed and held back. */
+async function sealJob (
+  { keys, emitter, tokenVersion }: Sender,
+  { job, inputs }: { readonly job: string, readonly inputs: readonly string[] }
+): Promise<{ readonly turns: readonly Sealed[], readonly chunks: number }> {
+  const turns: Sealed[] = []
+  const held = {
+    emit: async (emissions: Parameters<Emitter['emit']>[0]) => {
+      turns.push(await emitter.seal(emissions))
+    },
+  }
+  await send({ keys, emitter: held, tokenVersion }, {
+    submission: {
+      tenant: TENANT,
+      service: 'phone-validation',
+      inputs,
+      country: 'US',
+      forceFresh: false,
+      idempotencyKey: '',
+      fingerprint: '',
+      metadata: {},
+      webhookUrl: '',
+    },
+    claimed: {
+      job, nowMs: Date.now(), acceptByMs: Date.now() + ACCEPT_WITHIN_MS, quoteOnly: true,
+    },
+    signal: new AbortController().signal,
+  })
+  const messages = turns.flatMap(turn => [...turn.values()].flat())
+  return { turns, chunks: messages.length }
+}
+
+function failed (error: unknown): never {
+  throw error
+}

@@ -1,0 +1,46 @@
+import type { Report } from '../../bench/report.ts'
+
+const names = ['ingest-1', 'normalize-1', 'kafka-1'] as const
+
+/** A run as it might be, with only the parts that every run has. */
+export const PLAIN: Report = {
+  rows: 100_000,
+  bareLoopMs: 1_000,
+  firstWallMs: 2_000,
+  preflightMs: 350,
+  wallMs: 950,
+  rowsPerSecond: 105_263,
+  ratioBare: 0.95,
+  ratioPreflight: 0.35,
+  ratioCached: 0.84,
+  ratioWithCsv: 1.1,
+  resultsMbPerSecond: 80,
+  cached100: { p50Ms: 18, p95Ms: 81 },
+  fresh100: { p50Ms: 40, p95Ms: 75 },
+  besideBig: { p50Ms: 50, p95Ms: 90 },
+  idleCpuPercent: 2,
+  processes: names.map((name, index) => ({ name, cpuSeconds: 0.5 - index * 0.2, peakMb: 120 })),
+}
+
+/** The same with the parts that are plotted, and one that is counted upwards. */
+export const FULL: Report = {
+  ...PLAIN,
+  growth: {
+    steps: [
+      { rows: 1_000, wallMs: 40 }, { rows: 10_000, wallMs: 120 }, { rows: 100_000, wallMs: 960 },
+    ],
+    ratio: 8,
+  },
+  email: { rows: 50_000, domains: 1_006, wallMs: 4_000, rowsPerSecond: 12_500 },
+  soak: {
+    minutes: 10,
+    jobs: 700,
+    rowsVerified: 1_260_000,
+    samples: [
+      { second: 60, mb: { 'ingest-1': 100, 'settle-1': 90 } },
+      { second: 600, mb: { 'ingest-1': 110, 'settle-1': 90 } },
+    ],
+    growth: [],
+    worst: { name: 'ingest-1', firstMb: 100, lastMb: 110, ratio: 1.1 },
+  },
+}
