@@ -4,7 +4,7 @@ import type { Fault, Preparation, Scene } from '../fault.ts'
 
 const RECOVER_BROKER_MS = 20_000
 const KILLS = 20
-const ROWS = 60_000
+const ROWS = 90_000
 
 /** A vendor whose calls take a while, so that a big job lasts; and its description. */
 export async function prepareVendor (env: Record<string, string> = {}): Promise<
