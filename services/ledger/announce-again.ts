@@ -5,24 +5,27 @@ import type { Emitter } from '../lib/emit.ts'
 import { settledOf } from '../records/finish.ts'
 
 export type AnnounceAgainParts = {
-  readonly history: Pick<DeliveryHistory, 'list'>
+  readonly history: Pick<DeliveryHistory, 'listAll'>
   readonly emitter: Pick<Emitter, 'emit'>
 }
 
 /**
- * Announces a job that ended before Redis was lost once more, unless its event came to its end.
- * Whether its event was ever produced nobody knows, and a delivery that was due is lost with
- * Redis. One that came to its end is in the history; its id tells every other repetition.
+ * Announces jobs of a tenant that ended before Redis was lost once more, but for those whose event
+ * came to its end. Whether an event was ever produced nobody knows, and a delivery that was due is
+ * lost with Redis. One that came to its end is in the history; its id tells every other repetition.
  */
-export async function announceAgain (parts: AnnounceAgainParts, job: Job): Promise<void> {
-  const type = eventTypeOf(job.status)
-  if (type === undefined) return
-  const event = eventIdOf(job.id, type)
-  const attempts = (await parts.history.list(job.tenant, job.id))
-    .filter(attempt => attempt.event === event)
-  const last = attempts.at(-1)
-  if (last !== undefined && last.outcome !== 'failed') return
-  await parts.emitter.emit([{
-    topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
-  }])
+export async function announceAgain (
+  { history, emitter }: AnnounceAgainParts, tenant: string, jobs: readonly Job[]
+): Promise<void> {
+  const events = new Map(jobs.flatMap(job => {
+    const type = eventTypeOf(job.status)
+    return type === undefined ? [] : [[job, eventIdOf(job.id, type)] as const]
+  }))
+  if (events.size === 0) return
+  const attempts = await history.listAll(tenant, [...events.keys()].map(({ id }) => id))
+  const last = new Map(attempts.map(({ event, outcome }) => [event, outcome]))
+  const open = [...events].filter(([, event]) => (last.get(event) ?? 'failed') === 'failed')
+  if (open.length === 0) return
+  await emitter.emit(open.map(([job]) =>
+    ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
 }

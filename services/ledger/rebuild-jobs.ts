@@ -11,7 +11,7 @@ import { closedJobOf, hasTerms, openJobOf, type Rebuilt } from './rebuilt.ts'
 export type RebuildParts = AnnounceAgainParts & {
   readonly redis: Pick<Redis, 'hmget'>
   readonly desk: Pick<Desk, 'rebuild'>
-  readonly archive: Pick<Archive, 'find'>
+  readonly archive: Pick<Archive, 'findAll'>
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'count'>
 }
@@ -49,15 +49,19 @@ export async function rebuildJobs (
       faults.push(`nothing says what the open job ${reserve.job} was`)
     }
   }
-  for (const entries of ended.values()) {
-    const job = await endedJobOf(parts, entries, nowMs)
-    if (job === undefined) continue
-    if (!await write(job)) return { kind: 'moved' }
-    if (!job.isClosed) since.set(job.job, entries.reserve.at)
+  const all = [...ended.values()]
+  for (let from = 0; from < all.length; from += JOBS_AT_ONCE) {
+    const some = await endedJobsOf(parts, all.slice(from, from + JOBS_AT_ONCE), nowMs)
+    const written = await Promise.all(some.map(({ job }) => write(job)))
+    if (written.includes(false)) return { kind: 'moved' }
+    for (const { job, atMs } of some) if (!job.isClosed) since.set(job.job, atMs)
   }
   if (made > 0) parts.metrics.count('recovered_total', { what: 'job' }, made)
   return faults.length > 0 ? { kind: 'faulty', faults } : { kind: 'done', made, since }
 }
+
+/** Each question has its price; so many jobs share one. */
+const JOBS_AT_ONCE = 100
 
 async function isKnown (parts: RebuildParts, { tenant, job }: { tenant: string, job: string }) {
   const [status] = await parts.redis.hmget(jobKeys(tenant, job).job, 'status')
@@ -65,18 +69,30 @@ async function isKnown (parts: RebuildParts, { tenant, job }: { tenant: string, 
 }
 
 /**
- * A job whose money has moved for the last time. Where Redis has its end, whoever closes it does;
- * else it is closed from the archive, or counted to its end once more if that has nothing of it.
+ * Jobs of a tenant whose money has moved for the last time, and when they reserved. Where Redis has
+ * the end of one, whoever closes it does; else it is closed from the archive, or counted to its end
+ * once more if that has nothing of it.
  */
-async function endedJobOf (
-  parts: RebuildParts, entries: EndedEntries, nowMs: number
-): Promise<Rebuilt | undefined> {
-  const { reserve, end } = entries
-  const { tenant, job: id } = reserve
-  const [ended] = await parts.redis.hmget(jobKeys(tenant, id).job, 'ended')
-  if (ended === '1' || !hasTerms(reserve)) return undefined
-  const archived = await parts.archive.find(tenant, id)
-  if (archived === undefined) return openJobOf(reserve, nowMs, end)
-  await announceAgain(parts, archived.job)
-  return closedJobOf(entries, { job: archived.job, nowMs })
+async function endedJobsOf (
+  parts: RebuildParts, entries: readonly EndedEntries[], nowMs: number
+): Promise<readonly { readonly job: Rebuilt, readonly atMs: number }[]> {
+  const isLost = await Promise.all(entries.map(async ({ reserve }) => {
+    const { tenant, job } = reserve
+    const [ended] = await parts.redis.hmget(jobKeys(tenant, job).job, 'ended')
+    return ended !== '1' && hasTerms(reserve)
+  }))
+  const lost = entries.filter((_, index) => isLost[index])
+  const [first] = lost
+  if (first === undefined) return []
+  const { tenant } = first.reserve
+  const archived = await parts.archive.findAll(tenant, lost.map(({ reserve }) => reserve.job))
+  await announceAgain(parts, tenant, [...archived.values()])
+  return lost.map(one => {
+    const { reserve, end } = one
+    const job = archived.get(reserve.job)
+    const rebuilt = job === undefined
+      ? openJobOf(reserve, nowMs, end)
+      : closedJobOf(one, { job, nowMs })
+    return { job: rebuilt, atMs: reserve.at }
+  })
 }

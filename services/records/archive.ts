@@ -17,6 +17,10 @@ export type Archive = {
   /** Stores the final record; the same job again replaces it. */
   readonly save: (job: Job, manifest: readonly ManifestEntry[]) => Promise<void>
   readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
+  /** Those of several jobs of a tenant that are stored, by id. */
+  readonly findAll: (
+    tenant: string, jobs: readonly string[]
+  ) => Promise<ReadonlyMap<string, Job>>
   /** Newest first: ids sort by the time of the request. */
   readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
   /** The same with the manifests, for whoever reads the results of every job. */
@@ -38,6 +42,13 @@ export function createArchive (clickhouse: ClickHouseClient): Archive {
     const [row] = await select<WholeStoredJob>(query, { tenant, job })
     return row === undefined ? undefined : archivedOf(row)
   }
+  const findAll = async (tenant: string, jobs: readonly string[]) => {
+    const query = `SELECT ${RECORD} FROM jobs
+      WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
+      ORDER BY job, stored DESC LIMIT 1 BY job`
+    const found = (await select<StoredJob>(query, { tenant, jobs })).map(jobOf)
+    return new Map(found.map(job => [job.id, job]))
+  }
   const list = async (tenant: string, options: ListOptions) =>
     (await select<StoredJob>(listOf(RECORD), filled(tenant, options))).map(jobOf)
   const listWhole = async (tenant: string, options: ListOptions) =>
@@ -48,7 +59,7 @@ export function createArchive (clickhouse: ClickHouseClient): Archive {
     })
     return await answer.json<T>()
   }
-  return { save, find, list, listWhole }
+  return { save, find, findAll, list, listWhole }
 }
 
 /** A manifest as it is stored: zstd of JSON, one array an entry. */

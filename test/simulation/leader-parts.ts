@@ -34,7 +34,7 @@ export function leaderParts (options: LeaderOptions, redis: Redis, name: string)
     sleep,
     desk: createDesk(redis),
     reader: topicReader(bus, chaos),
-    history: { list: async () => [] },
+    history: { listAll: async () => [] },
     backlog: { waits: async () => true },
     tenants: () => redis.smembers(TENANTS_KEY),
     metrics: metricsOf(onLetIn),

@@ -53,6 +53,8 @@ function archiveStore (): Archive {
       jobs.set(`${job.tenant}:${job.id}`, { job: { ...job, closed: true }, manifest })
     },
     find: async (tenant, job) => jobs.get(`${tenant}:${job}`),
+    findAll: async (tenant, ids) => new Map(ofTenant(tenant)
+      .filter(({ job }) => ids.includes(job.id)).map(({ job }) => [job.id, job])),
     list: async tenant => ofTenant(tenant).map(({ job }) => job),
     listWhole: async tenant => ofTenant(tenant),
   }

@@ -47,14 +47,14 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
     },
     graceMs: 7,
     archive: {
-      find: async (tenant, id) => {
+      findAll: async (tenant, ids) => new Map(ids.flatMap(id => {
         const job = archived.get(`${tenant} ${id}`)
-        return job === undefined ? undefined : { job: { ...job, closed: true }, manifest: [] }
-      },
+        return job === undefined ? [] : [[id, { ...job, closed: true }] as const]
+      })),
     },
     history: {
-      list: async (tenant, job) =>
-        attempts.filter(one => one.tenant === tenant && one.job === job),
+      listAll: async (tenant, jobs) =>
+        attempts.filter(one => one.tenant === tenant && jobs.includes(one.job)),
     },
   }
   const save = async (job: Job) => { archived.set(`${job.tenant} ${job.id}`, job) }

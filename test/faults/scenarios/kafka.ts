@@ -1,9 +1,15 @@
+import type { StageName } from '../../../services/topology.ts'
 import { startKafkaProxy, type KafkaProxy } from '../../support/kafka-proxy.ts'
 import type { What } from '../../support/kafka-proxy-faults.ts'
 import type { KafkaApi } from '../../support/kafka-proxy-frames.ts'
 import type { Fault, Scene } from '../fault.ts'
 
-type Round = { readonly api: KafkaApi, readonly what: What }
+type Round = {
+  readonly api: KafkaApi
+  readonly what: What
+  /** Stages that say such words when they start; all that join groups when left out. */
+  readonly of?: readonly StageName[]
+}
 
 const GO_ON_WITHIN_MS = 90_000
 /** Larger than the answer to a fetch that brings nothing. */
@@ -29,10 +35,14 @@ const JOINS: readonly Round[] = [
   { api: 'FindCoordinator', what: 'lose answer' },
   { api: 'OffsetFetch', what: 'lose answer' },
   { api: 'Metadata', what: 'lose answer' },
-  { api: 'InitProducerId', what: 'lose answer' },
+  {
+    api: 'InitProducerId', what: 'lose answer', of: ['normalize', 'lookup', 'verify', 'settle'],
+  },
 ]
 
-const JOINING = ['normalize', 'lookup', 'verify', 'settle', 'deliver', 'ledger'] as const
+const JOINING: readonly StageName[] = [
+  'normalize', 'lookup', 'verify', 'settle', 'deliver', 'ledger',
+]
 
 type Hurt = (scene: Scene, proxy: KafkaProxy, round: Round) => Promise<boolean>
 
@@ -96,8 +106,8 @@ const ofAnybody: Hurt = async ({ random }, proxy, { api, what }) => {
 }
 
 /** The first and a later one of the words that a service needs to come back after it was killed. */
-const ofOneThatStarts: Hurt = async ({ world, random }, proxy, { api, what }) => {
-  const stage = JOINING[Math.floor(random() * JOINING.length)] ?? 'normalize'
+const ofOneThatStarts: Hurt = async ({ world, random }, proxy, { api, what, of = JOINING }) => {
+  const stage = of[Math.floor(random() * of.length)] ?? 'normalize'
   const first = proxy.inject({ api, what })
   const later = proxy.inject({ api, what, nth: 2 + Math.floor(random() * 4) })
   world.services.kill(`${stage}-1`, 'SIGKILL')

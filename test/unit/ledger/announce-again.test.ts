@@ -12,9 +12,9 @@ const attemptOf = (outcome: AttemptOutcome, event = eventIdOf(DELIVERED_JOB, 'jo
 async function announced (attempts: readonly Attempt[], job = endedJob()) {
   const emitted: Emission[] = []
   await announceAgain({
-    history: { list: async () => attempts },
+    history: { listAll: async () => attempts },
     emitter: { emit: async (all) => { emitted.push(...all) } },
-  }, job)
+  }, job.tenant, [job])
   return emitted
 }
 

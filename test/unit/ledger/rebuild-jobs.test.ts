@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
+import type { Job } from '../../../services/jobs/job.ts'
 import { emptyFold } from '../../../services/ledger/journal-fold.ts'
 import { rebuildJobs, type RebuildParts } from '../../../services/ledger/rebuild-jobs.ts'
 import type { Rebuilt } from '../../../services/ledger/rebuilt.ts'
@@ -13,7 +14,10 @@ const reserve = (job: string, change: Partial<Journal> = {}): Journal => ({
 const end = (job: string) => ({ ...reserve(job), type: 'settle', seq: 9, chargeMicros: 4 })
 
 /** Redis that knows some fields of jobs by `job field`, and answers each `rebuild` in turn. */
-function world (known: Readonly<Record<string, string>>, steps: readonly string[] = []) {
+function world (
+  known: Readonly<Record<string, string>>, steps: readonly string[] = [],
+  archived: readonly Job[] = []
+) {
   const rebuilt: Rebuilt[] = []
   const left = [...steps]
   const made: number[] = []
@@ -28,8 +32,8 @@ function world (known: Readonly<Record<string, string>>, steps: readonly string[
         return (left.shift() ?? 'made') as 'made'
       },
     },
-    archive: { find: async () => undefined },
-    history: { list: async () => [] },
+    archive: { findAll: async () => new Map(archived.map(job => [job.id, job])) },
+    history: { listAll: async () => [] },
     emitter: { emit: async () => {} },
     clock: createManualClock(1_000),
     metrics: { count: (_name, _labels, more = 1) => { made.push(more) } },
@@ -54,6 +58,17 @@ describe('the jobs of a journal', () => {
     expect(rebuilt.map(({ job, settled, isClosed }) => [job, settled?.seq, isClosed]))
       .toEqual([['job_1', undefined, false], ['job_2', undefined, false], ['job_3', 9, false]])
     expect(made).toEqual([2])
+  })
+
+  it('that ended are closed from the archive, or counted once more, however many', async () => {
+    const ids = Array.from({ length: 250 }, (_, index) => `job_${index}`)
+    const archived = ids.filter(id => id !== 'job_7').map(id => endedJob({ id }))
+    const { parts, rebuilt, made } = world({}, [], archived)
+    expect(await rebuildJobs(parts, mandate, foldOf([], ids)))
+      .toEqual({ kind: 'done', made: 250, since: new Map([['job_7', 40]]) })
+    expect(rebuilt.map(({ job }) => job)).toEqual(ids)
+    expect(rebuilt.filter(({ isClosed }) => !isClosed).map(({ job }) => job)).toEqual(['job_7'])
+    expect(made).toEqual([250])
   })
 
   it('that have ended in Redis, or ended and say too little, are left as they are', async () => {
