@@ -24,7 +24,10 @@ export type Metrics = {
 }
 
 const SECONDS = [0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-/** How often the delay of the event loop is looked at: looking is most of what idling costs. */
+/**
+ * How often the delay of the event loop is looked at: ten times as often would be most of what an
+ * idle process does. The runtime's figures are pauses between two looks, so they begin at this.
+ */
 const LOOK_MS = 100
 
 /** All metrics of the list in one registry; with `process` also those of Node itself. */
