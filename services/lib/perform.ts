@@ -15,7 +15,7 @@ export function createPerform (parts: ProcessParts): Perform {
       ? []
       : [finishes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const }))])
     deadLetters.admit(letters)
-    await produce(parts, emissionsOf(decisions), slice)
+    await produce(parts, decisions.flatMap(decision => decision.emits), slice)
     // 6. Dead letters, and wait. A crash: a dead letter may stand there twice, never not at all.
     await steps.step(6, () => deadLetters.send(letters, signal), slice)
     // 7. What may follow only what is out for certain. A crash: done again after the redelivery.
@@ -33,22 +33,18 @@ export function createPerform (parts: ProcessParts): Perform {
   }
 }
 
-function * emissionsOf (decisions: readonly Decision[]): Iterable<Emission> {
-  for (const { emits } of decisions) yield * emits
-}
-
 /** What is sealed is on its way, and worked on by those who read it, while the next is sealed. */
-const ROUND = 12
+const ROUND = 24
 
 /** Resolves when every message is acknowledged; fails only once none is under way any more. */
 async function produce (
-  { emitter, steps }: ProcessParts, emits: Iterable<Emission>, slice: Slice
+  { emitter, steps }: ProcessParts, emits: readonly Emission[], slice: Slice
 ): Promise<void> {
   const underWay: Promise<void>[] = []
   try {
-    for (const round of roundsOf(emits)) {
+    for (let from = 0; from === 0 || from < emits.length; from += ROUND) {
       // 4. Seal. A crash: nothing of this round has happened yet.
-      const sealed = await steps.step(4, () => emitter.seal(round), slice)
+      const sealed = await steps.step(4, () => emitter.seal(emits.slice(from, from + ROUND)), slice)
       // 5. Produce, and wait for every acknowledgement. A crash: some or all messages are out and
       // will be sent again; their readers count rows, entries and ends of a name only once.
       const sending = steps.step(5, () => emitter.send(sealed, slice.signal), slice)
@@ -60,20 +56,6 @@ async function produce (
     await Promise.allSettled(underWay)
   }
   await Promise.all(underWay)
-}
-
-/** Never less than one round, as every slice takes all of its steps. */
-function * roundsOf (emits: Iterable<Emission>): Iterable<readonly Emission[]> {
-  let round: Emission[] = []
-  let rounds = 0
-  for (const emission of emits) {
-    round.push(emission)
-    if (round.length < ROUND) continue
-    yield round
-    rounds++
-    round = []
-  }
-  if (round.length > 0 || rounds === 0) yield round
 }
 
 /** Runs all at once and drops what is done, so that only the others are run again. */

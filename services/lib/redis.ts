@@ -33,8 +33,8 @@ export function connectRedis (url: string, options: RedisOptions = {}): Redis {
 
 /**
  * A Lua script, sent as its digest and only after a restart of Redis as its text. The number of
- * keys is checked, as a forgotten key would only be missed by a cluster; `any` is for scripts that
- * do the same to every key they are given, which must all have the same hash tag.
+ * keys is checked, as a forgotten key would only be missed by a cluster; `any` is for scripts whose
+ * keys are a list, which must all have the same hash tag.
  */
 export function script (
   redis: Redis,

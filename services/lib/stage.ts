@@ -37,8 +37,7 @@ type EmittedBy<S extends StageName> = Emission<Extract<WritesOf<S>, InnerTopic>>
 export type Decision<S extends StageName = StageName> = {
   /** The messages this decides for good, never to be handed over again unless redelivered. */
   readonly finishes: readonly Incoming<ReadsOf<S>>[]
-  /** Asked for once, and some at a time, so what is many may be made on the way. */
-  readonly emits: Iterable<EmittedBy<S>>
+  readonly emits: readonly EmittedBy<S>[]
   /** Set when the messages go to `<stage>.dead` as they are, besides what is emitted for them. */
   readonly dead?: string
   /** Runs after everything emitted is acknowledged and before offsets are committed. */

@@ -1,5 +1,6 @@
 import type { Journal, MissedRows, NormalizedRows } from '../../schemas/types.ts'
 import type { Emission } from '../lib/stage.ts'
+import { turn } from '../lib/turn.ts'
 import { BLOCK_PARTS, createBlock, type Block } from '../records/block.ts'
 import { pickOthers, pickTokens, type CachedRecord } from '../records/cache.ts'
 import { isFresh } from '../records/freshness.ts'
@@ -91,15 +92,18 @@ type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefin
 
 /**
  * What is emitted for an accepted job: blocks and parts of every chunk, then the journal entry of
- * its reservation if there is one to send. Each is made when it is asked for: those of a whole job
- * would take more memory than its rows.
+ * its reservation if there is one to send. Others get their turn in between.
  */
-export function * jobEmissions (
+export async function jobEmissions (
   chunks: readonly Chunk[], { terms, entry }: EmitOptions
-): Iterable<Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>> {
-  // The block with the inputs of a chunk goes first, its parts right behind it.
-  for (const chunk of chunks) yield * emissionsOf(chunk, terms)
-  if (entry !== undefined) yield journalOf(entry, terms.lane)
+): Promise<readonly Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[]> {
+  const emits: Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[] = []
+  for (const chunk of chunks) {
+    await turn(terms.lane)
+    // The block with the inputs of a chunk goes first, its parts right behind it.
+    emits.push(...emissionsOf(chunk, terms))
+  }
+  return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
 }
 
 function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {

@@ -40,7 +40,7 @@ export async function decideJob (unit: JobUnit, parts: JobParts): Promise<JobDec
   failpoint('lookup.accepted')
   return {
     finishes: unit.members,
-    emits: jobEmissions(chunks, { terms, entry: acceptance.entry }),
+    emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
     afterProduced: () => announce(head, { entry: acceptance.entry, parts }),
   }
 }

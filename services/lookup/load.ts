@@ -23,9 +23,8 @@ export type Loader = {
 /**
  * Opens a chunk and looks its tokens up in the cache, once a message: the first call, when the
  * chunk arrives, starts the work; the call that needs the result finds it done or under way.
- * Chunks that arrive together are opened one a turn, so that others get theirs in
- * between, and looked up at the same time. Rejects when the rows can't be read or do not fit their
- * envelope.
+ * Chunks that arrive together are opened one a turn, so that others get theirs in between, and
+ * looked up at the same time. Rejects when the rows can't be read or do not fit their envelope.
  *
  * While many big jobs are gathered at once, there is no room for the rows of all: those that were
  * loaded first are dropped, and loaded once more when their job is decided. What is held of them

@@ -8,8 +8,8 @@ export type Cells = {
   /** Sets a cell of the row at hand; a name that is none of the columns is dropped. */
   readonly put: (name: string, value: string) => void
   /**
-   * Sets the cells of the row at hand that were not put. Rows of the very same object cost the
-   * least: of them nothing but its number is written down.
+   * Sets the cells of the row at hand that were not put, or put blank. Rows of the very same
+   * object cost the least: of them nothing but its number is written down.
    */
   readonly share: (cells: SharedCells) => void
   /** The row at hand is complete. */

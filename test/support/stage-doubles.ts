@@ -251,7 +251,7 @@ export function emitted<T extends TopicName> (
   decisions: readonly object[], topic: T
 ): Emission<T>[] {
   return decisions
-    .flatMap((it) => 'emits' in it ? [...(it as Decision<StageName>).emits] : [])
+    .flatMap((it) => 'emits' in it ? (it as Decision<StageName>).emits : [])
     .filter((emission) => emission.topic === topic) as unknown as Emission<T>[]
 }
 

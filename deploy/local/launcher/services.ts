@@ -133,7 +133,7 @@ async function applyScale (
 /** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
 function heapArguments (env: Env): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
-  return isSet ? [] : [HEAP_LIMIT, ...COLLECTION]
+  return isSet ? COLLECTION : [HEAP_LIMIT, ...COLLECTION]
 }
 
 async function startInstance (

@@ -47,23 +47,6 @@ describe('carrying out decisions', () => {
     ])
   })
 
-  it('makes emissions only as they are sent, so that those of a big job never stand together',
-    async () => {
-      const { noted, parts, slice } = notingParts()
-      function * emissions (count: number) {
-        for (let made = 1; made <= count; made++) {
-          if (made % 10 === 0) noted.push(`made ${made}`)
-          yield {}
-        }
-      }
-      const decisionOf = (count: number) => ({ finishes: [], emits: emissions(count) })
-      await createPerform(parts)([decisionOf(20), decisionOf(5)] as never, slice)
-      expect(noted).toEqual([
-        'admit 0', 'made 10', 'seal 12', 'send', 'made 20', 'seal 12', 'send', 'seal 1', 'send',
-        'letters 0',
-      ])
-    })
-
   it('finishes nothing when what follows fails', async () => {
     const { noted, parts, slice } = notingParts()
     const afterProduced = async () => { throw new TypeError('a bug') }

@@ -11,7 +11,7 @@ function poisonedBy (text: string) {
       if (messages.some(message => textOf(message) === text)) throw new Error('cannot be decided')
       return messages.map(message => decisionFor([message], textOf(message)))
     },
-    whenDead: async headers => [...decisionFor([], `rows of ${headers.tenant}`).emits],
+    whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
   })
   return { asked, stage }
 }
@@ -81,7 +81,7 @@ describe('a message that cannot be read', () => {
 
   it('is buried after what came before it was decided', async () => {
     const bench = await benchOf(echoStage({
-      whenDead: async headers => [...decisionFor([], `rows of ${headers.tenant}`).emits],
+      whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
     }))
     await bench.deliver([rawMessage(0), rawMessage(1, 'dead'), rawMessage(2)])
     expect(bench.effects).toEqual([

@@ -31,4 +31,15 @@ describe('turns', () => {
     ])
     expect(given).toEqual(['small 1', 'small 2', 'bulk 1', 'bulk 2'])
   })
+
+  it('leave some to the other lane, however many small jobs there are', async () => {
+    const given: string[] = []
+    const take = async (lane: 'small' | 'bulk') => {
+      await turn(lane)
+      given.push(lane)
+    }
+    const small = Array.from({ length: 9 }, () => take('small'))
+    await Promise.all([take('bulk'), take('bulk'), ...small])
+    expect(given.flatMap((lane, at) => lane === 'bulk' ? [at] : [])).toEqual([4, 9])
+  })
 })

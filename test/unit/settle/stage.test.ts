@@ -88,7 +88,7 @@ describe('settle', () => {
     const [message] = await twoBlocks()
     const [decision] = await stage.decide([message], signal) as [Decision<'settle'>]
     await decision.afterProduced?.()
-    expect([...decision.emits].map(({ topic }) => topic)).toEqual(['jobs.settled'])
+    expect(decision.emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
     expect(done).toEqual([`save ${ended.id}`, `close ${ended.id}`])
   })
 
