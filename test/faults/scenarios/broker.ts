@@ -4,7 +4,7 @@ import type { Fault, Preparation, Scene } from '../fault.ts'
 
 const RECOVER_BROKER_MS = 20_000
 const KILLS = 20
-const ROWS = 90_000
+const ROWS = 60_000
 
 /** A vendor whose calls take a while, so that a big job lasts; and its description. */
 export async function prepareVendor (env: Record<string, string> = {}): Promise<
@@ -55,12 +55,13 @@ async function killBroker (scene: Scene, id: string): Promise<number> {
 const twentyTimes: Fault = {
   name: 'broker-killed',
   kind: 'broker',
-  about: `the broker is killed ${KILLS} times in a job of 60,000 rows`,
+  about: `the broker is killed ${KILLS} times in a job of ${ROWS.toLocaleString('en-US')} rows`,
   quick: false,
   recoverWithinMs: RECOVER_BROKER_MS,
   load: { clients: 1, bulkShare: 0 },
   prepare: async () => {
-    const prepared = await prepareVendor({ PROVIDER_CONCURRENCY: '2' })
+    // Rows end as their batch of parts does: small ones show when the work goes on.
+    const prepared = await prepareVendor({ PROVIDER_CONCURRENCY: '2', PART_ROWS_BULK: '50' })
     await prepared.vendor.behave('slow')
     return prepared
   },
