@@ -52,6 +52,8 @@ async function killBroker (scene: Scene, id: string): Promise<number> {
   return Infinity
 }
 
+let vendor: Awaited<ReturnType<typeof startVendor>> | undefined
+
 const twentyTimes: Fault = {
   name: 'broker-killed',
   kind: 'broker',
@@ -62,7 +64,8 @@ const twentyTimes: Fault = {
   prepare: async () => {
     // Rows end as their batch of parts does: small ones show when the work goes on.
     const prepared = await prepareVendor({ PROVIDER_CONCURRENCY: '2', PART_ROWS_BULK: '50' })
-    await prepared.vendor.behave('slow')
+    vendor = prepared.vendor
+    await vendor.behave('slow')
     return prepared
   },
   inject: async scene => {
@@ -78,6 +81,8 @@ const twentyTimes: Fault = {
         `${await rowsEnded(scene, job.id)} rows ended`)
       await sleep(500)
     }
+    // What is left of the job need not last.
+    await vendor?.behave('well')
     const breaches = recoveryMs.length < KILLS
       ? [`the job ended after ${recoveryMs.length} of ${KILLS} kills`]
       : []
