@@ -1,3 +1,4 @@
+import { median } from '../bench/spread.ts'
 import type { Outcome } from './fault.ts'
 
 const HEADERS = ['fault', 'kind', 'injected', 'recovery p50/max', 'jobs', 'rows', '202', '503',
@@ -11,11 +12,6 @@ export function faultTable (outcomes: readonly Outcome[]): string {
   const table = lines.map(line =>
     line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd())
   return [...table, '', ...sumOf(outcomes), ...outcomes.flatMap(failureOf)].join('\n')
-}
-
-/** The middle one; of an even number the higher of the two in the middle. */
-export function median (numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0
 }
 
 const seconds = (ms: number) => (ms / 1_000).toFixed(1)

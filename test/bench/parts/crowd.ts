@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { atARate } from '../at-a-rate.ts'
 import { phones, smallJobs, timeJob } from '../jobs.ts'
 import type { Setting } from '../setting.ts'
 import { spreadOf, type Spread } from '../spread.ts'
@@ -42,7 +42,9 @@ export async function measureCrowd (setting: Setting): Promise<CrowdFigures> {
   forgetPeaks(services.list())
   const startedAt = performance.now()
   const crowd = runWaves(setting, waves)
-  const times = await eachSecond(crowd, async () => (await timeJob(neighbour, hundred)).wallMs)
+  const times = await atARate(SMALL_EVERY_MS, {
+    until: crowd, work: async () => (await timeJob(neighbour, hundred)).wallMs,
+  })
   const wallMs = await crowd - startedAt
   const processes = usages(services.list()).map(({ name, peakMb }) => ({ name, peakMb }))
   const beside = spreadOf(times)
@@ -69,20 +71,4 @@ async function runWaves (
       timeJob(client, inputs, { pollEveryMs: POLL_EVERY_MS })))
   }
   return performance.now()
-}
-
-/** Begins a piece of work each second, late ones or not, until the other work is over. */
-async function eachSecond<T> (other: Promise<unknown>, work: () => Promise<T>): Promise<T[]> {
-  const over = new AbortController()
-  const end = other.finally(() => over.abort())
-  const begun: Promise<T>[] = []
-  while (!over.signal.aborted) {
-    const one = work()
-    // Judged below, with all others; until then a failure must not end the process.
-    one.catch(() => {})
-    begun.push(one)
-    await delay(SMALL_EVERY_MS, undefined, { signal: over.signal }).catch(() => {})
-  }
-  await end
-  return await Promise.all(begun)
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Scale } from '../../../deploy/local/launcher/scale.ts'
 import { ApiError } from '../../../services/client/client.ts'
+import { atARate } from '../at-a-rate.ts'
 import { phones, timeJob } from '../jobs.ts'
 import type { Setting } from '../setting.ts'
 import { quantile } from '../spread.ts'
@@ -78,19 +79,13 @@ async function moveGroups ({ services, scale }: Setting): Promise<void> {
 
 type Post = { readonly ms: number, readonly status: number }
 
-/** Fresh 100-row jobs at a fixed rate, whether earlier ones were answered or not. */
+/** Fresh 100-row jobs at a fixed rate while some work is done. */
 async function duringStream (
   { impatient }: Setting, work: () => Promise<unknown>
 ): Promise<PostFigures> {
-  const state = { over: false }
-  const end = work().finally(() => { state.over = true })
-  const posts: Promise<Post>[] = []
-  while (!state.over) {
-    posts.push(postOf(impatient, phones(100)))
-    await delay(POST_EVERY_MS)
-  }
-  await end
-  return postFigures(await Promise.all(posts))
+  return postFigures(await atARate(POST_EVERY_MS, {
+    until: work(), work: () => postOf(impatient, phones(100)),
+  }))
 }
 
 async function postOf (

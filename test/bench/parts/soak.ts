@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { atARate } from '../at-a-rate.ts'
 import { phones, timeJob } from '../jobs.ts'
 import { memoryGrowth, type MemoryGrowth, type MemorySample } from '../memory.ts'
 import type { Setting } from '../setting.ts'
@@ -26,34 +27,22 @@ export async function measureSoak (setting: Setting, minutes: number): Promise<S
     '100-row job each second')
   const endAt = performance.now() + minutes * 60_000
   const counted = { jobs: 0, rows: 0 }
-  const load = (size: number, everyMs: number) => atARate({ endAt, everyMs }, async () => {
-    await timeJob(setting.client, phones(size), { pollEveryMs: 100 })
-    counted.jobs += 1
-    counted.rows += size
+  const watching = sampled(setting, endAt)
+  const load = (size: number, everyMs: number) => atARate(everyMs, {
+    until: watching,
+    work: async () => {
+      await timeJob(setting.client, phones(size), { pollEveryMs: 100 })
+      counted.jobs += 1
+      counted.rows += size
+    },
   })
   const [samples] = await Promise.all([
-    sampled(setting, endAt), load(bigRows, BIG_EVERY_MS), load(100, SMALL_EVERY_MS),
+    watching, load(bigRows, BIG_EVERY_MS), load(100, SMALL_EVERY_MS),
   ])
   const growth = memoryGrowth(samples)
   const worst = growth.toSorted((a, b) => b.ratio - a.ratio)[0]
   if (worst === undefined) throw new Error('no memory was sampled')
   return { minutes, jobs: counted.jobs, rowsVerified: counted.rows, samples, growth, worst }
-}
-
-/** Begins work at a fixed rate, whether earlier work is done or not, and waits for all of it. */
-async function atARate (
-  { endAt, everyMs }: { readonly endAt: number, readonly everyMs: number },
-  work: () => Promise<void>
-): Promise<void> {
-  const begun: Promise<void>[] = []
-  for (let nextAt = performance.now(); nextAt < endAt; nextAt += everyMs) {
-    await delay(Math.max(0, nextAt - performance.now()))
-    const one = work()
-    // Judged below, with all others; until then a failure must not end the process.
-    one.catch(() => {})
-    begun.push(one)
-  }
-  await Promise.all(begun)
 }
 
 async function sampled ({ services, show }: Setting, endAt: number): Promise<MemorySample[]> {
