@@ -19,12 +19,14 @@ export function redisRecordCache (redis: Redis, options: RecordCacheOptions = {}
 type Texts = readonly (string | null)[]
 
 function commandsOf (redis: Redis): CacheCommands {
-  const named = (name: string) => {
+  const named = (name: string, numberOfKeys: number | 'any') => {
     const source = readFileSync(new URL(`./${name}.lua`, import.meta.url), 'utf8')
-    return script(redis, { name, source, numberOfKeys: 'any' })
+    return script(redis, { name, source, numberOfKeys })
   }
-  const [find, claim, keep, release] =
-    [named('find'), named('claim'), named('keep'), named('release')]
+  const find = named('find', 1)
+  const claim = named('claim', 'any')
+  const keep = named('keep', 1)
+  const release = named('release', 1)
   return {
     find: async ({ start, tokens }) => await find([start], [tokens]) as Texts,
     claim: async (lists, lease, { leaseMs, useless }) => {

@@ -9,9 +9,9 @@ export type ConsumerSettings = {
   readonly heartbeatMs: number
   readonly rebalanceTimeoutMs: number
   /**
-   * How long the broker holds a fetch that gathers. By our patch of kafkajs it is a second where
-   * nothing came last time, and 100 ms at most while a partition is paused: a resumed partition is
-   * noticed as late.
+   * How long the broker holds a fetch, if it gathers nothing. By our patch of kafkajs it is a
+   * second where nothing came last time, and 100 ms at most while a partition is paused: a resumed
+   * partition is noticed as late.
    */
   readonly maxWaitMs: number
   readonly maxBytesPerPartition: number

@@ -44,7 +44,7 @@ const NORTH_AMERICA = '1'
  */
 export function loadRangeData (): RangeData {
   const carriers = readTables('carrier/en/', (name) => name)
-  const places = readTables('geocodes/en/', interned(splitPlace))
+  const places = readTables('geocodes/en/', splitPlace)
   const zones = readTable(new URL('timezones.bson', RESOURCES), singleZone)
   return {
     carrierOf: ({ callingCode, national }) =>
@@ -77,17 +77,6 @@ function singleZone (zones: string): string {
   return zones.includes('&') ? '' : zones
 }
 
-/** Equal descriptions share one object: there are ten times fewer of them than prefixes. */
-function interned<T> (read: (name: string, callingCode: string) => T): typeof read {
-  const known = new Map<string, T>()
-  return (name, callingCode) => {
-    const key = `${callingCode} ${name}`
-    const value = known.get(key) ?? read(name, callingCode)
-    known.set(key, value)
-    return value
-  }
-}
-
 function readTables<T> (
   folder: string, read: (name: string, callingCode: string) => T
 ): ReadonlyMap<string, PrefixTable<T>> {
@@ -102,6 +91,7 @@ function readTable<T> (file: URL, read: (name: string) => T): PrefixTable<T> {
   const names = deserialize(readFileSync(file)) as Readonly<Record<string, string>>
   const longest = Object.keys(names).reduce((most, { length }) => Math.max(most, length), 0)
   if (longest > PREFIX_DIGITS) throw new RangeError(`${file} has prefixes that are too long`)
+  // Equal names share one value: there are ten times fewer of them than prefixes.
   const known = new Map<string, T>()
   const valueOf = (name: string) => {
     const value = known.get(name) ?? read(name)
