@@ -1,9 +1,10 @@
 import type { ServiceSlug } from '../topology.ts'
-import { createReader, createWriter, isLease, leaseOf, type CachedRecord } from './cache-entries.ts'
+import { pick, rowsOf, takeAll, type CacheCommands, type Entries } from './cache-commands.ts'
+import { createReader, createWriter, leaseOf, type CachedRecord } from './cache-entries.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
 import { byVersion, type MaybeOthers } from './other-tokens.ts'
-import { pickTokens, TOKEN_BYTES } from './tokens.ts'
 
+export type { CacheCommands, Entries } from './cache-commands.ts'
 export type { CachedRecord } from './cache-entries.ts'
 export { pickOthers } from './other-tokens.ts'
 export { pickTokens, tokenAt, TOKEN_BYTES, tokensOf } from './tokens.ts'
@@ -29,6 +30,11 @@ export type Claim = {
   readonly usable: (record: CachedRecord) => boolean
 }
 
+export type Offer = Pick<Claim, 'usable'> & {
+  /** A verdict a token; none is `unknown`. */
+  readonly records: readonly CachedRecord[]
+}
+
 export type RecordCache = {
   /** One entry a token, in order; a miss is undefined. */
   readonly find: (scope: CacheScope, tokens: Buffer) =>
@@ -43,29 +49,16 @@ export type RecordCache = {
   readonly store: (
     scope: CacheScope, tokens: Buffer, records: readonly (CachedRecord | undefined)[],
   ) => Promise<void>
+  /**
+   * Keeps a verdict for each contact that has no usable record, and gives what stands: the record
+   * of another that came first, or one's own. `held` where another has the contact under check. For
+   * checks that cost nothing, which need no lease beforehand; of one version of the tokens.
+   */
+  readonly offer: (
+    scope: Omit<CacheScope, 'others'>, tokens: Buffer, offer: Offer,
+  ) => Promise<readonly (CachedRecord | 'held')[]>
   /** Lets others check; a lease that ended meanwhile and is another's now is left alone. */
   readonly release: (scope: CacheScope, tokens: Buffer, job: string) => Promise<void>
-}
-
-/** Entries of a cache: the name of each is `start` and the 16 bytes of its token. */
-export type Entries = { readonly start: string, readonly tokens: Buffer }
-
-/** What is asked of Redis: one command a list, as commands by the row cost more than checks. */
-export type CacheCommands = {
-  readonly find: (entries: Entries) => Promise<readonly (string | null)[]>
-  /**
-   * What each contact's entry holds; null where it now holds the lease. `useless` texts are
-   * overwritten. There is a list for each version of the tokens, with the same contacts: a record
-   * or lease under any is the contact's own.
-   */
-  readonly claim: (
-    lists: readonly Entries[], lease: string,
-    options: { readonly leaseMs: number, readonly useless: readonly string[] },
-  ) => Promise<readonly (string | null)[]>
-  /** Keeps one value an entry for so many milliseconds. */
-  readonly keep: (entries: Entries, values: readonly string[], ms: number) => Promise<void>
-  /** Ends the leases that are still the owner's. */
-  readonly release: (entries: Entries, lease: string) => Promise<void>
 }
 
 /** `onFault` is told of a cache that cannot be used, for logs; the pipeline goes on without it. */
@@ -114,6 +107,11 @@ export function createRecordCache (
         commands.keep(pick(list, rows), values, index === 0 ? MAX_FRESHNESS_MS : MEETING_MS))),
       undefined)
     },
+    offer: async (scope, tokens, offer) => {
+      if (rowsOf(tokens) === 0) return []
+      const start = startOf(scope)
+      return await attempt(() => offerAll(commands, { start, tokens }, offer), offer.records)
+    },
     release: async (scope, tokens, job) => {
       if (rowsOf(tokens) === 0) return
       const lists = entriesOf(scope, tokens)
@@ -147,46 +145,27 @@ async function findAll (
   return found
 }
 
-/** Records that may not be used are claimed once more, unless they were replaced meanwhile. */
 async function claimAll (commands: CacheCommands, lists: Lists, claim: Claim):
 Promise<readonly Claimed[]> {
-  const { job, leaseMs, usable } = claim
-  const own = leaseOf(job)
-  const read = createReader()
-  const readOne = (text: string | null): Claimed | 'useless' => {
-    if (text === null || text === own) return 'mine'
-    if (isLease(text)) return 'held'
-    const record = read(text)
-    return record !== undefined && usable(record) ? record : 'useless'
-  }
-  const ask = (these: readonly Entries[], useless: readonly string[]) =>
-    commands.claim(these, own, { leaseMs, useless })
-  const texts = await ask(lists, [])
-  const first = texts.map(readOne)
-  const again = [...first.keys()].filter((row) => first[row] === 'useless')
-  if (again.length === 0) return first as readonly Claimed[]
-  const useless = [...new Set(again.map((row) => texts[row] ?? ''))]
-  const theirs = await ask(lists.map((list) => pick(list, again)), useless)
-  for (const [index, row] of again.entries()) {
-    const second = readOne(theirs[index] ?? null)
-    first[row] = second === 'useless' ? 'mine' : second
-  }
-  return first as readonly Claimed[]
+  const lease = leaseOf(claim.job)
+  const own = new Array<string>(rowsOf(lists[0].tokens)).fill(lease)
+  const held = await takeAll(commands, lists, { own, ms: claim.leaseMs, usable: claim.usable })
+  return held.map((one) => one ?? 'mine')
+}
+
+async function offerAll (commands: CacheCommands, entries: Entries, { records, usable }: Offer):
+Promise<readonly (CachedRecord | 'held')[]> {
+  const own = records.map(createWriter())
+  const held = await takeAll(commands, [entries], { own, ms: MAX_FRESHNESS_MS, usable })
+  return records.map((record, row) => held[row] ?? record)
 }
 
 function entriesOf ({ others, ...scope }: CacheScope, tokens: Buffer): Lists {
-  const named = ({ tenant, service, version }: CacheScope, list: Buffer) =>
-    ({ start: `c:{${tenant}}:${service}:${version}:`, tokens: list })
   const more = byVersion(others).map(({ version, tokens: list }) =>
-    named({ ...scope, version }, list))
-  return [named(scope, tokens), ...more]
+    ({ start: startOf({ ...scope, version }), tokens: list }))
+  return [{ start: startOf(scope), tokens }, ...more]
 }
 
-function rowsOf (tokens: Buffer): number {
-  return tokens.length / TOKEN_BYTES
-}
-
-/** Those of some contacts, in ascending order. */
-function pick ({ start, tokens }: Entries, rows: readonly number[]): Entries {
-  return { start, tokens: pickTokens(tokens, rows) }
+function startOf ({ tenant, service, version }: Omit<CacheScope, 'others'>): string {
+  return `c:{${tenant}}:${service}:${version}:`
 }

@@ -1,7 +1,6 @@
 -- KEYS: what the names of entries begin with. ARGV: tokens of 16 bytes, one behind the other; each
 -- ends the name of an entry. Gives what each entry holds.
-local answer = {}
-for at = 1, #ARGV[1], 16 do
-  answer[#answer + 1] = redis.call('GET', KEYS[1] .. string.sub(ARGV[1], at, at + 15))
-end
-return answer
+local start, tokens = KEYS[1], ARGV[1]
+return packed(#tokens / 16, function(row)
+  return redis.call('GET', name_at(start, tokens, row))
+end)

@@ -1,10 +1,8 @@
--- KEYS: what the names of entries begin with. ARGV: tokens of 16 bytes, one behind the other, each
--- of which ends the name of an entry; milliseconds they are kept; for each the number of its value
--- (from 1, between blanks); then the values, which many entries have in common.
-local start, tokens, lasts = KEYS[1], ARGV[1], ARGV[2]
-local at = 1
-for number in string.gmatch(ARGV[3], '%d+') do
-  local value = ARGV[3 + tonumber(number)]
-  redis.call('SET', start .. string.sub(tokens, at, at + 15), value, 'PX', lasts)
-  at = at + 16
+-- KEYS: what the names of entries begin with. ARGV: milliseconds they are kept; for each the number
+-- of its text; tokens of 16 bytes, one behind the other, of which each ends the name of an entry;
+-- then the texts.
+local start, lasts, numbers, tokens = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+for row = 1, #numbers / 2 do
+  local text = ARGV[3 + number_at(numbers, row)]
+  redis.call('SET', name_at(start, tokens, row), text, 'PX', lasts)
 end

@@ -4,6 +4,7 @@ import { script } from '../lib/redis.ts'
 import {
   createRecordCache, type CacheCommands, type RecordCache, type RecordCacheOptions,
 } from './cache.ts'
+import { packTexts, unpackTexts } from './packed-texts.ts'
 
 /**
  * The cache of records in its Redis. Scripts are given what the names of entries begin with, and
@@ -16,32 +17,32 @@ export function redisRecordCache (redis: Redis, options: RecordCacheOptions = {}
   return createRecordCache(commandsOf(redis), options)
 }
 
-type Texts = readonly (string | null)[]
-
 function commandsOf (redis: Redis): CacheCommands {
   const named = (name: string, numberOfKeys: number | 'any') => {
-    const source = readFileSync(new URL(`./${name}.lua`, import.meta.url), 'utf8')
-    return script(redis, { name, source, numberOfKeys })
+    const source = ['common', name].map(readScript).join('\n')
+    return script(redis, { name, source, numberOfKeys, binary: true })
   }
   const find = named('find', 1)
   const claim = named('claim', 'any')
   const keep = named('keep', 1)
   const release = named('release', 1)
   return {
-    find: async ({ start, tokens }) => await find([start], [tokens]) as Texts,
-    claim: async (lists, lease, { leaseMs, useless }) => {
+    find: async ({ start, tokens }) => unpackTexts(await find([start], [tokens])),
+    claim: async (lists, own, { ms, useless }) => {
+      const { numbers, texts } = packTexts(own)
       const tokens = lists.map((list) => list.tokens)
       const starts = lists.map(({ start }) => start)
-      return await claim(starts, [lease, leaseMs, ...tokens, ...useless]) as Texts
+      const rest = [texts.length, ...texts, ...tokens, ...useless]
+      return unpackTexts(await claim(starts, [ms, numbers, ...rest]))
     },
-    keep: async ({ start, tokens }, values, ms) => {
-      const numbers = new Map<string, number>()
-      for (const value of values) {
-        if (!numbers.has(value)) numbers.set(value, numbers.size + 1)
-      }
-      const numberOfEach = values.map((value) => numbers.get(value)).join(' ')
-      await keep([start], [tokens, ms, numberOfEach, ...numbers.keys()])
+    keep: async ({ start, tokens }, kept, ms) => {
+      const { numbers, texts } = packTexts(kept)
+      await keep([start], [ms, numbers, tokens, ...texts])
     },
     release: async ({ start, tokens }, lease) => { await release([start], [tokens, lease]) },
   }
+}
+
+function readScript (name: string): string {
+  return readFileSync(new URL(`./${name}.lua`, import.meta.url), 'utf8')
 }

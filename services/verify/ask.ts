@@ -6,7 +6,7 @@ import {
 } from './provider.ts'
 
 /** A provider behind its policies; `id` is what operators' metrics show of it. */
-export type Guarded = Pick<Provider, 'services' | 'maxRows'> & {
+export type Guarded = Pick<Provider, 'services' | 'maxRows' | 'asksNobody'> & {
   readonly id: string
   readonly check: Check
 }

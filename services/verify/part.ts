@@ -1,34 +1,15 @@
-import type { Later, LaterRows } from '../../schemas/types.ts'
-import { partsOf } from '../accounts/tenant.ts'
-import type { Clock } from '../lib/clock.ts'
 import { failpoint } from '../lib/failpoint.ts'
-import type { Sleep } from '../lib/retry.ts'
+import { pickTokens, type CachedRecord } from '../records/cache.ts'
+import { withoutVerdict, type RowOutcome } from '../records/outcome.ts'
+import type { Reason } from '../records/record.ts'
+import { answerFree } from './free.ts'
+import type { Checked } from './providers.ts'
 import {
-  pickOthers, pickTokens, type CachedRecord, type RecordCache,
-} from '../records/cache.ts'
-import { isFresh } from '../records/freshness.ts'
-import { outcomeOf, withoutVerdict, type RowOutcome, type Subject } from '../records/outcome.ts'
-import { placeOf } from '../records/place.ts'
-import type { CheckedRecord, Reason } from '../records/record.ts'
-import type { ServiceSlug } from '../topology.ts'
-import type { Checked, Checker } from './providers.ts'
+  ask, isUsable, outcomeAt, recordsOf, scopeOf, subjectAt, type CheckParts, type Part,
+  type PartOutcomes, type Unmade, type Work,
+} from './work.ts'
 
-export type CheckParts = {
-  readonly cache: RecordCache
-  readonly check: Checker
-  /** Redis time. */
-  readonly clock: Clock
-  readonly sleep: Sleep
-  /** How long another part's check of the same contact is waited for. */
-  readonly leaseMs: number
-  readonly leasePollMs: number
-}
-
-/** A part as it came; its rows by position, not by their index in the chunk. */
-export type Part = { readonly value: Later, readonly rows: LaterRows }
-
-/** One entry a row of the part; undefined for a row no provider could be had for. */
-export type PartOutcomes = readonly (RowOutcome | undefined)[]
+export type { CheckParts, Part, PartOutcomes } from './work.ts'
 
 /** All rows of the part without a verdict, for one reason. */
 export function allWithout (part: Part, reason: Reason, atMs: number): PartOutcomes {
@@ -36,17 +17,9 @@ export function allWithout (part: Part, reason: Reason, atMs: number): PartOutco
     withoutVerdict(reason, { atMs, subject: subjectAt(part, position) }))
 }
 
-/** Whom the row at a position of the part is about. */
-export function subjectAt ({ value, rows }: Part, position: number): Subject {
-  return {
-    service: value.service as ServiceSlug,
-    canonical: rows.canonicals[position] ?? '',
-    copies: rows.copies[position] ?? 0,
-  }
-}
-
 /**
- * Checks the rows of a part. What the cache can answer is not bought; a contact that another job of
+ * Checks the rows of a part. Checks that cost nothing are made at once, and the first verdict of a
+ * contact stands. Else what the cache can answer is not bought; a contact that another job of
  * the tenant has under check is waited for, after the part's own checks, until its verdict is there
  * or its lease has ended. A job that bypasses the cache neither reads others' records nor waits.
  */
@@ -59,6 +32,7 @@ Promise<PartOutcomes> {
     await answerLive(work, await answerFromOwn(work, open))
     return outcomes
   }
+  open = await answerFree(work, open)
   const waitUntilMs = parts.clock.now() + parts.leaseMs
   while (open.length > 0) {
     const { mine, held } = await answerFromCache(work, open)
@@ -70,13 +44,6 @@ Promise<PartOutcomes> {
     open = held
   }
   return outcomes
-}
-
-type Work = {
-  readonly part: Part
-  readonly parts: CheckParts
-  readonly signal: AbortSignal
-  readonly outcomes: (RowOutcome | undefined)[]
 }
 
 /** Takes what this very job paid for when the part was delivered before; returns what is open. */
@@ -115,12 +82,6 @@ async function answerFromCache (work: Work, open: readonly number[]): Promise<Op
   return { mine, held }
 }
 
-/** A record this very job paid for is always its own; others' must be fresh. */
-function isUsable (record: CachedRecord, { value }: Part): boolean {
-  if (record.job === value.job) return true
-  return isFresh(record, { quotedAtMs: value.quotedAt, freshnessMs: value.freshnessMs })
-}
-
 /** Lets others check the contacts that got no verdict; in all other entries there is one now. */
 async function release ({ part, parts, outcomes }: Work, mine: readonly number[]): Promise<void> {
   const without = mine.filter((position) =>
@@ -133,19 +94,16 @@ async function release ({ part, parts, outcomes }: Work, mine: readonly number[]
 /** Asks the providers; false when for some rows none could be had, which then stay open. */
 async function answerLive (work: Work, positions: readonly number[]): Promise<boolean> {
   if (positions.length === 0) return true
-  const { part, parts, signal } = work
-  const { service, tenant, giveUpAt } = part.value
-  const rows = positions.map((row) => ({ row, canonical: part.rows.canonicals[row] ?? '' }))
-  const checked = await parts.check(rows, {
-    service: service as ServiceSlug,
-    mode: partsOf(tenant).mode,
-    signal,
-    last: giveUpAt !== 0 && parts.clock.now() >= giveUpAt,
-  })
+  const checked = await ask(work, positions)
   if (checked.kind === 'down') return false
   const open = checked.kind === 'answered' ? checked.open : undefined
   await keep(work, positions.filter((position) => open?.has(position) !== true), checked)
   return open === undefined
+}
+
+/** A row that no answer names was not checked; nobody pays for it and nothing is cached. */
+const NO_ANSWER: Unmade = {
+  status: 'unknown', reason: 'no_answer', confidence: 0, fields: {},
 }
 
 /** Verdicts go to the cache before anything is emitted: a redelivered part finds them there. */
@@ -167,39 +125,4 @@ async function keep (
     if (record === undefined) continue
     outcomes[position] = outcomeAt(work, position, { record, source: 'live' })
   }
-}
-
-type Unmade = Omit<CheckedRecord, 'checkedAtMs'>
-
-/** Rows of the very same verdict have the very same record, which the cache writes down once. */
-function recordsOf (made: Pick<CachedRecord, 'checkedAtMs' | 'job'>) {
-  const known = new Map<Unmade, CachedRecord>()
-  return (verdict: Unmade): CachedRecord => {
-    const found = known.get(verdict)
-    if (found !== undefined) return found
-    const record = { ...verdict, ...made }
-    known.set(verdict, record)
-    return record
-  }
-}
-
-/** A row that no answer names was not checked; nobody pays for it and nothing is cached. */
-const NO_ANSWER: Unmade = {
-  status: 'unknown', reason: 'no_answer', confidence: 0, fields: {},
-}
-
-type Answer = { readonly record: CheckedRecord, readonly source: 'live' | 'cache' }
-
-function outcomeAt ({ part }: Work, position: number, { record, source }: Answer): RowOutcome {
-  const { freshnessMs } = part.value
-  return outcomeOf(record, subjectAt(part, position), { source, freshnessMs })
-}
-
-/** The tokens of all positions, or of some. */
-function scopeOf ({ value, rows }: Part, positions?: readonly number[]) {
-  const { tenant, service } = placeOf(value)
-  const others = positions === undefined
-    ? rows.otherTokens
-    : pickOthers(rows.otherTokens, positions)
-  return { tenant, service, version: value.tokenVersion, others }
 }

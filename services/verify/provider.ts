@@ -35,6 +35,8 @@ export type Provider = {
   readonly services: readonly ServiceSlug[]
   /** Most rows of a call; as many as there are when left out. */
   readonly maxRows?: number
+  /** Its checks cost nothing and wait for nobody, so none is worth a lease. */
+  readonly asksNobody?: true
   /** What this provider needs to be other than for all. */
   readonly limits?: {
     readonly timeoutMs?: number

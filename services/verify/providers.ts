@@ -41,7 +41,11 @@ export type Checked =
   | { readonly kind: 'rejected' }
   | { readonly kind: 'down' }
 
-export type Checker = (rows: readonly ProviderRow[], request: CheckRequest) => Promise<Checked>
+export type Checker = {
+  (rows: readonly ProviderRow[], request: CheckRequest): Promise<Checked>
+  /** Whether checks of such rows cost nothing and wait for nobody. */
+  readonly asksNobody?: (request: Pick<CheckRequest, 'service' | 'mode'>) => boolean
+}
 
 export type ProvidersOptions = {
   readonly lists: ProviderLists
@@ -62,7 +66,7 @@ export function createChecker (options: ProvidersOptions): Checker {
   const guarded = guardedByName(options)
   const first = guardedLists('PROVIDERS', options.lists, guarded)
   const second = guardedLists('SECOND_OPINIONS', options.secondLists ?? {}, guarded)
-  return async (rows, { service, mode, signal, last = false }) => {
+  const check: Checker = async (rows, { service, mode, signal, last = false }) => {
     const ask = async (list: readonly Guarded[], asked: readonly ProviderRow[]) =>
       await askInTurn(list, asked, { service, signal, metrics: options.metrics })
     if (mode === 'test') {
@@ -74,6 +78,11 @@ export function createChecker (options: ProvidersOptions): Checker {
     if (unsure.length === 0) return checkedOf(rows, asked, last)
     return checkedOf(rows, merged(asked, await ask(others, unsure)), last)
   }
+  const asksNobody: Checker['asksNobody'] = ({ service, mode }) => {
+    const asked = [first, second].flatMap((lists) => lists.get(service) ?? [])
+    return mode === 'live' && asked.length > 0 && asked.every((one) => one.asksNobody === true)
+  }
+  return Object.assign(check, { asksNobody })
 }
 
 type ByName = (key: string, name: ProviderName, service: ServiceSlug) => Guarded

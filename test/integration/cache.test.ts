@@ -109,3 +109,25 @@ describe('leases of jobs whose tokens are of different versions', () => {
       .toEqual(['held', cachedRecord()])
   })
 })
+
+describe('offers in Redis', () => {
+  it('stand where nothing usable does, each its own, for 90 days, and are seen by all', async () => {
+    const scope = scopeOf('org_7.live')
+    const all = Buffer.concat(tokens)
+    const records = tokens.map((_, row) => cachedRecord({ confidence: row % 99, job: 'job_1' }))
+    const theirs = cachedRecord({ job: 'job_2', fields: { carrier: 'Acmé' } })
+    const [first, second, third] = tokens as [Buffer, Buffer, Buffer]
+    await cache.store(scope, first, [theirs])
+    await cache.store(scope, second, [cachedRecord({ confidence: 100 })])
+    await cache.claim(scope, third, claimOf('job_3'))
+    const usable: Claim['usable'] = ({ confidence }) => confidence < 100
+    const expected = [theirs, records[1], 'held', ...records.slice(3)]
+    expect(await cache.offer(scope, all, { records, usable })).toEqual(expected)
+    expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))
+    const other = tokens.map(() => cachedRecord({ job: 'job_4' }))
+    expect(await cache.offer(scope, all, { records: other, usable })).toEqual(expected)
+    const lasting = await Promise.all((await redis.keys('c:{org_7.live}:*')).map(
+      async (key) => await redis.pttl(key)))
+    expect(lasting.filter((ms) => ms > 89 * 86_400_000)).toHaveLength(299)
+  })
+})

@@ -216,6 +216,15 @@ export function createCacheDouble (): RecordCache & {
         holders.delete(name)
       }
     },
+    offer: async (_scope, tokens, { records, usable }) =>
+      namesOf(tokens).map((name, row) => {
+        const record = entries.get(name)
+        if (record !== undefined && usable(record)) return record
+        if (holders.has(name)) return 'held'
+        const offered = records[row] as CachedRecord
+        entries.set(name, offered)
+        return offered
+      }),
     release: async (_scope, tokens, job) => {
       for (const name of namesOf(tokens)) if (holders.get(name) === job) holders.delete(name)
     },

@@ -1,13 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createRecordCache, tokensOf, type CacheCommands, type Claim, type Entries,
+  createRecordCache, tokensOf, type CacheCommands, type CachedRecord, type Claim, type Entries,
+  type Offer,
 } from '../../../services/records/cache.ts'
+import { rowsOf, takeAll } from '../../../services/records/cache-commands.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
 const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
 const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
 const other = Buffer.alloc(16, 7)
 const claimOf = (job: string): Claim => ({ job, leaseMs: 30_000, usable: () => true })
+const offerOf = (...records: CachedRecord[]): Offer => ({ records, usable: () => true })
 const KEY = 'c:{org_1.live}:whatsapp:2:00112233445566778899aabbccddeeff'
 
 function createRedis () {
@@ -22,12 +25,15 @@ function createRedis () {
       ttls.push(ms)
     },
     // Of one version only; those of several are tried on Redis itself.
-    claim: async ([entries], lease, { useless }) => namesOf(entries as Entries).map((name) => {
-      const held = values.get(name) ?? null
-      if (held !== null && !useless.includes(held)) return held
-      values.set(name, lease)
-      return null
-    }),
+    claim: async ([entries], own, { ms, useless }) => {
+      ttls.push(ms)
+      return namesOf(entries as Entries).map((name, row) => {
+        const held = values.get(name) ?? null
+        if (held !== null && !useless.includes(held)) return held
+        values.set(name, own[row] ?? '')
+        return null
+      })
+    },
     release: async (entries, lease) => {
       for (const name of namesOf(entries)) if (values.get(name) === lease) values.delete(name)
     },
@@ -106,8 +112,9 @@ describe('the cache of records', () => {
     await cache.store(scope, token, [cachedRecord()])
     expect(await cache.claim(scope, Buffer.concat([token, other]), claimOf('job_1')))
       .toEqual(['mine', 'mine'])
+    expect(await cache.offer(scope, token, offerOf(cachedRecord()))).toEqual([cachedRecord()])
     await cache.release(scope, token, 'job_1')
-    expect(faults).toEqual(new Array(4).fill(new Error('down')))
+    expect(faults).toEqual(new Array(5).fill(new Error('down')))
   })
 
   it('asks nothing for no tokens', async () => {
@@ -117,6 +124,7 @@ describe('the cache of records', () => {
     const none = Buffer.alloc(0)
     expect(await cache.find(scope, none)).toEqual([])
     expect(await cache.claim(scope, none, claimOf('job_1'))).toEqual([])
+    expect(await cache.offer(scope, none, offerOf())).toEqual([])
     await cache.release(scope, none, 'job_1')
     await cache.store(scope, token, [undefined])
   })
@@ -161,5 +169,59 @@ describe('a lease', () => {
       },
     })
     expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['held'])
+  })
+})
+
+describe('an offer', () => {
+  const tokens = Buffer.concat([token, other])
+  const own = cachedRecord({ job: 'job_1' })
+  const theirs = cachedRecord({ job: 'job_2', confidence: 7 })
+
+  it('stands where there is nothing, for 90 days; what came first stands else', async () => {
+    const { redis, ttls } = createRedis()
+    const cache = createRecordCache(redis)
+    await cache.store(scope, other, [theirs])
+    expect(await cache.offer(scope, tokens, offerOf(own, own))).toEqual([own, theirs])
+    expect(ttls).toEqual([90 * 86_400_000, 90 * 86_400_000])
+    expect(await cache.offer(scope, tokens, offerOf(theirs, own))).toEqual([own, theirs])
+    expect(await cache.find(scope, tokens)).toEqual([own, theirs])
+  })
+
+  it('gives what was offered before, when it comes once more', async () => {
+    const cache = createRecordCache(createRedis().redis)
+    await cache.offer(scope, token, offerOf(own))
+    const later = { ...own, checkedAtMs: own.checkedAtMs + 1 }
+    expect(await cache.offer(scope, token, offerOf(later))).toEqual([own])
+  })
+
+  it('leaves a contact alone that is under check', async () => {
+    const { redis, values } = createRedis()
+    values.set(KEY, 'lease job_2')
+    expect(await createRecordCache(redis).offer(scope, tokens, offerOf(own, own)))
+      .toEqual(['held', own])
+    expect(values.get(KEY)).toBe('lease job_2')
+  })
+
+  it('takes the place of what may not be used or cannot be read', async () => {
+    const { redis, values } = createRedis()
+    const cache = createRecordCache(redis)
+    await cache.store(scope, tokens, [cachedRecord({ confidence: 1 }), theirs])
+    const usable: Offer['usable'] = ({ confidence }) => confidence > 1
+    expect(await cache.offer(scope, tokens, { records: [own, own], usable }))
+      .toEqual([own, theirs])
+    values.set(KEY, '{')
+    expect(await cache.offer(scope, token, offerOf(own))).toEqual([own])
+    expect(await cache.find(scope, tokens)).toEqual([own, theirs])
+  })
+})
+
+describe('taking contacts', () => {
+  it('tells what others have, and nothing where the own text stands', async () => {
+    const { redis, values } = createRedis()
+    const entries = { start: 'c:', tokens: Buffer.concat([token, other]) }
+    values.set(`c:${token.toString('hex')}`, 'lease job_2')
+    expect(await takeAll(redis, [entries], { own: ['a', 'b'], ms: 1, usable: () => true }))
+      .toEqual(['held', undefined])
+    expect(rowsOf(entries.tokens)).toBe(2)
   })
 })

@@ -40,6 +40,17 @@ function checkerOf (first: Provider, second: Provider, lists: ProviderLists = {
 }
 
 describe('live checks', () => {
+  it('ask nobody only where none of their providers does', () => {
+    const plan = { ...answering(1, []), asksNobody: true } as const
+    const { checker } = checkerOf(plan, answering(2, []), { whatsapp: ['numbering-plan'] })
+    expect(checker.asksNobody?.({ service: 'whatsapp', mode: 'live' })).toBe(true)
+    expect(checker.asksNobody?.({ service: 'whatsapp', mode: 'test' })).toBe(false)
+    expect(checker.asksNobody?.({ service: 'telegram', mode: 'live' })).toBe(false)
+    expect(checkerOf(plan, answering(2, [])).checker.asksNobody?.(live)).toBe(false)
+    expect(FACTORIES['numbering-plan']().asksNobody).toBe(true)
+    expect(FACTORIES.sandbox().asksNobody).toBeUndefined()
+  })
+
   it('are matched by row; answers to rows nobody asked are dropped', async () => {
     const { checker, counted } = checkerOf(answering(1, [4, 9]), answering(2, [3]))
     expect(await checker(rows, live))
