@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import type { FeedContact } from '../../schemas/types.ts'
 import type { ConsumeOptions, Delivery, RawMessage } from '../lib/bus.ts'
 import type { DeadLetters } from '../lib/dead-letters.ts'
@@ -6,6 +5,7 @@ import { isInfrastructure } from '../lib/errors.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Codec } from '../lib/registry.ts'
 import { forever } from '../lib/retry.ts'
+import { turn } from '../lib/turn.ts'
 import { readContact, type ReadContact, type ReadOptions } from './contact.ts'
 import type { Faults } from './faults.ts'
 import type { Partition } from './partition.ts'
@@ -55,7 +55,7 @@ export function createIntake (
           signal.throwIfAborted()
           const some = messages.slice(from, from + AT_ONCE)
           await takeIn(parts, await openAll(parts, some, signal), { partition, signal })
-          await setImmediate()
+          await turn('bulk')
         }
         await partition.commit()
       } catch (error) {

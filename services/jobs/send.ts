@@ -1,7 +1,7 @@
-import { setImmediate as turn } from 'node:timers/promises'
 import type { Emitter } from '../lib/emit.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Emission } from '../lib/stage.ts'
+import { turn } from '../lib/turn.ts'
 import { laneOf } from '../lib/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { chunksOf, type InputChunk } from './chunks.ts'
@@ -81,7 +81,7 @@ export async function send (
   for (let from = 0; from < chunks.length; from += CHUNKS_A_TURN) {
     const some = chunks.slice(from, from + CHUNKS_A_TURN)
     start(some.map((chunk, index) => emissionOf(context, chunk, from + index)))
-    await turn()
+    await turn(lane)
     failpoint('submit.sealed')
   }
   await Promise.all(sent)

@@ -115,6 +115,7 @@ function headersOf (emission: Emission, value: RowsValue): Record<string, string
     chunkRows: String(rows),
     totalRows: String(totalRows),
     rows: aboutOf(emission, rows).toString('base64'),
+    ...emission.topic === 'rows.finished' && { inputs: String(emission.value.inputs) },
   }
 }
 

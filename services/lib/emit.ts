@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
 import { topology, type Lane } from '../topology.ts'
 import type { OutgoingMessage, Producer } from './bus.ts'
 import type { Emission } from './stage.ts'
+import { turn } from './turn.ts'
 import type { Wire } from './wire.ts'
 
 /** One producer a lane, and one for topics without lanes, so that no lane waits behind another. */
@@ -18,7 +18,7 @@ export type Emitter = {
   readonly send: (sealed: Sealed, signal?: AbortSignal) => Promise<void>
 }
 
-/** Sealing is work; after so many messages heartbeats and other partitions get their turn. */
+/** Sealing is work: so many messages are sealed in one turn. */
 const SEALED_AT_ONCE = 4
 
 /** Sends what stages emit. Order is kept within a producer; producers send at the same time. */
@@ -28,8 +28,9 @@ export function createEmitter (
   const seal = async (emissions: readonly Emission[]): Promise<Sealed> => {
     const sealed = new Map<ProducerName, OutgoingMessage[]>()
     for (let from = 0; from < emissions.length; from += SEALED_AT_ONCE) {
-      if (from > 0) await setImmediate()
       const some = emissions.slice(from, from + SEALED_AT_ONCE)
+      const lane = some[0]?.lane ?? 'bulk'
+      if (from > 0 || lane === 'bulk') await turn(lane)
       const messages = await Promise.all(some.map(emission => wire.close(emission)))
       for (const [index, emission] of some.entries()) {
         const name = producerNameOf(emission)

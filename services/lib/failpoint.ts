@@ -26,6 +26,8 @@ export const PLACES = {
   'lookup.accepted': 'money is reserved, nothing was produced',
   'lookup.announced': 'the request may be answered, the outbox still has the entry',
   'verify.begun': 'a part is begun, nothing was checked',
+  'verify.offering': 'verdicts that cost nothing are made and not in the cache',
+  'verify.offered': 'what stands of them is in the cache, nothing was produced',
   'verify.claimed': 'the cache was asked and leases are held, nobody was asked',
   'verify.checked': 'verdicts are bought and not in the cache',
   'verify.kept': 'verdicts are in the cache, nothing was produced',

@@ -1,6 +1,6 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Journal, MissedRows, NormalizedRows } from '../../schemas/types.ts'
 import type { Emission } from '../lib/stage.ts'
+import { turn } from '../lib/turn.ts'
 import { BLOCK_PARTS, createBlock, type Block } from '../records/block.ts'
 import { pickOthers, pickTokens, type CachedRecord } from '../records/cache.ts'
 import { isFresh } from '../records/freshness.ts'
@@ -99,9 +99,9 @@ export async function jobEmissions (
 ): Promise<readonly Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[]> {
   const emits: Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[] = []
   for (const chunk of chunks) {
+    await turn(terms.lane)
     // The block with the inputs of a chunk goes first, its parts right behind it.
     emits.push(...emissionsOf(chunk, terms))
-    await setImmediate()
   }
   return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
 }

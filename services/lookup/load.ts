@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import { setImmediate } from 'node:timers/promises'
 import type { NormalizedRows } from '../../schemas/types.ts'
 import type { Incoming } from '../lib/stage.ts'
+import { laneOf } from '../lib/topics.ts'
+import { turn } from '../lib/turn.ts'
 import type { CachedRecord, RecordCache } from '../records/cache.ts'
 import { placeOf } from '../records/place.ts'
 
@@ -22,9 +23,8 @@ export type Loader = {
 /**
  * Opens a chunk and looks its tokens up in the cache, once a message: the first call, when the
  * chunk arrives, starts the work; the call that needs the result finds it done or under way.
- * Chunks that arrive together are opened one after another, so that others get their turn in
- * between, and looked up at the same time. Rejects when the rows can't be read or do not fit their
- * envelope.
+ * Chunks that arrive together are opened one a turn, so that others get theirs in between, and
+ * looked up at the same time. Rejects when the rows can't be read or do not fit their envelope.
  *
  * While many big jobs are gathered at once, there is no room for the rows of all: those that were
  * loaded first are dropped, and loaded once more when their job is decided. What is held of them
@@ -39,12 +39,10 @@ export function createLoader (
     sizeCalculation: bytes => bytes,
     dispose: (_bytes, message) => { loading.delete(message) },
   })
-  let turn = Promise.resolve()
   const loadOnce = (message: ChunkMessage) => {
     const known = loading.get(message)
     if (known !== undefined) return known
-    const started = turn.then(() => load(message, cache))
-    turn = turn.then(() => setImmediate())
+    const started = turn(laneOf(message.value.totalRows)).then(() => load(message, cache))
     // Whoever needs the chunk sees the failure; until then nobody may be listening.
     started.then(chunk => kept.set(message, bytesOf(chunk)), () => {})
     loading.set(message, started)

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
 import type { Normalized } from '../../schemas/types.ts'
 import { laneOf } from '../lib/topics.ts'
+import { turn } from '../lib/turn.ts'
 import { placeOf } from '../records/place.ts'
 import { TOKEN_BYTES } from '../records/tokens.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
@@ -53,7 +53,7 @@ export async function readChunks (
     const chunk = { place, rows, tokenVersion, hits, originals: dedupe }
     addCounts(counts, place.rows, countRows(chunk))
     chunks.push(chunk)
-    await setImmediate()
+    await turn(terms.lane)
   }
   if (counts.totalRows !== totalRows) throw new Error('the chunks of a job hold all its rows')
   return { chunks, counts }

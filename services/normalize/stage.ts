@@ -1,9 +1,9 @@
-import { setImmediate } from 'node:timers/promises'
 import type { NormalizedRows, Submitted } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Decision, Emission, Incoming, Stage } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
+import { turn } from '../lib/turn.ts'
 import { SERVICES } from '../records/columns.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { canonicalFor } from './canonical.ts'
@@ -44,9 +44,8 @@ export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'>
     decide: async (messages) => {
       const decisions: Decision<'normalize'>[] = []
       for (const message of messages) {
+        await turn(laneOf(message.value.totalRows))
         decisions.push(decideChunk(message))
-        // Heartbeats and other partitions get their turn between two chunks.
-        await setImmediate()
       }
       return decisions
     },

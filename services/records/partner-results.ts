@@ -1,10 +1,10 @@
-import { setImmediate } from 'node:timers/promises'
 import {
   resultIdOf, sealResult, type FeedCells,
 } from '../../schemas/feeds/seal.ts'
 import type { Bus, OutgoingMessage, Producer } from '../lib/bus.ts'
 import type { Codec } from '../lib/registry.ts'
 import { topicName } from '../lib/topics.ts'
+import { turn } from '../lib/turn.ts'
 import { createPartnerProducers } from './partner-producers.ts'
 
 /** The result of one contact, which is named by its place in its partner's topic. */
@@ -73,7 +73,7 @@ export function createPartnerResults ({ codec, producerOf }: Parts): PartnerResu
         // Judged below, all together.
         sent.catch(() => {})
         sending.push(sent)
-        await setImmediate()
+        await turn('bulk')
       }
       await Promise.all(sending)
     },

@@ -69,8 +69,9 @@ function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
 
 /**
  * The rows of a block nobody can read end as `unknown`, free. If that ends the job, `ledger` closes
- * it. Blocks with the inputs come before all others of their chunk, so if none came yet, this one
- * had them.
+ * it. Whether it held the inputs of its chunk its headers say; blank ones stand in only for those,
+ * as they stay if they come before the chunk's own. Blocks of releases that did not say it came
+ * behind them.
  */
 async function finishDeadRows (
   { store, storeBlock, clock }: SettleParts, headers: RawMessage['headers']
@@ -79,6 +80,7 @@ async function finishDeadRows (
   if (known === undefined) return
   const job = await store.read(known.place.tenant, known.place.job)
   if (job === undefined || job.ended) return
-  const block = await storeBlock(deadBlock(known, { atMs: clock.now(), inputs: true }))
+  const inputs = headers['inputs'] !== 'false'
+  const block = await storeBlock(deadBlock(known, { atMs: clock.now(), inputs }))
   await store.tally(block.tenant, tallyBlockOf(block))
 }

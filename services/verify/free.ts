@@ -17,11 +17,11 @@ Promise<readonly number[]> {
   if (!isFree || !isOfOneVersion(part.rows)) return positions
   const records = await recordsFor(work, positions)
   const rows = [...records.keys()]
-  failpoint('verify.checked')
+  failpoint('verify.offering')
   const stands = await parts.cache.offer(scopeOf(part), pickTokens(part.rows.tokens, rows), {
     records: [...records.values()], usable: (record) => isUsable(record, part),
   })
-  failpoint('verify.kept')
+  failpoint('verify.offered')
   for (const [index, position] of rows.entries()) {
     const record = stands[index] ?? 'held'
     if (record === 'held') continue

@@ -4,6 +4,8 @@ import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../lib/stage.ts'
+import { laneOf } from '../lib/topics.ts'
+import { turn } from '../lib/turn.ts'
 import { deadBlock } from '../records/block.ts'
 import { placeOfHeaders } from '../records/place.ts'
 import { partEmissions, type EmitParts } from './emit.ts'
@@ -103,10 +105,13 @@ Promise<PartDecision> {
   const standing = await parts.store.beginPart(value.tenant, value.job)
   if (standing === 'skip') return { finishes: [message], emits: [] }
   failpoint('verify.begun')
+  const lane = laneOf(value.totalRows)
+  await turn(lane)
   const part = { value, rows: message.rows() }
   const outcomes = standing === 'cancelling'
     ? allWithout(part, 'cancelled', parts.clock.now())
     : await checkPart(part, parts, signal)
+  await turn(lane)
   signal.throwIfAborted()
   return { finishes: [message], emits: partEmissions(part, outcomes, parts) }
 }

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
+import { dropTurns } from '../../services/lib/turn.ts'
 import { UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
 import { openChannels } from './channels.ts'
 import { replaceGlobals } from './globals.ts'
@@ -37,6 +38,7 @@ export async function openWorld (sockets: Sockets): Promise<World> {
   return {
     run: async (seed, action) => {
       begin(servers)
+      dropTurns()
       return await loop.run(seed, action)
     },
     connect: connector(servers, loop.ask),

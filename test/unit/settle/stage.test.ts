@@ -5,7 +5,7 @@ import { digestOf } from '../../../services/records/result-blocks.ts'
 import { storeBlock } from '../../../services/records/stored-block.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
-  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, wire,
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, wire, type BlockRows,
 } from '../../support/results.ts'
 import {
   createManualClock, emitted, entryOf, rowsOf, TENANT,
@@ -102,7 +102,9 @@ describe('settle', () => {
 
   it('counts the rows of a block nobody can read as unknown and free', async () => {
     const { stage, blocks, tallies } = stageWith([counted()])
-    const { headers } = await wire.close(blockEmission(place, [[1, live('x')], [3, live('y')]]))
+    const rows: BlockRows = [[1, live('x')], [3, live('y')]]
+    const inputs = ['a', 'b', 'c', 'd']
+    const { headers } = await wire.close(blockEmission(place, rows, { inputs }))
     expect(await stage.whenDead(headers)).toEqual([])
     expect(tallies).toHaveLength(1)
     const [tally] = tallies as [TallyBlock]
@@ -110,6 +112,18 @@ describe('settle', () => {
     expect(tally.inputs).toBe(true)
     expect(blocks.stored.map(({ job, rows }) => [job, rows])).toEqual([[running.id, 4]])
     expect(await keys.get()).toBeDefined()
+  })
+
+  it.each([
+    ['lets blank inputs stand in for those of none but a block that had some', 'false', false],
+    ['takes a block that does not say so for one that had some', undefined, true],
+  ])('%s', async (_what, inputs, expected) => {
+    const { stage, tallies } = stageWith([counted()])
+    const { headers } = await wire.close(blockEmission(place, [[1, live('x')]]))
+    expect(headers['inputs']).toBe('false')
+    const { inputs: _said, ...without } = headers
+    await stage.whenDead(inputs === undefined ? without : headers)
+    expect(tallies.map((tally) => tally.inputs)).toEqual([expected])
   })
 
   it('leaves dead letters of ended jobs, and those that name no rows, alone', async () => {

@@ -1,0 +1,54 @@
+import { setImmediate } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { dropTurns, turn } from '../../../services/lib/turn.ts'
+
+describe('turns', () => {
+  it('are given one each time around the event loop, in order', async () => {
+    const given: number[] = []
+    const all = [1, 2, 3].map(async number => {
+      await turn('bulk')
+      given.push(number)
+    })
+    const seen: number[] = []
+    while (given.length < 3) {
+      await setImmediate()
+      seen.push(given.length)
+    }
+    await Promise.all(all)
+    expect(given).toEqual([1, 2, 3])
+    expect(seen).toEqual([1, 2, 3])
+  })
+
+  it('go to the lane of small jobs first', async () => {
+    const given: string[] = []
+    const take = async (lane: 'small' | 'bulk', name: string) => {
+      await turn(lane)
+      given.push(name)
+    }
+    await Promise.all([
+      take('bulk', 'bulk 1'), take('bulk', 'bulk 2'), take('small', 'small 1'),
+      take('small', 'small 2'),
+    ])
+    expect(given).toEqual(['small 1', 'small 2', 'bulk 1', 'bulk 2'])
+  })
+
+  it('leave some to the other lane, however many small jobs there are', async () => {
+    const given: string[] = []
+    const take = async (lane: 'small' | 'bulk') => {
+      await turn(lane)
+      given.push(lane)
+    }
+    const small = Array.from({ length: 9 }, () => take('small'))
+    await Promise.all([take('bulk'), take('bulk'), ...small])
+    expect(given.flatMap((lane, at) => lane === 'bulk' ? [at] : [])).toEqual([4, 9])
+  })
+
+  it('go on after those who waited were forgotten', async () => {
+    let isGiven = false
+    turn('bulk').then(() => { isGiven = true }, () => {})
+    dropTurns()
+    await turn('bulk')
+    await setImmediate()
+    expect(isGiven).toBe(false)
+  })
+})
