@@ -29,11 +29,13 @@ export type Taking = {
 }
 
 /**
- * Takes contacts for whoever comes first: what others have of each; undefined where the text of one's own stands now. Records that
- * may not be used are asked for once more, to be overwritten unless they were replaced meanwhile.
+ * Takes contacts for whoever comes first: what others have of each; undefined where the text of
+ * one's own stands now. Records that may not be used are asked for once more, to be overwritten
+ * unless they were replaced meanwhile.
  */
-export async function takeAll (commands: CacheCommands, lists: readonly Entries[], { own, ms, usable }: Taking):
-Promise<readonly (CachedRecord | 'held' | undefined)[]> {
+export async function takeAll (
+  commands: CacheCommands, lists: readonly Entries[], { own, ms, usable }: Taking
+): Promise<readonly (CachedRecord | 'held' | undefined)[]> {
   const read = createReader()
   const readOne = (text: string | null | undefined, row: number) => {
     if (typeof text !== 'string' || text === own[row]) return undefined

@@ -1,4 +1,4 @@
-/** Texts of rows, each different one once, and for each row the number of its text, in two bytes. */
+/** Texts of rows: each different one once, and for each row the number of its text in two bytes. */
 export type PackedTexts = { readonly numbers: Buffer, readonly texts: readonly string[] }
 
 /** As the scripts of the cache read it: numbers count from 1. */

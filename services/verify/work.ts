@@ -82,7 +82,9 @@ export function recordsOf (made: Pick<CachedRecord, 'checkedAtMs' | 'job'>) {
 type Answer = { readonly record: CheckedRecord, readonly source: 'live' | 'cache' }
 
 /** How the row at a position ends by a record. */
-export function outcomeAt ({ part }: Work, position: number, { record, source }: Answer): RowOutcome {
+export function outcomeAt (
+  { part }: Pick<Work, 'part'>, position: number, { record, source }: Answer
+): RowOutcome {
   const { freshnessMs } = part.value
   return outcomeOf(record, subjectAt(part, position), { source, freshnessMs })
 }

@@ -111,7 +111,7 @@ describe('leases of jobs whose tokens are of different versions', () => {
 })
 
 describe('offers in Redis', () => {
-  it('stand where nothing usable does, each its own, for 90 days, and are seen by all', async () => {
+  it('stand where nothing usable does, each its own, for 90 days, seen by all', async () => {
     const scope = scopeOf('org_7.live')
     const all = Buffer.concat(tokens)
     const records = tokens.map((_, row) => cachedRecord({ confidence: row % 99, job: 'job_1' }))

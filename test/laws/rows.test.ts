@@ -7,9 +7,10 @@ import type { ProviderRow } from '../../services/verify/provider.ts'
 import type { Checked } from '../../services/verify/providers.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { cellsIn } from '../support/cells.ts'
+import { createCacheDouble } from '../support/cache-double.ts'
 import {
-  both, cachedRecord, chunksOf, createCacheDouble, createManualClock,
-  createStoreDouble, createTallyDouble, delivered, emitted, JOB, rowsOf, tokenFor,
+  both, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble,
+  delivered, emitted, JOB, rowsOf, tokenFor,
 } from '../support/stage-doubles.ts'
 
 const signal = new AbortController().signal

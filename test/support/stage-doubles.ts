@@ -4,9 +4,7 @@ import type { Accepted, AcceptRequest, JobStore, Outcome } from '../../services/
 import { count, emptyBitmap, has, minus, set } from '../../services/lib/bitmap.ts'
 import type { RawMessage } from '../../services/lib/bus.ts'
 import type { Decision, Emission, Incoming, RowsOf } from '../../services/lib/stage.ts'
-import {
-  tokensOf, type CachedRecord, type RecordCache,
-} from '../../services/records/cache.ts'
+import type { CachedRecord } from '../../services/records/cache.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 
 export const TENANT = 'org_1.live'
@@ -185,49 +183,6 @@ export function entryOf (tenant: string, job: Job): Journal {
     at: QUOTED_AT_MS,
     reason: '',
     header: null,
-  }
-}
-
-/**
- * A cache in memory, whatever tenant, service and version: `entries` and the jobs that hold leases
- * by hex token.
- */
-export function createCacheDouble (): RecordCache & {
-  entries: Map<string, CachedRecord>, holders: Map<string, string>,
-} {
-  const entries = new Map<string, CachedRecord>()
-  const holders = new Map<string, string>()
-  const namesOf = (tokens: Buffer) => tokensOf(tokens).map((token) => token.toString('hex'))
-  return {
-    entries,
-    holders,
-    find: async (_scope, tokens) => namesOf(tokens).map((name) => entries.get(name)),
-    claim: async (_scope, tokens, { job, usable }) => namesOf(tokens).map((name) => {
-      const record = entries.get(name)
-      if (record !== undefined && usable(record)) return record
-      if (!holders.has(name)) holders.set(name, job)
-      return holders.get(name) === job ? 'mine' : 'held'
-    }),
-    store: async (_scope, tokens, records) => {
-      for (const [row, name] of namesOf(tokens).entries()) {
-        const record = records[row]
-        if (record === undefined || record.status === 'unknown') continue
-        entries.set(name, record)
-        holders.delete(name)
-      }
-    },
-    offer: async (_scope, tokens, { records, usable }) =>
-      namesOf(tokens).map((name, row) => {
-        const record = entries.get(name)
-        if (record !== undefined && usable(record)) return record
-        if (holders.has(name)) return 'held'
-        const offered = records[row] as CachedRecord
-        entries.set(name, offered)
-        return offered
-      }),
-    release: async (_scope, tokens, job) => {
-      for (const name of namesOf(tokens)) if (holders.get(name) === job) holders.delete(name)
-    },
   }
 }
 

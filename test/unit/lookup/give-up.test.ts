@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { FatalError } from '../../../services/lib/errors.ts'
 import { decideOrGiveUp } from '../../../services/lookup/give-up.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  chunksOf, createCacheDouble, createManualClock, createStoreDouble, JOB, TENANT,
+  chunksOf, createManualClock, createStoreDouble, JOB, TENANT,
 } from '../../support/stage-doubles.ts'
 
 const parts = chunksOf(['+12127365000'])

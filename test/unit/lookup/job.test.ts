@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { quoteIdOf } from '../../../services/lookup/accept.ts'
 import { decideJob, type JobParts } from '../../../services/lookup/job.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  chunksOf, createCacheDouble, createManualClock, createStoreDouble, emitted,
+  chunksOf, createManualClock, createStoreDouble, emitted,
 } from '../../support/stage-doubles.ts'
 
 const phone = (last: number) => `+1212736${5_000 + last}`

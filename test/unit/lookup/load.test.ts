@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createLoader } from '../../../services/lookup/load.ts'
-import {
-  cachedRecord, chunksOf, createCacheDouble, incoming, tokenFor,
-} from '../../support/stage-doubles.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
+import { cachedRecord, chunksOf, incoming, tokenFor } from '../../support/stage-doubles.ts'
 
 const PHONE = '+12127365000'
 

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { createLoader } from '../../../services/lookup/load.ts'
 import { readChunks, termsOf, type PartRows } from '../../../services/lookup/read.ts'
-import {
-  cachedRecord, chunksOf, createCacheDouble, QUOTED_AT_MS, tokenFor,
-} from '../../support/stage-doubles.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
+import { cachedRecord, chunksOf, QUOTED_AT_MS, tokenFor } from '../../support/stage-doubles.ts'
 
 const partRows: PartRows = (lane, service) =>
   lane === 'small' ? 50 : service.length

@@ -5,9 +5,10 @@ import { fullBitmap } from '../../../services/lib/bitmap.ts'
 import type { Decision } from '../../../services/lib/stage.ts'
 import { quoteIdOf } from '../../../services/lookup/accept.ts'
 import { createLookupStage } from '../../../services/lookup/stage.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  acceptedJob, cachedRecord, chunksOf, createCacheDouble, createManualClock, createStoreDouble,
-  createTallyDouble, emitted, entryOf, incoming, JOB, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+  acceptedJob, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble,
+  emitted, entryOf, incoming, JOB, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal

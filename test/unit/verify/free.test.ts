@@ -3,8 +3,9 @@ import { answerFree } from '../../../services/verify/free.ts'
 import type { ProviderVerdict } from '../../../services/verify/provider.ts'
 import type { Checked, Checker } from '../../../services/verify/providers.ts'
 import { outcomeAt, type Part, type Work } from '../../../services/verify/work.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  cachedRecord, createCacheDouble, createManualClock, JOB, partOf, QUOTED_AT_MS, tokenFor,
+  cachedRecord, createManualClock, JOB, partOf, QUOTED_AT_MS, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const phone = (last: number) => `+1212736${5_000 + last}`

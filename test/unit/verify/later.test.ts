@@ -4,9 +4,10 @@ import type { Provider } from '../../../services/verify/provider.ts'
 import { createChecker, FACTORIES } from '../../../services/verify/providers.ts'
 import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/cells.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  acceptedJob, createCacheDouble, createManualClock, createStoreDouble, delivered, emitted, JOB,
-  partOf, QUOTED_AT_MS, rowsOf,
+  acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, partOf,
+  QUOTED_AT_MS, rowsOf,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal

@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { checkPart, type CheckParts, type Part } from '../../../services/verify/part.ts'
 import type { Checked, CheckRequest } from '../../../services/verify/providers.ts'
 import type { ProviderRow } from '../../../services/verify/provider.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  cachedRecord, createCacheDouble, createManualClock, JOB, partOf, QUOTED_AT_MS, tokenFor,
+  cachedRecord, createManualClock, JOB, partOf, QUOTED_AT_MS, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal

@@ -4,9 +4,10 @@ import type { Checked } from '../../../services/verify/providers.ts'
 import type { ProviderRow } from '../../../services/verify/provider.ts'
 import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/cells.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  acceptedJob, bitmapOf, cachedRecord, createCacheDouble, createManualClock,
-  createStoreDouble, delivered, emitted, JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+  acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
+  JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
