@@ -55,6 +55,11 @@ export type Stage<S extends StageName = StageName> = {
   /** At most so many messages are handed to one call of `decide`. */
   readonly batch: number
   /**
+   * Partitions of the lane `bulk` that are worked on at the same time in a process, for a stage
+   * whose work takes much memory; all when left out.
+   */
+  readonly bulkAtOnce?: number
+  /**
    * Decides messages of one partition, in order. Throws only what is not its decision: broken
    * infrastructure is retried by the engine without end, anything else three times, then as dead.
    */

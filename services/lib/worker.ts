@@ -1,3 +1,4 @@
+import { bulkhead } from 'cockatiel'
 import type { Clock } from './clock.ts'
 import type { ConsumeOptions, Delivery, DeliveryOutcome, RawMessage } from './bus.ts'
 import { isInfrastructure } from './errors.ts'
@@ -34,8 +35,7 @@ export function createWorker (parts: WorkerParts): Worker {
   const processing = { ...parts, finished: createCount(parts) }
   const commit = createCommit(parts)
   const work = createWork(createProcess(processing), commit)
-  const inWork = new Map<object, number>()
-  const ageMs = (writtenMs: number) => Math.max(0, clock.now() - writtenMs)
+  const inWork = createInWork(clock)
   let current = createOffsets()
   const atOf = ({ topic, partition, signal }: Delivery, offset: bigint): At =>
     ({ place: { stage: stage.name, group, topic, partition, offset }, signal })
@@ -47,13 +47,15 @@ export function createWorker (parts: WorkerParts): Worker {
       const at = atOf(delivery, 0n)
       if (await letGo({ ...at, finish: offsets.finish })) await commit(delivery, offsets, at)
     })
+  const slots = createSlots(parts)
   const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
     // A new generation begins with offsets of its own, so whatever still runs for the old one
     // cannot be taken for work done in the new one.
     const offsets = current
     try {
+      delivery.signal.throwIfAborted()
       for (const slice of slicesOf(delivery.messages, stage.batch)) {
-        inWork.set(delivery, slice[0]?.timestampMs ?? clock.now())
+        inWork.begin(delivery, slice)
         const at = atOf(delivery, slice[0]?.offset ?? 0n)
         const postponed = await work(slice, delivery, { offsets, at })
         if (postponed === undefined) continue
@@ -63,21 +65,46 @@ export function createWorker (parts: WorkerParts): Worker {
     } catch (error) {
       if (!delivery.signal.aborted) throw error
     } finally {
-      inWork.delete(delivery)
+      inWork.end(delivery)
     }
     return { go: 'next' }
   }
   return {
-    onDelivery: delivery => inTurns.take(delivery, () => onDelivery(delivery)),
+    onDelivery: delivery => inTurns.take(delivery, () => {
+      inWork.begin(delivery, delivery.messages)
+      return slots(() => onDelivery(delivery))
+    }),
     release: inTurns.release,
     onAssigned: () => {
       inTurns.forget()
       current = createOffsets()
       stage.forget()
     },
-    ages: () => inWork.size === 0 ? 0 : ageMs(Math.min(...inWork.values())) / 1_000,
+    ages: inWork.oldestSeconds,
     unfinished: () => current.unfinished(),
   }
+}
+
+/** What is handed over and not yet processed, by when the first message of it was written. */
+function createInWork (clock: Clock) {
+  const inWork = new Map<Delivery, number>()
+  return {
+    begin: (delivery: Delivery, [first]: Messages): void => {
+      inWork.set(delivery, first?.timestampMs ?? clock.now())
+    },
+    end: (delivery: Delivery): void => { inWork.delete(delivery) },
+    oldestSeconds: (): number => inWork.size === 0
+      ? 0
+      : Math.max(0, clock.now() - Math.min(...inWork.values())) / 1_000,
+  }
+}
+
+/** Partitions wait for each other only where the stage says so. */
+function createSlots ({ stage, subscription }: WorkerParts) {
+  const atOnce = subscription.lane === 'bulk' ? stage.bulkAtOnce : undefined
+  const slots = atOnce === undefined ? undefined : bulkhead(atOnce, Number.MAX_SAFE_INTEGER)
+  return <T>(action: () => Promise<T>): Promise<T> =>
+    slots === undefined ? action() : slots.execute(action)
 }
 
 type Commit = ReturnType<typeof createCommit>

@@ -16,19 +16,21 @@ export type LoadedChunk = {
 
 export type Loader = {
   (message: ChunkMessage): Promise<LoadedChunk>
+  /** Starts the work for whoever needs the chunk later, if there is room for it. */
+  readonly ahead: (message: ChunkMessage) => void
   /** Keeps nothing more of chunks whose job is done. */
   readonly forget: (messages: Iterable<ChunkMessage>) => void
 }
 
 /**
- * Opens a chunk and looks its tokens up in the cache, once a message: the first call, when the
- * chunk arrives, starts the work; the call that needs the result finds it done or under way.
- * Chunks that arrive together are opened one a turn, so that others get theirs in between, and
- * looked up at the same time. Rejects when the rows can't be read or do not fit their envelope.
+ * Opens a chunk and looks its tokens up in the cache, once a message: `ahead`, when the chunk
+ * arrives, starts the work; the call that needs the result finds it done or under way. Chunks that
+ * arrive together are opened one a turn, so that others get theirs in between, and looked up at the
+ * same time. Rejects when the rows can't be read or do not fit their envelope.
  *
- * While many big jobs are gathered at once, there is no room for the rows of all: those that were
- * loaded first are dropped, and loaded once more when their job is decided. What is held of them
- * until then is their message, sealed and compressed.
+ * While many big jobs are gathered at once, there is no room for the rows of all: the others are
+ * loaded when their job is decided. What is held of them until then is their message, sealed and
+ * compressed. A job too large for the room drops what was loaded first.
  */
 export function createLoader (
   cache: Pick<RecordCache, 'find'>, roomBytes = ROOM_BYTES
@@ -44,29 +46,29 @@ export function createLoader (
     if (known !== undefined) return known
     const started = turn(laneOf(message.value.totalRows)).then(() => load(message, cache))
     // Whoever needs the chunk sees the failure; until then nobody may be listening.
-    started.then(chunk => kept.set(message, bytesOf(chunk)), () => {})
+    started.catch(() => {})
     loading.set(message, started)
+    kept.set(message, bytesOf(message))
     return started
   }
   return Object.assign(loadOnce, {
+    ahead: (message: ChunkMessage) => {
+      if (kept.calculatedSize + bytesOf(message) <= roomBytes) loadOnce(message).catch(() => {})
+    },
     forget: (messages: Iterable<ChunkMessage>) => {
       for (const message of messages) kept.delete(message)
     },
   })
 }
 
-/** One of the largest jobs, if its inputs are as long as phone numbers and all of it is cached. */
-const ROOM_BYTES = 56 * 1_024 * 1_024
-/** What a text takes beside its characters, and a record with its fields. */
-const TEXT_BYTES = 24
-const RECORD_BYTES = 400
+/** Two of the largest jobs, if their inputs are as long as phone numbers. */
+const ROOM_BYTES = 24 * 1_024 * 1_024
+/** Rows take several times the memory of their message, compressed but for the tokens. */
+const MEMORY_PER_BYTE = 4
 
 /** About the memory that a chunk takes. */
-function bytesOf ({ rows, records }: LoadedChunk): number {
-  const texts = [rows.inputs, rows.canonicals].flat()
-  const characters = texts.reduce((sum, text) => sum + text.length, 0)
-  const found = records.filter(record => record !== undefined).length
-  return 1 + characters + texts.length * TEXT_BYTES + rows.tokens.length + found * RECORD_BYTES
+function bytesOf ({ raw }: ChunkMessage): number {
+  return 1 + (raw.value?.length ?? 0) * MEMORY_PER_BYTE
 }
 
 async function load (message: ChunkMessage, cache: Pick<RecordCache, 'find'>):

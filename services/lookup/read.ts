@@ -28,6 +28,9 @@ export function termsOf (
   }
 }
 
+/** Chunks that are asked for while one is read. */
+const AHEAD = 4
+
 type ReadOptions = { readonly terms: JobTerms, readonly load: Loader }
 
 /**
@@ -43,6 +46,8 @@ export async function readChunks (
   const chunks: Chunk[] = []
   const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
   for (const message of parts) {
+    const next = parts[chunks.length + AHEAD]
+    if (next !== undefined) load.ahead(next)
     const { rows, records } = await load(message)
     const place = placeOf(message.value)
     if (place.firstRow !== counts.totalRows) throw new Error('the chunks of a job leave no gap')

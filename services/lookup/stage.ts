@@ -47,10 +47,11 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
   return {
     name: 'lookup',
     batch: options.batch,
+    // The rows and messages of a whole big job are in memory while it is decided.
+    bulkAtOnce: 1,
     decide: async (messages) => {
       const ofGeneration = generation
-      // The work starts now; whoever needs the chunk later sees a failure of it.
-      for (const message of messages) parts.load(message).catch(() => {})
+      for (const message of messages) parts.load.ahead(message)
       const decided = await decideComplete(messages, { held, parts })
       return decided.map((decision) => released(decision, ofGeneration))
     },

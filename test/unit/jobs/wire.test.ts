@@ -111,6 +111,14 @@ describe('a message', () => {
     expect(message.rows()).toMatchObject(emission.rows ?? {})
   })
 
+  it('is held once: its sealed bytes are where they stand in it', async () => {
+    const raw = rawOf(await wire.close(submitted))
+    const { sealed } = (await opened(raw)).value as Submitted
+    expect(sealed.buffer).toBe(raw.value!.buffer)
+    const at = sealed.byteOffset - raw.value!.byteOffset
+    expect(raw.value!.subarray(at, at + sealed.length)).toEqual(sealed)
+  })
+
   it('names its rows in headers, and has the key and topic of the topology', async () => {
     const { topic, key, headers } = await wire.close(missed)
     expect(topic).toBe('rows.missed.bulk.phone-validation')

@@ -24,19 +24,25 @@ describe('loading a chunk', () => {
     expect(scopes).toEqual([{ tenant: 'org_1.live', service: 'phone-validation', version: '1' }])
   })
 
-  it('drops what it loaded first when there is no room for all, and loads it again', async () => {
+  /** Chunks of 10 bytes each, and the numbers of those that were opened. */
+  function counted (many: number) {
     const opened: number[] = []
-    const chunks = [0, 1, 2].map(number => {
+    const chunks = Array.from({ length: many }, (_, number) => {
       const [chunk] = chunksOf([PHONE])
       const rows = () => {
         opened.push(number)
         return chunk!.rows()
       }
-      return incoming('rows.normalized', chunk!.value, { rows })
+      const { raw, ...message } = incoming('rows.normalized', chunk!.value, { rows })
+      return { ...message, raw: { ...raw, value: Buffer.alloc(10) } }
     })
-    const { inputs, canonicals, tokens } = chunksOf([PHONE])[0]!.rows()
-    const texts = `${inputs.join('')}${canonicals.join('')}`
-    const load = createLoader(createCacheDouble(), 2 * (1 + texts.length + 2 * 24 + tokens.length))
+    return { opened, chunks }
+  }
+  const roomFor = (chunks: number) => chunks * (1 + 4 * 10)
+
+  it('drops what it loaded first when there is no room for all, and loads it again', async () => {
+    const { opened, chunks } = counted(3)
+    const load = createLoader(createCacheDouble(), roomFor(2))
     for (const chunk of chunks) await load(chunk)
     await load(chunks[1]!)
     await load(chunks[2]!)
@@ -46,6 +52,20 @@ describe('loading a chunk', () => {
     await load(chunks[2]!)
     await load(chunks[1]!)
     expect(opened).toEqual([0, 1, 2, 0, 1])
+  })
+
+  it('loads ahead as long as there is room, and never fails by it', async () => {
+    const { opened, chunks } = counted(3)
+    const load = createLoader(createCacheDouble(), roomFor(2))
+    for (const chunk of chunks) load.ahead(chunk)
+    await load(chunks[1]!)
+    expect(opened).toEqual([0, 1])
+    load.forget([chunks[0]!])
+    load.ahead(chunks[2]!)
+    await load(chunks[2]!)
+    expect(opened).toEqual([0, 1, 2])
+    const unreadable = { ...chunks[0]!, rows: () => { throw new Error('no rows') } }
+    createLoader(createCacheDouble()).ahead(unreadable)
   })
 
   it('keeps nothing of chunks whose job is done', async () => {
