@@ -7,6 +7,7 @@ import { createProcess, type Process } from './process.ts'
 import { createRelease, createTurns } from './release.ts'
 import { rowsOf } from './row-headers.ts'
 import type { ProcessParts } from './slice.ts'
+import type { Postponement } from './stage.ts'
 import type { At } from './steps.ts'
 import type { Subscription } from './topics.ts'
 
@@ -40,13 +41,11 @@ export function createWorker (parts: WorkerParts): Worker {
   const atOf = ({ topic, partition, signal }: Delivery, offset: bigint): At =>
     ({ place: { stage: stage.name, group, topic, partition, offset }, signal })
   const letGo = createRelease(processing)
-  const inTurns = createInTurns(stage.release === undefined
-    ? undefined
-    : async delivery => {
-      const offsets = current
-      const at = atOf(delivery, 0n)
-      if (await letGo({ ...at, finish: offsets.finish })) await commit(delivery, offsets, at)
-    })
+  const inTurns = createInTurns(async delivery => {
+    const offsets = current
+    const at = atOf(delivery, 0n)
+    if (await letGo({ ...at, finish: offsets.finish })) await commit(delivery, offsets, at)
+  })
   const slots = createSlots(parts)
   const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
     // A new generation begins with offsets of its own, so whatever still runs for the old one
@@ -59,8 +58,7 @@ export function createWorker (parts: WorkerParts): Worker {
         const at = atOf(delivery, slice[0]?.offset ?? 0n)
         const postponed = await work(slice, delivery, { offsets, at })
         if (postponed === undefined) continue
-        const afterMs = Math.max(0, postponed.untilMs - clock.now())
-        return { go: 'again', fromOffset: postponed.postpone.raw.offset, afterMs }
+        return againAt(postponed, clock.now())
       }
     } catch (error) {
       if (!delivery.signal.aborted) throw error
@@ -83,6 +81,10 @@ export function createWorker (parts: WorkerParts): Worker {
     ages: inWork.oldestSeconds,
     unfinished: () => current.unfinished(),
   }
+}
+
+function againAt ({ postpone, untilMs }: Postponement, nowMs: number): DeliveryOutcome {
+  return { go: 'again', fromOffset: postpone.raw.offset, afterMs: Math.max(0, untilMs - nowMs) }
 }
 
 /** What is handed over and not yet processed, by when the first message of it was written. */
@@ -125,13 +127,13 @@ function createWork (process: Process, commit: Commit) {
  * Lets go of held messages between deliveries, by the last one of each partition: never beside one,
  * and no more once its generation is over.
  */
-function createInTurns (release: ((delivery: Delivery) => Promise<void>) | undefined) {
+function createInTurns (release: (delivery: Delivery) => Promise<void>) {
   const turns = createTurns()
   const latest = new Map<string, Delivery>()
   const underWay = new Set<string>()
   const releaseOf = async (delivery: Delivery) => {
     try {
-      if (!delivery.signal.aborted) await release?.(delivery)
+      if (!delivery.signal.aborted) await release(delivery)
     } catch (error) {
       if (!delivery.signal.aborted) throw error
     }
