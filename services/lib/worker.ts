@@ -57,8 +57,7 @@ export function createWorker (parts: WorkerParts): Worker {
         inWork.begin(delivery, slice)
         const at = atOf(delivery, slice[0]?.offset ?? 0n)
         const postponed = await work(slice, delivery, { offsets, at })
-        if (postponed === undefined) continue
-        return againAt(postponed, clock.now())
+        if (postponed !== undefined) return againAt(postponed, clock.now())
       }
     } catch (error) {
       if (!delivery.signal.aborted) throw error
