@@ -8,14 +8,17 @@ export class ApiError extends Error {
   /** What support asks for. */
   readonly requestId: string | undefined
   readonly retryAfterSeconds: number | undefined
+  /** Whole numbers that a code adds: `requiredMicros` and `availableMicros` with 402. */
+  readonly amounts: Readonly<Record<string, number>>
 
   constructor (response: Response, body: string) {
-    const { code, message, param, request_id: requestId } = errorOf(body)
+    const { code, message, param, request_id: requestId, ...more } = errorOf(body)
     super(`${response.status} ${code}: ${message}`)
     this.status = response.status
     this.code = code
     this.param = param
     this.requestId = requestId ?? response.headers.get('x-request-id') ?? undefined
+    this.amounts = Object.fromEntries(Object.entries(more).filter(isAmount))
     const seconds = Number(response.headers.get('retry-after') ?? NaN)
     this.retryAfterSeconds = Number.isFinite(seconds) ? seconds : undefined
   }
@@ -27,6 +30,9 @@ type ErrorObject = {
   readonly param?: string
   readonly request_id?: string
 }
+
+const isAmount = (field: readonly [string, unknown]): field is [string, number] =>
+  Number.isSafeInteger(field[1])
 
 /** A proxy on the way may answer with anything. */
 function errorOf (body: string): ErrorObject {

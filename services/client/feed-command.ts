@@ -1,12 +1,14 @@
-import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { openContactFile } from './feed-file.ts'
 import { openResultFile } from './feed-output.ts'
-import { createProgressLine } from './feed-progress.ts'
+import { progressText } from './feed-progress.ts'
+import { feedSecurity } from './feed-security.ts'
 import { sendContacts, type Summary } from './feed-send.ts'
 import { FeedError, openFeed, type FeedOptions } from './feed-topics.ts'
+import { readLocalStack } from './local-stack.ts'
+import { createProgressLine } from './progress-line.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 type SendFlags = {
@@ -27,7 +29,8 @@ A CSV file has a header line. Without --column the field input, phone, email or 
 Fields reference (or id) and countryCode are used when they are there; without references rows are
 numbered. Results are written as they come, each once, in no order.
 
-Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, SCHEMA_REGISTRY_URL. What is not set comes from
+Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, KAFKA_TLS, KAFKA_SASL_MECHANISM,
+KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. What is not set comes from
 <data>/stack.json of "npm run up", whose demonstration partner needs neither name nor key.`
 
 /** The command line of bulk feeds. */
@@ -60,7 +63,7 @@ async function sendFile (file: string, flags: SendFlags, env: Env): Promise<Summ
   })
   const output = openResultFile(flags.output)
   const feed = await openFeed(feedOptions(flags, env))
-  const line = createProgressLine(process.stderr)
+  const line = createProgressLine(process.stderr, { textOf: progressText })
   try {
     return await sendContacts({ feed, source, output }, {
       service: flags.service,
@@ -79,7 +82,7 @@ async function sendFile (file: string, flags: SendFlags, env: Env): Promise<Summ
 export function feedOptions (
   flags: Pick<SendFlags, 'partner' | 'key' | 'data'>, env: Env
 ): FeedOptions {
-  const local = readJson(`${flags.data}/stack.json`)
+  const local = readLocalStack(flags.data)
   const demo = (local['feed'] ?? {}) as Env
   const partner = flags.partner ?? (env['FEED_PARTNER'] || demo['partner'])
   const keyText = flags.key ?? (env['FEED_KEY'] || keyOfDemo(demo, partner))
@@ -93,7 +96,8 @@ export function feedOptions (
     throw new FeedError('Say whose feed it is: --partner <name> and FEED_KEY=<key>. ' +
       'A partner is made by: npm run workspace -- partner create --org <id> --name <name>')
   }
-  return { brokers: brokers.split(','), registryUrl, partner, key: keyOf(keyText) }
+  const key = keyOf(keyText)
+  return { brokers: brokers.split(','), ...feedSecurity(env), registryUrl, partner, key }
 }
 
 function keyOfDemo (demo: Env, partner: string | undefined): string | undefined {
@@ -105,15 +109,6 @@ function keyOf (text: string): Buffer {
     return partnerKeyOf(text)
   } catch (error) {
     if (error instanceof FeedSealError) throw new FeedError(error.message, { cause: error })
-    throw error
-  }
-}
-
-function readJson (file: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
     throw error
   }
 }

@@ -2,6 +2,7 @@ import { createReadStream, createWriteStream, renameSync, rmSync } from 'node:fs
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { FeedCells } from '../../schemas/feeds/seal.ts'
+import { csvCell } from './csv-cells.ts'
 import { FeedError } from './feed-topics.ts'
 
 /** A result as it is written: the sender's own name of the contact first. */
@@ -55,14 +56,10 @@ async function toCsv (from: string, to: string, columns: readonly string[]): Pro
   target.write(`${columns.join(',')}\r\n`)
   for await (const line of createInterface({ input: createReadStream(from) })) {
     const cells = JSON.parse(line) as FeedCells
-    const text = columns.map(name => cellOf(cells[name] ?? '')).join(',')
+    const text = columns.map(name => csvCell(cells[name] ?? '')).join(',')
     if (!target.write(`${text}\r\n`)) await once(target, 'drain')
   }
   await new Promise<void>((resolve, reject) => {
     target.once('error', reject).end(() => resolve())
   })
-}
-
-function cellOf (text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

@@ -4,12 +4,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro from 'avsc'
 import kafkajs, {
-  Kafka, logLevel, type Consumer, type Message, type Producer,
+  Kafka, logLevel, type Consumer, type KafkaConfig, type Message, type Producer,
 } from 'kafkajs'
 import { openResult, sealContact, type FeedCells } from '../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../schemas/types.ts'
 
-export type FeedOptions = {
+/** Brokers are reached openly and as anybody without `ssl` and `sasl`. */
+export type FeedOptions = Readonly<Pick<KafkaConfig, 'ssl' | 'sasl'>> & {
   readonly brokers: readonly string[]
   readonly registryUrl: string
   readonly partner: string
@@ -54,9 +55,13 @@ const SUBMITTED = avroType('feeds.submitted')
 
 /** Connects to a partner's pair of topics. */
 export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
-  const { partner, key } = options
+  const { partner, key, ssl, sasl } = options
   const kafka = new Kafka({
-    clientId: `partner.${partner}`, brokers: [...options.brokers], logLevel: logLevel.NOTHING,
+    clientId: `partner.${partner}`,
+    brokers: [...options.brokers],
+    ...ssl === undefined ? {} : { ssl },
+    ...sasl === undefined ? {} : { sasl },
+    logLevel: logLevel.NOTHING,
   })
   const registry = new SchemaRegistry({ host: options.registryUrl })
   const topics = { submitted: `feeds.${partner}.submitted`, finished: `feeds.${partner}.finished` }

@@ -77,7 +77,8 @@ async function once (options: TransportOptions, path: string, call: Call): Promi
   }
 }
 
-class TimeoutError extends Error {
+/** No answer began in time. */
+export class TimeoutError extends Error {
   override readonly name = 'TimeoutError'
   constructor (timeoutMs: number) {
     super(`no answer within ${timeoutMs} ms`)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { feedOptions } from '../../../services/client/feed-command.ts'
 import type { FileContact } from '../../../services/client/feed-file.ts'
 import type { WrittenResult } from '../../../services/client/feed-output.ts'
-import { createProgressLine, progressText } from '../../../services/client/feed-progress.ts'
+import { progressText } from '../../../services/client/feed-progress.ts'
 import { sendContacts } from '../../../services/client/feed-send.ts'
 import { createTally } from '../../../services/client/feed-tally.ts'
 import type { ContactResult, ContactToSend } from '../../../services/client/feed-topics.ts'
@@ -85,17 +85,6 @@ describe('progress', () => {
       .toBe('sent 5,000 (2,500/s), results 2,000 (1,000/s), about 8 s left')
     expect(progressText({ sent: 5, results: 0, fileRead: 1 }, 1))
       .toBe('sent 5 (5/s), results 0 (0/s)')
-  })
-
-  it('is shown at most once a second', () => {
-    const lines: string[] = []
-    let nowMs = 0
-    const line = createProgressLine({ write: text => lines.push(text) }, () => nowMs)
-    for (nowMs of [10, 1_000, 1_500, 2_100]) line.show({ sent: nowMs, results: 0, fileRead: 0 })
-    line.end()
-    expect(lines).toEqual([
-      'sent 1,000 (1,000/s), results 0 (0/s)\n', 'sent 2,100 (1,000/s), results 0 (0/s)\n',
-    ])
   })
 })
 

@@ -1,0 +1,44 @@
+// Receives the signed events of jobs, and believes only those that the service has signed:
+//   node_modules/.bin/node deploy/examples/webhook-receiver.ts
+// Give its address as "webhook_url" of a job. The secret is that of the local stack, or the whole
+// whsec_... text in WEBHOOK_SECRET; PORT is 8787 when it is not set. A local stack delivers to this
+// machine when it was started so:
+//   WEBHOOK_ALLOW_HTTP=true WEBHOOK_ALLOW_LOOPBACK=true npm run up
+// In production receivers stand behind HTTPS.
+import { readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import { verifyWebhook } from '../../services/client/verify-webhook.ts'
+
+const { WEBHOOK_SECRET, STACK_FILE = '.local/stack.json', PORT = '8787' } = process.env
+const secret: string = WEBHOOK_SECRET ??
+  JSON.parse(readFileSync(STACK_FILE, 'utf8')).webhookSecret
+
+/** Events may come more than once. A real receiver keeps the ids for four days, in a database. */
+const seen = new Set<string>()
+
+/** Answers at once, as the service waits 15 s at most; long work belongs into a queue. */
+async function receive (request: IncomingMessage): Promise<number> {
+  // The signature is over the body exactly as it came, so nothing may parse it before.
+  const body = await buffer(request)
+  const verified = verifyWebhook({ headers: request.headers, body, secret })
+  if (!verified.ok) {
+    console.log(`refused: ${verified.reason}`)
+    return 400
+  }
+  const { id, type, data } = verified.event
+  if (seen.has(id)) return 200
+  seen.add(id)
+  console.log(`${type}: ${data.id}, ${data.successRecords} of ${data.totalRows} rows`)
+  return 200
+}
+
+const server = createServer((request, response) => {
+  receive(request)
+    .then(status => response.writeHead(status).end())
+    .catch(() => response.writeHead(500).end())
+})
+server.listen(Number(PORT), '127.0.0.1', () => {
+  console.log(`listening at http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+})

@@ -1,0 +1,200 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parse } from 'csv-parse/sync'
+import fc from 'fast-check'
+import { afterAll, describe, expect, it } from 'vitest'
+import { csvCell, guardCell } from '../../../services/client/csv-cells.ts'
+import { cellOf, dialectOf, textOf } from '../../../services/client/csv-dialect.ts'
+import { readRecords } from '../../../services/client/csv-records.ts'
+import { createLines, headerLine } from '../../../services/client/join-lines.ts'
+import { contactOf, contactsOf, factsOf, headOf, planOf } from '../../../services/client/plan.ts'
+import { csvCell as serviceCell, guardCell as serviceGuard } from '../../../services/records/csv.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'csv-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const file = join(folder, 'a.csv')
+
+async function recordsOf (bytes: Buffer | string) {
+  writeFileSync(file, bytes)
+  const { dialect, bytes: to } = await factsOf(file)
+  const records = []
+  for await (const one of readRecords(file, dialect, { from: dialect.startByte, to })) {
+    records.push(one)
+  }
+  return records
+}
+
+const anyText = fc.string({ unit: fc.constantFrom(...'ab1 ,;\t"\r\n=+-@ü€') })
+
+describe('a cell', () => {
+  it('is written as the service writes it', () => {
+    fc.assert(fc.property(anyText, text => {
+      expect([csvCell(text), guardCell(text)]).toEqual([serviceCell(text), serviceGuard(text)])
+    }))
+  })
+
+  it('is quoted for the delimiter at hand', () => {
+    expect([';', '\t', '|', ']', '^', '-'].map(one => csvCell(`a${one}b`, one)))
+      .toEqual(['"a;b"', '"a\tb"', '"a|b"', '"a]b"', '"a^b"', '"a-b"'])
+    expect(csvCell('a,b', ';')).toBe('a,b')
+  })
+
+  it('of either encoding is read and written', () => {
+    const utf8 = Buffer.from('ü€').toString('latin1')
+    expect([textOf(utf8, 'utf-8'), cellOf('ü€', 'utf-8')]).toEqual(['ü€', utf8])
+    expect(textOf('\xfc\x80', 'windows-1252')).toBe('ü€')
+    expect(cellOf('ü€ł', 'windows-1252')).toBe('\xfc\x80?')
+  })
+})
+
+describe('a dialect', () => {
+  it.each<[string, string]>([
+    ['a,b\n1,2\n', ','],
+    ['a;b\n"1,5";2,5\n', ';'],
+    ['a\tb, c\td\n1\t2\t3\n', '\t'],
+    ['a|b\n1|2', '|'],
+    ['"a,b";c\n1;2\n', ';'],
+    ['a\n1\n', ','],
+    ['', ','],
+  ])('of %j is told by its lines', (text, delimiter) => {
+    expect(dialectOf(Buffer.from(text)).delimiter).toBe(delimiter)
+  })
+
+  it('knows a mark, lone CRs, and what is no text', () => {
+    expect(dialectOf(Buffer.from('\ufeffa,b\r1,2\r'))).toEqual({
+      delimiter: ',', ends: 'cr', startByte: 3,
+    })
+    expect(dialectOf(Buffer.from('a,b\r\n1,2'), ';')).toEqual({
+      delimiter: ';', ends: 'lf', startByte: 0,
+    })
+    for (const text of ['\ufeffa,b', 'a,b']) {
+      expect(() => dialectOf(Buffer.from(text, 'utf16le'))).toThrow('Save it as "CSV UTF-8"')
+    }
+  })
+})
+
+describe('the records of a file', () => {
+  it('have their cells, their text and their place', async () => {
+    expect(await recordsOf('a,b\r\n"1\r\n",2\n\n3\n4,5,6')).toEqual([
+      { cells: ['a', 'b'], text: 'a,b', end: '\r\n', from: 0, to: 5 },
+      { cells: ['1\r\n', '2'], text: '"1\r\n",2', end: '\n', from: 5, to: 13 },
+      { cells: [''], text: '', end: '\n', from: 13, to: 14 },
+      { cells: ['3'], text: '3', end: '\n', from: 14, to: 16 },
+      { cells: ['4', '5', '6'], text: '4,5,6', end: '', from: 16, to: 21 },
+    ])
+    expect((await recordsOf('\ufeffa\rb\r')).map(({ text, end, from }) => [text, end, from]))
+      .toEqual([['a', '\r', 3], ['b', '\r', 5]])
+  })
+
+  it('tell where the file is no CSV', async () => {
+    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^The CSV can't be read: Quote/)
+  })
+})
+
+describe('the plan of a file', () => {
+  it('cuts it into jobs, which are read by their place', async () => {
+    const lines = ['1,a', '2,b,x', '', '"4\n",d', '5,e']
+    writeFileSync(file, ['id,phone', ...lines].join('\n'))
+    const facts = await factsOf(file)
+    expect(await headOf(file, facts)).toMatchObject({ header: ['id', 'phone'] })
+    const plan = await planOf(file, facts, { column: 1, rowsPerJob: 2 })
+    expect(plan).toMatchObject({ column: 1, width: 3, rows: 5, header: { from: 0, to: 9 } })
+    expect(plan.slices.map(({ firstRow, rows }) => [firstRow, rows]))
+      .toEqual([[0, 2], [2, 2], [4, 1]])
+    const contacts = await Promise.all(plan.slices.map(async slice =>
+      await contactsOf(file, facts, { slice, column: 1 })))
+    expect(contacts).toEqual([['a', 'b'], ['', 'd'], ['e']])
+  })
+
+  it('keeps requests to what the service takes', async () => {
+    writeFileSync(file, `phone\n${`${'"'.repeat(2_002)}\n`.repeat(20_000)}`)
+    const { slices } = await planOf(file, await factsOf(file), { column: 0 })
+    // A quote takes two bytes in JSON: 1,000 of them, 2,003 bytes a contact.
+    expect(slices.map(({ rows }) => rows)).toEqual([15_976, 4_024])
+  })
+
+  it('refuses a file without rows', async () => {
+    for (const [text, why] of [['', 'is empty'], ['a,b\n', 'holds no rows']] as const) {
+      writeFileSync(file, text)
+      const facts = await factsOf(file)
+      const plan = async () => {
+        await headOf(file, facts)
+        await planOf(file, facts, { column: 0 })
+      }
+      await expect(plan()).rejects.toThrow(why)
+    }
+  })
+
+  it('sends what is too long as the service would call it invalid', () => {
+    expect(contactOf(`${'x'.repeat(1_023)}\u{1f600}`, 'utf-8')).toHaveLength(1_024)
+    expect(contactOf(Buffer.from(`${'x'.repeat(1_023)}\u{1f600}`).toString('latin1'), 'utf-8'))
+      .toBe(`${'x'.repeat(1_023)}\ufffd`)
+    expect(contactOf(undefined, 'utf-8')).toBe('')
+  })
+})
+
+const columnsOfResults = ['row', 'input', 'status', 'duplicate_of']
+
+async function joinedFile (guarded = false): Promise<Buffer> {
+  const facts = await factsOf(file)
+  const plan = await planOf(file, facts, { column: 0 })
+  const layout = { file: facts, plan, columns: ['duplicate_of', 'status'], guarded }
+  const lineOf = createLines(layout, { columnsOfResults, firstRow: 100 })
+  let text = ''
+  const whole = { from: facts.dialect.startByte, to: facts.bytes }
+  for await (const record of readRecords(file, facts.dialect, whole)) {
+    const contact = contactOf(record.cells[0], facts.encoding)
+    text += text === ''
+      ? headerLine(record, layout.columns, layout)
+      : lineOf(record, ['1', contact, 'völlig; "gut"', '7'])
+  }
+  return Buffer.from(text, 'latin1')
+}
+
+describe('a join', () => {
+  const table = fc.record({
+    rows: fc.array(fc.array(anyText, { minLength: 2, maxLength: 4 }), {
+      minLength: 2, maxLength: 8,
+    }),
+    delimiter: fc.constantFrom(',', ';', '\t', '|'),
+    end: fc.constantFrom('\r\n', '\n'),
+    mark: fc.constantFrom('', '\ufeff'),
+    isLastEnded: fc.boolean(),
+  })
+
+  it('keeps every cell of any table, and adds as many to every line', async () => {
+    await fc.assert(fc.asyncProperty(table, async ({ rows, delimiter, end, mark, isLastEnded }) => {
+      const all = [['n', 'm', 'o', 'p'], ...rows]
+      const quoted = (cell: string) => `"${cell.replaceAll('"', '""')}"`
+      const lines = all.map((cells, row) => cells.map(row === 0 ? String : quoted).join(delimiter))
+      writeFileSync(file, mark + lines.join(end) + (isLastEnded ? end : ''))
+      const output = (await joinedFile()).toString()
+      expect(output.startsWith(mark)).toBe(true)
+      const [header, ...joined] = parse(output, { delimiter, bom: true })
+      expect(header).toEqual(['n', 'm', 'o', 'p', 'duplicate_of', 'status'])
+      expect(joined).toEqual(rows.map(cells =>
+        [...cells, ...Array(4 - cells.length).fill(''), '107', 'völlig; "gut"']))
+      // Not a byte of the lines themselves is another one.
+      let at = 0
+      for (const line of lines) {
+        const found = output.indexOf(line, at)
+        expect(found).toBeGreaterThanOrEqual(at)
+        at = found + line.length
+      }
+    }), { numRuns: 150 })
+  })
+
+  it('keeps the bytes of a file that is not UTF-8', async () => {
+    writeFileSync(file, Buffer.from('n;m\nM\xfcller;\x80\n', 'latin1'))
+    expect((await joinedFile()).toString('latin1'))
+      .toBe('n;m;duplicate_of;status\nM\xfcller;\x80;107;"v\xf6llig; ""gut"""\n')
+  })
+
+  it('guards the cells of the file too, when asked to', async () => {
+    writeFileSync(file, 'n,m\n=1,"+a,b"\n+1 2,ü\n')
+    expect(parse(await joinedFile(true)).map((cells: readonly string[]) => cells.slice(0, 2)))
+      .toEqual([['n', 'm'], ["'=1", "'+a,b"], ['+1 2', 'ü']])
+    expect(readFileSync(file, 'utf8')).toBe('n,m\n=1,"+a,b"\n+1 2,ü\n')
+  })
+})

@@ -1,0 +1,151 @@
+import { createHash } from 'node:crypto'
+import { createClient } from '../../../services/client/client.ts'
+
+export type FakeJob = {
+  readonly id: string
+  readonly key: string
+  readonly inputs: readonly string[]
+  readonly body: Readonly<Record<string, unknown>>
+  looks: number
+}
+
+/** Where the command can be ended; `after POST` is before its answer comes. */
+export type Moment = 'POST' | 'after POST' | 'wait' | 'download' | 'quote'
+
+export type FakeOptions = {
+  /** Thrown, or answered, at the n-th time that a moment comes, n from 1. */
+  readonly at?: (moment: Moment, times: number) => Error | Response | undefined
+  readonly availableMicros?: number
+  readonly priceMicros?: number
+  readonly endAs?: string
+}
+
+const CSV_COLUMNS = 'row,input,e164,status,reason,duplicate_of'
+
+type Moments = (name: Moment) => Response | undefined
+type Body = FakeJob['body']
+
+/** A service of one organization in memory: what it was asked to do stays over several commands. */
+export function createFakeService (initial: FakeOptions = {}) {
+  let options = initial
+  const jobs: FakeJob[] = []
+  const asked: string[] = []
+  const times = new Map<Moment, number>()
+  const moment: Moments = name => {
+    const count = (times.get(name) ?? 0) + 1
+    times.set(name, count)
+    const found = options.at?.(name, count)
+    if (found instanceof Error) throw found
+    return found
+  }
+  /** `onCtrlC` is called, and the request never answered, where a moment gives that error. */
+  const fetch = (onCtrlC = () => {}): typeof globalThis.fetch => async (url, init) => {
+    const line = `${init?.method} ${String(url).replace(/^http:..[a-z]+(.api.v1)?/, '')}`
+    asked.push(line)
+    const key = new Headers(init?.headers).get('idempotency-key') ?? ''
+    const body = init?.body === undefined ? {} : JSON.parse(String(init.body))
+    try {
+      const given = answerTo({ line, key, body }, { jobs, options, moment })
+      return given instanceof Response ? given : new Response(JSON.stringify(given))
+    } catch (error) {
+      if (!(error instanceof Error) || error.message !== 'Ctrl-C') throw error
+      onCtrlC()
+      return await new Promise(() => {})
+    }
+  }
+  const client = createClient({
+    baseUrl: 'http://there', apiKey: 'vj_live_1', retries: 0, fetch: fetch(),
+  })
+  /** What follows is served otherwise; moments are counted anew. */
+  const change = (next: FakeOptions) => {
+    options = next
+    times.clear()
+  }
+  return { client, fetch, jobs, asked, change }
+}
+
+type Asked = { readonly line: string, readonly key: string, readonly body: Body }
+type Inside = { readonly jobs: FakeJob[], readonly options: FakeOptions, readonly moment: Moments }
+
+function answerTo ({ line, key, body }: Asked, inside: Inside): object {
+  const { jobs, options, moment } = inside
+  if (line === 'POST /jobs') return post(key, body, inside)
+  if (line === 'POST /quotes') {
+    return moment('quote') ?? { preflight: preflightOf(body['inputs'] as string[], options) }
+  }
+  if (line === 'GET /services') return { data: SERVICES }
+  if (line === 'GET /balance') return { availableMicros: options.availableMicros ?? 1e9 }
+  const job = jobs.find(({ id }) => line.split('/')[2]?.split('?')[0] === id)
+  if (job === undefined) return refusal(404, { code: 'job_not_found', message: 'none' })
+  return line.includes('/results') ? resultsOf(job, moment) : look(job, inside)
+}
+
+const preflightOf = (inputs: readonly string[], { priceMicros = 5 }: FakeOptions) => ({
+  totalRows: inputs.length,
+  invalidRows: 0,
+  duplicateRows: 0,
+  cacheHits: 0,
+  freshChecks: inputs.length,
+  maxQuoteMicros: inputs.length * priceMicros,
+  quoteId: 'quot_1',
+})
+
+function post (key: string, body: Body, { jobs, options, moment }: Inside): object {
+  const refused = moment('POST')
+  if (refused !== undefined) return refused
+  const inputs = body['inputs'] as readonly string[]
+  const known = jobs.find(job => job.key === key)
+  const job = known ?? { id: `job_${jobs.length + 1}`, key, inputs, body, looks: 0 }
+  if (known === undefined) jobs.push(job)
+  moment('after POST')
+  return { id: job.id, status: 'queued', preflight: preflightOf(job.inputs, options) }
+}
+
+function look (job: FakeJob, { options, moment }: Inside): object {
+  const refused = moment('wait')
+  if (refused !== undefined) return refused
+  const ended = ++job.looks > 1
+  const { length } = job.inputs
+  return {
+    id: job.id,
+    status: ended ? options.endAs ?? 'completed' : 'verifying',
+    totalRows: length,
+    successRecords: ended ? length : Math.floor(length / 2),
+    failedRecords: 0,
+    chargedMicros: ended ? length * (options.priceMicros ?? 5) : 0,
+    releasedMicros: 0,
+  }
+}
+
+const SERVICES = [
+  { slug: 'phone-validation', inputKind: 'phone', priceMicros: 5, columns: [], configured: true },
+  { slug: 'email-validation', inputKind: 'email', priceMicros: 5, columns: [], configured: true },
+  { slug: 'whatsapp', inputKind: 'phone', priceMicros: 5, columns: [], configured: false },
+]
+
+export const refusal = (status: number, error: object) =>
+  new Response(JSON.stringify({ error }), { status })
+
+/** What the fake service finds out about a contact: some function of it. */
+export const verdictOf = (input: string) =>
+  createHash('sha256').update(input).digest('hex').slice(0, 12)
+
+function resultsOf (job: FakeJob, moment: Moments): Response {
+  const cell = (text: string) => `"${text.replaceAll('"', '""')}"`
+  const lines = job.inputs.map((input, index) =>
+    `${index + 1},${cell(input)},${cell(verdictOf(input))},valid,,${index > 0 ? 1 : ''}\r\n`)
+  const half = Math.ceil(lines.length / 2)
+  const pieces = [`${CSV_COLUMNS}\r\n`, lines.slice(0, half).join(''), lines.slice(half).join('')]
+  let next = 0
+  return new Response(new ReadableStream({
+    pull: controller => {
+      try {
+        if (next === 2) moment('download')
+        if (next === pieces.length) controller.close()
+        else controller.enqueue(new TextEncoder().encode(pieces[next++]))
+      } catch (error) {
+        controller.error(error)
+      }
+    },
+  }))
+}
