@@ -13,7 +13,8 @@ export function connectClickhouse (url: string): ClickHouseClient {
     request_timeout: REQUEST_TIMEOUT_MS,
     // The client's own log would print parts of statements.
     log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { date_time_input_format: 'best_effort' },
+    // An answer means stored; servers that gather inserts by themselves keep them waiting for it.
+    clickhouse_settings: { date_time_input_format: 'best_effort', async_insert: 0 },
   }), { get: (client, name) => judged(client, Reflect.get(client, name)) })
 }
 

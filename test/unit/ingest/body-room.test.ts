@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
@@ -39,8 +38,10 @@ function open (port: number, text: string) {
   socket.on('data', data => { heard += data.toString() })
   socket.on('error', () => {})
   socket.write(text)
-  const first = once(socket, 'data')
-  const closed = once(socket, 'close')
+  // A connection that is reset is closed as well.
+  const heardOf = (event: string) => new Promise<void>(resolve => socket.once(event, resolve))
+  const first = heardOf('data')
+  const closed = heardOf('close')
   return {
     socket,
     /** Status of the first answer. */
