@@ -2,15 +2,16 @@ import { pathToFileURL } from 'node:url'
 import { Command } from 'commander'
 import Type from 'typebox'
 import {
-  ConfigError, commonConfig, describeConfig, loadConfig, pick,
+  ConfigError, commonConfig, describeConfig, kafkaKeys, loadConfig, pick,
 } from '../services/lib/config.ts'
+import { kafkaConnectionOf } from '../services/lib/kafka/connection.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { registerSchemas } from './provision/schemas.ts'
 import { createTopics } from './provision/topics.ts'
 
 /** Addresses of what is provisioned, and how safely the brokers keep topics. */
 export const provisionConfig = Type.Object({
-  ...pick(commonConfig, ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL']),
+  ...pick(commonConfig, [...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL']),
   TOPIC_REPLICATION: Type.Optional(Type.Integer({
     minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
   })),
@@ -32,7 +33,7 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
   const config = loadConfig(provisionConfig, env)
   await Promise.all([
     createTopics({
-      brokers: config.KAFKA_BROKERS,
+      connection: kafkaConnectionOf(config),
       replication: config.TOPIC_REPLICATION,
       minInsync: config.TOPIC_MIN_INSYNC,
       say,

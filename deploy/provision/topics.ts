@@ -2,18 +2,22 @@ import kafkajs, { type Admin } from 'kafkajs'
 import {
   createTopics as create, settingsOf, withAdmin, type TopicsOptions,
 } from '../../services/lib/kafka/admin.ts'
+import type { KafkaConnection } from '../../services/lib/kafka/connection.ts'
 import { allTopics, type RealTopic } from '../../services/lib/topics.ts'
 
 export { settingsOf }
 
-export type TopicOptions = TopicsOptions & { readonly say: (line: string) => void }
+export type TopicOptions = TopicsOptions & {
+  readonly connection: KafkaConnection
+  readonly say: (line: string) => void
+}
 
 // Node finds only some names of a CommonJS library; the others are on its default export.
 const { ConfigResourceTypes } = kafkajs
 
 /** Creates the topics that are missing and gives all of them the settings of the topology. */
 export async function createTopics (options: TopicOptions): Promise<void> {
-  await withAdmin(options.brokers, async admin => {
+  await withAdmin(options.connection, async admin => {
     const missing = await createMissing(admin, options)
     const known = allTopics().filter(({ name }) => !missing.has(name))
     await checkPartitions(admin, known)

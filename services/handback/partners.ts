@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Static } from 'typebox'
 import { createPartners, type Partners } from '../accounts/partners.ts'
 import { hasTopic } from '../lib/kafka/admin.ts'
+import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { topicName } from '../lib/topics.ts'
 import type { handbackConfig } from './config.ts'
@@ -12,7 +13,8 @@ export function connectPartners (
   config: Static<typeof handbackConfig>, redis: Redis
 ): Pick<HandbackParts, 'partners' | 'isGone'> {
   const partners = createPartners({ redis, ring: createKeyRing(config) })
-  const isThere = (topic: string) => hasTopic(config.KAFKA_BROKERS, topic)
+  const connection = kafkaConnectionOf(config)
+  const isThere = (topic: string) => hasTopic(connection, topic)
   return { partners, isGone: createGone(partners, isThere) }
 }
 

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
 import { providersConfig } from '../records/provider-names.ts'
 import { connectionFields } from './connection.ts'
 import { limitFields } from './limits/settings.ts'
@@ -8,7 +8,7 @@ import { tlsFields } from './tls.ts'
 /** Everything that can be set about `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
   ...pick(commonConfig, [
-    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
   ]),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),

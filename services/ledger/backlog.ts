@@ -1,6 +1,7 @@
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import type { Clock } from '../lib/clock.ts'
 import { isInfrastructure } from '../lib/errors.ts'
+import { kafkaOptionsOf, type KafkaConnection } from '../lib/kafka/connection.ts'
 import { times } from '../lib/retry.ts'
 import { subscriptionsOf, type Subscription } from '../lib/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
@@ -11,7 +12,7 @@ export type Backlog = {
 }
 
 type BacklogOptions = {
-  readonly brokers: readonly string[]
+  readonly connection: KafkaConnection
   readonly clientId: string
   readonly clock: Clock
 }
@@ -27,7 +28,7 @@ const UNDER_WAY_MS = 60_000
  * older than a minute; of parts put off, any at all, as they come back for as long as providers are
  * down. Messages of other jobs count as well, so a job behind a backlog is never taken for stalled.
  */
-export function createBacklog ({ brokers, clientId, clock }: BacklogOptions): Backlog {
+export function createBacklog ({ connection, clientId, clock }: BacklogOptions): Backlog {
   const isAnyBehind = async (admin: Admin, subscriptions: readonly Subscription[]) => {
     for (const subscription of subscriptions) {
       const olderThanMs = clock.now() - UNDER_WAY_MS
@@ -38,7 +39,9 @@ export function createBacklog ({ brokers, clientId, clock }: BacklogOptions): Ba
   }
   const waits: Backlog['waits'] = async ({ lane, service }) => {
     const limits = { lanes: [lane], services: [service] }
-    const kafka = new Kafka({ clientId, brokers: [...brokers], logLevel: logLevel.NOTHING })
+    const kafka = new Kafka({
+      ...kafkaOptionsOf(connection), clientId, logLevel: logLevel.NOTHING,
+    })
     const admin = kafka.admin()
     await admin.connect()
     try {

@@ -1,18 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import type { Static } from 'typebox'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import type { Parts } from '../lib/connect.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import { createTopicReader } from '../lib/kafka/topic-reader.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Life } from '../lib/run.ts'
 import type { Wire } from '../lib/wire.ts'
-import type { ledgerConfig } from './config.ts'
 import { createDesk } from './desk.ts'
 import type { LeadingParts } from './leading.ts'
-import type { sweepParts } from './parts.ts'
+import type { LedgerSettings, sweepParts } from './parts.ts'
 
-type Config = Pick<Static<typeof ledgerConfig>,
-  'KAFKA_BROKERS' | 'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS'>
+type Config = Pick<LedgerSettings, keyof KafkaSettings |
+  'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS'>
 type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec' | 'clock'> &
   Pick<Life, 'log' | 'metrics'> & { readonly wire: Wire }
 
@@ -36,7 +35,7 @@ export function leadingParts (
     store,
     sleep,
     desk: createDesk(redis),
-    reader: createTopicReader({ brokers: config.KAFKA_BROKERS, clientId: `${name}.recovery` }),
+    reader: createTopicReader({ ...kafkaConnectionOf(config), clientId: `${name}.recovery` }),
     history: createDeliveryHistory(clickhouse),
     // Two processes may have been given the same name; only one of them may lead.
     name: `${name}.${randomUUID()}`,

@@ -3,10 +3,10 @@ import { runStage } from '../lib/engine.ts'
 import { run } from '../lib/run.ts'
 import { subscriptionsOf } from '../lib/topics.ts'
 import { createJobWire } from '../records/job-wire.ts'
-import { createJournalCopy } from '../records/journal-copy.ts'
 import { ledgerConfig } from './config.ts'
 import { startLeading } from './leading.ts'
 import { leadingParts } from './leading-parts.ts'
+import { meteredJournal, watchSystem } from './meters.ts'
 import { sweepParts } from './parts.ts'
 import { createLedgerStage } from './stage.ts'
 import { startSweeping } from './sweeping.ts'
@@ -17,7 +17,8 @@ const GATHER = { bytes: 64 * 1_024, withinMs: 1_000 }
 await run('ledger', ledgerConfig, async (config, life) => {
   const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
   const wire = createJobWire(parts, config)
-  const journal = createJournalCopy(parts.clickhouse)
+  const journal = meteredJournal(parts)
+  watchSystem(config, { ...life, ...parts })
   const sweep = sweepParts(config, { ...parts, wire, fatal: life.fatal })
   const subscriber = parts.state.duplicate({ autoResubscribe: true })
   subscriber.on('error', () => {})

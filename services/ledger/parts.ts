@@ -1,6 +1,7 @@
 import type { Static } from 'typebox'
 import type { Parts } from '../lib/connect.ts'
 import { createEmitter } from '../lib/emit.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import type { Life } from '../lib/run.ts'
 import type { Wire } from '../lib/wire.ts'
 import { TENANTS_KEY } from '../money/redis-keys.ts'
@@ -9,8 +10,11 @@ import { createBacklog } from './backlog.ts'
 import type { ledgerConfig } from './config.ts'
 import type { SweepParts } from './sweep.ts'
 
-type Config = Pick<Static<typeof ledgerConfig>,
-  'KAFKA_BROKERS' | 'INSTANCE' | 'LEFT_OVER_AFTER_MS' | 'STALLED_AFTER_MS'>
+/** Settings of the ledger; those of brokers that have defaults may be left out. */
+export type LedgerSettings = KafkaSettings &
+  Omit<Static<typeof ledgerConfig>, keyof KafkaSettings>
+type Config = Pick<LedgerSettings, keyof KafkaSettings |
+  'INSTANCE' | 'LEFT_OVER_AFTER_MS' | 'STALLED_AFTER_MS'>
 type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'codec' | 'clock'> &
   Pick<Life, 'log' | 'metrics' | 'fatal'> & { readonly wire: Wire }
 
@@ -19,12 +23,12 @@ export function sweepParts (
   config: Config, connected: Connected
 ): SweepParts & ReturnType<typeof createStores> & Pick<Life, 'fatal'> {
   const { bus, state, clock, wire, log, metrics, fatal } = connected
-  const { KAFKA_BROKERS: brokers, INSTANCE } = config
+  const connection = kafkaConnectionOf(config)
   return {
     ...createStores(connected),
     // Apart from the stage's producers, as both may send at the same time.
     emitter: createEmitter({ wire, producerOf: name => bus.producer(`sweep.${name}`) }),
-    backlog: createBacklog({ brokers, clientId: `ledger.${INSTANCE}`, clock }),
+    backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
     tenants: () => state.smembers(TENANTS_KEY),
     clock,
     log,

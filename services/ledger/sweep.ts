@@ -34,53 +34,44 @@ export async function sweep (parts: SweepParts, signal?: AbortSignal): Promise<n
   return (await sweepAll(parts, signal)).entries
 }
 
-/** What a sweep has seen; an age in ms. */
-export type Swept = {
-  readonly entries: number
-  readonly oldestMs: number
-  readonly stalledJobs: number
-}
+/** What a sweep has seen. */
+export type Swept = { readonly entries: number, readonly stalledJobs: number }
 
 /** A sweep that tells more of what it has seen. */
 export async function sweepAll (parts: SweepParts, signal?: AbortSignal): Promise<Swept> {
-  let [entries, oldestMs, stalledJobs] = [0, 0, 0]
+  let [entries, stalledJobs] = [0, 0]
   const isOver = () => signal?.aborted === true
   for (const tenant of await parts.outbox.tenantsWithPending()) {
-    if (isOver()) return { entries, oldestMs, stalledJobs }
-    const left = await guarded(parts, { tenant }, () => shipLeftOvers(parts, tenant))
-    entries += left?.entries ?? 0
-    oldestMs = Math.max(oldestMs, left?.oldestMs ?? 0)
+    if (isOver()) return { entries, stalledJobs }
+    entries += await guarded(parts, { tenant }, () => shipLeftOvers(parts, tenant)) ?? 0
   }
   for (const tenant of await parts.tenants()) {
     const jobs = await parts.store.openJobs(tenant)
     const idleMs = (progressAtMs: number) => parts.clock.now() - progressAtMs
     const idle = jobs.filter(({ progressAtMs }) => idleMs(progressAtMs) >= parts.leftOverAfterMs)
     for (const { job, progressAtMs } of idle) {
-      if (isOver()) return { entries, oldestMs, stalledJobs }
+      if (isOver()) return { entries, stalledJobs }
       const stalled = idleMs(progressAtMs) >= parts.stalledAfterMs
       if (stalled) stalledJobs += 1
       await guarded(parts, { tenant, job }, () => bringToEnd(parts, { tenant, job, stalled }))
     }
   }
-  return { entries, oldestMs, stalledJobs }
+  return { entries, stalledJobs }
 }
 
 /** Ships what the outbox of a tenant has kept for too long; returns what is left. */
-async function shipLeftOvers (
-  parts: SweepParts, tenant: string
-): Promise<Pick<Swept, 'entries' | 'oldestMs'>> {
+async function shipLeftOvers (parts: SweepParts, tenant: string): Promise<number> {
   const pending = await parts.outbox.pending(tenant)
   const old = pending.filter(({ at }) => parts.clock.now() - at >= parts.leftOverAfterMs)
-  const young = pending.filter(entry => !old.includes(entry))
-  const oldestMs = Math.max(0, ...young.map(({ at }) => parts.clock.now() - at))
-  if (old.length === 0) return { entries: young.length, oldestMs }
+  const left = pending.length - old.length
+  if (old.length === 0) return left
   failpoint('sweep.shipping')
   await parts.emitter.emit(old.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
   failpoint('sweep.shipped')
   await parts.outbox.remove(tenant, old.map(({ seq }) => seq))
   parts.metrics.count('recovered_total', { what: 'entry' }, old.length)
-  return { entries: young.length, oldestMs }
+  return left
 }
 
 async function bringToEnd (

@@ -15,9 +15,7 @@ export function startSweeping (
 ): RunningStage {
   const stopping = new AbortController()
   let healthy = true
-  let swept: Swept = { entries: 0, oldestMs: 0, stalledJobs: 0 }
-  parts.metrics.watch('outbox_entries', {}, () => swept.entries)
-  parts.metrics.watch('outbox_oldest_seconds', {}, () => swept.oldestMs / 1_000)
+  let swept: Swept = { entries: 0, stalledJobs: 0 }
   parts.metrics.watch('jobs_stalled', {}, () => swept.stalledJobs)
   const go = async () => {
     while (!stopping.signal.aborted) {

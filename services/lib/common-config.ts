@@ -9,11 +9,29 @@ const secretKeys = (description: string) =>
     minProperties: 1, secret: true, description, examples: [exampleKey],
   })
 
+const saslKeys = ['KAFKA_SASL_MECHANISM', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const
+const saslField = (index: number) => ({ needs: saslKeys.filter((_, other) => other !== index) })
+
+/** What everybody needs who connects to Kafka. */
+export const kafkaKeys = ['KAFKA_BROKERS', 'KAFKA_TLS', ...saslKeys] as const
+
 /** Keys that several services share; each service picks what it needs. */
 export const commonConfig = {
   KAFKA_BROKERS: Type.Array(Type.String({ pattern: '^[^:/]+:[0-9]+$' }), {
     minItems: 1, description: 'Addresses of brokers, host:port.', examples: ['localhost:9092'],
   }),
+  KAFKA_TLS: Type.Boolean({
+    default: false, description: 'Brokers are reached over TLS.',
+  }),
+  KAFKA_SASL_MECHANISM: Type.Optional(Type.Enum(['plain', 'scram-sha-256', 'scram-sha-512'], {
+    ...saslField(0), description: 'How to sign in at the brokers; without signing in if none.',
+  })),
+  KAFKA_SASL_USERNAME: Type.Optional(Type.String({
+    ...saslField(1), description: 'User at the brokers.',
+  })),
+  KAFKA_SASL_PASSWORD: Type.Optional(Type.String({
+    ...saslField(2), secret: true, description: 'Password of the user at the brokers.',
+  })),
   SCHEMA_REGISTRY_URL: url('https?', 'Address of the schema registry.', 'http://localhost:8081'),
   REDIS_STATE_URL: url(
     'rediss?', 'Redis that keeps state: appendfsync always, noeviction.', 'redis://localhost:6379'),

@@ -2,7 +2,7 @@ import type { Static, TObject, TProperties, TSchema } from 'typebox'
 import Type from 'typebox'
 import { Errors } from 'typebox/value'
 
-export { commonConfig } from './common-config.ts'
+export { commonConfig, kafkaKeys } from './common-config.ts'
 
 /** One row of the configuration table in the documentation. */
 export type ConfigRow = {
@@ -30,6 +30,11 @@ export const processConfig = {
   INSTANCE: Type.String({
     default: 'local', minLength: 1, description: 'Name of this process in logs and at the broker.',
   }),
+  HOST_METRICS: Type.String({
+    default: '127.0.0.1',
+    minLength: 1,
+    description: 'Address at which health and metrics listen; 0.0.0.0 in a container.',
+  }),
   PORT_METRICS: Type.Integer({
     default: 0,
     minimum: 0,
@@ -56,7 +61,8 @@ export function pick<F extends TProperties, K extends keyof F & string> (
 /**
  * The configuration from environment variables. Numbers and booleans are converted; lists are
  * written with commas or as JSON, objects as JSON. An empty variable counts as missing. Faults name
- * the key, what is wrong and what to do, never the value, which may be a secret.
+ * the key, what is wrong and what to do, never the value, which may be a secret. A key that names
+ * others which it `needs` is of no use without them.
  */
 export function loadConfig<F extends TProperties> (
   schema: TObject<F>, env: Readonly<Record<string, string | undefined>>
@@ -69,6 +75,7 @@ export function loadConfig<F extends TProperties> (
     if ('fault' in found) faults.push(`${key} ${found.fault} ${hintOf(key, field)}`)
     else if (found.value !== undefined) values[key] = found.value
   }
+  faults.push(...lackingOf(fieldsOf(schema), env))
   if (faults.length > 0) throw new ConfigError(faults)
   return values as Static<TObject<F>>
 }
@@ -90,10 +97,26 @@ type Field = TSchema & {
   readonly default?: unknown
   readonly secret?: boolean
   readonly examples?: readonly unknown[]
+  /** Keys without which this one means nothing. */
+  readonly needs?: readonly string[]
 }
 
 function fieldsOf (schema: TObject): Readonly<Record<string, Field>> {
   return schema.properties as Readonly<Record<string, Field>>
+}
+
+/** Faults of keys that are not set although another one that is set needs them. */
+function lackingOf (
+  fields: Readonly<Record<string, Field>>, env: Readonly<Record<string, string | undefined>>
+): readonly string[] {
+  const isSet = (key: string) => (env[key]?.trim() ?? '') !== ''
+  return Object.entries(fields).filter(([key]) => !isSet(key)).flatMap(([key, field]) => {
+    const needing = Object.keys(fields)
+      .find(other => isSet(other) && fields[other]?.needs?.includes(key) === true)
+    return needing === undefined
+      ? []
+      : [`${key} is missing, which ${needing} needs. ${hintOf(key, field)}`]
+  })
 }
 
 type Found = { readonly value: unknown } | { readonly fault: string }

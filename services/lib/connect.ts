@@ -3,13 +3,14 @@ import type { Redis } from 'ioredis'
 import type { Bus } from './bus.ts'
 import { connectClickhouse } from './clickhouse.ts'
 import { createKafkaBus } from './kafka/bus.ts'
+import { kafkaConnectionOf, type KafkaSettings } from './kafka/connection.ts'
 import { connectRedis, redisClock, type RedisClock } from './redis.ts'
 import { createCodec, registrySource, type Codec } from './registry.ts'
 import type { Life } from './run.ts'
 
 /** What each part needs of the configuration. */
 export type PartsConfig = {
-  readonly bus: { readonly KAFKA_BROKERS: readonly string[], readonly INSTANCE: string }
+  readonly bus: KafkaSettings & { readonly INSTANCE: string }
   readonly codec: { readonly SCHEMA_REGISTRY_URL: string }
   readonly state: { readonly REDIS_STATE_URL: string }
   readonly cache: { readonly REDIS_CACHE_URL: string }
@@ -54,10 +55,10 @@ type AllConfig = PartsConfig[PartName] & PartsConfig['bus'] & PartsConfig['codec
 type Openers = { readonly [N in PartName]: (config: AllConfig, life: Life) => Promise<Parts[N]> }
 
 const openers: Openers = {
-  bus: async ({ KAFKA_BROKERS, INSTANCE }, { name, log, fatal, onStop }) => {
-    const clientId = `${name}.${INSTANCE}`
+  bus: async (config, { name, log, fatal, onStop }) => {
+    const clientId = `${name}.${config.INSTANCE}`
     const bus = createKafkaBus({
-      brokers: KAFKA_BROKERS,
+      ...kafkaConnectionOf(config),
       clientId,
       onFatal: fatal,
       log: (level, message, details) =>

@@ -4,6 +4,8 @@ import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
 type HealthOptions = {
+  /** Address to listen at; only this machine reaches it when left out. */
+  readonly host?: string
   /** 0 takes a free port. */
   readonly port: number
   readonly ready: () => boolean
@@ -12,10 +14,12 @@ type HealthOptions = {
 }
 
 /**
- * Serves, on this machine only: /healthz (200 while the process lives), /readyz (200, or 503 while
- * it cannot work) and /metrics.
+ * Serves /healthz (200 while the process lives), /readyz (200, or 503 while it cannot work) and
+ * /metrics.
  */
-export async function serveHealth ({ port, ready, metrics, log }: HealthOptions): Promise<Server> {
+export async function serveHealth (
+  { host = '127.0.0.1', port, ready, metrics, log }: HealthOptions
+): Promise<Server> {
   const answer = async (path: string): Promise<readonly [status: number, text: string]> => {
     if (path === '/healthz') return [200, 'ok\n']
     if (path === '/readyz') return ready() ? [200, 'ready\n'] : [503, 'not ready\n']
@@ -33,7 +37,7 @@ export async function serveHealth ({ port, ready, metrics, log }: HealthOptions)
       })
   })
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, '127.0.0.1', resolve)
+    server.once('error', reject).listen(port, host, resolve)
   })
   log.info({ port: (server.address() as AddressInfo).port }, 'health and metrics are served')
   return server

@@ -1,5 +1,11 @@
-/** Every metric there is: one list, so that dashboards, alerts and documents have one source. */
+/** Every metric there is: the one source of dashboards, alerts and documents. */
 export const METRICS = [
+  {
+    name: 'service_ready',
+    type: 'gauge',
+    labels: [],
+    help: '1 while the process can work, as its /readyz tells.',
+  },
   {
     name: 'stage_rows_total',
     type: 'counter',
@@ -16,8 +22,7 @@ export const METRICS = [
     name: 'stage_oldest_age_seconds',
     type: 'gauge',
     labels: ['stage', 'group'],
-    help:
-      'Age of the oldest message handed over and not yet processed; 0 when idle. Scale ' +
+    help: 'Age of the oldest message handed over and not yet processed; 0 when idle. Scale ' +
       'and shed by this.',
   },
   {
@@ -63,24 +68,43 @@ export const METRICS = [
     help: 'Partitions that wait for broken infrastructure.',
   },
   {
+    name: 'consumer_lag_messages',
+    type: 'gauge',
+    labels: ['stage', 'group', 'topic', 'partition'],
+    help: 'Messages written and not yet finished by a group, as the brokers know them: it is ' +
+      'told of groups as well of which no member lives.',
+  },
+  {
+    name: 'consumer_offset',
+    type: 'gauge',
+    labels: ['stage', 'group', 'topic', 'partition'],
+    help: 'Up to where a group has finished a partition; one that stands still while messages ' +
+      'wait belongs to nobody who works.',
+  },
+  {
     name: 'cache_lookups_total',
     type: 'counter',
     labels: ['service', 'outcome'],
-    help: 'Cache look-ups: hit, stale, miss or down.',
+    help: 'Rows looked up in the cache: found, also if too old, or missing, also if it is down.',
   },
   {
     name: 'provider_checks_total',
     type: 'counter',
     labels: ['service', 'provider', 'outcome'],
-    help:
-      'Rows checked live, by the number of the provider: valid, invalid, risky, unknown ' +
-      'or the kind of failure.',
+    help: 'Rows checked live, by the number of the provider: valid, invalid, risky, unknown or ' +
+      'the kind of failure.',
   },
   {
     name: 'provider_call_seconds',
     type: 'histogram',
     labels: ['service', 'provider'],
     help: 'Duration of calls to a provider, by its number.',
+  },
+  {
+    name: 'provider_circuit_open',
+    type: 'gauge',
+    labels: ['provider'],
+    help: '1 while a provider, by its number, is not asked, as too many calls of it failed.',
   },
   {
     name: 'parts_put_off_total',
@@ -144,6 +168,32 @@ export const METRICS = [
     help: 'Tenants whose money cannot be explained and does not move; told by the leading ledger.',
   },
   {
+    name: 'jobs_open',
+    type: 'gauge',
+    labels: ['mode'],
+    help: 'Jobs that are accepted and not closed.',
+  },
+  {
+    name: 'jobs_total',
+    type: 'counter',
+    labels: ['event', 'mode'],
+    help: 'Jobs by what the journal says of them: accepted, settled, or voided without a charge.',
+  },
+  {
+    name: 'money_micros',
+    type: 'gauge',
+    labels: ['state', 'mode'],
+    help: 'Money of all tenants by where it stands, in USD micros: available, reserved, charged, ' +
+      'and funded, which is the sum of them.',
+  },
+  {
+    name: 'money_moved_micros_total',
+    type: 'counter',
+    labels: ['movement', 'mode'],
+    help: 'Money moved, in USD micros: topped_up, added or taken by hand, reserved, and of what ' +
+      'was reserved charged or released.',
+  },
+  {
     name: 'recovered_total',
     type: 'counter',
     labels: ['what'],
@@ -159,8 +209,7 @@ export const METRICS = [
     name: 'webhook_attempts_total',
     type: 'counter',
     labels: ['outcome', 'reason'],
-    help:
-      'Attempts to hand an event to its receiver: delivered, failed (another follows), gone, ' +
+    help: 'Attempts to hand an event to its receiver: delivered, failed (another follows), gone, ' +
       'exhausted or discarded; and why, but for those delivered.',
   },
   {
@@ -186,8 +235,7 @@ export const METRICS = [
     name: 'feed_jobs_total',
     type: 'counter',
     labels: ['outcome'],
-    help: 'Jobs asked for by feeds: taken, moved (others of its contacts are next), refused (no ' +
-      'balance or slot), late or failed.',
+    help: 'Jobs asked for by feeds: taken, moved, short, late, failed, or lost (asked again).',
   },
 ] as const satisfies readonly MetricDefinition[]
 

@@ -32,9 +32,11 @@ export async function run<F extends TProperties> (
   start: (config: Static<ServiceConfig<F>>, life: Life) => Promise<Running>
 ): Promise<void> {
   const config = configOrExit(name, schema)
-  const { LOG_LEVEL, PORT_METRICS, INSTANCE } = config as Static<TObject<typeof processConfig>>
+  const {
+    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE,
+  } = config as Static<TObject<typeof processConfig>>
   const log = createLog(name, { level: LOG_LEVEL }).child({ instance: INSTANCE })
-  const metrics = createMetrics(undefined, { process: true })
+  const metrics = createMetrics(undefined, { process: name })
   const closers: (() => unknown)[] = []
   const stop = stopper(log, closers)
   const fatal = (error: unknown) => {
@@ -44,7 +46,10 @@ export async function run<F extends TProperties> (
   listen(stop, fatal)
   let running: Running | undefined
   const ready = () => running?.ready() === true
-  const server = await serveHealth({ port: PORT_METRICS, ready, metrics, log })
+  metrics.watch('service_ready', {}, () => Number(ready()))
+  const server = await serveHealth({
+    host: HOST_METRICS, port: PORT_METRICS, ready, metrics, log,
+  })
   closers.push(() => closeServer(server))
   try {
     const onStop = (close: () => unknown) => { closers.push(close) }

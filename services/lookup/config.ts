@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const partRows = (rows: number, description: string) =>
@@ -8,7 +8,7 @@ const partRows = (rows: number, description: string) =>
 /** Configuration of `lookup`. */
 export const lookupConfig = defineConfig({
   ...pick(commonConfig, [
-    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
+    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

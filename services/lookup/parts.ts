@@ -11,18 +11,18 @@ import type { lookupConfig } from './config.ts'
 import type { PartRows } from './read.ts'
 import type { LookupParts } from './stage.ts'
 
-type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log'>
+type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log' | 'metrics'>
 
 /** What the stage is made of, from its configuration and open connections. */
 export function lookupParts (config: Static<typeof lookupConfig>, connected: Connected):
 LookupParts {
-  const { state, clock, log } = connected
+  const { state, clock, log, metrics } = connected
   const prices = readPrices(config.PRICES)
   const onFault = (error: unknown) => log.warn({ err: error }, 'the cache is not to be had')
   return {
     store: createJobStore(state),
     outbox: createOutbox(state),
-    cache: redisRecordCache(connected.cache, { onFault }),
+    cache: redisRecordCache(connected.cache, { onFault, metrics }),
     clock,
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
     freshnessMs: createOrganizations(state).freshnessMs,

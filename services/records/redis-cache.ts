@@ -1,10 +1,15 @@
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
+import type { Metrics } from '../lib/metrics.ts'
 import { script } from '../lib/redis.ts'
 import {
   createRecordCache, type CacheCommands, type RecordCache, type RecordCacheOptions,
 } from './cache.ts'
+import { countLookups } from './count-lookups.ts'
 import { packTexts, unpackTexts } from './packed-texts.ts'
+
+/** `metrics` counts the rows that are looked up. */
+export type RedisCacheOptions = RecordCacheOptions & { readonly metrics?: Pick<Metrics, 'count'> }
 
 /**
  * The cache of records in its Redis. Scripts are given what the names of entries begin with, and
@@ -13,8 +18,10 @@ import { packTexts, unpackTexts } from './packed-texts.ts'
  * cluster has them where the beginning of their names leads to, but for the moments in which it
  * moves a slot: then they are misses.
  */
-export function redisRecordCache (redis: Redis, options: RecordCacheOptions = {}): RecordCache {
-  return createRecordCache(commandsOf(redis), options)
+export function redisRecordCache (redis: Redis, options: RedisCacheOptions = {}): RecordCache {
+  const cache = createRecordCache(commandsOf(redis), options)
+  const { metrics } = options
+  return metrics === undefined ? cache : { ...cache, ...countLookups(cache, metrics) }
 }
 
 function commandsOf (redis: Redis): CacheCommands {

@@ -1,11 +1,11 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
 import { LANES } from '../topology.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
   ...pick(commonConfig, [
-    'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

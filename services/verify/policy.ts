@@ -1,6 +1,7 @@
 import {
-  BrokenCircuitError, bulkhead, circuitBreaker, ExponentialBackoff, fullJitterGenerator, handleWhen,
-  noop, retry, SamplingBreaker, TaskCancelledError, timeout, TimeoutStrategy, wrap,
+  BrokenCircuitError, bulkhead, circuitBreaker, CircuitState, ExponentialBackoff,
+  fullJitterGenerator, handleWhen, noop, retry, SamplingBreaker, TaskCancelledError, timeout,
+  TimeoutStrategy, wrap,
 } from 'cockatiel'
 import { sleep } from '../lib/retry.ts'
 import { ProviderError, type CheckOptions, type Provider } from './provider.ts'
@@ -31,6 +32,8 @@ export type BreakerLimits = {
 export type PolicyOptions = PolicyLimits & {
   /** False for a provider whose failures are scripted: one tenant's must not stop another's. */
   readonly breaks: boolean
+  /** Told when the circuit opens, and when it is closed or tried again. */
+  readonly onCircuit?: (isOpen: boolean) => void
 }
 
 export type Check = (
@@ -51,7 +54,7 @@ const FIRST_PAUSE_MS = 50
 export function withPolicies (provider: Provider, options: PolicyOptions): Check {
   const rate = createRate(options.rate, { now: () => performance.now(), sleep })
   const slots = bulkhead(options.concurrency, Number.MAX_SAFE_INTEGER)
-  const breaker = options.breaks ? breakerOf(options.breaker) : noop
+  const breaker = options.breaks ? breakerOf(options.breaker, options.onCircuit) : noop
   const tries = triesOf(provider, { ...options, rate })
   return async (rows, { service, signal }) => {
     const once = async () => {
@@ -116,8 +119,10 @@ async function asTimeout<T> (work: Promise<T>): Promise<T> {
   }
 }
 
-function breakerOf ({ failingShare, sampledMs, openMs }: BreakerLimits) {
-  return circuitBreaker(handleWhen(isHeldAgainst), {
+function breakerOf (
+  { failingShare, sampledMs, openMs }: BreakerLimits, onCircuit?: (isOpen: boolean) => void
+) {
+  const breaker = circuitBreaker(handleWhen(isHeldAgainst), {
     halfOpenAfter: openMs,
     breaker: new SamplingBreaker({
       threshold: failingShare,
@@ -125,6 +130,8 @@ function breakerOf ({ failingShare, sampledMs, openMs }: BreakerLimits) {
       minimumRps: SAMPLED_CALLS / (sampledMs / 1_000),
     }),
   })
+  breaker.onStateChange(state => onCircuit?.(state === CircuitState.Open))
+  return breaker
 }
 
 /** What the input caused says nothing about the provider. */

@@ -52,7 +52,7 @@ export type ProvidersOptions = {
   /** Asked in the same way for rows of live keys that the first lists leave `unknown`. */
   readonly secondLists?: ProviderLists
   readonly limits: PolicyLimits
-  readonly metrics?: Pick<Metrics, 'count' | 'observe'>
+  readonly metrics?: Pick<Metrics, 'count' | 'observe'> & Partial<Pick<Metrics, 'watch'>>
   readonly factories?: Factories
 }
 
@@ -85,16 +85,28 @@ export function createChecker (options: ProvidersOptions): Checker {
   return Object.assign(check, { asksNobody })
 }
 
+const FAILURES = ['timeout', 'rate_limited', 'unavailable', 'auth', 'bad_response']
+
 type ByName = (key: string, name: ProviderName, service: ServiceSlug) => Guarded
 
-function guardedByName ({ limits, factories = FACTORIES }: ProvidersOptions): ByName {
+function guardedByName ({ limits, metrics, factories = FACTORIES }: ProvidersOptions): ByName {
   const made = new Map<ProviderName, Guarded>()
   const make = (key: string, name: ProviderName) => {
     const provider = factories[name]?.()
     if (provider === undefined) throw new RangeError(`${key}: ${name} is not described`)
     const breaks = name !== 'sandbox'
-    const check = withPolicies(provider, { ...limits, ...provider.limits, breaks })
-    const entry = { ...provider, id: String(provider.id), check }
+    const id = String(provider.id)
+    let isOpen = false
+    const onCircuit = (now: boolean) => { isOpen = now }
+    const check = withPolicies(provider, { ...limits, ...provider.limits, breaks, onCircuit })
+    metrics?.watch?.('provider_circuit_open', { provider: id }, () => Number(isOpen))
+    // A series that first shows with a failure would hide it from rates.
+    for (const service of provider.services) {
+      for (const outcome of FAILURES) {
+        metrics?.count('provider_checks_total', { service, provider: id, outcome }, 0)
+      }
+    }
+    const entry = { ...provider, id, check }
     made.set(name, entry)
     return entry
   }

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { createJobKeys } from '../jobs/job-keys.ts'
 import { connectClickhouse } from '../lib/clickhouse.ts'
-import { commonConfig, loadConfig, pick } from '../lib/config.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
@@ -13,7 +13,7 @@ import type { AuditReport } from './audit-report.ts'
 export { auditTable } from './audit-report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
-  'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+  ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
   'KEY_ACTIVE',
 ]))
 
@@ -27,7 +27,7 @@ export async function runAudit (
   try {
     const codec = createCodec(registrySource(config.SCHEMA_REGISTRY_URL))
     const keys = createJobKeys({ redis, ring: createKeyRing(config) })
-    const kafka = () => readKafkaJournal(config.KAFKA_BROKERS, codec)
+    const kafka = () => readKafkaJournal(config, codec)
     return await audit({ ...auditParts({ redis, clickhouse, codec, keys }), kafka }, options)
   } finally {
     redis.disconnect()

@@ -1,4 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import { createTopicReader } from '../lib/kafka/topic-reader.ts'
 import type { Codec } from '../lib/registry.ts'
 import { topicName } from '../lib/topics.ts'
@@ -7,10 +8,10 @@ import type { JournalTexts } from './audit-history.ts'
 
 /** The journal as Kafka has it, by tenant; of two entries with one number the first one counts. */
 export async function readKafkaJournal (
-  brokers: readonly string[], codec: Pick<Codec, 'decode'>
+  settings: KafkaSettings, codec: Pick<Codec, 'decode'>
 ): Promise<ReadonlyMap<string, JournalTexts>> {
   const tenants = new Map<string, Map<number, string>>()
-  const reader = createTopicReader({ brokers, clientId: 'audit' })
+  const reader = createTopicReader({ ...kafkaConnectionOf(settings), clientId: 'audit' })
   await reader.read(topicName('wallet.journal'), async messages => {
     for (const { value } of messages) {
       if (value === null) continue

@@ -1,6 +1,7 @@
 import Type from 'typebox'
-import { commonConfig, loadConfig, pick } from '../lib/config.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
 import { allow, createTopics, withAdmin, type AccessRule } from '../lib/kafka/admin.ts'
+import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { partnerTopics, topicName } from '../lib/topics.ts'
 import type { Environment } from './environment.ts'
 
@@ -20,7 +21,7 @@ export type PartnerTopicsOptions = {
 }
 
 const brokersConfig = Type.Object({
-  ...pick(commonConfig, ['KAFKA_BROKERS']),
+  ...pick(commonConfig, kafkaKeys),
   TOPIC_REPLICATION: Type.Optional(Type.Integer({
     minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
   })),
@@ -39,7 +40,7 @@ export async function makePartnerTopics (
 ): Promise<MadeTopics> {
   const config = loadConfig(brokersConfig, env)
   const rules = accessRules(partner, principal)
-  const rulesCreated = await withAdmin(config.KAFKA_BROKERS, async admin => {
+  const rulesCreated = await withAdmin(kafkaConnectionOf(config), async admin => {
     await createTopics(admin, partnerTopics(partner, partitions), {
       replication: config.TOPIC_REPLICATION, minInsync: config.TOPIC_MIN_INSYNC,
     })

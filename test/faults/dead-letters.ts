@@ -7,7 +7,7 @@ import type { FaultStack } from './stack.ts'
 /** Messages in all dead-letter topics. */
 export async function countDead ({ env }: FaultStack): Promise<number> {
   const brokers = (env['KAFKA_BROKERS'] ?? '').split(',')
-  return await withAdmin(brokers, async admin => {
+  return await withAdmin({ brokers }, async admin => {
     const there = new Set(await admin.listTopics())
     const topics = STAGES.map(stage => deadTopic(stage as StageName))
       .filter(topic => there.has(topic))

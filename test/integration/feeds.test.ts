@@ -125,7 +125,7 @@ it('the way into the pipeline and the way back are made of the same connections'
   expect(await parts.isGone(other.name)).toBe(false)
   await withWorkspace(env, ({ partners }) => partners.revoke(other.name))
   expect(await parts.isGone(other.name)).toBe(false)
-  await withAdmin(env.KAFKA_BROKERS!.split(','), admin =>
+  await withAdmin({ brokers: env.KAFKA_BROKERS!.split(',') }, admin =>
     admin.deleteTopics({ topics: [`feeds.${other.name}.finished`] }))
   await vi.waitFor(async () => expect(await parts.isGone(other.name)).toBe(true))
   expect(await parts.findJob(`${partner.org}.live`, 'job_none')).toBeUndefined()

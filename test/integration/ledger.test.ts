@@ -85,7 +85,7 @@ describe('a job that nobody works on', () => {
 
 describe('the backlog', () => {
   it('is seen by lane and service: a part put off waits, however young', async () => {
-    const backlog = createBacklog({ brokers, clientId: 'backlog-test', clock })
+    const backlog = createBacklog({ connection: { brokers }, clientId: 'backlog-test', clock })
     const whatsapp = { lane: 'bulk', service: 'whatsapp' } as const
     await moveToEnd('verify.bulk.whatsapp', 'rows.later.bulk.whatsapp')
     await moveToEnd('verify.bulk.carrier-single', 'rows.missed.bulk.carrier-single')
@@ -96,7 +96,9 @@ describe('the backlog', () => {
     expect(await backlog.waits(whatsapp)).toBe(true)
     expect(await backlog.waits({ lane: 'bulk', service: 'telegram' })).toBe(false)
     const later = { now: () => Date.now() + 120_000 }
-    const fromLater = createBacklog({ brokers, clientId: 'backlog-test', clock: later })
+    const fromLater = createBacklog({
+      connection: { brokers }, clientId: 'backlog-test', clock: later,
+    })
     await bus.producer('test').send([{
       topic: 'rows.missed.bulk.carrier-single', key: 'a', value: null, headers: {},
     }])

@@ -8,7 +8,7 @@ import { createLookupStage } from '../../services/lookup/stage.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/normalize/token.ts'
 import { redisRecordCache } from '../../services/records/redis-cache.ts'
-import { jobsOf, oncePer } from './spared.ts'
+import { jobsOf, oncePer, noMetrics } from './spared.ts'
 import type { Shared } from './stages.ts'
 
 const tokenize = createTokenizer(new Map([['1', Buffer.alloc(32, 5)]]))
@@ -34,7 +34,7 @@ export function normalizeStage ({ redis, chaos }: Shared) {
 
 const partsOf = oncePer((state: Redis) => lookupParts(
   loadConfig(lookupConfig, { ...nowhere, MAX_ACTIVE_JOBS: '4' }),
-  { state, cache: state, clock: redisLike, log }))
+  { state, cache: state, clock: redisLike, log, metrics: noMetrics }))
 const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
 
 /** The stage `lookup`, with parts of few rows, so that jobs have many. */

@@ -7,6 +7,7 @@ export const noMetrics: Metrics = {
   count: () => {},
   observe: () => {},
   watch: () => {},
+  watchAll: () => {},
   text: async () => '',
   contentType: '',
 }

@@ -16,7 +16,7 @@ const AT_ONCE: Entries = {
 
 async function alter (brokers: readonly string[], broker: Entries, topic: Entries): Promise<void> {
   const entries = (of: Entries) => Object.entries(of).map(([name, value]) => ({ name, value }))
-  await withAdmin(brokers, async admin => {
+  await withAdmin({ brokers }, async admin => {
     const { brokers: [first] } = await admin.describeCluster()
     await admin.alterConfigs({
       validateOnly: false,

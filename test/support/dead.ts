@@ -52,7 +52,7 @@ export function openDeadCommands (env: Env) {
 export async function untilRead (
   brokers: Brokers, groupId: string, topic: string
 ): Promise<void> {
-  await withAdmin(brokers, async admin => {
+  await withAdmin({ brokers }, async admin => {
     await vi.waitFor(async () => {
       const [group] = await admin.fetchOffsets({ groupId, topics: [topic] })
       const done = new Map(group?.partitions.map(({ partition, offset }) => [partition, offset]))
@@ -65,7 +65,7 @@ export async function untilRead (
 
 /** Puts a group, which has no members, behind everything in a topic, as if it had been read. */
 export async function skipAll (brokers: Brokers, groupId: string, topic: string): Promise<void> {
-  await withAdmin(brokers, async admin => {
+  await withAdmin({ brokers }, async admin => {
     const partitions = (await admin.fetchTopicOffsets(topic))
       .map(({ partition, high }) => ({ partition, offset: high }))
     await admin.setOffsets({ groupId, topic, partitions })

@@ -1,6 +1,7 @@
 import kafkajs, { Kafka, logLevel, type Admin, type AclEntry } from 'kafkajs'
 import { times } from '../retry.ts'
 import { logicalTopic, type RealTopic } from '../topics.ts'
+import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
 
@@ -15,7 +16,6 @@ export type AccessRule = {
 }
 
 export type TopicsOptions = {
-  readonly brokers: readonly string[]
   /** Copies of each topic; the brokers' own setting when undefined. */
   readonly replication?: number | undefined
   readonly minInsync?: number | undefined
@@ -49,10 +49,10 @@ export function settingsOf (topic: RealTopic, minInsync: number | undefined): re
 
 /** Works as administrator of the brokers, and disconnects whatever happens. */
 export async function withAdmin<T> (
-  brokers: readonly string[], work: (admin: Admin) => Promise<T>
+  connection: KafkaConnection, work: (admin: Admin) => Promise<T>
 ): Promise<T> {
   const kafka = new Kafka({
-    clientId: 'admin', brokers: [...brokers], logLevel: logLevel.NOTHING,
+    clientId: 'admin', ...kafkaOptionsOf(connection), logLevel: logLevel.NOTHING,
   })
   const admin = kafka.admin()
   await admin.connect()
@@ -64,13 +64,13 @@ export async function withAdmin<T> (
 }
 
 /** Whether the brokers have a topic; throws when they are not to be had. */
-export async function hasTopic (brokers: readonly string[], name: string): Promise<boolean> {
-  return (await withAdmin(brokers, admin => admin.listTopics())).includes(name)
+export async function hasTopic (connection: KafkaConnection, name: string): Promise<boolean> {
+  return (await withAdmin(connection, admin => admin.listTopics())).includes(name)
 }
 
 /** Creates topics; the names of those that are there already are left alone. */
 export async function createTopics (
-  admin: Admin, topics: readonly RealTopic[], options: Omit<TopicsOptions, 'brokers'>
+  admin: Admin, topics: readonly RealTopic[], options: TopicsOptions
 ): Promise<void> {
   const { replication = -1, minInsync } = options
   const existing = new Set(await admin.listTopics())

@@ -1,15 +1,16 @@
 import { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
 import type { Bus, Producer } from '../bus.ts'
 import { registerCodecs } from './codecs.ts'
+import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
+import { refusalOf } from './errors.ts'
 import { createLastValues } from './last-value.ts'
 import { createSafeProducer } from './safe-producer.ts'
 import { createWholeProducer } from './whole-producer.ts'
 
 export type KafkaLog = (level: 'warn' | 'error', message: string, details: object) => void
 
-export type KafkaBusOptions = {
-  readonly brokers: readonly string[]
+export type KafkaBusOptions = KafkaConnection & {
   readonly clientId: string
   /** Told what kafkajs warns of; nothing is logged without it. */
   readonly log?: KafkaLog
@@ -37,14 +38,16 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
     clientId: options.clientId,
   })
-  const onRetry = (error: unknown) => log('warn', 'Kafka is not reached yet', { error })
+  const onRetry = tellRetries(log)
   const producer = (name: string): Producer => {
     const known = producers.get(name)
     if (known !== undefined) return known
     const made = createSafeProducer({
       build: () => buildProducer(options, name),
-      onRejected: (error, attempt) =>
-        log('warn', 'Kafka refused a request', { error, attempt, name }),
+      onRejected: (error, attempt) => {
+        if (refusalOf(error) !== undefined) onRetry(error)
+        else log('warn', 'Kafka refused a request', { error, attempt, name })
+      },
     })
     const close = sending.add(() => {
       // Whoever asks for the name from now on gets a new one.
@@ -68,6 +71,18 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
       await consumers.closeAll()
       await sending.closeAll()
     },
+  }
+}
+
+/** What somebody has to set right is told as an error, and once; what passes is told each time. */
+function tellRetries (log: KafkaLog): (error: unknown) => void {
+  const told = new Set<string>()
+  return error => {
+    const refusal = refusalOf(error)
+    if (refusal === undefined) return log('warn', 'Kafka is not reached yet', { error })
+    if (told.has(refusal)) return
+    told.add(refusal)
+    log('error', refusal, { error })
   }
 }
 
@@ -97,11 +112,11 @@ function buildProducer (options: KafkaBusOptions, name: string) {
 }
 
 function client (
-  { brokers, log, requestTimeoutMs = REQUEST_TIMEOUT_MS }: KafkaBusOptions,
+  { log, requestTimeoutMs = REQUEST_TIMEOUT_MS, ...connection }: KafkaBusOptions,
   more: Pick<KafkaConfig, 'clientId' | 'retry'>
 ): Kafka {
   return new Kafka({
-    brokers: [...brokers],
+    ...kafkaOptionsOf(connection),
     connectionTimeout: 3_000,
     requestTimeout: requestTimeoutMs,
     retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 8 },

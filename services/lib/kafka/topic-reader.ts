@@ -6,6 +6,7 @@ import {
 import type { RawMessage } from '../bus.ts'
 import { InfrastructureError } from '../errors.ts'
 import { sleep, times } from '../retry.ts'
+import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { rawMessage } from './partition-reader.ts'
 
 export type Reading = {
@@ -39,10 +40,10 @@ const QUIET_MS = 20_000
 
 /** Reads whole topics, for commands that are run by hand: it leaves neither group nor offsets. */
 export function createTopicReader (
-  { brokers, clientId }: { readonly brokers: readonly string[], readonly clientId: string }
+  { clientId, ...connection }: KafkaConnection & { readonly clientId: string }
 ): TopicReader {
   const kafka = new Kafka({
-    brokers: [...brokers], clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
+    ...kafkaOptionsOf(connection), clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
   })
   return {
     read: async (topic, onMessages, { sinceMs, signal = new AbortController().signal } = {}) => {

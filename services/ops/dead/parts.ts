@@ -1,8 +1,9 @@
 import Type from 'typebox'
 import type { OutgoingMessage, RawMessage } from '../../lib/bus.ts'
 import type { Environment } from '../../lib/command-environment.ts'
-import { commonConfig, loadConfig, pick } from '../../lib/config.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../../lib/config.ts'
 import { createKafkaBus } from '../../lib/kafka/bus.ts'
+import { kafkaConnectionOf } from '../../lib/kafka/connection.ts'
 import { createTopicReader, type TopicReader } from '../../lib/kafka/topic-reader.ts'
 import type { Inspector } from './inspector.ts'
 
@@ -17,7 +18,7 @@ export type DeadParts = {
 
 export type OnMessages = (messages: readonly RawMessage[]) => Promise<void> | void
 
-const config = Type.Object(pick(commonConfig, ['KAFKA_BROKERS']))
+const config = Type.Object(pick(commonConfig, kafkaKeys))
 const SEND_WITHIN_MS = 30_000
 
 /**
@@ -27,13 +28,13 @@ const SEND_WITHIN_MS = 30_000
 export async function withDeadLetters<T> (
   env: Environment, work: (parts: DeadParts) => Promise<T>
 ): Promise<T> {
-  const { KAFKA_BROKERS: brokers } = loadConfig(config, env)
+  const connection = kafkaConnectionOf(loadConfig(config, env))
   const clientId = 'dead-letters'
-  const bus = createKafkaBus({ brokers, clientId, onFatal: () => {} })
+  const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
   const producer = bus.producer('resend')
   try {
     return await work({
-      read: createTopicReader({ brokers, clientId }).read,
+      read: createTopicReader({ ...connection, clientId }).read,
       send: messages => producer.send(messages, AbortSignal.timeout(SEND_WITHIN_MS)),
       inspect: async (open, look) => {
         // Only this needs more than the brokers, so only this loads and asks for it.

@@ -50,7 +50,7 @@ async function beginAtEnd (
     readonly brokers: readonly string[], readonly topic: string, readonly groupId: string,
   }
 ): Promise<void> {
-  await withAdmin(brokers, async admin => {
+  await withAdmin({ brokers }, async admin => {
     const ends = await admin.fetchTopicOffsets(topic)
     const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }))
     await admin.setOffsets({ groupId, topic, partitions })

@@ -46,7 +46,7 @@ export async function startPlainHop ({ name, brokers, chunks }: PlainOptions): P
     },
     close: async () => {
       await Promise.all([stop(child), outputs.close(), producer.disconnect()])
-      await withAdmin(brokers, admin => admin.deleteTopics({ topics: [from, to] }))
+      await withAdmin({ brokers }, admin => admin.deleteTopics({ topics: [from, to] }))
     },
   }
 }
@@ -60,7 +60,7 @@ function slicesOf<T> (messages: readonly T[]): T[][] {
 async function makeTopics (brokers: readonly string[], names: readonly string[]): Promise<void> {
   const topics = names.map(name =>
     ({ name, partitions: PARTITIONS, keepHours: 1, compact: false }))
-  await withAdmin(brokers, admin => createTopics(admin, topics, {}))
+  await withAdmin({ brokers }, admin => createTopics(admin, topics, {}))
 }
 
 async function stop (child: ChildProcess): Promise<void> {

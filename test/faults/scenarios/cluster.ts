@@ -13,7 +13,8 @@ const LOST_FOR_MS = 4_000
 async function openCluster (): Promise<FaultStack> {
   const stack = await openStack({ brokers: BROKERS })
   // Topics are there before all their leaders are.
-  await withAdmin(stack.addresses.KAFKA_BROKERS.split(','), admin => untilInSync(admin, BROKERS))
+  const brokers = stack.addresses.KAFKA_BROKERS.split(',')
+  await withAdmin({ brokers }, admin => untilInSync(admin, BROKERS))
   return stack
 }
 
@@ -33,7 +34,7 @@ async function partitionsOf (admin: Admin): Promise<readonly Partition[]> {
 }
 
 const adminOf = ({ world: { stack } }: Scene, work: (admin: Admin) => Promise<void>) =>
-  withAdmin((stack.env['KAFKA_BROKERS'] ?? '').split(','), work)
+  withAdmin({ brokers: (stack.env['KAFKA_BROKERS'] ?? '').split(',') }, work)
 
 /** Waits until every partition has a leader and so many copies in step. */
 async function untilInSync (admin: Admin, copies: number): Promise<void> {

@@ -165,7 +165,7 @@ const corrupted: Fault = {
 
 /** What a group has not read yet, by partition: from where to where. */
 async function unread (scene: Scene, groupId: string, topic: string) {
-  return await withAdmin(brokersOf(scene), async admin => {
+  return await withAdmin({ brokers: brokersOf(scene) }, async admin => {
     const [known] = await admin.fetchOffsets({ groupId, topics: [topic] })
     const next = new Map(known?.partitions.map(it => [it.partition, BigInt(it.offset)]))
     return (await admin.fetchTopicOffsets(topic)).map(({ partition, high, low }) => {
@@ -191,7 +191,7 @@ async function spoilNewest (
   const all = await messagesOf(scene, topic)
   const newest = all.filter(message => ranges.some(({ partition, from, to }) =>
     message.partition === partition && message.offset >= from && message.offset < to))
-  await withAdmin(brokersOf(scene), async admin => {
+  await withAdmin({ brokers: brokersOf(scene) }, async admin => {
     const partitions = ranges.map(({ partition, to }) => ({ partition, offset: String(to) }))
     await admin.setOffsets({ groupId: group.group, topic, partitions })
   })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import Type from 'typebox'
+import Type, { type TObject } from 'typebox'
 import {
-  commonConfig, ConfigError, defineConfig, describeConfig, loadConfig, pick,
+  commonConfig, ConfigError, defineConfig, describeConfig, kafkaKeys, loadConfig, pick,
 } from '../../../services/lib/config.ts'
 
 const schema = defineConfig({
@@ -16,9 +16,9 @@ const schema = defineConfig({
 const KEY_RING = JSON.stringify({ a: Buffer.alloc(32).toString('base64') })
 const required = { KAFKA_BROKERS: 'a:1, b:2', KEY_RING }
 
-const faultsOf = (env: Record<string, string>) => {
+const faultsOf = (env: Record<string, string>, of: TObject = schema) => {
   try {
-    loadConfig(schema, env)
+    loadConfig(of, env)
     return []
   } catch (error) {
     return (error as ConfigError).faults
@@ -29,6 +29,7 @@ describe('a configuration', () => {
   it('is converted from text, with defaults for what is missing or empty', () => {
     expect(loadConfig(schema, { ...required, PARTS: '50', STRICT: 'true', LANES: '' })).toEqual({
       INSTANCE: 'local',
+      HOST_METRICS: '127.0.0.1',
       PORT_METRICS: 0,
       LOG_LEVEL: 'info',
       KAFKA_BROKERS: ['a:1', 'b:2'],
@@ -84,6 +85,43 @@ describe('a configuration', () => {
   it('has no default for any secret', () => {
     const secrets = describeConfig(defineConfig(commonConfig)).filter(({ secret }) => secret)
     expect(secrets.map(({ key, fallback }) => [key, fallback]))
-      .toEqual([['KEY_RING', undefined], ['CACHE_SECRETS', undefined]])
+      .toEqual([
+        ['KAFKA_SASL_PASSWORD', undefined], ['KEY_RING', undefined], ['CACHE_SECRETS', undefined],
+      ])
+  })
+})
+
+describe('the way to Kafka', () => {
+  const ofKafka = Type.Object(pick(commonConfig, kafkaKeys))
+  const brokers = { KAFKA_BROKERS: 'a:1' }
+  const account = {
+    KAFKA_SASL_MECHANISM: 'plain', KAFKA_SASL_USERNAME: 'jobs', KAFKA_SASL_PASSWORD: 'hunter2',
+  }
+
+  it('is open to anybody when nothing is set', () => {
+    expect(loadConfig(ofKafka, brokers)).toEqual({ KAFKA_BROKERS: ['a:1'], KAFKA_TLS: false })
+  })
+
+  it('has a mechanism, a user and a password, or none of them', () => {
+    expect(loadConfig(ofKafka, { ...brokers, ...account, KAFKA_TLS: 'true' }))
+      .toEqual({ KAFKA_BROKERS: ['a:1'], KAFKA_TLS: true, ...account })
+    const { KAFKA_SASL_PASSWORD, KAFKA_SASL_MECHANISM } = account
+    expect(faultsOf({ ...brokers, KAFKA_SASL_MECHANISM }, ofKafka)).toEqual([
+      'KAFKA_SASL_USERNAME is missing, which KAFKA_SASL_MECHANISM needs. ' +
+        'Set KAFKA_SASL_USERNAME (User at the brokers).',
+      'KAFKA_SASL_PASSWORD is missing, which KAFKA_SASL_MECHANISM needs. ' +
+        'Set KAFKA_SASL_PASSWORD (Password of the user at the brokers).',
+    ])
+    expect(faultsOf({ ...brokers, KAFKA_SASL_PASSWORD, KAFKA_SASL_USERNAME: ' ' }, ofKafka))
+      .toEqual([
+        expect.stringMatching(/^KAFKA_SASL_MECHANISM is missing, which KAFKA_SASL_PASSWORD needs/),
+        expect.stringMatching(/^KAFKA_SASL_USERNAME is missing, which KAFKA_SASL_PASSWORD needs/),
+      ])
+  })
+
+  it('knows the mechanisms by name', () => {
+    expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'oauthbearer' }, ofKafka))
+      .toEqual([expect.stringMatching(
+        /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512\./)])
   })
 })

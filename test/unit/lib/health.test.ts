@@ -21,4 +21,11 @@ describe('health', () => {
     await closeServer(server)
     await expect(statusOf('/healthz')).rejects.toThrow()
   })
+
+  it('listens where it is told to', async () => {
+    const [metrics, log] = [createMetrics(), createLog('x', { level: 'silent' })]
+    const server = await serveHealth({ host: '0.0.0.0', port: 0, ready: () => true, metrics, log })
+    expect((server.address() as AddressInfo).address).toBe('0.0.0.0')
+    await closeServer(server)
+  })
 })

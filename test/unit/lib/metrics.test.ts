@@ -28,4 +28,17 @@ describe('metrics', () => {
     expect(text).toContain('stage_held_messages{stage="lookup",group="a"} 2')
     expect(text).toContain('stage_held_messages{stage="lookup",group="b"} 7')
   })
+
+  it('tell all series of a reading, and no longer those it leaves out', async () => {
+    const metrics = createMetrics()
+    let partitions = ['0', '1']
+    metrics.watchAll('consumer_lag_messages', async () => partitions.map((partition, index) =>
+      ({ labels: { stage: 'lookup', group: 'g', topic: 't', partition }, value: index + 5 })))
+    const lines = async () =>
+      (await metrics.text()).split('\n').filter(line => line.startsWith('consumer_lag_messages{'))
+    expect((await lines()).map(line => line.slice(-16))).toEqual(
+      ['partition="0"} 5', 'partition="1"} 6'])
+    partitions = ['1']
+    expect((await lines()).map(line => line.slice(-16))).toEqual(['partition="1"} 5'])
+  })
 })

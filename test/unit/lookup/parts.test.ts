@@ -2,6 +2,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/lib/config.ts'
 import { createLog } from '../../../services/lib/log.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
 import { lookupConfig } from '../../../services/lookup/config.ts'
 import { lookupParts } from '../../../services/lookup/parts.ts'
 
@@ -20,6 +21,7 @@ function partsFor (more: Record<string, string>) {
     state: redis,
     cache: redis,
     clock: { now: () => 0, stop: () => {} },
+    metrics: createMetrics(),
     log: createLog('test', { level: 'silent' }),
   })
 }

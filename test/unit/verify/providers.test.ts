@@ -31,8 +31,9 @@ function checkerOf (first: Provider, second: Provider, lists: ProviderLists = {
       ...FACTORIES, 'numbering-plan': () => first, 'email-domain': () => second,
     },
     metrics: {
-      count: (name, labels, more = 1) =>
-        counted.push([name, ...Object.values(labels), more].join(' ')),
+      count: (name, labels, more = 1) => {
+        if (more > 0) counted.push([name, ...Object.values(labels), more].join(' '))
+      },
       observe: () => {},
     },
   })

@@ -26,7 +26,7 @@ it('the journal in Kafka is told by tenant, and the first of two entries counts'
     [await message(entry('org_a.live', 1)), { value: null }, await message(entry('org_b.live', 1))],
     [await message(entry('org_a.live', 1, 'again')), await message(entry('org_a.live', 2))],
   ]
-  const found = await readKafkaJournal(['broker:9092'], codec)
+  const found = await readKafkaJournal({ KAFKA_BROKERS: ['broker:9092'] }, codec)
   expect(found).toEqual(new Map([
     ['org_a.live', new Map([
       [1, canonicalText(entry('org_a.live', 1))], [2, canonicalText(entry('org_a.live', 2))],

@@ -1,6 +1,6 @@
 import { KafkaJSNumberOfRetriesExceeded, KafkaJSProtocolError } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
-import { isPassing, kafkaTypeOf } from '../../../../services/lib/kafka/errors.ts'
+import { isPassing, kafkaTypeOf, refusalOf } from '../../../../services/lib/kafka/errors.ts'
 
 /** What kafkajs makes of a refusal of the broker. */
 const refusal = (type: string, retriable: boolean) =>
@@ -44,5 +44,20 @@ describe('an error of the client', () => {
     { retriable: true },
   ])('%s is not over at the next try', error => {
     expect(isPassing(error)).toBe(false)
+  })
+})
+
+describe('a refusal that somebody has to set right', () => {
+  const coded = (code: string) => Object.assign(new Error('Connection error'), { code })
+
+  it('is known however deep it is wrapped', () => {
+    const signIn = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
+    expect(refusalOf(givenUp(signIn))).toMatch(/KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$/)
+    expect(refusalOf(givenUp(coded('SELF_SIGNED_CERT_IN_CHAIN')))).toMatch(/NODE_EXTRA_CA_CERTS/)
+  })
+
+  it('is nothing that passes by itself', () => {
+    expect(refusalOf(givenUp(coded('ECONNREFUSED')))).toBeUndefined()
+    expect(refusalOf('no error')).toBeUndefined()
   })
 })

@@ -1,0 +1,165 @@
+import type { Board } from './board.ts'
+
+export const intake: Board = {
+  uid: 'intake',
+  title: 'Intake',
+  description: 'What customers send and how it is answered: the REST interface and bulk feeds.',
+  sections: [
+    {
+      title: 'REST interface',
+      panels: [
+        { title: 'Answers', metric: 'http_requests_total', by: ['status'] },
+        { title: 'Requests', metric: 'http_requests_total', by: ['method', 'route'] },
+        { title: 'Duration', metric: 'http_request_seconds' },
+        {
+          title: 'Duration of creating a job',
+          metric: 'http_request_seconds',
+          where: 'method="POST",route=~".*/jobs"',
+        },
+      ],
+    },
+    {
+      title: 'Preflights',
+      panels: [
+        { title: 'Oldest preflight', metric: 'preflight_oldest_age_seconds', by: ['lane'] },
+        { title: 'Lanes that refuse', metric: 'preflight_behind', by: ['lane'], sum: true },
+        { title: 'Refused requests', metric: 'preflight_refusals_total', by: ['lane'] },
+      ],
+    },
+    {
+      title: 'Bulk feeds',
+      panels: [
+        { title: 'Partners', metric: 'feed_partners', by: ['state'], width: 12 },
+        {
+          title: 'Jobs of feeds', metric: 'feed_jobs_total', by: ['outcome'], width: 12,
+        },
+      ],
+    },
+  ],
+}
+
+export const money: Board = {
+  uid: 'money',
+  title: 'Money and recovery',
+  description: 'Where money stands, how it moves, and what had to be brought to its end later.',
+  sections: [
+    {
+      title: 'Money of live keys',
+      panels: [
+        { title: 'Where it stands', metric: 'money_micros', by: ['state'], where: 'mode="live"' },
+        {
+          title: 'Moved in a second',
+          metric: 'money_moved_micros_total',
+          by: ['movement'],
+          where: 'mode="live"',
+        },
+        {
+          title: 'Moved in all',
+          metric: 'money_moved_micros_total',
+          by: ['movement'],
+          where: 'mode="live"',
+          inAll: true,
+        },
+      ],
+    },
+    {
+      title: 'Jobs',
+      panels: [
+        { title: 'Open jobs', metric: 'jobs_open', by: ['mode'] },
+        { title: 'Jobs', metric: 'jobs_total', by: ['event', 'mode'] },
+        { title: 'Stalled jobs', metric: 'jobs_stalled' },
+      ],
+    },
+    {
+      title: 'Journal and recovery',
+      panels: [
+        { title: 'Entries not shipped', metric: 'outbox_entries' },
+        { title: 'Oldest entry not shipped', metric: 'outbox_oldest_seconds' },
+        { title: 'Frozen tenants', metric: 'tenants_frozen' },
+        { title: 'Brought to an end later', metric: 'recovered_total', by: ['what'], inAll: true },
+      ],
+    },
+  ],
+}
+
+export const outside: Board = {
+  uid: 'outside',
+  title: 'Providers and webhooks',
+  description: 'Whom the service calls: providers of live checks by number, receivers of events.',
+  variables: [{ label: 'service', from: 'provider_checks_total' }],
+  sections: [
+    {
+      title: 'Providers',
+      panels: [
+        {
+          title: 'Rows by outcome',
+          metric: 'provider_checks_total',
+          by: ['service', 'provider', 'outcome'],
+          where: 'service=~"$service"',
+          width: 16,
+        },
+        {
+          title: 'Share that failed',
+          unit: 'percentunit',
+          legend: '{{service}} {{provider}}',
+          expr: 'provider:failures:ratio5m{service=~"$service"}',
+          help: 'Rows of calls that failed, of all rows that a provider was asked about.',
+        },
+        {
+          title: 'Duration of calls',
+          metric: 'provider_call_seconds',
+          by: ['service', 'provider'],
+          where: 'service=~"$service"',
+          width: 16,
+        },
+        { title: 'Open circuits', metric: 'provider_circuit_open', by: ['provider'] },
+        { title: 'Parts put off', metric: 'parts_put_off_total', by: ['service'] },
+      ],
+    },
+    {
+      title: 'Webhooks',
+      panels: [
+        { title: 'Due and not under way', metric: 'webhooks_due' },
+        { title: 'Attempts', metric: 'webhook_attempts_total', by: ['outcome', 'reason'] },
+        { title: 'Duration of attempts', metric: 'webhook_attempt_seconds', by: ['outcome'] },
+      ],
+    },
+  ],
+}
+
+const chosen = 'job=~"$job"'
+const each = { by: ['job', 'instance'], where: chosen }
+
+export const processes: Board = {
+  uid: 'processes',
+  title: 'Processes',
+  description: 'What each process needs, and whether it keeps up with itself.',
+  variables: [{ label: 'job', from: 'process_start_time_seconds' }],
+  sections: [
+    {
+      title: 'Needs',
+      panels: [
+        { title: 'Processor', metric: 'process_cpu_seconds_total', ...each },
+        { title: 'Memory', metric: 'process_resident_memory_bytes', ...each },
+        { title: 'Heap', metric: 'nodejs_heap_size_used_bytes', ...each },
+      ],
+    },
+    {
+      title: 'Health',
+      panels: [
+        { title: 'Ready', metric: 'service_ready', ...each },
+        { title: 'Event loop, p90', metric: 'nodejs_eventloop_lag_p90_seconds', ...each },
+        { title: 'Event loop when read', metric: 'nodejs_eventloop_lag_seconds', ...each },
+        { title: 'Garbage', metric: 'nodejs_gc_duration_seconds', by: ['job'], where: chosen },
+        {
+          title: 'Running since',
+          unit: 's',
+          legend: '{{job}} {{instance}}',
+          expr: `time() - max by (job, instance) (process_start_time_seconds{${chosen}})`,
+          help: 'Time since the process was started; one that keeps falling starts over and over.',
+        },
+        { title: 'Offset of Redis', metric: 'redis_clock_offset_seconds', ...each },
+      ],
+    },
+  ],
+}

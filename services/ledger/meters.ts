@@ -1,0 +1,37 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Redis } from 'ioredis'
+import type { Clock } from '../lib/clock.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
+import type { Life } from '../lib/run.ts'
+import { createOutbox } from '../money/outbox.ts'
+import { createJournalCopy, type JournalCopy } from '../records/journal-copy.ts'
+import { watchLag } from './lag.ts'
+import { countMovements, watchMoney } from './money-meters.ts'
+import { watchOutbox } from './outbox-meters.ts'
+
+type Config = KafkaSettings & { readonly INSTANCE: string }
+
+type Connected = Pick<Life, 'metrics' | 'log' | 'onStop'> & {
+  readonly state: Redis
+  readonly clock: Clock
+}
+
+/** What only a ledger tells of the whole system: lag of groups, sums of wallets, outboxes. */
+export function watchSystem (
+  config: Config, { state, clock, metrics, log, onStop }: Connected
+): void {
+  watchOutbox({ outbox: createOutbox(state), clock, metrics, log })
+  watchMoney({ redis: state, metrics, log })
+  const connection = kafkaConnectionOf(config)
+  const lag = watchLag({
+    connection, clientId: `ledger.${config.INSTANCE}.lag`, metrics, log,
+  })
+  onStop(lag.stop)
+}
+
+/** The copy of the journal, whose entries tell how much money was moved, and jobs. */
+export function meteredJournal (
+  { clickhouse, metrics }: Pick<Life, 'metrics'> & { clickhouse: ClickHouseClient }
+): JournalCopy {
+  return countMovements(createJournalCopy(clickhouse), metrics)
+}

@@ -1,0 +1,113 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { METRICS } from '../../services/lib/metric-list.ts'
+import { SOURCES } from '../../services/lib/metric-sources.ts'
+import { topology } from '../../services/topology.ts'
+import { panelQueries } from '../support/dashboards.ts'
+import { startPrometheus, type Prometheus } from '../support/prometheus.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+const stages = Object.keys(topology.stages)
+const WITHIN_MS = 30_000
+
+let world: World
+let prometheus: Prometheus
+beforeAll(async () => {
+  const receiver = await startReceiver()
+  world = await startWorld({ WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' })
+  prometheus = await startPrometheus({ services: world.services.list() })
+  await until(async () => (await prometheus.query('up == 1')).length === stages.length)
+  const { id } = await world.live.createJob({
+    service: 'phone-validation',
+    inputs: Array.from({ length: 200 }, (_, row) => `+1415555${String(2_000 + row)}`),
+    webhook_url: `http://127.0.0.1:${receiver.port}/`,
+  })
+  await world.live.waitForEnd(id)
+  await receiver.until(1)
+  // The last to hear of a job; from then on there is nothing more to come.
+  await until(async () => await valueOf('sum(jobs_total{event="settled"})') >= 1)
+  await until(async () => await valueOf('sum(webhook_attempts_total{outcome="delivered"})') >= 1)
+})
+afterAll(async () => {
+  await prometheus?.stop()
+  await world?.services.stop()
+})
+
+async function until (isSo: () => Promise<boolean>): Promise<void> {
+  const untilMs = Date.now() + WITHIN_MS
+  while (!await isSo()) {
+    if (Date.now() > untilMs) throw new Error(`not so within ${WITHIN_MS} ms: ${isSo}`)
+    await sleep(200)
+  }
+}
+
+const valueOf = async (expr: string) => (await prometheus.query(expr))[0]?.value ?? NaN
+
+describe('a Prometheus that reads the metrics of all services', () => {
+  it('reaches every one of them', async () => {
+    const targets = await prometheus.targets()
+    expect(targets.map(({ labels, health }) => [labels.job, health]).sort())
+      .toEqual(stages.map(stage => [stage, 'up']).sort())
+    expect(targets.filter(({ lastError }) => lastError !== '')).toEqual([])
+  })
+
+  it('is told every metric of the list, by whom the list names, with its labels', async () => {
+    const wrong = await Promise.all(METRICS.map(async ({ name, type, labels }) => {
+      const series = type === 'histogram' ? `${name}_count` : name
+      const found = await prometheus.query(series)
+      return SOURCES[name].by.flatMap(stage => {
+        const own = found.find(sample => sample.labels.job === stage)
+        if (own === undefined) return [`${stage} does not tell ${name}`]
+        const { __name__: _name, job: _job, instance: _instance, ...told } = own.labels
+        // A label without a value is none to Prometheus.
+        const strange = Object.keys(told).filter(label => !labels.some(one => one === label))
+        return strange.map(label => `${stage} tells ${name} with the label ${label}`)
+      })
+    }))
+    expect(wrong.flat()).toEqual([])
+  })
+
+  it('hears what the job has moved', async () => {
+    const moved = (movement: string) =>
+      valueOf(`sum(money_moved_micros_total{mode="live", movement="${movement}"})`)
+    expect(await moved('reserved')).toBe(await moved('charged') + await moved('released'))
+    expect(await moved('charged')).toBeGreaterThan(0)
+    for (const stage of ['normalize', 'verify']) {
+      expect(await valueOf(`sum(stage_rows_total{stage="${stage}"})`), stage).toBe(200)
+    }
+    expect(await valueOf('sum(http_requests_total{route="/api/v1/jobs", status="202"})')).toBe(1)
+    expect(await valueOf('sum(provider_checks_total)')).toBeGreaterThan(0)
+    expect(await valueOf('sum(cache_lookups_total)')).toBe(200)
+    const all = '{mode="live", state!="funded"}'
+    expect(await valueOf(`sum(max by (state) (money_micros${all}))`))
+      .toBe(await valueOf('max(money_micros{mode="live", state="funded"})'))
+  })
+
+  it('knows that no group is behind', async () => {
+    await until(async () => await valueOf('sum(group:lag_messages:sum)') === 0)
+    const groups = await prometheus.query('group:lag_messages:sum')
+    expect(new Set(groups.map(({ labels }) => labels.stage)))
+      .toEqual(new Set(stages.filter(stage => !['ingest', 'feed'].includes(stage))))
+  }, WITHIN_MS + 5_000)
+
+  it('answers every query of every dashboard with data', async () => {
+    const queries = panelQueries()
+    expect(queries.length).toBeGreaterThan(60)
+    let silent: readonly string[] = []
+    // A rate takes two looks at a series, and one of a recorded rule a third.
+    await until(async () => {
+      const answers = await Promise.all(queries.map(({ expr }) => prometheus.query(expr)))
+      silent = queries.flatMap(({ where }, at) => answers[at]?.length === 0 ? [where] : [])
+      return silent.length === 0
+    }).catch((error: Error) => { throw new Error(`no data: ${silent}`, { cause: error }) })
+  }, WITHIN_MS + 5_000)
+
+  it('understands every rule, and no alert fires', async () => {
+    const rules = await prometheus.rules()
+    expect(rules.filter(({ health }) => health !== 'ok').map(({ name, lastError }) =>
+      [name, lastError])).toEqual([])
+    for (const { query } of rules) await prometheus.query(query)
+    expect(await prometheus.firing()).toEqual([])
+  })
+})

@@ -1,0 +1,38 @@
+import { randomUUID } from 'node:crypto'
+import { defineConfig, commonConfig, kafkaKeys, pick } from '../../services/lib/config.ts'
+import { connectParts } from '../../services/lib/connect.ts'
+import { createTopics, withAdmin } from '../../services/lib/kafka/admin.ts'
+import { kafkaConnectionOf } from '../../services/lib/kafka/connection.ts'
+import { run } from '../../services/lib/run.ts'
+
+/**
+ * A service that makes a topic, sends one message to it and reads it, and tells each of these; in
+ * a process of its own, as Node reads the authorities it trusts when it starts.
+ */
+export type MemberNews =
+  | { readonly kind: 'made', readonly fault?: string }
+  | { readonly kind: 'read', readonly text: string }
+
+const tell = (news: MemberNews) => { process.send?.(news) }
+
+await run('secure', defineConfig(pick(commonConfig, kafkaKeys)), async (config, life) => {
+  const topic = `secure-${randomUUID()}`
+  const made = withAdmin(kafkaConnectionOf(config), admin =>
+    createTopics(admin, [{ name: topic, partitions: 1, keepHours: 1, compact: false }], {}))
+  await made.then(
+    () => tell({ kind: 'made' }), (error: Error) => tell({ kind: 'made', fault: error.message }))
+  const { bus } = await connectParts(config, life, ['bus'])
+  const consumption = await bus.consume({
+    group: topic,
+    topics: [topic],
+    onAssigned: () => {},
+    onDelivery: async ({ messages }) => {
+      for (const { value } of messages) tell({ kind: 'read', text: String(value) })
+      return { go: 'next' }
+    },
+  })
+  // What cannot be sent is tried for ever, and ends with the process.
+  bus.producer('secure').send([{ topic, key: 'k', value: Buffer.from('hello'), headers: {} }])
+    .catch(() => {})
+  return { ready: consumption.ready }
+})

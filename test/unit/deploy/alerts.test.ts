@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { topology } from '../../../services/topology.ts'
+import { runbookSteps, triedAlerts, writtenAlerts } from '../../support/alerts.ts'
+
+const alerts = writtenAlerts()
+const names = alerts.map(({ name }) => name)
+const PARTS = ['**Means.**', '**Look.**', '**Do.**', '**Caused by.**']
+
+describe('alerts', () => {
+  it('have a step in the runbook each, in the same order, and none is left over', () => {
+    expect([...runbookSteps().keys()]).toEqual(names)
+  })
+
+  it('are told what they mean, where to look, what to do and how they were caused', () => {
+    const lacking = [...runbookSteps()].flatMap(([name, text]) =>
+      PARTS.filter(part => !text.includes(part)).map(part => `${name}: ${part}`))
+    expect(lacking).toEqual([])
+  })
+
+  it('say how bad it is, in a sentence, and name their step', () => {
+    for (const { name, text } of alerts) {
+      expect(text).toMatch(/severity: (page|ticket)\n/)
+      expect(text).toMatch(/summary: '.+'\n/)
+      expect(text).toContain(`runbook_url: deploy/docs/runbook.md#${name.toLowerCase()}\n`)
+    }
+  })
+
+  it('are tried twice each: to fire, and to stay quiet', () => {
+    expect(triedAlerts()).toEqual(new Map(names.map(name => [name, 2])))
+  })
+
+  it('and targets know every stage of the topology', () => {
+    const stages = Object.keys(topology.stages)
+    const missing = alerts.find(({ name }) => name === 'StageMissing')?.text ?? ''
+    const watched = [...missing.matchAll(/absent\(up\{job="(\w+)"\}\)/g)].map(([, stage]) => stage)
+    expect(watched).toEqual(stages)
+    const config = new URL('../../../deploy/prometheus/prometheus.yml', import.meta.url)
+    const scraped = /names: \[(.+)\]/.exec(readFileSync(config, 'utf8'))?.[1]?.split(', ')
+    expect(scraped).toEqual(stages)
+  })
+})

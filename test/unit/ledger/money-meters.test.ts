@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../../schemas/types.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { meteredJournal } from '../../../services/ledger/meters.ts'
+import { countMovements, standingsOf, watchMoney } from '../../../services/ledger/money-meters.ts'
+import { watchOutbox } from '../../../services/ledger/outbox-meters.ts'
+import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
+
+const log = createLog('test', { level: 'silent' })
+const entry = (tenant: string, change: Partial<Journal>) =>
+  ({ ...entryOf(tenant, acceptedJob()), ...change })
+
+/** Redis that knows two tenants, one with three open jobs. */
+function redisDouble () {
+  const wallets: Readonly<Record<string, readonly string[]>> = {
+    'w:{a.live}': ['70', '20', '10', '100'], 'w:{b.live}': ['1', '0', '0', '1'],
+  }
+  const pipeline = () => {
+    const answers: (readonly [null, unknown])[] = []
+    return {
+      hmget: (key: string) => answers.push([null, wallets[key] ?? [null, null, null, null]]),
+      zcard: (key: string) => answers.push([null, key === 'open:{a.live}' ? 3 : 0]),
+      exec: async () => answers,
+    }
+  }
+  return { smembers: async () => ['a.live', 'b.live', 'b.test'], pipeline } as never
+}
+
+describe('the meters of money', () => {
+  it('count what entries moved, once they are stored', async () => {
+    const metrics = createMetrics()
+    let isDown = true
+    const journal = countMovements({
+      append: async () => { if (isDown) throw new Error('down') },
+    } as never, metrics)
+    const links = [
+      entry('a.live', { type: 'topup', amountMicros: 500 }),
+      entry('a.live', { type: 'reserve', amountMicros: 300 }),
+      entry('a.live', { type: 'settle', amountMicros: 300, chargeMicros: 200 }),
+      entry('a.live', { type: 'adjust', amountMicros: -40 }),
+      entry('b.test', { type: 'void', amountMicros: 7, chargeMicros: 0 }),
+    ].map(one => ({ entry: one, prev: '', hash: '' }))
+    await expect(journal.append(links)).rejects.toThrow('down')
+    expect(await metrics.text()).not.toContain('money_moved_micros_total{')
+    isDown = false
+    await journal.append(links)
+    const told = (await metrics.text()).split('\n')
+      .filter(line => /^(money_moved|jobs_total)/.test(line)).sort()
+    expect(told).toEqual([
+      'jobs_total{event="accepted",mode="live"} 1',
+      'jobs_total{event="settled",mode="live"} 1',
+      'jobs_total{event="voided",mode="test"} 1',
+      'money_moved_micros_total{movement="charged",mode="live"} 200',
+      'money_moved_micros_total{movement="charged",mode="test"} 0',
+      'money_moved_micros_total{movement="released",mode="live"} 100',
+      'money_moved_micros_total{movement="released",mode="test"} 7',
+      'money_moved_micros_total{movement="reserved",mode="live"} 300',
+      'money_moved_micros_total{movement="taken",mode="live"} 40',
+      'money_moved_micros_total{movement="topped_up",mode="live"} 500',
+    ])
+  })
+
+  it('belong to the copy of the journal in ClickHouse', async () => {
+    const metrics = createMetrics()
+    const inserted: unknown[] = []
+    const clickhouse = { insert: async (given: unknown) => { inserted.push(given) } } as never
+    await meteredJournal({ clickhouse, metrics }).append(
+      [{ entry: entry('a.live', { type: 'topup', amountMicros: 5 }), prev: '', hash: '' }])
+    expect(inserted).toHaveLength(1)
+    expect(await metrics.text()).toContain('{movement="topped_up",mode="live"} 5')
+  })
+
+  it('add all wallets up, for each mode', async () => {
+    const found = await standingsOf(redisDouble())
+    expect(found.map(({ mode, state, value }) => `${mode} ${state} ${value}`)).toEqual([
+      'live available 71', 'live reserved 20', 'live charged 10', 'live funded 101', 'live jobs 3',
+      'test available 0', 'test reserved 0', 'test charged 0', 'test funded 0', 'test jobs 0',
+    ])
+    const metrics = createMetrics()
+    watchMoney({ redis: redisDouble(), metrics, log })
+    const text = await metrics.text()
+    expect(text).toContain('money_micros{state="funded",mode="live"} 101')
+    expect(text).toContain('jobs_open{mode="live"} 3')
+  })
+
+  it('tell how long the oldest entry waits, and nothing while Redis is not to be had', async () => {
+    const metrics = createMetrics()
+    const pending = [entry('a.live', { at: 1_000 }), entry('a.live', { at: 4_000 })]
+    const outbox = { tenantsWithPending: async () => ['a.live'], pending: async () => pending }
+    watchOutbox({ outbox, clock: { now: () => 6_000 }, metrics, log })
+    expect(await metrics.text()).toMatch(/^outbox_entries 2$[^]*^outbox_oldest_seconds 5$/m)
+    const without = createMetrics()
+    const gone = { ...outbox, tenantsWithPending: async () => { throw new Error('down') } }
+    watchOutbox({ outbox: gone, clock: { now: () => 6_000 }, metrics: without, log })
+    expect(await without.text()).not.toMatch(/^outbox_/m)
+  })
+})
