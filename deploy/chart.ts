@@ -1,0 +1,110 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { pathToFileURL } from 'node:url'
+import { Command } from 'commander'
+import type { TObject } from 'typebox'
+import { describeConfig } from '../services/lib/config.ts'
+import { allTopics, subscriptionsOf, type Division } from '../services/lib/topics.ts'
+import { topology, type StageName } from '../services/topology.ts'
+import { provisionConfig } from './provision.ts'
+
+/** A consumer group of a program, and on how many instances its work can be spread. */
+export type ChartGroup = Division & {
+  readonly group: string
+  readonly topics: readonly string[]
+  readonly partitions: number
+}
+
+/** What the chart has to know of one program. */
+export type ChartProgram = {
+  readonly program: string
+  readonly groups: readonly ChartGroup[]
+  /** Topics of the topology it writes to. */
+  readonly writes: readonly string[]
+  /** What it reads from its environment and may be seen. */
+  readonly settings: Need
+  /** What it reads from its environment and comes from the secret. */
+  readonly secrets: Need
+}
+
+/** Names of settings, and whether the program starts without. */
+type Need = Readonly<Record<string, 'required' | 'optional'>>
+
+const FILE = new URL('helm/verification-jobs/files/programs.json', import.meta.url)
+
+/** Programs beside the stages: the file, its configuration and the name that has there. */
+const OTHERS = {
+  page: {
+    program: 'services/workspace/page/main.ts',
+    file: '../services/workspace/page/config.ts',
+    name: 'pageConfig',
+  },
+} as const
+
+/** Addresses with a user and a password in them. */
+const ADDRESSES = [
+  'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
+]
+
+/**
+ * Every program of the chart by name, the stages in the order of the pipeline: from the topology
+ * and from the settings the programs themselves read.
+ */
+export async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
+  const stages = await Promise.all((Object.keys(topology.stages) as StageName[]).map(async stage =>
+    [stage, {
+      program: `services/${stage}/main.ts`,
+      groups: groupsOf(stage),
+      writes: topology.stages[stage].writes,
+      ...needsOf(await configOf(`../services/${stage}/config.ts`, `${stage}Config`)),
+    }] as const))
+  const others = await Promise.all(Object.entries(OTHERS).map(async ([key, other]) =>
+    [key, bare(other.program, await configOf(other.file, other.name))] as const))
+  const provision = bare('deploy/provision.ts', provisionConfig)
+  return { ...Object.fromEntries([...stages, ...others]), provision }
+}
+
+/** What stands beside the pipeline: it reads no topic. */
+function bare (program: string, config: TObject): ChartProgram {
+  return { program, groups: [], writes: [], ...needsOf(config) }
+}
+
+/** The file of the chart as it has to be. */
+export async function chartFile (): Promise<string> {
+  return `${JSON.stringify(await chartPrograms(), null, 2)}\n`
+}
+
+async function configOf (file: string, name: string): Promise<TObject> {
+  const config = (await import(file) as Record<string, unknown>)[name]
+  if (config === undefined) throw new Error(`${file} exports no ${name}`)
+  return config as TObject
+}
+
+function groupsOf (stage: StageName): readonly ChartGroup[] {
+  const partitionsOf = new Map(allTopics().map(({ name, partitions }) => [name, partitions]))
+  return subscriptionsOf(stage).map(subscription => ({
+    ...subscription,
+    partitions: Math.max(...subscription.topics.map(topic => partitionsOf.get(topic) ?? 1)),
+  }))
+}
+
+function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
+  const read = describeConfig(config).map(({ key, required, secret }) =>
+    ({ key, required, secret: secret || ADDRESSES.includes(key) }))
+  const needOf = (secret: boolean): Need => Object.fromEntries(read
+    .filter(setting => setting.secret === secret)
+    .map(({ key, required }) => [key, required ? 'required' : 'optional']))
+  return { settings: needOf(false), secrets: needOf(true) }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const { check } = new Command('chart')
+    .description('Writes what the chart knows of the topology and of the services\' settings.')
+    .option('--check', 'write nothing; exits with 1 when the file is out of date')
+    .parse().opts<{ check?: boolean }>()
+  const wanted = await chartFile()
+  if (check !== true) writeFileSync(FILE, wanted)
+  else if (readFileSync(FILE, 'utf8') !== wanted) {
+    console.error('the chart is out of date: run node deploy/chart.ts')
+    process.exitCode = 1
+  }
+}

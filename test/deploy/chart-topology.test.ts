@@ -1,0 +1,167 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { chartPrograms } from '../../deploy/chart.ts'
+import { allTopics } from '../../services/lib/topics.ts'
+import { METRICS } from '../../services/lib/metric-list.ts'
+import { production, render, type Manifest } from '../support/chart.ts'
+import {
+  consumersOf, servedBy, settingFaults, wantedByTopology, type Deployed,
+} from '../support/deployed.ts'
+
+const RELEASE = 'vj-verification-jobs'
+/** Variables of Node itself. */
+const OF_NODE = ['NODE_OPTIONS', 'NODE_EXTRA_CA_CERTS']
+
+/** Where the stores are, by the default values and by those of production. */
+const STORES = {
+  KAFKA_BROKERS: /"kafka"|10\.20\.0\./,
+  SCHEMA_REGISTRY_URL: /"apicurio-registry"|10\.20\.1\./,
+  REDIS_STATE_URL: /"redis-state"|10\.20\.2\./,
+  REDIS_CACHE_URL: /"redis-cache"|10\.20\.3\./,
+  CLICKHOUSE_URL: /"clickhouse"|10\.20\.4\./,
+} as const
+
+function deployed (manifests: readonly Manifest[], kind: 'Deployment' | 'Job'): Deployed[] {
+  return manifests.filter(manifest => manifest.kind === kind).map(({ metadata, spec }) => {
+    const [{ args: [program = ''], env }] = spec.template.spec.containers
+    const entries = env.map(({ name, value, valueFrom }) =>
+      [name, value ?? valueFrom?.secretKeyRef?.key ?? ''] as const)
+    return { name: metadata.name, program, env: Object.fromEntries(entries) }
+  })
+}
+
+describe.each([
+  ['its own values', []], ['production values', production],
+])('the chart with %s', (_, values) => {
+  let manifests: readonly Manifest[]
+  let running: readonly Deployed[]
+  beforeAll(async () => {
+    manifests = await render(values)
+    running = deployed(manifests, 'Deployment')
+  })
+  const scalers = () => manifests.filter(({ kind }) => kind === 'ScaledObject')
+  const policy = (stage: string) => manifests
+    .filter(({ kind }) => kind === 'NetworkPolicy')
+    .find(({ metadata }) => metadata.name === `${RELEASE}-${stage}`)
+
+  it('runs every stage and reads every topic in every consumer group', () => {
+    expect(servedBy(running)).toEqual(wantedByTopology())
+  })
+
+  it('provisions what the stages need, before they start', () => {
+    const [job, ...others] = deployed(manifests, 'Job')
+    expect(others).toEqual([])
+    expect(job?.program).toBe('deploy/provision.ts')
+    const { annotations } = manifests.find(({ kind }) => kind === 'Job')?.metadata ?? {}
+    expect(annotations?.['helm.sh/hook']).toBe('pre-install,pre-upgrade')
+  })
+
+  it('gives every program settings it reads, and all that it requires', async () => {
+    const programs = [...running, ...deployed(manifests, 'Job')]
+    expect(await settingFaults(programs, OF_NODE)).toEqual([])
+  })
+
+  it('scales every deployment, each group by the age of its oldest chunk', () => {
+    const metric = METRICS.find(({ name }) => name === 'stage_oldest_age_seconds')
+    expect(metric?.labels).toContain('group')
+    for (const program of running) {
+      const scaler = scalers().find(({ spec }) => spec.scaleTargetRef.name === program.name)
+      const groups = consumersOf(program)
+      const triggers = scaler?.spec.triggers.map(({ type, metadata }) =>
+        type === 'prometheus' ? metadata.query : type)
+      const ages = groups.map(({ group }) =>
+        `max(${metric?.name}{group="${group}",namespace="jobs"})`)
+      expect([program.name, triggers]).toEqual([program.name, ages.length > 0 ? ages : ['cpu']])
+    }
+    expect(scalers()).toHaveLength(running.length)
+  })
+
+  it('starts no more members of a group than its topic has partitions', () => {
+    const partitionsOf = new Map(allTopics().map(({ name, partitions }) => [name, partitions]))
+    const idle = running.flatMap(program => {
+      const scaler = scalers().find(({ spec }) => spec.scaleTargetRef.name === program.name)
+      const topics = consumersOf(program).flatMap(consumer => consumer.topics)
+      const most = Math.max(...topics.map(topic => partitionsOf.get(topic) ?? 0))
+      const wanted = scaler?.spec.maxReplicaCount ?? Infinity
+      return topics.length > 0 && wanted > most ? [`${program.name}: ${wanted} > ${most}`] : []
+    })
+    expect(idle).toEqual([])
+  })
+
+  it('tells in each deployment what it reads and in which groups', () => {
+    for (const { kind, metadata: { name, annotations } } of manifests) {
+      if (kind !== 'Deployment') continue
+      const program = running.find(one => one.name === name) as Deployed
+      const own = consumersOf(program)
+      expect(annotations?.['verification-jobs/groups'])
+        .toBe(own.map(({ group }) => group).join())
+      expect(annotations?.['verification-jobs/reads'])
+        .toBe(own.flatMap(({ topics }) => topics).join())
+    }
+  })
+
+  it('has a budget of disruptions for every deployment', () => {
+    const budgets = manifests.filter(({ kind }) => kind === 'PodDisruptionBudget')
+    expect(budgets.map(({ metadata }) => metadata.name).toSorted())
+      .toEqual(running.map(({ name }) => name).toSorted())
+  })
+
+  it('lets a stage reach the stores it reads addresses of, and nobody else', async () => {
+    for (const [stage, { settings, secrets }] of Object.entries(await chartPrograms())) {
+      const rules = policy(stage)?.spec.egress?.map(({ to }) => JSON.stringify(to)) ?? []
+      const reached = Object.entries(STORES).filter(([, place]) => rules.some(to => place.test(to)))
+      const read = Object.keys(STORES).filter(key => key in settings || key in secrets)
+      expect([stage, reached.map(([key]) => key)]).toEqual([stage, read])
+      const outside = rules.filter(to => to.includes('0.0.0.0/0')).length
+      expect([stage, outside]).toEqual([stage, ['deliver', 'verify'].includes(stage) ? 1 : 0])
+      // One rule each for names, the stores, what the page asks the others, and the world.
+      const asked = stage === 'page' ? 1 : 0
+      expect([stage, rules.length]).toEqual([stage, 1 + read.length + asked + outside])
+    }
+  })
+
+  it('denies all that no policy allows', () => {
+    const nothing = policy('nothing')
+    expect(nothing?.spec.policyTypes).toEqual(['Ingress', 'Egress'])
+    expect(nothing?.spec.egress).toBeUndefined()
+    const selected = Object.entries(nothing?.spec.podSelector.matchLabels ?? { none: '' })
+    const pods = manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+    for (const { metadata } of pods) {
+      expect(Object.entries(metadata.labels)).toEqual(expect.arrayContaining(selected))
+    }
+  })
+
+  it('runs without root, tokens, rights or a file system to write to', () => {
+    const pods = manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+    for (const { spec: { template: { spec } } } of pods) {
+      expect(spec).toMatchObject({
+        automountServiceAccountToken: false,
+        securityContext: { runAsNonRoot: true, runAsUser: 1000 },
+        containers: [{
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ['ALL'] },
+          },
+        }],
+      })
+    }
+  })
+})
+
+describe('production values', () => {
+  it('ask for three copies, two of which acknowledge, and for TLS and passwords', async () => {
+    const manifests = await render(production)
+    const [job] = deployed(manifests, 'Job')
+    expect(job?.env).toMatchObject({
+      TOPIC_REPLICATION: '3',
+      TOPIC_MIN_INSYNC: '2',
+      KAFKA_TLS: 'true',
+      KAFKA_SASL_MECHANISM: 'scram-sha-512',
+      KAFKA_SASL_PASSWORD: 'KAFKA_SASL_PASSWORD',
+      NODE_EXTRA_CA_CERTS: '/etc/verification-jobs/ca/ca.crt',
+    })
+    for (const { env } of deployed(manifests, 'Deployment').filter(one => 'KAFKA_TLS' in one.env)) {
+      expect(env.KAFKA_SASL_PASSWORD).toBe('KAFKA_SASL_PASSWORD')
+    }
+  })
+})

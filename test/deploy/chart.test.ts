@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { chartFile } from '../../deploy/chart.ts'
+import {
+  chart, definitions, faultsOf, foreignFaultsOf, helm, production, render, type Manifest,
+} from '../support/chart.ts'
+
+const NOT_OF_KUBERNETES = /^(keda\.sh|monitoring\.coreos\.com)\//
+const isForeign = ({ apiVersion }: Manifest) => NOT_OF_KUBERNETES.test(apiVersion)
+
+const everything = [
+  '--set', 'secrets.create=true', '--set', 'secrets.existingSecret=',
+  ...['KEY_RING', 'CACHE_SECRETS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
+    'CLICKHOUSE_URL'].flatMap(key => ['--set', `secrets.values.${key}=secret`]),
+  '--set', 'keda.authenticationRef.name=prometheus', '--set', 'podAnnotations.a=b',
+  '--set', 'imagePullSecrets[0].name=registry',
+]
+
+describe.each([
+  ['its own values', []],
+  ['production values', production],
+  ['a secret of its own and all that can be left out', everything],
+])('the chart with %s', (_, values) => {
+  let manifests: readonly Manifest[]
+  beforeAll(async () => { manifests = await render(values) })
+
+  it('passes the linter', async () => {
+    expect(await helm('lint', values)).toEqual({ code: 0, output: expect.any(String) })
+  })
+
+  it('renders manifests that Kubernetes knows, field by field', async () => {
+    const own = manifests.filter(manifest => !isForeign(manifest))
+    expect(own.length).toBeGreaterThan(30)
+    expect(await faultsOf(own)).toEqual([])
+  })
+
+  it('renders what KEDA and Prometheus Operator know, field by field', async () => {
+    const known = await definitions()
+    const foreign = manifests.filter(isForeign)
+    const kinds = [...new Set(foreign.map(({ kind }) => kind))].toSorted()
+    expect(kinds).toEqual(['PodMonitor', 'ScaledObject'])
+    expect(foreign.flatMap(manifest => foreignFaultsOf(manifest, known))).toEqual([])
+  })
+
+  it('gives no two objects the same name', () => {
+    const names = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+  })
+})
+
+describe('the judges', () => {
+  it('find a field that does not exist, and one of the wrong kind', async () => {
+    const manifests = await render()
+    const broken = (kind: string, spec: object): Manifest => {
+      const found = manifests.find(manifest => manifest.kind === kind)
+      return { ...found, spec: { ...found?.spec, ...spec } } as unknown as Manifest
+    }
+    expect(await faultsOf([broken('Deployment', { replica: 2 })])).not.toEqual([])
+    expect(await faultsOf([broken('PodDisruptionBudget', { selector: 'x' })])).not.toEqual([])
+    const known = await definitions()
+    expect(foreignFaultsOf(broken('ScaledObject', { replicas: 2 }), known)).not.toEqual([])
+    expect(foreignFaultsOf(broken('PodMonitor', { selector: 'x' }), known)).not.toEqual([])
+  })
+})
+
+describe('the chart', () => {
+  it.each([
+    ['a setting nobody reads', ['--set', 'config.KAFKA_BROKER=x:1'],
+      'config.KAFKA_BROKER: no program reads a setting of this name'],
+    ['a secret among the settings', ['--set', 'config.KEY_RING=x'],
+      'config.KEY_RING is a secret'],
+    ['a setting a stage does not read', ['--set', 'stages.settle.config.DNS_SERVERS=x'],
+      'services/settle/main.ts reads no setting DNS_SERVERS'],
+    ['no address of brokers', ['--set', 'config.KAFKA_BROKERS=null'],
+      'config.KAFKA_BROKERS is missing'],
+    ['a stage left out', ['--set', 'stages.settle.enabled=false'], 'nothing runs settle'],
+    ['a lane left out', ['--set', 'stages.lookup.lanes={bulk}'],
+      'nothing reads for the group lookup.small'],
+    ['a service left out', ['--set', 'stages.verify.services={whatsapp}'],
+      'nothing reads for the group verify.'],
+    ['lanes of a stage that has none', ['--set', 'stages.deliver.lanes={bulk}'],
+      "deliver can't be limited to some lanes"],
+    ['an unknown stage', ['--set', 'stages.mail.enabled=true'], 'there is no program "mail"'],
+    ['a value nobody knows', ['--set', 'stages.settle.replica=2'], 'replica'],
+    ['an ingress without trusted addresses', ['--set', 'ingress.enabled=true'],
+      'ingress.enabled needs config.TRUSTED_PROXIES'],
+    ['a secret to create that lacks a key', ['--set', 'secrets.create=true', '--set',
+      'secrets.existingSecret='], 'is missing'],
+    ['two sources of secrets', ['--set', 'secrets.create=true'], 'exclude each other'],
+  ])('refuses %s, and says so', async (_, args, words) => {
+    const { code, output } = await helm('template', args)
+    expect(code).toBe(1)
+    expect(output).toContain(words)
+  })
+
+  it('knows the topology and the settings of this release', async () => {
+    const file = readFileSync(`${chart}/files/programs.json`, 'utf8')
+    expect(file, 'run node deploy/chart.ts').toBe(await chartFile())
+  })
+})

@@ -1,0 +1,190 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { versionOf } from '../../deploy/local/parts.ts'
+import { makeSecrets, writeSecrets } from '../../deploy/secrets.ts'
+import { loadConfig } from '../../services/lib/config.ts'
+import { normalizeConfig } from '../../services/normalize/config.ts'
+import { yamlOf } from '../support/chart.ts'
+import { installCompose, runTool } from '../support/deploy-tools.ts'
+import { servedBy, settingFaults, wantedByTopology, type Deployed } from '../support/deployed.ts'
+import { root } from '../support/sources.ts'
+
+type Service = {
+  readonly image: string
+  readonly build?: unknown
+  readonly user?: string
+  readonly command: readonly string[] | null
+  readonly entrypoint: readonly string[] | null
+  readonly environment: Readonly<Record<string, string>>
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
+  readonly healthcheck?: { readonly disable?: boolean, readonly test?: readonly string[] }
+  readonly networks: Readonly<Record<string, unknown>>
+  readonly ports?: readonly { readonly host_ip?: string }[]
+  readonly volumes?: readonly { readonly type: string, readonly source: string }[]
+  readonly cap_drop: readonly string[]
+  readonly read_only?: boolean
+  readonly mem_limit: string
+  readonly restart: string
+  readonly security_opt: readonly string[]
+}
+type Model = {
+  readonly services: Readonly<Record<string, Service>>
+  readonly networks: Readonly<Record<string, { readonly internal?: boolean }>>
+}
+
+type Scraping = {
+  readonly scrape_configs: readonly {
+    readonly dns_sd_configs?: readonly {
+      readonly names: readonly string[]
+      readonly port: number
+    }[]
+  }[]
+}
+
+const file = join(root, 'deploy/compose.yaml')
+let folder: string
+let model: Model
+
+/** What compose itself makes of the file, with the variables of an env file and no others. */
+async function config (...more: readonly string[]) {
+  const env = { HOME: folder, COMPOSE_DISABLE_ENV_FILE: '1' }
+  const profiles = ['--profile', 'commands']
+  const args = ['-f', file, ...profiles, ...more, 'config', '--format', 'json']
+  return await runTool(await installCompose(() => {}), args, env)
+}
+
+const ours = (): readonly [string, Service][] =>
+  Object.entries(model.services).filter(([, { build }]) => build !== undefined)
+
+/** Programs of the image, commands run by hand left out. */
+const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== 'workspace')
+  .map(([name, { command, environment }]) =>
+    ({ name, program: command?.[0] ?? '', env: environment ?? {} }))
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'verification-jobs-compose-'))
+  const secrets = join(folder, 'secrets.env')
+  writeSecrets(secrets)
+  const { code, output } = await config('--env-file', secrets)
+  if (code !== 0) throw new Error(output)
+  model = JSON.parse(output) as Model
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('compose.yaml', () => {
+  it('says what to do when there are no secrets', async () => {
+    const { code, output } = await config('--env-file', '/dev/null')
+    expect(code).not.toBe(0)
+    expect(output).toContain('run node deploy/secrets.ts first')
+  })
+
+  it('runs every stage and reads every topic in every consumer group', () => {
+    expect(servedBy(programs())).toEqual(wantedByTopology())
+    expect(programs().map(({ program }) => program)).toContain('services/workspace/page/main.ts')
+  })
+
+  it('gives every program settings it reads, and all that it requires', async () => {
+    expect(await settingFaults(programs())).toEqual([])
+  })
+
+  it('gives secrets only to what reads them', () => {
+    const holders = (part: string) => Object.entries(model.services)
+      .filter(([, { environment }]) => JSON.stringify(environment ?? {}).includes(part))
+      .map(([name]) => name)
+    expect(holders('CACHE_SECRETS')).toEqual(['normalize'])
+    expect(holders('HTTP_PROVIDERS')).toEqual(['verify'])
+    expect(holders('GF_SECURITY_ADMIN_PASSWORD')).toEqual(['grafana'])
+  })
+
+  it('provisions before any service starts, when every store answers', () => {
+    const { provision } = model.services
+    expect(provision?.command).toEqual(['deploy/provision.ts'])
+    expect(Object.entries(provision?.depends_on ?? {}).map(([name, { condition }]) =>
+      `${name} ${condition}`).toSorted()).toEqual([
+      'clickhouse service_healthy', 'kafka service_healthy', 'redis-cache service_healthy',
+      'redis-state service_healthy', 'registry service_healthy',
+    ])
+    for (const [name, { depends_on: dependsOn }] of ours()) {
+      if (name === 'provision') continue
+      expect(dependsOn?.provision?.condition).toBe('service_completed_successfully')
+    }
+  })
+
+  it('watches the health of everything that keeps running', () => {
+    const unwatched = Object.entries(model.services)
+      .filter(([, { healthcheck }]) => healthcheck?.test === undefined || healthcheck.disable)
+      .map(([name]) => name)
+    expect(unwatched.toSorted()).toEqual(['provision', 'workspace'])
+  })
+
+  it('is open to this machine only, and bounded', () => {
+    for (const [name, service] of Object.entries(model.services)) {
+      const { ports = [], cap_drop: dropped, mem_limit: memory, security_opt: options } = service
+      expect([name, ...ports.map(port => port.host_ip)])
+        .toEqual([name, ...ports.map(() => '127.0.0.1')])
+      expect([name, dropped, options]).toEqual([name, ['ALL'], ['no-new-privileges:true']])
+      expect(Number(memory)).toBeGreaterThan(0)
+    }
+    expect(ours().filter(([, service]) => service.read_only !== true)).toEqual([])
+  })
+
+  it('lets only webhooks and checks out', () => {
+    const open = Object.keys(model.networks).filter(name => model.networks[name]?.internal !== true)
+    expect(open.toSorted()).toEqual(['outside', 'public'])
+    const leaving = ours().filter(([, { networks }]) => open.some(name => name in networks))
+    expect(leaving.map(([name]) => name)).toEqual(['deliver', 'verify'])
+  })
+
+  it('keeps state on disk before each answer, and lets the cache forget', () => {
+    const command = (name: string) => model.services[name]?.command?.join(' ').replace(/\s+/g, ' ')
+    expect(command('redis-state')).toContain("--save '' --appendonly yes \\ --appendfsync always")
+    expect(command('redis-state')).toContain('--maxmemory-policy noeviction')
+    expect(command('redis-cache')).toContain('--maxmemory-policy allkeys-lru')
+  })
+
+  it('runs the versions that are tested here', () => {
+    expect(model.services.kafka?.image).toBe(`apache/kafka:${versionOf('kafka')}`)
+    expect(model.services.registry?.image)
+      .toBe(`apicurio/apicurio-registry-kafkasql:${versionOf('registry')}`)
+    const containers = readFileSync(join(root, 'deploy/local/containers.ts'), 'utf8')
+    for (const name of ['redis-state', 'redis-cache', 'clickhouse']) {
+      expect(containers).toContain(`'${model.services[name]?.image}'`)
+    }
+  })
+
+  it('is scraped by its Prometheus, every stage', async () => {
+    const text = readFileSync(join(root, 'deploy/prometheus/prometheus.yml'), 'utf8')
+    const [scraping] = await yamlOf(text) as readonly [Scraping]
+    const found = scraping.scrape_configs.flatMap(({ dns_sd_configs: places = [] }) => places)
+      .flatMap(({ names, port }) => names.map(name => `${name}:${port}`))
+    const ports = ours().filter(([name]) => wantedByTopology().stages.includes(name))
+      .map(([name, { environment }]) => `${name}:${environment.PORT_METRICS}`)
+    expect(found).toEqual(expect.arrayContaining(ports))
+    expect(ports).toHaveLength(wantedByTopology().stages.length)
+  })
+
+  it('mounts files that are there', () => {
+    const mounted = Object.values(model.services).flatMap(({ volumes = [] }) => volumes)
+      .filter(({ type }) => type === 'bind').map(({ source }) => source)
+    expect(mounted.length).toBe(3)
+    for (const source of mounted) expect(statSync(source).isDirectory()).toBe(true)
+  })
+})
+
+describe('the secrets of compose.yaml', () => {
+  it('are read by services as they are written, and by their owner only', () => {
+    const { environment } = model.services.normalize as Service
+    expect(loadConfig(normalizeConfig, environment)).toMatchObject({ KEY_ACTIVE: 'k1' })
+    expect(statSync(join(folder, 'secrets.env')).mode & 0o777).toBe(0o600)
+  })
+
+  it('are never replaced, and never the same', () => {
+    const path = join(folder, 'secrets.env')
+    const before = readFileSync(path, 'utf8')
+    expect(writeSecrets(path)).toBe(false)
+    expect(readFileSync(path, 'utf8')).toBe(before)
+    expect(makeSecrets().KEY_RING).not.toBe(makeSecrets().KEY_RING)
+  })
+})

@@ -1,0 +1,130 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { chartPrograms } from '../../deploy/chart.ts'
+import { topology } from '../../services/topology.ts'
+import { runTool } from '../support/deploy-tools.ts'
+import { buildIn, buildStages, dockerfile, lint, type Stage } from '../support/dockerfile.ts'
+import { root } from '../support/sources.ts'
+
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+let stages: readonly Stage[]
+beforeAll(async () => { stages = await buildStages() })
+
+const last = (keyword: string) =>
+  stages.at(-1)?.steps.findLast(step => step.keyword === keyword)
+
+describe('the Dockerfile', () => {
+  it('passes the linter, which finds what is wrong', async () => {
+    const text = readFileSync(dockerfile, 'utf8')
+    expect(await lint(text)).toEqual([])
+    expect(await lint(text.replace('WORKDIR', 'WORKDIRECTORY'))).not.toEqual([])
+  })
+
+  it('begins with the small image of the Node that is tested here', () => {
+    const { dependencies } = JSON.parse(read('package.json')) as {
+      readonly dependencies: { readonly node: string }
+    }
+    expect(stages.map(({ name, image }) => [name, image])).toEqual([
+      ['packages', `node:${dependencies.node}-bookworm-slim`],
+      ['service', `node:${dependencies.node}-bookworm-slim`],
+    ])
+  })
+
+  it('ends as a numbered user that is not root, with Node as the first process', () => {
+    expect(last('USER')?.text).toBe('1000:1000')
+    expect(JSON.parse(last('ENTRYPOINT')?.text ?? '')).toEqual(expect.arrayContaining(['node']))
+    expect(JSON.parse(last('CMD')?.text ?? '')).toEqual(['services/ingest/main.ts'])
+  })
+
+  it('starts Node as the local stack does', () => {
+    const launcher = read('deploy/local/launcher/services.ts')
+    const [, ...flags] = JSON.parse(last('ENTRYPOINT')?.text ?? '') as string[]
+    expect(flags).toHaveLength(4)
+    const limit = /NODE_OPTIONS=(\S+)/.exec(last('ENV')?.text ?? '')?.[1] ?? ''
+    for (const flag of [...flags, limit]) expect(launcher).toContain(`'${flag}'`)
+  })
+
+  it('takes along nothing but what it names', () => {
+    const ignored = read('deploy/Dockerfile.dockerignore').split('\n')
+    expect(ignored.find(line => !line.startsWith('#'))).toBe('*')
+    const taken = stages.flatMap(({ steps }) => steps)
+      .filter(({ keyword, words }) => keyword === 'COPY' && !words[0]?.startsWith('--from'))
+      .flatMap(({ words }) => words.slice(0, -1))
+    const allowed = ignored.filter(line => line.startsWith('!')).map(line => line.slice(1))
+    expect([...new Set(allowed)].toSorted()).toEqual([...new Set(taken)].toSorted())
+  })
+})
+
+describe('the health check', () => {
+  it.each([
+    [200, 0], [503, 1], ['none', 1],
+  ] as const)('of a service that answers %s ends with %i', async (status, code) => {
+    const asked: unknown[] = []
+    const server = createServer((request, response) => {
+      asked.push(request.url)
+      response.writeHead(Number(status)).end()
+    })
+    await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+    const { port } = server.address() as AddressInfo
+    if (status === 'none') await new Promise(resolve => { server.close(resolve) })
+    const command = /CMD (\[.*\])$/.exec(last('HEALTHCHECK')?.text ?? '')?.[1] ?? ''
+    const [, ...args] = JSON.parse(command) as string[]
+    const ran = await runTool(process.execPath, args, { PORT_METRICS: String(port) })
+    expect(ran.code).toBe(code)
+    expect(asked).toEqual(status === 'none' ? [] : ['/healthz'])
+    server.close()
+  })
+})
+
+describe('what the Dockerfile builds', () => {
+  let folder: string
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'verification-jobs-image-'))
+    await buildIn(folder)
+  }, 300_000)
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  const env = {
+    KAFKA_BROKERS: 'kafka:9092',
+    SCHEMA_REGISTRY_URL: 'http://registry:8080',
+    REDIS_STATE_URL: 'redis://redis-state:6379',
+    REDIS_CACHE_URL: 'redis://redis-cache:6379',
+    CLICKHOUSE_URL: 'http://clickhouse:8123',
+    KEY_RING: JSON.stringify({ k1: Buffer.alloc(32).toString('base64') }),
+    KEY_ACTIVE: 'k1',
+    CACHE_SECRETS: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+    CACHE_SECRET_ACTIVE: '1',
+    NODE_OPTIONS: '',
+  }
+  const start = async (program: string, ...args: readonly string[]) => {
+    const [, ...flags] = JSON.parse(last('ENTRYPOINT')?.text ?? '') as string[]
+    const app = join(folder, 'service')
+    return await runTool('env', ['-C', app, process.execPath, ...flags, program, ...args], {
+      ...env, NODE_COMPILE_CACHE: join(folder, 'compiled'),
+    })
+  }
+
+  it.each(Object.keys(topology.stages))('starts %s with nothing else', async stage => {
+    expect(await start(`services/${stage}/main.ts`, '--validate'))
+      .toEqual({ code: 0, output: `${stage}: the configuration is valid\n` })
+  })
+
+  it('starts the page, the commands and what provisions', async () => {
+    const { page, provision } = await chartPrograms()
+    expect((await start(page?.program ?? '', '--validate')).output).toContain('is valid')
+    expect((await start(provision?.program ?? '', '--help')).output).toContain('Usage: provision')
+    expect((await start('services/workspace/main.ts', '--help')).output).toContain('Usage:')
+  })
+
+  it('holds the patched packages, and none for development', async () => {
+    const patched = join(folder, 'service/node_modules/kafkajs/src/consumer/consumerGroup.js')
+    expect(readFileSync(patched, 'utf8'))
+      .toBe(read('node_modules/kafkajs/src/consumer/consumerGroup.js'))
+    const { code } = await runTool('ls', [join(folder, 'service/node_modules/vitest')])
+    expect(code).not.toBe(0)
+  })
+})

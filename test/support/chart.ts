@@ -1,0 +1,143 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Schema from 'typebox/schema'
+import {
+  installDefinitions, installHelm, installValidator, runTool, type Ran,
+} from './deploy-tools.ts'
+import { root } from './sources.ts'
+
+export const chart = join(root, 'deploy/helm/verification-jobs')
+export const production = ['--values', join(chart, 'values-production.yaml')]
+
+/** The oldest version the chart is for; validated against its schemas. */
+const KUBERNETES = '1.30'
+
+export type EnvVariable = {
+  readonly name: string
+  readonly value?: string
+  readonly valueFrom?: { readonly secretKeyRef?: { readonly key: string } }
+}
+
+type Container = {
+  readonly image: string
+  readonly args: readonly string[]
+  readonly env: readonly EnvVariable[]
+}
+
+/** As far as tests look at it; what else there is, is checked by schemas. */
+export type Manifest = {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: {
+    readonly name: string
+    readonly labels: Readonly<Record<string, string>>
+    readonly annotations?: Readonly<Record<string, string>>
+  }
+  readonly spec: {
+    readonly template: { readonly spec: { readonly containers: readonly [Container] } }
+    readonly scaleTargetRef: { readonly name: string }
+    readonly maxReplicaCount: number
+    readonly triggers: readonly {
+      readonly type: string
+      readonly metadata: { readonly query: string, readonly threshold: string }
+    }[]
+    readonly podSelector: { readonly matchLabels: Readonly<Record<string, string>> }
+    readonly policyTypes: readonly string[]
+    readonly egress?: readonly { readonly to: readonly unknown[], readonly ports: unknown }[]
+  }
+}
+
+const quiet = () => {}
+
+/** Helm's own judgement, or what it renders, for the release `vj` in the namespace `jobs`. */
+export async function helm (
+  command: 'lint' | 'template', args: readonly string[] = []
+): Promise<Ran> {
+  const program = await installHelm(quiet)
+  const name = command === 'template' ? ['vj', chart, '--namespace', 'jobs'] : [chart, '--strict']
+  return await runTool(program, [command, ...name, '--kube-version', `${KUBERNETES}.0`, ...args])
+}
+
+/** Everything that the chart renders with these arguments. */
+export async function render (args: readonly string[] = []): Promise<readonly Manifest[]> {
+  const { code, output } = await helm('template', args)
+  if (code !== 0) throw new Error(output)
+  return (await yamlOf(output)).filter(found => found !== null) as Manifest[]
+}
+
+/** Documents of a YAML text. */
+export async function yamlOf (text: string): Promise<readonly unknown[]> {
+  const program = 'import json, sys, yaml\n' +
+    'print(json.dumps(list(yaml.load_all(open(sys.argv[1]), Loader=yaml.CSafeLoader))))'
+  const { code, output } = await inFile(text, async file =>
+    runTool(`${await installValidator(quiet)}/python`, ['-c', program, file]))
+  if (code !== 0) throw new Error(output)
+  return JSON.parse(output) as unknown[]
+}
+
+/** What Kubernetes' own schemas say against manifests; unknown fields are faults too. */
+export async function faultsOf (manifests: readonly Manifest[]): Promise<readonly string[]> {
+  const text = manifests.map(manifest => `${JSON.stringify(manifest)}\n---\n`).join('')
+  const { code, output } = await inFile(text, async file =>
+    runTool(`${await installValidator(quiet)}/kubernetes-validate`,
+      ['--strict', '--quiet', '-k', KUBERNETES, file]))
+  const lines = output.split('\n').filter(line => line.trim() !== '')
+  return code === 0 && lines.length === 0 ? [] : [...lines, `exit code ${code}`]
+}
+
+type Definition = {
+  readonly spec: {
+    readonly group: string
+    readonly names: { readonly kind: string }
+    readonly versions: readonly {
+      readonly name: string
+      readonly schema: { readonly openAPIV3Schema: object }
+    }[]
+  }
+}
+
+/** The schemas of foreign resources, by `<group>/<version> <kind>`. */
+export async function definitions (): Promise<ReadonlyMap<string, object>> {
+  const folder = await installDefinitions(quiet)
+  const wanted = readdirSync(folder).filter(file => /scaledobjects|podmonitors/.test(file))
+  const found = await Promise.all(wanted.map(async file =>
+    await yamlOf(readFileSync(join(folder, file), 'utf8')) as Definition[]))
+  return new Map(found.flat().flatMap(({ spec: { group, names, versions } }) =>
+    versions.map(({ name, schema }) =>
+      [`${group}/${name} ${names.kind}`, strict(schema.openAPIV3Schema)] as const)))
+}
+
+/** What the definition of a foreign resource says against a manifest. */
+export function foreignFaultsOf (
+  manifest: Manifest, known: ReadonlyMap<string, object>
+): readonly string[] {
+  const name = `${manifest.apiVersion} ${manifest.kind}`
+  const schema = known.get(name)
+  if (schema === undefined) return [`${name} is not defined`]
+  const [, errors] = Schema.Errors(schema, manifest)
+  return errors.map(({ instancePath, message }) =>
+    `${manifest.kind} ${manifest.metadata.name}${instancePath}: ${message}`)
+}
+
+/** A cluster drops fields it does not know; here they are faults. */
+function strict (schema: object): object {
+  const entries = Object.entries(schema).map(([key, value]) =>
+    [key, typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? strict(value as object)
+      : value] as const)
+  const isOpen = 'x-kubernetes-preserve-unknown-fields' in schema || !('properties' in schema) ||
+    typeof schema.properties !== 'object' || !('type' in schema) || schema.type !== 'object'
+  return { ...Object.fromEntries(entries), ...isOpen ? {} : { additionalProperties: false } }
+}
+
+async function inFile<T> (text: string, work: (file: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-chart-'))
+  try {
+    const file = join(folder, 'text.yaml')
+    writeFileSync(file, text)
+    return await work(file)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
