@@ -3,8 +3,9 @@ import { resolve } from 'node:path'
 import { topology } from '../services/topology.ts'
 import { bringUp } from './local/launcher/client.ts'
 import { parseScale } from './local/launcher/scale.ts'
+import { PAGE } from './local/launcher/services.ts'
 
-const stages = Object.keys(topology.stages)
+const stages = [...Object.keys(topology.stages), PAGE]
 
 const { data, scale } = new Command('up')
   .description('Starts the stack and the services in the background and waits until all are ' +

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller, Scope } from '../accounts/api-keys.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { FaultError } from './errors.ts'
-import { createHttpsRule } from './https-only.ts'
+import { createHttpsCheck } from './https-only.ts'
 import { bodyHeaderFault } from './json-body.ts'
 import { createLimitRule } from './limits/apply.ts'
 import { accepts } from './negotiation.ts'
@@ -28,7 +28,7 @@ export const API_VERSION = '2026-08-11'
 
 /** Everything that is checked before a byte of a body is read, in one place for all routes. */
 export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
-  const requireHttps = createHttpsRule(rules.trustedProxies)
+  const requireHttps = createHttpsCheck(rules.trustedProxies)
   const methodsOf = collectMethods(app)
   const applyLimits = createLimitRule(app, parts.limiter)
   app.decorateRequest('caller', undefined)

@@ -9,6 +9,7 @@ const ADDRESSES = {
   REDIS_STATE_URL: 'redisStateUrl',
   REDIS_CACHE_URL: 'redisCacheUrl',
   CLICKHOUSE_URL: 'clickhouseUrl',
+  PAGE_URL: 'pageUrl',
 } as const
 
 /**

@@ -1,14 +1,14 @@
 import { Command } from 'commander'
 import { invariantsText } from './audit-invariants.ts'
+import { addKeyRing, addSignIn } from './access-program.ts'
 import { commandEnvironment } from './environment.ts'
-import type { Stock } from './key-stock.ts'
 import { withWorkspace } from './parts.ts'
 import * as partners from './partner-tasks.ts'
 import * as money from './money-tasks.ts'
+import { show, type Print } from './show.ts'
 import * as tasks from './tasks.ts'
-import type { Options, Shown, Task } from './tasks.ts'
+import type { Options, Task } from './tasks.ts'
 
-type Print = (text: string) => void
 type Global = { readonly json?: true, readonly data: string }
 
 /** The command line of the workspace; `print` takes what it shows. */
@@ -32,6 +32,7 @@ export function createProgram (print: Print = console.log): Command {
   addAudit(program, print)
   addErasing(program, print)
   addKeyRing(program, print)
+  addSignIn(program, print)
   return program
 }
 
@@ -163,33 +164,4 @@ function addErasing (program: Command, print: Print): void {
       show(print, erasure, json === true)
       if (!erasure.done) process.exitCode = 1
     })
-}
-
-function addKeyRing (program: Command, print: Print): void {
-  const keys = program.command('keys').description('keys of the ring, which wrap all others')
-  const env = (command: Command) =>
-    commandEnvironment(process.env, command.optsWithGlobals<Global>().data)
-  const shown = (stock: Stock, command: Command) => {
-    show(print, stock, command.optsWithGlobals<Global>().json === true)
-    if (stock.lacking.length > 0) process.exitCode = 1
-  }
-  // Only these commands need every store that has keys, so only they load them.
-  const commands = () => import('./key-command.ts')
-  keys.command('list').description('show what each of them wraps')
-    .action(async (_options: object, command: Command) => {
-      const { listKeys } = await commands()
-      shown(await listKeys(env(command)), command)
-    })
-  keys.command('rewrap').description('wrap everything by the active key')
-    .action(async (_options: object, command: Command) => {
-      const { rewrapKeys } = await commands()
-      shown(await rewrapKeys(env(command)), command)
-    })
-}
-
-function show (print: Print, shown: Shown, asJson: boolean): void {
-  if (asJson) return print(JSON.stringify(shown))
-  for (const [name, value] of Object.entries(shown)) {
-    print(`${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
-  }
 }

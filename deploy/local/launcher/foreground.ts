@@ -2,7 +2,7 @@ import { topology } from '../../../services/topology.ts'
 import { bringUp } from './client.ts'
 import { becomeOnly, command } from './control.ts'
 import { prepareStack } from './prepare.ts'
-import { hasProgram } from './services.ts'
+import { hasProgram, PAGE } from './services.ts'
 import { readJson, type StackState } from './state.ts'
 import { createSupervisor } from './supervisor.ts'
 import type { Say } from '../parts.ts'
@@ -44,7 +44,7 @@ async function runHere (dataDir: string, say: Say): Promise<() => Promise<void>>
   if (!await becomeOnly(dataDir)) {
     throw new Error(`another command is starting or running the stack in ${dataDir}`)
   }
-  const stages = Object.keys(topology.stages).filter(hasProgram)
+  const stages = [...Object.keys(topology.stages), PAGE].filter(hasProgram)
   const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
   await supervisor.up(undefined, say)
   return async () => {

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { topology } from '../../../services/topology.ts'
 import { becomeOnly, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
-import { hasProgram } from './services.ts'
+import { hasProgram, PAGE } from './services.ts'
 import { supervisorFile, writePrivately } from './state.ts'
 import { createSupervisor } from './supervisor.ts'
 
@@ -23,7 +23,7 @@ if (!await becomeOnly(dataDir)) {
 mkdirSync(dataDir, { recursive: true })
 writePrivately(supervisorFile(dataDir), { pid: process.pid })
 
-const stages = Object.keys(topology.stages).filter(hasProgram)
+const stages = [...Object.keys(topology.stages), PAGE].filter(hasProgram)
 const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
 
 const leave = () => {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { answersOk } from '../process.ts'
 import { supervise } from '../supervise.ts'
 import { instancesOf } from './scale.ts'
@@ -23,6 +23,8 @@ const COLLECTION = [
   '--min-semi-space-size=8', '--max-semi-space-size=8', '--no-parallel-scavenge',
   '--heap-growing-percent=250',
 ]
+/** The C library keeps memory for each thread otherwise, of which a service frees little again. */
+const ARENAS = { MALLOC_ARENA_MAX: '2' }
 /** Where compiled programs are kept: the next start takes half the time and less memory. */
 const COMPILED = `${root}/node_modules/.cache/compiled`
 const GRACE_MS = 25_000
@@ -51,6 +53,8 @@ export type RunningService = {
 export type Services = {
   /** Where the REST interface answers: `http://127.0.0.1:<port>/api/v1`. */
   readonly baseUrl: string
+  /** Where the workspace page answers, if it runs: `http://127.0.0.1:<port>`. */
+  readonly pageUrl: string
   readonly list: () => readonly RunningService[]
   /** Starts what is missing, stops what is too many, and waits until all are ready. */
   readonly setScale: (scale: Scale) => Promise<void>
@@ -63,16 +67,27 @@ export type Services = {
 
 type Instance = { readonly supervised: Supervised, readonly metricsPort: number }
 
+/** The workspace page, a service beside the stages. */
+export const PAGE = 'page'
+
+/** Where the program of a stage is, or that of the page. */
+const programOf = (stage: string): string =>
+  stage === PAGE ? 'services/workspace/page/main.ts' : `services/${stage}/main.ts`
+
 /** True when the stage has a program to start. */
-export const hasProgram = (stage: string): boolean =>
-  existsSync(`${root}/services/${stage}/main.ts`)
+export const hasProgram = (stage: string): boolean => existsSync(`${root}/${programOf(stage)}`)
+
+/** The addresses of all metrics, kept up to date for the page. */
+const targetsFile = ({ dataDir }: Pick<ServicesOptions, 'dataDir'>) => `${dataDir}/targets.json`
 
 /** Starts one process a service instance and waits until every `/readyz` answers 200. */
 export async function startServices (options: ServicesOptions): Promise<Services> {
   const running = new Map<string, Instance>()
   const apiPort = await options.ports.port('ingest-1.http')
+  const pagePort = await options.ports.port(`${PAGE}-1.http`)
   const services: Services = {
     baseUrl: `http://127.0.0.1:${apiPort}/api/v1`,
+    pageUrl: `http://127.0.0.1:${pagePort}`,
     list: () => [...running.values()].map(describe),
     setScale: async (scale) => {
       await applyScale(options, running, scale)
@@ -127,6 +142,9 @@ async function applyScale (
     running.delete(name)
     running.set(name, instance)
   }
+  const targets = [...running.values()].map(one => describe(one).metricsUrl)
+  mkdirSync(options.dataDir, { recursive: true })
+  writeFileSync(targetsFile(options), JSON.stringify(targets))
   options.onChange?.()
 }
 
@@ -136,20 +154,31 @@ function heapArguments (env: Env): readonly string[] {
   return isSet ? COLLECTION : [HEAP_LIMIT, ...COLLECTION]
 }
 
+/** Where an instance listens, and what the page is told of the others. */
+async function httpOf (options: ServicesOptions, stage: string, name: string): Promise<Env> {
+  if (stage !== 'ingest' && stage !== PAGE) return {}
+  const port = { PORT_HTTP: String(await options.ports.port(`${name}.http`)) }
+  if (stage === 'ingest') return port
+  return {
+    ...port,
+    API_URL: `http://127.0.0.1:${await options.ports.port('ingest-1.http')}/api/v1`,
+    METRICS_TARGETS_FILE: targetsFile(options),
+  }
+}
+
 async function startInstance (
   options: ServicesOptions, stage: string, name: string
 ): Promise<Instance> {
   const metricsPort = await options.ports.port(`${name}.metrics`)
-  const http: Env = stage === 'ingest'
-    ? { PORT_HTTP: String(await options.ports.port(`${name}.http`)) }
-    : {}
+  const http = await httpOf(options, stage, name)
   const spec: ProcessSpec = {
     name,
     command: process.execPath,
-    args: [...heapArguments(options.env), `services/${stage}/main.ts`],
+    args: [...heapArguments(options.env), programOf(stage)],
     cwd: root,
     env: {
       NODE_COMPILE_CACHE: COMPILED,
+      ...ARENAS,
       ...options.env,
       ...http,
       INSTANCE: name,

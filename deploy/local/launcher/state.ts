@@ -16,6 +16,7 @@ export type Demo = {
 /** What `.local/stack.json` says about the running stack. */
 export type StackState = Demo & {
   readonly baseUrl: string
+  readonly pageUrl: string
   readonly services: readonly { readonly name: string, pid: number, readonly metricsUrl: string }[]
   readonly kafkaBrokers: string
   readonly schemaRegistryUrl: string
@@ -28,6 +29,7 @@ export type StackState = Demo & {
 /** The state file of a stack. A service that waits to be started again is left out of it. */
 export function stackState (parts: {
   readonly baseUrl: string
+  readonly pageUrl: string
   readonly services: readonly RunningService[]
   readonly addresses: Addresses
   readonly demo: Demo
@@ -35,6 +37,7 @@ export function stackState (parts: {
 }): StackState {
   return {
     baseUrl: parts.baseUrl,
+    pageUrl: parts.pageUrl,
     keys: parts.demo.keys,
     webhookSecret: parts.demo.webhookSecret,
     orgId: parts.demo.orgId,

@@ -48,6 +48,7 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
     const { stack, services, demo } = running
     writePrivately(stateFile, stackState({
       baseUrl: services.baseUrl,
+      pageUrl: services.pageUrl,
       services: services.list(),
       addresses: stack.addresses,
       demo,

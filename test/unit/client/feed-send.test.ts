@@ -103,6 +103,11 @@ describe('the options of a feed', () => {
     expect(other.partner).toBe('other')
   })
 
+  it('tell how the brokers are reached', () => {
+    expect(feedOptions({ partner: 'acme', data: 'nowhere' }, { ...env, KAFKA_TLS: 'true' }).ssl)
+      .toBe(true)
+  })
+
   it('are told when they are missing or wrong', () => {
     expect(() => feedOptions({ data: 'nowhere' }, {})).toThrow('npm run up')
     expect(() => feedOptions({ data: 'nowhere' }, env)).toThrow('--partner <name>')

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { createHttpsRule } from '../../../services/ingest/https-only.ts'
+import { createHttpsCheck } from '../../../services/ingest/https-only.ts'
 
 type Peer = {
   readonly remoteAddress?: string
@@ -13,7 +13,7 @@ const requestFrom = ({ proto, ...socket }: Peer) => ({
 }) as unknown as FastifyRequest
 
 describe('the rule of HTTPS', () => {
-  const requireHttps = createHttpsRule(['192.0.2.7', '2001:db8::/32'])
+  const requireHttps = createHttpsCheck(['192.0.2.7', '2001:db8::/32'])
 
   it.each<[what: string, peer: Peer]>([
     ['TLS from anywhere', { remoteAddress: '198.51.100.1', encrypted: true }],
@@ -34,7 +34,7 @@ describe('the rule of HTTPS', () => {
   })
 
   it('names the proxy that is no address', () => {
-    expect(() => createHttpsRule(['10.0.0.0/8', 'proxy']))
+    expect(() => createHttpsCheck(['10.0.0.0/8', 'proxy']))
       .toThrow('TRUSTED_PROXIES: "proxy" is no address or network')
   })
 })

@@ -7,6 +7,7 @@ import { ingestConfig } from '../../../services/ingest/config.ts'
 import { serve } from '../../../services/ingest/serve.ts'
 import { loadConfig } from '../../../services/lib/config.ts'
 import { createLog } from '../../../services/lib/log.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
 import { selfSigned } from '../../support/certificate.ts'
 import { doubles } from './doubles.ts'
 
@@ -31,7 +32,8 @@ it('the interface is served on both ports until both are closed', async () => {
   })
   const closers: (() => unknown)[] = []
   const log = createLog('ingest', { level: 'silent' })
-  await serve(doubles(), settings, { log, onStop: close => { closers.push(close) } })
+  const metrics = createMetrics()
+  await serve(doubles(), settings, { log, metrics, onStop: close => { closers.push(close) } })
   rmSync(folder, { recursive: true })
   const askTls = () => new Promise((resolve, reject) => {
     get({ host: '127.0.0.1', port: tls, path: '/healthz', ca: cert, agent: false }, answer => {
@@ -43,6 +45,8 @@ it('the interface is served on both ports until both are closed', async () => {
     headers: { connection: 'close' },
   })).status
   expect([await askPlain(), await askTls()]).toEqual([200, 200])
+  expect(await metrics.text())
+    .toContain('http_requests_total{method="GET",route="/healthz",status="200"} 2')
   expect(closers).toHaveLength(1)
   await closers[0]?.()
   await expect(askTls()).rejects.toThrow('ECONNREFUSED')

@@ -79,6 +79,6 @@ it('has a command for every task, each with a description', () => {
     'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
     'balance', 'accounts', 'export', 'import', 'policy',
     'webhook-secret', 'show', 'rotate', 'partner', 'create', 'list', 'revoke', 'audit',
-    'job', 'erase', 'keys', 'list', 'rewrap',
+    'job', 'erase', 'keys', 'list', 'rewrap', 'sign-in',
   ])
 })

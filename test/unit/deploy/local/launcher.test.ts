@@ -50,6 +50,7 @@ describe('state file', () => {
   it('has exactly the documented fields and leaves out services that are down', () => {
     const state = stackState({
       baseUrl: 'http://127.0.0.1:1/api/v1',
+      pageUrl: 'http://127.0.0.1:2',
       services: [
         { name: 'ingest-1', pid: 7, restarts: 0, metricsUrl: 'http://127.0.0.1:2/metrics' },
         { name: 'verify-1', pid: undefined, restarts: 3, metricsUrl: 'http://127.0.0.1:3/metrics' },
@@ -66,6 +67,7 @@ describe('state file', () => {
     })
     expect(state).toEqual({
       baseUrl: 'http://127.0.0.1:1/api/v1',
+      pageUrl: 'http://127.0.0.1:2',
       keys: { live: 'l', test: 't' },
       webhookSecret: 'w',
       orgId: 'o',

@@ -1,0 +1,47 @@
+import Type, { type Static } from 'typebox'
+import { commonConfig, defineConfig, pick } from '../../lib/config.ts'
+
+const HOUR_MS = 3_600_000
+
+/** Everything that can be set about the workspace page. */
+export const pageConfig = defineConfig({
+  ...pick(commonConfig, ['REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING', 'KEY_ACTIVE']),
+  HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),
+  PORT_HTTP: Type.Integer({
+    default: 8090,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port of the page; 0 takes a free one.',
+  }),
+  API_URL: Type.String({
+    default: 'http://127.0.0.1:8080/api/v1',
+    pattern: '^https?://.+/api/v1$',
+    description: 'Where the REST interface answers, ending in /api/v1.',
+  }),
+  TRUSTED_PROXIES: Type.Array(Type.String(), {
+    default: [], description: 'Addresses or networks whose X-Forwarded-Proto is believed.',
+  }),
+  TLS_CERT_FILE: Type.String({
+    default: '', description: 'PEM file with the certificate and its chain; needs TLS_KEY_FILE.',
+  }),
+  TLS_KEY_FILE: Type.String({
+    default: '', description: 'PEM file with the key of TLS_CERT_FILE.',
+  }),
+  SESSION_IDLE_MS: Type.Integer({
+    default: HOUR_MS, minimum: 100, description: 'A session ends after so long without a request.',
+  }),
+  SESSION_MS: Type.Integer({
+    default: 12 * HOUR_MS, minimum: 100, description: 'A session ends after so long in any case.',
+  }),
+  METRICS_TARGETS: Type.Array(Type.String({ pattern: '^https?://.+' }), {
+    default: [],
+    description: 'Addresses of the metrics of the services, for the drawing of the pipeline.',
+    examples: ['http://127.0.0.1:9101/metrics'],
+  }),
+  METRICS_TARGETS_FILE: Type.String({
+    default: '',
+    description: 'JSON file with a list of such addresses, read anew each time.',
+  }),
+})
+
+export type PageConfig = Static<typeof pageConfig>

@@ -1,0 +1,130 @@
+import { Graph, layout } from '@dagrejs/dagre'
+import { html, type Html } from '../html.ts'
+import { ARROWS, STAGES, TOPICS, type Arrow } from './arrows.ts'
+import type { Texts } from './texts.ts'
+
+type Point = { readonly x: number, readonly y: number }
+type Box = Point & { readonly width: number, readonly height: number }
+type Drawn = {
+  readonly width: number
+  readonly height: number
+  readonly stages: ReadonlyMap<string, Box>
+  readonly topics: ReadonlyMap<string, Box>
+  readonly arrows: readonly DrawnArrow[]
+}
+type DrawnArrow = {
+  readonly arrow: Arrow
+  readonly points: readonly Point[]
+  readonly label: Point
+}
+
+const STAGE_SIZE = { width: 150, height: 66 }
+const TOPIC_SIZE = { width: 140, height: 30 }
+const LABEL_SIZE = { width: 104, height: 32 }
+const LINE = 15
+const CORNER = 16
+
+/** Where everything stands; follows from the topology alone. */
+export const drawn: Drawn = arrange()
+
+/** The pipeline as a drawing, with the texts of this moment. */
+export function drawing (texts: Texts, tones: Texts): Html {
+  return html`<svg class="pipeline" viewBox="0 0 ${drawn.width} ${drawn.height}"
+    width="${drawn.width}" height="${drawn.height}" role="img"
+    aria-label="The pipeline: stages, topics, and what moves along each arrow. The tables below say
+      the same.">
+    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10"
+      markerHeight="10" markerUnits="userSpaceOnUse" orient="auto-start-reverse">
+      <path d="M0 0L8 4L0 8z"/></marker></defs>
+    ${drawn.arrows.map(({ arrow, points }) => html`
+      <path id="arrow-${arrow.id}" class="arrow" data-tone="${tones[`arrow-${arrow.id}`]}"
+        marker-end="url(#head)" d="${pathOf(points)}"/>`)}
+    ${[...drawn.topics].map(([name, box]) => html`<g class="topic">${rect(box, box.height / 2)}
+      ${title(box, name)}</g>`)}
+    ${[...drawn.stages].map(([name, box]) => html`
+      <g id="stage-${name}" class="stage" data-tone="${tones[`stage-${name}`]}">${rect(box, 8)}
+        ${title(below(box, -1.1), name)}
+        ${text(below(box, 0.1), `done-${name}`, texts)}
+        ${text(below(box, 1.1), `age-${name}-drawn`, texts)}</g>`)}
+    ${drawn.arrows.map(({ arrow: { id, kind }, label }) => html`<g class="label">
+      ${text(below(label, kind === 'reads' ? -0.5 : 0), `rate-${id}-drawn`, texts)}
+      ${kind === 'reads' && text(below(label, 0.5), `lag-${id}-drawn`, texts)}</g>`)}
+  </svg>`
+}
+
+function rect ({ x, y, width, height }: Box, radius: number): Html {
+  return html`<rect x="${x - width / 2}" y="${y - height / 2}" width="${width}" height="${height}"
+    rx="${radius}"/>`
+}
+
+/** A heading. */
+function title ({ x, y }: Point, content: string): Html {
+  return html`<text class="name" x="${x.toFixed(1)}" y="${y.toFixed(1)}">${content}</text>`
+}
+
+/** A text that changes, and what finds it then. */
+function text ({ x, y }: Point, name: string, texts: Texts): Html {
+  return html`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" data-text="${name}">${
+    texts[name]}</text>`
+}
+
+const below = ({ x, y }: Point, lines: number): Point => ({ x, y: y + lines * LINE })
+
+/** Through all points, upright at each of them: arrows run down the page, or up. */
+function pathOf ([first, ...rest]: readonly Point[]): string {
+  if (first === undefined) return ''
+  let before = first
+  const bends = rest.map(point => {
+    const half = ((before.y + point.y) / 2).toFixed(1)
+    const [x, nextX] = [before.x.toFixed(1), point.x.toFixed(1)]
+    before = point
+    return `C${x} ${half} ${nextX} ${half} ${nextX} ${point.y.toFixed(1)}`
+  })
+  return `M${first.x.toFixed(1)} ${first.y.toFixed(1)}${bends.join('')}`
+}
+
+function arrange (): Drawn {
+  const graph = new Graph({ multigraph: true })
+  graph.setGraph({ rankdir: 'TB', nodesep: 26, ranksep: 26, edgesep: 14, marginx: 8, marginy: 8 })
+  for (const stage of STAGES) graph.setNode(`stage ${stage}`, { ...STAGE_SIZE })
+  for (const topic of TOPICS) graph.setNode(`topic ${topic}`, { ...TOPIC_SIZE })
+  for (const arrow of ARROWS) {
+    const [upper = '', lower = ''] = downwards(arrow)
+    graph.setEdge(upper, lower, { ...LABEL_SIZE, labelpos: 'c' }, arrow.id)
+  }
+  layout(graph)
+  const box = (name: string) => graph.node(name) as unknown as Box
+  const boxes = (kind: string, names: readonly string[]) =>
+    new Map(names.map(name => [name, box(`${kind} ${name}`)]))
+  const { width = 0, height = 0 } = graph.graph() as { width?: number, height?: number }
+  return {
+    width: Math.ceil(width),
+    height: Math.ceil(height),
+    stages: boxes('stage', STAGES),
+    topics: boxes('topic', TOPICS),
+    arrows: ARROWS.map(arrow => {
+      const [upper = '', lower = ''] = downwards(arrow)
+      const { points, x, y } = graph.edge({ v: upper, w: lower, name: arrow.id }) as unknown as
+        Point & { readonly points: readonly Point[] }
+      const down = [
+        onBorder(box(upper), points[0], 1),
+        ...points.slice(1, -1),
+        onBorder(box(lower), points.at(-1), -1),
+      ]
+      return { arrow, points: arrow.isBackward ? down.toReversed() : down, label: { x, y } }
+    }),
+  }
+}
+
+/** The ends of an arrow as they stand on the page: what goes back is drawn the other way round. */
+function downwards ({ stage, topic, kind, isBackward }: Arrow): readonly string[] {
+  const ends = [`topic ${topic}`, `stage ${stage}`]
+  return (kind === 'reads') === isBackward ? ends.toReversed() : ends
+}
+
+/** Arrows leave boxes at the bottom (1) and come in at the top (-1), away from the corners. */
+function onBorder (box: Box, { x } = { x: box.x }, side: 1 | -1): Point {
+  const most = box.width / 2 - CORNER
+  const nearX = Math.min(box.x + most, Math.max(box.x - most, x))
+  return { x: nearX, y: box.y + side * box.height / 2 }
+}

@@ -1,0 +1,13 @@
+type Rows = readonly (readonly string[])[]
+
+export declare function delimiterOf (text: string): string
+export declare function hasHeader (rows: Rows): boolean
+export declare function namesOf (rows: Rows, isHeader: boolean): readonly string[]
+export declare function guess (rows: Rows, isHeader: boolean): {
+  readonly column: number
+  readonly kind: string
+  readonly hits: number
+}
+export declare function cellsOf (
+  rows: Rows, isHeader: boolean, column: number,
+): readonly string[]

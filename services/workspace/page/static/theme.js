@@ -1,0 +1,23 @@
+/* global document, localStorage */
+// Runs before the page is painted, so that no page is shown in other colours first.
+(() => {
+  const root = document.documentElement
+  const stored = localStorage.getItem('theme')
+  const apply = theme => {
+    if (theme === 'light' || theme === 'dark') root.dataset.theme = theme
+    else delete root.dataset.theme
+  }
+  apply(stored)
+  // The server shows times in the zone of the viewer, so that no time changes after the paint.
+  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
+  document.cookie = `zone=${encodeURIComponent(timeZone)}; path=/; max-age=31536000; samesite=strict`
+  document.addEventListener('DOMContentLoaded', () => {
+    const select = document.getElementById('theme')
+    if (select === null) return
+    select.value = root.dataset.theme ?? 'system'
+    select.addEventListener('change', () => {
+      localStorage.setItem('theme', select.value)
+      apply(select.value)
+    })
+  })
+})()

@@ -1,0 +1,399 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../services/client/client.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { STAGES } from '../../services/workspace/page/pipeline/arrows.ts'
+import { openBrowser } from '../support/browser.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
+import {
+  PEOPLE, recordAnswers, signIn, startPageWorld, tabTo, unrestOf, violationsOf, type PageWorld,
+} from '../support/page.ts'
+import { startReceiver, type Receiver } from '../support/receiver.ts'
+
+const SECRET = /vj_(?:live|test)_[0-9A-Za-z]{36}|whsec_[A-Za-z0-9+/]{43}=/g
+
+let world: PageWorld
+let browser: Browser
+let receiver: Receiver
+let context: BrowserContext
+let page: Page
+let answers: ReturnType<typeof recordAnswers>
+let made = { secret: '', jobId: '' }
+
+beforeAll(async () => {
+  // Live numbers are answered by the sandbox, so that some of them take long enough to be watched.
+  [world, browser, receiver] = await Promise.all([
+    startPageWorld({
+      WEBHOOK_ALLOW_HTTP: 'true',
+      WEBHOOK_ALLOW_LOOPBACK: 'true',
+      PROVIDERS: JSON.stringify({ 'phone-validation': ['sandbox'] }),
+    }),
+    openBrowser(),
+    startReceiver(),
+  ])
+  context = await newContext()
+  answers = recordAnswers(context)
+  page = await context.newPage()
+  // Choosers are handed over from now on, and not only from the moment one is awaited.
+  page.on('filechooser', () => {})
+})
+afterAll(async () => {
+  await browser?.close()
+  await world?.stop()
+})
+
+const newContext = (options = {}) => browser.newContext({
+  baseURL: world.pageUrl, viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options,
+})
+const heading = (name: string) => page.getByRole('heading', { level: 1, name })
+const rows = (table: string) =>
+  page.getByRole('region', { name: table }).locator('tbody tr')
+const signInAsCustomer = async (at: Page) =>
+  signIn(at, await world.linkFor({ org: world.demo.orgId }))
+
+describe('the way in', () => {
+  it('is a link that works once, and only when its button is pressed', async () => {
+    const link = await world.linkFor({ org: world.demo.orgId })
+    // A preview of the link uses nothing up.
+    expect((await fetch(link)).status).toBe(200)
+    await signIn(page, link)
+    await expect.poll(() => page.title()).toBe('Overview · Verification Jobs')
+    const [cookie] = (await context.cookies()).filter(({ name }) => name === 'session')
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' })
+
+    const stranger = await newContext()
+    const other = await stranger.newPage()
+    await other.goto(link)
+    await other.getByRole('button', { name: 'Sign in' }).click()
+    await other.getByText('That link was used already').waitFor()
+    await stranger.close()
+  })
+})
+
+describe('a key', () => {
+  it('is made with the keyboard alone, shown once, and works', async () => {
+    await page.goto('/live/overview')
+    await tabTo(page, 'API keys')
+    await page.keyboard.press('Enter')
+    await heading('API keys').waitFor()
+    const before = await rows('API keys').count()
+    await tabTo(page, 'Read jobs and results jobs:read')
+    await page.keyboard.press('Space')
+    await tabTo(page, 'Create the key')
+    await page.keyboard.press('Enter')
+    await heading('Your new live key').waitFor()
+    const secret = await page.locator('#secret').textContent() ?? ''
+    made = { ...made, secret }
+    expect(secret).toMatch(/^vj_live_[0-9A-Za-z]{36}$/)
+
+    expect(await violationsOf(page)).toEqual([])
+    // It may write and not read.
+    const client = createClient({ baseUrl: world.baseUrl, apiKey: secret })
+    await expect(client.balance()).rejects.toMatchObject({ code: 'insufficient_scope' })
+    await expect(client.createJob({ service: 'phone-validation', inputs: [] }))
+      .rejects.toMatchObject({ code: 'invalid_request' })
+
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+    await tabTo(page, 'Copy')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    await expect.poll(() => page.locator('#announcer').textContent()).toBe('Copied.')
+
+    // The form is sent again by a reload; no second key comes of it.
+    await page.reload()
+    await page.getByText('That key was made already').waitFor()
+    expect(await rows('API keys').count()).toBe(before + 1)
+  })
+
+  it('is rolled and revoked', async () => {
+    const ending = made.secret.slice(-4)
+    await page.goto('/live/keys')
+    await page.getByRole('link', { name: `Roll the key that ends in ${ending}` }).click()
+    await page.getByRole('button', { name: 'Roll the key' }).click()
+    const secret = await page.locator('#secret').textContent() ?? ''
+    const answerTo = async (key: string) => (await fetch(`${world.baseUrl}/balance`, {
+      headers: { authorization: `Bearer ${key}` },
+    })).status
+    // Both are known, and neither may read.
+    expect([await answerTo(secret), await answerTo(made.secret)]).toEqual([403, 403])
+    await page.getByRole('link', { name: 'I have kept it' }).click()
+    await page.getByRole('link', { name: `Revoke the key that ends in ${ending}` }).click()
+    await page.getByRole('button', { name: 'Revoke the key' }).click()
+    await page.getByText('The key is revoked.').waitFor()
+    const revoked = rows('API keys').filter({ hasText: ending })
+    expect(await revoked.getByText('Revoked').count()).toBe(1)
+    expect(await revoked.getByRole('link').count()).toBe(0)
+    await expect.poll(() => answerTo(made.secret)).toBe(401)
+  })
+})
+
+describe('a file', () => {
+  it('is quoted, confirmed and watched to its end with the keyboard alone', async () => {
+    await page.goto('/live/upload')
+    await tabTo(page, 'CSV file')
+    const opening = page.waitForEvent('filechooser')
+    await page.keyboard.press('Enter')
+    const buffer = Buffer.from(PEOPLE)
+    await (await opening).setFiles({ name: 'people.csv', mimeType: 'text/csv', buffer })
+    const column = page.getByRole('combobox', { name: 'Column' })
+    await expect.poll(() => column.locator('option:checked').textContent()).toBe('phone')
+    expect(await page.getByRole('combobox', { name: 'Service' }).inputValue())
+      .toBe('phone-validation')
+    await tabTo(page, 'More')
+    await page.keyboard.press('Enter')
+    await tabTo(page, 'Webhook address, told when the job ends')
+    await page.keyboard.type(`http://127.0.0.1:${receiver.port}/hook`)
+    await tabTo(page, 'Show the price')
+    await page.keyboard.press('Enter')
+
+    const quote = page.locator('#quote')
+    await quote.getByRole('heading', { name: 'At most $1.208' }).waitFor()
+    const text = (await quote.textContent() ?? '').replace(/\s+/g, ' ')
+    expect(text).toContain('Checked live604 $0.002 each')
+    expect(await violationsOf(page)).toEqual([])
+    expect((await world.live.jobsPage()).data).toEqual([])
+
+    await tabTo(page, 'Start the job')
+    await page.keyboard.press('Enter')
+    await heading('people.csv').waitFor()
+    made = { ...made, jobId: new URL(page.url()).pathname.split('/').pop() ?? '' }
+    await page.getByRole('progressbar', { name: `Progress of ${made.jobId}` }).waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    await page.getByText('Completed', { exact: true }).waitFor()
+    expect(await page.locator('#announcer').textContent()).toContain('people.csv: Completed.')
+    expect(await page.getByRole('progressbar').count()).toBe(0)
+  })
+
+  it('has a breakdown, a preview and the file of the interface', async () => {
+    const { jobId } = made
+    const table = page.locator('.breakdown')
+    const cells = (await table.locator('tbody tr').allTextContents())
+      .map(line => line.trim().replace(/\s+/g, ' '))
+    expect(cells).toEqual([
+      'Checked live 604 99.5 %', 'From your cache 0 0 %', 'Duplicates 1 0.2 %',
+      'Not readable 2 0.3 %', 'Open 0 0 %',
+    ])
+    expect(await table.getByRole('img').getAttribute('aria-label'))
+      .toBe('Where verdicts come from: Checked live 99.5 %, Duplicates 0.2 %, Not readable 0.3 %.')
+    expect(await rows('Results').count()).toBe(20)
+    expect(await rows('Results').first().textContent()).toContain('+16467301000')
+
+    await page.goto(`/live/jobs/${jobId}`)
+    await tabTo(page, 'Download CSV')
+    const [download] = await Promise.all([
+      page.waitForEvent('download'), page.keyboard.press('Enter'),
+    ])
+    expect(download.suggestedFilename()).toBe(`${jobId}.csv`)
+    const file = readFileSync(await download.path(), 'utf8')
+    expect(file).toBe(await world.live.results(jobId, { safe: 'spreadsheet' }))
+    expect(file).toContain("'=1+1")
+  })
+
+  it('has its event sent once more', async () => {
+    await receiver.until(1, '/hook')
+    await expect.poll(async () => {
+      await page.goto(`/live/jobs/${made.jobId}`)
+      return await rows('Webhook deliveries').count()
+    }).toBe(1)
+    await page.getByRole('button', { name: 'Send once more' }).click()
+    await page.getByText('The event is on its way once more.').waitFor()
+    const [first, second] = await receiver.until(2, '/hook')
+    expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
+    await expect.poll(async () => {
+      await page.reload()
+      return await rows('Webhook deliveries').count()
+    }).toBe(2)
+  })
+
+  it('moves money that the balance tells of', async () => {
+    await expect.poll(async () => {
+      await page.goto('/live/balance')
+      return await rows('Movements').count()
+    }).toBe(3)
+    const lines = (await rows('Movements').allTextContents())
+      .map(line => line.trim().replace(/\s+/g, ' '))
+    expect(lines.map(line => line.includes(made.jobId))).toEqual([true, true, false])
+    expect(lines[1]).toContain('Reserved for a job')
+    expect(lines[1]).toContain('−$1.208')
+    expect(lines[2]).toContain('Top-up: demonstration credit')
+  })
+})
+
+describe('the settings', () => {
+  it('keep the freshness policy and make a webhook secret that is shown once', async () => {
+    await page.goto('/live/settings')
+    await page.getByRole('spinbutton').fill('30')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The freshness policy is saved.').waitFor()
+    expect(await page.getByRole('spinbutton').inputValue()).toBe('30')
+    await page.getByRole('button', { name: 'Make a new secret' }).click()
+    await heading('Your new webhook secret').waitFor()
+    expect(await page.locator('#secret').textContent()).toMatch(/^whsec_/)
+  })
+})
+
+describe('others', () => {
+  it('reach no job of this organization, and this one none of theirs', async () => {
+    const other = await createOrganizationWith(world.env, { availableMicros: 1_000_000 })
+    const stranger = await newContext()
+    const at = await stranger.newPage()
+    await signIn(at, await world.linkFor({ org: other.orgId }))
+    const { jobId } = made
+    for (const path of ['', '/results.csv']) {
+      const answer = await stranger.request.get(`/live/jobs/${jobId}${path}`)
+      expect([path, answer.status()]).toEqual([path, 404])
+      expect(await answer.text()).not.toContain(jobId)
+    }
+    expect((await stranger.request.get(`/live/live?view=job&job=${jobId}`)).status()).toBe(404)
+    // In the other mode of its own organization it is not there either.
+    expect((await context.request.get(`/test/jobs/${jobId}`)).status()).toBe(404)
+    expect((await context.request.get('/pipeline')).status()).toBe(404)
+    await stranger.close()
+  })
+
+  it('can not send forms for somebody who is signed in', async () => {
+    await page.goto('/live/settings')
+    const token = await page.locator('input[name=form_token]').first().getAttribute('value') ?? ''
+    const post = async (form: Record<string, string>, headers: Record<string, string>) =>
+      (await context.request.post('/live/settings/freshness', {
+        form: { days: '7', ...form }, headers, maxRedirects: 0,
+      })).status()
+    const own = { origin: world.pageUrl }
+    expect(await post({}, own)).toBe(403)
+    expect(await post({ form_token: `${token}x` }, own)).toBe(403)
+    expect(await post({ form_token: token }, {})).toBe(403)
+    expect(await post({ form_token: token }, { origin: 'https://evil.example' })).toBe(403)
+    expect(await post({ form_token: token }, { ...own, 'sec-fetch-site': 'cross-site' })).toBe(403)
+    expect(await post({ form_token: token }, own)).toBe(303)
+  })
+})
+
+describe('every page', () => {
+  const paths = [
+    'overview', 'jobs', 'jobs/JOB', 'upload', 'balance', 'keys', 'keys/KEY/roll', 'keys/KEY/revoke',
+    'settings', 'jobs/job_0',
+  ]
+  const idle = ['/sign-in', ...paths.map(path => `/live/${path}`), '/test/overview', '/test/jobs',
+    '/test/balance', '/test/keys']
+
+  it.each([
+    ['light', 1_280], ['dark', 1_280], ['light', 360], ['dark', 360],
+  ] as const)('can be used by everybody, %s, %d pixels wide', async (colorScheme, width) => {
+    const viewer = await newContext({ colorScheme, viewport: { width, height: 800 } })
+    const at = await viewer.newPage()
+    await signInAsCustomer(at)
+    await at.goto('/live/keys')
+    const [, key = ''] = /keys\/(key_\w+)\/roll/.exec(await at.content()) ?? []
+    for (const path of idle) {
+      await at.goto(path.replace('JOB', made.jobId).replace('KEY', key))
+      expect([path, await violationsOf(at)]).toEqual([path, []])
+    }
+    const operator = await viewer.newPage()
+    await signIn(operator, await world.linkFor({ operator: true }))
+    expect(await violationsOf(operator)).toEqual([])
+    await viewer.close()
+  })
+
+  it('fits a window of 360 pixels and does not move while it is built', async () => {
+    const viewer = await newContext({ viewport: { width: 360, height: 740 } })
+    const at = await viewer.newPage()
+    await signInAsCustomer(at)
+    await at.goto('/live/keys')
+    const [, key = ''] = /keys\/(key_\w+)\/roll/.exec(await at.content()) ?? []
+    for (const path of idle) {
+      await at.goto(path.replace('JOB', made.jobId).replace('KEY', key))
+      expect([path, await unrestOf(at)]).toEqual([path, { overflow: 0, shift: 0 }])
+    }
+    await viewer.close()
+  })
+
+  it('is shown in the colours and the zone of the viewer', async () => {
+    const viewer = await newContext({ colorScheme: 'dark', timezoneId: 'Asia/Kolkata' })
+    const at = await viewer.newPage()
+    await signInAsCustomer(at)
+    await at.goto(`/live/jobs/${made.jobId}`)
+    const { createdAt } = await world.live.job(made.jobId)
+    const time = at.locator(`time[datetime="${createdAt}"]`)
+    expect(await time.getAttribute('title')).toBe(createdAt)
+    const local = new Date(Date.parse(createdAt) + 5.5 * 3_600_000).toISOString()
+    expect(await time.textContent()).toContain(local.slice(11, 19))
+    const ground = () => at.evaluate('getComputedStyle(document.documentElement).backgroundColor')
+    expect(await ground()).toBe('rgb(16, 20, 23)')
+    await at.getByRole('combobox', { name: 'Colours' }).selectOption('light')
+    expect(await ground()).toBe('rgb(246, 247, 248)')
+    await at.reload()
+    expect(await ground()).toBe('rgb(246, 247, 248)')
+    await viewer.close()
+  })
+})
+
+describe('those who run the pipeline', () => {
+  it('see what moves and what waits on each arrow', async () => {
+    const viewer = await newContext()
+    const at = await viewer.newPage()
+    await signIn(at, await world.linkFor({ operator: true }))
+    await at.getByText(`All ${STAGES.length + 1} services answer.`).waitFor()
+    const drawn = at.getByRole('img')
+    for (const stage of STAGES) expect(await drawn.locator(`#stage-${stage}`).count()).toBe(1)
+    await world.test.createJob({
+      service: 'phone-validation',
+      inputs: Array.from({ length: 3_000 }, (_, at) => `+1646731${1000 + at}`),
+    })
+    const lag = drawn.locator('[data-text="lag-normalize-reads-rows-submitted-drawn"]')
+    const rate = drawn.locator('[data-text="rate-normalize-reads-rows-submitted-drawn"]')
+    await expect.poll(() => lag.textContent(), { timeout: 20_000 }).toMatch(/^lag \d+$/)
+    await expect.poll(() => rate.textContent(), { timeout: 20_000 })
+      .toMatch(/^(0\.[1-9]|[1-9][\d.]*) messages\/s$/)
+    expect((await viewer.request.get('/live/overview')).status()).toBe(404)
+    await viewer.close()
+  })
+})
+
+describe('the way out', () => {
+  it('is taken by a session that ends, wherever it is used', async () => {
+    const viewer = await newContext()
+    const at = await viewer.newPage()
+    await signInAsCustomer(at)
+    const redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+    const id = (await viewer.cookies()).find(({ name }) => name === 'session')?.value ?? ''
+    const key = `page:session:${createHash('sha256').update(id).digest('hex')}`
+    expect(await redis.pttl(key)).toBeGreaterThan(3_500_000)
+    await redis.pexpire(key, 1)
+    await expect.poll(() => redis.exists(key)).toBe(0)
+    redis.disconnect()
+    await at.getByRole('link', { name: 'Jobs', exact: true }).click()
+    await at.getByText('You are signed out. Sign in again').waitFor()
+    expect((await viewer.request.get('/live/live?view=list&job=job_0')).status()).toBe(401)
+    await viewer.close()
+  })
+
+  it('is a button, after which the cookie opens nothing', async () => {
+    const state = await context.storageState()
+    await page.goto('/live/overview')
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByText('You have signed out.').waitFor()
+    const thief = await newContext({ storageState: state })
+    const answer = await thief.request.get('/live/overview', { maxRedirects: 0 })
+    expect([answer.status(), answer.headers().location])
+      .toEqual([303, '/sign-in?notice=signed-out'])
+    await thief.close()
+  })
+})
+
+describe('a secret', () => {
+  it('is in the one answer that shows it, and in no other', async () => {
+    const all = await answers.all()
+    expect(all.length).toBeGreaterThan(50)
+    const telling = all.filter(({ content }) => content.match(SECRET) !== null)
+    expect(telling.map(({ url }) => url.replace(/key_\w+/, 'KEY'))).toEqual([
+      `POST ${world.pageUrl}/live/keys`,
+      `POST ${world.pageUrl}/live/keys/KEY/roll`,
+      `POST ${world.pageUrl}/live/settings/webhook-secret`,
+    ])
+    for (const { content } of telling) expect(content.match(SECRET)).toHaveLength(1)
+    const known = [...Object.values(world.demo.keys), world.demo.webhookSecret]
+    expect(all.filter(({ content }) => known.some(one => content.includes(one)))).toEqual([])
+  })
+})

@@ -1,0 +1,175 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, describe, expect, it } from 'vitest'
+import { topology } from '../../../../../services/topology.ts'
+import {
+  ARROWS, readersOf, STAGES, TOPICS,
+} from '../../../../../services/workspace/page/pipeline/arrows.ts'
+import { drawing, drawn } from '../../../../../services/workspace/page/pipeline/drawing.ts'
+import { readSamples } from '../../../../../services/workspace/page/pipeline/exposition.ts'
+import {
+  figuresOf, METRIC_NAMES, type Snapshot,
+} from '../../../../../services/workspace/page/pipeline/figures.ts'
+import { createFlows } from '../../../../../services/workspace/page/pipeline/flows.ts'
+import { textsOf, tonesOf } from '../../../../../services/workspace/page/pipeline/texts.ts'
+import { METRICS } from '../../../../../services/lib/metric-list.ts'
+
+const folder = mkdtempSync(`${tmpdir()}/verification-jobs-flows-`)
+afterAll(() => rmSync(folder, { recursive: true }))
+
+type Told = {
+  readonly offset: number
+  readonly lag: number
+  readonly rows: number
+  readonly age?: number
+}
+
+const PARTITION = 'stage="normalize",group="normalize.small",topic="rows.submitted.small",' +
+  'partition="0"'
+
+/** What the ledger tells of one partition, and normalize of itself. */
+const metrics = ({ offset, lag, rows, age = 0.25 }: Told) => `
+# HELP consumer_offset Up to where
+consumer_offset{${PARTITION}} ${offset}
+consumer_lag_messages{${PARTITION}} ${lag}
+stage_rows_total{stage="normalize",lane="small",service="whatsapp"} ${rows}
+stage_oldest_age_seconds{stage="normalize",group="normalize.small"} ${age}
+other_total 7
+`
+
+const snapshot = (atMs: number, texts: Readonly<Record<string, string>>): Snapshot => ({
+  atMs,
+  byTarget: new Map(Object.entries(texts).map(([target, text]) =>
+    [target, readSamples(text, METRIC_NAMES)])),
+})
+
+describe('the arrows', () => {
+  it('are those of the topology', () => {
+    const wanted = Object.values(topology.stages)
+      .reduce((sum, { reads, writes }) => sum + reads.length + writes.length, 0)
+    expect(ARROWS).toHaveLength(wanted)
+    expect(new Set(ARROWS.map(({ id }) => id)).size).toBe(wanted)
+    expect(ARROWS.filter(({ isBackward }) => isBackward).map(({ id }) => id)).toEqual([
+      'verify-writes-rows-later', 'ledger-writes-wallet-journal', 'ledger-writes-jobs-settled',
+    ])
+    expect(readersOf('jobs.settled')).toEqual(['deliver', 'handback'])
+  })
+})
+
+describe('the text of metrics', () => {
+  it('is read for the names that are wanted', () => {
+    const samples = readSamples('a_total{x="1\\"2",y="}"} 3.5\na_total 1e3\nb 2\n# a_total 9',
+      new Set(['a_total']))
+    expect(samples).toEqual([
+      { name: 'a_total', labels: { x: '1"2', y: '}' }, value: 3.5 },
+      { name: 'a_total', labels: {}, value: 1_000 },
+    ])
+  })
+
+  it('has the names of the list of metrics', () => {
+    const known = new Set<string>(METRICS.map(({ name }) => name))
+    expect([...METRIC_NAMES].filter(name => !known.has(name))).toEqual([])
+  })
+})
+
+describe('figures', () => {
+  it('are rates between two moments and lags of the later', () => {
+    const { arrows, stages } = figuresOf(
+      snapshot(0, {
+        a: metrics({ offset: 10, lag: 0, rows: 100 }), b: metrics({ offset: 10, lag: 0, rows: 40 }),
+      }),
+      snapshot(10_000, {
+        a: metrics({ offset: 30, lag: 5, rows: 1_100 }),
+        b: metrics({ offset: 29, lag: 5, rows: 540 }),
+      }))
+    // Two ledgers tell of the same partition; that is one partition.
+    expect(arrows.get('normalize-reads-rows-submitted'))
+      .toEqual({ messagesPerSecond: 2, lagMessages: 5 })
+    expect(arrows.get('ingest-writes-rows-submitted'))
+      .toEqual({ messagesPerSecond: 2.5, lagMessages: undefined })
+    expect(arrows.get('lookup-reads-rows-normalized'))
+      .toEqual({ messagesPerSecond: undefined, lagMessages: undefined })
+    expect(stages.get('normalize'))
+      .toEqual({ instances: 2, perSecond: 150, oldestSeconds: 0.25 })
+    expect(stages.get('verify'))
+      .toEqual({ instances: 0, perSecond: undefined, oldestSeconds: undefined })
+  })
+
+  it('take a process that was started anew for one that did nothing before', () => {
+    const { stages } = figuresOf(
+      snapshot(0, { a: metrics({ offset: 1, lag: 0, rows: 900 }) }),
+      snapshot(1_000, { a: metrics({ offset: 1, lag: 0, rows: 3 }) }))
+    expect(stages.get('normalize')?.perSecond).toBe(0)
+  })
+})
+
+describe('flows', () => {
+  it('are asked for at most every two seconds, and say who is silent', async () => {
+    writeFileSync(`${folder}/targets.json`, JSON.stringify(['http://b/metrics']))
+    const clock = { ms: 0 }
+    const asked: string[] = []
+    const fetch = async (target: string) => {
+      asked.push(target)
+      if (target.startsWith('http://b')) throw new TypeError('fetch failed')
+      return new Response(metrics({ offset: clock.ms / 1_000, lag: 0, rows: clock.ms }))
+    }
+    const flows = createFlows({
+      targets: ['http://a/metrics'],
+      targetsFile: `${folder}/targets.json`,
+      fetch: fetch as never,
+      now: () => clock.ms,
+    })
+    await Promise.all([flows(), flows()])
+    clock.ms = 1_999
+    await flows()
+    expect(asked).toEqual(['http://a/metrics', 'http://b/metrics'])
+    clock.ms = 10_000
+    const { figures, targets, silent } = await flows()
+    expect([targets, silent]).toEqual([2, 1])
+    expect(figures.stages.get('normalize')?.perSecond).toBe(1_000)
+    expect(figures.arrows.get('normalize-reads-rows-submitted')?.messagesPerSecond).toBe(1)
+    // Rates are those of the last 20 s.
+    clock.ms = 40_000
+    expect((await flows()).figures.stages.get('normalize')?.perSecond).toBeUndefined()
+  })
+})
+
+describe('the drawing', () => {
+  const figures = figuresOf(
+    snapshot(0, { a: metrics({ offset: 10, lag: 0, rows: 0 }) }),
+    snapshot(10_000, { a: metrics({ offset: 12, lag: 1_234, rows: 90, age: 11 }) }))
+  const flows = { figures, targets: 10, silent: 1 }
+
+  it('says the figures in words', () => {
+    const texts = textsOf(flows)
+    expect(texts).toMatchObject({
+      health: '1 of 10 services do not answer.',
+      'rate-normalize-reads-rows-submitted': '0.2 messages/s',
+      'lag-normalize-reads-rows-submitted': '1,234',
+      'lag-normalize-reads-rows-submitted-drawn': 'lag 1,234',
+      'done-normalize': '9.0 rows/s',
+      'age-normalize-drawn': 'oldest 11.0 s',
+      'instances-verify': '–',
+    })
+    expect(tonesOf(flows)).toMatchObject({
+      'arrow-normalize-reads-rows-submitted': 'busy',
+      'arrow-lookup-writes-rows-missed': 'idle',
+      'stage-normalize': 'late',
+      'stage-verify': 'fine',
+    })
+  })
+
+  it('has every stage, topic and arrow in its bounds', () => {
+    const boxes = [...drawn.stages.values(), ...drawn.topics.values()]
+    expect(boxes).toHaveLength(STAGES.length + TOPICS.length)
+    for (const { x, y, width, height } of boxes) {
+      expect(x - width / 2).toBeGreaterThanOrEqual(0)
+      expect(x + width / 2).toBeLessThanOrEqual(drawn.width)
+      expect(y + height / 2).toBeLessThanOrEqual(drawn.height)
+    }
+    const { html } = drawing(textsOf(flows), tonesOf(flows))
+    for (const { id } of ARROWS) expect(html).toContain(`id="arrow-${id}"`)
+    expect(html).toContain('data-text="lag-normalize-reads-rows-submitted-drawn">lag 1,234<')
+    expect(html).not.toMatch(/NaN|undefined/)
+  })
+})
