@@ -53,7 +53,7 @@ export const verifyConfig = defineConfig({
   DNS_NEGATIVE_CACHE_SECONDS: duration(300, 'How long it is remembered that it takes none.'),
   DNS_CACHE_DOMAINS: atLeastOne(100_000, 'Domains remembered at most.'),
   ...smtpConfig,
-  BATCH_MESSAGES: atLeastOne(4, 'Parts decided between two commits.'),
+  BATCH_MESSAGES: atLeastOne(8, 'Parts decided between two commits.'),
   PART_CONCURRENCY: atLeastOne(32, 'Parts under check at a time.'),
   PROVIDER_CONCURRENCY: atLeastOne(16, 'Calls of one provider under way at a time.'),
   PROVIDER_TIMEOUT_MS: atLeastOne(8_000, 'Longest a call of a provider may last, all tries.'),

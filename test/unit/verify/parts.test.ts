@@ -32,7 +32,7 @@ describe('the parts of verify', () => {
       leaseMs: 30_000,
       leasePollMs: 250,
       concurrency: 32,
-      batch: 4,
+      batch: 8,
       laterAfterMs: 60_000,
       giveUpAfterMs: 900_000,
     })
