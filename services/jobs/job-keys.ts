@@ -50,6 +50,11 @@ export const REMEMBERED_MS = 5_000
 export function createJobKeys (options: JobKeysOptions): JobKeys {
   const { redis, ring } = options
   const unwrapped = new LRUCache<string, Buffer>({ max: 5_000, ttl: REMEMBERED_MS })
+  const remember = (name: string, key: Buffer) => {
+    // Keys that are too old to be used are not to stay in memory either.
+    unwrapped.purgeStale()
+    unwrapped.set(name, key)
+  }
   const restored = createRestored(options)
   /** Redis may hold broken bytes where the topic has whole ones. */
   const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
@@ -69,7 +74,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       const key = randomBytes(32)
       const wrapped = ring.wrap(key, dataKeyAad(tenant, job))
       await redis.set(nameOf(tenant, job), wrapped, 'PX', UNACCEPTED_MS)
-      unwrapped.set(nameOf(tenant, job), key)
+      remember(nameOf(tenant, job), key)
       return { key, wrapped }
     },
     get: async (tenant, job) => {
@@ -79,7 +84,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       const wrapped = await redis.getBuffer(name) ?? await restored(tenant, job)
       if (wrapped === undefined) return undefined
       const key = await unwrap(tenant, job, wrapped)
-      unwrapped.set(name, key)
+      remember(name, key)
       return key
     },
   }

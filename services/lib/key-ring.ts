@@ -45,11 +45,23 @@ export function createKeyRing (
     const kid = kidOf(wrapped)
     const key = keys.get(kid)
     if (key === undefined) throw lacking(kid, binding)
-    return openSealed(key, ['wrap', kid, ...binding], wrapped.subarray(1 + Buffer.byteLength(kid)))
+    const sealed = wrapped.subarray(1 + Buffer.byteLength(kid))
+    return ofItsOwn(openSealed(key, ['wrap', kid, ...binding], sealed))
   }
   const rewrap = (wrapped: Buffer, binding: Binding) =>
     kidOf(wrapped) === activeKid ? undefined : wrap(unwrap(wrapped, binding), binding)
   return { wrap, unwrap, rewrap, activeKid, kids: [...keys.keys()] }
+}
+
+/**
+ * Small buffers are pieces of large ones: a key that is remembered would hold all of it in memory,
+ * and a copy of the key would stay in it.
+ */
+function ofItsOwn (piece: Buffer): Buffer {
+  const own = Buffer.alloc(piece.length)
+  piece.copy(own)
+  piece.fill(0)
+  return own
 }
 
 /**

@@ -12,7 +12,10 @@ describe('a key ring', () => {
   it('unwraps what was wrapped, also after the active key changed', () => {
     const wrapped = createKeyRing({ KEY_RING: { a: first }, KEY_ACTIVE: 'a' }).wrap(dataKey, ['j1'])
     const ring = createKeyRing({ KEY_RING: { a: first, b: second }, KEY_ACTIVE: 'b' })
-    expect(ring.unwrap(wrapped, ['j1'])).toEqual(dataKey)
+    const unwrapped = ring.unwrap(wrapped, ['j1'])
+    expect(unwrapped).toEqual(dataKey)
+    // Whoever remembers it holds nothing more than it.
+    expect(unwrapped.buffer.byteLength).toBe(32)
     expect(ring.activeKid).toBe('b')
     expect(ring.wrap(dataKey, ['j1']).toString('utf8', 1, 2)).toBe('b')
   })
