@@ -31,10 +31,12 @@ async function verifySample (client: Client): Promise<void> {
 
 const stack = await runInForeground(resolve(data), say)
 try {
-  const { baseUrl, keys } = stack.state
+  const { baseUrl, keys, pageUrl, orgId } = stack.state
   await verifySample(createClient({ baseUrl, apiKey: keys.live }))
   if (once !== true) {
     say(`\nserving at ${baseUrl} (keys and addresses: ${resolve(data)}/stack.json)`)
+    say(`workspace page at ${pageUrl}, signed in to by a link that this makes:`)
+    say(`  npm run workspace -- sign-in --org ${orgId}`)
     say('press Ctrl-C to end')
     await stack.untilInterrupted
   }

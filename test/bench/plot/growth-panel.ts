@@ -5,12 +5,12 @@ import { chart, COLOURS, named, type Panel } from './style.ts'
 export function growthPanel ({ steps }: GrowthFigures): Panel {
   const largest = steps.reduce((most, step) => step.rows > most.rows ? step : most)
   const inProportion = steps.map(({ rows }) => [rows, largest.wallMs * rows / largest.rows])
-  const least = Math.min(...steps.map(({ wallMs }) => wallMs), ...inProportion.map(([, ms = 1]) => ms))
+  const times = [...steps.map(({ wallMs }) => wallMs), ...inProportion.map(([, ms = 1]) => ms)]
   const option = chart('Fresh job by its rows: POST to completed', {
     grid: { left: 80, right: 60, top: 80, bottom: 55 },
     legend: { top: 42, left: 80, itemGap: 20 },
     xAxis: { type: 'log', min: steps[0]?.rows ?? 1, ...named('rows') },
-    yAxis: { type: 'log', min: 10 ** Math.floor(Math.log10(least)), ...named('ms', 55) },
+    yAxis: { type: 'log', min: 10 ** Math.floor(Math.log10(Math.min(...times))), ...named('ms', 55) },
     series: [
       {
         name: 'measured',
