@@ -37,7 +37,10 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 2_000 }: Set
     factories: Object.fromEntries(read.providers.map((it) =>
       [`http:${it.id}`, () => createHttpProvider(it)])),
     metrics: {
-      count: (_, labels, more = 1) => counted.push([...Object.values(labels), more].join(' ')),
+      // Series begin at 0, before anything is asked.
+      count: (_, labels, more = 1) => {
+        if (more > 0) counted.push([...Object.values(labels), more].join(' '))
+      },
       observe: () => {},
     },
   })
