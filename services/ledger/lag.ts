@@ -1,46 +1,9 @@
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import { kafkaOptionsOf, type KafkaConnection } from '../lib/kafka/connection.ts'
+import { placesOf } from '../lib/kafka/lag.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
-import { subscriptionsOf } from '../lib/topics.ts'
-import { topology, type StageName } from '../topology.ts'
 import { createReading } from './reading.ts'
-
-/** How far a group is in one partition, in messages. */
-export type Place = {
-  readonly stage: StageName
-  readonly group: string
-  readonly topic: string
-  readonly partition: number
-  readonly offset: number
-  readonly lag: number
-}
-
-/** What is asked of the brokers. */
-export type Offsets = Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets'>
-
-const groups = (Object.keys(topology.stages) as StageName[])
-  .flatMap(stage => subscriptionsOf(stage).map(subscription => ({ stage, ...subscription })))
-
-/**
- * Where every group of the topology stands; those of partners' topics are left out, as names of
- * partners belong into no metric. A group that never committed has all before it.
- */
-export async function placesOf (offsets: Offsets): Promise<readonly Place[]> {
-  const topics = [...new Set(groups.flatMap(group => group.topics))]
-  const bounds = new Map(await Promise.all(topics.map(async topic =>
-    [topic, await offsets.fetchTopicOffsets(topic)] as const)))
-  const places = await Promise.all(groups.map(async ({ stage, group, topics }) => {
-    const committed = await offsets.fetchOffsets({ groupId: group, topics: [...topics] })
-    return committed.flatMap(({ topic, partitions }) => partitions.map(({ partition, offset }) => {
-      const bound = bounds.get(topic)?.find(one => one.partition === partition)
-      const [low, high] = [Number(bound?.low ?? 0), Number(bound?.high ?? 0)]
-      const next = Math.max(Number(offset), low)
-      return { stage, group, topic, partition, offset: next, lag: Math.max(0, high - next) }
-    }))
-  }))
-  return places.flat()
-}
 
 type LagParts = {
   readonly connection: KafkaConnection
@@ -51,13 +14,15 @@ type LagParts = {
 
 /**
  * Tells metrics how far each group is, by asking the brokers when metrics are read: a stage of
- * which no process lives could not tell it. Every ledger tells the same.
+ * which no process lives could not tell it. Every ledger tells the same. The groups of partners'
+ * topics are left out, as names of partners belong into no metric.
  */
 export function watchLag ({ connection, clientId, metrics, log }: LagParts): {
   readonly stop: () => Promise<void>
 } {
   const administrator = createAdministrator(connection, clientId)
-  const read = createReading(() => administrator.use(placesOf), { what: 'the lag of groups', log })
+  const places = () => administrator.use(admin => placesOf(admin))
+  const read = createReading(places, { what: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>
     metrics.watchAll(name, async () => (await read()).map(place => ({
       labels: {

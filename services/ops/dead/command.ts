@@ -16,10 +16,18 @@ type Answer = { readonly data: object, readonly text: string }
 type Words = { readonly names: readonly (string | undefined)[], readonly options: Options }
 type Task = (parts: DeadParts, words: Words) => Promise<Answer>
 
+const EXAMPLES = `
+Examples:
+  npm run ops -- dead list --stage verify
+  npm run ops -- dead show verify 0:12
+  npm run ops -- dead replay verify 0:12
+  npm run ops -- dead discard verify 0:12 --reason "a test"`
+
 /** Adds `dead` and its commands; `print` takes what they show. */
 export function addDead (program: Command, print: Print): void {
   const dead = program.command('dead')
     .description('messages that a stage could not process, in <stage>.dead for 30 days')
+    .addHelpText('after', EXAMPLES)
   const perform = (task: Task) => async (...given: unknown[]) => {
     const command = given.at(-1) as Command
     const { json, data: folder, ...options } = command.optsWithGlobals<Global & Options>()

@@ -64,5 +64,6 @@ it('has one command for all of this', () => {
   const [dead] = program.commands
   expect(dead?.commands.map(command => command.name()))
     .toEqual(['list', 'show', 'replay', 'discard'])
-  expect(createProgram().commands.map(command => command.name())).toEqual(['dead'])
+  expect(createProgram().commands.map(command => command.name())).toEqual(
+    ['lag', 'jobs', 'scale-advice', 'replay', 'drain', 'dead', 'audit'])
 })

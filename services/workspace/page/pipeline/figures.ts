@@ -1,7 +1,7 @@
+import type { Sample } from '../../../lib/exposition.ts'
 import { logicalTopic } from '../../../lib/topics.ts'
 import type { StageName } from '../../../topology.ts'
 import { ARROWS, readersOf, STAGES, type Arrow } from './arrows.ts'
-import type { Sample } from './exposition.ts'
 
 /** What all services told at one moment, by the address of each. */
 export type Snapshot = {

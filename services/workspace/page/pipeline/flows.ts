@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { readSamples, type Sample } from './exposition.ts'
+import { readSamples, type Sample } from '../../../lib/exposition.ts'
 import { figuresOf, METRIC_NAMES, type Figures, type Snapshot } from './figures.ts'
 
 /** The figures of the pipeline, and how many services did not answer. */

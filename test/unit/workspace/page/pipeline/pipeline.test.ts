@@ -6,7 +6,7 @@ import {
   ARROWS, readersOf, STAGES, TOPICS,
 } from '../../../../../services/workspace/page/pipeline/arrows.ts'
 import { drawing, drawn } from '../../../../../services/workspace/page/pipeline/drawing.ts'
-import { readSamples } from '../../../../../services/workspace/page/pipeline/exposition.ts'
+import { readSamples } from '../../../../../services/lib/exposition.ts'
 import {
   figuresOf, METRIC_NAMES, type Snapshot,
 } from '../../../../../services/workspace/page/pipeline/figures.ts'

@@ -1,0 +1,46 @@
+import { readFile } from 'node:fs/promises'
+import type { Environment } from '../lib/command-environment.ts'
+import { readSamples, type Sample } from '../lib/exposition.ts'
+
+/** What services told, one list a process; those that did not answer are only counted. */
+export type Told = {
+  readonly processes: readonly (readonly Sample[])[]
+  readonly silent: number
+}
+
+const ANSWER_WITHIN_MS = 1_000
+
+/**
+ * The addresses of metrics: METRICS_TARGETS (with commas or as JSON), else those in the file
+ * METRICS_TARGETS_FILE, else those of the local stack in `folder`; none when there are none.
+ */
+export async function metricsTargets (
+  env: Environment, folder: string
+): Promise<readonly string[]> {
+  const given = env['METRICS_TARGETS'] ?? ''
+  if (given.startsWith('[')) return JSON.parse(given) as readonly string[]
+  if (given !== '') return given.split(',').map(target => target.trim())
+  try {
+    const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
+    return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
+  } catch {
+    // Metrics tell more than the brokers do; without them the rest is told all the same.
+    return []
+  }
+}
+
+/** Asks every process for the metrics of these names. */
+export async function askMetrics (
+  targets: readonly string[], names: ReadonlySet<string>, fetch = globalThis.fetch
+): Promise<Told> {
+  const answers = await Promise.all(targets.map(async target => {
+    try {
+      const answer = await fetch(target, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) })
+      return answer.ok ? readSamples(await answer.text(), names) : undefined
+    } catch {
+      return undefined
+    }
+  }))
+  const processes = answers.filter(samples => samples !== undefined)
+  return { processes, silent: answers.length - processes.length }
+}

@@ -1,0 +1,12 @@
+import { topology, type StageName } from '../topology.ts'
+import { UsageError } from './usage.ts'
+
+/** All stages, in the order of the pipeline. */
+export const STAGES = Object.keys(topology.stages) as readonly StageName[]
+
+/** The stage of that name; throws UsageError with all names when there is none. */
+export function stageOf (name: string): StageName {
+  const stage = STAGES.find(known => known === name)
+  if (stage !== undefined) return stage
+  throw new UsageError(`There is no stage ${name}; there are ${STAGES.join(', ')}.`)
+}

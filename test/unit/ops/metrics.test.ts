@@ -1,0 +1,31 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, expect, it } from 'vitest'
+import { askMetrics, metricsTargets } from '../../../services/ops/metrics.ts'
+
+const folder = mkdtempSync(`${tmpdir()}/ops-metrics-`)
+afterAll(() => rmSync(folder, { recursive: true }))
+
+it('finds the addresses in the environment, in a file, or in the local stack', async () => {
+  writeFileSync(`${folder}/targets.json`, '["http://local/metrics"]')
+  writeFileSync(`${folder}/other.json`, '["http://other/metrics"]')
+  const file = { METRICS_TARGETS_FILE: `${folder}/other.json` }
+  expect(await metricsTargets({}, folder)).toEqual(['http://local/metrics'])
+  expect(await metricsTargets(file, folder)).toEqual(['http://other/metrics'])
+  expect(await metricsTargets({ METRICS_TARGETS: 'http://a, http://b' }, folder))
+    .toEqual(['http://a', 'http://b'])
+  expect(await metricsTargets({ METRICS_TARGETS: '["http://a"]' }, folder)).toEqual(['http://a'])
+  expect(await metricsTargets({}, `${folder}/none`)).toEqual([])
+})
+
+it('reads what is asked for, and counts those that are silent', async () => {
+  const answers: Record<string, () => Response> = {
+    'http://a': () => new Response('wanted{group="g"} 2\nother 1\n'),
+    'http://b': () => new Response('', { status: 503 }),
+    'http://c': () => { throw new Error('refused') },
+  }
+  const fetch = async (target: unknown) => answers[String(target)]?.() ?? new Response()
+  expect(await askMetrics(Object.keys(answers), new Set(['wanted']), fetch as never)).toEqual({
+    processes: [[{ name: 'wanted', labels: { group: 'g' }, value: 2 }]], silent: 2,
+  })
+})
