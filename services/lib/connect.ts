@@ -1,10 +1,10 @@
 import type { ClickHouseClient } from '@clickhouse/client'
-import type { Redis } from 'ioredis'
+import type { Cluster, Redis } from 'ioredis'
 import type { Bus } from './bus.ts'
 import { connectClickhouse } from './clickhouse.ts'
 import { createKafkaBus } from './kafka/bus.ts'
 import { kafkaConnectionOf, type KafkaSettings } from './kafka/connection.ts'
-import { connectRedis, redisClock, type RedisClock } from './redis.ts'
+import { connectRedis, connectRedisOrCluster, redisClock, type RedisClock } from './redis.ts'
 import { createCodec, registrySource, type Codec } from './registry.ts'
 import type { Life } from './run.ts'
 
@@ -23,8 +23,8 @@ export type Parts = {
   readonly codec: Codec
   /** Redis that keeps state. */
   readonly state: Redis
-  /** Redis that may evict. */
-  readonly cache: Redis
+  /** Redis that may evict, or a cluster of them. */
+  readonly cache: Redis | Cluster
   readonly clickhouse: ClickHouseClient
   /** Redis TIME of the state Redis. */
   readonly clock: RedisClock
@@ -68,8 +68,16 @@ const openers: Openers = {
     return bus
   },
   codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
-  state: async ({ REDIS_STATE_URL }, life) => openRedis(REDIS_STATE_URL, life),
-  cache: async ({ REDIS_CACHE_URL }, life) => openRedis(REDIS_CACHE_URL, life),
+  state: async ({ REDIS_STATE_URL }, { onStop }) => {
+    const redis = connectRedis(REDIS_STATE_URL)
+    onStop(() => redis.disconnect())
+    return redis
+  },
+  cache: async ({ REDIS_CACHE_URL }, { onStop }) => {
+    const cache = await connectRedisOrCluster(REDIS_CACHE_URL)
+    onStop(() => cache.disconnect())
+    return cache
+  },
   clickhouse: async ({ CLICKHOUSE_URL }, { onStop }) => {
     const clickhouse = connectClickhouse(CLICKHOUSE_URL)
     onStop(() => clickhouse.close())
@@ -84,10 +92,4 @@ const openers: Openers = {
     onStop(() => clock.stop())
     return clock
   },
-}
-
-function openRedis (url: string, { onStop }: Life): Redis {
-  const redis = connectRedis(url)
-  onStop(() => redis.disconnect())
-  return redis
 }

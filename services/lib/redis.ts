@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { Redis, type RedisOptions } from 'ioredis'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from './clock.ts'
 import { isInfrastructure } from './errors.ts'
 import { forever } from './retry.ts'
@@ -10,6 +11,8 @@ export type Script = (
 ) => Promise<unknown>
 
 const RECONNECT_MAX_MS = 2_000
+const TIMEOUTS = { commandTimeout: 5_000, connectTimeout: 5_000 }
+const CLUSTER_ADDRESS = /^redis(s?)-cluster:\/\/(?:(.*)@)?([^@/]+)$/
 const CLOCK_REFRESH_MS = 10_000
 const CLOCK_SAMPLES = 3
 
@@ -20,9 +23,8 @@ const CLOCK_SAMPLES = 3
 export function connectRedis (url: string, options: RedisOptions = {}): Redis {
   const redis = new Redis(url, {
     maxRetriesPerRequest: 1,
-    commandTimeout: 5_000,
-    connectTimeout: 5_000,
-    retryStrategy: attempt => Math.min(50 * 2 ** Math.min(attempt, 10), RECONNECT_MAX_MS),
+    ...TIMEOUTS,
+    retryStrategy: pauseMs,
     reconnectOnError: error => error.message.startsWith('READONLY'),
     ...options,
   })
@@ -31,13 +33,61 @@ export function connectRedis (url: string, options: RedisOptions = {}): Redis {
   return redis
 }
 
+const pauseMs = (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 10), RECONNECT_MAX_MS)
+
+/** `rediss`, `user:password` and some nodes of `rediss-cluster://user:password@host:port,host`. */
+type ClusterAddress = {
+  readonly isSecure: boolean, readonly credentials: string, readonly nodes: readonly string[],
+}
+
+/**
+ * A connection that heals by itself to one Redis, or to a cluster: `redis-cluster://` or, over TLS,
+ * `rediss-cluster://`, then `user:password@` as for one, and some of its nodes, joined by commas.
+ * Only for what works on keys of one slot at a time. While no node answers, commands fail at once.
+ */
+export async function connectRedisOrCluster (url: string): Promise<Redis | Cluster> {
+  const [isCluster, secure, credentials = '', nodes = ''] = CLUSTER_ADDRESS.exec(url) ?? []
+  if (isCluster === undefined) return connectRedis(url)
+  const isSecure = secure === 's'
+  return await connectCluster({ isSecure, credentials, nodes: nodes.split(',') })
+}
+
+async function connectCluster (
+  { isSecure, credentials, nodes }: ClusterAddress
+): Promise<Cluster> {
+  const { username, password } = new URL(`redis://${credentials}@cluster`)
+  const cluster = new Cluster(nodes.map(nodeOf), {
+    clusterRetryStrategy: pauseMs,
+    enableOfflineQueue: false,
+    lazyConnect: true,
+    redisOptions: {
+      ...TIMEOUTS,
+      ...username !== '' && { username: decodeURIComponent(username) },
+      ...password !== '' && { password: decodeURIComponent(password) },
+      ...isSecure && { tls: {} },
+    },
+  })
+  cluster.on('error', () => {})
+  const ready = new Promise<void>(resolve => { cluster.once('ready', resolve) })
+  // One that is away now is tried again without end; of one whose nodes do not agree yet, `connect`
+  // never says anything.
+  const late = sleep(TIMEOUTS.connectTimeout, undefined, { ref: false })
+  await Promise.race([ready, late, cluster.connect().catch(() => {})])
+  return cluster
+}
+
+function nodeOf (address: string) {
+  const { hostname, port } = new URL(`redis://${address}`)
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? 6_379 : Number(port) }
+}
+
 /**
  * A Lua script, sent as its digest and only after a restart of Redis as its text. The number of
  * keys is checked, as a forgotten key would only be missed by a cluster; `any` is for scripts whose
  * keys are a list, which must all have the same hash tag.
  */
 export function script (
-  redis: Redis,
+  redis: Pick<Redis, 'call' | 'callBuffer'>,
   { name, source, numberOfKeys, binary = false }:
   { name: string, source: string, numberOfKeys: number | 'any', binary?: boolean }
 ): Script {

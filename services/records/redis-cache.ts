@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { Redis } from 'ioredis'
+import type { Cluster, Redis } from 'ioredis'
 import type { Metrics } from '../lib/metrics.ts'
 import { script } from '../lib/redis.ts'
 import {
@@ -18,13 +18,15 @@ export type RedisCacheOptions = RecordCacheOptions & { readonly metrics?: Pick<M
  * cluster has them where the beginning of their names leads to, but for the moments in which it
  * moves a slot: then they are misses.
  */
-export function redisRecordCache (redis: Redis, options: RedisCacheOptions = {}): RecordCache {
+export function redisRecordCache (
+  redis: Redis | Cluster, options: RedisCacheOptions = {}
+): RecordCache {
   const cache = createRecordCache(commandsOf(redis), options)
   const { metrics } = options
   return metrics === undefined ? cache : { ...cache, ...countLookups(cache, metrics) }
 }
 
-function commandsOf (redis: Redis): CacheCommands {
+function commandsOf (redis: Redis | Cluster): CacheCommands {
   const named = (name: string, numberOfKeys: number | 'any') => {
     const source = ['common', name].map(readScript).join('\n')
     return script(redis, { name, source, numberOfKeys, binary: true })

@@ -10,6 +10,8 @@ export type Answer = {
   readonly path: string
   readonly status: number
   readonly retryAfter: string | null
+  /** Why there was none, by the code of the connection's failure. */
+  readonly failure?: string
 }
 
 /** A job that was promised by a 202. */
@@ -42,17 +44,23 @@ export type ClientLog = {
 const CAREFUL_FOR_MS = 150_000
 const LONGEST_PAUSE_MS = 5_000
 
+export type ClientLogOptions = {
+  /** Addresses of the interface, asked in turn, as by a balancer that knows nothing of them. */
+  readonly baseUrls: () => readonly string[]
+  readonly apiKey: string
+  readonly random: () => number
+}
+
 /** A client all of whose answers are noted. */
 export function createClientLog (
-  { baseUrl, apiKey, random }: {
-    readonly baseUrl: string, readonly apiKey: string, readonly random: () => number
-  }
+  { baseUrls, apiKey, random }: ClientLogOptions
 ): ClientLog {
   const answers: Answer[] = []
   const promised: Promised[] = []
   const lost: string[] = []
   const doubles: string[] = []
-  const client = createClient({ baseUrl, apiKey, retries: 0, fetch: noted(answers) })
+  const [baseUrl = ''] = baseUrls()
+  const client = createClient({ baseUrl, apiKey, retries: 0, fetch: noted(answers, baseUrls) })
 
   const careful = async (request: JobRequest, key: string, forMs: number) => {
     for (const giveUpAt = Date.now() + forMs; ;) {
@@ -89,21 +97,33 @@ export function createClientLog (
   return { answers, promised, lost, doubles, client, post, nextAccepted }
 }
 
-function noted (answers: Answer[]): typeof fetch {
+function noted (
+  answers: Answer[], baseUrls: ClientLogOptions['baseUrls']
+): typeof fetch {
+  let turn = 0
   return async (input, init) => {
-    const { pathname: path } = new URL(String(input))
+    const url = new URL(String(input))
+    const { pathname: path } = url
+    const addresses = baseUrls()
+    url.host = new URL(addresses[turn++ % addresses.length] ?? url).host
     const method = init?.method ?? 'GET'
     try {
-      const response = await fetch(input, init)
+      const response = await fetch(url, init)
       const { status, headers } = response
       const retryAfter = headers.get('retry-after')
       answers.push({ atMs: Date.now(), method, path, status, retryAfter })
       return response
     } catch (error) {
-      answers.push({ atMs: Date.now(), method, path, status: 0, retryAfter: null })
+      const failure = failureOf(error)
+      answers.push({ atMs: Date.now(), method, path, status: 0, retryAfter: null, failure })
       throw error
     }
   }
+}
+
+function failureOf (error: unknown): string {
+  const { cause } = error as Error
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : String(error)
 }
 
 /** How long a careful client waits before it asks again; undefined for what asking won't change. */

@@ -94,7 +94,7 @@ async function runIn (world: World, fault: Fault, options: RunOptions): Promise<
   const { env } = world.stack
   const { orgId, keys } = await createDemo(env)
   const receiver = await startReceiver()
-  const log = createClientLog({ baseUrl: world.baseUrl, apiKey: keys.live, random })
+  const log = createClientLog({ baseUrls: world.services.baseUrls, apiKey: keys.live, random })
   const deadBefore = await countDead(world.stack)
   const endsBefore = world.services.ends().length
   const plan = { ...USUAL, ...full ? {} : LIGHT, ...fault.load }

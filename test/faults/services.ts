@@ -25,6 +25,8 @@ type Instance = {
   readonly name: string
   readonly spec: ProcessSpec
   readonly metricsUrl: string
+  /** Of `ingest` alone. */
+  readonly baseUrl: string | undefined
   readonly failpoints: string
   /** Resolves once it runs no more and will not be started again. */
   readonly stop: () => Promise<void>
@@ -81,7 +83,8 @@ export function createServices (options: ServicesOptions) {
     }))
   }
   return {
-    baseUrl: async () => `http://127.0.0.1:${await ports.port('ingest-1.http')}/api/v1`,
+    /** The interface: an address for each instance, whether it just runs or is started again. */
+    baseUrls: () => [...instances.values()].flatMap(({ baseUrl }) => baseUrl ?? []),
     names: () => [...instances.keys()],
     /** Since the start, in order. */
     ends: (): readonly End[] => ends,
@@ -92,9 +95,8 @@ export function createServices (options: ServicesOptions) {
       find(name).child()?.kill(signal)
     },
     setScale,
-    untilReady: async (withinMs = READY_WITHIN_MS) => {
-      await Promise.all([...instances.values()].map(one => untilReady(one, withinMs)))
-    },
+    untilReady: (withinMs = READY_WITHIN_MS) =>
+      Promise.all([...instances.values()].map(one => untilReady(one, withinMs))),
     isReady: (name: string) => find(name).spec.ready(),
     ...failpointsOf(find),
     metric: (name: string, metric: string) => readMetric(find(name).metricsUrl, metric),
@@ -140,12 +142,11 @@ async function specOf (
     readonly ports: ReturnType<typeof openPortBook>
     readonly options: ServicesOptions
   }
-): Promise<ProcessSpec & { readonly metricsUrl: string, readonly failpoints: string }> {
+): Promise<ProcessSpec & Pick<Instance, 'metricsUrl' | 'baseUrl' | 'failpoints'>> {
   const { dataDir } = options
   const port = await ports.port(`${name}.metrics`)
-  const http: Env = stage === 'ingest'
-    ? { PORT_HTTP: String(await ports.port(`${name}.http`)) }
-    : {}
+  const httpPort = stage === 'ingest' ? await ports.port(`${name}.http`) : undefined
+  const http: Env = httpPort === undefined ? {} : { PORT_HTTP: String(httpPort) }
   mkdirSync(`${dataDir}/failpoints`, { recursive: true })
   const failpoints = `${dataDir}/failpoints/${name}`
   const own = { INSTANCE: name, PORT_METRICS: String(port), FAILPOINTS: `@${failpoints}` }
@@ -159,6 +160,7 @@ async function specOf (
     ready: () => answersOk(`http://127.0.0.1:${port}/readyz`),
     graceMs: 30_000,
     metricsUrl: `http://127.0.0.1:${port}/metrics`,
+    baseUrl: httpPort === undefined ? undefined : `http://127.0.0.1:${httpPort}/api/v1`,
     failpoints,
   }
 }
@@ -185,6 +187,7 @@ function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): In
     name: spec.name,
     spec,
     metricsUrl: spec.metricsUrl,
+    baseUrl: spec.baseUrl,
     failpoints: spec.failpoints,
     child: () => child,
     expect: () => { asked = true },

@@ -23,7 +23,6 @@ export type WorldOptions = {
 export type World = {
   readonly stack: FaultStack
   readonly services: Services
-  readonly baseUrl: string
   /** The folder with the services' logs, while they run. */
   readonly logDir: string
   /**
@@ -79,7 +78,6 @@ export async function openWorld (stack: FaultStack, options: WorldOptions = {}):
   return {
     stack,
     services,
-    baseUrl: await services.baseUrl(),
     logDir: `${dataDir}/logs`,
     untilWorking: (name, since) => untilWorking(services, name, since),
     stop,

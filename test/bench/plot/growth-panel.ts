@@ -6,11 +6,12 @@ export function growthPanel ({ steps }: GrowthFigures): Panel {
   const largest = steps.reduce((most, step) => step.rows > most.rows ? step : most)
   const inProportion = steps.map(({ rows }) => [rows, largest.wallMs * rows / largest.rows])
   const times = [...steps.map(({ wallMs }) => wallMs), ...inProportion.map(([, ms = 1]) => ms)]
+  const least = 10 ** Math.floor(Math.log10(Math.min(...times)))
   const option = chart('Fresh job by its rows: POST to completed', {
     grid: { left: 80, right: 60, top: 80, bottom: 55 },
     legend: { top: 42, left: 80, itemGap: 20 },
     xAxis: { type: 'log', min: steps[0]?.rows ?? 1, ...named('rows') },
-    yAxis: { type: 'log', min: 10 ** Math.floor(Math.log10(Math.min(...times))), ...named('ms', 55) },
+    yAxis: { type: 'log', min: least, ...named('ms', 55) },
     series: [
       {
         name: 'measured',

@@ -2,12 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault, Scene } from '../fault.ts'
 import { STAGES } from '../services.ts'
 import { recoveryOf, RECOVER_SERVICE_MS } from './kills.ts'
+import { rolling, scaleOf, untilEnd } from './rolling.ts'
 
 /** Stages on the engine that every job of the usual load passes. */
 const WORKERS = ['normalize', 'lookup', 'verify', 'settle', 'deliver', 'ledger']
-
-const scaleOf = (stages: readonly string[], count: number) =>
-  Object.fromEntries(stages.map(stage => [stage, count]))
 
 /** Whoever takes over needs the session of the one that stands still to end first. */
 const STOPPED_MS = { full: 20_000, quick: 9_000 }
@@ -94,12 +92,4 @@ const drains: Fault = {
   },
 }
 
-async function untilEnd ({ world: { services } }: Scene, name: string, sinceMs: number) {
-  for (const giveUpAt = sinceMs + 30_000; Date.now() < giveUpAt; await sleep(20)) {
-    const found = services.ends().find(end => end.name === name && end.atMs >= sinceMs)
-    if (found !== undefined) return found
-  }
-  return undefined
-}
-
-export const processes: readonly Fault[] = [zombies, storm, drains]
+export const processes: readonly Fault[] = [zombies, storm, drains, rolling]

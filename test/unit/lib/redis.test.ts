@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
-import type { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { describe, expect, it, vi } from 'vitest'
-import { connectRedis, redisClock, script } from '../../../services/lib/redis.ts'
+import {
+  connectRedis, connectRedisOrCluster, redisClock, script,
+} from '../../../services/lib/redis.ts'
 
 /** Just enough of Redis: scripts known by digest, and a TIME. */
 function fakeRedis (more: object = {}) {
@@ -72,5 +74,23 @@ describe('a connection', () => {
     const redis = connectRedis('redis://127.0.0.1:1', { maxRetriesPerRequest: 0 })
     await expect(redis.get('x')).rejects.toThrow()
     redis.disconnect()
+  })
+})
+
+describe('a connection to a cluster or one Redis', () => {
+  it('is to one Redis where the address says so', async () => {
+    const redis = await connectRedisOrCluster('redis://127.0.0.1:1')
+    redis.disconnect()
+    expect(redis).toBeInstanceOf(Redis)
+  })
+
+  it('takes nodes, TLS, user and password from the address, and fails at once', async () => {
+    const cluster = await connectRedisOrCluster(
+      'rediss-cluster://me:a%2Fb%40c@127.0.0.1:1,[::1]:2')
+    if (!(cluster instanceof Cluster)) throw new Error('it is no cluster')
+    expect(cluster.options.redisOptions)
+      .toMatchObject({ username: 'me', password: 'a/b@c', tls: {}, commandTimeout: 5_000 })
+    await expect(cluster.get('x')).rejects.toThrow()
+    cluster.disconnect()
   })
 })

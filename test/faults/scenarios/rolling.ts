@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createDemo } from '../../../services/workspace/demo.ts'
+import { createClientLog, type ClientLog } from '../client-log.ts'
+import type { Fault, Scene } from '../fault.ts'
+import { judge } from '../oracle.ts'
+import { STAGES } from '../services.ts'
+
+/** What is restarted under which jobs; the usual load's small ones run all the time. */
+const FULL = { stages: STAGES, jobs: 10, rows: 20_000 }
+const QUICK = { stages: ['ingest', 'lookup', 'settle'], jobs: 3, rows: 5_000 }
+
+const READY_WITHIN_MS = 60_000
+
+/** So many instances of each of these stages. */
+export const scaleOf = (stages: readonly string[], count: number) =>
+  Object.fromEntries(stages.map(stage => [stage, count]))
+
+/** The organization of the big jobs, and what its clients saw. */
+type Bulk = { readonly orgId: string, readonly log: ClientLog }
+
+async function openBulk ({ world, random }: Scene): Promise<Bulk> {
+  const { orgId, keys } = await createDemo(world.stack.env)
+  const { baseUrls } = world.services
+  return { orgId, log: createClientLog({ baseUrls, apiKey: keys.live, random }) }
+}
+
+/** Whether some of its jobs have not ended; one that is not answered for is taken to run. */
+async function isUnderWay ({ client, promised }: ClientLog): Promise<boolean> {
+  const running = await Promise.all(promised.map(async ({ id }) => {
+    const status = await client.job(id).then(job => job.status, () => 'unknown')
+    return !['completed', 'cancelled', 'failed'].includes(status)
+  }))
+  return running.includes(true)
+}
+
+type Restart = { readonly tookMs: number, readonly how: string }
+
+/** How an instance ended since a moment; undefined when it has not within 30 s. */
+export async function untilEnd ({ world: { services } }: Scene, name: string, sinceMs: number) {
+  for (const giveUpAt = sinceMs + 30_000; Date.now() < giveUpAt; await sleep(20)) {
+    const found = services.ends().find(end => end.name === name && end.atMs >= sinceMs)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** SIGTERM, and the time until the one that follows is ready. */
+async function restart (scene: Scene, name: string): Promise<Restart> {
+  const atMs = Date.now()
+  scene.world.services.kill(name, 'SIGTERM')
+  const end = await untilEnd(scene, name, atMs)
+  if (end === undefined) return { tookMs: Infinity, how: 'did not end' }
+  const isReady = await untilReady(scene, name)
+  const tookMs = isReady ? Date.now() - atMs : Infinity
+  scene.say(`${name}: ${end.how} after ${end.atMs - atMs} ms, ready after ${tookMs} ms`)
+  return { tookMs, how: end.how }
+}
+
+async function untilReady ({ world: { services } }: Scene, name: string): Promise<boolean> {
+  for (const giveUpAt = Date.now() + READY_WITHIN_MS; Date.now() < giveUpAt; await sleep(50)) {
+    if (await services.isReady(name)) return true
+  }
+  return false
+}
+
+/** What the oracle says of the big jobs; ends and dead letters it sees with the small ones. */
+async function breachesOf ({ world, receiver }: Scene, { orgId, log }: Bulk) {
+  const { breaches } = await judge({
+    log,
+    receiver,
+    orgId,
+    env: world.stack.env,
+    allows: {},
+    ends: [],
+    deadLetters: async () => 0,
+  })
+  return breaches.map(text => `of the big jobs: ${text}`)
+}
+
+/** Requests without an answer, by why: 3 ECONNREFUSED. */
+function failuresOf (logs: readonly ClientLog[]): string {
+  const failed = logs.flatMap(({ answers }) => answers.flatMap(({ failure }) => failure ?? []))
+  const counted = Map.groupBy(failed, failure => failure)
+  return [...counted].map(([failure, all]) => `${all.length} ${failure}`).join(', ') || 'none'
+}
+
+async function inject (scene: Scene) {
+  const { world: { services }, load, log, full, say } = scene
+  const { stages, jobs, rows } = full ? FULL : QUICK
+  await services.setScale(scaleOf(stages, 2))
+  await services.untilReady()
+  const bulk = await openBulk(scene)
+  const post = () => bulk.log.post(load.request(rows))
+  await Promise.all(Array.from({ length: jobs }, post))
+  say(`${jobs} jobs of ${rows} rows are under way`)
+  const names = stages.flatMap(stage => [`${stage}-1`, `${stage}-2`])
+  const restarts = new Map<string, Restart>()
+  for (const name of names) {
+    // None is restarted while there is nothing to lose.
+    if (!await isUnderWay(bulk.log)) await post()
+    restarts.set(name, await restart(scene, name))
+  }
+  const breaches = await breachesOf(scene, bulk)
+  await services.setScale({})
+  const wrong = [...restarts].filter(([, { how }]) => how !== 'exit code 0')
+  return {
+    injected: names.length,
+    recoveryMs: [...restarts.values()].map(({ tookMs }) => tookMs),
+    breaches: [...breaches, ...wrong.map(([name, { how }]) => `${name}: ${how}`)],
+    note: `beside ${bulk.log.promised.length} jobs of ${rows} rows; requests tried again: ` +
+      failuresOf([log, bulk.log]),
+  }
+}
+
+/** Every service is replaced while it works, as an upgrade does it. */
+export const rolling: Fault = {
+  name: 'rolling-restart',
+  kind: 'process',
+  about: 'two instances of every service: each in turn is told to end and started again, under ' +
+    'ten jobs of 20,000 rows and the small ones of another tenant',
+  quick: true,
+  recoverWithinMs: 30_000,
+  load: { bulkShare: 0 },
+  inject,
+}

@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto'
+import type { Cluster, Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { standingsOf } from '../../services/ledger/money-meters.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { redisRecordCache } from '../../services/records/redis-cache.ts'
+import { keepGatesOpen } from '../support/gates.ts'
+import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
+import { cachedRecord } from '../support/stage-doubles.ts'
+import { stateModules } from '../support/state-modules.ts'
+
+/** Names that differ by a digit alone may all be of one node. */
+const TENANTS = upTo(24).map(number =>
+  `org_${createHash('sha256').update(String(number)).digest('hex').slice(0, 26)}.live`)
+const ROWS = 50
+const tokens = Buffer.concat(upTo(ROWS).map(row => Buffer.alloc(16, `token ${row}`)))
+const scopeOf = (tenant: string) => ({ tenant, service: 'whatsapp', version: '1' } as const)
+const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
+
+let servers: RedisCluster
+let cluster: Cluster
+/** What keeps state asks for one Redis; that its commands can be sent is what is shown. */
+let asState: Redis
+let state: ReturnType<typeof stateModules>
+beforeAll(async () => {
+  servers = await startRedisCluster()
+  cluster = await servers.connect()
+  asState = cluster as unknown as Redis
+  state = stateModules(asState)
+  await keepGatesOpen(asState, await servers.connect() as unknown as Redis)
+})
+
+afterAll(() => servers?.stop())
+
+const keysOfNodes = () => Promise.all(cluster.nodes('master').map(node => node.dbsize()))
+
+describe('the tenants of a state in a cluster', () => {
+  it('are spread over its nodes, and each job finds all its keys on one', async () => {
+    const { wallet, store, outbox } = state
+    await ofEach(async tenant => {
+      await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
+      await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key' }))
+      await store.announce(tenant, 'job_1')
+      expect(await store.beginPart(tenant, 'job_1')).toBe('run')
+      const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) })
+      expect(await store.tally(tenant, block)).toMatchObject({ ended: true })
+      expect(await store.close(tenant, 'job_1')).toBe(true)
+      expect(await wallet.balance(tenant))
+        .toMatchObject({ availableMicros: 80_000, chargedMicros: 20_000, reservedMicros: 0 })
+    })
+    expect(await outbox.tenantsWithPending()).toEqual(TENANTS.toSorted())
+    expect((await outbox.pending(TENANTS[0] ?? '')).map(({ type }) => type))
+      .toEqual(['topup', 'reserve', 'settle'])
+    expect(Math.min(...await keysOfNodes())).toBeGreaterThan(TENANTS.length / 4)
+  })
+
+  it('are limited, known by their keys and told of their jobs wherever they are', async () => {
+    const { limiter, keyStore, deliveries } = state
+    await ofEach(async tenant => {
+      const preflight = { requestId: 'req_1', idempotencyKey: 'new' }
+      const admit = () => limiter.admit({ tenant, kind: 'post', preflight })
+      expect([(await admit()).kind, (await admit()).kind]).toEqual(['admitted', 'throttled'])
+      await keyStore.add({
+        hash: `hash of ${tenant}`,
+        orgId: tenant,
+        mode: 'live',
+        scopes: ['jobs:read'],
+        last4: '1234',
+        createdAtMs: 1,
+      })
+      expect((await keyStore.list(tenant)).map(({ hash }) => hash)).toEqual([`hash of ${tenant}`])
+      expect(await deliveries.put({
+        tenant, job: `job_of_${tenant}`, type: 'job.completed', webhookUrl: 'https://example.com/',
+      })).toBe(true)
+    })
+    const wish = { pace: 'quick' as const, most: 100, leaseMs: 60_000, tenantSlots: 10 }
+    const claims = await deliveries.claim(wish)
+    expect(claims.length).toBeGreaterThan(0)
+    expect(await deliveries.dueBy(Date.now() + 60_000)).toBe(TENANTS.length - claims.length)
+  })
+
+  it('are not what a state may be: it is read across tenants, and has one run', async () => {
+    await expect(standingsOf(asState)).rejects.toThrow(/slot/)
+    const { desk } = state
+    const { run, fence = '' } = await desk.lead('one', 60_000)
+    await ofEach(tenant => asState.hdel(moneyKeys(tenant).gate, 'run'))
+    const runs = await ofEach(async tenant => {
+      const standing = await desk.survey(tenant, fence)
+      return standing === undefined || standing === 'fenced' ? standing : standing.run
+    })
+    expect(runs).toContain(run)
+    expect(new Set(runs).size).toBe(3)
+  })
+})
+
+describe('the cache in a cluster', () => {
+  it('keeps each tenant on one node, and all nodes have some', async () => {
+    const cache = redisRecordCache(cluster, { onFault: error => { throw error } })
+    const before = await keysOfNodes()
+    await ofEach(async tenant => {
+      const scope = scopeOf(tenant)
+      const claim = (job: string) =>
+        cache.claim(scope, tokens, { job, leaseMs: 30_000, usable: () => true })
+      expect(new Set(await claim('job_1'))).toEqual(new Set(['mine']))
+      expect(new Set(await claim('job_2'))).toEqual(new Set(['held']))
+      const records = upTo(ROWS).map(row => cachedRecord({ confidence: row, job: tenant }))
+      await cache.store(scope, tokens, records)
+      expect(await cache.find(scope, tokens)).toEqual(records)
+    })
+    const more = (await keysOfNodes()).map((keys, index) => keys - (before[index] ?? 0))
+    expect(more.reduce((sum, keys) => sum + keys, 0)).toBe(TENANTS.length * ROWS)
+    expect(more.every(keys => keys > 0 && keys % ROWS === 0)).toBe(true)
+  })
+
+  it('has misses alone for the tenants of a node that is gone, soon', async () => {
+    const faults: unknown[] = []
+    const cache = redisRecordCache(cluster, { onFault: error => faults.push(error) })
+    await servers.loseNode()
+    const startedAt = Date.now()
+    const found = await ofEach(tenant => cache.find(scopeOf(tenant), tokens))
+    const missed = found.filter(records => records.every(record => record === undefined))
+    const whole = found.filter(records => records.every(record => record !== undefined))
+    expect(missed.length).toBe(faults.length)
+    expect([missed.length > 0, whole.length > 0]).toEqual([true, true])
+    expect(missed.length + whole.length).toBe(TENANTS.length)
+    expect(Date.now() - startedAt).toBeLessThan(10_000)
+  })
+})

@@ -1,0 +1,71 @@
+import { execFileSync } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Cluster } from 'ioredis'
+import { freePort } from '../../deploy/local/ports.ts'
+import { connectRedisOrCluster } from '../../services/lib/redis.ts'
+import { startRedisServer } from './redis-server.ts'
+
+export type RedisCluster = {
+  /** A connection as services make it, told of two of the three nodes; closed by `stop`. */
+  readonly connect: () => Promise<Cluster>
+  /** Ends one of the nodes for good. */
+  readonly loseNode: () => Promise<void>
+  readonly stop: () => Promise<void>
+}
+
+const NODES = 3
+/** Its characters have meanings in addresses. */
+const PASSWORD = 'a+b@c:d/e'
+
+/** Three servers that share the slots of one cluster, without copies; whoever starts it ends it. */
+export async function startRedisCluster (): Promise<RedisCluster> {
+  const ports = await freePorts(2 * NODES)
+  const own = ports.slice(0, NODES)
+  const nodes = await Promise.all(own.map((port, index) => startRedisServer([
+    '--port', String(port), '--bind', '127.0.0.1', '--requirepass', PASSWORD,
+    '--cluster-enabled', 'yes', '--cluster-port', String(ports[NODES + index]),
+    // One that is gone takes away what it had and nothing else.
+    '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '1000',
+  ])))
+  const opened: Cluster[] = []
+  const stop = async () => {
+    for (const one of opened) one.disconnect()
+    await Promise.all(nodes.splice(0).map(node => node.stop()))
+  }
+  try {
+    cli(['--cluster', 'create', ...own.map(port => `127.0.0.1:${port}`), '--cluster-yes'])
+    for (const port of own) await untilAgreed(port)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  const loseNode = async () => { await nodes.pop()?.stop() }
+  const some = own.slice(0, 2).map(port => `127.0.0.1:${port}`).join(',')
+  const connect = async () => {
+    const connected = await connectRedisOrCluster(
+      `redis-cluster://:${encodeURIComponent(PASSWORD)}@${some}`)
+    if (!(connected instanceof Cluster)) throw new Error('the connection is to no cluster')
+    opened.push(connected)
+    return connected
+  }
+  return { connect, loseNode, stop }
+}
+
+function cli (args: readonly string[]): string {
+  const env = { ...process.env, REDISCLI_AUTH: PASSWORD }
+  return execFileSync('redis-cli', args, { env, stdio: 'pipe', timeout: 30_000 }).toString()
+}
+
+/** A node serves once it knows of all others. */
+async function untilAgreed (port: number): Promise<void> {
+  for (const giveUpAt = Date.now() + 30_000; ; await sleep(50)) {
+    if (cli(['-p', String(port), 'CLUSTER', 'INFO']).includes('cluster_state:ok')) return
+    if (Date.now() > giveUpAt) throw new Error(`the node at ${port} does not know the others`)
+  }
+}
+
+async function freePorts (count: number): Promise<readonly number[]> {
+  const taken = new Set<number>()
+  while (taken.size < count) taken.add(await freePort(taken))
+  return [...taken]
+}
