@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Clock } from '../lib/clock.ts'
+import { InfrastructureError } from '../lib/errors.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 import type { JobStore, Outcome } from './store.ts'
 
@@ -17,7 +18,9 @@ export type OutcomesOptions = {
 export type Outcomes = {
   /**
    * What became of a claim: the accepted job once it is announced, or its refusal; at `acceptByMs`
-   * whatever is stored by then, or else the refusal `expired`, stored now.
+   * whatever is stored by then, or else the refusal `expired`, stored now. A job whose reservation
+   * is in the outbox alone is nobody's to hear of: Redis could still lose it.
+   * @throws InfrastructureError when that does not come to the journal within ten seconds.
    * @throws the abort reason after `stop`, or when `signal` is aborted.
    */
   readonly wait: (claim: {
@@ -45,8 +48,9 @@ export async function createOutcomes (options: OutcomesOptions): Promise<Outcome
       try {
         const outcome = await decided({ tenant, job, acceptByMs })
         if (outcome !== undefined) return outcome
-        const leftMs = Math.max(acceptByMs - clock.now(), EXPIRY_RETRY_MS)
-        await nudged.within(Math.min(pollMs, leftMs))
+        const lateMs = clock.now() - acceptByMs
+        const waitMs = lateMs > EXPIRY_RETRY_MS ? pollMs : Math.max(-lateMs, EXPIRY_RETRY_MS)
+        await nudged.within(Math.min(pollMs, waitMs))
       } finally {
         nudged.forget()
       }
@@ -57,10 +61,12 @@ export async function createOutcomes (options: OutcomesOptions): Promise<Outcome
   const decided = async (
     { tenant, job, acceptByMs }: { tenant: string, job: string, acceptByMs: number }
   ): Promise<Decided | undefined> => {
-    const late = clock.now() >= acceptByMs
+    const lateMs = clock.now() - acceptByMs
+    const late = lateMs >= 0
     const outcome = await (late ? store.refuse(tenant, job, 'expired') : store.outcome(tenant, job))
     if (outcome.kind === 'open') return undefined
-    const ready = late || outcome.kind === 'refused' || outcome.job.announced
+    const ready = outcome.kind === 'refused' || outcome.job.announced || (late && isSafe(outcome))
+    if (!ready && lateMs > JOURNALED_WITHIN_MS) throw notJournaled()
     return ready ? outcome : undefined
   }
 
@@ -68,6 +74,20 @@ export async function createOutcomes (options: OutcomesOptions): Promise<Outcome
     wait,
     stop: () => stopped.abort(new Error('the service is stopping')),
   }
+}
+
+/** `ledger` ships what is left in an outbox every second. */
+const JOURNALED_WITHIN_MS = 10_000
+
+/** Nobody can be told of the job yet, nor that there is none. */
+export function notJournaled (cause?: unknown): InfrastructureError {
+  const message = 'the reservation of an accepted job is not in the journal yet'
+  return new InfrastructureError(message, { cause })
+}
+
+/** Whether a job that was accepted outlives Redis. */
+export function isSafe ({ job, entry }: Extract<Outcome, { kind: 'accepted' }>): boolean {
+  return job.announced || job.closed || entry === undefined
 }
 
 /**

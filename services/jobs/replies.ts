@@ -27,8 +27,7 @@ export function acceptedOf (tenant: string, reply: readonly string[]): Accepted 
 /** What `refuse` answered: what was stored before, or the refusal, or nothing yet. */
 export function outcomeOf (tenant: string, reply: readonly string[]): Outcome {
   if (reply[0] === 'open') return { kind: 'open' }
-  const accepted = acceptedOf(tenant, reply)
-  return accepted.kind === 'refused' ? accepted : { kind: 'accepted', job: accepted.job }
+  return acceptedOf(tenant, reply)
 }
 
 /** What `tally` and `fail` answered. */

@@ -55,9 +55,12 @@ export type Accepted =
   | { readonly kind: 'accepted', readonly job: Job, readonly entry: Journal | undefined }
   | { readonly kind: 'refused', readonly refusal: Refusal }
 
-/** `open`: nothing is decided yet. An accepted job may not be announced yet. */
+/**
+ * `open`: nothing is decided yet. An accepted job may not be announced yet. `entry`: its reserve
+ * entry while the outbox holds it, which only `refuse` tells.
+ */
 export type Outcome =
-  | { readonly kind: 'accepted', readonly job: Job }
+  | { readonly kind: 'accepted', readonly job: Job, readonly entry?: Journal | undefined }
   | { readonly kind: 'refused', readonly refusal: Refusal }
   | { readonly kind: 'open' }
 

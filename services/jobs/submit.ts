@@ -5,7 +5,7 @@ import { isInfrastructure } from '../lib/errors.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Presence } from '../lib/presence.ts'
 import type { Job, Preflight, Refusal } from './job.ts'
-import type { Decided, Outcomes } from './outcomes.ts'
+import { isSafe, notJournaled, type Decided, type Outcomes } from './outcomes.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
 import type { Claim, ClaimRequest, JobStore } from './store.ts'
 
@@ -140,6 +140,7 @@ async function sendAndWait (
     ends.abort()
     const outcome = await store.refuse(tenant, job, 'internal')
     if (outcome.kind === 'open') throw error
+    if (outcome.kind === 'accepted' && !isSafe(outcome)) throw notJournaled(error)
     // Clients are answered the same in any case. A feed gives up contacts that no job can be made
     // of, and an outage says nothing about those.
     const isOutage = outcome.kind === 'refused' && isInfrastructure(error)

@@ -106,7 +106,8 @@ export async function jobEmissions (
   return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
 }
 
-function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
+/** The entry of a reservation, on its way to the journal. */
+export function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
   return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
 }
 

@@ -4,7 +4,8 @@ import { laneOf } from '../lib/topics.ts'
 import { BLOCK_PARTS, createBlock, type BlockOptions } from '../records/block.ts'
 import { withoutVerdict } from '../records/outcome.ts'
 import { placeOf } from '../records/place.ts'
-import { decideJob, headOf, type JobParts, type JobUnit } from './job.ts'
+import { journalOf } from './decide.ts'
+import { announce, decideJob, headOf, type JobParts, type JobUnit } from './job.ts'
 import type { ChunkMessage } from './load.ts'
 
 export type GiveUpParts = JobParts & {
@@ -26,19 +27,24 @@ Promise<Decision<'lookup'>> {
 
 /**
  * Before `accept` the job is refused. Afterwards a promise was given: every row is emitted as
- * `unknown`, free, with the inputs of each chunk that can still be read.
+ * `unknown`, free, with the inputs of each chunk that can still be read. Nobody hears of the job
+ * before its reservation is in the journal: without it a Redis that loses its last moments would
+ * take the promise along.
  */
 export async function giveUp (
-  unit: JobUnit, { store, clock }: JobParts
+  unit: JobUnit, parts: JobParts
 ): Promise<Decision<'lookup'>> {
-  const { tenant, job } = headOf(unit)
+  const { store, clock } = parts
+  const { tenant, job, totalRows } = headOf(unit)
   const refused = { finishes: unit.members, emits: [], dead: 'undecidable' }
   const outcome = await store.refuse(tenant, job, 'internal')
   if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
+  const { entry } = outcome
+  const blocks = unit.parts.map((message) => unknownBlock(message, clock.now()))
   return {
     ...refused,
-    emits: unit.parts.map((message) => unknownBlock(message, clock.now())),
-    afterProduced: async () => { await store.announce(tenant, job) },
+    emits: entry === undefined ? blocks : [...blocks, journalOf(entry, laneOf(totalRows))],
+    afterProduced: () => announce({ tenant, job }, { entry, parts }),
   }
 }
 

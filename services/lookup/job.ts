@@ -60,8 +60,9 @@ type AnnounceOptions = {
 }
 
 /** Only now is everything of the job in Kafka: the waiting request may be answered. */
-async function announce ({ tenant, job }: Normalized, { entry, parts }: AnnounceOptions):
-Promise<void> {
+export async function announce (
+  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, { entry, parts }: AnnounceOptions
+): Promise<void> {
   await parts.store.announce(tenant, job)
   failpoint('lookup.announced')
   if (entry !== undefined) await parts.outbox.remove(tenant, [entry.seq])

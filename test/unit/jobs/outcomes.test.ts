@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { createOutcomes } from '../../../services/jobs/outcomes.ts'
+import { createOutcomes, isSafe } from '../../../services/jobs/outcomes.ts'
 import type { Outcome } from '../../../services/jobs/store.ts'
 
 const open: Outcome = { kind: 'open' }
@@ -75,6 +75,24 @@ describe('a wait for an outcome', () => {
     world.refused = accepted(false)
     expect(await outcomes.wait(claim)).toEqual(accepted(false))
     expect(world.asked).toBe(0)
+  })
+
+  it('tells of no job whose reservation Redis alone has', async () => {
+    const { world, outcomes } = await setUp({ pollMs: 1 })
+    world.nowMs = 50_000
+    const pending = { ...accepted(false), entry: { seq: 1 } } as Outcome
+    world.refused = pending
+    const shipped = outcomes.wait(claim)
+    while (world.refusals < 3) await new Promise<void>(resolve => setImmediate(resolve))
+    world.refused = accepted(false)
+    expect(await shipped).toEqual(accepted(false))
+
+    world.refused = pending
+    const never = outcomes.wait(claim)
+    world.nowMs = 60_001
+    await expect(never).rejects.toThrow('not in the journal yet')
+    const closed = { kind: 'accepted', job: { announced: false, closed: true }, entry: {} } as never
+    expect([isSafe(pending as never), isSafe(closed)]).toEqual([false, true])
   })
 
   it('asks again when Redis says that acceptBy is still to come', async () => {

@@ -190,6 +190,9 @@ describe('a submission', () => {
     const other = setUp({ ...broken, refuse: async () => accepted })
     expect((await other.submitter.submit(submission)).kind).toBe('accepted')
     expect(other.refused).toEqual(['internal'])
+    const pending = { kind: 'accepted', job: { id: 'job_1', announced: false }, entry: {} }
+    const unsafe = setUp({ ...broken, refuse: async () => pending as Outcome })
+    await expect(unsafe.submitter.submit(submission)).rejects.toThrow(InfrastructureError)
   })
 
   it('fails when an outage keeps the job of a feed from being sent', async () => {

@@ -1,29 +1,32 @@
 import { describe, expect, it } from 'vitest'
+import type { Job } from '../../../services/jobs/job.ts'
 import { FatalError } from '../../../services/lib/errors.ts'
-import { decideOrGiveUp } from '../../../services/lookup/give-up.ts'
+import { decideOrGiveUp, giveUp } from '../../../services/lookup/give-up.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  chunksOf, createManualClock, createStoreDouble, JOB, TENANT,
+  chunksOf, createManualClock, createStoreDouble, emitted, entryOf, JOB, TENANT,
 } from '../../support/stage-doubles.ts'
 
 const parts = chunksOf(['+12127365000'])
 const unit = { parts, members: parts }
 
+const partsWith = (unitPriceMicros: () => number) => ({
+  store: createStoreDouble(),
+  outbox: { remove: async () => {} },
+  load: createLoader(createCacheDouble()),
+  clock: createManualClock(),
+  unitPriceMicros,
+  freshnessMs: async () => 1_000,
+  partRows: () => 50,
+  maxActiveJobs: 10,
+})
+
 function setUp (unitPriceMicros: () => number) {
-  const store = createStoreDouble()
   const told: string[] = []
-  const decided = decideOrGiveUp(unit, {
-    store,
-    outbox: { remove: async () => {} },
-    load: createLoader(createCacheDouble()),
-    clock: createManualClock(),
-    unitPriceMicros,
-    freshnessMs: async () => 1_000,
-    partRows: () => 50,
-    maxActiveJobs: 10,
-    onUndecidable: (job) => told.push(job),
-  })
+  const parts = partsWith(unitPriceMicros)
+  const { store } = parts
+  const decided = decideOrGiveUp(unit, { ...parts, onUndecidable: (job) => told.push(job) })
   return { store, told, decided }
 }
 
@@ -33,6 +36,26 @@ describe('a job that fails while it is decided', () => {
     expect(await decided).toEqual({ finishes: parts, emits: [], dead: 'undecidable' })
     expect(told).toEqual([JOB])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
+  })
+
+  it('after it was accepted is told of only once its reservation is in the journal', async () => {
+    const told: string[] = []
+    const job = { id: JOB, preflight: { maxQuoteMicros: 5 } } as Job
+    const entry = entryOf(TENANT, job)
+    const decision = await giveUp(unit, {
+      ...partsWith(() => 5),
+      store: {
+        ...createStoreDouble(),
+        refuse: async () => ({ kind: 'accepted', job, entry }),
+        announce: async () => { told.push('announced') },
+      },
+      outbox: { remove: async (_tenant, seqs) => { told.push(`removed ${seqs.join()}`) } },
+    })
+    expect(emitted([decision], 'rows.finished')).toHaveLength(1)
+    expect(emitted([decision], 'wallet.journal').map(({ value }) => value)).toEqual([entry])
+    expect(told).toEqual([])
+    await decision.afterProduced?.()
+    expect(told).toEqual(['announced', 'removed 7'])
   })
 
   it('is left alone when the process cannot go on', async () => {
