@@ -21,6 +21,8 @@ export type Request = {
   readonly chaos: Chaos
   /** How often Redis was lost by now. Throws when nobody will mend it. */
   readonly losses: () => number
+  /** Nobody ships what is left in an outbox before the end, so it would be asked for for ever. */
+  readonly once?: boolean
 }
 
 const KEYED = 0.6
@@ -28,9 +30,9 @@ const AGAIN_AFTER_MS = 50
 
 /** Sends a request as a client does that is told to come again; with a key, until it is told. */
 export async function request (
-  options: SubmitterOptions, { submission, chaos, losses }: Request
+  options: SubmitterOptions, { submission, chaos, losses, once = false }: Request
 ): Promise<Answered> {
-  const idempotencyKey = chaos.happens(KEYED) ? `key-${chaos.below(2 ** 31)}` : ''
+  const idempotencyKey = !once && chaos.happens(KEYED) ? `key-${chaos.below(2 ** 31)}` : ''
   const isKeyed = idempotencyKey !== ''
   const jobs: string[] = []
   const submitter = createSubmitter({ ...options, store: noting(options.store, jobs) })

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { createSubmitter, type SubmitterOptions } from '../../services/jobs/submit.ts'
+import type { SubmitterOptions } from '../../services/jobs/submit.ts'
 import type { Chaos } from './chaos.ts'
 import { inputsOf, jobsIn } from './inputs.ts'
 import { request, type Requested } from './requests.ts'
@@ -36,11 +36,8 @@ async function send (
   const inputs = inputsOf(seed, chaos)
   const sent = { tenant, inputs, forceFresh: chaos.happens(0.2) }
   const submission = submissionOf(sent)
-  if (losing !== undefined) {
-    return { ...sent, ...await request(options, { submission, chaos, losses: losing }) }
-  }
-  const outcome = await createSubmitter(options).submit(submission as never)
-  return { ...sent, outcome, jobs: [], isOutage: false }
+  const known = { losses: losing ?? (() => 0), once: losing === undefined }
+  return { ...sent, ...await request(options, { submission, chaos, ...known }) }
 }
 
 const submissionOf = (sent: Pick<Requested, 'tenant' | 'inputs' | 'forceFresh'>) => ({
