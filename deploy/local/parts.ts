@@ -73,8 +73,11 @@ export async function requireJava (): Promise<void> {
 /**
  * Fills `<cache>/<name>` by `fill` unless it is there. The work is done in a folder aside and
  * moved into place at the end, so an interrupted or doubled download leaves nothing half done.
+ * Returns that folder.
  */
-async function installOnce (name: string, fill: (folder: string) => Promise<void>) {
+export async function installOnce (
+  name: string, fill: (folder: string) => Promise<void>
+): Promise<string> {
   const home = `${cacheDir()}/${name}`
   if (existsSync(home)) return home
   mkdirSync(cacheDir(), { recursive: true })

@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process'
-import {
-  copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync,
-} from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
-import { cacheDir, type Say } from '../../deploy/local/parts.ts'
+import { cacheDir, installOnce, type Say } from '../../deploy/local/parts.ts'
 
 const run = promisify(execFile)
 const BUILD_TIMEOUT_MS = 1_200_000
@@ -104,21 +102,6 @@ async function goProgram (what: string, say: Say): Promise<string> {
     const env = { ...process.env, GOBIN: to, GOFLAGS: '' }
     await run(go, ['install', what], { env, timeout: BUILD_TIMEOUT_MS })
   })
-}
-
-/** Filled aside and moved into place, so that an interrupted build leaves nothing half done. */
-async function installOnce (name: string, fill: (folder: string) => Promise<void>) {
-  const home = `${cacheDir()}/${name}`
-  if (existsSync(home)) return home
-  mkdirSync(cacheDir(), { recursive: true })
-  const folder = mkdtempSync(`${home}.partial-`)
-  try {
-    await fill(folder)
-    if (!existsSync(home)) renameSync(folder, home)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
-  return home
 }
 
 async function requireGo (): Promise<string> {

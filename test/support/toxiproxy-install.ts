@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { promisify } from 'node:util'
-import { cacheDir, type Say } from '../../deploy/local/parts.ts'
+import { installOnce, type Say } from '../../deploy/local/parts.ts'
 
 const run = promisify(execFile)
 /** The newest version that a Go of 1.17 builds, so that what systems bring along is enough. */
@@ -17,20 +16,12 @@ const GO_PLACES = ['go', '/usr/local/go/bin/go', '/usr/lib/go/bin/go']
  * Throws with advice when there is no Go to build it with.
  */
 export async function installToxiproxy (say: Say): Promise<string> {
-  const home = `${cacheDir()}/toxiproxy-${VERSION}`
-  if (existsSync(home)) return `${home}/server`
-  const go = await requireGo(say)
-  say(`building toxiproxy ${VERSION} with Go (10 MB of sources, once)`)
-  mkdirSync(cacheDir(), { recursive: true })
-  // Made aside and moved into place, so that an interrupted build leaves nothing half done.
-  const folder = mkdtempSync(`${home}.partial-`)
-  try {
+  const home = await installOnce(`toxiproxy-${VERSION}`, async (folder) => {
+    const go = await requireGo(say)
+    say(`building toxiproxy ${VERSION} with Go (10 MB of sources, once)`)
     const env = { ...process.env, GOBIN: folder, GOTOOLCHAIN: 'local', GOFLAGS: '' }
     await run(go, ['install', PROGRAM], { env, timeout: BUILD_TIMEOUT_MS })
-    if (!existsSync(home)) renameSync(folder, home)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+  })
   return `${home}/server`
 }
 
