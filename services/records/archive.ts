@@ -14,8 +14,8 @@ export type ListOptions = {
 }
 
 export type Archive = {
-  /** Stores the final record; the same job again replaces it. */
-  readonly save: (job: Job, manifest: readonly ManifestEntry[]) => Promise<void>
+  /** Stores final records in one insert; the same job again replaces its own. */
+  readonly save: (jobs: readonly ArchivedJob[]) => Promise<void>
   readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
   /** Those of several jobs of a tenant that are stored, by id. */
   readonly findAll: (
@@ -31,9 +31,9 @@ export type Archive = {
 
 /** Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. */
 export function createArchive (clickhouse: ClickHouseClient): Archive {
-  const save = async (job: Job, manifest: readonly ManifestEntry[]) => {
+  const save = async (jobs: readonly ArchivedJob[]) => {
     await clickhouse.insert({
-      table: 'jobs', columns: COLUMNS, values: [rowOf(job, manifest)], format: 'JSONEachRow',
+      table: 'jobs', columns: COLUMNS, values: jobs.map(rowOf), format: 'JSONEachRow',
     })
   }
   const find = async (tenant: string, job: string) => {
@@ -102,7 +102,7 @@ const filled = (
   tenant: string, { limit, before = '', status = '', service = '' }: ListOptions
 ) => ({ tenant, limit, before, status, service })
 
-function rowOf (job: Job, manifest: readonly ManifestEntry[]) {
+function rowOf ({ job, manifest }: ArchivedJob) {
   const { header, ...record } = job
   return {
     tenant: job.tenant,

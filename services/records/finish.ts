@@ -38,7 +38,7 @@ export async function finishJob (
   if (standing === undefined || standing.closed || !isThisEnd) {
     return { emits: [], close: async () => {} }
   }
-  await archive.save(job, manifest)
+  await archive.save([{ job, manifest }])
   failpoint('finish.archived')
   const settled = {
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,

@@ -1,9 +1,13 @@
+import type { Finished } from '../../schemas/types.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { Parts } from '../lib/connect.ts'
 import type { Emission } from '../lib/stage.ts'
+import { together } from '../lib/together.ts'
+import { laneOf } from '../lib/topics.ts'
 import type { Wire } from '../lib/wire.ts'
 import { createOutbox } from '../money/outbox.ts'
-import { createArchive } from './archive.ts'
+import type { Lane } from '../topology.ts'
+import { createArchive, type ArchivedJob } from './archive.ts'
 import { createResultBlocks } from './result-blocks.ts'
 import { storeBlock } from './stored-block.ts'
 
@@ -11,13 +15,29 @@ type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec'> & { readonly wire
 
 /** Where jobs stand while they run and once they have ended, for the stages that end them. */
 export function createStores ({ state, clickhouse, codec, wire }: Connected) {
-  const blocks = createResultBlocks(clickhouse)
+  const stored = createResultBlocks(clickhouse)
+  const archive = createArchive(clickhouse)
+  const blocks = {
+    ...stored,
+    insert: inLanes(stored.insert, ({ totalRows }: Finished) => laneOf(totalRows)),
+  }
   return {
     blocks,
     store: createJobStore(state),
     outbox: createOutbox(state),
-    archive: createArchive(clickhouse),
+    archive: { ...archive, save: inLanes(archive.save, ({ job }: ArchivedJob) => job.lane) },
     storeBlock: (emission: Emission<'rows.finished'>) =>
       storeBlock({ wire, codec, blocks }, emission),
   }
+}
+
+/**
+ * Inserts of small jobs are many and tiny, and each costs the same whatever it holds, so they share
+ * one; they do not wait for those of big jobs, which hold many blocks as they are.
+ */
+function inLanes<T> (
+  insert: (items: readonly T[]) => Promise<void>, laneOfItem: (item: T) => Lane
+): (items: readonly T[]) => Promise<void> {
+  const shared = together(insert)
+  return items => items.every(item => laneOfItem(item) === 'small') ? shared(items) : insert(items)
 }

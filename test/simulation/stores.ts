@@ -49,8 +49,10 @@ function archiveStore (): Archive {
   const ofTenant = (tenant: string) =>
     [...jobs.values()].filter(({ job }) => job.tenant === tenant)
   return {
-    save: async (job, manifest) => {
-      jobs.set(`${job.tenant}:${job.id}`, { job: { ...job, closed: true }, manifest })
+    save: async saved => {
+      for (const { job, manifest } of saved) {
+        jobs.set(`${job.tenant}:${job.id}`, { job: { ...job, closed: true }, manifest })
+      }
     },
     find: async (tenant, job) => jobs.get(`${tenant}:${job}`),
     findAll: async (tenant, ids) => new Map(ofTenant(tenant)

@@ -57,7 +57,9 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
         attempts.filter(one => one.tenant === tenant && jobs.includes(one.job)),
     },
   }
-  const save = async (job: Job) => { archived.set(`${job.tenant} ${job.id}`, job) }
+  const save = async (jobs: readonly { readonly job: Job }[]) => {
+    for (const { job } of jobs) archived.set(`${job.tenant} ${job.id}`, job)
+  }
   return { bus, parts, store, emitter, blocks, save, attempts, logged, counted, pauses }
 }
 

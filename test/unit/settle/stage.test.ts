@@ -27,7 +27,9 @@ function stageWith (
     batch: 10,
     clock: createManualClock(),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
-    archive: { save: async job => { done.push(`save ${job.id}`) } },
+    archive: {
+      save: async jobs => { done.push(...jobs.map(({ job }) => `save ${job.id}`)) },
+    },
     outbox: { remove: async (_tenant, seqs) => { done.push(`remove ${seqs.join()}`) } },
     store: {
       tally: async (_tenant, block) => {
