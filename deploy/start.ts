@@ -4,15 +4,17 @@ import { resolve } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { createClient, type Client } from '../services/client/client.ts'
 import { verifyAndShow, type Show } from './demonstration.ts'
-import { runInForeground } from './local/launcher/foreground.ts'
+import { makeSecure } from './local/access.ts'
+import { runInForeground, type Foreground } from './local/launcher/foreground.ts'
 
-const { once, data } = new Command('start')
+const { once, data, secure } = new Command('start')
   .description('Brings up the stack and every service, verifies the sample contacts through the ' +
     'REST interface and shows what came of them, then keeps serving until Ctrl-C.')
   .option('--once', 'end after the sample contacts; exits with 1 on any failure')
   .option('--data <folder>', 'folder for data, logs and state', '.local')
+  .option('--secure', 'with TLS, users and passwords everywhere; a new folder stays like this')
   .parse()
-  .opts<{ once?: boolean, data: string }>()
+  .opts<{ once?: boolean, data: string, secure?: boolean }>()
 
 const say: Show = line => console.log(line)
 
@@ -29,7 +31,15 @@ async function verifySample (client: Client): Promise<void> {
   await verifyAndShow(client, { service: 'email-validation', inputs: sample('emails') }, say)
 }
 
-const stack = await runInForeground(resolve(data), say)
+async function begin (): Promise<Foreground> {
+  if (secure === true) makeSecure(resolve(data))
+  return await runInForeground(resolve(data), say)
+}
+
+const stack = await begin().catch((error: unknown) => {
+  console.error(`start: ${error instanceof Error ? error.message : String(error)}`)
+  process.exit(1)
+})
 try {
   const { baseUrl, keys, pageUrl, orgId } = stack.state
   await verifySample(createClient({ baseUrl, apiKey: keys.live }))

@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { readAccess } from './access.ts'
 import { openEngine } from './front/engine.ts'
 import { createFront } from './front/server.ts'
 
@@ -14,12 +15,14 @@ const options = new Command('clickhouse-front')
   .description('Serves the embedded ClickHouse engine over HTTP at 127.0.0.1. Test equipment.')
   .requiredOption('--port <number>', 'port to listen on', port)
   .requiredOption('--data <folder>', 'folder of the engine; one process a folder')
+  .option('--access <folder>', 'certificate and accounts: only over TLS, and for its user alone')
   .parse()
-  .opts<{ port: number, data: string }>()
+  .opts<{ port: number, data: string, access?: string }>()
 
 mkdirSync(resolve(options.data), { recursive: true })
 const engine = openEngine(resolve(options.data))
-const server = createFront(engine)
+const access = options.access === undefined ? undefined : readAccess(options.access)
+const server = createFront(engine, access)
 server.listen(options.port, '127.0.0.1', () => console.log(`listening on ${options.port}`))
 
 process.once('SIGTERM', () => {

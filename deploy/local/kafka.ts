@@ -1,10 +1,15 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
+import { kafkaOptionsOf, type KafkaConnection } from '../../services/lib/kafka/connection.ts'
 import { javaArgs } from './java.ts'
+import {
+  argumentsFile, clientConnection, openListeners, scramArguments, secureListeners,
+} from './kafka-access.ts'
 import { installKafka, requireJava } from './parts.ts'
+import type { Access } from './access.ts'
 import type { PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
 
@@ -19,9 +24,9 @@ export type KafkaPorts = { readonly broker: number, readonly controller: number 
  * three copies as there are brokers, and all but one of them have to acknowledge a write.
  */
 export function kafkaProperties (
-  ports: KafkaPorts, dataDir: string, { id, cluster } = { id: 1, cluster: [ports] }
+  ports: KafkaPorts, dataDir: string,
+  { id, cluster, access }: Pick<Node, 'id' | 'cluster' | 'access'> = { id: 1, cluster: [ports] }
 ): string {
-  const broker = `PLAINTEXT://127.0.0.1:${ports.broker}`
   const voters = cluster.map(({ controller }, index) => `${index + 1}@127.0.0.1:${controller}`)
   const copies = Math.min(cluster.length, MOST_COPIES)
   const inSync = Math.max(1, copies - 1)
@@ -29,11 +34,8 @@ export function kafkaProperties (
     'process.roles': 'broker,controller',
     'node.id': id,
     'controller.quorum.voters': voters.join(),
-    listeners: `${broker},CONTROLLER://127.0.0.1:${ports.controller}`,
-    'advertised.listeners': broker,
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    ...access === undefined ? openListeners(ports) : secureListeners(ports, access),
     'controller.listener.names': 'CONTROLLER',
-    'inter.broker.listener.name': 'PLAINTEXT',
     'log.dirs': `${dataDir}/log`,
     'auto.create.topics.enable': false,
     'default.replication.factor': copies,
@@ -93,7 +95,7 @@ export async function kafkaParts (
   }
   const clusterId = clusterIdOf(options.dataDir)
   const specs = await Promise.all(names.map((name, index) =>
-    nodePart(name, { dataDir: options.dataDir, jars, clusterId, cluster, id: index + 1 })))
+    nodePart(name, { ...options, jars, clusterId, cluster, id: index + 1 })))
   return { specs, brokers: cluster.map(({ broker }) => `127.0.0.1:${broker}`).join() }
 }
 
@@ -101,27 +103,33 @@ type Node = {
   readonly dataDir: string
   readonly jars: string
   readonly clusterId: string
-  readonly cluster: KafkaPorts[]
+  readonly cluster: readonly KafkaPorts[]
   readonly id: number
+  readonly access?: Access | undefined
 }
 
 async function nodePart (
-  name: string, { dataDir, jars, clusterId, cluster, id }: Node
+  name: string, { dataDir, jars, clusterId, cluster, id, access }: Node
 ): Promise<ProcessSpec> {
   const folder = `${dataDir}/${name}`
   const ports = cluster[id - 1] as KafkaPorts
   const properties = `${folder}/server.properties`
   mkdirSync(folder, { recursive: true })
-  writeFileSync(properties, kafkaProperties(ports, folder, { id, cluster }))
+  writeFileSync(properties, kafkaProperties(ports, folder, { id, cluster, access }), {
+    mode: 0o600,
+  })
   const classPath = ['-cp', `${jars}/*`]
-  if (!isFormatted(folder)) await format(classPath, properties, clusterId)
+  if (!isFormatted(folder)) {
+    await format(folder, [...classPath, 'kafka.tools.StorageTool', 'format',
+      '-t', clusterId, '-c', properties, ...scramArguments(access)])
+  }
   const logging = `-Dlog4j2.configurationFile=${import.meta.dirname}/log4j2.xml`
   return {
     name,
     command: 'java',
     args: [...javaArgs(512), logging, ...classPath, 'kafka.Kafka', properties],
     dataDir,
-    ready: () => brokerIsReady(ports.broker),
+    ready: () => brokerIsReady(ports.broker, clientConnection(ports.broker, access)),
     graceMs: 15_000,
   }
 }
@@ -148,11 +156,13 @@ function clusterIdOf (dataDir: string): string {
   return id
 }
 
-async function format (
-  classPath: readonly string[], properties: string, clusterId: string
-): Promise<void> {
-  const tool = ['kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', properties]
-  await promisify(execFile)('java', [...javaArgs(128), ...classPath, ...tool])
+async function format (folder: string, tool: readonly string[]): Promise<void> {
+  const file = `${folder}/format.arguments`
+  try {
+    await promisify(execFile)('java', [argumentsFile(file, [...javaArgs(128), ...tool])])
+  } finally {
+    rmSync(file, { force: true })
+  }
 }
 
 /** A random cluster id; one that begins with a dash would be read as an option by the tool. */
@@ -162,9 +172,9 @@ function newClusterId (): string {
 }
 
 /** It answers, and the controllers know it as a broker that serves. */
-async function brokerIsReady (port: number): Promise<boolean> {
+async function brokerIsReady (port: number, connection: KafkaConnection): Promise<boolean> {
   const client = new Kafka({
-    brokers: [`127.0.0.1:${port}`],
+    ...kafkaOptionsOf(connection),
     logLevel: logLevel.NOTHING,
     connectionTimeout: 1_000,
     retry: { retries: 0 },

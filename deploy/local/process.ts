@@ -90,9 +90,11 @@ export function tailOf (file: string, lines = 15): string {
 }
 
 /** True when the URL answers with 200. Every failure means: not yet. */
-export async function answersOk (url: string): Promise<boolean> {
+export async function answersOk (
+  url: string, headers: Readonly<Record<string, string>> = {}
+): Promise<boolean> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(2_000) })
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(2_000) })
     await response.arrayBuffer()
     return response.status === 200
   } catch {

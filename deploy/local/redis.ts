@@ -1,5 +1,7 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { connect as connectSecurely } from 'node:tls'
+import type { Access, Account } from './access.ts'
 import { installRedis } from './parts.ts'
 import type { PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
@@ -26,33 +28,66 @@ export async function redisPart (
   options: PartOptions & { readonly role: 'state' | 'cache' }
 ): Promise<{ spec: ProcessSpec, url: string }> {
   await installRedis(options.say)
-  const name = `redis-${options.role}`
+  const { role, access, dataDir } = options
+  const name = `redis-${role}`
   const port = await options.ports.port(name)
-  const folder = `${options.dataDir}/${name}`
+  const folder = `${dataDir}/${name}`
   mkdirSync(folder, { recursive: true })
+  const account = access?.accounts[role === 'state' ? 'redisState' : 'redisCache']
+  const isSecure = access !== undefined && account !== undefined
+  const listening = isSecure
+    ? [settingsFile({ folder, port, access, account })]
+    : ['--port', String(port)]
+  const user = isSecure ? `${account.username}:${account.password}@` : ''
   return {
-    url: `redis://127.0.0.1:${port}`,
+    url: `${isSecure ? 'rediss' : 'redis'}://${user}127.0.0.1:${port}`,
     spec: {
       name,
       command: 'redis-server',
-      args: [
-        '--bind', '127.0.0.1', '--port', String(port), '--dir', folder,
-        ...settingsOf[options.role],
-      ],
-      dataDir: options.dataDir,
-      ready: () => answersPing(port),
+      args: [...listening, '--bind', '127.0.0.1', '--dir', folder, ...settingsOf[role]],
+      dataDir,
+      ready: () => answersPing(port, account),
       graceMs: 10_000,
     },
   }
 }
 
+/** A file, as arguments could be read by everybody of the machine. No port is open without TLS. */
+function settingsFile (
+  { folder, port, access, account }:
+  { folder: string, port: number, access: Access, account: Account }
+): string {
+  const file = `${folder}/redis.conf`
+  const settings = [
+    'port 0',
+    `tls-port ${port}`,
+    `tls-cert-file "${access.files.certificate}"`,
+    `tls-key-file "${access.files.key}"`,
+    `tls-ca-cert-file "${access.files.certificate}"`,
+    'tls-auth-clients no',
+    'user default off',
+    `user ${account.username} on >${account.password} ~* &* +@all`,
+  ]
+  writeFileSync(file, settings.map(line => `${line}\n`).join(''), { mode: 0o600 })
+  return file
+}
+
 /** A server that still loads its file accepts connections but answers PING with an error. */
-function answersPing (port: number): Promise<boolean> {
+function answersPing (port: number, account: Account | undefined): Promise<boolean> {
+  const host = '127.0.0.1'
+  const signIn = account === undefined ? '' : `AUTH ${account.username} ${account.password}\r\n`
+  const wanted = account === undefined ? '+PONG' : '+OK\r\n+PONG'
   return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'))
+    const ask = () => { socket.write(`${signIn}PING\r\n`) }
+    const socket = account === undefined
+      ? connect(port, host, ask)
+      : connectSecurely({ port, host }, ask)
+    let answer = ''
     socket.setTimeout(1_000, () => socket.destroy())
-    socket.once('data', (data) => {
-      resolve(data.toString().startsWith('+PONG'))
+    socket.on('data', (data) => {
+      answer += data.toString()
+      if (answer.length < wanted.length && wanted.startsWith(answer)) return
+      resolve(answer.startsWith(wanted))
       socket.destroy()
     })
     socket.once('error', () => resolve(false))

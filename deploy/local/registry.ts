@@ -2,24 +2,62 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { javaArgs } from './java.ts'
 import { installRegistry, requireJava } from './parts.ts'
 import { answersOk } from './process.ts'
+import { basicOf, type Access } from './access.ts'
 import type { PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
 
-/** The schema registry with its data in an H2 file; speaks the Confluent API under its URL. */
+const PATH = '/apis/ccompat/v7'
+
+/**
+ * The schema registry with its data in an H2 file; speaks the Confluent API under its URL. It knows
+ * no users of its own: in a secure stack it speaks TLS to a front, which asks for the password.
+ */
 export async function registryPart (
   options: PartOptions
-): Promise<{ spec: ProcessSpec, url: string }> {
+): Promise<{ spec: ProcessSpec, url: string, front?: ProcessSpec }> {
+  const { access, ports } = options
+  const port = await ports.port('registry')
+  if (access === undefined) {
+    const url = `http://127.0.0.1:${port}${PATH}`
+    return { url, spec: await registrySpec(options, url, openSettings(port)) }
+  }
+  const behind = await ports.port('registry-behind')
+  const { username, password } = access.accounts.registry
+  return {
+    url: `https://${username}:${password}@127.0.0.1:${port}${PATH}`,
+    spec: await registrySpec(options, `https://127.0.0.1:${behind}${PATH}`,
+      secureSettings(behind, access)),
+    front: frontSpec(options.dataDir, access, { port, behind }),
+  }
+}
+
+type Settings = Readonly<Record<string, string | number>>
+
+const openSettings = (port: number): Settings =>
+  ({ 'quarkus.http.port': port, 'quarkus.http.host': '127.0.0.1' })
+
+const secureSettings = (port: number, { files }: Access): Settings => ({
+  'quarkus.http.host': '127.0.0.1',
+  'quarkus.http.insecure-requests': 'disabled',
+  'quarkus.http.ssl-port': port,
+  'quarkus.http.ssl.certificate.files': files.certificate,
+  'quarkus.http.ssl.certificate.key-files': files.key,
+  // Its transactions would else take a port of their own, only to be told from other processes.
+  'CoreEnvironmentBean.processImplementationClassName':
+    'com.arjuna.ats.internal.arjuna.utils.UuidProcessId',
+})
+
+async function registrySpec (
+  { dataDir, say }: PartOptions, url: string, listening: Settings
+): Promise<ProcessSpec> {
   await requireJava()
-  const home = await installRegistry(options.say)
-  const port = await options.ports.port('registry')
-  const folder = `${options.dataDir}/registry`
+  const home = await installRegistry(say)
+  const folder = `${dataDir}/registry`
   mkdirSync(folder, { recursive: true })
-  const url = `http://127.0.0.1:${port}/apis/ccompat/v7`
   const jar = readdirSync(home).find((name) => name.endsWith('-runner.jar'))
   if (jar === undefined) throw new Error(`${home} holds no registry: delete it and start again`)
   const settings = {
-    'quarkus.http.port': port,
-    'quarkus.http.host': '127.0.0.1',
+    ...listening,
     'quarkus.log.level': 'WARN',
     'quarkus.datasource.jdbc.min-size': 2,
     'quarkus.datasource.jdbc.initial-size': 2,
@@ -27,18 +65,32 @@ export async function registryPart (
   }
   const defines = Object.entries(settings).map(([key, value]) => `-D${key}=${value}`)
   return {
-    url,
-    spec: {
-      name: 'registry',
-      command: 'java',
-      args: [...javaArgs(256), ...defines, '-jar', `${home}/${jar}`],
-      // Without this variable the registry keeps its data in memory; the write delay is what a
-      // killed registry may forget.
-      env: { REGISTRY_DATASOURCE_URL: `jdbc:h2:file:${folder}/registry;WRITE_DELAY=0` },
-      cwd: folder,
-      dataDir: options.dataDir,
-      ready: () => answersOk(`${url}/subjects`),
-      graceMs: 10_000,
-    },
+    name: 'registry',
+    command: 'java',
+    args: [...javaArgs(256), ...defines, '-jar', `${home}/${jar}`],
+    // Without this variable the registry keeps its data in memory; the write delay is what a
+    // killed registry may forget.
+    env: { REGISTRY_DATASOURCE_URL: `jdbc:h2:file:${folder}/registry;WRITE_DELAY=0` },
+    cwd: folder,
+    dataDir,
+    ready: () => answersOk(`${url}/subjects`),
+    graceMs: 10_000,
+  }
+}
+
+function frontSpec (
+  dataDir: string, access: Access, { port, behind }: { port: number, behind: number }
+): ProcessSpec {
+  const signIn = { authorization: basicOf(access.accounts.registry) }
+  return {
+    name: 'registry-front',
+    command: process.execPath,
+    args: [
+      `${import.meta.dirname}/registry-front.ts`,
+      '--port', String(port), '--behind', String(behind), '--access', access.folder,
+    ],
+    dataDir,
+    ready: () => answersOk(`https://127.0.0.1:${port}${PATH}/subjects`, signIn),
+    graceMs: 5_000,
   }
 }

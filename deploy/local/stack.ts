@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { openAccess, type Access } from './access.ts'
 import { clickhousePart } from './clickhouse.ts'
 import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
@@ -15,6 +16,8 @@ const READY_WITHIN_MS = 120_000
 export type Stack = {
   readonly source: Source['kind']
   readonly addresses: Addresses
+  /** What its clients need besides, as whom to trust; nothing for most stacks. */
+  readonly trust: Readonly<Record<string, string>>
   /** The embedded parts by name; empty for the other sources. */
   readonly parts: readonly Supervised[]
   /** Resolves when every part answers; starts the ones that wait to be restarted. */
@@ -36,10 +39,17 @@ export type StackOptions = {
 /**
  * Starts Kafka, the schema registry, both Redis and ClickHouse and waits until all answer.
  * Parts that die are started again on the same ports. When a part can't start, what was started
- * is stopped and the error holds the end of that part's log.
+ * is stopped and the error holds the end of that part's log. In a folder of `makeSecure` all of
+ * them want TLS and a password.
  */
 export async function startStack (options: StackOptions): Promise<Stack> {
-  const source = options.source ?? await chooseSource(process.env, dockerAnswers)
+  const access = openAccess(resolve(options.dataDir))
+  const source = options.source ?? await chooseSource(process.env,
+    access === undefined ? dockerAnswers : async () => false)
+  if (access !== undefined && source.kind !== 'embedded') {
+    throw new Error(`${options.dataDir} is for an embedded stack with passwords: leave out the ` +
+      'addresses and STACK_SOURCE of another one, or give another folder.')
+  }
   const say = options.say ?? (() => undefined)
   if (source.kind === 'given') return outerStack('given', source.addresses, async () => undefined)
   if (source.kind === 'containers') {
@@ -50,21 +60,25 @@ export async function startStack (options: StackOptions): Promise<Stack> {
   const dataDir = resolve(options.dataDir)
   const brokers = options.brokers ?? Number(process.env.STACK_BROKERS ?? 1)
   const ports = options.ports ?? openPortBook(dataDir)
-  return await startEmbedded({ dataDir, ports, say, brokers })
+  return await startEmbedded({ dataDir, ports, say, brokers, access })
 }
 
 function outerStack (
   source: Source['kind'], addresses: Addresses, stop: () => Promise<void>
 ): Stack {
-  return { source, addresses, parts: [], untilReady: async () => undefined, stop }
+  return { source, addresses, trust: {}, parts: [], untilReady: async () => undefined, stop }
 }
 
-type EmbeddedOptions = { dataDir: string, ports: PortBook, say: Say, brokers: number }
+type EmbeddedOptions = {
+  dataDir: string, ports: PortBook, say: Say, brokers: number, access: Access | undefined,
+}
 
 async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   const startedAt = performance.now()
   const { addresses, specs } = await describeParts(options)
-  options.say(`starting ${specs.map((spec) => spec.name).join(', ')} in ${options.dataDir}`)
+  const { access, dataDir } = options
+  const how = access === undefined ? '' : ', with TLS and passwords'
+  options.say(`starting ${specs.map((spec) => spec.name).join(', ')} in ${dataDir}${how}`)
   const parts = specs.map((spec) => supervise(spec))
   const stop = async () => { await Promise.all(parts.map((part) => part.stop())) }
   const untilReady = async () => {
@@ -78,7 +92,9 @@ async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
     throw error
   }
   options.say(`stack ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
-  return { source: 'embedded', addresses, parts, untilReady, stop }
+  const trust: Stack['trust'] =
+    access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
+  return { source: 'embedded', addresses, trust, parts, untilReady, stop }
 }
 
 /** Parts are installed one after the other, so that two downloads never share a package manager. */
@@ -98,6 +114,10 @@ async function describeParts (
       REDIS_CACHE_URL: cache.url,
       CLICKHOUSE_URL: clickhouse.url,
     },
-    specs: [...kafka.specs, ...[registry, state, cache, clickhouse].map((part) => part.spec)],
+    specs: [
+      ...kafka.specs,
+      ...[registry, state, cache, clickhouse].map((part) => part.spec),
+      ...registry.front === undefined ? [] : [registry.front],
+    ],
   }
 }

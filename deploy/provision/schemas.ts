@@ -1,4 +1,5 @@
-import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
+import { COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
+import { connectRegistry, registryRefusalOf } from '../../services/lib/registry.ts'
 import { ownSchemas } from '../../services/lib/schemas.ts'
 
 /**
@@ -8,7 +9,7 @@ import { ownSchemas } from '../../services/lib/schemas.ts'
 export async function registerSchemas (
   url: string, say: (line: string) => void
 ): Promise<void> {
-  const registry = new SchemaRegistry({ host: url })
+  const registry = connectRegistry(url)
   const schemas = ownSchemas()
   for (const [subject, { json }] of schemas) {
     try {
@@ -24,6 +25,8 @@ export async function registerSchemas (
 
 function faultOf (subject: string, cause: unknown): string {
   const reason = cause instanceof Error ? cause.message : String(cause)
+  const refusal = registryRefusalOf(cause)
+  if (refusal !== undefined) return refusal
   const refused = cause instanceof Error && 'status' in cause && cause.status === 409
   if (!refused && !/incompatible/i.test(reason)) {
     return `the schema of ${subject} could not be registered: ${reason}`

@@ -1,11 +1,12 @@
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
-import { InfrastructureError } from './errors.ts'
+import { InfrastructureError, isUntrusted } from './errors.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000
 
 /**
  * A client of the audit and result store; integers of 64 bits come back as strings. Answers that
- * are none of ClickHouse's, as of a proxy whose server is away, are thrown as InfrastructureError.
+ * are none of ClickHouse's, as of a proxy whose server is away, are thrown as InfrastructureError;
+ * so are refusals of the user or of the certificate, with the setting that is to be mended.
  */
 export function connectClickhouse (url: string): ClickHouseClient {
   return new Proxy(createClient({
@@ -34,6 +35,8 @@ function judgedRows (result: unknown): unknown {
 }
 
 function throwJudged (error: unknown): never {
+  const refusal = refusalOf(error)
+  if (refusal !== undefined) throw new InfrastructureError(refusal, { cause: error })
   throw isForeign(error)
     ? new InfrastructureError('the answer is none of ClickHouse', { cause: error })
     : error
@@ -43,4 +46,21 @@ function throwJudged (error: unknown): never {
 function isForeign (error: unknown): boolean {
   if (error instanceof SyntaxError) return true
   return error instanceof Error && error.constructor === Error && !('code' in error)
+}
+
+/** Unknown user, wrong or missing password, and failed authentication, which stands for all. */
+const SIGN_IN_CODES: readonly unknown[] = ['192', '193', '194', '516']
+
+/** What an operator has to set right when ClickHouse is there but refuses, or is not trusted. */
+function refusalOf (error: unknown): string | undefined {
+  if (isUntrusted(error)) {
+    return 'The certificate of ClickHouse is not trusted: give the file of its authority as ' +
+      'NODE_EXTRA_CA_CERTS, and a name in the certificate in CLICKHOUSE_URL'
+  }
+  if (!(error instanceof Error && 'code' in error)) return undefined
+  if (error.code === '497') {
+    return 'ClickHouse denies this user something: give the user of CLICKHOUSE_URL the right to it'
+  }
+  if (!SIGN_IN_CODES.includes(error.code)) return undefined
+  return 'ClickHouse refuses to sign this user in: check user and password in CLICKHOUSE_URL'
 }

@@ -18,6 +18,13 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
   'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ERR_STREAM_PREMATURE_CLOSE',
 ])
 
+/** What Node says of a certificate that it does not trust, that ran out, or of another host. */
+const CERTIFICATE_CODES: ReadonlySet<string> = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID', 'CERT_SIGNATURE_FAILURE', 'ERR_TLS_CERT_ALTNAME_INVALID',
+])
+
 /** What Redis answers when it cannot serve anybody just now; the first word of the message. */
 const REDIS_WORDS: ReadonlySet<string> = new Set([
   'LOADING', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN', 'READONLY', 'NOREPLICAS', 'OOM',
@@ -43,6 +50,12 @@ const KAFKA_NAMES: ReadonlySet<string> = new Set([
   'KafkaJSSASLAuthenticationError', 'KafkaJSStaleTopicMetadataAssignment',
 ])
 
+/** What brokers say to a user who may not do what it has to, until somebody grants it. */
+const KAFKA_DENIAL = /^(?:TOPIC|GROUP|CLUSTER|TRANSACTIONAL_ID)_AUTHORIZATION_FAILED$/
+
+/** What brokers say of signing in that heals by itself or by somebody who mends the user. */
+const KAFKA_SIGN_IN = /^(?:SASL_AUTHENTICATION_FAILED|ILLEGAL_SASL_STATE)$/
+
 const CAUSES_DEPTH = 5
 
 /**
@@ -57,8 +70,20 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   return [error.cause, ...inner].some(one => isInfrastructure(one, depth - 1))
 }
 
+/** Whether the other side of a connection has a certificate that is not trusted here. */
+export function isUntrusted (error: unknown): boolean {
+  return error instanceof Error && CERTIFICATE_CODES.has(codeOf(error))
+}
+
+/** Whether the type of a refusal by Kafka says that the user lacks a right. */
+export function isDenial (type: string): boolean {
+  return KAFKA_DENIAL.test(type)
+}
+
 function isNetwork (error: Error): boolean {
-  return NETWORK_CODES.has(codeOf(error)) || CLIENT_MESSAGES.has(error.message)
+  const code = codeOf(error)
+  if (isUntrusted(error) || code === 'EPROTO' || code.startsWith('ERR_SSL_')) return true
+  return NETWORK_CODES.has(code) || CLIENT_MESSAGES.has(error.message)
 }
 
 function isRedis (error: Error): boolean {
@@ -70,6 +95,8 @@ function isRedis (error: Error): boolean {
 function isKafka (error: Error): boolean {
   if (!error.name.startsWith('KafkaJS')) return false
   if (error.name === 'KafkaJSNumberOfRetriesExceeded') return true
+  const type = 'type' in error ? String(error.type) : ''
+  if (isDenial(type) || KAFKA_SIGN_IN.test(type)) return true
   return KAFKA_NAMES.has(error.name) || ('retriable' in error && error.retriable === true)
 }
 

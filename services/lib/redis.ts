@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from './clock.ts'
-import { isInfrastructure } from './errors.ts'
+import { isInfrastructure, isUntrusted } from './errors.ts'
 import { forever } from './retry.ts'
 
 /** Calls one Lua script by its digest; replies are as Redis gives them, Buffers when `binary`. */
@@ -31,6 +31,39 @@ export function connectRedis (url: string, options: RedisOptions = {}): Redis {
   // Every failed command rejects at its caller; without a listener the same error would be printed.
   redis.on('error', () => {})
   return redis
+}
+
+/**
+ * Tells once what an operator has to set right when Redis is there but refuses this user, or has a
+ * certificate that is not trusted; the connection goes on trying meanwhile. `setting` is the key of
+ * the configuration that has the address.
+ */
+export function tellRefusals (
+  redis: Redis | Cluster, setting: string, tell: (refusal: string) => void
+): void {
+  const told = new Set<string>()
+  redis.on('error', (error: unknown) => {
+    const refusal = refusalOf(error, setting)
+    if (refusal === undefined || told.has(refusal)) return
+    told.add(refusal)
+    tell(refusal)
+  })
+}
+
+function refusalOf (error: unknown, setting: string): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  if (isUntrusted(error)) {
+    return 'The certificate of Redis is not trusted: give the file of its authority as ' +
+      `NODE_EXTRA_CA_CERTS, and a name in the certificate in ${setting}`
+  }
+  if (/^(?:NOAUTH|WRONGPASS) /.test(error.message)) {
+    return `Redis refuses to sign this user in: check user and password in ${setting}`
+  }
+  if (error.message.startsWith('NOPERM ')) {
+    return `Redis denies this user something: give the user of ${setting} the right to it`
+  }
+  // Of a cluster, the last of its nodes says why none could be reached.
+  return 'lastNodeError' in error ? refusalOf(error.lastNodeError, setting) : undefined
 }
 
 const pauseMs = (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 10), RECONNECT_MAX_MS)

@@ -83,6 +83,35 @@ export type RegistryOptions = {
 const UNKNOWN_FOR_MS = 10_000
 
 /**
+ * A client of the registry. User and password may stand in the address, as the client would send
+ * them itself; but its errors quote the address, and errors are logged.
+ */
+export function connectRegistry (url: string): SchemaRegistry {
+  const { username, password } = new URL(url)
+  if (username === '' && password === '') return new SchemaRegistry({ host: url })
+  const clean = new URL(url)
+  clean.username = ''
+  clean.password = ''
+  return new SchemaRegistry({
+    host: clean.href.replace(/\/$/, ''),
+    auth: { username: decodeURIComponent(username), password: decodeURIComponent(password) },
+  })
+}
+
+/** What an operator has to set right when the registry is there but refuses, or is not trusted. */
+export function registryRefusalOf (error: unknown): string | undefined {
+  if (!(error instanceof Error && 'status' in error)) return undefined
+  if (error.status === 401 || error.status === 403) {
+    return 'the registry refuses to sign this user in: check user and password in ' +
+      'SCHEMA_REGISTRY_URL'
+  }
+  // The client makes a status and a text of every failure, so the text is all there is to tell by.
+  if (!/certificate|altnames/i.test(error.message)) return undefined
+  return 'the certificate of the registry is not trusted: give the file of its authority as ' +
+    'NODE_EXTRA_CA_CERTS, and a name in the certificate in SCHEMA_REGISTRY_URL'
+}
+
+/**
  * Looks ids up and never registers: only deployment decides which schemas there are. While releases
  * change, a writer may know an id that this reader's registry, a copy that lags or one that is
  * being restored, does not have yet: that is waited for. Only garbage has an id that never comes.
@@ -91,7 +120,7 @@ export function registrySource (
   url: string,
   { unknownForMs = UNKNOWN_FOR_MS, now = () => performance.now() }: RegistryOptions = {}
 ): SchemaSource {
-  const registry = new SchemaRegistry({ host: url })
+  const registry = connectRegistry(url)
   const unknownSinceMs = new LRUCache<number, number>({ max: MOST_UNKNOWN })
   const mayCome = (id: number, error: unknown) => {
     if (!(error instanceof Error && 'status' in error && error.status === 404)) return false
@@ -105,7 +134,7 @@ export function registrySource (
       return await registry.getRegistryIdBySchema(subject, ownSchema(subject).json as never)
     } catch (cause) {
       if (cause instanceof TypeError) throw cause
-      const why = 'the registry is down, or was not provisioned'
+      const why = registryRefusalOf(cause) ?? 'the registry is down, or was not provisioned'
       throw new InfrastructureError(`no id for the schema of ${subject}: ${why}`, { cause })
     }
   }
@@ -113,7 +142,8 @@ export function registrySource (
     if (id > MAX_ID) throw new TypeError(`no schema has the id ${id}`)
     const found = await registry.getSchema(id).catch((cause: unknown) => {
       if (isDefinite(cause) && !mayCome(id, cause)) throw cause
-      throw new InfrastructureError(`schema ${id} could not be read from the registry`, { cause })
+      const why = registryRefusalOf(cause) ?? 'the registry is down'
+      throw new InfrastructureError(`schema ${id} could not be read: ${why}`, { cause })
     })
     // Read anew from its text, so that writer and reader are types of the same library. What is no
     // Avro fails here, and always will.

@@ -14,6 +14,7 @@ import type { StoreNews } from '../support/secure-stores.ts'
 const USER = { username: 'jobs', password: 'a+b@c' }
 const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
 const WITHIN = { timeout: 60_000, interval: 100 }
+const SCRAM = 'scram-sha-512'
 const folder = mkdtempSync(`${tmpdir()}/secure-connections-`)
 const certificate = selfSigned('secure')
 const files = { cert: `${folder}/cert.pem`, key: `${folder}/key.pem` }
@@ -68,21 +69,21 @@ describe('Kafka over TLS, for those only who sign in', () => {
       what: 'a wrong password by scram-sha-512',
       mechanism: 'scram-sha-512',
       more: { ...trusting, KAFKA_SASL_PASSWORD: 'wrong' },
-      fault: /authentication failed/i,
+      fault: /^Kafka refuses to sign this user in: /,
       told: /^Kafka refuses to sign this user in: /,
     },
     {
       what: 'a wrong password by plain',
       mechanism: 'plain',
       more: { ...trusting, KAFKA_SASL_PASSWORD: 'wrong' },
-      fault: /authentication failed/i,
+      fault: /^Kafka refuses to sign this user in: /,
       told: /^Kafka refuses to sign this user in: /,
     },
     {
       what: 'no authority',
       mechanism: 'plain',
       more: {},
-      fault: /self-signed certificate/,
+      fault: /^The certificate of Kafka is not trusted: /,
       told: /^The certificate of Kafka is not trusted: /,
     },
   ])('with $what is told once, and waited for without being ready',
@@ -101,6 +102,39 @@ describe('Kafka over TLS, for those only who sign in', () => {
         expect([child.exitCode(), await readiness(child)]).toEqual([null, 503])
       })
     })
+
+  /** Lets something be withdrawn from a member that works, and given back when it has noticed. */
+  const withdrawn = async (
+    told: RegExp, withdraw: () => Promise<unknown>, giveBack: () => Promise<unknown>
+  ) => {
+    await within(member(SCRAM), async child => {
+      const reads = () => child.news.filter(({ kind }) => kind === 'read').length
+      await vi.waitFor(() => expect(reads()).toBe(1), WITHIN)
+      await withdraw()
+      try {
+        await vi.waitFor(async () => {
+          expect(child.log.filter(({ msg }) => told.test(String(msg)))).toHaveLength(1)
+          expect(await readiness(child)).toBe(503)
+        }, WITHIN)
+      } finally {
+        await giveBack()
+      }
+      // It committed nothing, so it reads the message again when it has come back.
+      await vi.waitFor(async () => {
+        expect([await readiness(child), reads() > 1]).toEqual([200, true])
+      }, WITHIN)
+      expect(child.exitCode()).toBe(null)
+    })
+  }
+
+  it('waits without being ready while its password is revoked, and goes on', async () => {
+    await withdrawn(/^Kafka refuses to sign this user in: /, broker.revoke, broker.restore)
+  })
+
+  it('waits without being ready while it lacks a right, and goes on', async () => {
+    await withdrawn(/^Kafka denies this user something \(GROUP_AUTHORIZATION_FAILED\)/,
+      broker.deny, broker.permit)
+  })
 })
 
 describe('stores over TLS, with a user and a password in the address', () => {
@@ -143,11 +177,12 @@ describe('stores over TLS, with a user and a password in the address', () => {
   it('refuse a wrong password, and are refused without their authority', async () => {
     expect(await asked(`${USER.username}:wrong`)).toEqual({
       redis: expect.stringMatching(/^failed: (NOAUTH|WRONGPASS)/),
-      clickhouse: expect.stringContaining('Authentication failed'),
+      clickhouse: 'failed: ClickHouse refuses to sign this user in: check user and password in ' +
+        'CLICKHOUSE_URL',
     })
     expect(await asked(IN_ADDRESS, {})).toEqual({
       redis: expect.stringMatching(/^failed: /),
-      clickhouse: expect.stringMatching(/^failed: .*self-signed certificate/),
+      clickhouse: expect.stringMatching(/^failed: The certificate of ClickHouse is not trusted: /),
     })
   })
 })

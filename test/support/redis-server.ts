@@ -29,7 +29,7 @@ export async function startRedisServer (settings: readonly string[] = []): Promi
     rmSync(folder, { recursive: true, force: true })
   }
   const stop = async () => {
-    if (server.exitCode === null) {
+    if (server.exitCode === null && server.signalCode === null) {
       const gone = once(server, 'exit')
       server.kill('SIGKILL')
       await gone

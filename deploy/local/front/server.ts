@@ -1,10 +1,13 @@
 import { createServer } from 'node:http'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { randomUUID } from 'node:crypto'
 import { createBrotliDecompress, createGunzip, createGzip, createZstdDecompress } from 'node:zlib'
+import { isSignedIn } from '../sign-in.ts'
 import { BadRequest, parseRequest } from './request.ts'
+import type { Access } from '../access.ts'
 import type { Counts, Engine, EngineResult } from './engine.ts'
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024
@@ -16,16 +19,30 @@ const statusOfCode = new Map([
   [307, 413] as const,
 ])
 
-/** Serves the engine the way a ClickHouse server answers over HTTP. */
-export function createFront (engine: Engine): Server {
-  const server = createServer((request, response) => {
+const REFUSAL = 'Code: 516. DB::Exception: Authentication failed: password is incorrect, or ' +
+  'there is no user with such name. (AUTHENTICATION_FAILED)'
+
+/**
+ * Serves the engine the way a ClickHouse server answers over HTTP: to everybody, or over TLS and to
+ * the user of `access` alone.
+ */
+export function createFront (
+  engine: Engine, access?: Pick<Access, 'accounts' | 'certificate'>
+): Server {
+  const listener: RequestListener = (request, response) => {
     const url = new URL(request.url ?? '/', 'http://front')
     response.setHeader('X-ClickHouse-Server-Display-Name', 'embedded')
     if (url.pathname === '/ping') return response.end('Ok.\n')
     if (url.pathname !== '/') return response.writeHead(404).end('There is no handle here\n')
     if (request.method === 'GET' && !url.searchParams.has('query')) return response.end('Ok.\n')
+    if (access !== undefined && !isSignedIn(request, access.accounts.clickhouse)) {
+      return response.writeHead(403, { 'X-ClickHouse-Exception-Code': '516' }).end(REFUSAL)
+    }
     answer(engine, { request, response, url }).catch((error) => fail(response, error))
-  })
+  }
+  const server = access === undefined
+    ? createServer(listener)
+    : createSecureServer(access.certificate, listener)
   server.keepAliveTimeout = 10_000
   return server
 }

@@ -70,7 +70,8 @@ async function obey (
     response.end()
     return isDown ? 'down' : 'up'
   } catch (error) {
-    console.error(error)
+    // The whole of an error could quote an address with its password.
+    console.error(error instanceof Error ? error.stack : String(error))
     send({ error: error instanceof Error ? error.message : String(error) })
     response.end()
     return supervisor.isUp() ? 'up' : 'failed'

@@ -6,15 +6,21 @@ export type Secrets = Readonly<Record<
   'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE', string
 >>
 
+/** Where the secrets of a data folder are kept. */
+export const secretsFile = (dataDir: string): string => `${dataDir}/secrets.json`
+
 /**
  * The secrets of one data folder: made at the first call and kept in `secrets.json`, readable by
  * its owner only. What the folder holds can be read with no others, so they are never replaced.
+ * `more` is kept along with them when they are made.
  */
-export function loadSecrets (dataDir: string): Secrets {
-  const file = `${dataDir}/secrets.json`
+export function loadSecrets (
+  dataDir: string, more: Readonly<Record<string, string>> = {}
+): Secrets {
+  const file = secretsFile(dataDir)
   mkdirSync(dataDir, { recursive: true })
   const fresh = `${file}.${process.pid}`
-  writeFileSync(fresh, JSON.stringify(makeSecrets(), null, 2), { mode: 0o600 })
+  writeFileSync(fresh, JSON.stringify({ ...makeSecrets(), ...more }, null, 2), { mode: 0o600 })
   try {
     // A link fails when the name exists: of two starts at once, the first one's secrets stay.
     linkSync(fresh, file)

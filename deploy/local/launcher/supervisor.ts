@@ -82,7 +82,7 @@ async function refresh (running: Running, options: SupervisorOptions, scale: Sca
 }
 
 function environmentOf (stack: Stack, dataDir: string): Record<string, string> {
-  return { ...stack.addresses, ...loadSecrets(dataDir) }
+  return { ...stack.addresses, ...stack.trust, ...loadSecrets(dataDir) }
 }
 
 type StartOptions = SupervisorOptions & {

@@ -1,7 +1,9 @@
 import kafkajs, { Kafka, logLevel, type Admin, type AclEntry } from 'kafkajs'
+import { InfrastructureError } from '../errors.ts'
 import { times } from '../retry.ts'
 import { logicalTopic, type RealTopic } from '../topics.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
+import { refusalOf } from './errors.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
 
@@ -47,7 +49,10 @@ export function settingsOf (topic: RealTopic, minInsync: number | undefined): re
   return [...settings, { name: 'min.insync.replicas', value: String(minInsync) }]
 }
 
-/** Works as administrator of the brokers, and disconnects whatever happens. */
+/**
+ * Works as administrator of the brokers, and disconnects whatever happens.
+ * @throws InfrastructureError that names the settings when the brokers refuse this user.
+ */
 export async function withAdmin<T> (
   connection: KafkaConnection, work: (admin: Admin) => Promise<T>
 ): Promise<T> {
@@ -55,12 +60,19 @@ export async function withAdmin<T> (
     clientId: 'admin', ...kafkaOptionsOf(connection), logLevel: logLevel.NOTHING,
   })
   const admin = kafka.admin()
-  await admin.connect()
   try {
+    await admin.connect()
     return await work(admin)
+  } catch (error) {
+    throw explained(error)
   } finally {
     await admin.disconnect()
   }
+}
+
+function explained (error: unknown): unknown {
+  const refusal = refusalOf(error)
+  return refusal === undefined ? error : new InfrastructureError(refusal, { cause: error })
 }
 
 /** Whether the brokers have a topic; throws when they are not to be had. */

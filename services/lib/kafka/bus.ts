@@ -74,14 +74,20 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
   }
 }
 
-/** What somebody has to set right is told as an error, and once; what passes is told each time. */
+const TELL_AGAIN_MS = 600_000
+
+/**
+ * What somebody has to set right is told as an error, and once in ten minutes; what passes is told
+ * each time.
+ */
 function tellRetries (log: KafkaLog): (error: unknown) => void {
-  const told = new Set<string>()
+  const toldAtMs = new Map<string, number>()
   return error => {
     const refusal = refusalOf(error)
     if (refusal === undefined) return log('warn', 'Kafka is not reached yet', { error })
-    if (told.has(refusal)) return
-    told.add(refusal)
+    const nowMs = performance.now()
+    if (nowMs - (toldAtMs.get(refusal) ?? -Infinity) < TELL_AGAIN_MS) return
+    toldAtMs.set(refusal, nowMs)
     log('error', refusal, { error })
   }
 }

@@ -1,7 +1,7 @@
 import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import type { ConsumeOptions, Consumption } from '../bus.ts'
 import { forever, sleep } from '../retry.ts'
-import { isPassing } from './errors.ts'
+import { isPassing, refusalOf } from './errors.ts'
 import { beginMembership, type Membership } from './membership.ts'
 
 export type ConsumerSettings = {
@@ -32,6 +32,9 @@ export const consumerDefaults: ConsumerSettings = {
 
 /** Before a consumer is built anew. */
 const RESTART_MS = 300
+
+/** The same after a refusal, which lasts until somebody mends the user or its rights. */
+const REFUSED_MS = 2_000
 
 export type ConsumerOptions = {
   readonly kafka: Kafka
@@ -109,9 +112,13 @@ class GroupConsumer implements Consumption {
     consumer.on(events.STOP, () => this.#membership?.abort('The consumer stopped.'))
     consumer.on(events.CRASH, ({ payload }) => {
       this.#membership?.abort('The consumer crashed.')
-      if (payload.restart || this.#stopping.signal.aborted) return
-      // kafkajs gives up at one lost answer of a coordinator, and has disconnected by now.
-      if (isPassing(payload.error)) this.#consumer = this.#begin(RESTART_MS)
+      if (this.#stopping.signal.aborted) return
+      const isRefused = refusalOf(payload.error) !== undefined
+      if (isRefused) this.#options.onRetry(payload.error, 1)
+      if (payload.restart) return
+      // kafkajs gives up at one lost answer of a coordinator or one refusal, and has disconnected.
+      if (isRefused) this.#consumer = this.#begin(REFUSED_MS)
+      else if (isPassing(payload.error)) this.#consumer = this.#begin(RESTART_MS)
       else this.#fail(payload.error)
     })
   }

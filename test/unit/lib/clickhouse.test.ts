@@ -75,6 +75,16 @@ describe('the client of the store', () => {
     expect(errors.map(error => isInfrastructure(error))).toEqual([false, false])
   })
 
+  it.each([
+    [516, 'AUTHENTICATION_FAILED', /^ClickHouse refuses to sign this user in: .*CLICKHOUSE_URL$/],
+    [497, 'ACCESS_DENIED', /^ClickHouse denies this user something: .*CLICKHOUSE_URL/],
+  ])('names the setting to mend for %i', async (code, type, message) => {
+    for (const error of await failures(exception(code, type, 403))) {
+      expect(error).toBeInstanceOf(InfrastructureError)
+      expect(String((error as Error).message)).toMatch(message)
+    }
+  })
+
   it('tells that the store is to blame for rows that break off', async () => {
     answer = broken
     expect(isInfrastructure(await read().catch((error: unknown) => error))).toBe(true)

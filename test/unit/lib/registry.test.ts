@@ -1,6 +1,7 @@
 import avro from 'avsc'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
 import { createCodec, localSource, registrySource } from '../../../services/lib/registry.ts'
@@ -122,6 +123,24 @@ describe('sources', () => {
       expect(await errorOf(id)).toBeInstanceOf(Error)
     }
     for (const id of [9, 10]) expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, true])
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
+
+  it('send user and password of the address, and show them in no failure', async () => {
+    const sent: (string | undefined)[] = []
+    const server = createServer((request, response) => {
+      sent.push(request.headers.authorization)
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"message":"no"}')
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const source = registrySource(`http://user:p%40ss@127.0.0.1:${port}/path`)
+    const error = await source.schemaOf(1).catch((thrown: unknown) => thrown)
+    expect(sent).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`])
+    expect(isInfrastructure(error)).toBe(true)
+    expect(String(error)).toMatch(/check user and password in SCHEMA_REGISTRY_URL$/)
+    expect(inspect(error, { depth: 9 })).not.toMatch(/p%40ss|p@ss/)
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
   })

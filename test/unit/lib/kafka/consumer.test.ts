@@ -178,6 +178,20 @@ describe('a consumer', () => {
     expect(told.disconnected).toBe(1)
   })
 
+  it('begins anew when the brokers refuse it, and tells so', async () => {
+    const { client, told, running, consumption } = setUp()
+    await running
+    const error = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
+    const again = once(client, 'running')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect([told.fatal, told.retries]).toEqual([[], [error]])
+    await again
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect(consumption.ready()).toBe(true)
+    await consumption.stop()
+  })
+
   it('that somebody looks after ends no process', async () => {
     const failed: unknown[] = []
     const onFailed = (error: unknown) => { failed.push(error) }

@@ -54,6 +54,9 @@ describe('a refusal that somebody has to set right', () => {
     const signIn = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
     expect(refusalOf(givenUp(signIn))).toMatch(/KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$/)
     expect(refusalOf(givenUp(coded('SELF_SIGNED_CERT_IN_CHAIN')))).toMatch(/NODE_EXTRA_CA_CERTS/)
+    expect(refusalOf(givenUp(refusal('GROUP_AUTHORIZATION_FAILED', false)))).toBe(
+      'Kafka denies this user something (GROUP_AUTHORIZATION_FAILED): give KAFKA_SASL_USERNAME ' +
+      'the right to it')
   })
 
   it('is nothing that passes by itself', () => {

@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { selfSigned, type Certificate } from './certificate.ts'
+import { loadSecrets, secretsFile } from './launcher/secrets.ts'
+
+export type Account = { readonly username: string, readonly password: string }
+
+/** Who signs in where: brokers at each other as `broker`, services as the others. */
+const USERS = {
+  broker: 'broker',
+  kafka: 'services',
+  registry: 'services',
+  redisState: 'services',
+  redisCache: 'services',
+  clickhouse: 'services',
+} as const
+
+export type Accounts = Readonly<Record<keyof typeof USERS, Account>>
+
+/** What the parts of a secure stack are reached with: TLS, and a password of its own for each. */
+export type Access = {
+  readonly accounts: Accounts
+  readonly certificate: Certificate
+  /** The same as files; `authority` is what clients trust, for NODE_EXTRA_CA_CERTS. */
+  readonly files: Readonly<Record<'certificate' | 'key' | 'authority', string>>
+  readonly folder: string
+}
+
+/** The name in the certificate, by which controllers know each other. */
+export const CERTIFICATE_NAME = 'embedded-stack'
+
+const CERTIFICATE_VALID_MS = 365 * 24 * 3_600_000
+
+/**
+ * Makes a data folder one of a secure stack: passwords are made and kept, readable by their owner
+ * only. Does nothing to a folder that is one already.
+ * @throws Error when the folder was used without passwords: its parts know no users.
+ */
+export function makeSecure (dataDir: string): void {
+  if (!existsSync(accountsFile(accessFolder(dataDir)))) {
+    if (existsSync(secretsFile(dataDir))) {
+      throw new Error(`${dataDir} holds a stack without passwords: delete it, or give another ` +
+        'folder with --data.')
+    }
+    mkdirSync(accessFolder(dataDir), { recursive: true, mode: 0o700 })
+    writeFileSync(accountsFile(accessFolder(dataDir)), JSON.stringify(makeAccounts(), null, 2),
+      { mode: 0o600 })
+  }
+  const { kafka } = readAccounts(accessFolder(dataDir))
+  loadSecrets(dataDir, {
+    KAFKA_TLS: 'true',
+    KAFKA_SASL_MECHANISM: 'scram-sha-512',
+    KAFKA_SASL_USERNAME: kafka.username,
+    KAFKA_SASL_PASSWORD: kafka.password,
+  })
+}
+
+/**
+ * The access to the parts of a folder's stack, with a new certificate that this process trusts from
+ * now on; undefined for a stack that lets everybody of this machine in.
+ */
+export function openAccess (dataDir: string): Access | undefined {
+  const folder = accessFolder(dataDir)
+  if (!existsSync(accountsFile(folder))) return undefined
+  const certificate = selfSigned(CERTIFICATE_NAME, CERTIFICATE_VALID_MS)
+  const files = filesOf(folder)
+  writeFileSync(files.key, certificate.key, { mode: 0o600 })
+  writeFileSync(files.certificate, certificate.cert, { mode: 0o600 })
+  // Who already trusts others goes on to trust them.
+  const others = process.env.NODE_EXTRA_CA_CERTS
+  const trusted = others !== undefined && others !== '' && existsSync(others)
+    ? readFileSync(others, 'utf8')
+    : ''
+  writeFileSync(files.authority, `${certificate.cert}${trusted}`, { mode: 0o600 })
+  setDefaultCACertificates([...getCACertificates('default'), certificate.cert])
+  return { accounts: readAccounts(folder), certificate, files, folder }
+}
+
+/** The access as a part's own process reads it. */
+export function readAccess (folder: string): Access {
+  const files = filesOf(folder)
+  const certificate = {
+    cert: readFileSync(files.certificate, 'utf8'), key: readFileSync(files.key, 'utf8'),
+  }
+  return { accounts: readAccounts(folder), certificate, files, folder }
+}
+
+/** The value of the header `Authorization` of an account. */
+export function basicOf ({ username, password }: Account): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}
+
+const accessFolder = (dataDir: string): string => `${dataDir}/access`
+const accountsFile = (folder: string): string => `${folder}/accounts.json`
+
+const filesOf = (folder: string): Access['files'] => ({
+  certificate: `${folder}/certificate.pem`,
+  key: `${folder}/key.pem`,
+  authority: `${folder}/authority.pem`,
+})
+
+function readAccounts (folder: string): Accounts {
+  return JSON.parse(readFileSync(accountsFile(folder), 'utf8')) as Accounts
+}
+
+/** Passwords stand in addresses and settings, so they have nothing that needs to be escaped. */
+function makeAccounts (): Accounts {
+  return Object.fromEntries(Object.entries(USERS).map(([name, username]) =>
+    [name, { username, password: randomBytes(24).toString('base64url') }])) as Accounts
+}

@@ -1,0 +1,170 @@
+import { readFileSync, statSync } from 'node:fs'
+import { parse } from 'csv-parse/sync'
+import { Kafka, logLevel } from 'kafkajs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { provision } from '../../deploy/provision.ts'
+import { createClient } from '../../services/client/client.ts'
+import { findings, formsOf } from '../support/canaries.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { listeningPorts, plainAnswer, startSecureWorld, type SecureWorld }
+  from '../support/secure-stack.ts'
+import { toldOf, withPassword } from '../support/secure-told.ts'
+import { startAll } from '../support/services.ts'
+import { breachesOf, runJob } from '../support/world.ts'
+
+const receiver = await startReceiver()
+let world: SecureWorld
+
+beforeAll(async () => {
+  world = await startSecureWorld({
+    WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true',
+  })
+})
+afterAll(() => world?.close())
+
+const phones = (): readonly string[] => {
+  const file = new URL('../../deploy/sample/phones.csv', import.meta.url)
+  return parse(readFileSync(file), { from_line: 2, relax_quotes: false })
+    .map((cells: string[]) => cells[0] ?? '')
+}
+
+/** All passwords of the stack, one each of the five parts and of the brokers among themselves. */
+function passwords (): readonly string[] {
+  const accounts = JSON.parse(readFileSync(`${world.dataDir}/access/accounts.json`, 'utf8')) as
+    Record<string, { readonly password: string }>
+  return Object.values(accounts).map(({ password }) => password)
+}
+
+const wrong = (address: string) => address.replace(/:[^:@/]+@/, ':wrong@')
+
+describe('a stack with TLS and passwords everywhere', () => {
+  it('takes the sample from POST to its file and its webhook, and adds up', async () => {
+    const { services: { baseUrl }, demo: { keys, orgId }, env } = world
+    const client = createClient({ baseUrl, apiKey: keys.live })
+    const inputs = phones()
+    const { job, rows } = await runJob(client, {
+      service: 'phone-validation',
+      inputs,
+      countryCode: 'US',
+      webhook_url: `http://127.0.0.1:${receiver.port}/hook`,
+    })
+    expect([job.status, rows.map(row => row.input)]).toEqual(['completed', inputs])
+    const [event] = await receiver.until(1, '/hook')
+    expect(JSON.parse(event?.body ?? '')).toMatchObject({
+      type: 'job.completed', data: { id: job.id, chargedMicros: job.chargedMicros },
+    })
+    expect(job.chargedMicros).toBeGreaterThan(1_000_000)
+    expect(await breachesOf(env, orgId)).toEqual([])
+  })
+
+  it('answers nothing without TLS, at any port of its parts', async () => {
+    const ports = Object.fromEntries(world.stack.parts.map(({ spec, pid }) =>
+      [spec.name, listeningPorts(pid() ?? 0)]))
+    expect(Object.entries(ports).map(([name, { length }]) => [name, length])).toEqual([
+      ['kafka', 2], ['registry', 1], ['redis-state', 1], ['redis-cache', 1], ['clickhouse', 1],
+      ['registry-front', 1],
+    ])
+    const words = ['GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', 'PING\r\n\r\n']
+    for (const port of Object.values(ports).flat()) {
+      for (const text of words) {
+        expect(['', 'alert'], `port ${port}`).toContain(await plainAnswer(port, text))
+      }
+    }
+    // The metrics of a service are plain, so the probe would tell.
+    const metrics = Number(new URL(world.services.list()[0]?.metricsUrl ?? '').port)
+    expect(await plainAnswer(metrics, words[0] ?? '')).toMatch(/^HTTP\/1\.1 404/)
+  })
+
+  it('lets nobody in over TLS without a password', async () => {
+    const { env } = world
+    const open = (name: string) => String(env[name]).replace(/\/\/[^@]*@/, '//')
+    const registry = await fetch(`${open('SCHEMA_REGISTRY_URL')}/subjects`)
+    const clickhouse = await fetch(`${open('CLICKHOUSE_URL')}/?query=SELECT%201`)
+    expect([registry.status, clickhouse.status]).toEqual([401, 403])
+    expect(await toldOf({
+      REDIS_STATE_URL: open('REDIS_STATE_URL'), REDIS_CACHE_URL: open('REDIS_CACHE_URL'),
+    })).toMatchObject({ answer: expect.stringMatching(/^NOAUTH /) })
+    const admin = new Kafka({
+      brokers: [String(env.KAFKA_BROKERS)],
+      ssl: true,
+      logLevel: logLevel.NOTHING,
+      retry: { retries: 0 },
+    }).admin()
+    await expect(admin.connect().then(() => admin.listTopics())).rejects.toThrow()
+    await admin.disconnect()
+  })
+
+  it.each([
+    ['KAFKA_SASL_PASSWORD', () => 'wrong',
+      /^Kafka refuses to sign this user in: .* KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$/],
+    ['SCHEMA_REGISTRY_URL', wrong, /check user and password in SCHEMA_REGISTRY_URL$/],
+    ['CLICKHOUSE_URL', wrong,
+      /^ClickHouse refuses to sign this user in: check user and password in CLICKHOUSE_URL$/],
+  ] as const)('tells whoever provisions it with a wrong %s so', async (name, change, message) => {
+    const env = { ...world.env, [name]: change(String(world.env[name])) }
+    await expect(provision(env)).rejects.toThrow(message)
+  })
+
+  it('tells a service with wrong passwords of Redis what to mend, and lets it go on', async () => {
+    const { env } = world
+    const stores = {
+      REDIS_STATE_URL: wrong(String(env.REDIS_STATE_URL)),
+      REDIS_CACHE_URL: wrong(String(env.REDIS_CACHE_URL)),
+    }
+    await withPassword(String(env.REDIS_STATE_URL), 'wrong', async allow => {
+      expect(await toldOf(stores, allow)).toEqual({
+        answer: expect.stringMatching(/^WRONGPASS /),
+        told: ['REDIS_CACHE_URL', 'REDIS_STATE_URL'].map(name =>
+          `Redis refuses to sign this user in: check user and password in ${name}`),
+        later: 'PONG',
+      })
+    })
+  })
+
+  it('answers 503 where the brokers refuse the interface, and names the setting once', async () => {
+    const ingest = await startAll({
+      env: world.env,
+      stages: ['ingest'],
+      overrides: { KAFKA_SASL_PASSWORD: 'wrong', ACCEPT_WITHIN_MS: '3000' },
+    })
+    try {
+      const answer = await fetch(`${ingest.baseUrl}/jobs`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${world.demo.keys.live}`, 'content-type': 'application/json',
+        },
+        body: JSON.stringify({ service: 'phone-validation', inputs: ['+1 212 736 5000'] }),
+      })
+      expect([answer.status, await answer.json()]).toMatchObject([503, {
+        error: { code: 'temporarily_unavailable' },
+      }])
+      const log = readFileSync(`${ingest.dataDir}/logs/ingest-1.log`, 'utf8')
+      expect(log.match(/Kafka refuses to sign this user in: [^"]*KAFKA_SASL_PASSWORD"/g))
+        .toHaveLength(1)
+      expect(ingest.list()).toMatchObject([{ restarts: 0 }])
+    } finally {
+      await ingest.stop()
+    }
+  })
+
+  it('shows no password in a log, in an argument or to others than its owner', () => {
+    const all = passwords()
+    expect(new Set(all).size).toBe(6)
+    const forms = all.flatMap(formsOf)
+    const logs = [`${world.dataDir}/logs`, `${world.services.dataDir}/logs`]
+    expect(findings(logs, forms)).toEqual([])
+    const pids = [...world.stack.parts.map(({ pid }) => pid()),
+      ...world.services.list().map(({ pid }) => pid)]
+    const lines = pids.map(pid => readFileSync(`/proc/${pid}/cmdline`))
+    expect(lines.filter(line => forms.some(form => line.includes(form)))).toEqual([])
+    const holding = findings([world.dataDir], forms).map(file => file.slice(world.dataDir.length))
+    // Where brokers keep who signs in by SCRAM, the password is salted and hashed.
+    expect(holding.sort()).toEqual([
+      '/access/accounts.json', '/kafka/server.properties', '/redis-cache/redis.conf',
+      '/redis-state/redis.conf',
+    ])
+    const modes = [...holding, '/secrets.json', '/access/key.pem', '/access/authority.pem']
+      .map(file => statSync(`${world.dataDir}${file}`).mode & 0o777)
+    expect(new Set(modes)).toEqual(new Set([0o600]))
+  })
+})

@@ -1,0 +1,108 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { X509Certificate } from 'node:crypto'
+import { getCACertificates } from 'node:tls'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { makeSecure, openAccess, readAccess } from '../../../../deploy/local/access.ts'
+import { argumentsFile, scramArguments } from '../../../../deploy/local/kafka-access.ts'
+import { kafkaProperties } from '../../../../deploy/local/kafka.ts'
+import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
+import { isSignedIn } from '../../../../deploy/local/sign-in.ts'
+
+let folder: string
+
+beforeAll(() => { folder = mkdtempSync(join(tmpdir(), 'access-')) })
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const secure = (name: string) => {
+  makeSecure(join(folder, name))
+  const access = openAccess(join(folder, name))
+  if (access === undefined) throw new Error('the folder is secure')
+  return access
+}
+
+describe('the access to a secure stack', () => {
+  it('is made once, with a password for each part, and kept from others', () => {
+    const first = secure('once')
+    const second = secure('once')
+    expect(second.accounts).toEqual(first.accounts)
+    const passwords = Object.values(first.accounts).map(({ password }) => password)
+    expect([passwords.length, new Set(passwords).size]).toEqual([6, 6])
+    expect(passwords.every(password => /^[\w-]{32}$/.test(password))).toBe(true)
+    const files = [...Object.values(first.files), join(first.folder, 'accounts.json')]
+    expect(files.map(file => statSync(file).mode & 0o777)).toEqual([0o600, 0o600, 0o600, 0o600])
+    expect(readAccess(second.folder)).toEqual(second)
+  })
+
+  it('has a certificate that is new with each start and trusted by this process', () => {
+    const [first, second] = [secure('trust'), secure('trust')]
+    const names = [first, second].map(({ certificate: { cert } }) => new X509Certificate(cert))
+    expect(names.map(one => [one.subject, one.checkIP('127.0.0.1')])).toEqual([
+      ['CN=embedded-stack', '127.0.0.1'], ['CN=embedded-stack', '127.0.0.1'],
+    ])
+    expect(names[0]?.serialNumber).not.toBe(names[1]?.serialNumber)
+    const trusted = getCACertificates('default').map(text => text.trim())
+    expect(trusted).toContain(second.certificate.cert.trim())
+    expect(readFileSync(second.files.authority, 'utf8')).toContain(second.certificate.cert)
+  })
+
+  it('stands among the secrets of the folder as far as services read it from there', () => {
+    const { accounts } = secure('secrets')
+    expect(loadSecrets(join(folder, 'secrets'))).toMatchObject({
+      KEY_ACTIVE: 'k1',
+      KAFKA_TLS: 'true',
+      KAFKA_SASL_MECHANISM: 'scram-sha-512',
+      KAFKA_SASL_USERNAME: 'services',
+      KAFKA_SASL_PASSWORD: accounts.kafka.password,
+    })
+  })
+
+  it('is nothing a folder can be given later, nor has without being asked', () => {
+    loadSecrets(join(folder, 'open'))
+    expect(openAccess(join(folder, 'open'))).toBeUndefined()
+    expect(() => makeSecure(join(folder, 'open'))).toThrow(
+      /holds a stack without passwords: delete it, or give another folder with --data/)
+  })
+
+  it('opens to the account alone', () => {
+    const { accounts: { clickhouse, registry } } = secure('opens')
+    const asking = (authorization?: string) =>
+      isSignedIn({ headers: { authorization } } as never, clickhouse)
+    const basic = ({ username, password }: typeof clickhouse) =>
+      `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+    expect([asking(basic(clickhouse)), asking(basic(registry)), asking('Basic '), asking()])
+      .toEqual([true, false, false, false])
+  })
+})
+
+describe('a broker of a secure stack', () => {
+  const ports = { broker: 1, controller: 2 }
+
+  it('listens to nobody without TLS', () => {
+    const access = secure('broker')
+    const text = kafkaProperties(ports, '/d', { id: 1, cluster: [ports], access })
+    const lines = text.split('\n')
+    expect(lines).toContain('listeners=SASL_SSL://127.0.0.1:1,CONTROLLER://127.0.0.1:2')
+    expect(lines).toContain(
+      'listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:SSL')
+    expect(lines).toContain('listener.name.controller.ssl.client.auth=required')
+    expect(lines).toContain('super.users=User:broker;User:services;User:CN=embedded-stack')
+    expect(text).not.toMatch(/PLAINTEXT/)
+    expect(lines.every(line => line === '' || /^[a-z0-9_.-]+=/.test(line))).toBe(true)
+  })
+
+  it('is formatted with its users, in a file instead of arguments', () => {
+    const access = secure('format')
+    const { broker, kafka } = access.accounts
+    expect(scramArguments(access)).toEqual([
+      '--add-scram', `SCRAM-SHA-512=[name=broker,password=${broker.password}]`,
+      '--add-scram', `SCRAM-SHA-512=[name=services,password=${kafka.password}]`,
+    ])
+    expect(scramArguments(undefined)).toEqual([])
+    const file = join(folder, 'words')
+    expect(argumentsFile(file, ['-cp', 'a b', 'say "x\\y"'])).toBe(`@${file}`)
+    expect(readFileSync(file, 'utf8')).toBe('"-cp"\n"a b"\n"say \\"x\\\\y\\""\n')
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+})
