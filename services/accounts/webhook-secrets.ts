@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
+import { SealError } from '../lib/seal.ts'
 import { createSwap } from '../lib/swap.ts'
 
 type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }
@@ -50,10 +51,27 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
     /** What the ring wraps of an organization. */
     wrapped: (orgId: string) => wrappedSecrets(redis, orgId),
 
-    /** Makes a new secret and returns it; the one before stays active for a day. */
+    /**
+     * Makes a new secret and returns it; the one before stays active for a day, unless its bytes
+     * were damaged: nobody can sign with it, and it would keep every webhook back for that day.
+     * @throws FatalError when the ring lacks the key of the one before.
+     */
     async rotate (orgId: string): Promise<string> {
-      return write(orgId, await redis.hget(keyOf(orgId), 'webhookSecret') ?? '')
+      const before = await redis.hget(keyOf(orgId), 'webhookSecret') ?? ''
+      const isLost = before !== '' && isDamaged(() => open(orgId, before))
+      return write(orgId, isLost ? '' : before)
     },
+  }
+}
+
+/** A key that the ring lacks is thrown on: with it put back the secret can be opened again. */
+function isDamaged (open: () => string): boolean {
+  try {
+    open()
+    return false
+  } catch (error) {
+    if (error instanceof SealError) return true
+    throw error
   }
 }
 

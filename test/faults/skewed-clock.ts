@@ -1,10 +1,13 @@
 /**
  * Loaded before a service (`NODE_OPTIONS=--import`): its clock is wrong by CLOCK_OFFSET_MS, and
- * jumps back and forth by CLOCK_JUMP_MS every 10 s of real time.
+ * jumps back and forth by CLOCK_JUMP_MS every 10 s of real time. SIGUSR2 sets it right, but for
+ * jumps.
  */
-const offsetMs = Number(process.env['CLOCK_OFFSET_MS'] ?? 0)
+let offsetMs = Number(process.env['CLOCK_OFFSET_MS'] ?? 0)
 const jumpMs = Number(process.env['CLOCK_JUMP_MS'] ?? 0)
 const RealDate = Date
+
+process.on('SIGUSR2', () => { offsetMs = 0 })
 
 function wrongNow (): number {
   const realMs = RealDate.now()

@@ -46,4 +46,15 @@ describe('the webhook secret of an organization', () => {
     nowMs += 1
     expect(await secrets.active('org_1')).toEqual([fresh])
   })
+
+  it('that was damaged does not stay beside its successor', async () => {
+    await secrets.show('org_1')
+    const stored = memory.hashes.get('org:org_1') ?? {}
+    const bytes = Buffer.from(stored.webhookSecret ?? '', 'base64')
+    bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1)
+    memory.hashes.set('org:org_1', { ...stored, webhookSecret: bytes.toString('base64') })
+    await expect(secrets.active('org_1')).rejects.toThrow()
+    const fresh = await secrets.rotate('org_1')
+    expect(await secrets.active('org_1')).toEqual([fresh])
+  })
 })

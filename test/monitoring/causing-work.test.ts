@@ -1,0 +1,162 @@
+import { readFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { afterAll, beforeAll, describe, expect, inject, vi } from 'vitest'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { causing, inFull, WITHIN_MS } from '../support/causing.ts'
+import { openDeadCommands } from '../support/dead.ts'
+import { createTestPartner, feedContacts } from '../support/partner.ts'
+import { startReceiver, type Receiver } from '../support/receiver.ts'
+import { openWorkspaceCommands } from '../support/workspace.ts'
+
+const env = inject('stack')
+const brokers = (env.KAFKA_BROKERS ?? '').split(',')
+const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const commands = openWorkspaceCommands(env)
+const letters = openDeadCommands(env)
+// One place for attempts of each pace, so that few receivers that hang take all of them; and one
+// call of a vendor at a time, so that there is time to do something amid a job.
+const { parts, untilFiring, untilOver, job } = causing({
+  WEBHOOK_SLOTS: '1',
+  WEBHOOK_SLOW_SLOTS: '1',
+  WEBHOOK_TIMEOUT_MS: '45000',
+  PROVIDER_CONCURRENCY: '1',
+})
+
+let receiver: Receiver
+const hanging: ServerResponse[] = []
+let manner: 'well' | 'failing' | 'hanging' = 'well'
+beforeAll(async () => {
+  receiver = await startReceiver(response => {
+    if (manner === 'hanging') hanging.push(response)
+    else response.writeHead(manner === 'well' ? 200 : 500).end()
+  }, '0.0.0.0')
+})
+afterAll(() => {
+  commands.close()
+  letters.close()
+  redis.disconnect()
+})
+
+/** Each address of this machine is a receiver of its own. */
+const hook = (path: string, address = 1) =>
+  ({ webhook_url: `http://127.0.0.${address}:${receiver.port}/${path}` })
+const start = async (...of: Parameters<typeof job>) =>
+  (await parts().world.live.createJob(job(...of))).id
+const endOf = async (id: string) => (await parts().world.live.waitForEnd(id)).status
+
+describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, () => {
+  inFull('for a vendor that is down, and jobs that wait for it', async () => {
+    const { vendor } = parts()
+    await vendor.behave('down')
+    const id = await start('whatsapp')
+    await untilFiring('ProviderFailing', 'PartsPutOff', 'JobsStalled')
+    await vendor.behave('well')
+    expect(await endOf(id)).toBe('completed')
+  })
+
+  inFull('for a message that nobody can read', async () => {
+    const bus = createKafkaBus({ brokers, clientId: 'garbage', onFatal: () => {} })
+    await bus.producer('garbage').send([
+      { topic: 'rows.finished.small', key: 'garbage', value: Buffer.from('garbage'), headers: {} },
+    ])
+    await bus.close()
+    await untilFiring('DeadLetters')
+  })
+
+  inFull('for a job that somebody changed by hand, until it is put right', async () => {
+    const { world: { orgId, services, baseUrl, keys, breaches }, vendor } = parts()
+    await vendor.behave('slow')
+    const id = await start('whatsapp', { rows: 1_000 })
+    const key = jobKeys(`${orgId}.live`, id).job
+    await vi.waitFor(async () => { expect(await redis.hget(key, 'status')).toBe('verifying') },
+      { timeout: 10_000, interval: 20 })
+    await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
+    const answer = await fetch(`${baseUrl}/jobs/${id}`, {
+      headers: { authorization: `Bearer ${keys.live}` },
+    })
+    expect(answer.status).toBe(500)
+    await untilFiring('ServerErrors', 'FailuresRepeated', 'DeadLetters')
+    // Where the runbook says to look.
+    const said = (name: string) => readFileSync(`${services.dataDir}/logs/${name}.log`, 'utf8')
+    const request = answer.headers.get('x-request-id') ?? 'none'
+    const line = said('ingest-1').split('\n').find(one => one.includes(request))
+    expect(line).toContain('WRONGTYPE')
+    expect(said('settle-1')).toContain('WRONGTYPE')
+    await redis.rename(`${key}:aside`, key)
+    await vi.waitFor(async () => {
+      const stages = new Set((await letters.lettersOf(id)).map(({ stage }) => stage))
+      for (const stage of stages) await letters.dead('replay', stage, '--job', id, '--yes')
+      expect(await parts().world.live.job(id)).toMatchObject({ status: 'completed' })
+    }, { timeout: 20_000, interval: 1_000 })
+    expect(await breaches()).toEqual([])
+  })
+
+  inFull('for rows that are gone from their topic', async () => {
+    const { services, live, breaches } = parts().world
+    await services.setScale({ verify: 0 })
+    const id = await start('phone-validation')
+    await withAdmin({ brokers }, async admin => {
+      const topic = 'rows.missed.small.phone-validation'
+      const ends = await admin.fetchTopicOffsets(topic)
+      await admin.deleteTopicRecords({
+        topic, partitions: ends.map(({ partition, high: offset }) => ({ partition, offset })),
+      })
+    })
+    await untilFiring('JobsFailed')
+    expect(await endOf(id)).toBe('failed')
+    expect(await live.job(id)).toMatchObject({ chargedMicros: 0, failedRecords: 20 })
+    await services.setScale({})
+    expect(await endOf(await start('phone-validation'))).toBe('completed')
+    expect(await breaches()).toEqual([])
+  })
+
+  inFull('for receivers that refuse their webhooks', async () => {
+    manner = 'failing'
+    await endOf(await start('phone-validation', hook('failing')))
+    await untilFiring('WebhooksFailing')
+    manner = 'well'
+  })
+
+  inFull('for more webhooks than can be sent at once, until more processes send them', async () => {
+    const { services } = parts().world
+    manner = 'hanging'
+    // A receiver that hangs takes one place, however much waits for it, so each has its own.
+    for (let jobs = 1; jobs <= 12; jobs++) {
+      await start('phone-validation', { rows: 1, ...hook('hanging', jobs) })
+    }
+    await untilFiring('WebhooksPileUp')
+    await services.setScale({ deliver: 5 })
+    await untilOver('WebhooksPileUp')
+    manner = 'well'
+    for (const response of hanging) response.end()
+    await receiver.until(12, '/hanging')
+    await services.setScale({})
+  })
+
+  inFull('for a webhook secret that cannot be opened, until there is another one', async () => {
+    const { orgId, live } = parts().world
+    await commands.workspace(env, 'webhook-secret', 'show', '--org', orgId)
+    const sealed = Buffer.from(await redis.hget(`org:${orgId}`, 'webhookSecret') ?? '', 'base64')
+    sealed.writeUInt8(sealed.readUInt8(sealed.length - 1) ^ 1, sealed.length - 1)
+    await redis.hset(`org:${orgId}`, { webhookSecret: sealed.toString('base64') })
+    const id = await start('phone-validation', hook('secret'))
+    await untilFiring('WebhooksFailInside')
+    await commands.workspace(env, 'webhook-secret', 'rotate', '--org', orgId)
+    const [attempt] = await live.deliveries(id)
+    expect(attempt).toMatchObject({ reason: 'internal' })
+    await live.resend(id, attempt?.deliveryId ?? '')
+    await receiver.until(1, '/secret')
+  })
+
+  inFull('for a partner without money, until there is some', async () => {
+    const partner = await createTestPartner(env)
+    const contact = { input: '+14155552000', reference: 'one', countryCode: 'US' }
+    const fed = feedContacts(partner, [contact])
+    await untilFiring('FeedsHeld')
+    await partner.topUp('10')
+    expect((await fed).results).toHaveLength(1)
+  })
+})
