@@ -177,6 +177,7 @@ const stages: Board = {
           where: chosen,
           sum: true,
         },
+        { title: 'Paused by operators', metric: 'stage_paused', by: ['stage'], where: chosen },
         {
           title: 'Retries',
           metric: 'stage_retries_total',

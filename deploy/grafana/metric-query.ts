@@ -1,4 +1,5 @@
-import { METRICS, type MetricDefinition } from '../../services/lib/metric-list.ts'
+import type { MetricDefinition } from '../../services/lib/metric-definition.ts'
+import { METRICS } from '../../services/lib/metric-list.ts'
 
 /** What a panel shows of a metric; how it is asked for follows from the metric's type. */
 export type Shown = {

@@ -10,9 +10,11 @@ import { startSending } from './sending.ts'
 import { createDeliverStage } from './stage.ts'
 
 await run('deliver', deliverConfig, async (config, life) => {
-  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
+  const parts = await connectParts(config, life, [
+    'bus', 'codec', 'state', 'clickhouse', 'clock', 'gate',
+  ])
   const keys = connectJobKeys(parts, config)
-  const sending = sendingParts(config, { ...parts, keys })
+  const sending = { ...sendingParts(config, { ...parts, keys }), gate: parts.gate }
   const { wake, ready, stop } = startSending(sending)
   life.onStop(stop)
   const stage = createDeliverStage({ ...sending, wake, batch: config.BATCH_MESSAGES })

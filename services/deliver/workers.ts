@@ -1,6 +1,7 @@
 import type { Claim, Deliveries, Pace } from '../jobs/deliveries.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Log } from '../lib/log.ts'
+import { OPEN_GATE, type Gate } from '../lib/pause.ts'
 import { backoffMs, sleep } from '../lib/retry.ts'
 
 export type WorkersParts = {
@@ -15,6 +16,8 @@ export type WorkersParts = {
   readonly leaseMs: number
   readonly pollMs: number
   readonly slowAfterMs: number
+  /** No attempt is begun while it is closed; open for ever by default. */
+  readonly gate?: Gate | undefined
 }
 
 export type Workers = {
@@ -40,12 +43,14 @@ export function startWorkers (parts: WorkersParts): Workers {
   const stopping = new AbortController()
   const bell = createBell()
   const places = createPlaces(parts, bell.ring)
+  const { gate = OPEN_GATE } = parts
+  const paces = () => gate.isOpen() ? PACES : []
   let failures = 0
   const go = async () => {
     while (!stopping.signal.aborted) {
       let pauseMs = parts.pollMs
       try {
-        const more = await Promise.all(PACES.map(pace => claimSome(parts, places, pace)))
+        const more = await Promise.all(paces().map(pace => claimSome(parts, places, pace)))
         if (more.includes(true)) pauseMs = 0
         failures = 0
       } catch (error) {
@@ -87,7 +92,8 @@ function createPlaces (parts: WorkersParts, onEnd: () => void) {
     const place = takePlace(parts, taken, pace)
     const done = parts.attempt(claim)
       // Its lease ends, and it is tried again.
-      .catch(error => parts.log.warn({ err: error as unknown }, 'an attempt was not noted'))
+      .catch(error =>
+        parts.log.warn({ err: error as unknown, job: claim.job }, 'an attempt was not noted'))
       .finally(() => {
         place.leave()
         running.delete(done)

@@ -3,6 +3,7 @@ import type { ConsumeOptions, Delivery, RawMessage } from '../lib/bus.ts'
 import type { DeadLetters } from '../lib/dead-letters.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import type { Metrics } from '../lib/metrics.ts'
+import { OPEN_GATE, type Gate } from '../lib/pause.ts'
 import type { Codec } from '../lib/registry.ts'
 import { forever } from '../lib/retry.ts'
 import { turn } from '../lib/turn.ts'
@@ -18,6 +19,8 @@ export type IntakeParts = Pick<ReadOptions, 'partner' | 'key' | 'isConfigured'> 
   readonly openPartition: (delivery: Delivery) => Promise<Partition>
   /** Told of broken infrastructure, for logs. */
   readonly onRetry: (error: unknown) => void
+  /** No contact is taken while it is closed; open for ever by default. */
+  readonly gate?: Gate | undefined
 }
 
 type Read = { readonly raw: RawMessage, readonly value: FeedContact, readonly read: ReadContact }
@@ -35,6 +38,7 @@ const AT_ONCE = 500
 export function createIntake (
   parts: IntakeParts
 ): Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> {
+  const { gate = OPEN_GATE } = parts
   let partitions = new Map<number, Partition>()
   const partitionOf = async (delivery: Delivery): Promise<Partition> => {
     // What another generation opens meanwhile must not be taken for this one's.
@@ -52,6 +56,7 @@ export function createIntake (
         partition.begin(delivery)
         for (let from = 0; from < messages.length; from += AT_ONCE) {
           await partition.room()
+          await gate.opened(signal)
           signal.throwIfAborted()
           const some = messages.slice(from, from + AT_ONCE)
           await takeIn(parts, await openAll(parts, some, signal), { partition, signal })

@@ -6,7 +6,7 @@ import { feedsParts } from './parts.ts'
 import { connectSubmitter } from './submitter.ts'
 
 await run('feed', feedConfig, async (config, life) => {
-  const connected = await connectParts(config, life, ['bus', 'codec', 'state', 'clock'])
+  const connected = await connectParts(config, life, ['bus', 'codec', 'state', 'clock', 'gate'])
   const submitter = await connectSubmitter(config, connected, life)
   const parts = feedsParts(config, connected, { submitter, fatal: life.fatal })
   const feeds = startFeeds(parts)

@@ -138,7 +138,10 @@ function open (
     signal,
     fail: onFailed,
     positions: () => patiently(() => parts.cursors.read({ tenant, partner: name, partition })),
-    submit: request => submitContacts(parts, { partner, partition }, request),
+    submit: async request => {
+      await parts.gate?.opened(signal)
+      return await submitContacts(parts, { partner, partition }, request)
+    },
     giveUp: (contact, terms) => patiently(() =>
       parts.faults.giveUp({ partner: name, key, partition }, { contact, terms }, signal)),
     pause: shortage => pauseWithin(parts, { tenant, shortage, signal, onPause }),

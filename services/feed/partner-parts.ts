@@ -13,13 +13,14 @@ import type { PartnerFeedParts } from './partner-feed.ts'
 type Config = Static<typeof feedConfig>
 
 export type Connected =
-  Pick<Parts, 'bus' | 'codec' | 'state' | 'clock'> & Pick<Life, 'log' | 'metrics'>
+  Pick<Parts, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Parts, 'gate'>> &
+  Pick<Life, 'log' | 'metrics'>
 
 export type Given = { readonly submitter: Submitter, readonly fatal: Life['fatal'] }
 
 /** What the feeds of all partners have in common. */
 export function partnerFeedParts (
-  config: Config, { bus, codec, state, clock, log, metrics }: Connected,
+  config: Config, { bus, codec, state, clock, gate, log, metrics }: Connected,
   { submitter, fatal }: Given
 ): Omit<PartnerFeedParts, 'isConfigured' | 'held'> {
   const results = connectPartnerResults({ bus, codec }, 'feed')
@@ -27,6 +28,7 @@ export function partnerFeedParts (
     bus,
     codec,
     metrics,
+    gate,
     submitter,
     cursors: createCursors(state),
     // What partners send is theirs to answer for: no number of dead letters stops the others.

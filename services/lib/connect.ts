@@ -4,7 +4,10 @@ import type { Bus } from './bus.ts'
 import { connectClickhouse } from './clickhouse.ts'
 import { createKafkaBus } from './kafka/bus.ts'
 import { kafkaConnectionOf, type KafkaSettings } from './kafka/connection.ts'
-import { connectRedis, connectRedisOrCluster, redisClock, type RedisClock } from './redis.ts'
+import { startPauseGate, type Gate } from './pause.ts'
+import {
+  connectRedis, connectRedisOrCluster, redisClock, tellRefusals, type RedisClock,
+} from './redis.ts'
 import { createCodec, registrySource, type Codec } from './registry.ts'
 import type { Life } from './run.ts'
 
@@ -16,6 +19,7 @@ export type PartsConfig = {
   readonly cache: { readonly REDIS_CACHE_URL: string }
   readonly clickhouse: { readonly CLICKHOUSE_URL: string }
   readonly clock: { readonly REDIS_STATE_URL: string }
+  readonly gate: { readonly REDIS_STATE_URL: string }
 }
 
 export type Parts = {
@@ -28,6 +32,8 @@ export type Parts = {
   readonly clickhouse: ClickHouseClient
   /** Redis TIME of the state Redis. */
   readonly clock: RedisClock
+  /** Closed while operators have paused the stage that the process is named after. */
+  readonly gate: Gate
 }
 
 type PartName = keyof Parts
@@ -68,13 +74,15 @@ const openers: Openers = {
     return bus
   },
   codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
-  state: async ({ REDIS_STATE_URL }, { onStop }) => {
+  state: async ({ REDIS_STATE_URL }, { onStop, log }) => {
     const redis = connectRedis(REDIS_STATE_URL)
+    tellRefusals(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     return redis
   },
-  cache: async ({ REDIS_CACHE_URL }, { onStop }) => {
+  cache: async ({ REDIS_CACHE_URL }, { onStop, log }) => {
     const cache = await connectRedisOrCluster(REDIS_CACHE_URL)
+    tellRefusals(cache, 'REDIS_CACHE_URL', refusal => log.error(refusal))
     onStop(() => cache.disconnect())
     return cache
   },
@@ -85,11 +93,22 @@ const openers: Openers = {
   },
   clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
     const redis = connectRedis(REDIS_STATE_URL)
+    tellRefusals(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     const onRetry = (error: unknown) => log.warn({ err: error }, 'Redis TIME is not to be had')
     const clock = await redisClock(redis, onRetry)
     metrics.watch('redis_clock_offset_seconds', {}, () => (clock.now() - Date.now()) / 1_000)
     onStop(() => clock.stop())
     return clock
+  },
+  // A connection of its own: what else is asked of Redis must not keep an answer waiting.
+  gate: async ({ REDIS_STATE_URL }, { name, onStop, log, metrics }) => {
+    const redis = connectRedis(REDIS_STATE_URL)
+    const gate = startPauseGate(name, { redis, log, metrics })
+    onStop(async () => {
+      redis.disconnect()
+      await gate.stop()
+    })
+    return gate
   },
 }

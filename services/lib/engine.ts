@@ -3,6 +3,7 @@ import type { Bus, Consumption, Gather, Producer } from './bus.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
+import type { Gate } from './pause.ts'
 import { every } from './release.ts'
 import type { Stage } from './stage.ts'
 import { createSteps, type Effects, type StepsParts } from './steps.ts'
@@ -26,6 +27,8 @@ export type EngineParts = StepsParts & {
   readonly effects?: Effects
   /** Pause between two looks for held messages that wait for nothing more; 0 for never. */
   readonly releaseEveryMs?: number
+  /** Pauses the stage while it is closed; open for ever by default. */
+  readonly gate?: Gate | undefined
 }
 
 export type RunningStage = {
@@ -79,8 +82,9 @@ async function consume<S extends StageName> (
   const stage = given as unknown as Stage
   const { group } = subscription
   const log = parts.log.child({ stage: stage.name, group })
-  const { sleep, random } = parts
+  const { sleep, random, gate } = parts
   const retries = { ...sleep && { sleep }, ...random && { random } }
+  const waits = { ...retries, gate }
   const steps = createSteps({ metrics, log, effects: parts.effects, ...retries })
   const deadLetters = createDeadLetters({
     stage: stage.name,
@@ -91,7 +95,7 @@ async function consume<S extends StageName> (
   })
   const emitter = createEmitter({ wire, producerOf: name => producerOf(`${producerName}.${name}`) })
   const worker = createWorker({
-    stage, subscription, wire, emitter, deadLetters, steps, metrics, log, clock, ...retries,
+    stage, subscription, wire, emitter, deadLetters, steps, metrics, log, clock, ...waits,
   })
   const { onDelivery, onAssigned, ages, unfinished, release } = worker
   metrics.watch('stage_oldest_age_seconds', { stage: stage.name, group }, ages)

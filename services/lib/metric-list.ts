@@ -1,3 +1,5 @@
+import type { MetricDefinition } from './metric-definition.ts'
+
 /** Every metric there is: the one source of dashboards, alerts and documents. */
 export const METRICS = [
   {
@@ -66,6 +68,12 @@ export const METRICS = [
     type: 'gauge',
     labels: ['stage', 'group'],
     help: 'Partitions that wait for broken infrastructure.',
+  },
+  {
+    name: 'stage_paused',
+    type: 'gauge',
+    labels: ['stage'],
+    help: '1 while operators have paused the stage: it begins nothing, and its messages wait.',
   },
   {
     name: 'consumer_lag_messages',
@@ -238,10 +246,3 @@ export const METRICS = [
     help: 'Jobs asked for by feeds: taken, moved, short, late, failed, or lost (asked again).',
   },
 ] as const satisfies readonly MetricDefinition[]
-
-export type MetricDefinition = {
-  readonly name: string
-  readonly type: 'counter' | 'gauge' | 'histogram'
-  readonly labels: readonly string[]
-  readonly help: string
-}

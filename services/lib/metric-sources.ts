@@ -1,5 +1,6 @@
 import { LANES, SERVICE_SLUGS, topology, type StageName } from '../topology.ts'
 import type { METRICS } from './metric-list.ts'
+import { PAUSABLE_STAGES } from './pausable.ts'
 import { subscriptionsOf } from './topics.ts'
 
 type Name = typeof METRICS[number]['name']
@@ -46,6 +47,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
     values: [{ step: STEPS, cause: ['infrastructure'] }, { step: ['decide'], cause: ['failure'] }],
   },
   stage_blocked: { by: CONSUMERS },
+  stage_paused: { by: PAUSABLE_STAGES },
   consumer_lag_messages: { by: ['ledger'] },
   consumer_offset: { by: ['ledger'] },
   cache_lookups_total: {
@@ -85,7 +87,8 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
       ],
     },
   },
-  redis_clock_offset_seconds: { by: ALL },
+  // `handback` asks nobody for the time.
+  redis_clock_offset_seconds: { by: ALL.filter(name => name !== 'handback') },
   webhook_attempts_total: {
     by: ['deliver'],
     values: [

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import { METRICS, type MetricDefinition } from './metric-list.ts'
+import type { MetricDefinition } from './metric-definition.ts'
+import { METRICS } from './metric-list.ts'
 import { zerosOf } from './metric-sources.ts'
 
 export { METRICS } from './metric-list.ts'

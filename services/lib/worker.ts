@@ -1,11 +1,11 @@
 import { bulkhead } from 'cockatiel'
 import type { Clock } from './clock.ts'
 import type { ConsumeOptions, Delivery, DeliveryOutcome, RawMessage } from './bus.ts'
-import { isInfrastructure } from './errors.ts'
+import { createCommit, createCount, type Commit } from './finish.ts'
 import { createOffsets, type Offsets } from './offsets.ts'
+import { OPEN_GATE, type Gate } from './pause.ts'
 import { createProcess, type Process } from './process.ts'
 import { createRelease, createTurns } from './release.ts'
-import { rowsOf } from './row-headers.ts'
 import type { ProcessParts } from './slice.ts'
 import type { Postponement } from './stage.ts'
 import type { At } from './steps.ts'
@@ -26,16 +26,18 @@ export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
 export type WorkerParts = Omit<ProcessParts, 'finished'> & {
   readonly subscription: Subscription
   readonly clock: Clock
+  /** Nothing further is begun while it is closed. */
+  readonly gate?: Gate | undefined
 }
 
 type Messages = readonly RawMessage[]
 
 /** One consumer of a stage: cuts deliveries into slices, processes and commits them. */
 export function createWorker (parts: WorkerParts): Worker {
-  const { stage, subscription: { group }, clock } = parts
+  const { stage, subscription: { group }, clock, gate = OPEN_GATE } = parts
   const processing = { ...parts, finished: createCount(parts) }
   const commit = createCommit(parts)
-  const work = createWork(createProcess(processing), commit)
+  const work = createWork(createProcess(processing), commit, gate)
   const inWork = createInWork(clock)
   let current = createOffsets()
   const atOf = ({ topic, partition, signal }: Delivery, offset: bigint): At =>
@@ -45,7 +47,7 @@ export function createWorker (parts: WorkerParts): Worker {
     const offsets = current
     const at = atOf(delivery, 0n)
     if (await letGo({ ...at, finish: offsets.finish })) await commit(delivery, offsets, at)
-  })
+  }, gate)
   const slots = createSlots(parts)
   const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
     // A new generation begins with offsets of its own, so whatever still runs for the old one
@@ -108,12 +110,16 @@ function createSlots ({ stage, subscription }: WorkerParts) {
     slots === undefined ? action() : slots.execute(action)
 }
 
-type Commit = ReturnType<typeof createCommit>
 type Standing = { readonly offsets: Offsets, readonly at: At }
 
-/** Processes a slice and commits what is finished; what is postponed comes once more. */
-function createWork (process: Process, commit: Commit) {
+/**
+ * Processes a slice and commits what is finished; what is postponed comes once more. While the
+ * stage is paused a slice is waited with in hand: heartbeats go on, its age is told as ever, and
+ * nothing has to be fetched anew.
+ */
+function createWork (process: Process, commit: Commit, gate: Gate) {
   return async (slice: Messages, delivery: Delivery, { offsets, at }: Standing) => {
+    if (!gate.isOpen()) await gate.opened(delivery.signal)
     offsets.begin(slice)
     const postponed = await process(slice, { ...at, finish: offsets.finish })
     if (postponed !== undefined) offsets.rewind(delivery, postponed.postpone.raw.offset)
@@ -124,15 +130,15 @@ function createWork (process: Process, commit: Commit) {
 
 /**
  * Lets go of held messages between deliveries, by the last one of each partition: never beside one,
- * and no more once its generation is over.
+ * not while the stage is paused, and no more once its generation is over.
  */
-function createInTurns (release: (delivery: Delivery) => Promise<void>) {
+function createInTurns (release: (delivery: Delivery) => Promise<void>, gate: Gate) {
   const turns = createTurns()
   const latest = new Map<string, Delivery>()
   const underWay = new Set<string>()
   const releaseOf = async (delivery: Delivery) => {
     try {
-      if (!delivery.signal.aborted) await release(delivery)
+      if (!delivery.signal.aborted && gate.isOpen()) await release(delivery)
     } catch (error) {
       if (!delivery.signal.aborted) throw error
     }
@@ -151,37 +157,6 @@ function createInTurns (release: (delivery: Delivery) => Promise<void>) {
       }))
     },
     forget: (): void => latest.clear(),
-  }
-}
-
-/**
- * 8. Commit, as far as everything below is finished. A crash before it: all is handed over and done
- * again, which every effect stands. A commit that fails is not repeated by itself: the next one
- * says more, and a partition that was lost is told by the signal.
- */
-function createCommit ({ steps, log }: WorkerParts) {
-  return async (delivery: Delivery, offsets: Offsets, at: At) => {
-    const offset = offsets.toCommit(delivery)
-    if (offset === undefined) return
-    await steps.step(8, async () => {
-      try {
-        await delivery.commit(offset)
-        offsets.committed(delivery, offset)
-      } catch (error) {
-        if (isInfrastructure(error)) throw error
-        log.warn({ err: error }, 'offsets were not committed')
-      }
-    }, at)
-  }
-}
-
-/** Counts finished messages and the rows they are about. */
-function createCount ({ stage, subscription, metrics }: WorkerParts) {
-  const { lane = '', service = '' } = subscription
-  const labels = { stage: stage.name, lane, service }
-  return ({ headers }: RawMessage) => {
-    metrics.count('stage_chunks_total', labels)
-    metrics.count('stage_rows_total', labels, rowsOf(headers))
   }
 }
 

@@ -8,7 +8,9 @@ import { lookupParts } from './parts.ts'
 import { createLookupStage } from './stage.ts'
 
 await run('lookup', lookupConfig, async (config, life) => {
-  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'cache', 'clock'])
+  const parts = await connectParts(config, life, [
+    'bus', 'codec', 'state', 'cache', 'clock', 'gate',
+  ])
   const wire = createJobWire(parts, config)
   const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
   const stageOf = () => createLookupStage(lookupParts(config, parts))

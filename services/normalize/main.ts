@@ -9,7 +9,7 @@ import { createNormalizeStage } from './stage.ts'
 import { createTokenizer, readSecrets } from './token.ts'
 
 await run('normalize', normalizeConfig, async (config, life) => {
-  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clock'])
+  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clock', 'gate'])
   const stage = createNormalizeStage({
     store: createJobStore(parts.state),
     clock: parts.clock,

@@ -5,7 +5,7 @@ import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../lib/kafka/connection.ts'
 import { refusalOf } from '../lib/kafka/errors.ts'
-import { UsageError } from './usage.ts'
+import { UsageError } from '../lib/run-command.ts'
 
 const config = Type.Object(pick(commonConfig, kafkaKeys))
 const RETRY = { retries: 1, initialRetryTime: 100 }

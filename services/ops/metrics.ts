@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { everyAddress, type FindAddresses } from '../lib/addresses.ts'
 import type { Environment } from '../lib/command-environment.ts'
 import { readSamples, type Sample } from '../lib/exposition.ts'
 
@@ -11,15 +12,15 @@ export type Told = {
 const ANSWER_WITHIN_MS = 1_000
 
 /**
- * The addresses of metrics: METRICS_TARGETS (with commas or as JSON), else those in the file
- * METRICS_TARGETS_FILE, else those of the local stack in `folder`; none when there are none.
+ * The addresses of metrics: METRICS_TARGETS (with commas or as JSON; a name may stand for several
+ * processes), else those in the file METRICS_TARGETS_FILE, else those of the local stack in
+ * `folder`; none when there are none.
  */
 export async function metricsTargets (
-  env: Environment, folder: string
+  env: Environment, folder: string, find?: FindAddresses
 ): Promise<readonly string[]> {
   const given = env['METRICS_TARGETS'] ?? ''
-  if (given.startsWith('[')) return JSON.parse(given) as readonly string[]
-  if (given !== '') return given.split(',').map(target => target.trim())
+  if (given !== '') return await everyAddress(listIn(given), find)
   try {
     const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
@@ -27,6 +28,11 @@ export async function metricsTargets (
     // Metrics tell more than the brokers do; without them the rest is told all the same.
     return []
   }
+}
+
+function listIn (given: string): readonly string[] {
+  if (given.startsWith('[')) return JSON.parse(given) as readonly string[]
+  return given.split(',').map(target => target.trim())
 }
 
 /** Asks every process for the metrics of these names. */

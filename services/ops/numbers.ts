@@ -1,4 +1,4 @@
-import { UsageError } from './usage.ts'
+import { UsageError } from '../lib/run-command.ts'
 
 /** A number above 0 that was typed; throws UsageError for any other text. */
 export function positiveOf (option: string, text: string): number {

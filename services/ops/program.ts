@@ -4,6 +4,7 @@ import { addDead, type Print } from './dead/command.ts'
 import { addDrain } from './drain/command.ts'
 import { addJobs } from './jobs/command.ts'
 import { addLag } from './lag/command.ts'
+import { addPause, addResume } from './pause/command.ts'
 import { addReplay } from './replay/command.ts'
 import { addScaleAdvice } from './scale/command.ts'
 import type { Screen } from './screen.ts'
@@ -15,6 +16,7 @@ only, and left out where NO_COLOR is set.
 
 Examples:
   npm run ops -- lag
+  npm run ops -- pause verify --reason "the vendor is down"
   npm run ops -- scale-advice --rows-per-second 50000
   npm run ops -- dead list`
 
@@ -31,6 +33,8 @@ export function createProgram (
     .addHelpText('after', HELP)
   addLag(program, screen)
   addJobs(program, screen)
+  addPause(program, screen)
+  addResume(program, screen)
   addScaleAdvice(program, screen)
   addReplay(program, screen)
   addDrain(program, screen)

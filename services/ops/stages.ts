@@ -1,5 +1,5 @@
 import { topology, type StageName } from '../topology.ts'
-import { UsageError } from './usage.ts'
+import { UsageError } from '../lib/run-command.ts'
 
 /** All stages, in the order of the pipeline. */
 export const STAGES = Object.keys(topology.stages) as readonly StageName[]

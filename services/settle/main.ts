@@ -8,7 +8,9 @@ import { settleParts } from './parts.ts'
 import { createSettleStage } from './stage.ts'
 
 await run('settle', settleConfig, async (config, life) => {
-  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
+  const parts = await connectParts(config, life, [
+    'bus', 'codec', 'state', 'clickhouse', 'clock', 'gate',
+  ])
   const wire = createJobWire(parts, config)
   const stage = createSettleStage(settleParts(config, { ...parts, wire }))
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })

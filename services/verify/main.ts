@@ -8,7 +8,9 @@ import { verifyParts } from './parts.ts'
 import { createVerifyStage } from './stage.ts'
 
 await run('verify', verifyConfig, async (config, life) => {
-  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'cache', 'clock'])
+  const parts = await connectParts(config, life, [
+    'bus', 'codec', 'state', 'cache', 'clock', 'gate',
+  ])
   const wire = createJobWire(parts, config)
   const subscriptions = subscriptionsOf('verify', {
     lanes: config.LANES, services: config.SERVICES,

@@ -1,11 +1,12 @@
 import { createJobStore } from '../jobs/store.ts'
 import { tenantOf } from '../accounts/tenant.ts'
 import { sleep } from '../lib/retry.ts'
+import { UsageError } from '../lib/run-command.ts'
 import { createArchive } from '../records/archive.ts'
 import type { Environment } from './environment.ts'
 import { createErasableKey } from './erasable-key.ts'
 import { eraseJob, type EraseParts, type Erasure } from './erase.ts'
-import { modeOf, UsageError, type Options } from './options.ts'
+import { modeOf, type Options } from './options.ts'
 import { withStores, type Stores } from './stores.ts'
 
 const MINUTE_MS = 60_000

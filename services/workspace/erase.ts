@@ -3,8 +3,8 @@ import { REMEMBERED_MS } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { sleep } from '../lib/retry.ts'
+import { UsageError } from '../lib/run-command.ts'
 import type { ErasableKey } from './erasable-key.ts'
-import { UsageError } from './options.ts'
 
 export type EraseParts = {
   readonly store: Pick<JobStore, 'read' | 'cancel'>

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
+import { UsageError } from '../lib/run-command.ts'
 import type { AccountsFile } from './accounts-backup.ts'
-import { UsageError, type Task } from './options.ts'
+import type { Task } from './options.ts'
 import type { WorkspaceParts } from './parts.ts'
 import { balanceShown, tenantFor } from './tasks.ts'
 

@@ -1,4 +1,5 @@
 import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
+import { UsageError } from '../lib/run-command.ts'
 import type { WorkspaceParts } from './parts.ts'
 
 /** What a task shows: names and values, for people line by line, for scripts as JSON. */
@@ -8,11 +9,6 @@ export type Shown = Readonly<Record<string, unknown>>
 export type Options = Readonly<Record<string, string>>
 
 export type Task = (parts: WorkspaceParts, options: Options) => Promise<Shown>
-
-/** Says what to type instead; shown without a stack. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError'
-}
 
 /** The id of the organization that is named; throws UsageError when there is none. */
 export async function organizationOf (

@@ -1,6 +1,7 @@
 import { checkName, type Partner } from '../accounts/partners.ts'
+import { UsageError } from '../lib/run-command.ts'
 import { readPrices } from '../money/prices.ts'
-import { modeOf, organizationOf, UsageError, type Task } from './options.ts'
+import { modeOf, organizationOf, type Task } from './options.ts'
 
 const MOST_PARTITIONS = 256
 

@@ -2,8 +2,9 @@ import Type from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { commonConfig, loadConfig, pick } from '../lib/config.ts'
 import { connectRedis } from '../lib/redis.ts'
+import { UsageError } from '../lib/run-command.ts'
 import type { Environment } from './environment.ts'
-import { organizationOf, UsageError } from './options.ts'
+import { organizationOf } from './options.ts'
 import { createSignInCodes, SIGN_IN_WITHIN_MS, type Holder } from './page/sign-in-codes.ts'
 
 const config = Type.Object({

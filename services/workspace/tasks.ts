@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { SCOPES, type Scope } from '../accounts/api-keys.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { microsOf, usdOf, usdToMicros } from './amount.ts'
-import {
-  modeOf, organizationOf, UsageError, type Options, type Shown, type Task,
-} from './options.ts'
+import { UsageError } from '../lib/run-command.ts'
+import { modeOf, organizationOf, type Options, type Shown, type Task } from './options.ts'
 import type { WorkspaceParts } from './parts.ts'
 
-export { UsageError, type Options, type Shown, type Task }
+export type { Options, Shown, Task }
 
 export const createOrganization: Task = async ({ organizations, wallet }, { name = '' }) => {
   if (name.trim() === '') throw new UsageError('Give the organization a name: --name <name>.')

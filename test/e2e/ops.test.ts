@@ -5,6 +5,7 @@ import { placesOf } from '../../services/lib/kafka/lag.ts'
 import { withBrokers } from '../../services/ops/brokers.ts'
 import type { OpenJobLine } from '../../services/ops/jobs/open-jobs.ts'
 import type { LagLine } from '../../services/ops/lag/lines.ts'
+import { askMetrics } from '../../services/ops/metrics.ts'
 import type { Sourced } from '../../services/ops/scale/text.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { openOps } from '../support/ops.ts'
@@ -13,11 +14,13 @@ import { startWorld, type World } from '../support/world.ts'
 const ROWS = 20_000
 const GROUP = 'verify.bulk.phone-validation'
 const WAITING = { timeout: 60_000, interval: 300 }
+/** A webhook that fails is tried again after so long, nine times. */
+const RETRY_MS = 1_000
 
 let world: World
 let commands: ReturnType<typeof openOps>
 beforeAll(async () => {
-  world = await startWorld()
+  world = await startWorld({ WEBHOOK_WAITS_MS: JSON.stringify(Array(9).fill(RETRY_MS)) })
   commands = openOps(world)
 })
 afterAll(async () => {
@@ -112,6 +115,90 @@ describe('a replay', () => {
     expect(await world.live.results(job.id)).toBe(results)
     expect(await world.live.balance()).toEqual(balance)
     expect(await world.breaches()).toEqual([])
+  })
+})
+
+/** What the processes of a stage tell, one sum of all series each. */
+const told = async (metric: string, stage: string): Promise<readonly number[]> => {
+  const targets = world.services.list().filter(({ name }) => name.startsWith(`${stage}-`))
+  const { processes } = await askMetrics(
+    targets.map(({ metricsUrl }) => metricsUrl), new Set([metric]))
+  return processes.map(samples => samples.reduce((sum, { value }) => sum + value, 0))
+}
+
+const untilTold = (metric: string, stage: string, values: readonly number[]) =>
+  vi.waitFor(async () => expect(await told(metric, stage)).toEqual(values), WAITING)
+
+describe('a stage that is paused', () => {
+  const group = 'verify.small.phone-validation'
+
+  it('begins nothing in any process, one that starts anew as well, until it goes on', async () => {
+    await world.services.setScale({ verify: 2 })
+    expect(await ops('pause', 'verify', '--by', 'ann', '--reason', 'a test'))
+      .toMatchObject({ stage: 'verify', paused: true, changed: true })
+    await untilTold('stage_paused', 'verify', [1, 1])
+    const inputs = mixedPhones(600, 5_000_000)
+    const { id } = await world.live.createJob({
+      service: 'phone-validation', inputs, countryCode: 'US',
+    })
+    await vi.waitFor(async () => {
+      const line = await lagOf(group)
+      expect(line).toMatchObject({ paused: true, messagesPerSecond: 0 })
+      expect(line?.lagMessages).toBeGreaterThan(0)
+    }, WAITING)
+    const before = await lagOf(group)
+
+    world.services.kill('verify-1', 'SIGKILL')
+    await vi.waitFor(() => {
+      expect(world.services.list().find(({ name }) => name === 'verify-1')?.restarts).toBe(1)
+    }, WAITING)
+    await world.services.untilReady()
+    await untilTold('stage_paused', 'verify', [1, 1])
+    await untilTold('service_ready', 'verify', [1, 1])
+    // Whoever has the partitions now holds their messages in hand.
+    await vi.waitFor(async () =>
+      expect((await lagOf(group))?.oldestSeconds).toBeGreaterThan(1), WAITING)
+    expect((await lagOf(group))?.lagMessages).toBe(before?.lagMessages)
+    expect(await world.live.job(id)).toMatchObject({ status: 'preparing', successRecords: 0 })
+    const { out } = await commands.run({}, 'lag', '--once', '--stage', 'verify')
+    expect(out).toMatch(/^verify \(paused\) /m)
+    expect(out).toMatch(/^verify is paused since \S+ by ann: a test\. /m)
+
+    expect(await ops('resume', 'verify')).toMatchObject({ paused: false, changed: true })
+    await untilTold('stage_paused', 'verify', [0, 0])
+    const ended = await world.live.waitForEnd(id)
+    expect(ended).toMatchObject({ status: 'completed', totalRows: 600 })
+    expect(await world.breaches()).toEqual([])
+    await world.services.setScale({})
+  })
+
+  it('makes no attempt at a webhook that comes due', async () => {
+    const attempts = async () => (await told('webhook_attempts_total', 'deliver'))[0] ?? 0
+    const atFirst = await attempts()
+    await world.test.createJob({
+      service: 'phone-validation',
+      inputs: ['+12127365000'],
+      webhook_url: 'https://nobody.invalid/hook',
+    })
+    await vi.waitFor(async () => expect(await attempts()).toBeGreaterThan(atFirst), WAITING)
+    await ops('pause', 'deliver')
+    await untilTold('stage_paused', 'deliver', [1])
+    const before = await attempts()
+    await new Promise(resolve => setTimeout(resolve, 2.5 * RETRY_MS))
+    expect(await attempts()).toBe(before)
+    await ops('resume', 'deliver')
+    await vi.waitFor(async () => expect(await attempts()).toBeGreaterThan(before), WAITING)
+  })
+
+  it('may be any that reads topics, but the ledger', async () => {
+    const others = ['feed', 'normalize', 'lookup', 'settle', 'handback']
+    for (const stage of others) await ops('pause', stage, '--yes')
+    for (const stage of others) await untilTold('stage_paused', stage, [1])
+    for (const stage of others) await ops('resume', stage)
+    for (const stage of others) await untilTold('stage_paused', stage, [0])
+    await expect(ops('pause', 'ledger')).rejects.toThrow('ledger is never paused')
+    const refused = await commands.run({}, 'pause', 'lookup')
+    expect([refused.code, refused.errors]).toEqual([1, expect.stringContaining('Add --yes')])
   })
 })
 

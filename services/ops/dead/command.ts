@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { commandEnvironment } from '../../lib/command-environment.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 import { discard, replay } from './decide.ts'
 import { list, show } from './look.ts'
 import {

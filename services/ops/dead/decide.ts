@@ -1,6 +1,6 @@
 import { deadTopic } from '../../lib/topics.ts'
 import type { StageName } from '../../topology.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 import { isWaiting, matches, type Filter } from './board.ts'
 import { placeOf, type Done, type Entry } from './letter.ts'
 import { entriesOf, noLetter } from './look.ts'

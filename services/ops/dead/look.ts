@@ -1,7 +1,7 @@
 import type { RawMessage } from '../../lib/bus.ts'
 import { deadTopic, logicalTopic } from '../../lib/topics.ts'
 import type { StageName } from '../../topology.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 import { createBoard, isWaiting, matches, type Filter } from './board.ts'
 import type { Inspector } from './inspector.ts'
 import { placeOf, type Entry } from './letter.ts'

@@ -1,5 +1,5 @@
 import { topology, type StageName } from '../../topology.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 import type { Filter } from './board.ts'
 import type { Choice } from './decide.ts'
 

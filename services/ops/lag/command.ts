@@ -1,12 +1,12 @@
-import type { Admin } from 'kafkajs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { withBrokers } from '../brokers.ts'
 import { metricsTargets } from '../metrics.ts'
 import { positiveOf } from '../numbers.ts'
+import { besidePauses, type Pause } from '../pause/pauses.ts'
 import { callOf, paintFor, type Call, type Screen } from '../screen.ts'
 import { stageOf } from '../stages.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 import { linesOf } from './lines.ts'
 import { lookAt, type Look } from './look.ts'
 import { lagText } from './text.ts'
@@ -26,7 +26,8 @@ type Lag = {
 
 const HELP = `
 Rates are those since the look before; "caught up in" is how long the rest takes if all goes on so.
-"oldest" is told by the services themselves, where their metrics can be read.
+"oldest" is told by the services themselves, where their metrics can be read. Stages that operators
+have paused are marked, with since when and why below.
 
 Examples:
   npm run ops -- lag                         until Ctrl-C
@@ -52,15 +53,16 @@ export function addLag (program: Command, screen: Screen): void {
 }
 
 async function showOnce (lag: Lag): Promise<void> {
-  const { call: { env, json }, screen, everyMs } = lag
-  const [before, after] = await withBrokers(env, async admin => {
-    const first = await look(lag, admin)
+  const { call: { json }, screen, everyMs } = lag
+  const [before, after] = await withLook(lag, async look => {
+    const first = await look()
     await delay(everyMs)
-    return [first, await look(lag, admin)]
+    return [first, await look()]
   })
-  const lines = linesOf(before, after, wishOf(lag))
-  if (json) return screen.print(JSON.stringify({ at: new Date().toISOString(), groups: lines }))
-  screen.print(lagText(lines, paintFor(screen.terminal)))
+  const groups = linesOf(before, after, wishOf(lag))
+  if (!json) return screen.print(lagText(groups, pausesIn(after, lag), paintFor(screen.terminal)))
+  const paused = after.pauses ?? null
+  screen.print(JSON.stringify({ at: new Date().toISOString(), groups, paused }))
 }
 
 const CLEAR = '\u001b[H\u001b[2J'
@@ -87,13 +89,13 @@ async function watch (lag: Lag): Promise<void> {
 }
 
 async function draw (lag: Lag, signal: AbortSignal): Promise<void> {
-  const { call: { env }, screen: { terminal }, everyMs } = lag
+  const { screen: { terminal }, everyMs } = lag
   const paint = paintFor(terminal)
-  await withBrokers(env, async admin => {
+  await withLook(lag, async look => {
     let before: Look | undefined
     for (;;) {
-      const after = await look(lag, admin)
-      const text = lagText(linesOf(before, after, wishOf(lag)), paint)
+      const after = await look()
+      const text = lagText(linesOf(before, after, wishOf(lag)), pausesIn(after, lag), paint)
       terminal.write(`${CLEAR}${new Date().toISOString()}  Ctrl-C ends it\n\n${text}\n`)
       before = after
       await delay(everyMs, undefined, { signal })
@@ -101,8 +103,17 @@ async function draw (lag: Lag, signal: AbortSignal): Promise<void> {
   })
 }
 
-function look ({ call: { env, folder } }: Lag, admin: Admin): Promise<Look> {
-  return lookAt({ admin, targets: () => metricsTargets(env, folder) })
+/** Stays connected for as long as somebody looks. */
+async function withLook<T> (
+  { call: { env, folder } }: Lag, work: (look: () => Promise<Look>) => Promise<T>
+): Promise<T> {
+  const targets = () => metricsTargets(env, folder)
+  return await withBrokers(env, admin => besidePauses(env, pauses =>
+    work(() => lookAt({ admin, targets, pauses }))))
+}
+
+function pausesIn ({ pauses = [] }: Look, { call: { options } }: Lag): readonly Pause[] {
+  return pauses.filter(({ stage }) => options.stage === undefined || options.stage === stage)
 }
 
 function wishOf ({ call: { options } }: Lag) {

@@ -17,6 +17,8 @@ export type LagLine = {
   /** Until nothing is left, if all goes on as since the look before; null when it does not fall. */
   readonly catchUpSeconds: number | null
   readonly oldestSeconds: number | null
+  /** Whether operators have paused its stage. */
+  readonly paused: boolean | null
 }
 
 type Options = { readonly byPartition: boolean, readonly stage?: string | undefined }
@@ -42,6 +44,7 @@ export function linesOf (
       partitions: places.length,
       ...movement(places, earlier, seconds),
       oldestSeconds: ageIn(after, first.group),
+      paused: after.pauses?.some(pause => pause.stage === first.stage) ?? null,
     }]
   })
 }

@@ -2,6 +2,7 @@ import type { Admin } from 'kafkajs'
 import { placesOf, TOPOLOGY_GROUPS, type Place, type ReadingGroup } from '../../lib/kafka/lag.ts'
 import { logicalTopic } from '../../lib/topics.ts'
 import { askMetrics } from '../metrics.ts'
+import type { Pause } from '../pause/pauses.ts'
 
 /** Where all groups stood at one moment, and the age of the oldest message each has in work. */
 export type Look = {
@@ -9,6 +10,8 @@ export type Look = {
   readonly places: readonly Place[]
   /** Seconds by group, of those whose processes tell it. */
   readonly ages: ReadonlyMap<string, number>
+  /** Stages that are paused; undefined where nobody could tell. */
+  readonly pauses: readonly Pause[] | undefined
 }
 
 const AGE = new Set(['stage_oldest_age_seconds'])
@@ -26,16 +29,20 @@ export function groupsOf (topics: readonly string[]): readonly ReadingGroup[] {
 type LookParts = {
   readonly admin: Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets' | 'listTopics'>
   readonly targets: () => Promise<readonly string[]>
+  readonly pauses: () => Promise<readonly Pause[] | undefined>
   readonly fetch?: typeof globalThis.fetch
 }
 
-/** Asks brokers and services at the same time. */
-export async function lookAt ({ admin, targets, fetch }: LookParts): Promise<Look> {
-  const [places, ages] = await Promise.all([
+/** Asks brokers, services and Redis at the same time. */
+export async function lookAt (
+  { admin, targets, pauses: readPauses, fetch }: LookParts
+): Promise<Look> {
+  const [places, ages, pauses] = await Promise.all([
     admin.listTopics().then(topics => placesOf(admin, groupsOf(topics))),
     targets().then(found => agesOf(found, fetch)),
+    readPauses(),
   ])
-  return { atMs: performance.now(), places, ages }
+  return { atMs: performance.now(), places, ages, pauses }
 }
 
 async function agesOf (

@@ -1,10 +1,14 @@
 import { count, duration } from '../../client/amounts.ts'
+import type { Pause } from '../pause/pauses.ts'
+import { pauseLine } from '../pause/text.ts'
 import type { Paint } from '../screen.ts'
 import { tableText, type Cell, type Column } from '../table.ts'
 import type { LagLine } from './lines.ts'
 
-/** The table of `lag`, and the sum of it below. */
-export function lagText (lines: readonly LagLine[], paint: Paint): string {
+/** The table of `lag`, below it its sum and what is paused. */
+export function lagText (
+  lines: readonly LagLine[], pauses: readonly Pause[], paint: Paint
+): string {
   const byPartition = lines.some(({ partition }) => partition !== null)
   const place: readonly Column[] = byPartition
     ? [{ title: 'topic' }, { title: 'partition', right: true }]
@@ -15,7 +19,7 @@ export function lagText (lines: readonly LagLine[], paint: Paint): string {
     { title: 'oldest', right: true },
   ]
   const rows = lines.map(line => [
-    line.stage,
+    stageCell(line),
     line.group,
     ...byPartition ? [line.topic, String(line.partition)] : [String(line.partitions)],
     ...figuresOf(line),
@@ -23,7 +27,12 @@ export function lagText (lines: readonly LagLine[], paint: Paint): string {
   const sum = lines.reduce((total, { lagMessages }) => total + lagMessages, 0)
   const groups = new Set(lines.map(({ group }) => group)).size
   const end = `${count(sum)} messages wait in ${groups} groups.`
-  return `${tableText(columns, rows, paint)}\n${end}`
+  const paused = pauses.map(pause => pauseLine(pause, paint))
+  return [tableText(columns, rows, paint), end, ...paused].join('\n')
+}
+
+function stageCell ({ stage, paused }: LagLine): Cell {
+  return paused === true ? { text: `${stage} (paused)`, style: 'yellow' } : stage
 }
 
 function figuresOf (line: LagLine): readonly Cell[] {

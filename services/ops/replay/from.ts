@@ -1,4 +1,4 @@
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 
 /** Where a group is to read again from. */
 export type From =

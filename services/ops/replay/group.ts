@@ -1,6 +1,6 @@
 import { subscriptionsOf, type Subscription } from '../../lib/topics.ts'
 import { stageOf } from '../stages.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 
 export type Named = {
   readonly stage: string

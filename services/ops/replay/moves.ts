@@ -1,4 +1,4 @@
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 import type { From } from './from.ts'
 
 /** How a partition stands, and the first offset from the time that is meant, if one is. */

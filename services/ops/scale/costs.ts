@@ -1,7 +1,7 @@
 import type { Sample } from '../../lib/exposition.ts'
 import { positiveOf } from '../numbers.ts'
 import { stageOf } from '../stages.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 
 /** CPU seconds per 100,000 rows, by the name of a stage or of a part such as `kafka`. */
 export type Costs = Readonly<Record<string, number>>

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { askMetrics, metricsTargets } from '../metrics.ts'
 import type { Call } from '../screen.ts'
-import { UsageError } from '../usage.ts'
+import { UsageError } from '../../lib/run-command.ts'
 import {
   COST_METRICS, costsIn, costsOfMetrics, costsOfRun, type Costs, type SavedRun,
 } from './costs.ts'

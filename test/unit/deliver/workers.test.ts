@@ -70,6 +70,21 @@ describe('workers', () => {
     await stopping
   })
 
+  it('begin no attempt while they are paused, and stay ready', async () => {
+    let isOpen = false
+    const gate = { isOpen: () => isOpen, opened: async () => {} }
+    const { workers, due, begun, endAll } = scene({ gate })
+    due.quick.push('a')
+    due.slow.push('b')
+    workers.wake()
+    await new Promise(resolve => setTimeout(resolve, 30))
+    expect([begun, due, workers.ready()]).toEqual([[], { quick: ['a'], slow: ['b'] }, true])
+    isOpen = true
+    await vi.waitFor(() => expect(begun).toEqual(['a', 'b']))
+    endAll()
+    await workers.stop()
+  })
+
   it('are not ready while claims can not be read, and heal', async () => {
     let broken = true
     const claim = async () => {

@@ -6,7 +6,7 @@ import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { createPartnerResults } from '../../../services/records/partner-results.ts'
 import { createFaults } from '../../../services/feed/faults.ts'
-import { createIntake } from '../../../services/feed/intake.ts'
+import { createIntake, type IntakeParts } from '../../../services/feed/intake.ts'
 import { createPartition } from '../../../services/feed/partition.ts'
 import { createRoom } from '../../../services/feed/room.ts'
 import type { JobOutcome, JobRequest } from '../../../services/feed/cursor.ts'
@@ -14,6 +14,15 @@ import type { JobOutcome, JobRequest } from '../../../services/feed/cursor.ts'
 const codec = createCodec(localSource())
 const key = Buffer.alloc(32, 3)
 const topic = 'feeds.acme.submitted'
+const common = {
+  partner: 'acme',
+  key,
+  codec,
+  isConfigured: () => true,
+  metrics: { count: () => {} },
+  onRetry: () => {},
+}
+const turn = (value?: string) => new Promise(resolve => setImmediate(resolve, value))
 const quiet = {
   rules: { limit: 3, ageMs: 60_000 },
   giveUp: async () => {},
@@ -35,7 +44,8 @@ async function raw (offset: number, change: Partial<FeedContact> = {}): Promise<
 
 /** What takes contacts into its partition; jobs are answered only when a test says so. */
 function world (
-  positions: ReadonlyMap<string, number> = new Map(), outages: Error[] = []
+  positions: ReadonlyMap<string, number> = new Map(), outages: Error[] = [],
+  gate?: IntakeParts['gate']
 ) {
   const sent: OutgoingMessage[] = []
   const dead: unknown[] = []
@@ -55,14 +65,10 @@ function world (
     }),
   })
   const intake = createIntake({
-    partner: 'acme',
-    key,
-    codec,
-    isConfigured: () => true,
+    ...common,
     deadLetters: { send: async decisions => { dead.push(...decisions.flat()) } },
     faults: createFaults({ results, now: () => 0 }),
-    metrics: { count: () => {} },
-    onRetry: () => {},
+    gate,
     openPartition: ({ partition }) => createPartition({
       ...quiet,
       place: { topic, partition },
@@ -80,7 +86,7 @@ function world (
     intake.onDelivery({ topic, partition: 1, messages, signal: lost.signal, commit })
   const take = async () => {
     answer({ kind: 'taken' })
-    await new Promise(resolve => setImmediate(resolve))
+    await turn()
   }
   return { deliver, sent, dead, requests, commits, held, lost, take }
 }
@@ -95,6 +101,18 @@ describe('contacts that arrive', () => {
     expect(commits).toEqual([])
     await take()
     expect([commits, held.taken()]).toEqual([[8n], 0])
+  })
+
+  it('wait while the stage is paused, and those that wait are read once', async () => {
+    const { promise: opened, resolve: open } = Promise.withResolvers<void>()
+    const gate = { isOpen: () => false, opened: () => opened }
+    const { deliver, requests, held } = world(undefined, undefined, gate)
+    const delivering = deliver([await raw(0), await raw(1), await raw(2)])
+    expect(await Promise.race([delivering, turn('waits')])).toBe('waits')
+    expect([requests, held.taken()]).toEqual([[], 0])
+    open()
+    await delivering
+    expect(requests.map(({ from, to }) => [from, to])).toEqual([[-1, 2]])
   })
 
   it('hold back the commit of later ones of other services', async () => {

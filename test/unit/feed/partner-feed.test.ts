@@ -1,8 +1,12 @@
 import { expect, it, vi } from 'vitest'
+import { sealContact } from '../../../schemas/feeds/seal.ts'
 import type { ConsumeOptions } from '../../../services/lib/bus.ts'
 import {
   startPartnerFeed, type PartnerFeedParts,
 } from '../../../services/feed/partner-feed.ts'
+import { createRoom } from '../../../services/feed/room.ts'
+import type { Submission } from '../../../services/jobs/submit.ts'
+import { createCodec, localSource } from '../../../services/lib/registry.ts'
 
 const partner = {
   name: 'acme',
@@ -42,4 +46,56 @@ it('a feed whose consumer breaks begins anew, and ends no process', async () => 
   expect(feed.state()).toBe('running')
   await feed.stop()
   expect(told).toEqual(['stop', ['acme', error], 'stop'])
+})
+
+it('asks for no job of what it has taken while its stage is paused', async () => {
+  const codec = createCodec(localSource())
+  const key = Buffer.alloc(32, 3)
+  const asked: Submission[] = []
+  const begun: ConsumeOptions[] = []
+  const { promise: goesOn, resolve: goOn } = Promise.withResolvers<void>()
+  let looks = 0
+  const parts: Partial<PartnerFeedParts> = {
+    bus: {
+      consume: async options => {
+        begun.push(options)
+        return { ready: () => true, stop: async () => {} }
+      },
+    },
+    codec,
+    isConfigured: () => true,
+    cursors: { read: async () => new Map() } as unknown as PartnerFeedParts['cursors'],
+    deadLetters: { send: async () => {} },
+    faults: { answer: async () => {}, giveUp: async () => {} },
+    metrics: { count: () => {} },
+    held: createRoom(10),
+    rules: { limit: 1, ageMs: 60_000 },
+    submitter: {
+      submit: async submission => {
+        asked.push(submission)
+        return { kind: 'accepted' } as never
+      },
+    },
+    now: () => 0,
+    // It is paused between the taking and the asking.
+    gate: { isOpen: () => true, opened: async () => { if (++looks > 1) await goesOn } },
+  }
+  const feed = startPartnerFeed({ partner, key }, parts as PartnerFeedParts)
+  const place = { reference: 'c0', service: 'whatsapp', countryCode: '', forceFresh: false }
+  const sealed = sealContact(key, { partner: 'acme', ...place }, '+12127365000')
+  const value = await codec.encode('feeds.submitted-value', { ...place, sealed, end: false })
+  const topic = 'feeds.acme.submitted'
+  const raw = { offset: 0n, timestampMs: 0, key: Buffer.from('k'), value, headers: {} }
+  await begun[0]?.onDelivery({
+    topic,
+    partition: 0,
+    messages: [{ topic, partition: 0, ...raw }],
+    signal: new AbortController().signal,
+    commit: async () => {},
+  })
+  await vi.waitFor(() => expect(looks).toBe(2))
+  expect(asked).toEqual([])
+  goOn()
+  await vi.waitFor(() => expect(asked.map(({ inputs }) => inputs)).toEqual([['+12127365000']]))
+  await feed.stop()
 })

@@ -4,6 +4,7 @@ import { afterAll, expect, it } from 'vitest'
 import { askMetrics, metricsTargets } from '../../../services/ops/metrics.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-metrics-`)
+const nobody = async () => []
 afterAll(() => rmSync(folder, { recursive: true }))
 
 it('finds the addresses in the environment, in a file, or in the local stack', async () => {
@@ -12,9 +13,13 @@ it('finds the addresses in the environment, in a file, or in the local stack', a
   const file = { METRICS_TARGETS_FILE: `${folder}/other.json` }
   expect(await metricsTargets({}, folder)).toEqual(['http://local/metrics'])
   expect(await metricsTargets(file, folder)).toEqual(['http://other/metrics'])
-  expect(await metricsTargets({ METRICS_TARGETS: 'http://a, http://b' }, folder))
+  expect(await metricsTargets({ METRICS_TARGETS: 'http://a, http://b' }, folder, nobody))
     .toEqual(['http://a', 'http://b'])
-  expect(await metricsTargets({ METRICS_TARGETS: '["http://a"]' }, folder)).toEqual(['http://a'])
+  expect(await metricsTargets({ METRICS_TARGETS: '["http://a"]' }, folder, nobody))
+    .toEqual(['http://a'])
+  const two = async () => ['10.0.0.1', '10.0.0.2'].map(address => ({ address, family: 4 }))
+  expect(await metricsTargets({ METRICS_TARGETS: 'http://a/metrics' }, folder, two))
+    .toEqual(['http://10.0.0.1/metrics', 'http://10.0.0.2/metrics'])
   expect(await metricsTargets({}, `${folder}/none`)).toEqual([])
 })
 

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import type { WorkspaceParts } from '../../../services/workspace/parts.ts'
+import { UsageError } from '../../../services/lib/run-command.ts'
 import * as tasks from '../../../services/workspace/tasks.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
@@ -69,7 +70,7 @@ describe('a key', () => {
     { scopes: 'jobs:admin' }, { scopes: 'jobs:read,x' }, { scopes: '' }, { expires: 'soon' },
     { mode: '' }, { org: '' },
   ])('of %j is not made', async options => {
-    await expect(create(options)).rejects.toThrow(tasks.UsageError)
+    await expect(create(options)).rejects.toThrow(UsageError)
     expect(await parts.apiKeys.list(org)).toEqual([])
   })
 

@@ -21,6 +21,8 @@ export type StageFigures = {
   /** What a stage does a second: rows, but for those that get none from a topic of ours. */
   readonly perSecond: number | undefined
   readonly oldestSeconds: number | undefined
+  /** Any of its processes has heard of a pause by operators. */
+  readonly isPaused: boolean
 }
 
 export type Figures = {
@@ -32,7 +34,7 @@ export type Figures = {
 export const METRIC_NAMES: ReadonlySet<string> = new Set([
   'stage_rows_total', 'stage_chunks_total', 'stage_oldest_age_seconds', 'consumer_offset',
   'consumer_lag_messages', 'http_requests_total', 'preflight_oldest_age_seconds',
-  'feed_jobs_total', 'feed_partners',
+  'feed_jobs_total', 'feed_partners', 'stage_paused',
 ])
 
 /** The metrics of a stage: what it counts, and what only it tells. */
@@ -109,11 +111,12 @@ function stageFigures (stage: StageName, { before, after, seconds }: Span): Stag
   const ofStage = (samples: readonly Sample[] = [], name: string) => samples.filter(one =>
     one.name === name && (one.labels.stage ?? stage) === stage).map(({ value }) => value)
   const ages: number[] = []
-  let [instances, more] = [0, 0]
+  let [instances, more, paused] = [0, 0, 0]
   for (const [target, samples] of after.byTarget) {
     if (ofStage(samples, presence).length === 0) continue
     instances += 1
     ages.push(...ofStage(samples, age))
+    paused += sumOf(ofStage(samples, 'stage_paused'))
     const earlier = before.byTarget.get(target)
     if (earlier === undefined) continue
     // A process that was started anew counts from 0.
@@ -123,6 +126,7 @@ function stageFigures (stage: StageName, { before, after, seconds }: Span): Stag
     instances,
     perSecond: instances === 0 ? undefined : rate(more, seconds),
     oldestSeconds: ages.length === 0 ? undefined : Math.max(...ages),
+    isPaused: paused > 0,
   }
 }
 

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { everyAddress, type FindAddresses } from '../../../lib/addresses.ts'
 import { readSamples, type Sample } from '../../../lib/exposition.ts'
 import { figuresOf, METRIC_NAMES, type Figures, type Snapshot } from './figures.ts'
 
@@ -15,6 +16,7 @@ type Options = {
   readonly targetsFile: string
   /** Replaced by tests. */
   readonly fetch?: typeof globalThis.fetch
+  readonly find?: FindAddresses
   readonly now?: () => number
 }
 
@@ -33,7 +35,8 @@ export function createFlows (options: Options): () => Promise<Flows> {
 
   const look = async (): Promise<Flows> => {
     const atMs = now()
-    const targets = [...options.targets, ...await targetsIn(options.targetsFile)]
+    const named = [...options.targets, ...await targetsIn(options.targetsFile)]
+    const targets = await everyAddress(named, options.find)
     const answers = await Promise.all(targets.map(async target =>
       [target, await samplesOf(target, options.fetch)] as const))
     const heard = answers.flatMap(([target, samples]) =>

@@ -1,6 +1,7 @@
 import { count } from '../format.ts'
 import type { StageName } from '../../../topology.ts'
 import { ARROWS, STAGES } from './arrows.ts'
+import type { Figures, StageFigures } from './figures.ts'
 import type { Flows } from './flows.ts'
 
 /** What stands in the drawing and its table: texts by the id of their elements. */
@@ -20,11 +21,13 @@ const UNITS: Partial<Record<StageName, string>> = {
 }
 
 /**
- * All texts that change, by name: `rate-` and `lag-` of an arrow, `done-` and `age-` of a stage;
+ * All texts that change, by name: `rate-` and `lag-` of an arrow, `done-` and `age-` of a stage,
+ * where `done-` tells that operators have paused it;
  * those that end in `-drawn` say in the drawing what a table says in the head of its column.
  */
 export function textsOf ({ figures, targets, silent }: Flows): Texts {
-  const texts: Record<string, string> = { health: healthOf(targets, silent) }
+  const health = [healthOf(targets, silent), pausedOf(figures)].filter(text => text !== '')
+  const texts: Record<string, string> = { health: health.join(' ') }
   for (const { id, kind } of ARROWS) {
     const { messagesPerSecond, lagMessages } = figures.arrows.get(id) ?? {}
     const rate = rateText(messagesPerSecond, 'messages/s')
@@ -37,9 +40,11 @@ export function textsOf ({ figures, targets, silent }: Flows): Texts {
     }
   }
   for (const stage of STAGES) {
-    const { instances = 0, perSecond, oldestSeconds } = figures.stages.get(stage) ?? {}
+    const { instances = 0, perSecond, oldestSeconds, isPaused } = figures.stages.get(stage) ?? {}
     const age = oldestSeconds === undefined ? undefined : `${oldestSeconds.toFixed(1)} s`
-    texts[`done-${stage}`] = rateText(perSecond, UNITS[stage] ?? 'rows/s')
+    texts[`done-${stage}`] = isPaused === true
+      ? 'paused'
+      : rateText(perSecond, UNITS[stage] ?? 'rows/s')
     texts[`age-${stage}`] = age ?? NOT_TOLD
     texts[`age-${stage}-drawn`] = age === undefined ? '' : `oldest ${age}`
     texts[`instances-${stage}`] = instances === 0 ? NOT_TOLD : count(instances)
@@ -47,19 +52,28 @@ export function textsOf ({ figures, targets, silent }: Flows): Texts {
   return texts
 }
 
-/** Arrows along which something moves, and stages that are behind, for their colours. */
+/** Arrows along which something moves, and stages that are paused or behind, for their colours. */
 export function tonesOf ({ figures }: Flows): Readonly<Record<string, string>> {
   const arrows = ARROWS.map(({ id }) =>
     [`arrow-${id}`, (figures.arrows.get(id)?.messagesPerSecond ?? 0) > 0 ? 'busy' : 'idle'])
-  const stages = STAGES.map(stage => [`stage-${stage}`,
-    (figures.stages.get(stage)?.oldestSeconds ?? 0) > LATE_SECONDS ? 'late' : 'fine'])
+  const stages = STAGES.map(stage => [`stage-${stage}`, toneOf(figures.stages.get(stage))])
   return Object.fromEntries([...arrows, ...stages])
+}
+
+function toneOf (stage: StageFigures | undefined): string {
+  if (stage?.isPaused === true) return 'paused'
+  return (stage?.oldestSeconds ?? 0) > LATE_SECONDS ? 'late' : 'fine'
 }
 
 function rateText (perSecond: number | undefined, unit: string): string {
   if (perSecond === undefined) return NOT_TOLD
   const isSmall = perSecond > 0 && perSecond < 10
   return `${isSmall ? perSecond.toFixed(1) : count(Math.round(perSecond))} ${unit}`
+}
+
+function pausedOf ({ stages }: Figures): string {
+  const paused = STAGES.filter(stage => stages.get(stage)?.isPaused === true)
+  return paused.length === 0 ? '' : `Paused by operators: ${paused.join(', ')}.`
 }
 
 function healthOf (targets: number, silent: number): string {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { discard, replay } from '../../../../services/ops/dead/decide.ts'
 import { entriesOf } from '../../../../services/ops/dead/look.ts'
-import { UsageError } from '../../../../services/ops/usage.ts'
+import { UsageError } from '../../../../services/lib/run-command.ts'
 import { liveMessage, memoryDead, NOW_MS } from './memory-dead.ts'
 
 const choice = { stage: 'verify', filter: {}, again: false, yes: false, limit: 50 } as const

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import {
   choiceOf, filterOf, placeIn, READING_STAGES, stageOf,
 } from '../../../../services/ops/dead/options.ts'
-import { UsageError } from '../../../../services/ops/usage.ts'
+import { UsageError } from '../../../../services/lib/run-command.ts'
 
 it('knows the stages that read topics', () => {
   expect(READING_STAGES).toEqual([

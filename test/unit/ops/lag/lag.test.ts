@@ -3,6 +3,7 @@ import { TOPOLOGY_GROUPS, type Place } from '../../../../services/lib/kafka/lag.
 import { linesOf } from '../../../../services/ops/lag/lines.ts'
 import { groupsOf, lookAt, type Look } from '../../../../services/ops/lag/look.ts'
 import { lagText } from '../../../../services/ops/lag/text.ts'
+import type { Pause } from '../../../../services/ops/pause/pauses.ts'
 
 const place = (partition: number, offset: number, lag: number): Place => ({
   stage: 'settle', group: 'settle.bulk', topic: 'rows.finished.bulk', partition, offset, lag,
@@ -11,7 +12,8 @@ const other: Place = {
   stage: 'ledger', group: 'ledger', topic: 'wallet.journal', partition: 0, offset: 7, lag: 0,
 }
 const look = (atMs: number, places: readonly Place[], ages: object = {}): Look =>
-  ({ atMs, places, ages: new Map(Object.entries(ages)) })
+  ({ atMs, places, ages: new Map(Object.entries(ages)), pauses: [] })
+const PAUSE: Pause = { stage: 'settle', since: '2026-08-11T10:00:00.000Z', by: 'ann', reason: 'x' }
 
 const before = look(1_000, [place(0, 100, 60), place(1, 50, 40), other])
 const after = look(3_000, [place(0, 130, 30), place(1, 50, 50), other], { 'settle.bulk': 2.04 })
@@ -29,6 +31,7 @@ describe('lines', () => {
         messagesPerSecond: 15,
         catchUpSeconds: 8,
         oldestSeconds: 2,
+        paused: false,
       },
       expect.objectContaining({ group: 'ledger', messagesPerSecond: 0, catchUpSeconds: 0 }),
     ])
@@ -48,16 +51,38 @@ describe('lines', () => {
 
 describe('the table', () => {
   it('shows groups, and partitions when asked', () => {
-    const groups = lagText(linesOf(before, after, { byPartition: false }), (_, text) => text)
+    const groups = lagText(linesOf(before, after, { byPartition: false }), [], (_, text) => text)
     expect(groups.split('\n')).toEqual([
       'stage   group        partitions  lag  messages/s  caught up in  oldest',
       'settle  settle.bulk           2   80          15           8 s     2 s',
       'ledger  ledger                1    0           0           0 s       -',
       '80 messages wait in 2 groups.',
     ])
-    const each = lagText(linesOf(before, after, { byPartition: true, stage: 'settle' }),
+    const each = lagText(linesOf(before, after, { byPartition: true, stage: 'settle' }), [],
       (style, text) => style === 'red' ? `!${text.trim()}!` : text)
     expect(each.split('\n')[2]).toMatch(/^settle {2}settle\.bulk {2}rows\.finished\.bulk +1 +!50!/)
+  })
+})
+
+describe('a pause', () => {
+  const paused = { ...after, pauses: [PAUSE] }
+
+  it('is told of each group of its stage, and not told where nobody knows', () => {
+    const told = (of: Look) => linesOf(before, of, { byPartition: false }).map(one => one.paused)
+    expect([told(paused), told(after), told({ ...after, pauses: undefined })])
+      .toEqual([[true, false], [false, false], [null, null]])
+  })
+
+  it('stands in the table and below it', () => {
+    const lines = linesOf(before, paused, { byPartition: false, stage: 'settle' })
+    const text = lagText(lines, [PAUSE], (style, text) =>
+      style === 'yellow' ? `!${text.trim()}!` : text)
+    expect(text.split('\n').slice(1)).toEqual([
+      expect.stringMatching(/^!settle \(paused\)! {2}settle\.bulk/),
+      '80 messages wait in 1 groups.',
+      '!settle is paused! since 2026-08-11T10:00:00.000Z by ann: x. ' +
+        'It goes on by "npm run ops -- resume settle".',
+    ])
   })
 })
 
@@ -79,8 +104,12 @@ describe('a look', () => {
     const fetch = async (target: unknown) =>
       new Response(`stage_oldest_age_seconds{group="lookup.bulk"} ${ages[String(target)]}\n`)
     const found = await lookAt({
-      admin, targets: async () => Object.keys(ages), fetch: fetch as never,
+      admin,
+      targets: async () => Object.keys(ages),
+      pauses: async () => [PAUSE],
+      fetch: fetch as never,
     })
     expect([...found.ages]).toEqual([['lookup.bulk', 5]])
+    expect(found.pauses).toEqual([PAUSE])
   })
 })

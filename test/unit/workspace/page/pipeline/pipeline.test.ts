@@ -90,9 +90,11 @@ describe('figures', () => {
     expect(arrows.get('lookup-reads-rows-normalized'))
       .toEqual({ messagesPerSecond: undefined, lagMessages: undefined })
     expect(stages.get('normalize'))
-      .toEqual({ instances: 2, perSecond: 150, oldestSeconds: 0.25 })
+      .toEqual({ instances: 2, perSecond: 150, oldestSeconds: 0.25, isPaused: false })
     expect(stages.get('verify'))
-      .toEqual({ instances: 0, perSecond: undefined, oldestSeconds: undefined })
+      .toEqual({
+        instances: 0, perSecond: undefined, oldestSeconds: undefined, isPaused: false,
+      })
   })
 
   it('take a process that was started anew for one that did nothing before', () => {
@@ -115,6 +117,7 @@ describe('flows', () => {
     }
     const flows = createFlows({
       targets: ['http://a/metrics'],
+      find: async () => [],
       targetsFile: `${folder}/targets.json`,
       fetch: fetch as never,
       now: () => clock.ms,
@@ -157,6 +160,21 @@ describe('the drawing', () => {
       'stage-normalize': 'late',
       'stage-verify': 'fine',
     })
+  })
+
+  it('says which stages operators have paused, in words and by their colour', () => {
+    const text = `${metrics({ offset: 12, lag: 9, rows: 0, age: 99 })}` +
+      'stage_paused{stage="normalize"} 1\nstage_paused{stage="lookup"} 0\n'
+    // One process may hear of it before the other.
+    const other = metrics({ offset: 12, lag: 9, rows: 0 })
+    const told = snapshot(0, { a: text, b: other })
+    const paused = { figures: figuresOf(told, told), targets: 10, silent: 0 }
+    expect(textsOf(paused)).toMatchObject({
+      health: 'All 10 services answer. Paused by operators: normalize.',
+      'done-normalize': 'paused',
+      'age-normalize': '99.0 s',
+    })
+    expect(tonesOf(paused)).toMatchObject({ 'stage-normalize': 'paused', 'stage-lookup': 'fine' })
   })
 
   it('has every stage, topic and arrow in its bounds', () => {
