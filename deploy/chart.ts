@@ -1,10 +1,12 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { pathToFileURL } from 'node:url'
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Command } from 'commander'
 import type { TObject } from 'typebox'
 import { describeConfig } from '../services/lib/config.ts'
 import { allTopics, subscriptionsOf, type Division } from '../services/lib/topics.ts'
 import { topology, type StageName } from '../services/topology.ts'
+import { monitoringFiles } from './chart/monitoring.ts'
 import { provisionConfig } from './provision.ts'
 
 /** A consumer group of a program, and on how many instances its work can be spread. */
@@ -29,7 +31,7 @@ export type ChartProgram = {
 /** Names of settings, and whether the program starts without. */
 type Need = Readonly<Record<string, 'required' | 'optional'>>
 
-const FILE = new URL('helm/verification-jobs/files/programs.json', import.meta.url)
+const FILES = fileURLToPath(new URL('helm/verification-jobs/files', import.meta.url))
 
 /** Programs beside the stages: the file, its configuration and the name that has there. */
 const OTHERS = {
@@ -68,9 +70,28 @@ function bare (program: string, config: TObject): ChartProgram {
   return { program, groups: [], writes: [], ...needsOf(config) }
 }
 
-/** The file of the chart as it has to be. */
-export async function chartFile (): Promise<string> {
-  return `${JSON.stringify(await chartPrograms(), null, 2)}\n`
+/** Every file of the chart that is made from others as it has to be, by its path in `files`. */
+export async function chartFiles (): Promise<ReadonlyMap<string, string>> {
+  const programs = `${JSON.stringify(await chartPrograms(), null, 2)}\n`
+  return new Map([['programs.json', programs], ...monitoringFiles()])
+}
+
+/** Paths in `files` that are not as they have to be, or should not be there; none is well. */
+export async function outdatedFiles (): Promise<readonly string[]> {
+  const wanted = await chartFiles()
+  const there = globSync('**/*.*', { cwd: FILES })
+  const changed = [...wanted].filter(([path, text]) =>
+    !existsSync(`${FILES}/${path}`) || readFileSync(`${FILES}/${path}`, 'utf8') !== text)
+  return [...changed.map(([path]) => path), ...there.filter(path => !wanted.has(path))]
+}
+
+async function writeFiles (): Promise<void> {
+  const wanted = await chartFiles()
+  rmSync(FILES, { recursive: true, force: true })
+  for (const [path, text] of wanted) {
+    mkdirSync(dirname(`${FILES}/${path}`), { recursive: true })
+    writeFileSync(`${FILES}/${path}`, text)
+  }
 }
 
 async function configOf (file: string, name: string): Promise<TObject> {
@@ -98,13 +119,13 @@ function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const { check } = new Command('chart')
-    .description('Writes what the chart knows of the topology and of the services\' settings.')
-    .option('--check', 'write nothing; exits with 1 when the file is out of date')
+    .description('Writes what the chart knows of topology, settings, alerts and dashboards.')
+    .option('--check', 'write nothing; exits with 1 when a file is out of date')
     .parse().opts<{ check?: boolean }>()
-  const wanted = await chartFile()
-  if (check !== true) writeFileSync(FILE, wanted)
-  else if (readFileSync(FILE, 'utf8') !== wanted) {
-    console.error('the chart is out of date: run node deploy/chart.ts')
+  if (check !== true) await writeFiles()
+  const outdated = await outdatedFiles()
+  if (outdated.length > 0) {
+    console.error(`the chart is out of date (${outdated.join(', ')}): run node deploy/chart.ts`)
     process.exitCode = 1
   }
 }

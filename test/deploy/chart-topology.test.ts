@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { chartPrograms } from '../../deploy/chart.ts'
 import { allTopics } from '../../services/lib/topics.ts'
 import { METRICS } from '../../services/lib/metric-list.ts'
-import { production, render, type Manifest } from '../support/chart.ts'
+import { minimal, production, render, type Manifest } from '../support/chart.ts'
 import {
   consumersOf, servedBy, settingFaults, wantedByTopology, type Deployed,
 } from '../support/deployed.ts'
@@ -30,7 +30,7 @@ function deployed (manifests: readonly Manifest[], kind: 'Deployment' | 'Job'): 
 }
 
 describe.each([
-  ['its own values', []], ['production values', production],
+  ['its own values', minimal], ['production values', production],
 ])('the chart with %s', (_, values) => {
   let manifests: readonly Manifest[]
   let running: readonly Deployed[]

@@ -1,23 +1,27 @@
-import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { chartFile } from '../../deploy/chart.ts'
+import { outdatedFiles } from '../../deploy/chart.ts'
 import {
-  chart, definitions, faultsOf, foreignFaultsOf, helm, production, render, type Manifest,
+  definitions, faultsOf, foreignFaultsOf, helm, minimal, production, render, type Manifest,
 } from '../support/chart.ts'
 
 const NOT_OF_KUBERNETES = /^(keda\.sh|monitoring\.coreos\.com)\//
 const isForeign = ({ apiVersion }: Manifest) => NOT_OF_KUBERNETES.test(apiVersion)
 
 const everything = [
+  ...minimal,
   '--set', 'secrets.create=true', '--set', 'secrets.existingSecret=',
   ...['KEY_RING', 'CACHE_SECRETS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
     'CLICKHOUSE_URL'].flatMap(key => ['--set', `secrets.values.${key}=secret`]),
   '--set', 'keda.authenticationRef.name=prometheus', '--set', 'podAnnotations.a=b',
   '--set', 'imagePullSecrets[0].name=registry',
+  '--set', 'config.OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.observability:4318',
+  '--set', 'config.OTEL_TRACES_SAMPLER=parentbased_traceidratio',
+  '--set', 'config.OTEL_TRACES_SAMPLER_ARG=0.1',
+  '--set', 'prometheusRule.labels.release=prometheus',
 ]
 
 describe.each([
-  ['its own values', []],
+  ['its own values', minimal],
   ['production values', production],
   ['a secret of its own and all that can be left out', everything],
 ])('the chart with %s', (_, values) => {
@@ -38,7 +42,7 @@ describe.each([
     const known = await definitions()
     const foreign = manifests.filter(isForeign)
     const kinds = [...new Set(foreign.map(({ kind }) => kind))].toSorted()
-    expect(kinds).toEqual(['PodMonitor', 'ScaledObject'])
+    expect(kinds).toEqual(['PodMonitor', 'PrometheusRule', 'ScaledObject'])
     expect(foreign.flatMap(manifest => foreignFaultsOf(manifest, known))).toEqual([])
   })
 
@@ -60,6 +64,9 @@ describe('the judges', () => {
     const known = await definitions()
     expect(foreignFaultsOf(broken('ScaledObject', { replicas: 2 }), known)).not.toEqual([])
     expect(foreignFaultsOf(broken('PodMonitor', { selector: 'x' }), known)).not.toEqual([])
+    const group = { name: 'late', rules: [{ alert: 'Late', expr: 'x', when: '5m' }] }
+    const rules = broken('PrometheusRule', { groups: [group] })
+    expect(foreignFaultsOf(rules, known)).not.toEqual([])
   })
 })
 
@@ -82,19 +89,21 @@ describe('the chart', () => {
       "deliver can't be limited to some lanes"],
     ['an unknown stage', ['--set', 'stages.mail.enabled=true'], 'there is no program "mail"'],
     ['a value nobody knows', ['--set', 'stages.settle.replica=2'], 'replica'],
-    ['an ingress without trusted addresses', ['--set', 'ingress.enabled=true'],
-      'ingress.enabled needs config.TRUSTED_PROXIES'],
+    ['nobody whose word on HTTPS is believed', ['--set', 'config.TRUSTED_PROXIES='],
+      'config.TRUSTED_PROXIES is missing'],
+    ['dashboards without a label', ['--set', 'dashboards.labels.grafana_dashboard=null'],
+      '/dashboards/labels'],
+    ['a sampler nobody knows', ['--set', 'config.OTEL_SAMPLER=x'], 'config.OTEL_SAMPLER'],
     ['a secret to create that lacks a key', ['--set', 'secrets.create=true', '--set',
       'secrets.existingSecret='], 'is missing'],
     ['two sources of secrets', ['--set', 'secrets.create=true'], 'exclude each other'],
   ])('refuses %s, and says so', async (_, args, words) => {
-    const { code, output } = await helm('template', args)
+    const { code, output } = await helm('template', [...minimal, ...args])
     expect(code).toBe(1)
     expect(output).toContain(words)
   })
 
-  it('knows the topology and the settings of this release', async () => {
-    const file = readFileSync(`${chart}/files/programs.json`, 'utf8')
-    expect(file, 'run node deploy/chart.ts').toBe(await chartFile())
+  it('knows the topology, settings, alerts and dashboards of this release', async () => {
+    expect(await outdatedFiles(), 'run node deploy/chart.ts').toEqual([])
   })
 })

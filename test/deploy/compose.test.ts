@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -22,6 +22,7 @@ type Service = {
   readonly healthcheck?: { readonly disable?: boolean, readonly test?: readonly string[] }
   readonly networks: Readonly<Record<string, unknown>>
   readonly ports?: readonly { readonly host_ip?: string }[]
+  readonly profiles?: readonly string[]
   readonly volumes?: readonly { readonly type: string, readonly source: string }[]
   readonly cap_drop: readonly string[]
   readonly read_only?: boolean
@@ -32,6 +33,10 @@ type Service = {
 type Model = {
   readonly services: Readonly<Record<string, Service>>
   readonly networks: Readonly<Record<string, { readonly internal?: boolean }>>
+}
+
+type DataSources = {
+  readonly datasources: readonly { readonly type: string, readonly url: string }[]
 }
 
 type Scraping = {
@@ -50,7 +55,7 @@ let model: Model
 /** What compose itself makes of the file, with the variables of an env file and no others. */
 async function config (...more: readonly string[]) {
   const env = { HOME: folder, COMPOSE_DISABLE_ENV_FILE: '1' }
-  const profiles = ['--profile', 'commands']
+  const profiles = ['--profile', 'commands', '--profile', 'traces']
   const args = ['-f', file, ...profiles, ...more, 'config', '--format', 'json']
   return await runTool(await installCompose(() => {}), args, env)
 }
@@ -62,6 +67,10 @@ const ours = (): readonly [string, Service][] =>
 const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== 'workspace')
   .map(([name, { command, environment }]) =>
     ({ name, program: command?.[0] ?? '', env: environment ?? {} }))
+
+/** Where the stages tell their metrics. */
+const stagePorts = () => ours().filter(([name]) => wantedByTopology().stages.includes(name))
+  .map(([name, { environment }]) => `${name}:${environment.PORT_METRICS}`)
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'verification-jobs-compose-'))
@@ -154,15 +163,57 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('is scraped by its Prometheus, every stage', async () => {
+  it('is scraped by its Prometheus, every stage and the page', async () => {
     const text = readFileSync(join(root, 'deploy/prometheus/prometheus.yml'), 'utf8')
     const [scraping] = await yamlOf(text) as readonly [Scraping]
     const found = scraping.scrape_configs.flatMap(({ dns_sd_configs: places = [] }) => places)
       .flatMap(({ names, port }) => names.map(name => `${name}:${port}`))
-    const ports = ours().filter(([name]) => wantedByTopology().stages.includes(name))
-      .map(([name, { environment }]) => `${name}:${environment.PORT_METRICS}`)
-    expect(found).toEqual(expect.arrayContaining(ports))
-    expect(ports).toHaveLength(wantedByTopology().stages.length)
+    expect(found.toSorted()).toEqual([...stagePorts(), 'page:9464'].toSorted())
+  })
+
+  it('tells the page where the metrics of every stage are', () => {
+    const { METRICS_TARGETS: targets = '' } = model.services.page?.environment ?? {}
+    expect(targets.split(',').toSorted())
+      .toEqual(stagePorts().map(place => `http://${place}/metrics`).toSorted())
+    expect(model.services.gateway?.depends_on?.page?.condition).toBe('service_healthy')
+  })
+
+  it('keeps traces only where it is asked to, from every service', async () => {
+    const { services } = model
+    const optional = Object.keys(services)
+      .filter(name => services[name]?.profiles?.[0] === 'traces')
+    expect(optional).toEqual(['jaeger'])
+    expect(services.jaeger?.image).toMatch(/^jaegertracing\/jaeger:\d+\.\d+\.\d+$/)
+    const running = ours().filter(([name]) => !['provision', 'workspace'].includes(name))
+    expect(running.map(([, { environment }]) => environment.OTEL_EXPORTER_OTLP_ENDPOINT))
+      .toEqual(running.map(() => ''))
+    const secrets = join(folder, 'secrets.env')
+    const tracing = join(folder, 'tracing.env')
+    writeFileSync(tracing, 'OTEL_EXPORTER_OTLP_ENDPOINT=http://jaeger:4318\n')
+    const { output } = await config('--env-file', secrets, '--env-file', tracing)
+    for (const [name] of running) {
+      const { environment, networks } = (JSON.parse(output) as Model).services[name] as Service
+      expect(environment.OTEL_EXPORTER_OTLP_ENDPOINT).toBe('http://jaeger:4318')
+      expect(Object.keys(networks).some(one => one in (services.jaeger?.networks ?? {}))).toBe(true)
+    }
+  })
+
+  it('shows Grafana where metrics and traces are', async () => {
+    const { environment, networks } = model.services.grafana as Service
+    const places = await Promise.all(['prometheus', 'jaeger'].map(async name => {
+      const path = `deploy/grafana/provisioning/datasources/${name}.yml`
+      const [{ datasources }] =
+        await yamlOf(readFileSync(join(root, path), 'utf8')) as readonly [DataSources]
+      return datasources.map(({ type, url }) =>
+        [type, url.replace(/\$\{(\w+)\}/, (_, key: string) => environment[key] ?? '')])
+    }))
+    expect(places.flat()).toEqual([
+      ['prometheus', 'http://prometheus:9090'], ['jaeger', 'http://jaeger:16686'],
+    ])
+    for (const [name = ''] of places.flat()) {
+      expect(Object.keys(model.services[name]?.networks ?? {}))
+        .toEqual(expect.arrayContaining(Object.keys(networks)))
+    }
   })
 
   it('mounts files that are there', () => {

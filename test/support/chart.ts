@@ -8,6 +8,8 @@ import {
 import { root } from './sources.ts'
 
 export const chart = join(root, 'deploy/helm/verification-jobs')
+/** The one value without which nothing is rendered. */
+export const minimal = ['--set', 'config.TRUSTED_PROXIES=10.244.0.0/16']
 export const production = ['--values', join(chart, 'values-production.yaml')]
 
 /** The oldest version the chart is for; validated against its schemas. */
@@ -23,6 +25,8 @@ type Container = {
   readonly image: string
   readonly args: readonly string[]
   readonly env: readonly EnvVariable[]
+  readonly ports?: readonly { readonly name: string, readonly containerPort: number }[]
+  readonly volumeMounts: readonly { readonly name: string, readonly mountPath: string }[]
 }
 
 /** As far as tests look at it; what else there is, is checked by schemas. */
@@ -35,7 +39,10 @@ export type Manifest = {
     readonly annotations?: Readonly<Record<string, string>>
   }
   readonly spec: {
-    readonly template: { readonly spec: { readonly containers: readonly [Container] } }
+    readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> }
+      readonly spec: { readonly containers: readonly [Container], readonly volumes: unknown }
+    }
     readonly scaleTargetRef: { readonly name: string }
     readonly maxReplicaCount: number
     readonly triggers: readonly {
@@ -45,8 +52,21 @@ export type Manifest = {
     readonly podSelector: { readonly matchLabels: Readonly<Record<string, string>> }
     readonly policyTypes: readonly string[]
     readonly egress?: readonly { readonly to: readonly unknown[], readonly ports: unknown }[]
+    readonly ingress?: readonly { readonly from: readonly unknown[], readonly ports: unknown }[]
+    readonly groups: readonly RuleGroup[]
   }
+  readonly data?: Readonly<Record<string, string>>
 }
+
+export type Rule = {
+  readonly alert?: string
+  readonly record?: string
+  readonly expr: string
+  readonly for?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+export type RuleGroup = { readonly name: string, readonly rules: readonly Rule[] }
 
 const quiet = () => {}
 
@@ -60,7 +80,7 @@ export async function helm (
 }
 
 /** Everything that the chart renders with these arguments. */
-export async function render (args: readonly string[] = []): Promise<readonly Manifest[]> {
+export async function render (args: readonly string[] = minimal): Promise<readonly Manifest[]> {
   const { code, output } = await helm('template', args)
   if (code !== 0) throw new Error(output)
   return (await yamlOf(output)).filter(found => found !== null) as Manifest[]
@@ -100,7 +120,8 @@ type Definition = {
 /** The schemas of foreign resources, by `<group>/<version> <kind>`. */
 export async function definitions (): Promise<ReadonlyMap<string, object>> {
   const folder = await installDefinitions(quiet)
-  const wanted = readdirSync(folder).filter(file => /scaledobjects|podmonitors/.test(file))
+  const wanted = readdirSync(folder)
+    .filter(file => /scaledobjects|podmonitors|prometheusrules/.test(file))
   const found = await Promise.all(wanted.map(async file =>
     await yamlOf(readFileSync(join(folder, file), 'utf8')) as Definition[]))
   return new Map(found.flat().flatMap(({ spec: { group, names, versions } }) =>

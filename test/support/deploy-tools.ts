@@ -3,11 +3,11 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:f
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { cacheDir, installOnce, type Say } from '../../deploy/local/parts.ts'
+import { findGo } from './system-tools.ts'
 
 const run = promisify(execFile)
 const BUILD_TIMEOUT_MS = 1_200_000
 const MOST_OUTPUT_BYTES = 64 * 1_024 * 1_024
-const GO_PLACES = ['go', '/usr/local/go/bin/go', '/usr/lib/go/bin/go']
 
 /** What deployment files are checked with; each version is a decision, so it stands here. */
 const HELM = 'helm.sh/helm/v3/cmd/helm@v3.21.4'
@@ -104,12 +104,10 @@ async function goProgram (what: string, say: Say): Promise<string> {
   })
 }
 
-async function requireGo (): Promise<string> {
-  for (const place of GO_PLACES) {
-    const text = await run(place, ['env', 'GOVERSION']).then(({ stdout }) => stdout, () => '')
-    const [, major = 0, minor = 0] = /go(\d+)\.(\d+)/.exec(text) ?? []
-    // From 1.21 on Go fetches a newer self where a program asks for it.
-    if (Number(major) > 1 || Number(minor) >= 21) return place
-  }
+/** The program of Go, wherever it is. */
+export async function requireGo (): Promise<string> {
+  // From 1.21 on Go fetches a newer self where a program asks for it.
+  const go = await findGo(21)
+  if (go !== undefined) return go
   throw new Error('Go 1.21 or newer is needed to build Helm and compose: see https://go.dev/dl')
 }

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { Say } from '../../deploy/local/parts.ts'
+import { installPackages } from './system-tools.ts'
 
 const run = promisify(execFile)
-const APT_PACKAGE = 'prometheus'
 
 /**
  * Makes sure that the programs `prometheus` and `promtool` can be started; installs the package of
@@ -13,17 +13,7 @@ export async function installPrometheus (say: Say): Promise<void> {
   if (await isThere()) return
   const advice = 'Rules and dashboards are tried with the real Prometheus. Install it (for ' +
     'example: sudo apt-get install prometheus).'
-  if (process.getuid?.() !== 0) throw new Error(advice)
-  say(`installing ${APT_PACKAGE} with apt-get (once)`)
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  const install = () =>
-    run('apt-get', ['install', '-y', '--no-install-recommends', APT_PACKAGE], { env })
-  await install()
-    .catch(async () => {
-      await run('apt-get', ['update'], { env })
-      await install()
-    })
-    .catch((error: Error) => { throw new Error(advice, { cause: error }) })
+  await installPackages({ packages: ['prometheus'], advice, say })
   if (!await isThere()) throw new Error(advice)
 }
 

@@ -37,6 +37,6 @@ describe('alerts', () => {
     expect(watched).toEqual(stages)
     const config = new URL('../../../deploy/prometheus/prometheus.yml', import.meta.url)
     const scraped = /names: \[(.+)\]/.exec(readFileSync(config, 'utf8'))?.[1]?.split(', ')
-    expect(scraped).toEqual(stages)
+    expect(scraped).toEqual([...stages, 'page'])
   })
 })

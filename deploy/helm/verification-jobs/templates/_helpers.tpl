@@ -3,6 +3,11 @@
 {{- .Files.Get "files/programs.json" -}}
 {{- end -}}
 
+{{/* A file whose queries look at one namespace, with this one: (dict "root" $ "file" ...). */}}
+{{- define "verification-jobs.ofNamespace" -}}
+{{- .root.Files.Get .file | replace "<namespace>" .root.Release.Namespace -}}
+{{- end -}}
+
 {{- define "verification-jobs.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
