@@ -5,6 +5,7 @@ import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/wire.ts'
 import { failpoint } from '../lib/failpoint.ts'
+import { failSpan, inSpan, SpanKind } from '../lib/tracing.ts'
 import type { Sender, Sent } from './attempt.ts'
 import { eventOf } from './event.ts'
 import { noteOf, type NoteParts } from './note.ts'
@@ -65,7 +66,24 @@ async function attemptFor (
     'accept-encoding': 'identity',
     ...signatures,
   }
-  return await send(header.webhookUrl, { headers, body })
+  return await traced(claim, () => send(header.webhookUrl, { headers, body }))
+}
+
+/** A span of the attempt itself, with what came of it; the receiver is told nothing of it. */
+async function traced (
+  { tenant, job, event, attempt }: Claim, post: () => Promise<Sent>
+): Promise<Sent> {
+  const attributes = { 'http.request.method': 'POST', tenant, job, event, attempt }
+  const plan = { name: 'webhook attempt', kind: SpanKind.CLIENT, attributes }
+  return await inSpan(plan, async span => {
+    const sent = await post()
+    const { answer } = sent
+    if (answer.kind === 'failed' && span !== undefined) failSpan(span, answer.reason)
+    if (answer.kind !== 'answered' || span === undefined) return sent
+    span.setAttribute('http.response.status_code', answer.status)
+    if (answer.status >= 300) failSpan(span, String(answer.status))
+    return sent
+  })
 }
 
 /** An organization that never looked at its secret has none yet; it may look at it any time. */

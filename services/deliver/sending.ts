@@ -1,5 +1,6 @@
 import { FatalError, isInfrastructure } from '../lib/errors.ts'
 import type { Claim, Deliveries } from '../jobs/deliveries.ts'
+import { withTrace } from '../lib/tracing.ts'
 import { makeAttempt, noteFault, type AttemptParts } from './deliver.ts'
 import { startShipping, type ShippingParts } from './history.ts'
 import { countNotes, startCountingDue, type MeterParts } from './meters.ts'
@@ -15,7 +16,11 @@ export function startSending (parts: SendingParts): Workers {
   const shipping = startShipping(parts)
   const counting = startCountingDue(parts)
   const counted = { ...parts, deliveries: countNotes(parts) }
-  const workers = startWorkers({ ...parts, attempt: claim => attempt(counted, claim) })
+  const workers = startWorkers({
+    ...parts,
+    // An attempt belongs to the trace of its job, hours later too.
+    attempt: claim => withTrace(placeOf(claim), () => attempt(counted, claim)),
+  })
   const stop = async () => {
     await Promise.all([workers.stop(), counting.stop()])
     await shipping.stop()
@@ -33,7 +38,11 @@ async function attempt (parts: SendingParts, claim: Claim): Promise<void> {
     await makeAttempt(parts, claim)
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
-    parts.log.warn({ err: error, event: claim.event }, 'an attempt failed by a fault of ours')
+    const { tenant, job, event } = claim
+    const about = { err: error, tenant, job, event }
+    parts.log.warn(about, 'an attempt failed by a fault of ours')
     await noteFault(parts, claim)
   }
 }
+
+const placeOf = ({ traceparent }: Claim) => ({ ...traceparent && { traceparent } })

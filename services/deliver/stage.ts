@@ -24,7 +24,11 @@ export function createDeliverStage (parts: DeliverParts): Stage<'deliver'> {
     name: 'deliver',
     batch: parts.batch,
     decide: async messages => {
-      const found = await Promise.all(messages.map(({ value }) => deliveryOf(parts, value)))
+      const found = await Promise.all(messages.map(async ({ value, raw }) => {
+        const { traceparent } = raw.headers
+        const delivery = await deliveryOf(parts, value)
+        return delivery && { ...delivery, ...traceparent && { traceparent } }
+      }))
       const wanted = found.filter(delivery => delivery !== undefined)
       await Promise.all(wanted.map(delivery => parts.deliveries.put(delivery)))
       failpoint('deliver.put')

@@ -34,7 +34,9 @@ export function createApp (
     ...(log === undefined ? {} : { loggerInstance: log }),
     ...frameworkLimits(connection),
     // Addresses of requests hold job ids at most, but a client may put anything into a query.
-    logController: new LogController({ disableRequestLogging: true }),
+    logController: new LogController({
+      disableRequestLogging: true, requestIdLogLabel: 'requestId',
+    }),
     bodyLimit: SMALL_BODY_BYTES,
     routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS },
     exposeHeadRoutes: true,

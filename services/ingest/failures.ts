@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { endWith } from './bare-answer.ts'
 import { FaultError, type ErrorCode, type Fault } from './errors.ts'
+import { JOB_ID } from './find-job.ts'
 import { API_VERSION } from './guard.ts'
 import { LostResultsError } from '../records/results.ts'
 import type { Parts } from './ports.ts'
@@ -65,6 +66,12 @@ export function hearAll (app: FastifyInstance, newRequestId: () => string): void
   })
 }
 
+/** The job of the address; anything else that stands there is the client's and told nobody. */
+function jobIn ({ params }: FastifyRequest): { job?: string } {
+  const { id } = (params ?? {}) as { readonly id?: string }
+  return id !== undefined && JOB_ID.test(id) ? { job: id } : {}
+}
+
 function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): Fault {
   if (error instanceof FaultError) return error.fault
   if (error.validation !== undefined) {
@@ -74,7 +81,7 @@ function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): F
   if (code !== undefined) return { code }
   // Whoever leaves amid a body can't be told, and is no failure of ours.
   if (error.code === 'ECONNRESET' && request.raw.readableAborted) return { code: 'request_timeout' }
-  request.log.error({ err: error }, 'request failed')
+  request.log.error({ err: error, ...jobIn(request) }, 'request failed')
   if (error instanceof LostResultsError) return { code: 'results_expired', message: LOST }
   return { code: parts.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
 }

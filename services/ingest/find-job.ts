@@ -1,7 +1,8 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { Parts } from './ports.ts'
 
-const JOB_ID = /^job_[0-7][0-9a-hjkmnp-tv-z]{25}$/
+/** What the id of a job looks like. */
+export const JOB_ID = /^job_[0-7][0-9a-hjkmnp-tv-z]{25}$/
 
 /** A job of this tenant, running or closed; undefined for any other text, without a look-up. */
 export async function findJob (parts: Parts, tenant: string, id: string): Promise<Job | undefined> {

@@ -7,6 +7,7 @@ import { bodyHeaderFault } from './json-body.ts'
 import { createLimitRule } from './limits/apply.ts'
 import { accepts } from './negotiation.ts'
 import type { Parts } from './ports.ts'
+import { traceRequests } from './request-spans.ts'
 import type { Rules } from './rules.ts'
 
 declare module 'fastify' {
@@ -32,6 +33,7 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
   const methodsOf = collectMethods(app)
   const applyLimits = createLimitRule(app, parts.limiter)
   app.decorateRequest('caller', undefined)
+  traceRequests(app)
 
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(reply)

@@ -1,5 +1,8 @@
 import type { FastifyReply } from 'fastify'
+import type { Submitted } from '../jobs/submit.ts'
+import { noteOnSpan } from '../lib/tracing.ts'
 import { errorBody, statusOf, type Fault } from './errors.ts'
+import { jobPath } from './response.ts'
 
 /** What a 503 or 429 without a better estimate tells the client to wait. */
 export const RETRY_AFTER_SECONDS = 2
@@ -16,4 +19,19 @@ export function sendFault (reply: FastifyReply, fault: Fault): FastifyReply {
     .headers(fault.headers ?? {})
     .type('application/json; charset=utf-8')
     .send(JSON.stringify(errorBody(fault, reply.request.id)))
+}
+
+/** Answers a request with its job, of which its span and its log tell from here on. */
+export function sendAccepted (
+  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>, body: string
+): FastifyReply {
+  const { request } = reply
+  noteOnSpan({ job: job.id, rows: job.preflight.totalRows })
+  request.log = request.log.child({ tenant: job.tenant, job: job.id })
+  request.log.info({ replayed }, 'job accepted')
+  if (replayed) reply.header('idempotent-replayed', 'true')
+  return reply.code(202)
+    .header('location', jobPath(job.id))
+    .type('application/json; charset=utf-8')
+    .send(body)
 }

@@ -13,6 +13,8 @@ export type Delivery = {
   readonly job: string
   readonly type: EventType
   readonly webhookUrl: string
+  /** Where its attempts belong in the trace of the job, as the header `traceparent` has it. */
+  readonly traceparent?: string
 }
 
 /** Receivers that took long lately are served apart from all others. */
@@ -29,6 +31,8 @@ export type Claim = {
   /** Somebody asked for it: whatever comes of this attempt, no other follows by itself. */
   readonly once: boolean
   readonly token: string
+  /** As it was put, if it was. */
+  readonly traceparent?: string
 }
 
 /** What somebody who makes attempts has room for. */
@@ -78,8 +82,10 @@ export function createDeliveries (redis: Redis) {
   const run = scriptsOf(redis)
   return {
     /** A new delivery, due at once; false for one that is or was known already. */
-    put: async (delivery: Delivery): Promise<boolean> =>
-      await run.put(...callOf(delivery)) === 'new',
+    put: async (delivery: Delivery): Promise<boolean> => {
+      const [keys, args] = callOf(delivery)
+      return await run.put(keys, [...args, delivery.traceparent ?? '']) === 'new'
+    },
 
     /**
      * Sends an event once more, at once: one that still waits is only brought forward. `attempts`
@@ -176,7 +182,7 @@ function attemptsOf (redis: Redis) {
 }
 
 function claimOf (fields: readonly string[], token: string): Claim {
-  const [event = '', tenant = '', job = '', type, attempts, once] = fields
+  const [event = '', tenant = '', job = '', type, attempts, once, traceparent] = fields
   return {
     event,
     tenant,
@@ -185,6 +191,7 @@ function claimOf (fields: readonly string[], token: string): Claim {
     attempt: Number(attempts) + 1,
     once: once === '1',
     token,
+    ...traceparent && { traceparent },
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Emitter } from '../lib/emit.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Emission } from '../lib/stage.ts'
+import { inSpan, SpanKind } from '../lib/tracing.ts'
 import { turn } from '../lib/turn.ts'
 import { laneOf } from '../lib/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -49,14 +50,34 @@ export type Claimed = {
   readonly quoteOnly?: boolean
 }
 
-/** Makes the job's key and produces it with all chunks; resolves when all are acknowledged. */
-export async function send (
-  { keys, emitter, tokenVersion, chunkRows }: SendOptions,
-  { submission, claimed, signal }: {
-    readonly submission: Submission
-    readonly claimed: Claimed
-    readonly signal: AbortSignal
+type Sending = {
+  readonly submission: Submission
+  readonly claimed: Claimed
+  readonly signal: AbortSignal
+}
+
+/**
+ * Makes the job's key and produces it with all chunks; resolves when all are acknowledged. Where no
+ * request is told of in a trace, as with feeds, the job's trace begins here.
+ */
+export async function send (options: SendOptions, sending: Sending): Promise<void> {
+  const { submission: { tenant, inputs }, claimed: { job } } = sending
+  const attributes = {
+    'messaging.system': 'kafka',
+    'messaging.operation.name': 'send',
+    'messaging.operation.type': 'send',
+    'messaging.destination.name': 'rows.submitted',
+    tenant,
+    job,
+    rows: inputs.length,
   }
+  const plan = { name: 'rows.submitted send', kind: SpanKind.PRODUCER, attributes }
+  await inSpan(plan, () => produce(options, sending))
+}
+
+async function produce (
+  { keys, emitter, tokenVersion, chunkRows }: SendOptions,
+  { submission, claimed, signal }: Sending
 ): Promise<void> {
   const { tenant } = submission
   const { job } = claimed

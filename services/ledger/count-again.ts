@@ -3,6 +3,7 @@ import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
+import { idsOf } from '../lib/message-ids.ts'
 import type { Wire } from '../lib/wire.ts'
 import type { ResultBlocks } from '../records/result-blocks.ts'
 import { tallyBlockOf } from '../records/tally-block.ts'
@@ -30,7 +31,8 @@ export async function countAgain (
     if (opened.kind !== 'dead') continue
     // It was a dead letter the first time as well.
     const { topic, partition, offset } = raw
-    const details = { topic, partition, offset: String(offset), reason: opened.reason }
+    const place = { topic, partition, offset: String(offset) }
+    const details = { ...idsOf([raw]), ...place, reason: opened.reason }
     log.error(details, 'a block is unreadable')
   }
   // What is counted has to be readable, here as in `settle`.

@@ -1,5 +1,6 @@
 import type { DeadLetter } from './dead-letters.ts'
 import { FatalError } from './errors.ts'
+import { idsOf } from './message-ids.ts'
 import type { Perform } from './perform.ts'
 import type { ProcessParts, Slice } from './slice.ts'
 import type { Emission } from './stage.ts'
@@ -17,16 +18,19 @@ export function createBury (
 ): Bury {
   const emissionsOf = async ({ raw }: DeadLetter, slice: Slice): Promise<readonly Emission[]> =>
     steps.step(3, () => stage.whenDead(raw.headers), slice)
-  return async (letter, slice) => {
+  return async (letter, given) => {
+    const slice = { ...given, messages: [letter.raw] }
+    const about = { ...idsOf([letter.raw]), offset: String(letter.raw.offset) }
     deadLetters.admit([[letter]])
     try {
-      await perform([{ finishes: [], emits: await emissionsOf(letter, slice) }], slice)
+      const emits = await emissionsOf(letter, slice)
+      await perform([{ finishes: [], emits }], { ...slice, buried: [letter.raw] })
     } catch (error) {
       if (slice.signal.aborted || error instanceof FatalError) throw error
-      const offset = String(letter.raw.offset)
-      log.error({ err: error, offset }, 'nothing was emitted for a dead message')
+      log.error({ err: error, ...about }, 'nothing was emitted for a dead message')
     }
     await steps.step(6, () => deadLetters.send([[letter]], slice.signal), slice)
     slice.finish(letter.raw)
+    log.error({ ...about, reason: letter.reason }, 'a message is a dead letter')
   }
 }

@@ -44,6 +44,23 @@ export const processConfig = {
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info', description: 'Least severity that is logged.',
   }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(Type.String({
+    pattern: '^https?://.+',
+    description: 'Where traces are sent, over OTLP/HTTP; without tracing if none.',
+    examples: ['http://localhost:4318'],
+  })),
+  OTEL_EXPORTER_OTLP_HEADERS: Type.Optional(Type.String({
+    secret: true,
+    needs: ['OTEL_EXPORTER_OTLP_ENDPOINT'],
+    description: 'Headers sent along with traces, name=value with commas, for example a token.',
+  })),
+  OTEL_TRACES_SAMPLER: Type.Enum([
+    'always_on', 'always_off', 'traceidratio', 'parentbased_always_on', 'parentbased_always_off',
+    'parentbased_traceidratio',
+  ], { default: 'parentbased_always_on', description: 'Which traces are kept.' }),
+  OTEL_TRACES_SAMPLER_ARG: Type.Number({
+    default: 1, minimum: 0, maximum: 1, description: 'Share of the traces that a ratio keeps.',
+  }),
 }
 
 /** The configuration of a service: its own keys and those that every service has. */

@@ -1,6 +1,7 @@
 import { topology, type Lane } from '../topology.ts'
 import type { OutgoingMessage, Producer } from './bus.ts'
 import type { Emission } from './stage.ts'
+import { isTracing, traceHeaders } from './tracing.ts'
 import { turn } from './turn.ts'
 import type { Wire } from './wire.ts'
 
@@ -31,7 +32,8 @@ export function createEmitter (
       const some = emissions.slice(from, from + SEALED_AT_ONCE)
       const lane = some[0]?.lane ?? 'bulk'
       if (from > 0 || lane === 'bulk') await turn(lane)
-      const messages = await Promise.all(some.map(emission => wire.close(emission)))
+      const messages = await Promise.all(some.map(async emission =>
+        traced(await wire.close(emission), emission)))
       for (const [index, emission] of some.entries()) {
         const name = producerNameOf(emission)
         const others = sealed.get(name) ?? []
@@ -48,6 +50,12 @@ export function createEmitter (
   const emit = async (emissions: readonly Emission[], signal?: AbortSignal) =>
     send(await seal(emissions), signal)
   return { emit, seal, send }
+}
+
+/** With the place in the trace that it was emitted at, if there is one. */
+function traced (message: OutgoingMessage, { trace }: Emission): OutgoingMessage {
+  if (!isTracing()) return message
+  return { ...message, headers: { ...message.headers, ...trace ?? traceHeaders() } }
 }
 
 function producerNameOf (emission: Emission): ProducerName {

@@ -1,4 +1,5 @@
 import { pino, type DestinationStream, type Logger } from 'pino'
+import { traceFields } from './tracing.ts'
 
 export type Log = Logger
 
@@ -19,7 +20,8 @@ export function createLog (
 ): Log {
   const paths = SECRET_FIELDS.flatMap(field => [field, `*.${field}`])
   const redact = { paths, censor: '[hidden]' }
-  const options = { name, level, redact, serializers: { err: errorFields } }
+  const serializers = { err: errorFields }
+  const options = { name, level, redact, serializers, mixin: traceFields }
   return destination === undefined ? pino(options) : pino(options, destination)
 }
 

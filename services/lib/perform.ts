@@ -1,3 +1,5 @@
+import { decisionSpans } from './decision-spans.ts'
+import { byJob, idsOf } from './message-ids.ts'
 import type { ProcessParts, Slice } from './slice.ts'
 import type { Decision, Emission } from './stage.ts'
 
@@ -8,14 +10,16 @@ export type Perform = (decisions: readonly Decision[], slice: Slice) => Promise<
  * one their messages need no more.
  */
 export function createPerform (parts: ProcessParts): Perform {
-  const { deadLetters, steps, finished } = parts
-  return async (decisions, slice) => {
+  const { stage, deadLetters, steps, finished } = parts
+  const carryOut = async (
+    decisions: readonly Decision[], emits: readonly Emission[], slice: Slice
+  ) => {
     const { signal } = slice
     const letters = decisions.flatMap(({ finishes, dead }) => dead === undefined
       ? []
       : [finishes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const }))])
     deadLetters.admit(letters)
-    await produce(parts, decisions.flatMap(decision => decision.emits), slice)
+    await produce(parts, emits, slice)
     // 6. Dead letters, and wait. A crash: a dead letter may stand there twice, never not at all.
     await steps.step(6, () => deadLetters.send(letters, signal), slice)
     // 7. What may follow only what is out for certain. A crash: done again after the redelivery.
@@ -29,6 +33,24 @@ export function createPerform (parts: ProcessParts): Perform {
     }
     if (decisions.some(({ finishes, dead }) => dead === undefined && finishes.length > 0)) {
       deadLetters.alive()
+    }
+  }
+  return async (decisions, slice) => {
+    const { emits, around } = decisionSpans(stage.name, decisions, slice)
+    await around(() => carryOut(decisions, emits, slice))
+    tell(parts, decisions)
+  }
+}
+
+/** One line for each job of a decision: of dead messages always, else only to who looks closely. */
+function tell ({ log }: ProcessParts, decisions: readonly Decision[]): void {
+  const isClose = log.isLevelEnabled('debug')
+  for (const { finishes, dead } of decisions) {
+    if (dead === undefined && !isClose) continue
+    for (const messages of byJob(finishes.map(({ raw }) => raw)).values()) {
+      const about = { ...idsOf(messages), messages: messages.length }
+      if (dead === undefined) log.debug(about, 'decided')
+      else log.error({ ...about, reason: dead }, 'decided to be dead letters')
     }
   }
 }

@@ -2,6 +2,7 @@ import type { ReadsOf, StageName } from '../topology.ts'
 import type { RawMessage } from './bus.ts'
 import { createBury, type Bury } from './bury.ts'
 import { FatalError, isInfrastructure } from './errors.ts'
+import { idsOf } from './message-ids.ts'
 import { createPerform, type Perform } from './perform.ts'
 import { times } from './retry.ts'
 import type { ProcessParts, Slice } from './slice.ts'
@@ -33,7 +34,8 @@ export function createProcess (parts: ProcessParts): Process {
 
   const decideAndClear = (run: Readable[], slice: Slice) => decide(run.splice(0), slice)
 
-  return async (messages, slice) => {
+  return async (messages, given) => {
+    const slice = { ...given, messages }
     const readable: Readable[] = []
     // 1. and 2. Decode and open: one call of the wire for each message, all at once, in order. A
     // crash: nothing has happened yet.
@@ -62,8 +64,9 @@ function createDecide (parts: ProcessParts, perform: Perform, bury: Bury) {
   const attempt = async (messages: readonly Readable[], slice: Slice) => {
     // 3. Decide. A crash here or after: the stage is asked again and, as its state may have moved
     // on, may decide otherwise; rows and money are counted once whatever it says.
+    const startedMs = Date.now()
     const decided = await steps.step(3, () => stage.decide(messages, slice.signal), slice)
-    await perform(decided.filter(isDecision), slice)
+    await perform(decided.filter(isDecision), { ...slice, startedMs })
     return decided.filter(one => !isDecision(one)).reduce(earlier, undefined)
   }
 
@@ -75,7 +78,7 @@ function createDecide (parts: ProcessParts, perform: Perform, bury: Bury) {
     } catch (error) {
       if (!isPoison(error, slice)) throw error
       if (messages.length === 1) {
-        log.error({ err: error, offset: String(first.raw.offset) }, 'a message cannot be decided')
+        log.error({ err: error, ...placed(first.raw) }, 'a message cannot be decided')
         await bury({ raw: first.raw, reason: 'decision failed', cause: 'failed' }, slice)
         return undefined
       }
@@ -90,6 +93,8 @@ function createDecide (parts: ProcessParts, perform: Perform, bury: Bury) {
   return decide
 }
 
+const placed = (raw: RawMessage) => ({ ...idsOf([raw]), offset: String(raw.offset) })
+
 /** Opens a message; whatever keeps failing on it, but for infrastructure, makes it unreadable. */
 function createOpen (parts: ProcessParts) {
   return async (raw: RawMessage, slice: Slice): Promise<Opened> => {
@@ -97,7 +102,7 @@ function createOpen (parts: ProcessParts) {
       return await tries(parts, () => parts.wire.open(raw), slice)
     } catch (error) {
       if (isInfrastructure(error) || !isPoison(error, slice)) throw error
-      parts.log.error({ err: error, offset: String(raw.offset) }, 'a message cannot be read')
+      parts.log.error({ err: error, ...placed(raw) }, 'a message cannot be read')
       return { kind: 'dead', reason: 'unreadable' }
     }
   }

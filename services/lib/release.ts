@@ -1,4 +1,5 @@
 import { isInfrastructure } from './errors.ts'
+import { idsOf } from './message-ids.ts'
 import { createPerform, type Perform } from './perform.ts'
 import { isPoison, tries } from './process.ts'
 import { sleep } from './retry.ts'
@@ -42,8 +43,9 @@ async function carryOut (
     await tries(parts, () => perform([decision], slice), slice)
   } catch (error) {
     if (!isPoison(error, slice)) throw error
-    log.error({ err: error, messages: decision.finishes.length }, 'held messages cannot be let go')
     const { finishes } = decision
+    const about = { ...idsOf(finishes.map(({ raw }) => raw)), messages: finishes.length }
+    log.error({ err: error, ...about }, 'held messages cannot be let go')
     await perform([{ finishes, emits: [], dead: 'release failed' }], slice)
   }
 }

@@ -33,7 +33,7 @@ export async function run<F extends TProperties> (
 ): Promise<void> {
   const config = configOrExit(name, schema)
   const {
-    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE,
+    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE, ...settings
   } = config as Static<TObject<typeof processConfig>>
   const log = createLog(name, { level: LOG_LEVEL }).child({ instance: INSTANCE })
   const metrics = createMetrics(undefined, { process: name })
@@ -44,6 +44,8 @@ export async function run<F extends TProperties> (
     stop(1)
   }
   listen(stop, fatal)
+  // Ended last, so that what is told of the other ends is sent as well.
+  closers.push(await traceIfAsked(settings, { name, instance: INSTANCE, log }))
   let running: Running | undefined
   const ready = () => running?.ready() === true
   metrics.watch('service_ready', {}, () => Number(ready()))
@@ -59,6 +61,20 @@ export async function run<F extends TProperties> (
   } catch (error) {
     fatal(error)
   }
+}
+
+type TracingSettings = Pick<Static<TObject<typeof processConfig>>,
+  'OTEL_EXPORTER_OTLP_ENDPOINT' | 'OTEL_TRACES_SAMPLER' | 'OTEL_TRACES_SAMPLER_ARG'>
+
+/** What makes spans is loaded only when there is somebody to send them to. */
+async function traceIfAsked (
+  settings: TracingSettings,
+  process: { readonly name: string, readonly instance: string, readonly log: Log }
+): Promise<() => unknown> {
+  if (settings.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return () => {}
+  const { startTracing } = await import('./tracing-sdk.ts')
+  const { OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: ratio } = settings
+  return startTracing({ ...process, sampler, ratio })
 }
 
 function configOrExit<F extends TProperties> (

@@ -17,4 +17,10 @@ export type ProcessParts = StepsParts & {
 }
 
 /** Where a slice stands, and who is told that a message needs no more. */
-export type Slice = At & { readonly finish: (raw: RawMessage) => void }
+export type Slice = At & {
+  readonly finish: (raw: RawMessage) => void
+  /** When its decisions were begun, milliseconds since 1970. */
+  readonly startedMs?: number
+  /** The message that can't be decided, while what is said of its rows goes out. */
+  readonly buried?: readonly RawMessage[]
+}

@@ -3,6 +3,7 @@ import type {
   InnerTopic, Lane, ReadsOf, ServiceSlug, StageName, TopicName, WritesOf,
 } from '../topology.ts'
 import type { RawMessage } from './bus.ts'
+import type { TraceHeaders } from './tracing.ts'
 
 /** Rows of a topic that carries any, else undefined. */
 export type RowsOf<T extends TopicName> = T extends keyof SealedRows ? SealedRows[T] : undefined
@@ -24,6 +25,8 @@ export type Emission<T extends TopicName = InnerTopic> = {
     readonly service?: ServiceSlug
     readonly value: Omit<Values[Name], 'rowsSchema' | 'sealed'>
     readonly rows: RowsOf<Name>
+    /** Headers by which readers go on with its trace; set by the engine alone. */
+    readonly trace?: TraceHeaders
   }
 }[T]
 

@@ -1,7 +1,9 @@
 import type { StageName } from '../topology.ts'
+import type { RawMessage } from './bus.ts'
 import { FatalError, isInfrastructure } from './errors.ts'
 import { failpoint } from './failpoint.ts'
 import type { Log } from './log.ts'
+import { idsOf } from './message-ids.ts'
 import type { Metrics } from './metrics.ts'
 import { forever, type RetryOptions } from './retry.ts'
 
@@ -28,7 +30,12 @@ export type Steps = {
   readonly blocked: () => number
 }
 
-export type At = { readonly place: StepPlace, readonly signal: AbortSignal }
+export type At = {
+  readonly place: StepPlace
+  readonly signal: AbortSignal
+  /** What is worked on, for logs. */
+  readonly messages?: readonly RawMessage[]
+}
 
 /** What everything that works for a stage needs. */
 export type StepsParts = Pick<RetryOptions, 'sleep' | 'random'> & {
@@ -45,7 +52,8 @@ export function createSteps (
   { metrics, log, effects, ...backoff }: StepsParts & { readonly effects?: Effects | undefined }
 ): Steps {
   const waiting = new Set<object>()
-  const step = async <T>(number: StepNumber, action: () => Promise<T>, { place, signal }: At) => {
+  const step = async <T>(number: StepNumber, action: () => Promise<T>, at: At) => {
+    const { place, signal, messages = [] } = at
     const labels = { stage: place.stage, step: NAMES[number] }
     await hook(effects, number, place)
     failpoint(`${place.stage}.${labels.step}`)
@@ -54,7 +62,8 @@ export function createSteps (
     const onRetry = (error: unknown, attempt: number) => {
       waiting.add(ticket)
       metrics.count('stage_retries_total', { ...labels, cause: 'infrastructure' })
-      log.warn({ err: error, attempt, step: labels.step }, 'infrastructure is missing, waiting')
+      const about = { err: error, attempt, step: labels.step, ...idsOf(messages) }
+      log.warn(about, 'infrastructure is missing, waiting')
     }
     try {
       return await forever(action, { ...backoff, signal, when: isInfrastructure, onRetry })

@@ -1,4 +1,5 @@
 import type { Metrics } from '../lib/metrics.ts'
+import { failSpan, inSpan, SpanKind } from '../lib/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { Check } from './policy.ts'
 import {
@@ -64,6 +65,17 @@ readonly (readonly ProviderRow[])[] {
 
 /** The answers by row, or how the provider failed; answers for rows nobody asked are dropped. */
 async function ask (
+  provider: Guarded, rows: readonly ProviderRow[], options: AskOptions
+): Promise<Map<number, ProviderAnswer> | ProviderFailure> {
+  const attributes = { provider: provider.id, rows: rows.length }
+  return await inSpan({ name: 'provider ask', kind: SpanKind.CLIENT, attributes }, async span => {
+    const reply = await answersOf(provider, rows, options)
+    if (span !== undefined && typeof reply === 'string') failSpan(span, reply)
+    return reply
+  })
+}
+
+async function answersOf (
   { id, check }: Guarded, rows: readonly ProviderRow[], options: AskOptions
 ): Promise<Map<number, ProviderAnswer> | ProviderFailure> {
   const { service, signal, metrics } = options

@@ -1,7 +1,7 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import type { JobStore } from '../jobs/store.ts'
-import type { RawMessage } from '../lib/bus.ts'
+import { withinMessage } from '../lib/decision-spans.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
@@ -110,14 +110,16 @@ Promise<PartDecision> {
   const part = { value, rows: message.rows() }
   const outcomes = standing === 'cancelling'
     ? allWithout(part, 'cancelled', parts.clock.now())
-    : await checkPart(part, parts, signal)
+    : await withinMessage('verify', message.raw, () => checkPart(part, parts, signal))
   await turn(lane)
   signal.throwIfAborted()
   return { finishes: [message], emits: partEmissions(part, outcomes, parts) }
 }
 
 /** A part nobody can read: its rows end, unless the job is over or never was. */
-async function whenDead (headers: RawMessage['headers'], { store, clock }: VerifyParts) {
+async function whenDead (
+  headers: Parameters<Stage['whenDead']>[0], { store, clock }: VerifyParts
+) {
   const known = placeOfHeaders(headers)
   if (known === undefined) return []
   const outcome = await store.outcome(known.place.tenant, known.place.job)

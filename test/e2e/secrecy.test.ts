@@ -2,11 +2,15 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { connectClickhouse } from '../../services/lib/clickhouse.ts'
 import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
+import { BUILT_IN_PROVIDERS } from '../../services/records/provider-names.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { dumpOf, findings, formsOf, formsOfSecret, searched } from '../support/canaries.ts'
 import { messagesOf, onceMore, openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver } from '../support/receiver.ts'
+import {
+  COLLECTOR_WITHIN_MS, startCollector, type Collector,
+} from '../support/trace-collector.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
 
 const env = inject('stack')
@@ -17,13 +21,19 @@ const bus = createKafkaBus({ brokers, clientId: 'secrecy', onFatal: () => {} })
 const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
 
 let world: World
+let collector: Collector
 beforeAll(async () => {
+  collector = await startCollector()
   world = await startWorld({
-    WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true', WEBHOOK_WAITS_MS: '[50,50]',
+    WEBHOOK_ALLOW_HTTP: 'true',
+    WEBHOOK_ALLOW_LOOPBACK: 'true',
+    WEBHOOK_WAITS_MS: '[50,50]',
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
   })
-})
+}, COLLECTOR_WITHIN_MS)
 afterAll(async () => {
   await world.stop()
+  await collector.stop()
   await bus.close()
   await clickhouse.close()
   commands.close()
@@ -60,6 +70,16 @@ async function metricsPages (): Promise<string> {
   const pages = await Promise.all(world.services.list().map(async ({ metricsUrl }) =>
     (await fetch(metricsUrl)).text()))
   return pages.join('\n')
+}
+
+/** All spans, once those of the attempts have come; providers are known by number alone. */
+async function spansOfAll (): Promise<string> {
+  await collector.until(spans =>
+    spans.filter(({ name }) => name === 'webhook attempt').length >= 3 || undefined)
+  const text = collector.text()
+  for (const stage of ['ingest', 'feed', 'verify', 'deliver']) expect(text).toContain(`"${stage}"`)
+  for (const provider of BUILT_IN_PROVIDERS) expect(text).not.toContain(provider)
+  return text
 }
 
 async function saveCache (): Promise<void> {
@@ -135,7 +155,8 @@ describe('what is kept and shown', () => {
     const wanted = [...contacts.flatMap(formsOf), ...await secretForms(partner.key)]
     expect(searched(folders())).toBeGreaterThan(100)
     expect(findings(folders(), wanted)).toEqual([])
-    const shown = Buffer.from(await metricsPages() + await dumpOf(clickhouse, world.orgId) +
+    const shown = Buffer.from(
+      await spansOfAll() + await metricsPages() + await dumpOf(clickhouse, world.orgId) +
       await commands.dead('show', 'verify', (await commands.waitingOf(done.created.id))[0]!.letter))
     expect(shown.length).toBeGreaterThan(10_000)
     expect(wanted.filter(form => shown.includes(form)).map(String)).toEqual([])

@@ -9,9 +9,9 @@ import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
 import { takeRoom } from '../body-room.ts'
 import type { Parts } from '../ports.ts'
 import type { Rules } from '../rules.ts'
-import { sendFault } from '../reply.ts'
+import { sendAccepted, sendFault } from '../reply.ts'
 import { readKeyedSubmission } from '../read-submission.ts'
-import { acceptedBody, jobPath, OUTCOME_UNKNOWN, refusalFault } from '../response.ts'
+import { acceptedBody, OUTCOME_UNKNOWN, refusalFault } from '../response.ts'
 
 /** What can be wrong with the rows of a request, beside what holds for every body. */
 export const REQUEST_ERRORS = [
@@ -55,12 +55,8 @@ export function createJobRoute (
       if (outcome === undefined) return sendFault(reply, OUTCOME_UNKNOWN)
       if (outcome.kind !== 'accepted') return sendFault(reply, refusalFault(outcome))
       const body = await remembered(parts, read, outcome)
-      if (outcome.replayed) reply.header('idempotent-replayed', 'true')
       failpoint('ingest.answering')
-      return reply.code(202)
-        .header('location', jobPath(outcome.job.id))
-        .type('application/json; charset=utf-8')
-        .send(body)
+      return sendAccepted(reply, outcome, body)
     },
   }
 }

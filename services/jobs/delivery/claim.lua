@@ -55,7 +55,8 @@ local function take(receiver, tenant)
   local event = redis.call('ZRANGE', queue_of(receiver), 0, 0)[1]
   redis.call('ZREM', queue_of(receiver), event)
   redis.call('ZREM', WAITING, event)
-  local found = redis.call('HMGET', delivery_of(event), 'tenant', 'job', 'type', 'attempts', 'once')
+  local found = redis.call('HMGET', delivery_of(event), 'tenant', 'job', 'type', 'attempts', 'once',
+    'trace')
   if found[1] then
     redis.call('SADD', busy_of(receiver), event)
     redis.call('SADD', under_way_of(tenant), event)
@@ -63,7 +64,8 @@ local function take(receiver, tenant)
     redis.call('HSET', delivery_of(event), 'state', 'trying', 'lease', token)
   end
   refresh(receiver, tenant)
-  return found[1] and { event, found[1], found[2], found[3], found[4], found[5] }
+  return found[1] and
+    { event, found[1], found[2], found[3], found[4], found[5], found[6] or '' }
 end
 
 local claimed = {}

@@ -7,6 +7,7 @@ import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/wire.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
+import { spansOf } from '../../support/tracing.ts'
 
 const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
@@ -162,5 +163,19 @@ describe('an attempt', () => {
     expect(noted[0]).toMatchObject({
       state: 'waiting', dueAtMs: NOW_MS + 1_000, attempt: { reason: 'internal', httpStatus: 0 },
     })
+  })
+})
+
+it('an attempt is a span with its status, and without the address', async () => {
+  const { parts } = scene({ answer: answered(503) })
+  const [span, ...others] = await spansOf(() => makeAttempt(parts, claimOf({ attempt: 3 })))
+  expect([span?.name, others]).toEqual(['webhook attempt', []])
+  expect(span?.attributes).toEqual({
+    ...owner,
+    event,
+    attempt: 3,
+    'http.request.method': 'POST',
+    'http.response.status_code': 503,
+    'error.type': '503',
   })
 })

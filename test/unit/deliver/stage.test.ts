@@ -12,9 +12,11 @@ const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
 const header: JobHeader = { metadata: { a: '1' }, webhookUrl: 'https://a.example/hook' }
 
-function message (sealed: Buffer, more: Partial<Settled> = {}) {
+function message (
+  sealed: Buffer, more: Partial<Settled> = {}, headers: Record<string, string> = {}
+) {
   const value = { ...settledOf(endedJob({ header: sealed })), ...more }
-  return { topic: 'jobs.settled', value } as unknown as Incoming<'jobs.settled'>
+  return { topic: 'jobs.settled', value, raw: { headers } } as unknown as Incoming<'jobs.settled'>
 }
 
 function run (messages: readonly Incoming<'jobs.settled'>[], dataKey: Buffer | undefined = key) {
@@ -39,6 +41,13 @@ describe('the stage deliver', () => {
     expect(await decided).toEqual([{ finishes: messages, emits: [] }])
     expect(put).toEqual([{ ...owner, type, webhookUrl: 'https://a.example/hook' }])
     expect(wakes()).toBe(1)
+  })
+
+  it('keeps where the attempts belong in the trace of the job', async () => {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    const { decided, put } = run([message(sealHeader(key, owner, header), {}, { traceparent })])
+    await decided
+    expect(put).toEqual([expect.objectContaining({ traceparent })])
   })
 
   it('has nothing to do without an address, or for a job that was erased', async () => {

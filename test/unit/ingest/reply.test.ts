@@ -1,7 +1,9 @@
-import Fastify from 'fastify'
+import Fastify, { LogController } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import type { Fault } from '../../../services/ingest/errors.ts'
-import { sendFault } from '../../../services/ingest/reply.ts'
+import { sendAccepted, sendFault } from '../../../services/ingest/reply.ts'
+import { createLog } from '../../../services/lib/log.ts'
+import { jobOf } from './doubles.ts'
 
 async function answerTo (fault: Fault) {
   const app = Fastify({ genReqId: () => 'req_1' })
@@ -51,4 +53,19 @@ describe('an answer with a fault', () => {
   ])('%j tells to wait %s seconds', async (fault, retryAfter) => {
     expect((await answerTo(fault)).headers['retry-after']).toBe(retryAfter)
   })
+})
+
+it('an accepted job is named in the log, with the tenant', async () => {
+  const lines: string[] = []
+  const log = createLog('x', { destination: { write: line => lines.push(line) } })
+  const logController = new LogController({ disableRequestLogging: true })
+  const app = Fastify({ loggerInstance: log, logController })
+  const job = jobOf()
+  const accepted = { kind: 'accepted', job, replayed: true, response: '' } as const
+  app.get('/', (_request, reply) => sendAccepted(reply, accepted, '{}'))
+  const answer = await app.inject('/')
+  expect([answer.statusCode, answer.headers['idempotent-replayed']]).toEqual([202, 'true'])
+  expect(lines.map(line => JSON.parse(line) as object)).toEqual([
+    expect.objectContaining({ msg: 'job accepted', job: job.id, tenant: job.tenant }),
+  ])
 })

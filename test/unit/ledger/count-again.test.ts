@@ -17,6 +17,7 @@ const messageOf = async (value: object | Buffer | null, offset: number) => ({
   topic: 'rows.finished.small',
   partition: 2,
   offset: BigInt(offset),
+  headers: {},
 } as RawMessage)
 
 function world (tally: (digest: string) => void = () => {}) {

@@ -32,6 +32,8 @@ describe('a configuration', () => {
       HOST_METRICS: '127.0.0.1',
       PORT_METRICS: 0,
       LOG_LEVEL: 'info',
+      OTEL_TRACES_SAMPLER: 'parentbased_always_on',
+      OTEL_TRACES_SAMPLER_ARG: 1,
       KAFKA_BROKERS: ['a:1', 'b:2'],
       KEY_RING: { a: Buffer.alloc(32).toString('base64') },
       PARTS: 50,
@@ -86,6 +88,7 @@ describe('a configuration', () => {
     const secrets = describeConfig(defineConfig(commonConfig)).filter(({ secret }) => secret)
     expect(secrets.map(({ key, fallback }) => [key, fallback]))
       .toEqual([
+        ['OTEL_EXPORTER_OTLP_HEADERS', undefined],
         ['KAFKA_SASL_PASSWORD', undefined], ['KEY_RING', undefined], ['CACHE_SECRETS', undefined],
       ])
   })

@@ -26,7 +26,10 @@ function notingParts (whenDead: () => Promise<never[]> = async () => []) {
     },
     steps: { step: (_: number, action: () => Promise<unknown>) => action(), blocked: () => 0 },
     finished: () => { noted.push('finished') },
-    log: { error: () => { noted.push('error') } },
+    log: {
+      error: (_: object, text: string) => { noted.push(`error ${text}`) },
+      isLevelEnabled: () => false,
+    },
   } as unknown as ProcessParts
   const finish = () => { noted.push('finish') }
   const place = { stage: 'normalize' }
@@ -44,6 +47,7 @@ describe('carrying out decisions', () => {
     await createPerform(parts)([decision, { finishes: [message], emits: [], dead: 'x' }], slice)
     expect(noted).toEqual([
       'admit 1', 'seal 2', 'send', 'letters 1', 'after', 'finish', 'finished', 'finish', 'alive',
+      'error decided to be dead letters',
     ])
   })
 
@@ -92,12 +96,16 @@ describe('burying', () => {
     await createBury(parts, createPerform(parts))(letter, slice)
     expect(noted).toEqual([
       'admit 1', 'admit 0', 'seal 0', 'send', 'letters 0', 'letters 1', 'finish',
+      'error a message is a dead letter',
     ])
   })
 
   it('writes the letter alone when nothing can be emitted', async () => {
     const { noted, parts, slice } = notingParts(async () => { throw new TypeError('headers') })
     await createBury(parts, createPerform(parts))(letter, slice)
-    expect(noted).toEqual(['admit 1', 'error', 'letters 1', 'finish'])
+    expect(noted).toEqual([
+      'admit 1', 'error nothing was emitted for a dead message', 'letters 1', 'finish',
+      'error a message is a dead letter',
+    ])
   })
 })

@@ -31,6 +31,25 @@ describe('a step', () => {
       .toContain('stage_step_seconds_count{stage="verify",step="produce"} 1')
   })
 
+  it('names the job it waits with, if all it works on is of one', async () => {
+    const lines: string[] = []
+    const log = createLog('x', { destination: { write: line => lines.push(line) } })
+    const { step } = createSteps({ metrics: createMetrics(), log, sleep: async () => {} })
+    const failing = (jobs: readonly string[]) => {
+      let calls = 0
+      const messages = jobs.map(job => ({ headers: { tenant: 't', job } })) as never
+      return step(5, async () => {
+        if (calls++ === 0) throw new InfrastructureError('away')
+      }, { ...at, messages })
+    }
+    await failing(['a', 'a'])
+    await failing(['a', 'b'])
+    expect(lines.map(line => JSON.parse(line) as object)).toEqual([
+      expect.objectContaining({ job: 'a', tenant: 't', step: 'produce' }),
+      expect.objectContaining({ jobs: 2, step: 'produce' }),
+    ])
+  })
+
   it('throws any other failure at once', async () => {
     const { steps } = stepsOf()
     let calls = 0

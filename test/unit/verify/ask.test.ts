@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { askInTurn, type Guarded } from '../../../services/verify/ask.ts'
 import { ProviderError, type ProviderRow } from '../../../services/verify/provider.ts'
+import { spansOf } from '../../support/tracing.ts'
 
 const signal = new AbortController().signal
 const rows = [1, 2, 3, 4, 5].map((row) => ({ row, canonical: `+4930${row}` }))
@@ -53,4 +54,16 @@ describe('asking providers in turn', () => {
       .toEqual(new Map([[1, false]]))
     expect((await askInTurn([], rows.slice(0, 1), options)).failed).toEqual(new Map([[1, false]]))
   })
+})
+
+it('a call is a span with the number of its provider, and how it failed', async () => {
+  const [first, second] = [guarded('1', [3], 3), guarded('2', [])]
+  const spans = await spansOf(() => askInTurn([first.provider, second.provider], rows, {
+    service: 'whatsapp', signal,
+  }))
+  expect(spans.map(({ name, attributes }) => [name, attributes])).toEqual([
+    ['provider ask', { provider: '1', rows: 3, 'error.type': 'unavailable' }],
+    ['provider ask', { provider: '1', rows: 2 }],
+    ['provider ask', { provider: '2', rows: 3 }],
+  ])
 })

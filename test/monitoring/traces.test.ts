@@ -1,0 +1,154 @@
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { logFileOf } from '../../deploy/local/process.ts'
+import {
+  COLLECTOR_WITHIN_MS, startCollector, type Collector, type ExportedSpan,
+} from '../support/trace-collector.ts'
+import { startReceiver, type Receiver } from '../support/receiver.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+const STAGES = ['normalize', 'lookup', 'verify', 'settle', 'deliver'] as const
+/** What a client says of its own trace. */
+const CLIENTS = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' }
+const ROWS = 300
+
+let collector: Collector
+let receiver: Receiver
+let world: World
+beforeAll(async () => {
+  collector = await startCollector()
+  receiver = await startReceiver((response, _received, count) => {
+    response.writeHead(count === 1 ? 503 : 200).end()
+  })
+  world = await startWorld({
+    WEBHOOK_ALLOW_HTTP: 'true',
+    WEBHOOK_ALLOW_LOOPBACK: 'true',
+    WEBHOOK_WAITS_MS: '[50,50]',
+    LOG_LEVEL: 'debug',
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+  })
+}, COLLECTOR_WITHIN_MS)
+afterAll(async () => {
+  await world?.stop()
+  await collector?.stop()
+})
+
+/** Posts a job whose webhook goes to a path of its own; its receiver takes the second attempt. */
+async function post (path: string): Promise<string> {
+  const answer = await fetch(`${world.baseUrl}/jobs?note=a-secret`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${world.keys.live}`,
+      'content-type': 'application/json',
+      traceparent: `00-${CLIENTS.traceId}-${CLIENTS.spanId}-01`,
+    },
+    body: JSON.stringify({
+      service: 'phone-validation',
+      inputs: Array.from({ length: ROWS }, (_, row) => `+1415555${String(2_000 + row)}`),
+      forceFresh: true,
+      webhook_url: `http://127.0.0.1:${receiver.port}/${path}`,
+    }),
+  })
+  expect(answer.status).toBe(202)
+  return (await answer.json() as { readonly id: string }).id
+}
+
+const named = (spans: readonly ExportedSpan[], name: string) =>
+  spans.filter(span => span.name === name)
+
+/** The trace of a job, once the last of its spans has come and all parents are there. */
+async function traceOf (job: string): Promise<readonly ExportedSpan[]> {
+  return await collector.until(all => {
+    const root = all.find(span => span.kind === 2 && span.attributes.job === job)
+    const trace = all.filter(({ traceId }) => traceId === root?.traceId)
+    const isWhole = named(trace, 'webhook attempt').length === 2 && lost(trace).length === 0 &&
+      ['handback', 'ledger'].every(stage => named(trace, `${stage} process`).length > 0)
+    return isWhole ? trace : undefined
+  })
+}
+
+/** Spans whose parent is not in the trace. */
+function lost (trace: readonly ExportedSpan[]): readonly ExportedSpan[] {
+  const ids = new Set(trace.map(({ spanId }) => spanId))
+  return trace.filter(({ parentSpanId }) => parentSpanId !== '' && !ids.has(parentSpanId))
+}
+
+type Line = Readonly<Record<string, unknown>>
+
+const linesOf = (process: string): readonly Line[] =>
+  readFileSync(logFileOf({ dataDir: world.services.dataDir, name: `${process}-1` }), 'utf8')
+    .split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)
+
+describe('traces', () => {
+  let job: string
+  let trace: readonly ExportedSpan[]
+  beforeAll(async () => {
+    job = await post('traced')
+    await receiver.until(2, '/traced')
+    trace = await traceOf(job)
+  })
+
+  it('tell of a job from the request to its webhook in one trace', () => {
+    const ofJob = collector.spans().filter(({ attributes }) => attributes.job === job)
+    expect(new Set(ofJob.map(({ traceId }) => traceId)).size).toBe(1)
+    const [root, ...others] = trace.filter(({ parentSpanId }) => parentSpanId === '')
+    expect([root?.name, root?.service, others]).toEqual(['POST /api/v1/jobs', 'ingest', []])
+    for (const stage of STAGES) {
+      const spans = named(trace, `${stage} process`)
+      expect(spans.length, stage).toBeGreaterThan(0)
+      expect(new Set(spans.map(({ service, kind }) => `${service} ${kind}`)))
+        .toEqual(new Set([`${stage} 5`]))
+    }
+  })
+
+  it('hang together as the messages went', () => {
+    const parentNames = (name: string) => new Set(named(trace, name).map(({ parentSpanId }) =>
+      trace.find(({ spanId }) => spanId === parentSpanId)?.name))
+    expect(parentNames('rows.submitted send')).toEqual(new Set(['POST /api/v1/jobs']))
+    expect(parentNames('normalize process')).toEqual(new Set(['rows.submitted send']))
+    expect(parentNames('lookup process')).toEqual(new Set(['normalize process']))
+    expect(parentNames('verify process')).toEqual(new Set(['lookup process']))
+    expect(parentNames('provider ask')).toEqual(new Set(['verify process']))
+    expect(parentNames('deliver process')).toEqual(new Set(['settle process']))
+    expect(parentNames('webhook attempt')).toEqual(new Set(['settle process']))
+    const asked = named(trace, 'provider ask')
+    expect(asked.reduce((sum, { attributes }) => sum + Number(attributes.rows), 0)).toBe(ROWS)
+    expect(asked.every(({ attributes }) => /^\d+$/.test(String(attributes.provider)))).toBe(true)
+    const attempts = named(trace, 'webhook attempt').map(({ attributes, isError }) =>
+      [attributes.attempt, attributes['http.response.status_code'], isError])
+    expect(attempts.sort()).toEqual([[1, 503, true], [2, 200, false]])
+  })
+
+  it('take what a client says of its own trace for a link', () => {
+    const [root] = named(trace, 'POST /api/v1/jobs')
+    expect(root?.links).toEqual([CLIENTS])
+    expect(root?.traceId).not.toBe(CLIENTS.traceId)
+    expect(collector.spans().filter(({ traceId }) => traceId === CLIENTS.traceId)).toEqual([])
+  })
+
+  it('say nothing of inputs, addresses or queries', () => {
+    for (const secret of ['415555', 'traced', 'a-secret', String(receiver.port), world.keys.live]) {
+      expect(collector.text(), secret).not.toContain(secret)
+    }
+  })
+
+  it('are named by a line of each log, with the job', () => {
+    const [root] = trace
+    for (const stage of ['ingest', ...STAGES]) {
+      const lines = linesOf(stage).filter(line => line.job === job)
+      expect(lines.length, stage).toBeGreaterThan(0)
+      expect(new Set(lines.map(({ traceId }) => traceId)), stage).toEqual(new Set([root?.traceId]))
+    }
+    const [accepted] = linesOf('ingest').filter(({ msg }) => msg === 'job accepted')
+    expect(accepted?.requestId).toMatch(/^req_/)
+  })
+
+  it('keep nobody waiting when there is nobody to take them', async () => {
+    await collector.stop()
+    const other = await post('alone')
+    await world.live.waitForEnd(other)
+    await receiver.until(2, '/alone')
+    const lost = () => linesOf('ingest').filter(({ msg }) => String(msg).startsWith('spans could'))
+    await expect.poll(() => lost().length, { timeout: 30_000 }).toBe(1)
+  })
+})
