@@ -24,6 +24,7 @@ export async function agreeOnPrice (run: Run): Promise<void> {
   const { availableMicros } = await patiently(() => client.balance(), run.parts)
   const total = sumOf(quotes.map(([, preflight]) => preflight))
   for (const line of priceLines(total, { jobs: unsent.length, availableMicros })) say(line)
+  if (lacksCountry(settings, total)) say(COUNTRY_HINT)
   if (availableMicros < total.maxQuoteMicros) throw shortOf(total.maxQuoteMicros, availableMicros)
   const isAgreed = quotes.every(([index, { maxQuoteMicros }]) =>
     maxQuoteMicros <= (store.state().parts[index]?.agreedMicros ?? -1))
@@ -39,6 +40,12 @@ export async function agreeOnPrice (run: Run): Promise<void> {
     store.updatePart(index, { agreedMicros: maxQuoteMicros })
   }
 }
+
+const COUNTRY_HINT = 'Numbers in national form, without + and country code, are invalid unless ' +
+  '--country says where they belong, for example --country DE.'
+
+const lacksCountry = ({ service, country }: Run['settings'], { invalidRows }: Counts) =>
+  invalidRows > 0 && country === undefined && service !== 'email-validation'
 
 async function quotesOf (
   { settings, parts, store }: Run, unsent: readonly number[]

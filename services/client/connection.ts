@@ -22,7 +22,7 @@ export type Connection = {
 }
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/
-const WAYS = 'Give the address with --base-url or VERIFICATION_JOBS_URL, and the key as ' +
+const WAYS = 'give the address with --base-url or VERIFICATION_JOBS_URL, and the key as ' +
   'VERIFICATION_JOBS_KEY or in a file with --key-file.'
 
 /**
@@ -36,8 +36,8 @@ export function connectionOf (flags: ConnectionFlags, env: Env): Connection {
     ? env['VERIFICATION_JOBS_KEY'] || undefined
     : keyIn(flags.keyFile)
   if (address === undefined && key === undefined) return ofLocalStack(flags.data)
-  if (address === undefined) throw new UsageError(`There is a key, but no address. ${WAYS}`)
-  if (key === undefined) throw new UsageError(`There is an address, but no key. ${WAYS}`)
+  if (address === undefined) throw new UsageError(`There is a key, but no address: ${WAYS}`)
+  if (key === undefined) throw new UsageError(`There is an address, but no key: ${WAYS}`)
   return { baseUrl: baseUrlOf(address), apiKey: checkedKey(key), isLocalStack: false }
 }
 
@@ -45,8 +45,8 @@ function ofLocalStack (folder: string): Connection {
   const { baseUrl, keys } = readLocalStack(folder)
   const live = (keys as Env | undefined)?.['live']
   if (typeof baseUrl !== 'string' || live === undefined) {
-    throw new UsageError(`${WAYS} A local stack, started by "npm run up", needs neither; ` +
-      `there is none in ${folder}.`)
+    throw new UsageError(`No stack runs in ${folder}. Start one with "npm start", wait until it ` +
+      `says that it serves, and run this again. For a service elsewhere: ${WAYS}`)
   }
   return { baseUrl, apiKey: live, isLocalStack: true }
 }

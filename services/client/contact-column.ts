@@ -18,7 +18,7 @@ export type ChosenColumn = {
 type Wish = { readonly kind: ContactKind, readonly asked?: string | undefined }
 
 const USUAL_NAMES: Readonly<Record<ContactKind, RegExp>> = {
-  phone: /^(contact|input|cell|msisdn|number|whatsapp|telegram|tel|telefon)$|phone|mobile/,
+  phone: /^(contact|input|cell|msisdn|number|whatsapp|telegram|tel)$|phone|mobile?|telefon|handy/,
   email: /^(contact|input)$|e-?mail|^mail$/,
 }
 const LIKE_EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/
@@ -62,16 +62,33 @@ function namedIndex (header: readonly string[], asked: string): number {
 
 function guessedIndex ({ header, rows }: TableHead, kind: ContactKind): number {
   const all = header.map((_, index) => index)
-  const byContent = all.filter(index => {
-    const cells = rows.map(cells => cells[index]?.trim() ?? '').filter(cell => cell !== '')
-    const alike = cells.filter(cell => looksLike(kind, cell)).length
-    return cells.length > 0 && alike >= ENOUGH_ALIKE * cells.length
-  })
+  const byContent = all.filter(index => isMostly(kind, rows.map(cells => cells[index])))
   const byName = all.filter(index => USUAL_NAMES[kind].test(fold(header[index] ?? '')))
   const both = byContent.filter(index => byName.includes(index))
   const found = [both, byContent, byName, all].find(({ length }) => length === 1)?.[0]
   if (found !== undefined && (both.length < 2)) return found
   throw new UsageError(`Say with --column which column holds the contacts. ${listOf(header)}`)
+}
+
+function isMostly (kind: ContactKind, column: readonly (string | undefined)[]): boolean {
+  const cells = column.map(cell => cell?.trim() ?? '').filter(cell => cell !== '')
+  const alike = cells.filter(cell => looksLike(kind, cell)).length
+  return cells.length > 0 && alike >= ENOUGH_ALIKE * cells.length
+}
+
+/**
+ * The kinds of contacts that a file plausibly holds in the column of that name, or in any column
+ * when none is named. Throws UsageError when there is no such column.
+ */
+export function kindsIn (
+  { header, rows }: TableHead, asked: string | undefined
+): readonly ContactKind[] {
+  const places = asked === undefined ? header.map((_, index) => index) : [namedIndex(header, asked)]
+  const kinds: readonly ContactKind[] = ['phone', 'email']
+  const byContent = kinds.filter(kind => places.some(index =>
+    isMostly(kind, rows.map(cells => cells[index]))))
+  if (byContent.length > 0 || asked === undefined) return byContent
+  return kinds.filter(kind => USUAL_NAMES[kind].test(fold(asked)))
 }
 
 /** Whether a cell could be a contact; only for telling columns apart, never for verifying. */

@@ -15,7 +15,7 @@ export function failureText (error: unknown): string | undefined {
   }
   if (isLostConnection(error)) {
     return 'The service cannot be reached. Check the address; a local stack is started with ' +
-      '"npm run up". An unfinished submission goes on when the same command is run again.'
+      '"npm start". An unfinished submission goes on when the same command is run again.'
   }
   const { code, path } = error as NodeJS.ErrnoException
   if (code === undefined || path === undefined) return undefined

@@ -1,6 +1,8 @@
-import { createReadStream, existsSync, statSync } from 'node:fs'
+import { closeSync, createReadStream, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { parse } from 'csv-parse'
+import { CommandError } from './command-error.ts'
+import { dialectOf } from './csv-dialect.ts'
 import { FeedError } from './feed-topics.ts'
 
 export type FileOptions = {
@@ -42,7 +44,7 @@ export function openContactFile (options: FileOptions): ContactFile {
   }
   const bytes = statSync(file).size
   const stream = createReadStream(file)
-  const records = isCsv ? csvRecords(stream) : jsonRecords(stream, file)
+  const records = isCsv ? csvRecords(stream, delimiterIn(file)) : jsonRecords(stream, file)
   return {
     contacts: contactsOf(records, options),
     read: () => bytes === 0 ? 1 : stream.bytesRead / bytes,
@@ -91,8 +93,24 @@ function textOf (value: unknown): string {
   return typeof value === 'number' ? String(value) : ''
 }
 
-async function * csvRecords (stream: NodeJS.ReadableStream): AsyncIterable<Fields> {
-  const parser = stream.pipe(parse({ columns: true, bom: true, skip_empty_lines: true }))
+/** What stands between the cells: comma, semicolon, tab or bar, as its beginning tells. */
+function delimiterIn (file: string): string {
+  const sample = Buffer.alloc(64 * 1_024)
+  const handle = openSync(file, 'r')
+  try {
+    return dialectOf(sample.subarray(0, readSync(handle, sample, 0, sample.length, 0))).delimiter
+  } catch (error) {
+    throw error instanceof CommandError ? new FeedError(error.message, { cause: error }) : error
+  } finally {
+    closeSync(handle)
+  }
+}
+
+async function * csvRecords (
+  stream: NodeJS.ReadableStream, delimiter: string
+): AsyncIterable<Fields> {
+  const options = { columns: true, bom: true, skip_empty_lines: true, delimiter }
+  const parser = stream.pipe(parse(options))
   try {
     yield * parser as AsyncIterable<Fields>
   } catch (cause) {

@@ -2,18 +2,18 @@ import { Option, type Command } from 'commander'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
-import { count, money } from './amounts.ts'
+import { count, counted, money } from './amounts.ts'
+import { serviceFor } from './chosen-service.ts'
 import { createClient } from './client.ts'
 import { CommandError, InterruptedError, UsageError } from './command-error.ts'
-import { accountIn } from './connection.ts'
 import { createConsole } from './console.ts'
 import { openConnection, type CommonFlags, type Surroundings } from './surroundings.ts'
 import { interruptRun, submitFile, type SubmitSummary } from './submit.ts'
 import type { SubmitSettings } from './submit-settings.ts'
 
 type SubmitFlags = CommonFlags & {
-  readonly service: string
-  readonly output: string
+  readonly service?: string
+  readonly output?: string
   readonly column?: string
   readonly delimiter?: string
   readonly country?: string
@@ -38,6 +38,7 @@ The maximum price is shown and asked for before anything is paid. Ended early by
 the same command goes on where it was; until then OUTPUT.progress.json and OUTPUT.part belong to it.
 
 Examples:
+  verification-jobs submit contacts.csv
   verification-jobs submit contacts.csv --service phone-validation --column phone -o verified.csv
   verification-jobs submit list.csv --service email-validation --only status,reason -o out.csv
   verification-jobs submit contacts.csv --service carrier-lookup --country DE --yes --quiet \\
@@ -47,9 +48,10 @@ Examples:
 export function addSubmit (program: Command, surroundings: Surroundings): Command {
   return program.command('submit <file>')
     .description('verify the contacts of a CSV file and write it anew with the results')
-    .addOption(new Option('--service <slug>', 'what is verified')
-      .choices(API_SERVICES).makeOptionMandatory())
-    .requiredOption('-o, --output <file>', 'the CSV file to write')
+    .addOption(new Option('--service <slug>', 'what is verified; told by the contacts where ' +
+      'they can only be phone numbers or only be e-mail addresses').choices(API_SERVICES))
+    .option('-o, --output <file>', 'the CSV file to write; FILE.verified.csv beside the file ' +
+      'when left out')
     .option('--column <name>', 'column that holds the contacts, by name or as #3; found by ' +
       'itself where only one can be meant')
     .option('--country <code>', 'ISO 3166 country of numbers in national form', countryOf)
@@ -75,7 +77,10 @@ async function submit (
 ): Promise<void> {
   const screen = createConsole(surroundings, { quiet: flags.quiet === true || flags.json === true })
   const connection = openConnection(flags, surroundings, screen.say)
-  const settings = settingsOf(file, flags, accountIn(connection))
+  const service = flags.service ?? await serviceFor(file, flags)
+  if (flags.service === undefined) screen.say(`Verified by ${service}; --service takes another.`)
+  const output = flags.output ?? file.replace(/(\.csv)?$/i, '.verified.csv')
+  const settings = settingsOf(file, { ...flags, service, output }, connection.account)
   let interrupt = () => interruptRun(settings)
   const interrupted = new Promise<never>((_resolve, reject) => {
     surroundings.onInterrupt(() => {
@@ -96,8 +101,10 @@ async function submit (
   if (!summary.completed) throw new CommandError(unfinishedText(summary))
 }
 
+type Chosen = SubmitFlags & { readonly service: string, readonly output: string }
+
 function settingsOf (
-  input: string, flags: SubmitFlags, account: SubmitSettings['account']
+  input: string, flags: Chosen, account: SubmitSettings['account']
 ): SubmitSettings {
   const { output, service, column, delimiter, country, metadata, only } = flags
   return {
@@ -148,7 +155,7 @@ const numberUpTo = (most: number) => (text: string): number => {
 export function summaryText (summary: SubmitSummary): string {
   const { rows, byStatus, chargedMicros, releasedMicros, output } = summary
   const statuses = Object.entries(byStatus).map(([status, number]) => `${count(number)} ${status}`)
-  return `${count(rows)} rows: ${statuses.join(', ')}\n` +
+  return `${counted(rows, 'row')}: ${statuses.join(', ')}\n` +
     `paid ${money(chargedMicros)}, released ${money(releasedMicros)}\n` +
     `written to ${output}`
 }

@@ -1,5 +1,8 @@
 import type { TransportOptions } from './transport.ts'
-import { connectionOf, type Connection, type ConnectionFlags } from './connection.ts'
+import {
+  accountIn, connectionOf, type Connection, type ConnectionFlags,
+} from './connection.ts'
+import type { Account } from './run-state.ts'
 import type { Streams } from './console.ts'
 
 /** What a command finds around it; replaced by tests. */
@@ -16,10 +19,10 @@ export type CommonFlags = ConnectionFlags & { readonly json?: true }
 /** The connection of a command; says so when it is that of a local stack. */
 export function openConnection (
   flags: CommonFlags, { env }: Surroundings, say: (line: string) => void
-): Connection {
+): Connection & { readonly account: Account } {
   const connection = connectionOf(flags, env)
   if (connection.isLocalStack) {
     say(`Using the local stack of ${flags.data}/stack.json at ${connection.baseUrl}.`)
   }
-  return connection
+  return { ...connection, account: accountIn(connection) }
 }

@@ -1,61 +1,110 @@
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { missingIn, sectionOf, stepsOf } from '../support/guide.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { faultOf, isException, NOT_RUN, RUN_PAGES } from '../support/guide-exceptions.ts'
+import { blocksOf, mentionsOf, missingIn, stepsOf, type Block } from '../support/guide.ts'
+import { optionsOf } from '../support/guide-options.ts'
+import { filled, startGuideWorld, type GuideWorld } from '../support/guide-world.ts'
+import { root } from '../support/sources.ts'
 
-const root = `${import.meta.dirname}/../..`
-const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-guides-'))
-const stackFile = join(folder, 'stack.json')
+const read = (page: string) => readFileSync(join(root, page), 'utf8')
+const pages = ['README.md', ...globSync('deploy/docs/*.md', { cwd: root }).sort()]
+const blocks = pages.flatMap(page => blocksOf(page, read(page)))
+const runIn = (page: string) =>
+  blocks.filter(block => block.page === page && !isException(block))
 
-let world: World
-beforeAll(async () => {
-  world = await startWorld()
-  writeFileSync(stackFile, JSON.stringify({ baseUrl: world.baseUrl, keys: world.keys }))
-})
-afterAll(async () => {
-  await world.stop()
-  rmSync(folder, { recursive: true })
-})
+let here: GuideWorld
+beforeAll(async () => { here = await startGuideWorld() })
+afterAll(async () => { await here.stop() })
 
-const read = (path: string) => readFileSync(`${root}/${path}`, 'utf8')
-
-/** Of that section only what needs no vendor and starts nothing. */
-function firstJob (): string {
-  const [page = ''] = sectionOf(read('README.md'), 'A first job').split('The whole interface')
-  return page.replaceAll('./.local/stack.json', stackFile)
-}
-
-/** Runs the commands of a page one step after another in one shell. */
-function outputsOf (commands: readonly string[]): readonly string[] {
-  const mark = '<<< step >>>'
-  const script = ['set -eu', ...commands].join(`\nprintf '\\n${mark}\\n'\n`)
-  const { stdout, stderr, status } = spawnSync('sh', ['-c', script], {
-    encoding: 'utf8',
-    timeout: 60_000,
-    env: {
-      PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
-      BASE: world.baseUrl,
-      KEY: world.keys.live,
-    },
+describe('the pages', () => {
+  it('have no block that is neither run nor an exception', () => {
+    expect(blocks.map(faultOf).filter(fault => fault !== undefined)).toEqual([])
   })
-  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  return stdout.split(mark).slice(1)
-}
+
+  it('have a block for each exception, and blocks on each page that is run', () => {
+    const stale = NOT_RUN.filter(({ page, begins }) =>
+      !blocks.some(block => block.page === page && block.content.startsWith(begins)))
+    expect(stale).toEqual([])
+    expect(RUN_PAGES.filter(page => runIn(page).length === 0)).toEqual([])
+  })
+})
 
 describe('what a guide tells people to type', () => {
-  it.each([
-    ['idempotency', () => read('deploy/docs/idempotency.md'), 2],
-    ['quotes and the balance', () => read('deploy/docs/money.md'), 3],
-    ['webhooks', () => read('deploy/docs/webhooks.md'), 2],
-    ['the first job of the README', firstJob, 1],
-  ])('works, and shows what it says: %s', (_name, page, known) => {
-    const steps = stepsOf(page())
-    const outputs = outputsOf(steps.map(({ commands }) => commands))
+  it.each(RUN_PAGES)('works, and shows what it says: %s', async page => {
+    const steps = stepsOf(runIn(page))
+    const mark = '<<< step >>>'
+    const script = ['set -eu', ...steps.map(({ commands }) => filled(commands, here))]
+    const { world: { baseUrl, keys }, shell } = here
+    const env = { BASE: baseUrl, KEY: keys.live }
+    const { status, out, errors } = await shell(script.join(`\nprintf '\\n${mark}\\n'\n`), env)
+    expect({ status, errors, out }).toEqual({ status: 0, errors, out })
+    const outputs = out.split(mark).slice(1)
     const missing = steps.map(({ shown }, step) => missingIn(outputs[step] ?? '', shown))
     expect({ missing, outputs }).toEqual({ missing: steps.map(() => undefined), outputs })
-    expect(steps.filter(({ shown }) => shown.length > 0)).toHaveLength(known)
   })
+
+  it('brings a file of one\'s own back, with its bytes and the results behind them', async () => {
+    const { folder } = here
+    const [header, ...lines] = readFileSync(join(folder, 'verified.csv'), 'utf8')
+      .split(/(?<!vormittags|;)\r\n/)
+    expect(header).toMatch(/^\ufeffFirma;phone;Bemerkung;verified_phone;e164;country;/)
+    expect(lines[0]).toMatch(/^"Müller & Söhne; Berlin";\+49 30 901820;"ruft gern an;\r\nnur vor/)
+    expect(lines[0]).toContain(';+4930901820;DE;')
+  })
+
+  it('works in TypeScript', async () => {
+    const samples = blocks.filter(({ language }) => language === 'ts')
+    expect(samples).not.toEqual([])
+    const { baseUrl, keys } = here.world
+    const { status, out, errors } = await here.shell(
+      'node --input-type=module-typescript -e "$CODE"',
+      { CODE: scriptOf(samples), BASE: baseUrl, KEY: keys.live })
+    expect({ status, errors }).toEqual({ status: 0, errors: '' })
+    expect(out).toContain('+12127365000')
+  })
+})
+
+/** Samples of the client, each in a scope of its own. */
+function scriptOf (samples: readonly Pick<Block, 'content'>[]): string {
+  return [
+    `import { createClient } from '${root}/services/client/client.ts'`,
+    'const { BASE: baseUrl, KEY: apiKey } = process.env',
+    ...samples.map(({ content }) => `{\n${content}\n}`),
+  ].join('\n')
+}
+
+describe('every script that a page names', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  const mentions = pages.flatMap(page => mentionsOf(page, read(page)))
+
+  it('is there', () => {
+    expect(mentions.filter(({ script }) => scripts[script] === undefined)).toEqual([])
+    expect(mentions.length).toBeGreaterThan(60)
+  })
+
+  it('has the commands and options that are named with it', async () => {
+    const named = mentions.filter(({ script }) => script !== 'test')
+    const lacking = await Promise.all(named.map(async mention => {
+      const options = optionsOf(mention) ?? await optionsToldBy(mention.script)
+      return mention.options.filter(option => !options.includes(option))
+        .map(option => `${mention.page}: ${mention.script} ${option}`)
+    }))
+    expect(lacking.flat()).toEqual([])
+    expect(new Set(named.flatMap(({ options }) => options)).size).toBeGreaterThan(15)
+  })
+
+  const told = new Map<string, Promise<readonly string[]>>()
+  /** What a script that does one thing says to --help, asked once; nothing else is begun by it. */
+  function optionsToldBy (script: string): Promise<readonly string[]> {
+    if (!mentions.some(one => one.script === script && one.options.length > 0)) {
+      return Promise.resolve([])
+    }
+    const program = (scripts[script] ?? '').replace('sh deploy/setup && ', '')
+    const asked = told.get(script) ??
+      here.shell(`${program} --help`)
+        .then(({ out, errors }) => (out + errors).match(/--\w[\w-]*/g) ?? [])
+    told.set(script, asked)
+    return asked
+  }
 })

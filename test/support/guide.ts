@@ -1,30 +1,40 @@
+/** A fenced block of a page in Markdown; `line` is that of its fence. */
+export type Block = {
+  readonly page: string
+  readonly line: number
+  readonly language: string
+  readonly content: string
+}
+
 /** Commands of a page that go together, and what their output must hold, in this order. */
 export type Step = { readonly commands: string, readonly shown: readonly string[] }
 
-const FENCE = /^```(sh|text)\n([^]*?)^```$/gm
+const FENCE = /^( *)```([^\n`]*)\n([^]*?)^\1```$/gm
+
+/** All fenced blocks of a page, also those within lists, without the indent of their fence. */
+export function blocksOf (page: string, text: string): readonly Block[] {
+  return [...text.matchAll(FENCE)].map(match => {
+    const [, indent = '', language = '', content = ''] = match
+    const line = text.slice(0, match.index).split('\n').length
+    return { page, line, language, content: content.replaceAll(new RegExp(`^${indent}`, 'gm'), '') }
+  })
+}
 
 /**
- * The steps of a page in Markdown: blocks of `sh`, up to and with the block of `text` that says
- * what they print. Commands that are not to be run stand in blocks without a language.
+ * The steps of a page: blocks of `sh`, up to and with the block of `text` that says what they
+ * print.
  */
-export function stepsOf (page: string): readonly Step[] {
+export function stepsOf (blocks: readonly Block[]): readonly Step[] {
   const steps: Step[] = []
   let commands = ''
-  for (const [, kind, content = ''] of page.matchAll(FENCE)) {
-    if (kind === 'sh') commands += content
-    else {
+  for (const { language, content } of blocks) {
+    if (language === 'sh') commands += content
+    if (language === 'text') {
       steps.push({ commands, shown: content.trim().split('\n') })
       commands = ''
     }
   }
   return commands === '' ? steps : [...steps, { commands, shown: [] }]
-}
-
-/** The part of a page below a heading, up to the next one of the same depth. */
-export function sectionOf (page: string, heading: string): string {
-  const [, below] = page.split(`\n## ${heading}\n`)
-  if (below === undefined) throw new Error(`there is no section "${heading}"`)
-  return below.split('\n## ')[0] ?? ''
 }
 
 /** The first text that is not shown behind the ones before it; undefined when all are there. */
@@ -34,5 +44,32 @@ export function missingIn (output: string, shown: readonly string[]): string | u
     const at = output.indexOf(text, from)
     from = at + text.length
     return at < 0
+  })
+}
+
+/** A script of package.json as a page calls it. */
+export type Mention = {
+  readonly page: string
+  readonly script: string
+  /** Words before the first option: commands of the script, and their operands. */
+  readonly words: readonly string[]
+  readonly options: readonly string[]
+}
+
+const CALL = /npm (?:run )?(start|test|(?<=run )[\w:]+)((?: [^\n`#|]*)?)/g
+
+/** Every `npm run ...` of a page, within blocks and within lines. */
+export function mentionsOf (page: string, text: string): readonly Mention[] {
+  return [...text.matchAll(CALL)].map(([, script = '', rest = '']) => {
+    const [, given = ''] = ` ${rest} `.split(' -- ', 2)
+    const quoted = given.replaceAll(/"[^"]*"|'[^']*'/g, 'TEXT')
+    const words = quoted.split(/[\s\\),.;]+/).filter(word => word !== '')
+    const first = words.findIndex(word => word.startsWith('-'))
+    return {
+      page,
+      script,
+      words: first < 0 ? words : words.slice(0, first),
+      options: words.filter(word => /^--\w/.test(word)),
+    }
   })
 }

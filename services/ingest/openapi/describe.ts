@@ -5,6 +5,7 @@ import { API_VERSION } from '../guard.ts'
 import { answersOf } from './answers.ts'
 import { withSharedHeaders, type OpenApiDocument } from './document.ts'
 import { webhooksOf } from './events.ts'
+import { withSamples } from './samples.ts'
 import { ERROR_TABLE, INTRODUCTION, TAGS } from './texts.ts'
 import { withExamples } from './with-examples.ts'
 
@@ -44,7 +45,7 @@ export async function describeRoutes (
   await app.close()
   // Schemas know more of themselves than JSON can say.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  return withExamples(withSharedHeaders(document))
+  return withSamples(withExamples(withSharedHeaders(document)))
 }
 
 /** What the generator reads of a route; what an operation answers is told by its configuration. */

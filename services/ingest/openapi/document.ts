@@ -24,6 +24,14 @@ export type Operation = {
   readonly parameters?: readonly Parameter[]
   readonly requestBody?: { readonly required?: boolean, readonly content: Content }
   readonly responses: Readonly<Record<string, Answer>>
+  readonly 'x-codeSamples'?: readonly CodeSample[]
+}
+
+/** Code that calls an operation, as readers of OpenAPI know it. */
+export type CodeSample = {
+  readonly lang: string
+  readonly label: string
+  readonly source: string
 }
 
 export type Parameter = {

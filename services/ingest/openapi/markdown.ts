@@ -24,14 +24,25 @@ function blockHtml (lines: readonly string[]): string {
   const heading = /^(#{1,4}) (.*)/.exec(first)
   if (heading !== null) return headingHtml(heading, lines.slice(1))
   if (lines.every(line => line.startsWith('|'))) return tableHtml(lines)
+  if (lines.every(line => line.startsWith('    '))) return codeHtml(lines)
   if (first.startsWith('- ')) return `<ul>${itemsOf(lines).map(item).join('')}</ul>`
   return `<p>${lineHtml(lines.join(' '))}</p>`
 }
 
 function headingHtml ([, marks = '', title = '']: RegExpExecArray, rest: readonly string[]) {
-  const tag = `h${Math.min(6, marks.length + 1)}`
-  return `<${tag}>${lineHtml(title)}</${tag}>${rest.length === 0 ? '' : blockHtml(rest)}`
+  const tag = `h${Math.max(2, marks.length)}`
+  return `<${tag} id="${slugOf(title)}">${lineHtml(title)}</${tag}>` +
+    (rest.length === 0 ? '' : blockHtml(rest))
 }
+
+/** What a heading is linked to by. */
+export function slugOf (title: string): string {
+  return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
+}
+
+const codeHtml = (lines: readonly string[]) =>
+  `<pre class="code" tabindex="0"><code>${escaped(lines.map(line => line.slice(4)).join('\n'))}` +
+  '</code></pre>'
 
 const item = (text: string) => `<li>${lineHtml(text)}</li>`
 
@@ -42,8 +53,10 @@ function itemsOf (lines: readonly string[]): readonly string[] {
 
 function tableHtml (lines: readonly string[]): string {
   const [head = [], , ...rows] = lines.map(cellsOf)
-  return `<table><thead>${rowHtml('th', head)}</thead>` +
-    `<tbody>${rows.map(cells => rowHtml('td', cells)).join('')}</tbody></table>`
+  // What is wider than a small window is scrolled by itself, also with the keyboard.
+  return `<div class="scroll" tabindex="0" role="group" aria-label="${escaped(head.join(', '))}">` +
+    `<table><thead>${rowHtml('th', head)}</thead>` +
+    `<tbody>${rows.map(cells => rowHtml('td', cells)).join('')}</tbody></table></div>`
 }
 
 function rowHtml (tag: 'th' | 'td', cells: readonly string[]): string {

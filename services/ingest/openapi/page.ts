@@ -1,42 +1,46 @@
-import type {
-  Answer, Content, OpenApiDocument, Operation, Parameter, Paths,
-} from './document.ts'
-import { escaped, lineHtml, markdownHtml } from './markdown.ts'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { OpenApiDocument, Paths } from './document.ts'
+import { escaped, lineHtml, markdownHtml, slugOf } from './markdown.ts'
+import { operationHtml, sharedCodes, type Placed } from './page-operation.ts'
 
-const STYLE = `
-  body { font: 16px/1.5 system-ui, sans-serif }
-  body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-  code, pre { font-family: ui-monospace, monospace; font-size: 90% }
-  pre { white-space: pre-wrap } .example { background: #8882; padding: .5rem }
-  summary { cursor: pointer; padding: .4rem 0 }
-  table { border-collapse: collapse; width: 100% }
-  th, td { border-top: 1px solid #8884; padding: .3rem .6rem; vertical-align: top }
-  th { text-align: left } td > p { margin: 0 }
-  .method { display: inline-block; min-width: 4rem; font-weight: 600 }
-  .deprecated { text-decoration: line-through } :root { color-scheme: light dark }`
+const fileOf = (name: string) => readFileSync(`${import.meta.dirname}/static/${name}`, 'utf8')
+const STYLE = fileOf('reference.css')
+/** Searches, copies and marks where the reader is; without it everything can be read, too. */
+const SCRIPT = fileOf('reference.js')
+const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
-type Placed = {
-  readonly method: string
-  readonly path: string
-  readonly described: Operation
-}
+/** The page loads nothing, and runs and wears nothing but its own script and style. */
+export const PAGE_POLICY = `default-src 'none'; script-src ${hashOf(SCRIPT)}; ` +
+  `style-src ${hashOf(STYLE)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-/** The description as one page of HTML, which loads nothing and runs nothing. */
+/** The description of the interface as one page of HTML. */
 export function documentPage (document: OpenApiDocument): string {
   const { info, tags = [], paths, webhooks = {} } = document
   const operations = [...operationsIn(paths), ...operationsIn(webhooks)]
-  const sections = tags.map(({ name, description = '' }) => {
-    const own = operations.filter(({ described }) => described.tags?.includes(name))
-    return `<h2>${escaped(name)}</h2>${markdownHtml(description)}${own.map(operationHtml).join('')}`
-  })
+  const shared = sharedCodes(operations)
+  const groups = tags.map(({ name, description = '' }) => ({
+    name, description, own: operations.filter(({ described }) => described.tags?.includes(name)),
+  }))
+  const sections = groups.map(({ name, description, own }) =>
+    `<h2 id="${slugOf(name)}">${escaped(name)}</h2><div class="prose">` +
+    `${markdownHtml(description)}</div>` +
+    own.map(operation => operationHtml(operation, shared)).join('\n'))
   return `<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><title>${escaped(info.title)}</title>
-<style>${STYLE}</style></head><body>
-<h1>${escaped(info.title)} <small>${escaped(info.version)}</small></h1>
-<p><a href="/openapi.json">OpenAPI 3.1</a> · <a href="/changelog">Changelog</a></p>
-${markdownHtml(info.description ?? '')}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escaped(info.title)}: reference</title><style>${STYLE}</style></head><body>
+<a class="skip" href="#content">To the content</a>
+<header><p class="product">${escaped(info.title)}</p>
+<p>Version ${escaped(info.version)} · <a href="/openapi.json">OpenAPI 3.1</a> ·
+<a href="/changelog">Changelog</a></p></header>
+<nav aria-label="Reference">
+<p class="search" hidden><label for="search">Search <kbd>/</kbd></label>
+<input id="search" type="search" autocomplete="off"><span role="status" class="found"></span></p>
+${contentsHtml(info.description ?? '', groups)}</nav>
+<main id="content" tabindex="-1"><h1>${escaped(info.title)} API</h1>
+<div class="prose">${introductionHtml(info.description ?? '')}</div>
 ${sections.join('\n')}
-</body></html>
+</main><script>${SCRIPT}</script></body></html>
 `
 }
 
@@ -45,45 +49,25 @@ function operationsIn (paths: Paths): readonly Placed[] {
     Object.entries(item).map(([method, described]) => ({ method, path, described })))
 }
 
-function operationHtml ({ method, path, described }: Placed): string {
-  const { summary = '', description = '', parameters = [], requestBody, responses } = described
-  const name = described.deprecated === true ? 'deprecated' : ''
-  return `<details id="${escaped(described.operationId ?? '')}">
-<summary><span class="method">${escaped(method.toUpperCase())}</span>
-<code class="${name}">${escaped(path)}</code> ${escaped(summary)}</summary>
-${markdownHtml(description)}${parametersHtml(parameters)}
-${requestBody === undefined ? '' : `<h4>Body</h4>${contentHtml(requestBody.content)}`}
-<h4>Answers</h4><table>${Object.entries(responses).map(answerHtml).join('')}</table></details>`
+/** Each chapter is an element of its own, so that it can be searched. */
+function introductionHtml (description: string): string {
+  return description.split(/^(?=## )/m).map(chapter =>
+    `<section class="chapter">${markdownHtml(chapter)}</section>`).join('\n')
 }
 
-function parametersHtml (parameters: readonly Parameter[]): string {
-  if (parameters.length === 0) return ''
-  const rows = parameters.map(({ name, in: place, required, description = '' }) =>
-    `<tr><td><code>${escaped(name)}</code></td><td>${escaped(place)}` +
-    `${required === true ? '' : ', optional'}</td><td>${lineHtml(description)}</td></tr>`)
-  return `<h4>Parameters</h4><table>${rows.join('')}</table>`
+type Group = { readonly name: string, readonly own: readonly Placed[] }
+
+function contentsHtml (description: string, groups: readonly Group[]): string {
+  const chapters = [...description.matchAll(/^## (.*)$/gm)].map(([, title = '']) =>
+    `<li><a href="#${slugOf(title)}">${lineHtml(title)}</a></li>`)
+  const lists = groups.map(({ name, own }) =>
+    `<li><a class="group" href="#${slugOf(name)}">${escaped(name)}</a>` +
+    `<ul>${own.map(entryHtml).join('')}</ul></li>`)
+  return `<ul class="contents">${chapters.join('')}${lists.join('')}</ul>`
 }
 
-function answerHtml (
-  [status, { description, content = {} }]: readonly [string, Answer]
-): string {
-  const shape = /^2/.test(status) ? contentHtml(content) : ''
-  return `<tr><td>${escaped(status)}</td><td>${markdownHtml(description)}${shape}</td></tr>`
-}
-
-function contentHtml (content: Content): string {
-  return Object.entries(content).map(([type, { schema, ...media }]) =>
-    `${examplesOf(media).map(exampleHtml).join('')}` +
-    `<details><summary>Schema of <code>${escaped(type)}</code></summary>` +
-    `<pre>${escaped(JSON.stringify(schema, null, 2))}</pre></details>`).join('')
-}
-
-function examplesOf ({ example, examples = {} }: Omit<Content[string], 'schema'>) {
-  const several = Object.values(examples).flatMap(it => 'value' in it ? [it.value] : [])
-  return example === undefined ? several : [example]
-}
-
-function exampleHtml (example: unknown): string {
-  const text = typeof example === 'string' ? example : JSON.stringify(example, null, 2)
-  return `<pre class="example">${escaped(text)}</pre>`
+function entryHtml ({ method, described }: Placed): string {
+  const { operationId = '', summary = '' } = described
+  return `<li><a href="#${escaped(operationId)}"><span class="method ${escaped(method)}">` +
+    `${escaped(method.toUpperCase())}</span> ${escaped(summary)}</a></li>`
 }

@@ -6,7 +6,18 @@ export const TAGS = [
   { name: 'Quotes', description: 'The price of a job, without the job.' },
   { name: 'Account', description: 'Money and services.' },
   { name: 'Documents', description: 'Open to all.' },
-  { name: 'Events', description: 'Signed notifications of the ends of jobs.' },
+  {
+    name: 'Events',
+    description: 'Signed notifications of the ends of jobs, sent to the `webhook_url` of a job. ' +
+      'A receiver\n\n' +
+      '- takes the body as it came, and checks the signature over its bytes: ' +
+      '`X-Service-Signature: t=<unix seconds>,v1=<hex>`, where `v1` is the HMAC-SHA256 of ' +
+      '`<t>.<body>` and the key is the whole `whsec_...` text; while a secret is rolled there is ' +
+      'one `v1` for each, and one that fits is enough\n' +
+      '- refuses what is more than 300 seconds old, and compares in constant time\n' +
+      '- answers 2xx within 15 seconds, and does its work afterwards\n' +
+      '- expects an event more than once: its `id` is the same each time',
+  },
 ] as const
 
 /**
@@ -40,7 +51,24 @@ reserved, and goes on in the background. Money is always an integer of USD micro
 1,000,000. Rows that are no contact, rows that repeat another one, rows from the cache and rows
 without a verdict are free.
 
+## Authentication
+
 Every request under \`/api/v1\` carries \`Authorization: Bearer <API_KEY>\` and comes over HTTPS.
+Keys are made on the workspace page, where each is shown once: \`vj_live_...\` checks and pays,
+\`vj_test_...\` does neither. A key has scopes, and each operation tells which one it needs. Keep
+keys on servers, never in a page or an app. The examples of this page take the key and the address
+of this service from the shell:
+
+    export BASE=https://api.example.com/api/v1
+    export KEY=vj_test_...
+
+and in TypeScript from a client, which also repeats what could not be served for the moment:
+
+    import { createClient } from './services/client/client.ts'
+    const client = createClient({ baseUrl: process.env.BASE, apiKey: process.env.KEY })
+
+## Requests and answers
+
 Bodies are JSON in UTF-8 of at most 34 MB; unknown fields are refused, and no type is converted.
 A body has a minute to arrive; one over 64 KiB that comes slower than 16 KiB a second, or too slowly
 for that minute, is cut off with 408.

@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs'
 import type { RouteOptions } from 'fastify'
-import { documentPage } from '../openapi/page.ts'
+import { documentPage, PAGE_POLICY } from '../openapi/page.ts'
 import type { OpenApiDocument } from '../openapi/document.ts'
 
 const CHANGELOG = new URL('../../../schemas/api/CHANGELOG.md', import.meta.url)
-/** The page is its own style and runs nothing. */
-const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 /** GET /openapi.json, /docs and /changelog: what the interface is and was. Open to all. */
 export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOptions[] {
@@ -34,7 +32,7 @@ export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOpti
         operationId: 'getDocs', summary: 'The description as a page', tags: ['Documents'],
       },
       handler: async (_request, reply) => reply
-        .header('content-security-policy', POLICY)
+        .header('content-security-policy', PAGE_POLICY)
         .type('text/html; charset=utf-8').send(documentPage(await once())),
     },
     {

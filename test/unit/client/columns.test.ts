@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { UsageError } from '../../../services/client/command-error.ts'
 import {
-  contactColumn, looksLike, type ContactKind,
+  contactColumn, kindsIn, looksLike, type ContactKind,
 } from '../../../services/client/contact-column.ts'
 import {
   addedNames, COMMON_RESULT_COLUMNS, columnsToAdd, wantedColumns,
@@ -50,6 +50,18 @@ describe('the column of the contacts', () => {
     ['phone', '+12127365000', ['+12127365001'], 'The first line of the file must name its columns'],
   ])('of %ss in %s has to be named', (...[kind, header, rows, why]) => {
     expect(() => contactColumn(table(header, ...rows), { kind })).toThrow(why)
+  })
+
+  it.each<[string, string | undefined, readonly string[], readonly ContactKind[]]>([
+    ['a,b', undefined, ['x,+12127365000', 'y,'], ['phone']],
+    ['a,b', undefined, ['a@b.org,+12127365000'], ['phone', 'email']],
+    ['a,b', 'B', ['a@b.org,+12127365000'], ['phone']],
+    ['contact', 'contact', ['a@b.org'], ['email']],
+    ['Handynummer', 'handynummer', ['?'], ['phone']],
+    ['contact', 'contact', ['?'], ['phone', 'email']],
+    ['a', undefined, ['?'], []],
+  ])('of %s, asked for %s, tells the kinds', (...[header, asked, rows, kinds]) => {
+    expect(kindsIn(table(header, ...rows), asked)).toEqual(kinds)
   })
 
   it('looks like contacts', () => {

@@ -93,7 +93,8 @@ describe('the command submit', () => {
   })
 
   it.each<[readonly string[], string]>([
-    [['submit', input], "required option '--service <slug>'"],
+    [['submit', input], 'Verified by phone-validation; --service takes another.'],
+    [['submit', input, '--column', 'mail'], 'has no column mail'],
     [['submit', input, '--service', 'fortune-telling', '-o', output], 'Allowed choices are phone'],
     [[...submit, '--country', 'XX'], 'two-letter code'],
     [[...submit, '--metadata', 'a'], 'key=value'],
@@ -152,7 +153,7 @@ describe('the connection', () => {
   })
 
   it.each<[object, object, string]>([
-    [{}, {}, 'there is none in'],
+    [{}, {}, 'Start one with "npm start"'],
     [{ baseUrl: 'https://there' }, {}, 'an address, but no key'],
     [{ keyFile }, {}, 'a key, but no address'],
     [{ baseUrl: 'there', keyFile }, {}, 'there is no address like'],

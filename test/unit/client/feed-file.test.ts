@@ -29,6 +29,12 @@ describe('a file of contacts', () => {
     })
   })
 
+  it('may have any usual delimiter, and must be no UTF-16', async () => {
+    const { contacts } = await contactsOf('b.csv', '\ufefffirma;phone\r\n"A; B";030 1\r\n')
+    expect(contacts).toEqual([{ input: '030 1', reference: undefined, countryCode: undefined }])
+    await expect(contactsOf('c.csv', '\ufffe\u0000a')).rejects.toThrow('looks like UTF-16')
+  })
+
   it('is NDJSON, one object a line', async () => {
     const text = '{"email":"a@example.com","reference":17}\n\n{"email":"b@example.com"}\n'
     const { contacts } = await contactsOf('a.ndjson', text, { referenceColumn: 'reference' })

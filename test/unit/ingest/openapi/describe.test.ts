@@ -7,7 +7,6 @@ import {
   withSharedHeaders, type OpenApiDocument,
 } from '../../../../services/ingest/openapi/document.ts'
 import { webhooksOf } from '../../../../services/ingest/openapi/events.ts'
-import { documentPage } from '../../../../services/ingest/openapi/page.ts'
 import { openapiSource } from '../../../../services/ingest/openapi/source.ts'
 import { routesOf } from '../../../../services/ingest/routes.ts'
 import { doubles, rules } from '../doubles.ts'
@@ -88,23 +87,5 @@ describe('the description of the interface', () => {
     expect(components).toEqual({ headers: { A: header } })
     expect(paths['/']?.['get']?.responses[500]?.headers)
       .toEqual({ A: { $ref: '#/components/headers/A' } })
-  })
-})
-
-describe('the page of the description', () => {
-  it('names every operation, and loads and runs nothing', () => {
-    const page = documentPage(document)
-    for (const { path } of operations) expect(page).toContain(`<code class="">${path}</code>`)
-    expect(page).toContain('job.cancelled')
-    expect(page).toContain('<tr><td>402</td><td><code>insufficient_balance</code></td>')
-    expect(page).toContain('<tr><td>phone <code>+15005550402</code></td><td>the job is refused')
-    expect(page).toContain('<pre class="example">')
-    expect(page).not.toMatch(/\|---|^\| /m)
-    expect(page).not.toMatch(/<script|<link|src=|@import|url\(/)
-  })
-
-  it('shows text as text', () => {
-    const page = documentPage({ ...document, info: { title: '<b>"&', version: '' } })
-    expect(page).toContain('<h1>&lt;b&gt;&quot;&amp;')
   })
 })

@@ -4,12 +4,16 @@ import { escaped, lineHtml, markdownHtml } from '../../../../services/ingest/ope
 describe('Markdown as HTML', () => {
   it.each([
     ['one\ntwo\n\nthree', '<p>one two</p>\n<p>three</p>'],
-    ['# A `b`', '<h2>A <code>b</code></h2>'],
-    ['## A\nb', '<h3>A</h3><p>b</p>'],
+    ['# A `b`', '<h2 id="a-b">A <code>b</code></h2>'],
+    ['## A\nb', '<h2 id="a">A</h2><p>b</p>'],
+    ['### Of Ä & B', '<h3 id="of-b">Of Ä &amp; B</h3>'],
+    ['a\n\n    b <\n      c',
+      '<p>a</p>\n<pre class="code" tabindex="0"><code>b &lt;\n  c</code></pre>'],
     ['- a\n  b\n- c', '<ul><li>a b</li><li>c</li></ul>'],
     ['| a | b |\n|---|---|\n| `c` | d \\| e |',
+      '<div class="scroll" tabindex="0" role="group" aria-label="a, b">' +
       '<table><thead><tr><th>a</th><th>b</th></tr></thead>' +
-      '<tbody><tr><td><code>c</code></td><td>d | e</td></tr></tbody></table>'],
+      '<tbody><tr><td><code>c</code></td><td>d | e</td></tr></tbody></table></div>'],
     ['<b> & "c"', '<p>&lt;b&gt; &amp; &quot;c&quot;</p>'],
   ])('%j', (text, html) => {
     expect(markdownHtml(text)).toBe(html)

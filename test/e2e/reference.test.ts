@@ -1,0 +1,141 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Browser } from 'playwright-core'
+import { EVENT_TYPES } from '../../schemas/api/event.ts'
+import { eventIdOf } from '../../services/jobs/events.ts'
+import type {
+  OpenApiDocument, Operation,
+} from '../../services/ingest/openapi/document.ts'
+import { openBrowser } from '../support/browser.ts'
+import { startGuideWorld, type GuideWorld } from '../support/guide-world.ts'
+import { unrestOf, violationsOf } from '../support/page.ts'
+import { root } from '../support/sources.ts'
+
+let here: GuideWorld
+let browser: Browser
+let document: OpenApiDocument
+let docs: string
+beforeAll(async () => {
+  here = await startGuideWorld()
+  browser = await openBrowser()
+  docs = new URL('/docs', here.world.baseUrl).href
+  const answer = await fetch(new URL('/openapi.json', docs))
+  document = await answer.json() as OpenApiDocument
+})
+afterAll(async () => {
+  await browser.close()
+  await here.stop()
+})
+
+describe('the page of the reference', () => {
+  it.each([
+    [1_280, 'light'], [1_280, 'dark'], [360, 'light'], [360, 'dark'],
+  ] as const)('can be read by everybody, %d pixels wide, %s', async (width, colorScheme) => {
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme })
+    const faults: string[] = []
+    page.on('console', message => { faults.push(message.text()) })
+    page.on('pageerror', error => { faults.push(String(error)) })
+    await page.goto(docs)
+    await page.locator('summary').first().click()
+    expect(await violationsOf(page)).toEqual([])
+    expect((await unrestOf(page)).overflow).toBe(0)
+    await page.getByRole('searchbox').fill('insufficient_balance')
+    expect(await page.locator('nav a:visible').allInnerTexts())
+      .toEqual(expect.arrayContaining([expect.stringContaining('Create and approve a job')]))
+    await page.getByRole('searchbox').fill('no such word')
+    expect(await page.getByRole('status').innerText()).toBe('Nothing found')
+    expect(faults.filter(fault => !fault.includes('favicon'))).toEqual([])
+    await page.close()
+  })
+
+  it('shows one language at a time, the same everywhere', async () => {
+    const page = await browser.newPage()
+    await page.goto(docs)
+    const shown = (id: string) => page.locator(`#${id} .choice pre:visible`).allInnerTexts()
+    expect(await shown('getJob')).toEqual([expect.stringMatching(/^curl "\$BASE\/jobs\/\$JOB"/)])
+    await page.locator('#createJob').getByText('TypeScript').click()
+    expect(await shown('getJob')).toEqual([expect.stringMatching(/^const job = await client/)])
+    await page.close()
+  })
+})
+
+/** Operations with a key, in an order in which each finds what it needs. */
+const sampled = (): readonly (Operation & { readonly operationId: string })[] =>
+  Object.values(document.paths).flatMap(item => Object.values(item))
+    .flatMap(operation => operation.operationId === undefined ||
+      operation['x-codeSamples'] === undefined
+      ? []
+      : [{ ...operation, operationId: operation.operationId }])
+
+const sourceOf = (operation: Operation, lang: string) =>
+  operation['x-codeSamples']?.find(sample => sample.lang === lang)?.source ?? ''
+
+/** A job that is still under way: the check of this number of a test key is unavailable. */
+async function unendingJob (): Promise<string> {
+  const { id } = await here.world.test.createJob({
+    service: 'phone-validation', inputs: ['+12125550005'],
+  })
+  return id
+}
+
+describe('the samples of the reference', () => {
+  it('by curl are answered as it says', async () => {
+    const { world, job, shell } = here
+    const running = await unendingJob()
+    const results = await Promise.all(sampled().map(async operation => {
+      const isCancel = operation.operationId === 'cancelJob'
+      const script = sourceOf(operation, 'Shell')
+        .replace('curl ', 'curl --silent --show-error --fail-with-body ')
+      const { status, out, errors } = await shell(
+        `uuidgen () { node -p 'crypto.randomUUID()'; }\n${script}`, {
+          BASE: world.baseUrl,
+          KEY: isCancel ? world.keys.test : world.keys.live,
+          JOB: isCancel ? running : job,
+          DELIVERY: eventIdOf(job, EVENT_TYPES[0]),
+        })
+      return { id: operation.operationId, status, errors, lacking: lackingIn(out, operation) }
+    }))
+    expect(results).toEqual(results.map(({ id }) =>
+      ({ id, status: 0, errors: '', lacking: [] })))
+    expect(results).toHaveLength(10)
+  })
+
+  it('in TypeScript do what they say', async () => {
+    const { world, job, shell } = here
+    const blocks = sampled().map(operation => {
+      const isCancel = operation.operationId === 'cancelJob'
+      const own = isCancel
+        ? 'const client = testClient, jobId = runningId'
+        : 'const client = liveClient'
+      return `{\n${own}\n${sourceOf(operation, 'TypeScript')}\n}`
+    })
+    const code = [
+      `import { createClient } from '${root}/services/client/client.ts'`,
+      'const { BASE: baseUrl, LIVE, TEST, jobId, runningId, deliveryId } = process.env',
+      'const liveClient = createClient({ baseUrl, apiKey: LIVE })',
+      'const testClient = createClient({ baseUrl, apiKey: TEST })',
+      ...blocks,
+    ]
+    const { status, out, errors } = await shell(
+      'node --input-type=module-typescript -e "$CODE"', {
+        CODE: code.join('\n'),
+        BASE: world.baseUrl,
+        LIVE: world.keys.live,
+        TEST: world.keys.test,
+        jobId: job,
+        runningId: await unendingJob(),
+        deliveryId: eventIdOf(job, EVENT_TYPES[0]),
+      })
+    expect({ status, errors }).toEqual({ status: 0, errors: '' })
+    expect(out).toMatch(/^completed \d+ \d+$/m)
+    expect(out).toContain('phone-validation 2000 true')
+  })
+})
+
+/** Fields that the documented example has and an answer lacks. */
+function lackingIn (out: string, { responses }: Operation): readonly string[] {
+  const [answer] = Object.values(responses)
+  const example = answer?.content?.['application/json']?.example
+  if (out === '' || typeof example !== 'object' || example === null) return []
+  const body = JSON.parse(out) as object
+  return Object.keys(example).filter(name => !(name in body))
+}

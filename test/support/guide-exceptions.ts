@@ -1,0 +1,84 @@
+import type { Block } from './guide.ts'
+
+/** Blocks that are not run with the guides: where they stand, how they begin, and why. */
+type Exception = { readonly page: string, readonly begins: string, readonly reason: string }
+
+export const NOT_RUN: readonly Exception[] = [
+  {
+    page: 'README.md', begins: 'npm start', reason: 'brings up a stack of its own and stays',
+  },
+  {
+    page: 'README.md',
+    begins: 'export HTTP_PROVIDERS=',
+    reason: 'its settings are tried with a vendor by test/guide/providers.test.ts',
+  },
+  {
+    page: 'README.md',
+    begins: 'npm run dead -- show verify',
+    reason: 'needs a dead letter: test/integration/dead.test.ts has some',
+  },
+  {
+    page: 'deploy/docs/keys.md',
+    begins: 'npm run workspace -- job erase',
+    reason: 'waits for compaction, up to half an hour: test/e2e/erasure.test.ts makes it short',
+  },
+  {
+    page: 'deploy/docs/providers.md',
+    begins: '[{',
+    reason: 'is no command; test/guide/providers.test.ts reads it',
+  },
+  { page: 'deploy/docs/deployment.md', begins: 'docker build', reason: 'needs a container engine' },
+  {
+    page: 'deploy/docs/deployment.md',
+    begins: 'node deploy/secrets.ts',
+    reason: 'needs a container engine, and writes secrets into the clone',
+  },
+  { page: 'deploy/docs/deployment.md', begins: 'kubectl', reason: 'needs a cluster' },
+  {
+    page: 'deploy/docs/deployment.md',
+    begins: 'CREATE DATABASE',
+    reason: 'needs a ClickHouse cluster',
+  },
+  {
+    page: 'deploy/docs/deployment.md',
+    begins: '{ cat schemas/clickhouse',
+    reason: 'needs a ClickHouse cluster',
+  },
+]
+
+/** Pages whose blocks are run one after another, as a reader does. */
+export const RUN_PAGES: readonly string[] = [
+  'README.md',
+  ...[
+    'feeds', 'idempotency', 'keys', 'money', 'recovery', 'submit', 'webhooks', 'workspace-page',
+  ].map(name => `deploy/docs/${name}.md`),
+]
+
+/** Languages of blocks that say nothing to be run. */
+const SHOWN: readonly string[] = ['mermaid', 'text']
+
+/** No test of pages may begin these: they would touch what is not theirs. */
+const FOREIGN = /^\s*(sudo|docker|kubectl|helm|npm (start|test|run (up|down))) ?/m
+
+export const isException = ({ page, content }: Block): boolean =>
+  NOT_RUN.some(one => one.page === page && content.startsWith(one.begins))
+
+/** What is wrong with a block that is neither run nor an exception, if anything is. */
+export function faultOf (block: Block): string | undefined {
+  const { page, line, language, content } = block
+  if (SHOWN.includes(language) || isException(block)) return undefined
+  const place = `${page}:${line}`
+  if (!['sh', 'ts'].includes(language)) {
+    return `${place}: a block of "${language}" is not run. Write sh, ts or text behind the ` +
+      'fence, or name the block in NOT_RUN of test/support/guide-exceptions.ts.'
+  }
+  if (!RUN_PAGES.includes(page)) {
+    return `${place}: the page is not run. Add it to RUN_PAGES of ` +
+      'test/support/guide-exceptions.ts, or the block to NOT_RUN with a reason.'
+  }
+  if (language === 'sh' && FOREIGN.test(content)) {
+    return `${place}: this starts or ends what is not the test's. Name it in NOT_RUN of ` +
+      'test/support/guide-exceptions.ts with a reason.'
+  }
+  return undefined
+}
