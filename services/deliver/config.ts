@@ -45,7 +45,7 @@ export const deliverConfig = defineConfig({
     default: 1_000, minimum: 1, description: 'A try that takes longer makes its receiver slow.',
   }),
   WEBHOOK_POLL_MS: Type.Integer({
-    default: 500, minimum: 1, description: 'Pause between two looks for webhooks that are due.',
+    default: 1_000, minimum: 1, description: 'Pause between two looks for webhooks that are due.',
   }),
   WEBHOOK_DNS_SERVERS: Type.Array(serverAddress, {
     default: [],

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, heapGrowth, kafkaKeys, pick } from '../lib/config.ts'
 import { providersConfig } from '../records/provider-names.ts'
 import { connectionFields } from './connection.ts'
 import { limitFields } from './limits/settings.ts'
@@ -11,6 +11,7 @@ export const ingestConfig = defineConfig({
     ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
   ]),
+  HEAP_GROWTH_PERCENT: heapGrowth(250),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),
   PORT_HTTP: Type.Integer({
     default: 8080,

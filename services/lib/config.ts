@@ -25,6 +25,18 @@ export class ConfigError extends Error {
   }
 }
 
+/**
+ * How far a heap may grow, in percent of what it holds after it was cleaned up, until it is cleaned
+ * up again. V8 itself takes about 50 under a limit of the heap, which cost a third of the time of a
+ * big job; services that hold whole jobs gain by 250, the others nothing beyond 150.
+ */
+export const heapGrowth = (percent: number) => Type.Integer({
+  default: percent,
+  minimum: 20,
+  maximum: 1_000,
+  description: 'How far the heap may grow before it is cleaned up: less memory or less work.',
+})
+
 /** What every service has. */
 export const processConfig = {
   INSTANCE: Type.String({
@@ -44,6 +56,7 @@ export const processConfig = {
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info', description: 'Least severity that is logged.',
   }),
+  HEAP_GROWTH_PERCENT: heapGrowth(150),
   OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(Type.String({
     pattern: '^https?://.+',
     description: 'Where traces are sent, over OTLP/HTTP; without tracing if none.',

@@ -18,15 +18,16 @@ export type PauseGateParts = {
   readonly redis: Pick<Redis, 'hexists'>
   readonly log: Pick<Log, 'info' | 'warn'>
   readonly metrics: Pick<Metrics, 'watch'>
-  /** Pause between two looks; a second by default. */
+  /** Pause between two looks; two seconds by default. */
   readonly everyMs?: number
 }
 
-const LOOK_EVERY_MS = 1_000
+/** Every process looks, also when nothing else is done. */
+const LOOK_EVERY_MS = 2_000
 
 /**
- * The gate of a stage that operators pause and resume. It looks once a second whether they have;
- * while Redis does not tell, what it told last holds. Before its first answer the gate is closed,
+ * The gate of a stage that operators pause and resume. It looks every two seconds whether they
+ * have; while Redis does not tell, what it told last holds. Before its first answer the gate is closed,
  * as a process that was started anew must not begin what its stage was paused to keep from.
  */
 export function startPauseGate (

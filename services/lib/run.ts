@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8'
 import type { Static, TObject, TProperties } from 'typebox'
 import { ConfigError, loadConfig, type processConfig } from './config.ts'
 import { closeServer, serveHealth } from './health.ts'
@@ -33,8 +34,9 @@ export async function run<F extends TProperties> (
 ): Promise<void> {
   const config = configOrExit(name, schema)
   const {
-    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE, ...settings
+    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE, HEAP_GROWTH_PERCENT, ...settings
   } = config as Static<TObject<typeof processConfig>>
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
   const log = createLog(name, { level: LOG_LEVEL }).child({ instance: INSTANCE })
   const metrics = createMetrics(undefined, { process: name })
   const closers: (() => unknown)[] = []

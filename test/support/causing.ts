@@ -12,6 +12,8 @@ export const inFull = it.skipIf(!full)
 export const WITHIN_MS = 60_000
 
 const LOOK_EVERY_MS = 500
+/** Its lowered limit is what services hold that have done much, so it says nothing of a cause. */
+const AT_ANY_TIME = 'MemoryHigh'
 
 /** Durations of minutes become seconds, as those of the rules do. */
 const HURRIED = {
@@ -31,7 +33,7 @@ export type Watch = {
   readonly untilFiring: (...names: readonly string[]) => Promise<void>
   /** Resolves once none of these fires, whatever else does. */
   readonly untilOver: (...names: readonly string[]) => Promise<void>
-  /** Resolves once nothing has fired for two looks. */
+  /** Resolves once nothing but MemoryHigh has fired for two looks. */
   readonly untilQuiet: () => Promise<void>
 }
 
@@ -112,7 +114,7 @@ function watchOf (firing: Firing): Watch {
   const untilQuiet = async () => {
     let looks = 0
     await until(firing, found => {
-      looks = found.length === 0 ? looks + 1 : 0
+      looks = found.every(name => name === AT_ANY_TIME) ? looks + 1 : 0
       return looks === 2
     }, () => 'not quiet')
   }

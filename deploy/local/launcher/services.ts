@@ -14,14 +14,11 @@ const READY_WITHIN_MS = 60_000
 /** Room for several jobs of the largest size. */
 const HEAP_LIMIT = '--max-old-space-size=768'
 /**
- * What a chunk needs is short-lived: room for one of them spares copies of it. A heap with a limit
- * is let grow by half of what it holds before it is cleaned up, which took a third of the time of
- * a big job; let grow to three and a half times of it, it takes a tenth. Other services need the
- * cores on which several threads of one would collect at once.
+ * What a chunk needs is short-lived: room for one of them spares copies of it. Other services need
+ * the cores on which several threads of one would collect at once.
  */
 const COLLECTION = [
   '--min-semi-space-size=8', '--max-semi-space-size=8', '--no-parallel-scavenge',
-  '--heap-growing-percent=250',
 ]
 /** The C library keeps memory for each thread otherwise, of which a service frees little again. */
 const ARENAS = { MALLOC_ARENA_MAX: '2' }

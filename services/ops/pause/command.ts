@@ -28,7 +28,7 @@ Examples:
 
 const RESUME_HELP = `
 ${STAGES_HELP}
-Its processes begin with the oldest messages within about two seconds.
+Its processes begin with the oldest messages within about three seconds.
 
 Example:
   npm run ops -- resume verify`

@@ -30,7 +30,7 @@ export function pausedText (
   }
   return [
     `${paint('yellow', `${stage} is paused`)}. ${effectOf(stage).means}`,
-    'All its processes follow within about a second, finish what they have in work, and stay ' +
+    'All its processes follow within about two seconds, finish what they have in work, and stay ' +
       'ready.',
     'Messages wait in their topics, for 7 days at most; ' +
       `"npm run ops -- lag --stage ${stage}" shows how many.`,
@@ -41,7 +41,7 @@ export function pausedText (
 /** What came of `resume`. */
 export function resumedText (stage: StageName, ended: Pause | undefined, paint: Paint): string {
   if (ended === undefined) return `${stage} was not paused. Nothing was changed.`
-  return `${paint('green', `${stage} goes on`)}, within about two seconds. It was paused` +
+  return `${paint('green', `${stage} goes on`)}, within about three seconds. It was paused` +
     `${circumstancesOf(ended)}.`
 }
 

@@ -65,7 +65,7 @@ describe('pause and resume', () => {
     expect(text).toMatch(/ "npm run ops -- resume verify"\.$/)
     expect(store.fields.get('verify')).toBe(
       JSON.stringify({ since: SINCE, by: 'ann', reason: 'the vendor is down' }))
-    expect(await shown(['resume', 'verify'])).toBe('verify goes on, within about two seconds. ' +
+    expect(await shown(['resume', 'verify'])).toBe('verify goes on, within about three seconds. ' +
       `It was paused since ${SINCE} by ann: the vendor is down.`)
     expect([...store.fields]).toEqual([])
   })
