@@ -27,8 +27,8 @@ const LOOK_EVERY_MS = 2_000
 
 /**
  * The gate of a stage that operators pause and resume. It looks every two seconds whether they
- * have; while Redis does not tell, what it told last holds. Before its first answer the gate is closed,
- * as a process that was started anew must not begin what its stage was paused to keep from.
+ * have; while Redis does not tell, what it told last holds. Before its first answer the gate is
+ * closed, as a process that was started anew must not begin what its stage was paused to keep from.
  */
 export function startPauseGate (
   stage: string, { redis, log, metrics, everyMs = LOOK_EVERY_MS }: PauseGateParts
