@@ -25,6 +25,10 @@ try {
   if (secure === true) makeSecure(resolve(data))
   await bringUp(resolve(data), wanted, (line) => console.log(line))
   console.log(`addresses and keys: ${resolve(data)}/stack.json`)
+  if (secure === true) {
+    console.log('before commands by hand: ' +
+      `export NODE_EXTRA_CA_CERTS=${resolve(data)}/access/authority.pem`)
+  }
 } catch (error) {
   console.error(`up: ${error instanceof Error ? error.message : String(error)}`)
   process.exitCode = 1

@@ -22,7 +22,8 @@ export type SignInOptions = { readonly org?: string, readonly operator?: string 
 /** Makes a link to sign in with, once, within ten minutes. */
 export async function makeSignInLink (env: Environment, options: SignInOptions) {
   if ((options.org === undefined) === (options.operator === undefined)) {
-    throw new UsageError('Say who signs in: either --org <id> or --operator.')
+    throw new UsageError('Say who signs in: either --org <id> or --operator. ' +
+      'The id of the demonstration is orgId in .local/stack.json.')
   }
   const settings = loadConfig(config, env)
   const redis = connectRedis(settings.REDIS_STATE_URL)

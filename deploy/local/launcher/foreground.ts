@@ -1,6 +1,7 @@
+import { rmSync } from 'node:fs'
 import { topology } from '../../../services/topology.ts'
 import { bringUp } from './client.ts'
-import { becomeOnly, command } from './control.ts'
+import { becomeOnly, command, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
 import { hasProgram, PAGE } from './services.ts'
 import { readJson, type StackState } from './state.ts'
@@ -10,7 +11,7 @@ import type { Say } from '../parts.ts'
 /** A running stack with its services, as a command in the foreground holds it. */
 export type Foreground = {
   readonly state: StackState
-  /** Resolves at Ctrl-C or SIGTERM. */
+  /** Resolves at Ctrl-C or SIGTERM, and when another command has ended the stack. */
   readonly untilInterrupted: Promise<void>
   /** Ends what this command started; a stack that ran before goes on. */
   readonly end: () => Promise<void>
@@ -22,8 +23,9 @@ export async function runInForeground (dataDir: string, say: Say): Promise<Foreg
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => interrupted.resolve())
   }
-  const use = await isRunning(dataDir) ? useRunning : runHere
-  const end = await use(dataDir, say)
+  const end = await isRunning(dataDir)
+    ? await useRunning(dataDir, say)
+    : await runHere(dataDir, say, interrupted.resolve)
   const state = readJson<StackState>(`${dataDir}/stack.json`)
   if (state === undefined) throw new Error(`${dataDir}/stack.json can't be read`)
   return { state, untilInterrupted: interrupted.promise, end }
@@ -35,19 +37,25 @@ async function isRunning (dataDir: string): Promise<boolean> {
 }
 
 async function useRunning (dataDir: string, say: Say): Promise<() => Promise<void>> {
-  say('using the stack that "npm run up" started')
+  say('using the stack that runs already')
   await bringUp(dataDir, undefined, say)
   return async () => {}
 }
 
-async function runHere (dataDir: string, say: Say): Promise<() => Promise<void>> {
+/** Other commands reach this one as they reach a supervisor in the background. */
+async function runHere (
+  dataDir: string, say: Say, interrupt: () => void
+): Promise<() => Promise<void>> {
   if (!await becomeOnly(dataDir)) {
     throw new Error(`another command is starting or running the stack in ${dataDir}`)
   }
   const stages = [...Object.keys(topology.stages), PAGE].filter(hasProgram)
   const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
+  const control = await serveControl(dataDir, supervisor, interrupt)
   await supervisor.up(undefined, say)
   return async () => {
+    control.close()
+    rmSync(socketOf(dataDir), { force: true })
     say('ending the services and the stack')
     await supervisor.down()
   }

@@ -1,6 +1,6 @@
 import { PAUSABLE_STAGES } from '../../lib/pausable.ts'
 import type { StageName } from '../../topology.ts'
-import { stageOf } from '../stages.ts'
+import { STAGES } from '../stages.ts'
 import { UsageError } from '../../lib/run-command.ts'
 
 /** What a pause of a stage means, in sentences. */
@@ -55,8 +55,10 @@ const REFUSALS: Readonly<Partial<Record<StageName, string>>> = {
  * @throws UsageError with the reason when it can't be, or there is none.
  */
 export function pausableOf (name: string): StageName {
-  const stage = stageOf(name)
-  if (PAUSABLE_STAGES.includes(stage)) return stage
-  throw new UsageError(`${REFUSALS[stage] ?? `${stage} cannot be paused.`} Those that can be ` +
-    `paused are ${PAUSABLE_STAGES.join(', ')}.`)
+  const stage = STAGES.find(known => known === name)
+  if (stage !== undefined && PAUSABLE_STAGES.includes(stage)) return stage
+  const why = stage === undefined
+    ? `There is no stage ${name}.`
+    : REFUSALS[stage] ?? `${stage} cannot be paused.`
+  throw new UsageError(`${why} Those that can be paused are ${PAUSABLE_STAGES.join(', ')}.`)
 }

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { deserialize } from 'bson'
+import { stateCode } from './states.ts'
 
 /** Where a number range is: the town and the state or province, blank where not known. */
 export type Place = { readonly region: string, readonly locality: string }
@@ -58,13 +59,13 @@ export function loadRangeData (): RangeData {
 /**
  * "San Francisco, CA" is a locality and a region, "Berlin" a locality. North American ranges are
  * filed under a street or district as well ("Cherry Street, Philadelphia, PA"), which is left out,
- * and a name without a comma there is a state or province.
+ * and a name without a comma there is a state or province, whose code is its region.
  */
 export function splitPlace (description: string, callingCode: string): Place {
   const comma = description.lastIndexOf(', ')
   if (comma < 0) {
     return callingCode === NORTH_AMERICA
-      ? { region: description, locality: '' }
+      ? { region: stateCode(description), locality: '' }
       : { region: '', locality: description }
   }
   const towns = description.slice(0, comma)

@@ -12,6 +12,12 @@ describe('what is said of a command that failed', () => {
     expect(explanationOf(error)).toBe(text)
   })
 
+  it('tells how to trust a stack, however deep the certificate is at fault', () => {
+    const cause = Object.assign(new Error('no'), { code: 'SELF_SIGNED_CERT_IN_CHAIN' })
+    const error = new InfrastructureError('gone', { cause })
+    expect(explanationOf(error)).toContain('NODE_EXTRA_CA_CERTS=')
+  })
+
   it('names the setting that is wrong, and how to do without it', () => {
     const text = explanationOf(new ConfigError(['KAFKA_BROKERS is missing']))
     expect(text).toContain('KAFKA_BROKERS is missing')

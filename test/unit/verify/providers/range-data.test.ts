@@ -7,7 +7,9 @@ describe('splitPlace', () => {
   it.each([
     ['San Francisco, CA', '1', { region: 'CA', locality: 'San Francisco' }],
     ['Cherry Street, Philadelphia, PA', '1', { region: 'PA', locality: 'Philadelphia' }],
-    ['New Jersey', '1', { region: 'New Jersey', locality: '' }],
+    ['New Jersey', '1', { region: 'NJ', locality: '' }],
+    ['Eleuthera', '1', { region: 'Eleuthera', locality: '' }],
+    ['Nova Scotia/Prince Edward Island', '1', { region: '', locality: '' }],
     ['Berlin', '49', { region: '', locality: 'Berlin' }],
     ['Changzhou, Jiangsu', '86', { region: 'Jiangsu', locality: 'Changzhou' }],
   ])('%s of +%s', (description, callingCode, place) => {
