@@ -1,0 +1,20 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { columnsOf, SERVICES } from '../../../services/records/columns.ts'
+import { LINE_TYPES, REASONS, VERDICTS } from '../../../services/records/record.ts'
+import { SERVICE_SLUGS } from '../../../services/topology.ts'
+
+const guide = readFileSync(`${import.meta.dirname}/../../../deploy/docs/results.md`, 'utf8')
+const named = new Set([...guide.matchAll(/`([\w-]+)`/g)].map(([, name]) => name))
+const missing = (names: readonly string[]) => names.filter(name => !named.has(name))
+
+describe('the guide to results', () => {
+  it('tells every column of every service', () => {
+    expect(missing(SERVICE_SLUGS.flatMap(columnsOf))).toEqual([])
+    expect(missing(Object.keys(SERVICES))).toEqual([])
+  })
+
+  it('tells every word that stands in them', () => {
+    expect(missing([...REASONS, ...VERDICTS, ...LINE_TYPES])).toEqual([])
+  })
+})
