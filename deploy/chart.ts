@@ -5,7 +5,7 @@ import { Command } from 'commander'
 import type { TObject } from 'typebox'
 import { describeConfig } from '../services/lib/config.ts'
 import { allTopics, subscriptionsOf, type Division } from '../services/lib/topics.ts'
-import { topology, type StageName } from '../services/topology.ts'
+import { STAGES, topology, type StageName } from '../services/topology.ts'
 import { monitoringFiles } from './chart/monitoring.ts'
 import { provisionConfig } from './provision.ts'
 
@@ -52,7 +52,7 @@ const ADDRESSES = [
  * and from the settings the programs themselves read.
  */
 export async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
-  const stages = await Promise.all((Object.keys(topology.stages) as StageName[]).map(async stage =>
+  const stages = await Promise.all(STAGES.map(async stage =>
     [stage, {
       program: `services/${stage}/main.ts`,
       groups: groupsOf(stage),

@@ -60,6 +60,8 @@ export type Lane = typeof LANES[number]
 export type ServiceSlug = typeof SERVICE_SLUGS[number]
 export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
+/** All stages, in the order of the pipeline. */
+export const STAGES = Object.keys(topology.stages) as readonly StageName[]
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
 /** Topics between stages; those of partners are sealed, keyed and sent in a way of their own. */

@@ -1,4 +1,4 @@
-import { createInterface } from 'node:readline/promises'
+import { askOn, type Ask } from './ask.ts'
 import { createProgressLine, type ProgressLine } from './progress-line.ts'
 import { submitText, type SubmitProgress } from './submit-progress.ts'
 
@@ -19,7 +19,7 @@ export type Console = {
   /** What the command was asked for. */
   readonly print: (text: string) => void
   /** Missing where nobody can answer. */
-  readonly ask: ((question: string) => Promise<boolean>) | undefined
+  readonly ask: Ask
   readonly end: () => void
 }
 
@@ -32,7 +32,6 @@ export function createConsole (
     line?.end()
     line = undefined
   }
-  const canAsk = input.isTTY === true && errors.isTTY === true
   return {
     say: text => {
       if (quiet) return
@@ -45,20 +44,7 @@ export function createConsole (
       line.show(progress)
     },
     print: text => { output.write(`${text}\n`) },
-    ask: canAsk ? question => isYes(question, { input, output: errors }) : undefined,
+    ask: askOn({ input, output: errors }),
     end,
-  }
-}
-
-async function isYes (
-  question: string, streams: { readonly input: Input, readonly output: Output }
-): Promise<boolean> {
-  const dialogue = createInterface(streams)
-  // The dialogue keeps Ctrl-C to itself otherwise.
-  dialogue.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
-  try {
-    return /^y(es)?$/i.test((await dialogue.question(question)).trim())
-  } finally {
-    dialogue.close()
   }
 }

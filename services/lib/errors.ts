@@ -70,9 +70,10 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   return [error.cause, ...inner].some(one => isInfrastructure(one, depth - 1))
 }
 
-/** Whether the other side of a connection has a certificate that is not trusted here. */
-export function isUntrusted (error: unknown): boolean {
-  return error instanceof Error && CERTIFICATE_CODES.has(codeOf(error))
+/** Whether a certificate that is not trusted here is what failed, or the cause of what did. */
+export function isUntrusted (error: unknown, depth = CAUSES_DEPTH): boolean {
+  if (!(error instanceof Error) || depth === 0) return false
+  return CERTIFICATE_CODES.has(codeOf(error)) || isUntrusted(error.cause, depth - 1)
 }
 
 /** Whether the type of a refusal by Kafka says that the user lacks a right. */

@@ -23,3 +23,23 @@ function labelsOf (text: string): Readonly<Record<string, string>> {
   return Object.fromEntries([...text.matchAll(LABEL)].map(([, name = '', value = '']) =>
     [name, value.replace(/\\(.)/g, (_all, sign: string) => sign === 'n' ? '\n' : sign)]))
 }
+
+type Asking = {
+  /** Metrics that are wanted. */
+  readonly names: ReadonlySet<string>
+  readonly withinMs: number
+  /** Replaced by tests. */
+  readonly fetch?: typeof globalThis.fetch | undefined
+}
+
+/** What a process tells of its metrics; undefined when it does not answer in time, or not well. */
+export async function samplesAt (
+  target: string, { names, withinMs, fetch = globalThis.fetch }: Asking
+): Promise<readonly Sample[] | undefined> {
+  try {
+    const answer = await fetch(target, { signal: AbortSignal.timeout(withinMs) })
+    return answer.ok ? readSamples(await answer.text(), names) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,4 +1,4 @@
-import { LANES, SERVICE_SLUGS, topology, type StageName } from '../topology.ts'
+import { LANES, SERVICE_SLUGS, STAGES, type StageName } from '../topology.ts'
 import type { METRICS } from './metric-list.ts'
 import { PAUSABLE_STAGES } from './pausable.ts'
 import { subscriptionsOf } from './topics.ts'
@@ -19,9 +19,8 @@ type Source = {
   readonly bySubscription?: true
 }
 
-const ALL = Object.keys(topology.stages) as StageName[]
 /** Those whose messages the engine hands over; `ingest` reads none, `feed` reads in its own way. */
-const CONSUMERS = ALL.filter(name => name !== 'ingest' && name !== 'feed')
+const CONSUMERS = STAGES.filter(name => name !== 'ingest' && name !== 'feed')
 
 const STEPS = ['decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit']
 const UNANSWERED = [
@@ -31,7 +30,7 @@ const UNANSWERED = [
 const MODES = ['live', 'test']
 
 export const SOURCES: Readonly<Record<Name, Source>> = {
-  service_ready: { by: ALL },
+  service_ready: { by: STAGES },
   stage_rows_total: { by: CONSUMERS, bySubscription: true },
   stage_chunks_total: { by: CONSUMERS, bySubscription: true },
   stage_oldest_age_seconds: { by: CONSUMERS },
@@ -88,7 +87,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
     },
   },
   // `handback` asks nobody for the time.
-  redis_clock_offset_seconds: { by: ALL.filter(name => name !== 'handback') },
+  redis_clock_offset_seconds: { by: STAGES.filter(name => name !== 'handback') },
   webhook_attempts_total: {
     by: ['deliver'],
     values: [

@@ -1,9 +1,8 @@
-import { topology, type StageName } from '../topology.ts'
+import { STAGES, topology, type StageName } from '../topology.ts'
 
 /** Hash in the Redis that keeps state: what operators have paused, by stage. */
 export const PAUSED_KEY = 'ops:paused'
 
 /** Stages that can be paused: all that read a topic, but the one that money stands on. */
 export const PAUSABLE_STAGES: readonly StageName[] =
-  (Object.keys(topology.stages) as StageName[]).filter(stage =>
-    topology.stages[stage].reads.length > 0 && stage !== 'ledger')
+  STAGES.filter(stage => topology.stages[stage].reads.length > 0 && stage !== 'ledger')

@@ -27,11 +27,6 @@ export function explanationOf (error: unknown): string {
     return `${error.message}\nOr start a local stack, whose addresses are used then: "npm run up".`
   }
   if (error instanceof UsageError || error instanceof RangeError) return error.message
-  if (isInfrastructure(error)) return isUntrustedAnywhere(error) ? UNTRUSTED : NO_ANSWER
+  if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : NO_ANSWER
   throw error
-}
-
-function isUntrustedAnywhere (error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  return isUntrusted(error) || isUntrustedAnywhere(error.cause)
 }

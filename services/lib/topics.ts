@@ -1,5 +1,5 @@
 import {
-  LANES, SERVICE_SLUGS, SMALL_LANE_ROWS, topology,
+  LANES, SERVICE_SLUGS, SMALL_LANE_ROWS, STAGES, topology,
   type Lane, type ServiceSlug, type StageName, type TopicName,
 } from '../topology.ts'
 
@@ -70,7 +70,7 @@ export function allTopics (): readonly RealTopic[] {
     return divisionsOf(topic).map(division =>
       ({ name: topicName(topic, division), partitions, keepHours, compact }))
   })
-  const dead = stageNames().filter(stage => topology.stages[stage].reads.length > 0)
+  const dead = STAGES.filter(stage => topology.stages[stage].reads.length > 0)
     .map(stage => ({ name: deadTopic(stage), ...topology.dead, compact: false }))
   return [...named, ...dead]
 }
@@ -133,10 +133,6 @@ function topicNames (): readonly TopicName[] {
 }
 
 const partnerTopicNames = topicNames().filter(topic => topology.topics[topic].split === 'partner')
-
-function stageNames (): readonly StageName[] {
-  return Object.keys(topology.stages) as StageName[]
-}
 
 const parsedNames = new Map(topicNames().flatMap(topic => divisionsOf(topic).map(division =>
   [topicName(topic, division), { topic, ...division }] as const)))

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { everyAddress, type FindAddresses } from '../lib/addresses.ts'
 import type { Environment } from '../lib/command-environment.ts'
-import { readSamples, type Sample } from '../lib/exposition.ts'
+import { samplesAt, type Sample } from '../lib/exposition.ts'
 
 /** What services told, one list a process; those that did not answer are only counted. */
 export type Told = {
@@ -39,14 +39,8 @@ function listIn (given: string): readonly string[] {
 export async function askMetrics (
   targets: readonly string[], names: ReadonlySet<string>, fetch = globalThis.fetch
 ): Promise<Told> {
-  const answers = await Promise.all(targets.map(async target => {
-    try {
-      const answer = await fetch(target, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) })
-      return answer.ok ? readSamples(await answer.text(), names) : undefined
-    } catch {
-      return undefined
-    }
-  }))
+  const asking = { names, withinMs: ANSWER_WITHIN_MS, fetch }
+  const answers = await Promise.all(targets.map(target => samplesAt(target, asking)))
   const processes = answers.filter(samples => samples !== undefined)
   return { processes, silent: answers.length - processes.length }
 }

@@ -1,8 +1,5 @@
-import { topology, type StageName } from '../topology.ts'
+import { STAGES, type StageName } from '../topology.ts'
 import { UsageError } from '../lib/run-command.ts'
-
-/** All stages, in the order of the pipeline. */
-export const STAGES = Object.keys(topology.stages) as readonly StageName[]
 
 /** The stage of that name; throws UsageError with all names when there is none. */
 export function stageOf (name: string): StageName {

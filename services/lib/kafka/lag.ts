@@ -1,5 +1,5 @@
 import type { Admin } from 'kafkajs'
-import { topology, type StageName } from '../../topology.ts'
+import { STAGES, type StageName } from '../../topology.ts'
 import { subscriptionsOf } from '../topics.ts'
 
 /** How far a group is in one partition, in messages. */
@@ -24,7 +24,7 @@ export type Offsets = Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets'>
 
 /** Every group of the topology but those of partners, which are made when partners are. */
 export const TOPOLOGY_GROUPS: readonly ReadingGroup[] =
-  (Object.keys(topology.stages) as StageName[]).flatMap(stage =>
+  STAGES.flatMap(stage =>
     subscriptionsOf(stage).map(({ group, topics }) => ({ stage, group, topics })))
 
 /**

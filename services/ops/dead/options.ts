@@ -1,4 +1,4 @@
-import { topology, type StageName } from '../../topology.ts'
+import { STAGES, topology, type StageName } from '../../topology.ts'
 import { UsageError } from '../../lib/run-command.ts'
 import type { Filter } from './board.ts'
 import type { Choice } from './decide.ts'
@@ -19,8 +19,7 @@ export type Options = {
 
 /** The stages that have dead letters, as they read any topic. */
 export const READING_STAGES: readonly StageName[] =
-  (Object.keys(topology.stages) as StageName[])
-    .filter(stage => topology.stages[stage].reads.length > 0)
+  STAGES.filter(stage => topology.stages[stage].reads.length > 0)
 
 /** The stage of that name; throws UsageError when none of that name reads a topic. */
 export function stageOf (name: string): StageName {

@@ -1,10 +1,10 @@
 import { userInfo } from 'node:os'
 import type { Command } from 'commander'
+import { askOn, type Ask } from '../../client/ask.ts'
 import { PAUSABLE_STAGES } from '../../lib/pausable.ts'
 import type { StageName } from '../../topology.ts'
 import { callOf, paintFor, type Call, type Screen } from '../screen.ts'
 import { UsageError } from '../../lib/run-command.ts'
-import { terminalAsk, type Ask } from './ask.ts'
 import { effectOf, pausableOf } from './effects.ts'
 import { withPauses } from './pauses.ts'
 import { pausedText, questionOf, resumedText } from './text.ts'
@@ -33,8 +33,10 @@ Its processes begin with the oldest messages within about three seconds.
 Example:
   npm run ops -- resume verify`
 
+const onTerminal = askOn({ input: process.stdin, output: process.stderr })
+
 /** Adds `pause`. */
-export function addPause (program: Command, screen: Screen, ask: Ask = terminalAsk()): void {
+export function addPause (program: Command, screen: Screen, ask: Ask = onTerminal): void {
   program.command('pause').description('have a stage begin nothing further, without a restart')
     .argument('<stage>', 'the stage')
     .option('--reason <text>', 'why, for whoever finds it paused')

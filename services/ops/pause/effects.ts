@@ -1,6 +1,5 @@
 import { PAUSABLE_STAGES } from '../../lib/pausable.ts'
-import type { StageName } from '../../topology.ts'
-import { STAGES } from '../stages.ts'
+import { STAGES, type StageName } from '../../topology.ts'
 import { UsageError } from '../../lib/run-command.ts'
 
 /** What a pause of a stage means, in sentences. */

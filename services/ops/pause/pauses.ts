@@ -1,11 +1,9 @@
 import type { Redis } from 'ioredis'
-import Type from 'typebox'
 import type { Environment } from '../../lib/command-environment.ts'
-import { commonConfig, loadConfig, pick } from '../../lib/config.ts'
 import { PAUSED_KEY } from '../../lib/pausable.ts'
 import { connectRedis } from '../../lib/redis.ts'
-import type { StageName } from '../../topology.ts'
-import { STAGES } from '../stages.ts'
+import { STAGES, type StageName } from '../../topology.ts'
+import { withState } from '../state.ts'
 
 /** A stage that somebody keeps from beginning anything. */
 export type Pause = {
@@ -77,18 +75,11 @@ function fieldsOf (text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-const config = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
-
 /** Connects to the Redis that knows the pauses, for one piece of work. */
 export async function withPauses<T> (
   env: Environment, work: (pauses: Pauses) => Promise<T>
 ): Promise<T> {
-  const redis = connectRedis(loadConfig(config, env).REDIS_STATE_URL)
-  try {
-    return await work(createPauses(redis))
-  } finally {
-    redis.disconnect()
-  }
+  return await withState(env, redis => work(createPauses(redis)))
 }
 
 /** Told beside something else, so nothing waits for it for long. */

@@ -1,6 +1,5 @@
-import { topology, type StageName, type TopicName } from '../../topology.ts'
+import { STAGES, topology, type StageName, type TopicName } from '../../topology.ts'
 import { rounded } from '../numbers.ts'
-import { STAGES } from '../stages.ts'
 import { ROWS, type Costs } from './costs.ts'
 
 export type StageAdvice = {

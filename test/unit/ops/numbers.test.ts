@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { positiveOf, rounded, wholeOf } from '../../../services/ops/numbers.ts'
-import { STAGES, stageOf } from '../../../services/ops/stages.ts'
+import { stageOf } from '../../../services/ops/stages.ts'
+import { STAGES } from '../../../services/topology.ts'
 
 it('takes numbers that make sense and says what does', () => {
   expect(positiveOf('--every', '0.5')).toBe(0.5)

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { everyAddress, type FindAddresses } from '../../../lib/addresses.ts'
-import { readSamples, type Sample } from '../../../lib/exposition.ts'
+import { samplesAt } from '../../../lib/exposition.ts'
 import { figuresOf, METRIC_NAMES, type Figures, type Snapshot } from './figures.ts'
 
 /** The figures of the pipeline, and how many services did not answer. */
@@ -28,7 +28,9 @@ const ANSWER_WITHIN_MS = 3_000
 
 /** Asks the services for their metrics, and remembers enough of them to tell rates. */
 export function createFlows (options: Options): () => Promise<Flows> {
-  const { now = () => performance.now() } = options
+  const { fetch, now = () => performance.now() } = options
+  // A service that is down is one of the things to be seen.
+  const asking = { names: METRIC_NAMES, withinMs: ANSWER_WITHIN_MS, fetch }
   const snapshots: Snapshot[] = []
   let under: Promise<Flows> | undefined
   let latest: { readonly atMs: number, readonly flows: Flows } | undefined
@@ -38,7 +40,7 @@ export function createFlows (options: Options): () => Promise<Flows> {
     const named = [...options.targets, ...await targetsIn(options.targetsFile)]
     const targets = await everyAddress(named, options.find)
     const answers = await Promise.all(targets.map(async target =>
-      [target, await samplesOf(target, options.fetch)] as const))
+      [target, await samplesAt(target, asking)] as const))
     const heard = answers.flatMap(([target, samples]) =>
       samples === undefined ? [] : [[target, samples] as const])
     const after = { atMs, byTarget: new Map(heard) }
@@ -64,17 +66,5 @@ async function targetsIn (file: string): Promise<readonly string[]> {
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
   } catch {
     return []
-  }
-}
-
-async function samplesOf (
-  target: string, fetch = globalThis.fetch
-): Promise<readonly Sample[] | undefined> {
-  try {
-    const answer = await fetch(target, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) })
-    return answer.ok ? readSamples(await answer.text(), METRIC_NAMES) : undefined
-  } catch {
-    // A service that is down is one of the things to be seen.
-    return undefined
   }
 }

@@ -2,12 +2,13 @@ import { Command } from 'commander'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { askOn, type Ask } from '../../../../services/client/ask.ts'
 import { PAUSABLE_STAGES } from '../../../../services/lib/pausable.ts'
-import { terminalAsk, type Ask } from '../../../../services/ops/pause/ask.ts'
 import { addPause, addResume } from '../../../../services/ops/pause/command.ts'
 import { effectOf } from '../../../../services/ops/pause/effects.ts'
 import { besidePauses, createPauses, type Pauses } from '../../../../services/ops/pause/pauses.ts'
 import { pauseLine } from '../../../../services/ops/pause/text.ts'
+import { withState } from '../../../../services/ops/state.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-pause-`)
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -119,11 +120,15 @@ describe('pause and resume', () => {
 
   it('ask nobody who is not there', () => {
     const away = { isTTY: false } as never
-    expect(terminalAsk({ stdin: away, stderr: away })).toBeUndefined()
+    expect(askOn({ input: away, output: away })).toBeUndefined()
   })
 })
 
 describe('pauses', () => {
+  it('say which setting is missing when nothing tells where they are kept', async () => {
+    await expect(withState({}, async () => 1)).rejects.toThrow(/REDIS_STATE_URL/)
+  })
+
   it('are read in the order of the pipeline, however they were written', async () => {
     const pauses = createPauses(store.redis)
     store.fields.set('deliver', 'by hand').set('strange', '{}').set('feed', '{"by":"ann"}')
