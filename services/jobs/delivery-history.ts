@@ -1,4 +1,5 @@
 import type { ClickHouseClient } from '@clickhouse/client'
+import { insertRows } from '../lib/clickhouse.ts'
 import type { EventType } from './events.ts'
 
 /** What an attempt came to; only `failed` is followed by another one. */
@@ -49,16 +50,14 @@ export function createDeliveryHistory (clickhouse: ClickHouseClient): DeliveryHi
     append: async attempts => {
       if (attempts.length === 0) return
       const values = attempts.map(rowOf)
-      await clickhouse.insert({
-        table: 'deliveries', columns: COLUMNS, values, format: 'JSONEachRow',
-      })
+      await insertRows(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
     },
     list: (tenant, job) => listAll(tenant, [job]),
     listAll,
   }
 }
 
-const COLUMNS: [string, ...string[]] = [
+const COLUMNS = [
   'tenant', 'job', 'event', 'attempt', 'type', 'at', 'outcome', 'reason', 'http_status',
   'duration_ms', 'next_at',
 ]

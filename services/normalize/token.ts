@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { OtherTokens } from '../records/other-tokens.ts'
 import { TOKEN_BYTES } from '../records/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { createMac, type Mac } from './mac.ts'
+import { createMac } from './mac.ts'
 
 const TENANT_KEYS = 1_000
 
@@ -57,10 +57,12 @@ export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenize
   }
 }
 
+type Keyed = ReturnType<typeof createMac>
+
 /** The tenants' keys by version of the secret. */
 function createKeys (secrets: ReadonlyMap<string, Buffer>) {
-  const keys = new LRUCache<string, Mac>({ max: TENANT_KEYS })
-  return (version: string, tenant: string): Mac => {
+  const keys = new LRUCache<string, Keyed>({ max: TENANT_KEYS })
+  return (version: string, tenant: string): Keyed => {
     const name = `${version}|${tenant}`
     const known = keys.get(name)
     if (known !== undefined) return known
@@ -72,13 +74,13 @@ function createKeys (secrets: ReadonlyMap<string, Buffer>) {
   }
 }
 
-function tokensBy (mac: Mac, service: ServiceSlug, canonicals: readonly string[]): Buffer {
-  const prefix = `v1|${service}|`
+function tokensBy (keyed: Keyed, service: ServiceSlug, canonicals: readonly string[]): Buffer {
+  const mac = keyed(`v1|${service}|`)
   const tokens = Buffer.alloc(canonicals.length * TOKEN_BYTES)
   for (let row = 0; row < canonicals.length; row++) {
     const canonical = canonicals[row] ?? ''
     if (canonical === '') continue
-    mac(prefix + canonical, tokens, row * TOKEN_BYTES)
+    mac(canonical, tokens, row * TOKEN_BYTES)
   }
   return tokens
 }

@@ -1,6 +1,7 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { insertRows } from '../lib/clickhouse.ts'
 
 /** A job that came to its end, with the blocks its results are made of. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
@@ -32,9 +33,7 @@ export type Archive = {
 /** Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. */
 export function createArchive (clickhouse: ClickHouseClient): Archive {
   const save = async (jobs: readonly ArchivedJob[]) => {
-    await clickhouse.insert({
-      table: 'jobs', columns: COLUMNS, values: jobs.map(rowOf), format: 'JSONEachRow',
-    })
+    await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values: jobs.map(rowOf) })
   }
   const find = async (tenant: string, job: string) => {
     const query = `SELECT ${WHOLE} FROM jobs
@@ -82,7 +81,7 @@ type PackedEntry =
 type StoredJob = { readonly record: string, readonly header: string }
 type WholeStoredJob = StoredJob & { readonly manifest: string }
 
-const COLUMNS: [string, ...string[]] = [
+const COLUMNS = [
   'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
   'created', 'ended', 'record', 'header_base64', 'manifest_base64',
 ]

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
+import { insertRows } from '../lib/clickhouse.ts'
 import type { ChainHead, Link } from './journal-chain.ts'
 
 /** The audit copy of the money journal in ClickHouse. */
@@ -22,13 +23,9 @@ export function createJournalCopy (clickhouse: ClickHouseClient): JournalCopy {
   const append = async (links: readonly Link[]) => {
     if (links.length === 0) return
     const token = createHash('sha256').update(links.map(({ hash }) => hash).join()).digest('hex')
-    await clickhouse.insert({
-      table: 'journal',
-      columns: ['tenant', ...COLUMNS],
-      values: links.map(rowOf),
-      format: 'JSONEachRow',
-      clickhouse_settings: { insert_deduplication_token: token },
-    })
+    const values = links.map(rowOf)
+    const columns = ['tenant', ...COLUMNS]
+    await insertRows(clickhouse, { table: 'journal', columns, values, token })
   }
   const read = async (tenant: string) => {
     const rows = await select<StoredEntry>(clickhouse, SELECT_ALL, { tenant })

@@ -5,10 +5,12 @@ export type PackedTexts = { readonly numbers: Buffer, readonly texts: readonly s
 export function packTexts (rows: readonly string[]): PackedTexts {
   const known = new Map<string, number>()
   const numbers = Buffer.allocUnsafe(rows.length * 2)
-  for (const [row, text] of rows.entries()) {
+  for (let row = 0; row < rows.length; row++) {
+    const text = rows[row] ?? ''
     const number = known.get(text) ?? known.size + 1
-    known.set(text, number)
-    numbers.writeUInt16BE(number, row * 2)
+    if (number > known.size) known.set(text, number)
+    numbers[row * 2] = number >> 8
+    numbers[row * 2 + 1] = number & 0xff
   }
   return { numbers, texts: [...known.keys()] }
 }
@@ -16,7 +18,11 @@ export function packTexts (rows: readonly string[]): PackedTexts {
 /** What such a script answered: the text of each row, of which the alike are one; null for none. */
 export function unpackTexts (reply: unknown): readonly (string | null)[] {
   const [numbers, parts] = reply as readonly [Buffer, readonly Buffer[]]
+  const rows = new Array<string | null>(numbers.length / 2).fill(null)
+  if (parts.length === 0) return rows
   const texts = parts.map((part) => part.toString())
-  return Array.from({ length: numbers.length / 2 }, (_, row) =>
-    texts[numbers.readUInt16BE(row * 2) - 1] ?? null)
+  for (let row = 0; row < rows.length; row++) {
+    rows[row] = texts[numbers.readUInt16BE(row * 2) - 1] ?? null
+  }
+  return rows
 }

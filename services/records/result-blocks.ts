@@ -3,6 +3,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Finished } from '../../schemas/types.ts'
 import { boundOf } from '../jobs/rows-seal.ts'
 import { count } from '../lib/bitmap.ts'
+import { insertRows } from '../lib/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, but tenant and job. */
 export type StoredBlock = {
@@ -46,13 +47,8 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
     if (blocks.length === 0) return
     const values = blocks.map(rowOf)
     const digests = values.map(({ digest }) => digest)
-    await clickhouse.insert({
-      table: 'result_blocks',
-      columns: COLUMNS,
-      values,
-      format: 'JSONEachRow',
-      clickhouse_settings: { insert_deduplication_token: digestOf(Buffer.from(digests.join())) },
-    })
+    const token = digestOf(Buffer.from(digests.join()))
+    await insertRows(clickhouse, { table: 'result_blocks', columns: COLUMNS, values, token })
   }
   const digests = async (tenant: string, job: string) => {
     const answer = await clickhouse.query({
@@ -75,7 +71,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
   return { insert, digests, read }
 }
 
-const COLUMNS: [string, ...string[]] = [
+const COLUMNS = [
   'tenant', 'job', 'chunk', 'digest', 'part', 'chunks', 'rows_schema', 'bound', 'originals',
   'rows', 'succeeded', 'failed', 'cached', 'sealed_base64',
 ]

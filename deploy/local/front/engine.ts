@@ -1,5 +1,5 @@
 import { mkdirSync, rmSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { drainPending, Session } from 'chdb'
 import { canStream, literalOf } from './sql.ts'
 import type { EngineRequest } from './request.ts'
@@ -29,17 +29,17 @@ export function openEngine (folder: string): Engine {
   mkdirSync(incoming, { recursive: true })
   // The engine would be torn down with its last connection, so one stays open.
   const main = new Session(folder)
-  let insertNumber = 0
+  const files = createFiles(incoming)
 
   async function insertFrom (session: Session, request: EngineRequest): Promise<EngineResult> {
     const { text, data } = request.insert!
-    const file = `${incoming}/${insertNumber += 1}`
-    await writeFile(file, data)
+    const file = files.take()
     try {
+      await writeFile(file, data)
       const sql = `${text.head} FROM INFILE ${literalOf(file)} ${text.tail}`
       return await runWhole(session, sql, 'CSV')
     } finally {
-      await rm(file, { force: true })
+      files.giveBack(file)
     }
   }
 
@@ -65,6 +65,22 @@ export function openEngine (folder: string): Engine {
   }
 }
 
+/**
+ * Names of files for data under way, used again and again: a file system may look long for room for
+ * a new file where many were removed just now.
+ */
+function createFiles (folder: string) {
+  const free: string[] = []
+  let made = 0
+  return {
+    take: () => {
+      made += free.length === 0 ? 1 : 0
+      return free.pop() ?? `${folder}/${made}`
+    },
+    giveBack: (file: string) => { free.push(file) },
+  }
+}
+
 function closing (session: Session, result: EngineResult): EngineResult {
   session.close()
   return result
@@ -85,7 +101,8 @@ function prepareSession (session: Session, request: EngineRequest): void {
     session.query(`SET param_${name} = ${literalOf(value)}`)
   }
   if (isLong) session.query(`SET max_query_size = ${DEFAULT_QUERY_BYTES}`)
-  for (const [name, value] of request.settings) session.query(`SET ${name} = ${literalOf(value)}`)
+  const settings = [...request.settings].map(([name, value]) => `${name} = ${literalOf(value)}`)
+  if (settings.length > 0) session.query(`SET ${settings.join(', ')}`)
 }
 
 async function runWhole (session: Session, sql: string, format: string): Promise<EngineResult> {

@@ -41,4 +41,20 @@ describe('duplicates of a job', () => {
       expect(sum).toBe(originals.filter((original) => original >= 0).length)
     }))
   })
+
+  it('are told apart where tokens differ in any of their bytes', () => {
+    const token = Buffer.alloc(16, 7)
+    const others = Array.from({ length: 16 }, (_, at) => Buffer.from(token).fill(8, at, at + 1))
+    const dedupe = createDedupe(34)
+    const all = Buffer.concat([token, ...others])
+    expect([dedupe.add(all, () => false), dedupe.add(all, () => false)]).toEqual([0, 17])
+    expect(Array.from({ length: 17 }, (_, row) => dedupe.originalOf(17 + row)))
+      .toEqual(Array.from({ length: 17 }, (_, row) => row))
+  })
+
+  it('are not looked for in more rows than the job has', () => {
+    const dedupe = createDedupe(1)
+    dedupe.add(tokenFor('a'), () => false)
+    expect(() => dedupe.add(tokenFor('b'), () => false)).toThrow('a job of 1 rows has no more')
+  })
 })

@@ -3,9 +3,9 @@ import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { createMac } from '../../../services/normalize/mac.ts'
 
-const macOf = (key: Buffer, text: string, bytes: number) => {
+const macOf = (key: Buffer, text: string, { bytes = 32, prefix = '' } = {}) => {
   const target = Buffer.alloc(bytes + 4, 0xaa)
-  createMac(key, bytes)(text, target, 2)
+  createMac(key, bytes)(prefix)(text, target, 2)
   return target
 }
 const expected = (key: Buffer, text: string, bytes: number) => Buffer.concat([
@@ -17,28 +17,35 @@ const expected = (key: Buffer, text: string, bytes: number) => Buffer.concat([
 describe('the MAC of a text', () => {
   it('is the HMAC-SHA256 of the test cases of RFC 4231', () => {
     const answer = 'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7'
-    expect(macOf(Buffer.alloc(20, 0x0b), 'Hi There', 32).toString('hex', 2, 34)).toBe(answer)
+    expect(macOf(Buffer.alloc(20, 0x0b), 'Hi There').toString('hex', 2, 34)).toBe(answer)
     const jefe = '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843'
-    expect(macOf(Buffer.from('Jefe'), 'what do ya want for nothing?', 32).toString('hex', 2, 34))
+    expect(macOf(Buffer.from('Jefe'), 'what do ya want for nothing?').toString('hex', 2, 34))
       .toBe(jefe)
   })
 
   it('is what the runtime makes, of any text under any key, and nothing beside it', () => {
     const keys = fc.uint8Array({ minLength: 1, maxLength: 64 })
-    const texts = fc.string({ unit: 'binary', maxLength: 2_000 })
-    fc.assert(fc.property(keys, texts, fc.integer({ min: 1, max: 32 }), (bytes, text, length) => {
-      const key = Buffer.from(bytes)
-      expect(macOf(key, text, length)).toEqual(expected(key, text, length))
+    const texts = fc.tuple(
+      fc.oneof(fc.string({ maxLength: 300 }), fc.constant('v1|phone-validation|')),
+      fc.oneof(fc.string({ unit: 'binary', maxLength: 2_000 }), fc.string({ maxLength: 400 })))
+    const lengths = fc.integer({ min: 1, max: 32 })
+    fc.assert(fc.property(keys, texts, lengths, (keyBytes, [prefix, text], bytes) => {
+      const key = Buffer.from(keyBytes)
+      expect(macOf(key, text, { bytes, prefix })).toEqual(expected(key, prefix + text, bytes))
     }))
   })
 
   it('keeps nothing of one text for the next, shorter or longer', () => {
     const key = Buffer.alloc(32, 7)
-    const mac = createMac(key, 16)
-    for (const text of ['a'.repeat(5_000), 'b', '', 'ü'.repeat(400), 'c'.repeat(64)]) {
-      const target = Buffer.alloc(16)
-      mac(text, target, 0)
-      expect(target).toEqual(createHmac('sha256', key).update(text).digest().subarray(0, 16))
+    const keyed = createMac(key, 16)
+    const [one, other] = [keyed('ü|'), keyed('other|')]
+    for (const text of ['a'.repeat(5_000), 'b', '', 'ü'.repeat(400), 'aaü', 'c'.repeat(64), 'b']) {
+      for (const [mac, prefix] of [[one, 'ü|'], [other, 'other|']] as const) {
+        const target = Buffer.alloc(16)
+        mac(text, target, 0)
+        const whole = createHmac('sha256', key).update(prefix + text).digest()
+        expect(target).toEqual(whole.subarray(0, 16))
+      }
     }
   })
 
