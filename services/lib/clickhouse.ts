@@ -28,7 +28,9 @@ export type Insert = {
 }
 
 /** A few rows are read and written by one thread in less time than several take to begin. */
-const ONE_THREAD = { max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0 } as const
+const ONE_THREAD = {
+  max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0,
+} as const
 
 /** Stores some rows at once: they are there when this resolves. */
 export async function insertRows (

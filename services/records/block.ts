@@ -136,8 +136,7 @@ function createEndings (): (outcome: RowOutcome) => SharedCells {
   return (outcome) => {
     const { fields } = outcome
     const alike = known.get(fields) ?? []
-    const found = alike.find((one) => endedAlike(one.outcome, outcome))
-    if (found !== undefined) return found.cells
+    for (const one of alike) if (endedAlike(one.outcome, outcome)) return one.cells
     const cells = {
       ...fields,
       // Behind the fields, which must not say how the row ended.

@@ -72,11 +72,18 @@ function createShared () {
   }
   /** The rows so far that share nothing are told by then. */
   const reach = (row: number): void => { if (rows.length < row) add(NOTHING) }
+  /** Where the value of a column stands that has only one: the same list for all such columns. */
+  let zeros: readonly number[] = []
+  const zerosOf = (length: number): readonly number[] => {
+    if (zeros.length !== length) zeros = new Array<number>(length).fill(0)
+    return zeros
+  }
   const stored = (name: string): Stored | undefined => {
     const texts = [...numbers.keys()].map((cells) => cells[name] ?? '')
     const values = [...new Set(texts)]
     if (values.every((value) => value === '')) return undefined
     if (values.length > FEW) return { values: rows.map((number) => texts[number] ?? ''), at: [] }
+    if (values.length === 1) return { values, at: zerosOf(rows.length) }
     const indexOf = new Map(values.map((value, index) => [value, index]))
     const indexes = texts.map((text) => indexOf.get(text) ?? 0)
     return { values, at: rows.map((number) => indexes[number] ?? 0) }

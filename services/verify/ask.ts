@@ -3,7 +3,7 @@ import { failSpan, inSpan, SpanKind } from '../lib/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { Check } from './policy.ts'
 import {
-  ProviderError, type Provider, type ProviderAnswer, type ProviderFailure, type ProviderRow,
+  ProviderError, type Provider, type ProviderFailure, type ProviderRow, type ProviderVerdict,
 } from './provider.ts'
 
 /** A provider behind its policies; `id` is what operators' metrics show of it. */
@@ -19,13 +19,17 @@ export type AskOptions = {
 }
 
 /**
- * `answers` by row. A row that has none is in `failed` when no provider could answer it, true if
- * every one of them rejected it; otherwise one answered and left the row out.
+ * Verdicts by row; those of the rows in `again` hold only if they can't be asked for again. A row
+ * that has none is in `failed` when no provider could answer it, true if every one of them rejected
+ * it; otherwise one answered and left the row out.
  */
 export type Asked = {
-  readonly answers: ReadonlyMap<number, ProviderAnswer>
+  readonly answers: ReadonlyMap<number, ProviderVerdict>
+  readonly again: ReadonlySet<number>
   readonly failed: ReadonlyMap<number, boolean>
 }
+
+type Answers = { readonly answers: Map<number, ProviderVerdict>, readonly again: Set<number> }
 
 /**
  * Asks a list of providers, the next one only for rows of calls that failed, so that no answer that
@@ -34,7 +38,7 @@ export type Asked = {
 export async function askInTurn (
   list: readonly Guarded[], rows: readonly ProviderRow[], options: AskOptions
 ): Promise<Asked> {
-  let answers = new Map<number, ProviderAnswer>()
+  let found: Answers = { answers: new Map(), again: new Set() }
   let open = rows
   const unanswered = new Set<number>()
   for (const provider of list) {
@@ -47,13 +51,18 @@ export async function askInTurn (
       if (typeof reply === 'string') {
         failed.push(...call)
         if (reply !== 'rejected_input') for (const { row } of call) unanswered.add(row)
-      } else if (answers.size === 0) answers = reply
-      else for (const [row, answer] of reply) answers.set(row, answer)
+      } else if (found.answers.size === 0) found = reply
+      else addAll(found, reply)
     }
     open = failed
   }
   const isRejected = (row: number) => list.length > 0 && !unanswered.has(row)
-  return { answers, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
+  return { ...found, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
+}
+
+function addAll (found: Answers, more: Answers): void {
+  for (const [row, verdict] of more.answers) found.answers.set(row, verdict)
+  for (const row of more.again) found.again.add(row)
 }
 
 function slicesOf (rows: readonly ProviderRow[], most = Infinity):
@@ -63,10 +72,10 @@ readonly (readonly ProviderRow[])[] {
     rows.slice(index * most, (index + 1) * most))
 }
 
-/** The answers by row, or how the provider failed; answers for rows nobody asked are dropped. */
+/** The answers, or how the provider failed; answers for rows nobody asked are dropped. */
 async function ask (
   provider: Guarded, rows: readonly ProviderRow[], options: AskOptions
-): Promise<Map<number, ProviderAnswer> | ProviderFailure> {
+): Promise<Answers | ProviderFailure> {
   const attributes = { provider: provider.id, rows: rows.length }
   return await inSpan({ name: 'provider ask', kind: SpanKind.CLIENT, attributes }, async span => {
     const reply = await answersOf(provider, rows, options)
@@ -77,23 +86,22 @@ async function ask (
 
 async function answersOf (
   { id, check }: Guarded, rows: readonly ProviderRow[], options: AskOptions
-): Promise<Map<number, ProviderAnswer> | ProviderFailure> {
+): Promise<Answers | ProviderFailure> {
   const { service, signal, metrics } = options
   const startedMs = performance.now()
   const asked = new Set(rows.map(({ row }) => row))
   const count = (outcome: string, more: number) =>
     metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
   try {
-    const answers = await check(rows, { service, signal })
-    const byRow = new Map<number, ProviderAnswer>()
-    const outcomes = new Map<string, number>()
-    for (const answer of answers) if (asked.has(answer.row)) byRow.set(answer.row, answer)
-    for (const { verdict, again } of byRow.values()) {
-      const outcome = again ? 'put_off' : verdict.status
-      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+    const found: Answers = { answers: new Map(), again: new Set() }
+    for (const { row, verdict, again } of await check(rows, { service, signal })) {
+      if (!asked.has(row)) continue
+      found.answers.set(row, verdict)
+      if (again === true) found.again.add(row)
+      else found.again.delete(row)
     }
-    for (const [outcome, more] of outcomes) count(outcome, more)
-    return byRow
+    for (const [outcome, more] of outcomesOf(found)) count(outcome, more)
+    return found
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     count(error.failure, rows.length)
@@ -102,4 +110,14 @@ async function answersOf (
     const seconds = (performance.now() - startedMs) / 1_000
     metrics?.observe('provider_call_seconds', { service, provider: id }, seconds)
   }
+}
+
+/** How many rows ended in each way. */
+function outcomesOf ({ answers, again }: Answers): ReadonlyMap<string, number> {
+  const outcomes = new Map<string, number>()
+  for (const [row, { status }] of answers) {
+    const outcome = again.has(row) ? 'put_off' : status
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+  }
+  return outcomes
 }

@@ -30,7 +30,7 @@ export function partEmissions (
   const nowMs = parts.clock.now()
   const { value } = part
   const giveUpAt = value.giveUpAt === 0 ? nowMs + parts.giveUpAfterMs : value.giveUpAt
-  const open = outcomes.flatMap((outcome, position) => outcome === undefined ? [position] : [])
+  const open = [...outcomes.keys()].filter((position) => outcomes[position] === undefined)
   if (open.length === 0) return [blockOf(part, outcomes)]
   if (nowMs >= giveUpAt) {
     const without = allWithout(part, 'unavailable', nowMs)
@@ -45,11 +45,9 @@ export function partEmissions (
 function blockOf (part: Part, outcomes: PartOutcomes): Emission<'rows.finished'> {
   const place = placeOf(part.value)
   const block = createBlock({ place, part: partOfAttempt(part.value) })
-  const rowAt = (position: number) => part.rows.rows[position] ?? -1
-  const inOrder = [...outcomes.keys()].sort((a, b) => rowAt(a) - rowAt(b))
-  for (const position of inOrder) {
+  for (const [position, row] of part.rows.rows.entries()) {
     const outcome = outcomes[position]
-    if (outcome !== undefined) block.add(rowAt(position), outcome)
+    if (outcome !== undefined) block.add(row, outcome)
   }
   return block.emission(laneOf(place.totalRows))
 }

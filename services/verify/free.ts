@@ -15,11 +15,10 @@ Promise<readonly number[]> {
   const { part, parts, outcomes } = work
   const isFree = parts.check.asksNobody?.(kindOf(part.value)) === true
   if (!isFree || !isOfOneVersion(part.rows)) return positions
-  const records = await recordsFor(work, positions)
-  const rows = [...records.keys()]
+  const { rows, records } = await recordsFor(work, positions)
   failpoint('verify.offering')
   const stands = await parts.cache.offer(scopeOf(part), pickTokens(part.rows.tokens, rows), {
-    records: [...records.values()], usable: (record) => isUsable(record, part),
+    records, usable: (record) => isUsable(record, part),
   })
   failpoint('verify.offered')
   for (const [index, position] of rows.entries()) {
@@ -35,14 +34,21 @@ function isOfOneVersion ({ otherTokens }: Work['part']['rows']): boolean {
   return otherTokens === null || otherTokens === undefined
 }
 
-/** The verdicts by position. */
-async function recordsFor (work: Work, positions: readonly number[]):
-Promise<ReadonlyMap<number, CachedRecord>> {
+type Records = { readonly rows: readonly number[], readonly records: readonly CachedRecord[] }
+
+/** The positions that have a verdict, and the record of each. */
+async function recordsFor (work: Work, positions: readonly number[]): Promise<Records> {
   const { part, parts } = work
   const checked = await ask(work, positions)
-  if (checked.kind !== 'answered') return new Map()
+  const rows: number[] = []
+  const records: CachedRecord[] = []
+  if (checked.kind !== 'answered') return { rows, records }
   const recordOf = recordsOf({ checkedAtMs: parts.clock.now(), job: part.value.job })
-  return new Map([...checked.verdicts]
-    .filter(([, { status }]) => status !== 'unknown')
-    .map(([position, verdict]) => [position, recordOf(verdict)]))
+  for (const position of positions) {
+    const verdict = checked.verdicts.get(position)
+    if (verdict === undefined || verdict.status === 'unknown') continue
+    rows.push(position)
+    records.push(recordOf(verdict))
+  }
+  return { rows, records }
 }

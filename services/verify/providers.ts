@@ -3,7 +3,7 @@ import type { ProviderLists, ProviderName } from '../records/provider-names.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { askInTurn, type Asked, type Guarded } from './ask.ts'
 import { withPolicies, type PolicyLimits } from './policy.ts'
-import type { Provider, ProviderAnswer, ProviderRow, ProviderVerdict } from './provider.ts'
+import type { Provider, ProviderRow, ProviderVerdict } from './provider.ts'
 import { createEmailDomainProvider } from './providers/email-domain.ts'
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
@@ -123,38 +123,38 @@ function guardedLists (key: string, lists: ProviderLists, guarded: ByName) {
 }
 
 /** A row that waits is not unsure yet, nor is one whose providers may be back later. */
-function isUnsure ({ answers, failed }: Asked, row: number, last: boolean): boolean {
-  const answer = answers.get(row)
-  if (answer === undefined) return failed.get(row) !== false || last
-  return answer.verdict.status === 'unknown' && (answer.again !== true || last)
+function isUnsure ({ answers, again, failed }: Asked, row: number, last: boolean): boolean {
+  const verdict = answers.get(row)
+  if (verdict === undefined) return failed.get(row) !== false || last
+  return verdict.status === 'unknown' && (!again.has(row) || last)
 }
 
 /** What only the first one told stays, where the second one is silent. */
 function merged (first: Asked, second: Asked): Asked {
-  const answers = new Map<number, ProviderAnswer>(first.answers)
+  const answers = new Map(first.answers)
+  const again = new Set(first.again)
   const failed = new Map(first.failed)
-  for (const [row, answer] of second.answers) {
+  for (const [row, verdict] of second.answers) {
     const before = answers.get(row)
-    const known = answer.verdict.status !== 'unknown'
-    if (before !== undefined && !known && answer.again !== true) continue
-    const fields = { ...before?.verdict.fields, ...answer.verdict.fields }
-    const { verdict } = known || before === undefined ? answer : before
-    answers.set(row, { ...answer, verdict: { ...verdict, fields } })
+    const known = verdict.status !== 'unknown'
+    const waits = second.again.has(row)
+    if (before !== undefined && !known && !waits) continue
+    const fields = { ...before?.fields, ...verdict.fields }
+    answers.set(row, { ...known || before === undefined ? verdict : before, fields })
+    if (waits) again.add(row)
+    else again.delete(row)
     failed.delete(row)
   }
-  return { answers, failed }
+  return { answers, again, failed }
 }
 
 function checkedOf (rows: readonly ProviderRow[], asked: Asked, last: boolean): Checked {
-  const { answers, failed } = asked
+  const { answers, again, failed } = asked
   const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
   if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
-  const open = new Set(down)
-  const verdicts = new Map<number, ProviderVerdict>()
-  for (const { row, verdict, again } of answers.values()) {
-    if (again === true && !last) open.add(row)
-    else if (!open.has(row)) verdicts.set(row, verdict)
-  }
+  const open = new Set(last ? down : [...down, ...again])
+  if (open.size === 0) return { kind: 'answered', verdicts: answers }
   if (open.size === rows.length) return { kind: 'down' }
-  return { kind: 'answered', verdicts, ...(open.size === 0 ? {} : { open }) }
+  const verdicts = new Map([...answers].filter(([row]) => !open.has(row)))
+  return { kind: 'answered', verdicts, open }
 }

@@ -1,4 +1,5 @@
 import { downloadRate, phones, smallJobs, timeJob, type Timed } from './jobs.ts'
+import { collectGarbage } from './garbage.ts'
 import { measureIdle } from './idle.ts'
 import type { Setting } from './setting.ts'
 import { median, spreadOf, type Spread } from './spread.ts'
@@ -54,6 +55,7 @@ async function bigJobs (setting: Setting) {
   const jobs: { readonly inputs: readonly string[], readonly timed: Timed }[] = []
   for (let job = 0; job < MEASURED_JOBS; job++) {
     const inputs = phones(rows)
+    collectGarbage()
     jobs.push({ inputs, timed: await timeJob(client, inputs, { withCsv: true }) })
   }
   const after = usages(processesOf(setting))
@@ -83,6 +85,7 @@ export async function measure (setting: Setting): Promise<Figures> {
   show(`the bare loop, and ${MEASURED_JOBS} jobs of ${rows} rows, all fresh`)
   const { inputs, timed: fresh, bareMs, cpuSeconds, mbPerSecond } = await bigJobs(setting)
   show('the same again, all cached')
+  collectGarbage()
   const cached = await timeJob(client, inputs)
   show(`${SMALL_JOBS} jobs of 100 rows, fresh, cached, and beside a big job`)
   const fresh100 = await smallJobs(client, () => phones(100), SMALL_JOBS)

@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { kidOf } from '../../services/lib/key-ring.ts'
@@ -18,7 +17,8 @@ type Secrets = Readonly<Record<'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CA
 const env = inject('stack') as Record<string, string> & Secrets
 const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
 const { workspace, close } = openWorkspaceCommands(env)
-const secret = () => randomBytes(32).toString('base64')
+const secret = () =>
+  Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')
 const own = { ring: { k2: secret() }, cache: { 2: secret() } }
 const added = {
   KEY_RING: JSON.stringify({ ...JSON.parse(env.KEY_RING), ...own.ring }),
@@ -130,8 +130,8 @@ describe('old keys', () => {
     expect(fed.results).toHaveLength(contacts.length)
 
     // Once their copies for jobs under way have gone, too, the old records are misses, no worse.
-    const cache = connectRedis(env['REDIS_CACHE_URL'] ?? '')
     const startOf = (version: number) => `c:{${world.orgId}.live}:phone-validation:${version}:`
+    const cache = connectRedis(env['REDIS_CACHE_URL'] ?? '')
     expect(await countEntries(cache, startOf(2))).toBe(20)
     const { buckets, texts } = await cacheKeys(cache, startOf(2))
     await cache.del(...buckets, ...texts)

@@ -26,11 +26,12 @@ function written ({ callingCode, national }: SplitNumber): WrittenPhone | undefi
   const { country, plan } = homeOf(callingCode, national)
   if (plan.formats === undefined) return undefined
   const layouts = layoutsFor(plan.formats, national)
-  const begin = `+${callingCode.digits} `
-  if (layouts === undefined) return { country, international: begin + national, national }
+  if (layouts === undefined) {
+    return { country, international: `+${callingCode.digits} ${national}`, national }
+  }
   return {
     country,
-    international: begin + write(layouts.international, national),
+    international: write(layouts.international, national),
     national: write(layouts.national, national),
   }
 }

@@ -1,10 +1,10 @@
 import type { LibraryFormat } from './library.ts'
 
-/** Literal texts and between them the digits `from[i]` to `to[i]` of a national number. */
+/** The characters of a written number; `places[i]` is for digit `digits[i]` of the national one. */
 type Layout = {
-  readonly texts: readonly string[]
-  readonly from: readonly number[]
-  readonly to: readonly number[]
+  readonly codes: number[]
+  readonly places: readonly number[]
+  readonly digits: readonly number[]
 }
 
 export type Layouts = { readonly international: Layout, readonly national: Layout }
@@ -27,25 +27,29 @@ const SEPARATORS = /[-/. ()]+/g
 const PLAIN_TEMPLATE = /^(?:\$[1-9]|[-/. ()\d])*$/
 
 /**
- * Compiles formats to slices, so that writing a number needs no regular expression but the one for
+ * Compiles formats to layouts, so that writing a number needs no regular expression but the one for
  * its leading digits. Patterns are rows of digit groups, `(\d{3})(\d{3,4})`, which take as many
- * digits as they can from the left. Returns undefined if a format is not of this shape.
+ * digits as they can from the left. International numbers begin with `begin`. Returns undefined if
+ * a format is not of this shape.
  */
-export function layOut (formats: readonly LibraryFormat[]): readonly FormatRule[] | undefined {
-  const rules = formats.map(ruleOf)
+export function layOut (formats: readonly LibraryFormat[], begin = ''):
+readonly FormatRule[] | undefined {
+  const rules = formats.map(format => ruleOf(format, begin))
   return rules.every(rule => rule !== undefined) ? rules : undefined
 }
 
-/** A national number written in a layout. */
-export function write ({ texts, from, to }: Layout, national: string): string {
-  let written = texts[0] ?? ''
-  for (let place = 0; place < from.length; place++) {
-    written += national.slice(from[place], to[place]) + texts[place + 1]
+/**
+ * A national number written in a layout. The text is made in one go: one that is put together of
+ * others would keep all of them.
+ */
+export function write ({ codes, places, digits }: Layout, national: string): string {
+  for (let index = 0; index < places.length; index++) {
+    codes[places[index] ?? 0] = national.charCodeAt(digits[index] ?? 0)
   }
-  return written
+  return String.fromCharCode(...codes)
 }
 
-function ruleOf (format: LibraryFormat): FormatRule | undefined {
+function ruleOf (format: LibraryFormat, begin: string): FormatRule | undefined {
   const groups = groupsOf(format.pattern())
   const templates = templatesOf(format)
   if (groups === undefined || !isUnderstood(templates, groups.length)) return undefined
@@ -53,7 +57,7 @@ function ruleOf (format: LibraryFormat): FormatRule | undefined {
   const leading = format.leadingDigitsPatterns().at(-1)
   return {
     leadingDigits: leading === undefined ? undefined : new RegExp(`^(?:${leading})`),
-    layouts: layoutsOf(groups, templates),
+    layouts: layoutsOf(groups, templates, begin),
   }
 }
 
@@ -80,7 +84,7 @@ function isUnderstood ({ international, national }: Templates, groups: number): 
 }
 
 function layoutsOf (
-  groups: readonly Group[], templates: Templates
+  groups: readonly Group[], templates: Templates, begin: string
 ): readonly (Layouts | undefined)[] {
   const least = groups.reduce((sum, group) => sum + group.least, 0)
   const most = groups.reduce((sum, group) => sum + group.most, 0)
@@ -88,8 +92,8 @@ function layoutsOf (
     if (digits < least) return undefined
     const ends = endsOf(groups, digits - least)
     return {
-      international: layoutOf(templates.international, ends),
-      national: layoutOf(templates.national, ends),
+      international: layoutOf(begin, templates.international, ends),
+      national: layoutOf('', templates.national, ends),
     }
   })
 }
@@ -106,12 +110,24 @@ function endsOf (groups: readonly Group[], spare: number): readonly number[] {
   })
 }
 
-function layoutOf (template: string, ends: readonly number[]): Layout {
-  const parts = template.split(PLACE)
-  const groups = parts.filter((_, index) => index % 2 === 1).map(Number)
-  return {
-    texts: parts.filter((_, index) => index % 2 === 0),
-    from: groups.map(group => ends[group - 2] ?? 0),
-    to: groups.map(group => ends[group - 1] ?? 0),
+function layoutOf (begin: string, template: string, ends: readonly number[]): Layout {
+  const codes = codesOf(begin)
+  const places: number[] = []
+  const digits: number[] = []
+  for (const [index, part] of template.split(PLACE).entries()) {
+    // Behind each text comes the number of a group.
+    if (index % 2 === 0) codes.push(...codesOf(part))
+    else {
+      const group = Number(part)
+      for (let digit = ends[group - 2] ?? 0; digit < (ends[group - 1] ?? 0); digit++) {
+        digits.push(digit)
+        places.push(codes.push(0) - 1)
+      }
+    }
   }
+  return { codes, places, digits }
+}
+
+function codesOf (text: string): number[] {
+  return [...text].map(character => character.charCodeAt(0))
 }

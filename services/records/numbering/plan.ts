@@ -60,7 +60,7 @@ export function compilePlan (countryOrCallingCode: string): Plan {
     fixedLine: typeRule(plan, 'FIXED_LINE'),
     mobile: typeRule(plan, 'MOBILE'),
     otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),
-    formats: layOut(plan.formats()),
+    formats: layOut(plan.formats(), `+${plan.callingCode()} `),
   }
 }
 

@@ -2,7 +2,7 @@ import { describePhone, type PhoneDescription } from '../../records/numbering/de
 import type { AssignedType } from '../../records/numbering/library.ts'
 import type { LineType } from '../../records/record.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
-import type { RangeData } from './range-data.ts'
+import { NOWHERE, type Place, type RangeData } from './range-data.ts'
 
 const LINE_TYPE_OF = {
   MOBILE: 'mobile',
@@ -45,40 +45,53 @@ export function createNumberingPlanProvider (ranges: RangeData): Provider {
     asksNobody: true,
     services: ['phone-validation', 'carrier-lookup', 'carrier-single'],
     check: async (rows) => rows.map(({ row, canonical }) =>
-      ({ row, verdict: shared(verdictOf(canonical, ranges)) })),
+      ({ row, verdict: shared(rangeOf(canonical, ranges)) })),
   }
+}
+
+/** The range of an assigned number. */
+type Range = {
+  readonly type: AssignedType
+  readonly place: Place
+  readonly carrier: string
+  readonly timezone: string
 }
 
 /** More different verdicts than this are forgotten; there are as many as places and carriers. */
 const MOST_SHARED = 10_000
 
 /** Gives equal verdicts as one object, for whoever writes them down to do so once for all rows. */
-function createSharing (): (verdict: ProviderVerdict) => ProviderVerdict {
-  const known = new Map<string, ProviderVerdict>()
-  return (verdict) => {
-    if (verdict === UNASSIGNED) return verdict
-    const { line_type: type, carrier = '', region = '', locality = '', timezone } = verdict.fields
-    const name = `${type}\n${carrier}\n${region}\n${locality}\n${timezone}`
-    const found = known.get(name)
+function createSharing (): (range: Range | undefined) => ProviderVerdict {
+  const known = new Map<AssignedType, Map<string, Map<string, Map<Place, ProviderVerdict>>>>()
+  let verdicts = 0
+  return (range) => {
+    if (range === undefined) return UNASSIGNED
+    const { type, place, carrier, timezone } = range
+    const alike = branch(branch(branch(known, type), timezone), carrier)
+    const found = alike.get(place)
     if (found !== undefined) return found
-    if (known.size >= MOST_SHARED) known.clear()
-    known.set(name, verdict)
+    const verdict = verdictFor(range)
+    alike.set(place, verdict)
+    if (++verdicts === MOST_SHARED) {
+      known.clear()
+      verdicts = 0
+    }
     return verdict
   }
 }
 
+function branch<K, L, V> (tree: Map<K, Map<L, V>>, key: K): Map<L, V> {
+  const found = tree.get(key)
+  if (found !== undefined) return found
+  const made = new Map<L, V>()
+  tree.set(key, made)
+  return made
+}
+
 /** The verdict for one E.164 number. */
 export function verdictOf (e164: string, ranges: RangeData): ProviderVerdict {
-  const number = describePhone(e164)
-  // With the full metadata a number is valid exactly if it has a type, so one call decides both.
-  const type = number && typeOf(number)
-  if (number === undefined || type === undefined) return UNASSIGNED
-  return {
-    status: 'valid',
-    reason: 'assigned_range',
-    confidence: CONFIDENCE.assigned,
-    fields: fieldsOf(number, type, ranges),
-  }
+  const range = rangeOf(e164, ranges)
+  return range === undefined ? UNASSIGNED : verdictFor(range)
 }
 
 const UNASSIGNED: ProviderVerdict = {
@@ -88,20 +101,31 @@ const UNASSIGNED: ProviderVerdict = {
   fields: { line_type: 'unknown' },
 }
 
-function fieldsOf (
-  { callingCode, national }: PhoneDescription, type: AssignedType, ranges: RangeData
-): Record<string, string> {
-  const geographic = isGeographic(type, callingCode)
+function verdictFor ({ type, place, carrier, timezone }: Range): ProviderVerdict {
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
-  if (CARRIER_TYPES.has(type)) put(fields, 'carrier', ranges.carrierOf({ callingCode, national }))
-  if (geographic) {
-    const area = withoutMobileToken(type, callingCode, national)
-    const place = ranges.placeOf({ callingCode, national: area })
-    put(fields, 'region', place.region)
-    put(fields, 'locality', place.locality)
+  put(fields, 'carrier', carrier)
+  put(fields, 'region', place.region)
+  put(fields, 'locality', place.locality)
+  put(fields, 'timezone', timezone)
+  return {
+    status: 'valid', reason: 'assigned_range', confidence: CONFIDENCE.assigned, fields,
   }
-  put(fields, 'timezone', ranges.timezoneOf(geographic ? callingCode + national : callingCode))
-  return fields
+}
+
+/** Undefined where no range is assigned. */
+function rangeOf (e164: string, ranges: RangeData): Range | undefined {
+  const number = describePhone(e164)
+  // With the full metadata a number is valid exactly if it has a type, so one call decides both.
+  const type = number && typeOf(number)
+  if (number === undefined || type === undefined) return undefined
+  const { callingCode, national } = number
+  const carrier = CARRIER_TYPES.has(type) ? ranges.carrierOf(number) : ''
+  if (!isGeographic(type, callingCode)) {
+    return { type, place: NOWHERE, carrier, timezone: ranges.timezoneOf(callingCode) }
+  }
+  const area = withoutMobileToken(type, callingCode, national)
+  const place = ranges.placeOf({ callingCode, national: area })
+  return { type, place, carrier, timezone: ranges.timezoneOf(callingCode + national) }
 }
 
 /**

