@@ -1,7 +1,7 @@
 import { createReader, isLease, type CachedRecord } from './cache-entries.ts'
 import { pickTokens, TOKEN_BYTES } from './tokens.ts'
 
-/** Entries of a cache: the scope they are of, and the 16 bytes of the token of each. */
+/** Entries of a cache: the name of each is `start` and the 16 bytes of its token. */
 export type Entries = { readonly start: string, readonly tokens: Buffer }
 
 /** What is asked of Redis: one command a list, as commands by the row cost more than checks. */

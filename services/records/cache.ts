@@ -65,8 +65,8 @@ export type RecordCache = {
 export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
 
 /**
- * The tenants' caches, each under `c:{tenant}:<service>:<version>:`, with an entry a token, kept
- * for 90 days: a record, or the lease of a job that has the contact under check. A cache is never
+ * The tenants' caches: `c:{tenant}:<service>:<version>:<token>` (16 bytes), kept for 90 days. An
+ * entry is a record, or the lease of a job that has the contact under check. A cache is never
  * needed: one that is down, or an entry that cannot be read, is a miss, and what could not be kept
  * will be checked again. A lease saves money and protects nothing.
  *

@@ -12,9 +12,9 @@ import { packTexts, unpackTexts } from './packed-texts.ts'
 export type RedisCacheOptions = RecordCacheOptions & { readonly metrics?: Pick<Metrics, 'count'> }
 
 /**
- * The cache of records in its Redis. Scripts are given what the names of a tenant's keys begin
- * with, and the tokens in one piece: to name a thousand entries one by one costs the client and
- * Redis more than to read them. All keys of one command have the hash tag of their tenant, so a
+ * The cache of records in its Redis. Scripts are given what the names of entries begin with, and
+ * the tokens that end them in one piece: to name a thousand entries one by one costs the client and
+ * Redis more than to read them. All entries of one command have the hash tag of their tenant, so a
  * cluster has them where the beginning of their names leads to, but for the moments in which it
  * moves a slot: then they are misses.
  */
