@@ -11,7 +11,7 @@ export const lookupConfig = defineConfig({
     ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
-  HEAP_GROWTH_PERCENT: heapGrowth(250),
+  HEAP_GROWTH_PERCENT: heapGrowth(180),
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),

@@ -61,8 +61,8 @@ export function createLoader (
   })
 }
 
-/** Two of the largest jobs, if their inputs are as long as phone numbers. */
-const ROOM_BYTES = 24 * 1_024 * 1_024
+/** One of the largest jobs, if its inputs are as long as phone numbers, and some small ones. */
+const ROOM_BYTES = 16 * 1_024 * 1_024
 /** Rows take several times the memory of their message, compressed but for the tokens. */
 const MEMORY_PER_BYTE = 4
 
