@@ -1,12 +1,12 @@
 import { Command } from 'commander'
 import { resolve } from 'node:path'
-import { topology } from '../services/topology.ts'
+import { STAGES } from '../services/topology.ts'
 import { makeSecure } from './local/access.ts'
 import { bringUp } from './local/launcher/client.ts'
 import { parseScale } from './local/launcher/scale.ts'
 import { PAGE } from './local/launcher/services.ts'
 
-const stages = [...Object.keys(topology.stages), PAGE]
+const stages = [...STAGES, PAGE]
 
 const { data, scale, secure } = new Command('up')
   .description('Starts the stack and the services in the background and waits until all are ' +

@@ -62,6 +62,8 @@ export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
 /** All stages, in the order of the pipeline. */
 export const STAGES = Object.keys(topology.stages) as readonly StageName[]
+/** Those that have messages, and so dead letters. */
+export const READING_STAGES = STAGES.filter(stage => topology.stages[stage].reads.length > 0)
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
 /** Topics between stages; those of partners are sealed, keyed and sent in a way of their own. */

@@ -1,5 +1,5 @@
 import {
-  LANES, SERVICE_SLUGS, SMALL_LANE_ROWS, STAGES, topology,
+  LANES, READING_STAGES, SERVICE_SLUGS, SMALL_LANE_ROWS, topology,
   type Lane, type ServiceSlug, type StageName, type TopicName,
 } from '../topology.ts'
 
@@ -70,8 +70,8 @@ export function allTopics (): readonly RealTopic[] {
     return divisionsOf(topic).map(division =>
       ({ name: topicName(topic, division), partitions, keepHours, compact }))
   })
-  const dead = STAGES.filter(stage => topology.stages[stage].reads.length > 0)
-    .map(stage => ({ name: deadTopic(stage), ...topology.dead, compact: false }))
+  const dead = READING_STAGES.map(stage =>
+    ({ name: deadTopic(stage), ...topology.dead, compact: false }))
   return [...named, ...dead]
 }
 

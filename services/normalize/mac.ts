@@ -36,12 +36,14 @@ function createMessages (key: Buffer, prefix: string): (text: string) => Buffer 
   const room = Buffer.byteLength(prefix)
   const inner = begun(key, INNER, room + SHORT)
   const start = BLOCK_BYTES + inner.write(prefix, BLOCK_BYTES)
-  const views = Array.from({ length: SHORT + 1 }, (_, length) => inner.subarray(0, start + length))
+  // One a length, made when a text of that length comes: few lengths are among those of a chunk.
+  const views: Buffer[] = []
   return (text) => {
-    const view = views[text.length]
-    return view !== undefined && writeAscii(text, inner, start)
-      ? view
-      : Buffer.concat([inner.subarray(0, start), Buffer.from(text)])
+    const isPlain = text.length <= SHORT && writeAscii(text, inner, start)
+    if (!isPlain) return Buffer.concat([inner.subarray(0, start), Buffer.from(text)])
+    const view = views[text.length] ?? inner.subarray(0, start + text.length)
+    views[text.length] = view
+    return view
   }
 }
 

@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { topology } from '../../../services/topology.ts'
+import { STAGES } from '../../../services/topology.ts'
 import { bringUp } from './client.ts'
 import { becomeOnly, command, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
@@ -49,7 +49,7 @@ async function runHere (
   if (!await becomeOnly(dataDir)) {
     throw new Error(`another command is starting or running the stack in ${dataDir}`)
   }
-  const stages = [...Object.keys(topology.stages), PAGE].filter(hasProgram)
+  const stages = [...STAGES, PAGE].filter(hasProgram)
   const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
   const control = await serveControl(dataDir, supervisor, interrupt)
   await supervisor.up(undefined, say)

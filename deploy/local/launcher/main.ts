@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { mkdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { topology } from '../../../services/topology.ts'
+import { STAGES } from '../../../services/topology.ts'
 import { becomeOnly, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
 import { hasProgram, PAGE } from './services.ts'
@@ -23,7 +23,7 @@ if (!await becomeOnly(dataDir)) {
 mkdirSync(dataDir, { recursive: true })
 writePrivately(supervisorFile(dataDir), { pid: process.pid })
 
-const stages = [...Object.keys(topology.stages), PAGE].filter(hasProgram)
+const stages = [...STAGES, PAGE].filter(hasProgram)
 const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
 
 const leave = () => {

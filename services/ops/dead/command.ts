@@ -1,11 +1,10 @@
 import type { Command } from 'commander'
 import { commandEnvironment } from '../../lib/command-environment.ts'
 import { UsageError } from '../../lib/run-command.ts'
+import { READING_STAGES } from '../../topology.ts'
 import { discard, replay } from './decide.ts'
 import { list, show } from './look.ts'
-import {
-  choiceOf, filterOf, placeIn, READING_STAGES, stageOf, type Options,
-} from './options.ts'
+import { choiceOf, filterOf, placeIn, stageOf, type Options } from './options.ts'
 import { withDeadLetters, type DeadParts } from './parts.ts'
 import { decidedText, fieldsText, listText } from './text.ts'
 

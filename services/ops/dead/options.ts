@@ -1,4 +1,4 @@
-import { STAGES, topology, type StageName } from '../../topology.ts'
+import { READING_STAGES, type StageName } from '../../topology.ts'
 import { UsageError } from '../../lib/run-command.ts'
 import type { Filter } from './board.ts'
 import type { Choice } from './decide.ts'
@@ -16,10 +16,6 @@ export type Options = {
   readonly yes?: true
   readonly open?: true
 }
-
-/** The stages that have dead letters, as they read any topic. */
-export const READING_STAGES: readonly StageName[] =
-  STAGES.filter(stage => topology.stages[stage].reads.length > 0)
 
 /** The stage of that name; throws UsageError when none of that name reads a topic. */
 export function stageOf (name: string): StageName {

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest'
-import {
-  choiceOf, filterOf, placeIn, READING_STAGES, stageOf,
-} from '../../../../services/ops/dead/options.ts'
+import { choiceOf, filterOf, placeIn, stageOf } from '../../../../services/ops/dead/options.ts'
 import { UsageError } from '../../../../services/lib/run-command.ts'
+import { READING_STAGES } from '../../../../services/topology.ts'
 
 it('knows the stages that read topics', () => {
   expect(READING_STAGES).toEqual([
