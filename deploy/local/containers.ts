@@ -87,7 +87,7 @@ async function startRedis (note: Note, role: 'state' | 'cache'): Promise<string>
   const { GenericContainer, Wait } = await import('testcontainers')
   const settings = {
     state: ['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction'],
-    cache: ['--save', '', '--maxmemory', '256mb', '--maxmemory-policy', 'allkeys-lru'],
+    cache: ['--save', '', '--maxmemory', '512mb', '--maxmemory-policy', 'allkeys-lru'],
   }
   const running = await note(new GenericContainer(REDIS_IMAGE)
     .withExposedPorts(6379)

@@ -17,7 +17,7 @@ const stateSettings = [
  * written down every hour and at the end.
  */
 const cacheSettings = [
-  '--save', '3600 1', '--appendonly', 'no', '--maxmemory', '256mb',
+  '--save', '3600 1', '--appendonly', 'no', '--maxmemory', '512mb',
   '--maxmemory-policy', 'allkeys-lru',
 ] as const
 

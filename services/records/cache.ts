@@ -1,6 +1,7 @@
 import type { ServiceSlug } from '../topology.ts'
 import { pick, rowsOf, takeAll, type CacheCommands, type Entries } from './cache-commands.ts'
 import { createReader, createWriter, leaseOf, type CachedRecord } from './cache-entries.ts'
+import { startOf } from './cache-names.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
 import { byVersion, type MaybeOthers } from './other-tokens.ts'
 
@@ -65,8 +66,8 @@ export type RecordCache = {
 export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
 
 /**
- * The tenants' caches: `c:{tenant}:<service>:<version>:<token>` (16 bytes), kept for 90 days. An
- * entry is a record, or the lease of a job that has the contact under check. A cache is never
+ * The tenants' caches: an entry for each token (`startOf` names them), kept for 90 days. An entry
+ * is a record, or the lease of a job that has the contact under check. A cache is never
  * needed: one that is down, or an entry that cannot be read, is a miss, and what could not be kept
  * will be checked again. A lease saves money and protects nothing.
  *
@@ -164,8 +165,4 @@ function entriesOf ({ others, ...scope }: CacheScope, tokens: Buffer): Lists {
   const more = byVersion(others).map(({ version, tokens: list }) =>
     ({ start: startOf({ ...scope, version }), tokens: list }))
   return [{ start: startOf(scope), tokens }, ...more]
-}
-
-function startOf ({ tenant, service, version }: Omit<CacheScope, 'others'>): string {
-  return `c:{${tenant}}:${service}:${version}:`
 }

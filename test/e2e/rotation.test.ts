@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { kidOf } from '../../services/lib/key-ring.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
+import { startOf } from '../../services/records/cache-names.ts'
 import type { Rewrapped, Stock } from '../../services/workspace/key-stock.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
@@ -130,9 +131,12 @@ describe('old keys', () => {
 
     // Once their copies for jobs under way have gone, too, the old records are misses, no worse.
     const cache = connectRedis(env['REDIS_CACHE_URL'] ?? '')
-    const copies = await cache.keysBuffer(`c:{${world.orgId}.live}:phone-validation:2:*`)
+    const tenant = `${world.orgId}.live`
+    const namesOf = (version: string) =>
+      `${startOf({ tenant, service: 'phone-validation', version })}*`
+    const copies = await cache.keysBuffer(namesOf('2'))
     expect(await cache.del(...copies)).toBe(20)
-    expect(await cache.keysBuffer(`c:{${world.orgId}.live}:phone-validation:1:*`)).toHaveLength(20)
+    expect(await cache.keysBuffer(namesOf('1'))).toHaveLength(20)
     cache.disconnect()
     const again = await runJob(client, request)
     expect([again.job.status, again.job.cacheHits, again.job.freshRecords])

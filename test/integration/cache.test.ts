@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Claim } from '../../services/records/cache.ts'
+import { startOf } from '../../services/records/cache-names.ts'
 import { redisRecordCache } from '../../services/records/redis-cache.ts'
 import { startRedis } from '../support/redis.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
@@ -41,7 +42,7 @@ describe('leases in Redis', () => {
     await cache.release(scope, both, 'job_1')
     expect(await cache.claim(scope, third, claimOf('job_1'))).toEqual(['held'])
     expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'mine'])
-    const [key = ''] = await redis.keys('c:{org_2.live}:*')
+    const [key = ''] = await redis.keys(`${startOf(scope)}*`)
     const leftMs = await redis.pttl(key)
     expect(leftMs).toBeGreaterThan(0)
     expect(leftMs).toBeLessThanOrEqual(30_000)
@@ -65,7 +66,7 @@ describe('leases in Redis', () => {
       .toEqual(['mine', cachedRecord()])
     expect(await cache.claim(scope, both, claimOf('job_2', picky)))
       .toEqual(['held', cachedRecord()])
-    await redis.set((await redis.keys('c:{org_4.live}:*'))[0] ?? '', 'of another release')
+    await redis.set((await redis.keys(`${startOf(scope)}*`))[0] ?? '', 'of another release')
     const answers = await cache.claim(scope, both, claimOf('job_3', picky))
     expect(answers.filter((answer) => answer === 'mine')).toHaveLength(1)
   })
@@ -126,7 +127,7 @@ describe('offers in Redis', () => {
     expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))
     const other = tokens.map(() => cachedRecord({ job: 'job_4' }))
     expect(await cache.offer(scope, all, { records: other, usable })).toEqual(expected)
-    const lasting = await Promise.all((await redis.keys('c:{org_7.live}:*')).map(
+    const lasting = await Promise.all((await redis.keys(`${startOf(scope)}*`)).map(
       async (key) => await redis.pttl(key)))
     expect(lasting.filter((ms) => ms > 89 * 86_400_000)).toHaveLength(299)
   })

@@ -4,6 +4,7 @@ import {
   type Offer,
 } from '../../../services/records/cache.ts'
 import { rowsOf, takeAll } from '../../../services/records/cache-commands.ts'
+import { startOf } from '../../../services/records/cache-names.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
 const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
@@ -11,7 +12,7 @@ const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
 const other = Buffer.alloc(16, 7)
 const claimOf = (job: string): Claim => ({ job, leaseMs: 30_000, usable: () => true })
 const offerOf = (...records: CachedRecord[]): Offer => ({ records, usable: () => true })
-const KEY = 'c:{org_1.live}:whatsapp:2:00112233445566778899aabbccddeeff'
+const KEY = `${startOf(scope)}00112233445566778899aabbccddeeff`
 
 function createRedis () {
   const values = new Map<string, string>()
@@ -212,6 +213,17 @@ describe('an offer', () => {
     values.set(KEY, '{')
     expect(await cache.offer(scope, token, offerOf(own))).toEqual([own])
     expect(await cache.find(scope, tokens)).toEqual([own, theirs])
+  })
+})
+
+describe('the names of entries', () => {
+  it('begin alike for a scope alone, short, in the slot that the scope leads to', () => {
+    const scopes = [
+      scope, { ...scope, version: '1' }, { ...scope, service: 'telegram' },
+      { ...scope, tenant: 'org_2.live' },
+    ]
+    expect(new Set(scopes.map(startOf)).size).toBe(4)
+    for (const one of scopes) expect(startOf(one)).toMatch(/^c:\{[\w-]{8}\}$/)
   })
 })
 
