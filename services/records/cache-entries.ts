@@ -16,14 +16,36 @@ export function isLease (text: string): boolean {
   return text.startsWith(LEASE)
 }
 
-/** Writes records; one that is one object for many contacts is written once. */
+/**
+ * Writes records as JSON, a list of their values, as names would be half of it. One that is one
+ * object for many contacts is written once.
+ */
 export function createWriter (): (record: CachedRecord) => string {
   const known = new Map<CachedRecord, string>()
   return (record) => {
-    const text = known.get(record) ?? JSON.stringify(record)
+    const text = known.get(record) ?? textOf(record)
     known.set(record, text)
     return text
   }
+}
+
+function textOf (record: CachedRecord): string {
+  return `[${verdictOf(record)},${record.checkedAtMs},${JSON.stringify(record.job)}]`
+}
+
+type WrittenVerdict = Pick<CachedRecord, 'status' | 'reason' | 'confidence'> & { text: string }
+
+/** By fields, which are one object for all contacts of a range, whatever job they are of. */
+const verdicts = new WeakMap<CachedRecord['fields'], WrittenVerdict>()
+
+function verdictOf ({ status, reason, confidence, fields }: CachedRecord): string {
+  const known = verdicts.get(fields)
+  const isAlike = known?.status === status && known.reason === reason &&
+    known.confidence === confidence
+  if (isAlike) return known.text
+  const text = JSON.stringify([status, reason, confidence, fields]).slice(1, -1)
+  verdicts.set(fields, { status, reason, confidence, text })
+  return text
 }
 
 /**
@@ -45,18 +67,19 @@ export function createReader (): (text: string | null) => CachedRecord | undefin
 function readRecord (text: string): CachedRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : undefined
+    return Array.isArray(value) ? recordOf(value) : undefined
   } catch {
     return undefined
   }
 }
 
-function isRecord (value: unknown): value is CachedRecord {
-  if (typeof value !== 'object' || value === null) return false
-  const { status, reason, confidence, fields, checkedAtMs, job } = value as Record<string, unknown>
-  return status !== 'unknown' && isOneOf(VERDICTS, status) && isOneOf(REASONS, reason) &&
+function recordOf (values: readonly unknown[]): CachedRecord | undefined {
+  const [status, reason, confidence, fields, checkedAtMs, job] = values
+  const isRecord = status !== 'unknown' && isOneOf(VERDICTS, status) && isOneOf(REASONS, reason) &&
     typeof confidence === 'number' && typeof fields === 'object' && fields !== null &&
     typeof checkedAtMs === 'number' && typeof job === 'string'
+  if (!isRecord) return undefined
+  return { status, reason, confidence, fields, checkedAtMs, job } as CachedRecord
 }
 
 function isOneOf (list: readonly string[], value: unknown): boolean {

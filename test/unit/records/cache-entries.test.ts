@@ -14,6 +14,17 @@ describe('entries of the cache', () => {
     expect(read(write(cachedRecord({ confidence: 7 })))).toEqual(cachedRecord({ confidence: 7 }))
   })
 
+  it('tell apart what one verdict\'s fields are part of', () => {
+    const { fields } = cachedRecord()
+    const records = [
+      cachedRecord({ fields }), cachedRecord({ fields, confidence: 7 }),
+      cachedRecord({ fields, status: 'invalid' }), cachedRecord({ fields, reason: 'no_dns' }),
+      cachedRecord({ fields, job: 'job_"2"' }), cachedRecord({ fields, checkedAtMs: 5 }),
+      cachedRecord({ fields }),
+    ]
+    expect(records.map(createWriter()).map(createReader())).toEqual(records)
+  })
+
   it('hold leases, which are told from records', () => {
     expect(isLease(leaseOf('job_1'))).toBe(true)
     expect(isLease(createWriter()(cachedRecord()))).toBe(false)
@@ -21,7 +32,7 @@ describe('entries of the cache', () => {
     expect(createReader()(leaseOf('job_1'))).toBe(undefined)
   })
 
-  it.each([null, '', '{', '[]', '{"status":"valid"}'])('that read %s are none', (text) => {
+  it.each([null, '', '{', '[]', '["valid"]', 'null', '7'])('that read %s are none', (text) => {
     const read = createReader()
     expect([read(text), read(text)]).toEqual([undefined, undefined])
   })

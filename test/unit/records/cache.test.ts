@@ -4,6 +4,7 @@ import {
   type Offer,
 } from '../../../services/records/cache.ts'
 import { rowsOf, takeAll } from '../../../services/records/cache-commands.ts'
+import { createWriter } from '../../../services/records/cache-entries.ts'
 import { startOf } from '../../../services/records/cache-names.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
@@ -93,11 +94,11 @@ describe('the cache of records', () => {
 
   it.each([
     ['no JSON', '{'],
-    ['no record', '{"status":"valid"}'],
+    ['no record', '["valid"]'],
     ['null', 'null'],
-    ['no verdict', JSON.stringify(cachedRecord({ status: 'unknown' }))],
+    ['no verdict', createWriter()(cachedRecord({ status: 'unknown' }))],
     ['a lease', 'lease job_1'],
-    ['a reason of another release', JSON.stringify({ ...cachedRecord(), reason: 'new_one' })],
+    ['a reason of another release', createWriter()({ ...cachedRecord(), reason: 'new_one' as never })],
   ])('takes an entry that is %s for a miss', async (_what, text) => {
     const { redis, values } = createRedis()
     values.set(KEY, text)
