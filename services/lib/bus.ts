@@ -32,8 +32,13 @@ export type Delivery = {
   readonly commit: (nextOffset: bigint) => Promise<void>
 }
 
-/** The broker may hold messages back that follow others, until they are so many bytes. */
-export type Gather = { readonly bytes: number, readonly withinMs: number }
+/** Messages that follow others may be held back until they are so many bytes: by the broker. */
+export type Gather = {
+  readonly bytes: number
+  readonly withinMs: number
+  /** Given, the client holds them, and no longer than until it says so of those at hand. */
+  readonly enough?: (messages: readonly RawMessage[]) => boolean
+}
 
 export type ConsumeOptions = {
   readonly group: string

@@ -12,9 +12,9 @@ export const settleConfig = defineConfig({
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),
   GATHER_BYTES: Type.Integer({
-    default: 200_000,
+    default: 400_000,
     minimum: 1,
-    description: 'Blocks of big jobs are awaited for up to 100 ms until they are so many bytes.',
+    description: 'Blocks of big jobs are awaited for up to 150 ms until they are so many bytes.',
   }),
   BATCH_MESSAGES: Type.Integer({
     default: 64, minimum: 1, maximum: 1_000, description: 'Blocks stored by one insert, at most.',

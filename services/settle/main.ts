@@ -4,18 +4,25 @@ import { run } from '../lib/run.ts'
 import { subscriptionsOf, type Subscription } from '../lib/topics.ts'
 import { createJobWire } from '../records/job-wire.ts'
 import { settleConfig } from './config.ts'
+import { createOpenRows } from './open-rows.ts'
 import { settleParts } from './parts.ts'
 import { createSettleStage } from './stage.ts'
+
+/** The longest that counting may be behind; an insert of more blocks costs hardly more. */
+const GATHER_MS = 150
 
 await run('settle', settleConfig, async (config, life) => {
   const parts = await connectParts(config, life, [
     'bus', 'codec', 'state', 'clickhouse', 'clock', 'gate',
   ])
   const wire = createJobWire(parts, config)
-  const stage = createSettleStage(settleParts(config, { ...parts, wire }))
+  const { counted, mayEnd } = createOpenRows()
+  const stage = createSettleStage({
+    ...settleParts(config, { ...parts, wire }), onCounted: counted,
+  })
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
   const gather = ({ lane }: Subscription) => lane === 'bulk'
-    ? { bytes: config.GATHER_BYTES, withinMs: 100 }
+    ? { bytes: config.GATHER_BYTES, withinMs: GATHER_MS, enough: mayEnd }
     : undefined
   return await runStage(stage, { ...parts, wire, subscriptions, gather })
 })

@@ -1,4 +1,5 @@
 import type { Finished } from '../../schemas/types.ts'
+import type { Job } from '../jobs/job.ts'
 import type { JobStore, Tallied } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -18,6 +19,8 @@ export type SettleParts = Omit<FinishParts, 'store'> & {
   readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Finished>
   /** Redis time. */
   readonly clock: Clock
+  /** Told of each job that rows were counted of. */
+  readonly onCounted?: (job: Job) => void
   /** Messages handed to one call of `decide`: the number of inserts matters, not their size. */
   readonly batch: number
 }
@@ -38,6 +41,7 @@ export function createSettleStage (parts: SettleParts): Stage<'settle'> {
       // Redis answers in the order it was asked, so the blocks are counted in theirs.
       const tallied = await Promise.all(blocks.map(block =>
         parts.store.tally(block.tenant, tallyBlockOf(block))))
+      for (const one of tallied) if (one.kind !== 'skip') parts.onCounted?.(one.job)
       failpoint('settle.tallied')
       const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(parts, job)))
       return [{

@@ -85,13 +85,14 @@ class GroupConsumer implements Consumption {
 
   #build (): Consumer {
     const { kafka, consume, settings } = this.#options
+    const heldByBroker = consume.gather?.enough === undefined ? consume.gather : undefined
     return kafka.consumer({
       groupId: consume.group,
       sessionTimeout: settings.sessionTimeoutMs,
       heartbeatInterval: settings.heartbeatMs,
       rebalanceTimeout: settings.rebalanceTimeoutMs,
-      maxWaitTimeInMs: consume.gather?.withinMs ?? settings.maxWaitMs,
-      minBytes: consume.gather?.bytes ?? 1,
+      maxWaitTimeInMs: heldByBroker?.withinMs ?? settings.maxWaitMs,
+      minBytes: heldByBroker?.bytes ?? 1,
       maxBytesPerPartition: settings.maxBytesPerPartition,
       allowAutoTopicCreation: false,
       // Then kafkajs crashes and starts afresh, looking for the coordinator anew.

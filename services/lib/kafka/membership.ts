@@ -52,6 +52,7 @@ export function beginMembership (
       aheadBytes,
       fail,
       membership: controller,
+      gather: consume.gather,
       onDelivery: consume.onDelivery,
     })
     readers.set(key, reader)

@@ -1,5 +1,5 @@
 import type { EachBatchPayload, KafkaMessage } from 'kafkajs'
-import type { ConsumeOptions, Delivery, RawMessage } from '../bus.ts'
+import type { ConsumeOptions, Delivery, Gather, RawMessage } from '../bus.ts'
 import { backoffMs, sleep } from '../retry.ts'
 import { isPassing, kafkaTypeOf } from './errors.ts'
 
@@ -9,6 +9,7 @@ export type PartitionReaderOptions = {
   /** Delivery begins when it has resolved. */
   readonly start: Promise<void>
   readonly aheadBytes: number
+  readonly gather?: Gather | undefined
   /** Aborted when the generation of the group is over; aborted from here when a commit says so. */
   readonly membership: AbortController
   readonly fail: (error: unknown) => void
@@ -46,6 +47,7 @@ class Reader implements PartitionReader {
   #position: bigint | undefined
   #sighted: bigint | undefined
   #resume: (() => void) | undefined
+  #onTaken: (() => void) | undefined
   #latest: EachBatchPayload | undefined
   #running: Promise<void> | undefined
 
@@ -64,6 +66,7 @@ class Reader implements PartitionReader {
       this.#waitingBytes += (message.value?.length ?? 0) + (message.key?.length ?? 0)
     }
     if (this.#waitingBytes >= this.#options.aheadBytes) this.#pause()
+    this.#onTaken?.()
     this.#running ??= this.#run()
   }
 
@@ -96,11 +99,25 @@ class Reader implements PartitionReader {
     const { start, membership: { signal }, fail } = this.#options
     await start
     try {
-      while (this.#waiting.length > 0 && !signal.aborted) await this.#deliver(signal)
+      while (this.#waiting.length > 0 && !signal.aborted) {
+        await this.#gather(signal)
+        if (!signal.aborted) await this.#deliver(signal)
+      }
     } catch (error) {
       fail(error)
     }
     this.#running = undefined
+  }
+
+  /** Waits for messages that follow, for as long as those at hand are not enough. */
+  async #gather (signal: AbortSignal): Promise<void> {
+    const { gather } = this.#options
+    if (gather?.enough === undefined) return
+    const tooLate = sleep(gather.withinMs, signal).then(() => 'late', () => 'late')
+    while (this.#waitingBytes < gather.bytes && !gather.enough(this.#waiting)) {
+      const taken = new Promise<string>(resolve => { this.#onTaken = () => resolve('taken') })
+      if (await Promise.race([taken, tooLate]) === 'late') return
+    }
   }
 
   async #deliver (signal: AbortSignal): Promise<void> {

@@ -22,9 +22,11 @@ function stageWith (
   const blocks = createBlocksDouble()
   const tallies: TallyBlock[] = []
   const done: string[] = []
+  const toldOf: unknown[] = []
   const stage = createSettleStage({
     blocks,
     batch: 10,
+    onCounted: job => { toldOf.push(job) },
     clock: createManualClock(),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     archive: {
@@ -42,7 +44,7 @@ function stageWith (
       close: async (_tenant, job) => { done.push(`close ${job}`); return true },
     },
   })
-  return { stage, blocks, tallies, done }
+  return { stage, blocks, tallies, done, toldOf }
 }
 
 const twoBlocks = async () => [
@@ -56,7 +58,7 @@ const counted = (job = running): Tallied =>
 
 describe('settle', () => {
   it('stores all blocks in one insert, then counts each in order', async () => {
-    const { stage, blocks, tallies } = stageWith([counted(), counted()])
+    const { stage, blocks, tallies, toldOf } = stageWith([counted(), counted()])
     const messages = await twoBlocks()
     const [decision] = await stage.decide(messages, signal) as [Decision<'settle'>]
     expect(blocks.inserts).toEqual([2])
@@ -64,6 +66,7 @@ describe('settle', () => {
       .toEqual([[true, [0]], [false, [1, 2]]])
     const copies = [{ row: 0, copies: 1 }]
     expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, copies })
+    expect(toldOf).toEqual([running, running])
     expect(decision.finishes).toEqual(messages)
     expect(decision.emits).toEqual([])
   })

@@ -99,6 +99,14 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
+  it('has the broker hold nothing where it has to see itself what is enough', async () => {
+    const gather = { bytes: 9_000, withinMs: 50, enough: () => false }
+    const { asked, running, consumption } = setUp({ gather })
+    await running
+    expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 100, minBytes: 1 })
+    await consumption.stop()
+  })
+
   it('joins as soon as the brokers are there', async () => {
     const away = new Error('no broker')
     const answers = [Promise.reject(away), Promise.resolve()]

@@ -1,12 +1,12 @@
 import type { EachBatchPayload } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
-import type { ConsumeOptions } from '../../../../services/lib/bus.ts'
+import type { ConsumeOptions, Gather } from '../../../../services/lib/bus.ts'
 import { createPartitionReader } from '../../../../services/lib/kafka/partition-reader.ts'
 
-type Options = { readonly onDelivery: ConsumeOptions['onDelivery'], readonly aheadBytes?: number }
+type Options = Pick<ConsumeOptions, 'onDelivery' | 'gather'> & { readonly aheadBytes?: number }
 
 /** A reader of one partition, and the part of kafkajs around it. */
-function createReader ({ onDelivery, aheadBytes = 1_000 }: Options) {
+function createReader ({ onDelivery, gather, aheadBytes = 1_000 }: Options) {
   const membership = new AbortController()
   const calls: string[] = []
   const failures: unknown[] = []
@@ -17,6 +17,7 @@ function createReader ({ onDelivery, aheadBytes = 1_000 }: Options) {
     partition: 0,
     start: Promise.resolve(),
     aheadBytes,
+    gather,
     membership,
     fail: (error) => { failures.push(error) },
     onDelivery,
@@ -106,6 +107,59 @@ describe('partition reader', () => {
     await reader.ended()
     expect(sizes).toEqual([1, 2])
     expect(calls.at(-1)).toBe('resume')
+  })
+
+  describe('that gathers', () => {
+    const setUp = (gather: Required<Gather>) => {
+      const sizes: number[] = []
+      const made = createReader({
+        gather,
+        onDelivery: async ({ messages }) => {
+          sizes.push(messages.length)
+          return { go: 'next' }
+        },
+      })
+      made.batch(0, [0])
+      made.batch(0, [0])
+      return { ...made, sizes }
+    }
+    const hour = { bytes: 500, withinMs: 3_600_000, enough: () => false }
+
+    it('waits until messages are so many bytes', async () => {
+      const { reader, batch, sizes } = setUp(hour)
+      await later()
+      batch(1, [1, 2, 3])
+      await later()
+      expect(sizes).toEqual([])
+      batch(4, [4])
+      await reader.ended()
+      expect(sizes).toEqual([5])
+    })
+
+    it('waits until those at hand are said to be enough', async () => {
+      const seen: number[] = []
+      const enough: Gather['enough'] = (messages) => seen.push(messages.length) > 1
+      const { reader, batch, sizes } = setUp({ ...hour, enough })
+      await later()
+      expect(sizes).toEqual([])
+      batch(1, [1])
+      await reader.ended()
+      expect([seen, sizes]).toEqual([[1, 2], [2]])
+    })
+
+    it('waits no longer than it was told', async () => {
+      const { reader, sizes } = setUp({ ...hour, withinMs: 1 })
+      await reader.ended()
+      expect(sizes).toEqual([1])
+    })
+
+    it('hands over nothing once its partition is lost', async () => {
+      const { reader, membership, sizes } = setUp(hour)
+      await later()
+      membership.abort(new Error('lost'))
+      await reader.ended()
+      expect(sizes).toEqual([])
+    })
   })
 
   it('repeats a commit that a broken connection prevented', async () => {
