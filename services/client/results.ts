@@ -12,10 +12,13 @@ type Pieces = AsyncIterable<Uint8Array>
 
 const LARGEST_PAGE = 1_000
 
+/** Codings that `fetch` opens; zstd costs the service and the client half as much as gzip. */
+const COMPRESSED = { headers: { 'accept-encoding': 'zstd, gzip' } }
+
 /** The results of a job that has come to its end, in each form they can be had. */
 export function createResultReader (send: Transport) {
   const fileOf = (id: string, { safe }: FileOptions) =>
-    send(`/jobs/${id}/results${queryOf({ format: 'csv', safe })}`)
+    send(`/jobs/${id}/results${queryOf({ format: 'csv', safe })}`, COMPRESSED)
 
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
     bodyOf(send(`/jobs/${id}/results${queryOf({ ...query, format: 'json' })}`))
@@ -38,7 +41,7 @@ export function createResultReader (send: Transport) {
 
     /** Every row, by one request that streams JSON lines. */
     resultLines: async function * (id: string): AsyncIterable<ResultRow> {
-      const answer = await send(`/jobs/${id}/results${queryOf({ format: 'jsonl' })}`)
+      const answer = await send(`/jobs/${id}/results${queryOf({ format: 'jsonl' })}`, COMPRESSED)
       for await (const line of linesOf(bytesOf(answer))) yield JSON.parse(line) as ResultRow
     },
   }

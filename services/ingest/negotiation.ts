@@ -14,9 +14,14 @@ export function preferred (
   return most > 0 ? weighed.find(({ weight }) => weight === most)?.name : undefined
 }
 
-/** Whether an Accept-Encoding header asks for an encoding; no header asks for none. */
-export function asksFor (header: string | undefined, encoding: string): boolean {
-  return best(header ?? '', [encoding, '*']) > 0
+/**
+ * How much an Accept-Encoding header likes a coding, 0 for not at all; no header likes none.
+ * `unnamed`: whether a coding that it does not name is meant by `*`.
+ */
+export function weightOfCoding (
+  header: string | undefined, coding: string, unnamed: boolean
+): number {
+  return best(header ?? '', unnamed ? [coding, '*'] : [coding])
 }
 
 function weightOf (header: string, mediaType: string): number {

@@ -1,19 +1,15 @@
 import { createHash } from 'node:crypto'
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_ROWS, type ResultsPage, type ResultsQuery } from '../../schemas/api/results.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { codingFor, compressed } from './compression.ts'
 import { cachingHeaders, isUnchanged } from './entity-tag.ts'
-import { asksFor } from './negotiation.ts'
 import type { Parts } from './ports.ts'
 import { sendFault } from './reply.ts'
 import { afterRowOf, createRowFilter, createRowShape, cursorOf } from './result-rows.ts'
 
 type Results = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 type Exchange = { readonly request: FastifyRequest, readonly reply: FastifyReply }
-
-const compressed = promisify(gzip)
 
 /** Answers with a page of rows as JSON, behind the cursor of the request and as it filters. */
 export async function sendPage (
@@ -28,14 +24,14 @@ export async function sendPage (
       message: 'cursor is not one that a page was answered with. Send next_cursor as it came.',
     })
   }
-  const isGzip = asksFor(request.headers['accept-encoding'], 'gzip')
+  const coding = codingFor(request.headers['accept-encoding'])
   const caching = cachingHeaders(manifest,
-    ['json', wordOf(query, afterRow), ...(isGzip ? ['gzip'] : [])])
+    ['json', wordOf(query, afterRow), ...(coding === undefined ? [] : [coding])])
   if (isUnchanged(request, reply, caching)) return reply.send()
   const text = JSON.stringify(await pageOf(parts, { job, manifest }, { query, afterRow }))
   reply.headers(caching).type('application/json; charset=utf-8')
-  if (!isGzip) return reply.send(text)
-  return reply.header('content-encoding', 'gzip').send(await compressed(text))
+  if (coding === undefined) return reply.send(text)
+  return reply.header('content-encoding', coding).send(await compressed(coding, text))
 }
 
 type Wanted = { readonly query: ResultsQuery, readonly afterRow: number }

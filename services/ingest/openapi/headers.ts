@@ -34,7 +34,7 @@ const RESULT_HEADERS: Headers = {
 }
 const FILE_HEADERS: Headers = {
   ...RESULT_HEADERS,
-  'Content-Encoding': { type: 'string', description: 'gzip, when Accept-Encoding asks for it.' },
+  'Content-Encoding': { type: 'string', description: 'zstd or gzip, as Accept-Encoding asks for.' },
   'Content-Disposition': { type: 'string', description: 'The name of the file of CSV or JSONL.' },
 }
 const UNAUTHORIZED_HEADERS: Headers = {

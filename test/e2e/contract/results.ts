@@ -54,8 +54,10 @@ describe('the result file', () => {
       expect(plain.text.split('\r\n').map(line => /[\r\n]/.test(line)))
         .toEqual(Array(4).fill(false))
       expect(plain.text.endsWith('\r\n')).toBe(true)
-      const zipped = await test.ask(path, { headers: { 'accept-encoding': 'gzip' } })
-      expect([zipped.headers.get('content-encoding'), zipped.text]).toEqual(['gzip', plain.text])
+      for (const coding of ['gzip', 'zstd']) {
+        const zipped = await test.ask(path, { headers: { 'accept-encoding': coding } })
+        expect([zipped.headers.get('content-encoding'), zipped.text]).toEqual([coding, plain.text])
+      }
       const etag = plain.headers.get('etag') ?? ''
       const kept = await test.ask(path, {
         headers: { 'accept-encoding': 'identity', 'if-none-match': etag },

@@ -1,3 +1,5 @@
+import { Readable } from 'node:stream'
+import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { ERRORS, errorBody, statusOf, type ErrorCode } from '../../../services/ingest/errors.ts'
@@ -5,7 +7,8 @@ import {
   fingerprintKey, fingerprintOf, firstSecret,
 } from '../../../services/ingest/fingerprint.ts'
 import { inspectJson } from '../../../services/ingest/json-text.ts'
-import { accepts, asksFor } from '../../../services/ingest/negotiation.ts'
+import { codingFor, compressed, createCompressor } from '../../../services/ingest/compression.ts'
+import { accepts, weightOfCoding } from '../../../services/ingest/negotiation.ts'
 import type { JobRequest } from '../../../services/ingest/request.ts'
 import { jobBody, visibleStatus } from '../../../services/ingest/response.ts'
 import { closedJob, jobOf } from './doubles.ts'
@@ -81,8 +84,28 @@ describe('negotiation', () => {
 
   it('compresses only for who asks', () => {
     const asked = ['gzip', '*', 'gzip;q=0.0', 'br', undefined, '*;q=0', 'identity, *;q=0.5']
-    expect(asked.map(header => asksFor(header, 'gzip')))
-      .toEqual([true, true, false, false, false, false, true])
+    expect(asked.map(codingFor))
+      .toEqual(['gzip', 'gzip', undefined, undefined, undefined, undefined, 'gzip'])
+    expect([weightOfCoding('*;q=0.5', 'br', true), weightOfCoding('*', 'br', false)])
+      .toEqual([0.5, 0])
+  })
+
+  it('compresses as is liked most, by zstd if it is named and liked as much', () => {
+    const asked = [
+      'gzip, deflate, br, zstd', 'zstd', 'zstd;q=0.5, gzip', 'zstd;q=0, gzip;q=0.1', 'zstd, *',
+    ]
+    expect(asked.map(codingFor)).toEqual(['zstd', 'zstd', 'gzip', 'gzip', 'zstd'])
+  })
+
+  it('compresses in one go as in pieces', async () => {
+    const text = 'row,input\r\n'.repeat(1_000)
+    for (const [coding, open] of [['gzip', gunzipSync], ['zstd', zstdDecompressSync]] as const) {
+      const pieces = await Readable.from([text]).pipe(createCompressor(coding)).toArray()
+      for (const bytes of [Buffer.concat(pieces), await compressed(coding, text)]) {
+        expect(bytes.length).toBeLessThan(500)
+        expect(open(bytes).toString()).toBe(text)
+      }
+    }
   })
 })
 

@@ -1,4 +1,4 @@
-import { gunzipSync } from 'node:zlib'
+import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { application, closedJob, JOB_ID, jobOf, MANIFEST, NOW_MS, outage } from './doubles.ts'
 
@@ -96,6 +96,10 @@ describe('the results of a job', () => {
     expect(zipped.headers['content-encoding']).toBe('gzip')
     expect(gunzipSync(zipped.rawPayload).toString()).toBe(CSV)
     expect(zipped.headers.etag).toBe(`${plain.headers.etag?.toString().slice(0, -1)}-gzip"`)
+    const smaller = await get(results, { headers: { 'accept-encoding': 'gzip, zstd' } })
+    expect(smaller.headers['content-encoding']).toBe('zstd')
+    expect(zstdDecompressSync(smaller.rawPayload).toString()).toBe(CSV)
+    expect(smaller.headers.etag).toBe(`${plain.headers.etag?.toString().slice(0, -1)}-zstd"`)
     const refused = await get(results, { headers: { 'accept-encoding': 'gzip;q=0' } })
     expect(refused.body).toBe(CSV)
   })
