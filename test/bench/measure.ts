@@ -31,8 +31,8 @@ export type Figures = {
 
 const SMALL_JOBS = 40
 /** Big jobs before those that count, as the bare loop has warm passes too; and those that count. */
-const WARM_UP_JOBS = 2
-const MEASURED_JOBS = 3
+const WARM_UP_JOBS = 10
+const MEASURED_JOBS = 5
 
 /** 100-row jobs, one after another, from the POST of a big job to its end. */
 async function smallBesideBig ({ client, rows }: Setting): Promise<Spread> {
@@ -47,26 +47,36 @@ async function smallBesideBig ({ client, rows }: Setting): Promise<Spread> {
 const processesOf = ({ services, infrastructure }: Setting) =>
   [...services.list(), ...infrastructure]
 
-/** Fresh big jobs, and the bare loop before and after them. */
+/** Fresh big jobs, each once more all cached, and the bare loop before and after them. */
 async function bigJobs (setting: Setting) {
   const { client, rows, bareLoopMs } = setting
   const bareBeforeMs = bareLoopMs()
-  const before = usages(processesOf(setting))
-  const jobs: { readonly inputs: readonly string[], readonly timed: Timed }[] = []
+  const jobs: Timed[] = []
+  const cached: number[] = []
+  const used: NamedUsage[][] = []
   for (let job = 0; job < MEASURED_JOBS; job++) {
     const inputs = phones(rows)
     collectGarbage()
-    jobs.push({ inputs, timed: await timeJob(client, inputs, { withCsv: true }) })
+    const before = usages(processesOf(setting))
+    jobs.push(await timeJob(client, inputs, { withCsv: true }))
+    used.push(since(before, usages(processesOf(setting))))
+    collectGarbage()
+    cached.push((await timeJob(client, inputs)).wallMs)
   }
-  const after = usages(processesOf(setting))
   const bareMs = (bareBeforeMs + bareLoopMs()) / 2
-  const inOrder = jobs.toSorted((a, b) => a.timed.wallMs - b.timed.wallMs)
-  const { inputs = [], timed } = inOrder[Math.floor(inOrder.length / 2)] ?? {}
+  const inOrder = jobs.toSorted((a, b) => a.wallMs - b.wallMs)
+  const timed = inOrder[Math.floor(inOrder.length / 2)]
   if (timed === undefined) throw new Error('no big job was measured')
-  const cpuSeconds = after.map((usage, index) =>
-    (usage.cpuSeconds - (before[index]?.cpuSeconds ?? 0)) / MEASURED_JOBS)
-  const mbPerSecond = median(jobs.map(job => downloadRate(job.timed)))
-  return { inputs, timed, bareMs, cpuSeconds, mbPerSecond }
+  const cpuSeconds = processesOf(setting).map((_, index) =>
+    median(used.map(one => one[index]?.cpuSeconds ?? NaN)))
+  const mbPerSecond = median(jobs.map(downloadRate))
+  return { timed, cachedMs: median(cached), bareMs, cpuSeconds, mbPerSecond }
+}
+
+/** What processes used between two looks. */
+function since (before: readonly NamedUsage[], after: readonly NamedUsage[]): NamedUsage[] {
+  return after.map((usage, index) =>
+    ({ ...usage, cpuSeconds: usage.cpuSeconds - (before[index]?.cpuSeconds ?? 0) }))
 }
 
 async function warmUp ({ client, rows, show }: Setting): Promise<Timed> {
@@ -82,11 +92,8 @@ async function warmUp ({ client, rows, show }: Setting): Promise<Timed> {
 export async function measure (setting: Setting): Promise<Figures> {
   const { client, rows, show } = setting
   const first = await warmUp(setting)
-  show(`the bare loop, and ${MEASURED_JOBS} jobs of ${rows} rows, all fresh`)
-  const { inputs, timed: fresh, bareMs, cpuSeconds, mbPerSecond } = await bigJobs(setting)
-  show('the same again, all cached')
-  collectGarbage()
-  const cached = await timeJob(client, inputs)
+  show(`the bare loop, and ${MEASURED_JOBS} jobs of ${rows} rows, each fresh and then all cached`)
+  const { timed: fresh, cachedMs, bareMs, cpuSeconds, mbPerSecond } = await bigJobs(setting)
   show(`${SMALL_JOBS} jobs of 100 rows, fresh, cached, and beside a big job`)
   const fresh100 = await smallJobs(client, () => phones(100), SMALL_JOBS)
   const hundred = phones(100)
@@ -104,7 +111,7 @@ export async function measure (setting: Setting): Promise<Figures> {
     rowsPerSecond: rows / fresh.wallMs * 1_000,
     ratioBare: fresh.wallMs / bareMs,
     ratioPreflight: fresh.preflightMs / bareMs,
-    ratioCached: cached.wallMs / bareMs,
+    ratioCached: cachedMs / bareMs,
     ratioWithCsv: fresh.csvMs / bareMs,
     resultsMbPerSecond: mbPerSecond,
     cached100,
