@@ -28,7 +28,8 @@ export async function sendResults (
 ): Promise<FastifyReply> {
   const coding = codingFor(request.headers['accept-encoding'])
   const forms = [
-    ...(form === 'csv' ? [] : [form]), ...(safe ? ['safe'] : []), ...(coding === undefined ? [] : [coding]),
+    ...(form === 'csv' ? [] : [form]), ...(safe ? ['safe'] : []),
+    ...(coding === undefined ? [] : [coding]),
   ]
   const caching = cachingHeaders(manifest, forms)
   if (isUnchanged(request, reply, caching)) return reply.send()

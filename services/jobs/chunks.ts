@@ -1,7 +1,7 @@
 /** A run of inputs that travel together. */
 export type InputChunk = { readonly firstRow: number, readonly inputs: readonly string[] }
 
-export const CHUNK_ROWS = 1_000
+export const CHUNK_ROWS = 2_000
 /** Sealed chunks stay within 256 KiB; the kibibyte is for seal, envelope and headers. */
 export const CHUNK_BYTES = 256 * 1_024 - 1_024
 /**
@@ -10,7 +10,7 @@ export const CHUNK_BYTES = 256 * 1_024 - 1_024
 const LENGTH_BYTES = 3
 
 /**
- * Cuts inputs into chunks of at most 1,000 rows and 256 KiB, counted before compression: sealing
+ * Cuts inputs into chunks of at most 2,000 rows and 256 KiB, counted before compression: sealing
  * never makes them larger. A single input above that has a chunk of its own. What travels with each
  * input is counted too. Fewer rows a chunk are for tests, where small jobs are to have many chunks.
  */

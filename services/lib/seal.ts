@@ -20,13 +20,17 @@ const COMPRESSION_LEVEL = 2
 /** Nothing we seal is ever larger, so more can only be an attack on the reader's memory. */
 const MAX_PLAIN_BYTES = 64 * 1024 * 1024
 
+/** Most of what is sealed is no larger, so it is compressed, and made plain, in one piece. */
+const USUAL_BYTES = { compressed: 32 * 1024, plain: 64 * 1024 } as const
+
 /**
  * Compresses (zstd), then seals by AES-256-GCM under a random nonce: version byte, nonce, tag,
  * ciphertext. The nonce is never derived, as a redelivered message may carry other rows.
  */
 export function seal (key: Buffer, binding: Binding, plain: Buffer): Buffer {
   const params = { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL }
-  return sealPlain(key, binding, zstdCompressSync(plain, { params }))
+  const compressed = zstdCompressSync(plain, { params, chunkSize: USUAL_BYTES.compressed })
+  return sealPlain(key, binding, compressed)
 }
 
 /** As `seal`, but without compression, for bytes that are random or few. */
@@ -34,8 +38,8 @@ export function sealPlain (key: Buffer, binding: Binding, plain: Buffer): Buffer
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', keyObject(key), nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(bindingBytes(binding))
-  const ciphertext = Buffer.concat([cipher.update(plain), cipher.final()])
-  return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ciphertext])
+  const ciphertext = [cipher.update(plain), cipher.final()]
+  return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ...ciphertext])
 }
 
 /** The authenticated content of sealed bytes, still compressed; `unpack` makes it plain. */
@@ -47,7 +51,10 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
   })
   decipher.setAuthTag(sealed.subarray(1 + NONCE_BYTES, HEAD_BYTES)).setAAD(bindingBytes(binding))
   try {
-    return Buffer.concat([decipher.update(sealed.subarray(HEAD_BYTES)), decipher.final()])
+    const plain = decipher.update(sealed.subarray(HEAD_BYTES))
+    // GCM gives back as many bytes as it takes, so none are left for the end.
+    const rest = decipher.final()
+    return rest.length === 0 ? plain : Buffer.concat([plain, rest])
   } catch (cause) {
     throw new SealError('the seal does not fit its key and message', { cause })
   }
@@ -56,7 +63,9 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
 /** Decompresses what `openSealed` gave. */
 export function unpack (compressed: Buffer): Buffer {
   try {
-    return zstdDecompressSync(compressed, { maxOutputLength: MAX_PLAIN_BYTES })
+    return zstdDecompressSync(compressed, {
+      maxOutputLength: MAX_PLAIN_BYTES, chunkSize: USUAL_BYTES.plain,
+    })
   } catch (cause) {
     throw new SealError('sealed content that does not decompress', { cause })
   }

@@ -1,9 +1,10 @@
 import Type from 'typebox'
+import { CHUNK_ROWS } from '../jobs/chunks.ts'
 import { commonConfig, defineConfig, heapGrowth, kafkaKeys, pick } from '../lib/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const partRows = (rows: number, description: string) =>
-  Type.Integer({ default: rows, minimum: 1, maximum: 1_000, description })
+  Type.Integer({ default: rows, minimum: 1, maximum: CHUNK_ROWS, description })
 
 /** Configuration of `lookup`. */
 export const lookupConfig = defineConfig({
@@ -11,7 +12,7 @@ export const lookupConfig = defineConfig({
     ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
-  HEAP_GROWTH_PERCENT: heapGrowth(180),
+  HEAP_GROWTH_PERCENT: heapGrowth(150),
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),
@@ -21,7 +22,7 @@ export const lookupConfig = defineConfig({
   // A job of 100 rows has to be checked within two seconds: two parts run side by side.
   PART_ROWS_SMALL: partRows(50, 'Rows of a part in the lane small.'),
   PART_ROWS_BULK: partRows(200, 'Rows of a part in the lane bulk.'),
-  PART_ROWS_QUICK: partRows(1_000, 'Rows of a part in the lane bulk of QUICK_SERVICES.'),
+  PART_ROWS_QUICK: partRows(CHUNK_ROWS, 'Rows of a part in the lane bulk of QUICK_SERVICES.'),
   QUICK_SERVICES: Type.Array(Type.Enum([...SERVICE_SLUGS]), {
     default: ['phone-validation', 'carrier-single', 'carrier-lookup'],
     description: 'Services whose checks wait for nobody, as those of numbering-plan do not: ' +

@@ -1,5 +1,4 @@
 import type { Finished } from '../../schemas/types.ts'
-import type { Job } from '../jobs/job.ts'
 import type { JobStore, Tallied } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -20,7 +19,7 @@ export type SettleParts = Omit<FinishParts, 'store'> & {
   /** Redis time. */
   readonly clock: Clock
   /** Told of each job that rows were counted of. */
-  readonly onCounted?: (job: Job) => void
+  readonly onCounted?: (job: EndedJob['job']) => void
   /** Messages handed to one call of `decide`: the number of inserts matters, not their size. */
   readonly batch: number
 }

@@ -1,4 +1,5 @@
 import type { Later, LaterRows } from '../../schemas/types.ts'
+import { CHUNK_ROWS } from '../jobs/chunks.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Emission } from '../lib/stage.ts'
@@ -17,8 +18,8 @@ export type EmitParts = {
   readonly metrics?: Pick<Metrics, 'count'>
 }
 
-/** A chunk has at most 1,000 rows, so it never has more parts than this. */
-const PARTS_OF_A_CHUNK = 1_000
+/** A chunk never has more parts than rows. */
+const PARTS_OF_A_CHUNK = CHUNK_ROWS
 
 /**
  * A block of the rows that are finished, and a part of those that are not; after `giveUpAt` they
@@ -53,7 +54,7 @@ function blockOf (part: Part, outcomes: PartOutcomes): Emission<'rows.finished'>
 }
 
 /**
- * The part number of a block: the part's own, plus 1,000 for each time it was put off, so that
+ * The part number of a block: the part's own, plus 2,000 for each time it was put off, so that
  * blocks of the same part are told apart by what their seals are bound to.
  */
 export function partOfAttempt ({ part, attempt }: Pick<Later, 'part' | 'attempt'>): number {

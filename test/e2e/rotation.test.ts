@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { kidOf } from '../../services/lib/key-ring.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
-import { startOf } from '../../services/records/cache-names.ts'
 import type { Rewrapped, Stock } from '../../services/workspace/key-stock.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
@@ -131,12 +130,9 @@ describe('old keys', () => {
 
     // Once their copies for jobs under way have gone, too, the old records are misses, no worse.
     const cache = connectRedis(env['REDIS_CACHE_URL'] ?? '')
-    const tenant = `${world.orgId}.live`
-    const namesOf = (version: string) =>
-      `${startOf({ tenant, service: 'phone-validation', version })}*`
-    const copies = await cache.keysBuffer(namesOf('2'))
+    const copies = await cache.keysBuffer(world.cacheNames('2'))
     expect(await cache.del(...copies)).toBe(20)
-    expect(await cache.keysBuffer(namesOf('1'))).toHaveLength(20)
+    expect(await cache.keysBuffer(world.cacheNames('1'))).toHaveLength(20)
     cache.disconnect()
     const again = await runJob(client, request)
     expect([again.job.status, again.job.cacheHits, again.job.freshRecords])

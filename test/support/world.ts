@@ -4,6 +4,7 @@ import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../services/client/client.ts'
 import { MODES, tenantOf } from '../../services/accounts/tenant.ts'
+import { startOf } from '../../services/records/cache-names.ts'
 import { runAudit } from '../../services/workspace/audit-command.ts'
 import type { Breach } from '../../services/workspace/audit-report.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
@@ -21,6 +22,8 @@ export type World = {
   readonly clientAt: (baseUrl: string, mode: 'live' | 'test') => Client
   /** What the audit finds wrong with the organization, both modes. */
   readonly breaches: () => Promise<readonly Breach[]>
+  /** A pattern of the names of its live phone numbers in the cache, by version of their tokens. */
+  readonly cacheNames: (version: string) => string
   readonly stop: () => Promise<void>
 }
 
@@ -42,6 +45,8 @@ export async function startWorld (overrides: Record<string, string> = {}): Promi
     baseUrl,
     clientAt,
     breaches: async () => await breachesOf(env, orgId),
+    cacheNames: version =>
+      `${startOf({ tenant: tenantOf(orgId, 'live'), service: 'phone-validation', version })}*`,
     stop: services.stop,
   }
 }

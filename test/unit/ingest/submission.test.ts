@@ -71,7 +71,7 @@ describe('the way into the pipeline', () => {
     expect(events).toEqual(['subscribed to outcomes'])
     expect(await submitter.submit(submission))
       .toEqual({ kind: 'accepted', job, replayed: false, response: '' })
-    await submitter.submit({ ...submission, inputs: Array<string>(1_001).fill('1') })
+    await submitter.submit({ ...submission, inputs: Array<string>(2_001).fill('1') })
     expect(events.filter(event => event.startsWith('producer')).toSorted())
       .toEqual(['producer ingest.bulk', 'producer ingest.money', 'producer ingest.small'])
     expect(events.filter(event => event.includes(' by ')).toSorted()).toEqual([

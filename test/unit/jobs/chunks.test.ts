@@ -5,9 +5,9 @@ const shape = (inputs: readonly string[]) =>
   chunksOf(inputs).map(chunk => [chunk.firstRow, chunk.inputs.length])
 
 describe('chunks', () => {
-  it('have at most a thousand rows, the last one what is left', () => {
-    const inputs = Array.from({ length: 2_001 }, (_, row) => `+1212736${row}`)
-    expect(shape(inputs)).toEqual([[0, 1_000], [1_000, 1_000], [2_000, 1]])
+  it('have at most two thousand rows, the last one what is left', () => {
+    const inputs = Array.from({ length: 4_001 }, (_, row) => `+1212736${row}`)
+    expect(shape(inputs)).toEqual([[0, 2_000], [2_000, 2_000], [4_000, 1]])
     expect(chunksOf(inputs).flatMap(chunk => chunk.inputs)).toEqual(inputs)
   })
 

@@ -32,7 +32,7 @@ describe('the parts of lookup', () => {
     expect(others).toMatchObject({ maxActiveJobs: 10, batch: 25 })
     expect(partRows('small', 'phone-validation')).toBe(50)
     expect(partRows('bulk', 'whatsapp')).toBe(200)
-    expect(partRows('bulk', 'phone-validation')).toBe(1_000)
+    expect(partRows('bulk', 'phone-validation')).toBe(2_000)
     const changed = partsFor({
       PART_ROWS_SMALL: '5', PART_ROWS_QUICK: '70', QUICK_SERVICES: '["whatsapp"]',
     })

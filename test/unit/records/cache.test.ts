@@ -98,7 +98,7 @@ describe('the cache of records', () => {
     ['null', 'null'],
     ['no verdict', createWriter()(cachedRecord({ status: 'unknown' }))],
     ['a lease', 'lease job_1'],
-    ['a reason of another release', createWriter()({ ...cachedRecord(), reason: 'new_one' as never })],
+    ['a reason of another release', createWriter()(cachedRecord({ reason: 'new_one' as never }))],
   ])('takes an entry that is %s for a miss', async (_what, text) => {
     const { redis, values } = createRedis()
     values.set(KEY, text)

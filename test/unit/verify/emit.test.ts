@@ -30,7 +30,7 @@ describe('what is emitted for a part', () => {
   })
 
   it('has a part number for each attempt that no other part has', () => {
-    expect(partOfAttempt({ part: 999, attempt: 0 })).toBe(999)
-    expect(partOfAttempt({ part: 0, attempt: 1 })).toBe(1_000)
+    expect(partOfAttempt({ part: 1_999, attempt: 0 })).toBe(1_999)
+    expect(partOfAttempt({ part: 0, attempt: 1 })).toBe(2_000)
   })
 })

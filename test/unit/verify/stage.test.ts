@@ -171,7 +171,7 @@ describe('a part whose providers are down', () => {
     clock.advance(500)
     state.isDown = false
     const [block] = emitted(await stage.decide([message], signal), 'rows.finished')
-    expect(block?.value.part).toBe(1_000)
+    expect(block?.value.part).toBe(2_000)
     expect(rowsOf(block!.value.billable)).toEqual([0])
   })
 
@@ -236,7 +236,7 @@ describe('a part whose providers are down', () => {
     expect(clock.now() - QUOTED_AT_MS).toBe(15 * MINUTE_MS)
     const [block] = emitted(decisions, 'rows.finished')
     expect(reasonsIn(block!)).toEqual(['unavailable'])
-    expect(block?.value.part).toBe(15_000)
+    expect(block?.value.part).toBe(30_000)
     expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
   })
 })
