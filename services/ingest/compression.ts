@@ -34,5 +34,5 @@ export function createCompressor (coding: Coding): Transform {
 
 /** A text that is sent in one go. */
 export async function compressed (coding: Coding, text: string): Promise<Buffer> {
-  return coding === 'gzip' ? await zipped.gzip(text) : await zipped.zstd(text)
+  return coding === 'gzip' ? await zipped.gzip(text, GZIP) : await zipped.zstd(text, ZSTD)
 }

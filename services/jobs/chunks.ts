@@ -10,7 +10,7 @@ export const CHUNK_BYTES = 256 * 1_024 - 1_024
 const LENGTH_BYTES = 3
 
 /**
- * Cuts inputs into chunks of at most 2,000 rows and 256 KiB, counted before compression: sealing
+ * Cuts inputs into chunks of at most `CHUNK_ROWS` and 256 KiB, counted before compression: sealing
  * never makes them larger. A single input above that has a chunk of its own. What travels with each
  * input is counted too. Fewer rows a chunk are for tests, where small jobs are to have many chunks.
  */

@@ -37,7 +37,7 @@ export type SendOptions = {
   readonly emitter: Pick<Emitter, 'emit'>
   /** Version of the cache secret that tokens are made with now. */
   readonly tokenVersion: string
-  /** Rows a chunk holds at most; 1,000 when left out. */
+  /** Rows a chunk holds at most; `CHUNK_ROWS` when left out. */
   readonly chunkRows?: number | undefined
 }
 
@@ -109,8 +109,8 @@ async function produce (
   failpoint('submit.sent')
 }
 
-/** Sealing a chunk takes about a millisecond: other requests get their turn in between. */
-const CHUNKS_A_TURN = 8
+/** Sealing a chunk takes about two milliseconds: other requests get their turn in between. */
+const CHUNKS_A_TURN = 4
 
 function emissionOf (
   context: {

@@ -20,7 +20,7 @@ export type Emitter = {
 }
 
 /** Sealing is work: so many messages are sealed in one turn. */
-const SEALED_AT_ONCE = 4
+const SEALED_AT_ONCE = 2
 
 /** Sends what stages emit. Order is kept within a producer; producers send at the same time. */
 export function createEmitter (

@@ -16,7 +16,7 @@ export type EngineParts = StepsParts & {
   readonly bus: Bus
   readonly wire: Wire
   readonly subscriptions: readonly Subscription[]
-  /** What the broker may wait for; where effects are dear, fewer of them are better. */
+  /** What messages may wait for; where effects are dear, fewer of them are better. */
   readonly gather?: (subscription: Subscription) => Gather | undefined
   /** Stages in one process must not share producers; the stage's name by default. */
   readonly producerName?: string

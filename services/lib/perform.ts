@@ -56,7 +56,7 @@ function tell ({ log }: ProcessParts, decisions: readonly Decision[]): void {
 }
 
 /** What is sealed is on its way, and worked on by those who read it, while the next is sealed. */
-const ROUND = 24
+const ROUND = 12
 
 /** Resolves when every message is acknowledged; fails only once none is under way any more. */
 async function produce (

@@ -18,7 +18,7 @@ type Asked = { readonly plans: readonly ChunkPlan[], readonly answer: Promise<St
 
 /** A question costs the store as much as reading so many bytes does. */
 const BYTES_A_STEP = 1_048_576
-const MOST_CHUNKS = 50
+const MOST_CHUNKS = 25
 
 /**
  * Reads the blocks of chunks in order, some chunks a step: the first at once, before anybody asks.

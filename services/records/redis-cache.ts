@@ -14,9 +14,9 @@ export type RedisCacheOptions = RecordCacheOptions & { readonly metrics?: Pick<M
 /**
  * The cache of records in its Redis. Scripts are given what the names of entries begin with, and
  * the tokens that end them in one piece: to name a thousand entries one by one costs the client and
- * Redis more than to read them. All entries of one command have the hash tag of their tenant, so a
- * cluster has them where the beginning of their names leads to, but for the moments in which it
- * moves a slot: then they are misses.
+ * Redis more than to read them. All entries of one command have one hash tag, that of their tenant
+ * and service, so a cluster has them where the beginning of their names leads to, but for the
+ * moments in which it moves a slot: then they are misses.
  */
 export function redisRecordCache (
   redis: Redis | Cluster, options: RedisCacheOptions = {}

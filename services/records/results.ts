@@ -41,8 +41,8 @@ export type CsvRequest = readonly [
 ]
 
 /** Opening so many takes about as long as the next answer of the store does. */
-const FIRST_CHUNKS = 16
-const FILTERED_CHUNKS = 10
+const FIRST_CHUNKS = 8
+const FILTERED_CHUNKS = 5
 const WHOLE = { from: 0, firstChunks: FIRST_CHUNKS, ahead: true }
 
 /**

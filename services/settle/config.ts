@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
 import { LANES } from '../topology.ts'
+import { GATHER_MS } from './open-rows.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
@@ -14,7 +15,8 @@ export const settleConfig = defineConfig({
   GATHER_BYTES: Type.Integer({
     default: 400_000,
     minimum: 1,
-    description: 'Blocks of big jobs are awaited for up to 150 ms until they are so many bytes.',
+    description: `Blocks of big jobs wait for others up to ${GATHER_MS} ms until they are so ` +
+      'many bytes.',
   }),
   BATCH_MESSAGES: Type.Integer({
     default: 64, minimum: 1, maximum: 1_000, description: 'Blocks stored by one insert, at most.',

@@ -4,12 +4,9 @@ import { run } from '../lib/run.ts'
 import { subscriptionsOf, type Subscription } from '../lib/topics.ts'
 import { createJobWire } from '../records/job-wire.ts'
 import { settleConfig } from './config.ts'
-import { createOpenRows } from './open-rows.ts'
+import { createOpenRows, GATHER_MS } from './open-rows.ts'
 import { settleParts } from './parts.ts'
 import { createSettleStage } from './stage.ts'
-
-/** The longest that counting may be behind; an insert of more blocks costs hardly more. */
-const GATHER_MS = 150
 
 await run('settle', settleConfig, async (config, life) => {
   const parts = await connectParts(config, life, [

@@ -10,6 +10,9 @@ export type OpenRows = {
   readonly mayEnd: (blocks: readonly Pick<RawMessage, 'headers'>[]) => boolean
 }
 
+/** The longest that blocks wait for others; an insert of more of them costs hardly more. */
+export const GATHER_MS = 150
+
 /** Jobs that are noted; of one that is not any more, all rows count as open. */
 const MOST_JOBS = 10_000
 

@@ -77,7 +77,7 @@ function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
  * behind them.
  */
 async function finishDeadRows (
-  { store, storeBlock, clock }: SettleParts, headers: RawMessage['headers']
+  { store, storeBlock, clock, onCounted }: SettleParts, headers: RawMessage['headers']
 ): Promise<void> {
   const known = placeOfHeaders(headers)
   if (known === undefined) return
@@ -85,5 +85,6 @@ async function finishDeadRows (
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
   const block = await storeBlock(deadBlock(known, { atMs: clock.now(), inputs }))
-  await store.tally(block.tenant, tallyBlockOf(block))
+  const counted = await store.tally(block.tenant, tallyBlockOf(block))
+  if (counted.kind !== 'skip') onCounted?.(counted.job)
 }

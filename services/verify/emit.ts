@@ -54,8 +54,8 @@ function blockOf (part: Part, outcomes: PartOutcomes): Emission<'rows.finished'>
 }
 
 /**
- * The part number of a block: the part's own, plus 2,000 for each time it was put off, so that
- * blocks of the same part are told apart by what their seals are bound to.
+ * The part number of a block: the part's own, and a chunk's worth of them more for each time it was
+ * put off, so that blocks of the same part are told apart by what their seals are bound to.
  */
 export function partOfAttempt ({ part, attempt }: Pick<Later, 'part' | 'attempt'>): number {
   return part + PARTS_OF_A_CHUNK * attempt

@@ -95,7 +95,7 @@ describe('the tenants of a state in a cluster', () => {
 })
 
 describe('the cache in a cluster', () => {
-  it('keeps each tenant on one node, and all nodes have some', async () => {
+  it('keeps what is of one tenant and service on one node, and all nodes have some', async () => {
     const cache = redisRecordCache(cluster, { onFault: error => { throw error } })
     const before = await keysOfNodes()
     await ofEach(async tenant => {
@@ -104,6 +104,10 @@ describe('the cache in a cluster', () => {
         cache.claim(scope, tokens, { job, leaseMs: 30_000, usable: () => true })
       expect(new Set(await claim('job_1'))).toEqual(new Set(['mine']))
       expect(new Set(await claim('job_2'))).toEqual(new Set(['held']))
+      const rotated = { ...scope, version: '2', others: { versions: ['1'], tokens } }
+      expect(new Set(await cache.claim(rotated, tokens, {
+        job: 'job_3', leaseMs: 30_000, usable: () => true,
+      }))).toEqual(new Set(['held']))
       const records = upTo(ROWS).map(row => cachedRecord({ confidence: row, job: tenant }))
       await cache.store(scope, tokens, records)
       expect(await cache.find(scope, tokens)).toEqual(records)

@@ -111,10 +111,14 @@ class Reader implements PartitionReader {
 
   /** Waits for messages that follow, for as long as those at hand are not enough. */
   async #gather (signal: AbortSignal): Promise<void> {
-    const { gather } = this.#options
+    const { gather, aheadBytes } = this.#options
     if (gather?.enough === undefined) return
-    const tooLate = sleep(gather.withinMs, signal).then(() => 'late', () => 'late')
-    while (this.#waitingBytes < gather.bytes && !gather.enough(this.#waiting)) {
+    const { withinMs, enough } = gather
+    // No more comes of a partition that is paused.
+    const most = Math.min(gather.bytes, aheadBytes)
+    let tooLate: Promise<string> | undefined
+    while (this.#waitingBytes < most && !enough(this.#waiting)) {
+      tooLate ??= sleep(withinMs, signal).then(() => 'late', () => 'late')
       const taken = new Promise<string>(resolve => { this.#onTaken = () => resolve('taken') })
       if (await Promise.race([taken, tooLate]) === 'late') return
     }

@@ -218,13 +218,15 @@ describe('an offer', () => {
 })
 
 describe('the names of entries', () => {
-  it('begin alike for a scope alone, short, in the slot that the scope leads to', () => {
+  it('begin alike for a scope alone, short, all versions of a contact in one slot', () => {
     const scopes = [
       scope, { ...scope, version: '1' }, { ...scope, service: 'telegram' },
       { ...scope, tenant: 'org_2.live' },
     ]
     expect(new Set(scopes.map(startOf)).size).toBe(4)
-    for (const one of scopes) expect(startOf(one)).toMatch(/^c:\{[\w-]{8}\}$/)
+    for (const one of scopes) expect(startOf(one)).toMatch(/^c:\{[\w-]{6}\}[12]:$/)
+    const [own, older] = scopes.map(one => /\{.*\}/.exec(startOf(one))?.[0])
+    expect(older).toBe(own)
   })
 })
 

@@ -32,16 +32,15 @@ describe('reading ahead', () => {
     const { asked, iterator } = start({ firstChunks: 10, ahead: true }, 10_000)
     expect(asked).toEqual([10])
     await iterator.next()
-    expect(asked).toEqual([10, 50])
+    expect(asked).toEqual([10, 25])
     await iterator.next()
-    expect(asked).toEqual([10, 50, 50])
-    await iterator.next()
-    await iterator.next()
-    expect(asked).toEqual([10, 50, 50, 10])
+    expect(asked).toEqual([10, 25, 25])
+    await rest(iterator)
+    expect(asked).toEqual([10, 25, 25, 25, 25, 10])
   })
 
   it.each([
-    [10_000, [10, 50, 50, 10]],
+    [10_000, [10, 25, 25, 25, 25, 10]],
     [50_000, [10, 20, 20, 20, 20, 20, 10]],
     [300_000, [10, ...Array(36).fill(3), 2]],
     [2_000_000, [10, ...Array(110).fill(1)]],
