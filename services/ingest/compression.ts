@@ -1,7 +1,7 @@
 import type { Transform } from 'node:stream'
 import { promisify } from 'node:util'
 import { constants, createGzip, createZstdCompress, gzip, zstdCompress } from 'node:zlib'
-import { weightOfCoding } from './negotiation.ts'
+import { mostLiked, weightOfCoding } from './negotiation.ts'
 
 /** Content codings of answers, the one that costs both sides least first. */
 const CODINGS = ['zstd', 'gzip'] as const
@@ -22,9 +22,7 @@ const zipped = { gzip: promisify(gzip), zstd: promisify(zstdCompress) }
  * Only gzip is what "any" (`*`) means, as every client that says so opens it (RFC 9110, 12.5.3).
  */
 export function codingFor (header: string | undefined): Coding | undefined {
-  const weights = CODINGS.map(coding => weightOfCoding(header, coding, coding === 'gzip'))
-  const most = Math.max(...weights)
-  return most > 0 ? CODINGS[weights.indexOf(most)] : undefined
+  return mostLiked(CODINGS, coding => weightOfCoding(header, coding, coding === 'gzip'))
 }
 
 /** Compresses what is written to it. */

@@ -9,9 +9,16 @@ export function preferred (
   header: string | undefined, mediaTypes: readonly string[]
 ): string | undefined {
   if (header === undefined || header.trim() === '') return mediaTypes[0]
-  const weighed = mediaTypes.map(name => ({ name, weight: weightOf(header, name) }))
-  const most = Math.max(...weighed.map(({ weight }) => weight))
-  return most > 0 ? weighed.find(({ weight }) => weight === most)?.name : undefined
+  return mostLiked(mediaTypes, name => weightOf(header, name))
+}
+
+/** What has the largest weight, the first of equals; undefined where none has any. */
+export function mostLiked<T extends string> (
+  names: readonly T[], weigh: (name: T) => number
+): T | undefined {
+  const weights = names.map(weigh)
+  const most = Math.max(...weights)
+  return most > 0 ? names[weights.indexOf(most)] : undefined
 }
 
 /**

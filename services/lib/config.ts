@@ -28,7 +28,7 @@ export class ConfigError extends Error {
 /**
  * How far a heap may grow, in percent of what it holds after it was cleaned up, until it is cleaned
  * up again. V8 itself takes about 50 under a limit of the heap, which cost a third of the time of a
- * big job; services that hold whole jobs gain by 250, the others nothing beyond 150.
+ * big job; `ingest`, which holds whole bodies, gains by more than the others' 150.
  */
 export const heapGrowth = (percent: number) => Type.Integer({
   default: percent,

@@ -38,9 +38,7 @@ export function createSettleStage (parts: SettleParts): Stage<'settle'> {
       await parts.blocks.insert(blocks)
       failpoint('settle.stored')
       // Redis answers in the order it was asked, so the blocks are counted in theirs.
-      const tallied = await Promise.all(blocks.map(block =>
-        parts.store.tally(block.tenant, tallyBlockOf(block))))
-      for (const one of tallied) if (one.kind !== 'skip') parts.onCounted?.(one.job)
+      const tallied = await Promise.all(blocks.map(block => tally(parts, block)))
       failpoint('settle.tallied')
       const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(parts, job)))
       return [{
@@ -57,6 +55,12 @@ export function createSettleStage (parts: SettleParts): Stage<'settle'> {
     },
     forget: () => {},
   }
+}
+
+async function tally ({ store, onCounted }: SettleParts, block: Finished): Promise<Tallied> {
+  const tallied = await store.tally(block.tenant, tallyBlockOf(block))
+  if (tallied.kind !== 'skip') onCounted?.(tallied.job)
+  return tallied
 }
 
 /** Each job once, with its entry if any of its blocks still saw it. */
@@ -76,15 +80,13 @@ function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
  * as they stay if they come before the chunk's own. Blocks of releases that did not say it came
  * behind them.
  */
-async function finishDeadRows (
-  { store, storeBlock, clock, onCounted }: SettleParts, headers: RawMessage['headers']
-): Promise<void> {
+async function finishDeadRows (parts: SettleParts, headers: RawMessage['headers']): Promise<void> {
+  const { store, storeBlock, clock } = parts
   const known = placeOfHeaders(headers)
   if (known === undefined) return
   const job = await store.read(known.place.tenant, known.place.job)
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
   const block = await storeBlock(deadBlock(known, { atMs: clock.now(), inputs }))
-  const counted = await store.tally(block.tenant, tallyBlockOf(block))
-  if (counted.kind !== 'skip') onCounted?.(counted.job)
+  await tally(parts, block)
 }
