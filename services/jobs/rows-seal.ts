@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Finished } from '../../schemas/types.ts'
+import { discard } from '../lib/discard.ts'
 import { openSealed, seal, subkey, unpack } from '../lib/seal.ts'
 import type { Binding } from '../lib/seal.ts'
 
@@ -25,16 +26,35 @@ export type RowsPlace = {
 /** Binds the layout itself: a later layout can never be taken for this one. */
 const VERSION = 1
 
-/** Seals the Avro bytes of rows (compressed first) under the job's data key. */
+/** Seals the Avro bytes of rows (compressed first) under the job's data key; they are used up. */
 export function sealRows (dataKey: Buffer, place: RowsPlace, plain: Buffer): Buffer {
-  return seal(subkey(dataKey, place.topic), blockAad(dataKey, place), plain)
+  const sealed = seal(subkey(dataKey, place.topic), blockAad(dataKey, place), plain)
+  discard(plain)
+  return sealed
+}
+
+/** @throws SealError when key, place or bytes differ from those sealed. */
+export function checkRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): void {
+  discard(openRows(dataKey, place, sealed))
 }
 
 /**
- * The Avro bytes of rows, checked but still compressed: `unpack` of lib/seal makes them plain.
+ * Sealed rows as `decode` makes them of their Avro bytes, of which it may keep none.
  * @throws SealError when key, place or bytes differ from those sealed.
  */
-export function openRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): Buffer {
+export function readRows<T> (
+  dataKey: Buffer, place: RowsPlace,
+  { sealed, decode }: { readonly sealed: Buffer, readonly decode: (plain: Buffer) => T }
+): T {
+  const plain = unpack(openRows(dataKey, place, sealed))
+  try {
+    return decode(plain)
+  } finally {
+    discard(plain)
+  }
+}
+
+function openRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): Buffer {
   return openSealed(subkey(dataKey, place.topic), blockAad(dataKey, place), sealed)
 }
 

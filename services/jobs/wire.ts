@@ -3,18 +3,18 @@ import { emptyBitmap, fullBitmap, set } from '../lib/bitmap.ts'
 import type { OutgoingMessage, RawMessage } from '../lib/bus.ts'
 import { FatalError, isInfrastructure } from '../lib/errors.ts'
 import type { Codec } from '../lib/registry.ts'
-import { SealError, unpack } from '../lib/seal.ts'
+import { SealError } from '../lib/seal.ts'
 import type { Emission, Incoming } from '../lib/stage.ts'
 import { logicalTopic, messageKey, topicName } from '../lib/topics.ts'
 import type { Opened, Wire } from '../lib/wire.ts'
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
-  blockAad, boundOf, openHeader, openRows, sealHeader, sealRows,
+  blockAad, boundOf, checkRows, openHeader, readRows, sealHeader, sealRows,
   type JobHeader, type RowsPlace, type RowsTopic,
 } from './rows-seal.ts'
 
-export { blockAad, boundOf, openHeader, openRows, sealHeader, sealRows }
+export { blockAad, boundOf, openHeader, sealHeader, sealRows }
 export type { JobHeader, RowsPlace, RowsTopic }
 
 /** The fields all values that carry rows have in common, and those only some have. */
@@ -67,10 +67,10 @@ async function openSealedValue (
   if (key === undefined) return { kind: 'skip', why: 'no_key' }
   const place = placeOf(topic, value, value.rowsSchema)
   const lean = { ...value, sealed: withinMessage(raw, value.sealed) }
-  const open = () => openRows(key, place, lean.sealed)
-  open()
+  checkRows(key, place, value.sealed)
   const decode = await codec.prepare(`${topic}-rows`, value.rowsSchema)
-  return messageOf({ topic, value: lean, raw, rows: () => decode(unpack(open())) })
+  const rows = () => readRows(key, place, { sealed: lean.sealed, decode })
+  return messageOf({ topic, value: lean, raw, rows })
 }
 
 /** More than the nonce that tells sealed bytes from all others. */

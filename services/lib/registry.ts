@@ -22,8 +22,7 @@ export type Codec = {
   readonly encodeBare: (
     subject: string, value: unknown,
   ) => Promise<{ readonly schemaId: number, readonly bytes: Buffer }>
-  readonly decodeBare: (subject: string, schemaId: number, bytes: Buffer) => Promise<unknown>
-  /** As `decodeBare` at once, after `prepare` has made ready for the writer's schema. */
+  /** Makes ready for the writer's schema of such content; what it gives then decodes at once. */
   readonly prepare: (subject: string, schemaId: number) => Promise<(bytes: Buffer) => unknown>
 }
 
@@ -40,8 +39,6 @@ export function createCodec (source: SchemaSource): Codec {
     return decoderOf(ownSchema(subject).type, await source.schemaOf(Number(id)))
   })
   const prepare = (subject: string, schemaId: number) => decoders(`${subject}#${schemaId}`)
-  const decodeBare = async (subject: string, schemaId: number, bytes: Buffer) =>
-    (await prepare(subject, schemaId))(bytes)
   const encodeBare = async (subject: string, value: unknown) =>
     ({ schemaId: await ids(subject), bytes: encoded(subject, value, 0) })
   const encode = async (subject: string, value: unknown) => {
@@ -53,9 +50,10 @@ export function createCodec (source: SchemaSource): Codec {
   }
   const decode = async (topic: TopicName, bytes: Buffer) => {
     if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) throw new TypeError('not an encoded message')
-    return decodeBare(`${topic}-value`, bytes.readUInt32BE(1), bytes.subarray(PREFIX_BYTES))
+    const decodeContent = await prepare(`${topic}-value`, bytes.readUInt32BE(1))
+    return decodeContent(bytes.subarray(PREFIX_BYTES))
   }
-  return { encode, decode, encodeBare, decodeBare, prepare }
+  return { encode, decode, encodeBare, prepare }
 }
 
 let scratch = Buffer.allocUnsafe(64 * 1_024)

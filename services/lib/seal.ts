@@ -2,6 +2,7 @@ import {
   createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes, type KeyObject,
 } from 'node:crypto'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { discard } from './discard.ts'
 
 /** What a seal is bound to, in order; opening with anything else fails. */
 export type Binding = readonly (string | number | Buffer)[]
@@ -21,7 +22,7 @@ const COMPRESSION_LEVEL = 2
 const MAX_PLAIN_BYTES = 64 * 1024 * 1024
 
 /** Most of what is sealed is no larger, so it is compressed, and made plain, in one piece. */
-const USUAL_BYTES = { compressed: 32 * 1024, plain: 64 * 1024 } as const
+const USUAL_BYTES = { compressed: 48 * 1024, plain: 96 * 1024 } as const
 
 /**
  * Compresses (zstd), then seals by AES-256-GCM under a random nonce: version byte, nonce, tag,
@@ -30,7 +31,9 @@ const USUAL_BYTES = { compressed: 32 * 1024, plain: 64 * 1024 } as const
 export function seal (key: Buffer, binding: Binding, plain: Buffer): Buffer {
   const params = { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL }
   const compressed = zstdCompressSync(plain, { params, chunkSize: USUAL_BYTES.compressed })
-  return sealPlain(key, binding, compressed)
+  const sealed = sealPlain(key, binding, compressed)
+  discard(compressed)
+  return sealed
 }
 
 /** As `seal`, but without compression, for bytes that are random or few. */
@@ -39,7 +42,9 @@ export function sealPlain (key: Buffer, binding: Binding, plain: Buffer): Buffer
   const cipher = createCipheriv('aes-256-gcm', keyObject(key), nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(bindingBytes(binding))
   const ciphertext = [cipher.update(plain), cipher.final()]
-  return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ...ciphertext])
+  const sealed = Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ...ciphertext])
+  for (const piece of ciphertext) discard(piece)
+  return sealed
 }
 
 /** The authenticated content of sealed bytes, still compressed; `unpack` makes it plain. */
@@ -60,7 +65,7 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
   }
 }
 
-/** Decompresses what `openSealed` gave. */
+/** Decompresses what `openSealed` gave, which is used up by it. */
 export function unpack (compressed: Buffer): Buffer {
   try {
     return zstdDecompressSync(compressed, {
@@ -68,6 +73,8 @@ export function unpack (compressed: Buffer): Buffer {
     })
   } catch (cause) {
     throw new SealError('sealed content that does not decompress', { cause })
+  } finally {
+    discard(compressed)
   }
 }
 

@@ -2,9 +2,8 @@ import type { FinishedRows } from '../../schemas/types.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { openRowsOf } from '../jobs/manifest.ts'
-import { openRows } from '../jobs/rows-seal.ts'
+import { readRows } from '../jobs/rows-seal.ts'
 import type { Codec } from '../lib/registry.ts'
-import { unpack } from '../lib/seal.ts'
 import { columnsOf } from './columns.ts'
 import {
   mergeChunk, planJob, ResultsError,
@@ -26,7 +25,7 @@ export class LostResultsError extends MissingResultsError {
 
 export type ReadingParts = {
   readonly blocks: Pick<ResultBlocks, 'digests' | 'read'>
-  readonly codec: Pick<Codec, 'decodeBare'>
+  readonly codec: Pick<Codec, 'prepare'>
   readonly keys: Pick<JobKeys, 'get'>
 }
 
@@ -168,8 +167,8 @@ async function openEntries (
       rowsSchema,
       bound: Buffer.from(block.bound, 'hex'),
     } as const
-    const bytes = unpack(openRows(key, place, block.sealed))
-    const rows = await codec.decodeBare('rows.finished-rows', rowsSchema, bytes) as FinishedRows
+    const decode = await codec.prepare('rows.finished-rows', rowsSchema)
+    const rows = readRows(key, place, { sealed: block.sealed, decode }) as FinishedRows
     return { entry, rows }
   }))
 }

@@ -131,7 +131,8 @@ it('a stage decides; the engine reads, sends, buries and commits', async () => {
 
   const normalized = await Promise.all(bus.messages('rows.normalized.small').map(async raw => {
     const value = await codec.decode('rows.normalized', raw.value as Buffer) as Normalized
-    return codec.decodeBare('rows.normalized-rows', value.rowsSchema, value.sealed)
+    const decode = await codec.prepare('rows.normalized-rows', value.rowsSchema)
+    return decode(value.sealed)
   }))
   const canonicals = normalized.flatMap(rows => (rows as { canonicals: string[] }).canonicals)
   expect(canonicals.sort()).toEqual(['FIRST', 'LAST'])

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
-  boundOf, openHeader, openRows, sealHeader, sealRows,
+  boundOf, checkRows, openHeader, readRows, sealHeader, sealRows,
 } from '../../../services/jobs/rows-seal.ts'
 import type { RowsPlace } from '../../../services/jobs/rows-seal.ts'
-import { SealError, unpack } from '../../../services/lib/seal.ts'
+import { SealError } from '../../../services/lib/seal.ts'
 
 const key = randomBytes(32)
 const plain = Buffer.from('+1 212 736 5000, call me')
@@ -30,10 +30,13 @@ const block = {
   firstRow: 1_000,
 }
 
+const opened = (dataKey: Buffer, at: RowsPlace, sealed: Buffer) =>
+  readRows(dataKey, at, { sealed, decode: bytes => Buffer.from(bytes) })
+
 describe('sealed rows', () => {
   it('open at their place, and show nothing', () => {
     const sealed = sealRows(key, place, plain)
-    expect(unpack(openRows(key, place, sealed))).toEqual(plain)
+    expect(opened(key, place, sealed)).toEqual(plain)
     expect(sealed.includes('212')).toBe(false)
     expect(sealRows(key, place, plain)).not.toEqual(sealed)
   })
@@ -45,11 +48,13 @@ describe('sealed rows', () => {
     { chunks: 4 }, { rowsSchema: 5 }, { bound: Buffer.from('other') },
   ])('do not open at %o', other => {
     const sealed = sealRows(key, place, plain)
-    expect(() => openRows(key, { ...place, ...other }, sealed)).toThrow(SealError)
+    expect(() => checkRows(key, { ...place, ...other }, sealed)).toThrow(SealError)
+    expect(() => opened(key, { ...place, ...other }, sealed)).toThrow(SealError)
   })
 
   it('do not open under another key', () => {
-    expect(() => openRows(randomBytes(32), place, sealRows(key, place, plain))).toThrow(SealError)
+    const sealed = sealRows(key, place, plain)
+    expect(() => checkRows(randomBytes(32), place, sealed)).toThrow(SealError)
   })
 })
 

@@ -25,10 +25,8 @@ describe('a codec', () => {
       otherTokens: null,
     }
     const bare = await codec.encodeBare('rows.later-rows', later)
-    expect({ ...await codec.decodeBare('rows.later-rows', bare.schemaId, bare.bytes) as object })
-      .toEqual(later)
-    const decodeAtOnce = await codec.prepare('rows.later-rows', bare.schemaId)
-    expect(decodeAtOnce(bare.bytes)).toMatchObject({ rows: [2 ** 31 - 1] })
+    const decodeBare = await codec.prepare('rows.later-rows', bare.schemaId)
+    expect({ ...decodeBare(bare.bytes) as object }).toEqual(later)
   })
 
   it('refuses values that the schema does not know, and bytes that are none', async () => {

@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest'
+import { discard } from '../../../services/lib/discard.ts'
+
+describe('bytes that are discarded', () => {
+  it('are gone at once', () => {
+    const bytes = Buffer.alloc(100_000, 1)
+    discard(bytes)
+    expect(bytes).toHaveLength(0)
+  })
+
+  it('take no others along that share their memory', () => {
+    const [small, other] = [Buffer.from('small'), Buffer.from('other')]
+    expect(small.buffer).toBe(other.buffer)
+    discard(small)
+    expect([String(small), String(other)]).toEqual(['small', 'other'])
+  })
+
+  it('are left where they are a part of others', () => {
+    const whole = Buffer.alloc(100_000, 1)
+    discard(whole.subarray(1))
+    expect(whole).toHaveLength(100_000)
+  })
+})
