@@ -11,7 +11,7 @@ export const ingestConfig = defineConfig({
     ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
   ]),
-  HEAP_GROWTH_PERCENT: heapGrowth(180),
+  HEAP_GROWTH_PERCENT: heapGrowth(130),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),
   PORT_HTTP: Type.Integer({
     default: 8080,

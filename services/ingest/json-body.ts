@@ -1,25 +1,32 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { discard } from '../lib/discard.ts'
+import { turn } from '../lib/turn.ts'
+import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { FaultError } from './errors.ts'
 import { inspectJson } from './json-text.ts'
 import { SHOWN_CHARACTERS } from './validation.ts'
 
 /**
  * Makes `application/json` in UTF-8 the only body the application takes. Other media types are
- * refused by the framework, once its own parsers are gone.
+ * refused by the framework, once its own parsers are gone. Large bodies that come at once are read
+ * one a turn, so that everybody else has theirs in between.
  */
 export function acceptOnlyJson (app: FastifyInstance): void {
   // The framework's parser refuses __proto__ and constructor.prototype at any depth.
   const parse = app.getDefaultJsonParser('error', 'error')
+  const parsed = (request: FastifyRequest, text: string) =>
+    new Promise((resolve, reject) => parse(request, text, (error, value) =>
+      error ? reject(parseFault(text)) : resolve(value)))
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (
+    request: FastifyRequest, body: Buffer
+  ) => {
     // Some clients name a media type even where they send nothing.
     const isNothing = body.length === 0 && request.routeOptions.config.takesBody !== true
-    if (isNothing) return done(null, undefined)
-    const text = textOf(body as Buffer)
-    if (text instanceof FaultError) return done(text)
-    return parse(request, text, (error, value) =>
-      error ? done(parseFault(text)) : done(null, value))
+    if (isNothing) return undefined
+    if (body.length > SMALL_BODY_BYTES) await turn('bulk')
+    return await parsed(request, textOf(body))
   })
 }
 
@@ -46,18 +53,23 @@ export function bodyHeaderFault (request: FastifyRequest): FaultError | undefine
   return isTaken ? undefined : new FaultError({ code: 'unsupported_media_type' })
 }
 
-function textOf (body: Buffer): string | FaultError {
-  if (!isUtf8(body)) return new FaultError({ code: 'invalid_encoding' })
+/**
+ * The text of a body, which is used up.
+ * @throws FaultError when it is no text, or one that parsers read differently.
+ */
+function textOf (body: Buffer): string {
+  if (!isUtf8(body)) throw new FaultError({ code: 'invalid_encoding' })
   const text = body.toString('utf8')
+  discard(body)
   const finding = inspectJson(text)
   switch (finding.kind) {
     case 'fine': return text
-    case 'duplicate': return new FaultError({
+    case 'duplicate': throw new FaultError({
       code: 'invalid_request',
       param: finding.key.slice(0, SHOWN_CHARACTERS),
       message: 'The field appears twice. Send it once.',
     })
-    case 'deep': return new FaultError({
+    case 'deep': throw new FaultError({
       code: 'invalid_request', message: 'The body is nested too deeply.',
     })
   }

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, heapGrowth, kafkaKeys, pick } from '../lib/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const partRows = (rows: number, description: string) =>
@@ -12,6 +12,7 @@ export const lookupConfig = defineConfig({
     ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
+  HEAP_GROWTH_PERCENT: heapGrowth(60),
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),

@@ -1,3 +1,4 @@
+import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import type { NormalizedRows } from '../../schemas/types.ts'
 import type { Incoming } from '../lib/stage.ts'
@@ -25,8 +26,8 @@ export type Loader = {
 /**
  * Opens a chunk and looks its tokens up in the cache, once a message: `ahead`, when the chunk
  * arrives, starts the work; the call that needs the result finds it done or under way. Chunks that
- * arrive together are opened one a turn, so that others get theirs in between, and looked up at the
- * same time. Rejects when the rows can't be read or do not fit their envelope.
+ * arrive together are opened one a turn, so that others get theirs in between, and looked up a few
+ * at a time. Rejects when the rows can't be read or do not fit their envelope.
  *
  * While many big jobs are gathered at once, there is no room for the rows of all: the others are
  * loaded when their job is decided. What is held of them until then is their message, sealed and
@@ -36,6 +37,8 @@ export function createLoader (
   cache: Pick<RecordCache, 'find'>, roomBytes = ROOM_BYTES
 ): Loader {
   const loading = new WeakMap<ChunkMessage, Promise<LoadedChunk>>()
+  const looks = bulkhead(LOOKS_AT_ONCE, Number.MAX_SAFE_INTEGER)
+  const find: RecordCache['find'] = (...asked) => looks.execute(() => cache.find(...asked))
   const kept = new LRUCache<ChunkMessage, number>({
     maxSize: roomBytes,
     sizeCalculation: bytes => bytes,
@@ -44,7 +47,7 @@ export function createLoader (
   const loadOnce = (message: ChunkMessage) => {
     const known = loading.get(message)
     if (known !== undefined) return known
-    const started = turn(laneOf(message.value.totalRows)).then(() => load(message, cache))
+    const started = turn(laneOf(message.value.totalRows)).then(() => load(message, find))
     // Whoever needs the chunk sees the failure; until then nobody may be listening.
     started.catch(() => {})
     loading.set(message, started)
@@ -61,6 +64,12 @@ export function createLoader (
   })
 }
 
+/**
+ * Chunks that are looked up at a time: Redis has always one at hand, and what others ask for on the
+ * same connection never stands behind a whole job.
+ */
+const LOOKS_AT_ONCE = 2
+
 /** One of the largest jobs, if its inputs are as long as phone numbers, and some small ones. */
 const ROOM_BYTES = 16 * 1_024 * 1_024
 /** Rows take several times the memory of their message, compressed but for the tokens. */
@@ -71,8 +80,7 @@ function bytesOf ({ raw }: ChunkMessage): number {
   return 1 + (raw.value?.length ?? 0) * MEMORY_PER_BYTE
 }
 
-async function load (message: ChunkMessage, cache: Pick<RecordCache, 'find'>):
-Promise<LoadedChunk> {
+async function load (message: ChunkMessage, find: RecordCache['find']): Promise<LoadedChunk> {
   const { value } = message
   const rows = message.rows()
   if (rows.inputs.length !== value.rows || rows.canonicals.length !== value.rows) {
@@ -81,5 +89,5 @@ Promise<LoadedChunk> {
   if (value.forceFresh) return { rows, records: [] }
   const { tenant, service } = placeOf(value)
   const scope = { tenant, service, version: value.tokenVersion, others: rows.otherTokens }
-  return { rows, records: await cache.find(scope, rows.tokens) }
+  return { rows, records: await find(scope, rows.tokens) }
 }

@@ -23,10 +23,15 @@ const OFTEN_ASKED_ROWS = 10_000
 /** Rows of different jobs start at serial numbers that no other job uses. */
 let nextSerial = 0
 
+/** The first of so many serial numbers that no earlier call gave. */
+export function serials (rows: number): number {
+  nextSerial += rows
+  return nextSerial - rows
+}
+
 /** So many phone numbers that no earlier call gave. */
 export function phones (rows: number): readonly string[] {
-  nextSerial += rows
-  return mixedPhones(rows, nextSerial - rows)
+  return mixedPhones(rows, serials(rows))
 }
 
 /** One job from its POST to `completed`; throws when it ends in any other way. */

@@ -20,7 +20,7 @@ export type BenchStack = {
 }
 
 export type Running =
-  Pick<Setting, 'client' | 'neighbour' | 'impatient' | 'services' | 'infrastructure' | 'scale'>
+  Omit<Setting, 'rows' | 'bareLoopMs' | 'show'>
 
 type Setup = {
   readonly scale: Scale
@@ -62,11 +62,13 @@ export async function withServices<T> (
 ): Promise<T> {
   const services = await startAll({ env, scale, overrides: { ...WIDE_LIMITS, ...overrides } })
   const { baseUrl } = services
+  const address = { baseUrl, apiKey: own }
   try {
     return await work({
-      client: createClient({ baseUrl, apiKey: own }),
+      address,
+      client: createClient(address),
       neighbour: createClient({ baseUrl, apiKey: other }),
-      impatient: createClient({ baseUrl, apiKey: own, retries: 0 }),
+      impatient: createClient({ ...address, retries: 0 }),
       services,
       infrastructure,
       scale,

@@ -3,9 +3,14 @@ import type { Client } from '../../services/client/client.ts'
 
 export type Process = { readonly name: string, readonly pid: number | undefined }
 
+/** Where the services are, and the key of an organization. */
+export type Address = { readonly baseUrl: string, readonly apiKey: string }
+
 /** What every part of the benchmark works with: running services and how much to ask of them. */
 export type Setting = {
   readonly client: Client
+  /** Of the first organization, for a client on a thread of its own. */
+  readonly address: Address
   /** Of another organization. */
   readonly neighbour: Client
   /** Of the first organization; it takes the first answer as it comes. */

@@ -1,8 +1,9 @@
 import { atARate } from '../at-a-rate.ts'
-import { phones, smallJobs, timeJob } from '../jobs.ts'
+import { phones, serials, smallJobs, timeJob } from '../jobs.ts'
 import type { Setting } from '../setting.ts'
 import { spreadOf, type Spread } from '../spread.ts'
 import { forgetPeaks, usages } from '../usage.ts'
+import { startCrowdClient, type CrowdClient } from './crowd-client.ts'
 
 export type CrowdFigures = {
   /** Big jobs at once, and rows of each. */
@@ -27,25 +28,39 @@ const JOBS_AT_ONCE = 10
 const WAVES = 2
 const IDLE_JOBS = 40
 const SMALL_EVERY_MS = 1_000
-/** Ten clients that ask for a big job's progress all the time would be a load of their own. */
-const POLL_EVERY_MS = 200
 
 /** Ten big jobs of one organization at once, and a small one of another each second beside them. */
 export async function measureCrowd (setting: Setting): Promise<CrowdFigures> {
-  const { neighbour, services, rows, show } = setting
+  const { neighbour, rows, show } = setting
   show(`crowd: ${JOBS_AT_ONCE} jobs of ${rows} rows at once, ${WAVES} times, and small ones beside`)
   const hundred = phones(100)
   await timeJob(neighbour, hundred)
   const idle = await smallJobs(neighbour, () => hundred, IDLE_JOBS)
   const waves = Array.from({ length: WAVES }, () =>
-    Array.from({ length: JOBS_AT_ONCE }, () => phones(rows)))
+    Array.from({ length: JOBS_AT_ONCE }, () => serials(rows)))
+  const crowd = await startCrowdClient({ client: setting.address, rows, waves })
+  try {
+    return { idle, ...await measureBeside(setting, { crowd, hundred, idle }) }
+  } finally {
+    await crowd.end()
+  }
+}
+
+type Beside = {
+  readonly crowd: CrowdClient
+  readonly hundred: readonly string[]
+  readonly idle: Spread
+}
+
+async function measureBeside (
+  { neighbour, services, rows }: Setting, { crowd, hundred, idle }: Beside
+): Promise<Omit<CrowdFigures, 'idle'>> {
   forgetPeaks(services.list())
-  const startedAt = performance.now()
-  const crowd = runWaves(setting, waves)
+  const running = crowd.run()
   const times = await atARate(SMALL_EVERY_MS, {
-    until: crowd, work: async () => (await timeJob(neighbour, hundred)).wallMs,
+    until: running, work: async () => (await timeJob(neighbour, hundred)).wallMs,
   })
-  const wallMs = await crowd - startedAt
+  const wallMs = await running
   const processes = usages(services.list()).map(({ name, peakMb }) => ({ name, peakMb }))
   const beside = spreadOf(times)
   return {
@@ -53,22 +68,10 @@ export async function measureCrowd (setting: Setting): Promise<CrowdFigures> {
     rowsEach: rows,
     wallMs,
     rowsPerSecond: rows * JOBS_AT_ONCE * WAVES / wallMs * 1_000,
-    idle,
     beside,
     samples: times.length,
     ratio: beside.p95Ms / idle.p95Ms,
     processes,
     peakMb: Math.max(...processes.map(({ peakMb }) => peakMb)),
   }
-}
-
-/** Resolves with the moment at which the last job ended. */
-async function runWaves (
-  { client }: Setting, waves: readonly (readonly (readonly string[])[])[]
-): Promise<number> {
-  for (const wave of waves) {
-    await Promise.all(wave.map(inputs =>
-      timeJob(client, inputs, { pollEveryMs: POLL_EVERY_MS })))
-  }
-  return performance.now()
 }
