@@ -39,22 +39,10 @@ export function checkRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): v
 }
 
 /**
- * Sealed rows as `decode` makes them of their Avro bytes, of which it may keep none.
+ * The Avro bytes of rows, checked but still compressed: `unpackWith` of lib/seal reads them.
  * @throws SealError when key, place or bytes differ from those sealed.
  */
-export function readRows<T> (
-  dataKey: Buffer, place: RowsPlace,
-  { sealed, decode }: { readonly sealed: Buffer, readonly decode: (plain: Buffer) => T }
-): T {
-  const plain = unpack(openRows(dataKey, place, sealed))
-  try {
-    return decode(plain)
-  } finally {
-    discard(plain)
-  }
-}
-
-function openRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): Buffer {
+export function openRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): Buffer {
   return openSealed(subkey(dataKey, place.topic), blockAad(dataKey, place), sealed)
 }
 

@@ -3,14 +3,14 @@ import { emptyBitmap, fullBitmap, set } from '../lib/bitmap.ts'
 import type { OutgoingMessage, RawMessage } from '../lib/bus.ts'
 import { FatalError, isInfrastructure } from '../lib/errors.ts'
 import type { Codec } from '../lib/registry.ts'
-import { SealError } from '../lib/seal.ts'
+import { SealError, unpackWith } from '../lib/seal.ts'
 import type { Emission, Incoming } from '../lib/stage.ts'
 import { logicalTopic, messageKey, topicName } from '../lib/topics.ts'
 import type { Opened, Wire } from '../lib/wire.ts'
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
-  blockAad, boundOf, checkRows, openHeader, readRows, sealHeader, sealRows,
+  blockAad, boundOf, checkRows, openHeader, openRows, sealHeader, sealRows,
   type JobHeader, type RowsPlace, type RowsTopic,
 } from './rows-seal.ts'
 
@@ -69,7 +69,7 @@ async function openSealedValue (
   const lean = { ...value, sealed: withinMessage(raw, value.sealed) }
   checkRows(key, place, value.sealed)
   const decode = await codec.prepare(`${topic}-rows`, value.rowsSchema)
-  const rows = () => readRows(key, place, { sealed: lean.sealed, decode })
+  const rows = () => unpackWith(openRows(key, place, lean.sealed), decode)
   return messageOf({ topic, value: lean, raw, rows })
 }
 

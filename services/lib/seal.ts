@@ -65,6 +65,16 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
   }
 }
 
+/** What `decode` makes of the content that `openSealed` gave; it may keep nothing of its bytes. */
+export function unpackWith<T> (compressed: Buffer, decode: (plain: Buffer) => T): T {
+  const plain = unpack(compressed)
+  try {
+    return decode(plain)
+  } finally {
+    discard(plain)
+  }
+}
+
 /** Decompresses what `openSealed` gave, which is used up by it. */
 export function unpack (compressed: Buffer): Buffer {
   try {

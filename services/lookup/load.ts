@@ -1,5 +1,6 @@
 import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { NormalizedRows } from '../../schemas/types.ts'
 import type { Incoming } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
@@ -37,8 +38,7 @@ export function createLoader (
   cache: Pick<RecordCache, 'find'>, roomBytes = ROOM_BYTES
 ): Loader {
   const loading = new WeakMap<ChunkMessage, Promise<LoadedChunk>>()
-  const looks = bulkhead(LOOKS_AT_ONCE, Number.MAX_SAFE_INTEGER)
-  const find: RecordCache['find'] = (...asked) => looks.execute(() => cache.find(...asked))
+  const find = fewAtOnce(cache)
   const kept = new LRUCache<ChunkMessage, number>({
     maxSize: roomBytes,
     sizeCalculation: bytes => bytes,
@@ -64,11 +64,26 @@ export function createLoader (
   })
 }
 
-/**
- * Chunks that are looked up at a time: Redis has always one at hand, and what others ask for on the
- * same connection never stands behind a whole job.
- */
+/** Chunks of a lane that are looked up at a time, so that Redis always has one at hand. */
 const LOOKS_AT_ONCE = 2
+/** A look that takes longer lets others begin: where Redis is away, all have to fail together. */
+const LOOK_HOLDS_MS = 100
+
+/**
+ * The looks of one lane stand in line here and not on the connection, which the other lane uses as
+ * well: a small job's look never stands behind a whole big job.
+ */
+function fewAtOnce (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
+  const places = bulkhead(LOOKS_AT_ONCE, Number.MAX_SAFE_INTEGER)
+  return async (...asked) => {
+    const { look } = await places.execute(async () => {
+      const begun = cache.find(...asked)
+      await Promise.race([begun, delay(LOOK_HOLDS_MS, undefined, { ref: false })])
+      return { look: begun }
+    })
+    return await look
+  }
+}
 
 /** One of the largest jobs, if its inputs are as long as phone numbers, and some small ones. */
 const ROOM_BYTES = 16 * 1_024 * 1_024

@@ -2,8 +2,9 @@ import type { FinishedRows } from '../../schemas/types.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { openRowsOf } from '../jobs/manifest.ts'
-import { readRows } from '../jobs/rows-seal.ts'
+import { openRows } from '../jobs/rows-seal.ts'
 import type { Codec } from '../lib/registry.ts'
+import { unpackWith } from '../lib/seal.ts'
 import { columnsOf } from './columns.ts'
 import {
   mergeChunk, planJob, ResultsError,
@@ -167,8 +168,9 @@ async function openEntries (
       rowsSchema,
       bound: Buffer.from(block.bound, 'hex'),
     } as const
+    const packed = openRows(key, place, block.sealed)
     const decode = await codec.prepare('rows.finished-rows', rowsSchema)
-    const rows = readRows(key, place, { sealed: block.sealed, decode }) as FinishedRows
+    const rows = unpackWith(packed, decode) as FinishedRows
     return { entry, rows }
   }))
 }

@@ -4,13 +4,16 @@ import { createServer as createSecureServer } from 'node:https'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { randomUUID } from 'node:crypto'
-import { createBrotliDecompress, createGunzip, createGzip, createZstdDecompress } from 'node:zlib'
+import {
+  createBrotliDecompress, createGunzip, createGzip, createZstdDecompress, gzipSync,
+} from 'node:zlib'
 import { isSignedIn } from '../sign-in.ts'
 import { BadRequest, parseRequest } from './request.ts'
 import type { Access } from '../access.ts'
 import type { Counts, Engine, EngineResult } from './engine.ts'
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024
+const GZIP = { level: 1 } as const
 
 /** Statuses the server gives for its codes: what is unknown is 404, what is wrong 400, else 500. */
 const statusOfCode = new Map([
@@ -94,20 +97,27 @@ async function formOf (
   return [...form].map(([name, value]) => [name, String(value)])
 }
 
-/** The status is sent only when the first piece is there, so that most errors get theirs. */
 async function send (response: ServerResponse, result: EngineResult, gzip: boolean): Promise<void> {
-  const pieces = result.kind === 'whole' ? once(result.bytes) : result.pieces
-  const first = await pieces.next()
-  if (result.kind === 'whole') response.setHeader('X-ClickHouse-Summary', summaryOf(result.counts))
   response.setHeader('Content-Type', 'text/plain; charset=UTF-8')
+  if (result.kind === 'pieces') return await sendPieces(response, result.pieces, gzip)
+  response.setHeader('X-ClickHouse-Summary', summaryOf(result.counts))
+  if (!gzip) {
+    response.end(result.bytes)
+    return
+  }
+  response.setHeader('Content-Encoding', 'gzip')
+  response.end(gzipSync(result.bytes, GZIP))
+}
+
+/** The status is sent only when the first piece is there, so that most errors get theirs. */
+async function sendPieces (
+  response: ServerResponse, pieces: AsyncGenerator<Uint8Array>, gzip: boolean
+): Promise<void> {
+  const first = await pieces.next()
   const source = Readable.from(startingWith(first, pieces), { objectMode: false })
   if (!gzip) return await pipeline(source, response)
   response.setHeader('Content-Encoding', 'gzip')
-  await pipeline(source, createGzip({ level: 1 }), response)
-}
-
-async function * once (bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  if (bytes.length > 0) yield bytes
+  await pipeline(source, createGzip(GZIP), response)
 }
 
 async function * startingWith (

@@ -27,9 +27,12 @@ describe('the headers of a body', () => {
 
 describe('a body', () => {
   /** The fault with which a body is refused, or the value it was parsed to. */
-  async function outcomeOf (payload: string | Buffer): Promise<unknown> {
+  async function outcomeOf (payload: string | Buffer, isGone = false): Promise<unknown> {
     const app = Fastify()
     acceptOnlyJson(app)
+    app.addHook('preParsing', async ({ raw: { socket } }) => {
+      if (isGone) Object.defineProperty(socket, 'destroyed', { value: true })
+    })
     app.setErrorHandler((error, _request, reply) =>
       reply.send({ fault: error instanceof FaultError ? error.fault : 'another error' }))
     app.post('/', async request => ({ value: request.body }))
@@ -50,5 +53,15 @@ describe('a body', () => {
     ['['.repeat(9), { code: 'invalid_request', message: 'The body is nested too deeply.' }],
   ])('%j is refused', async (payload, fault) => {
     expect(await outcomeOf(payload)).toEqual({ fault })
+  })
+
+  it('that is large is parsed as well, one a turn', async () => {
+    const inputs = Array.from({ length: 20_000 }, (_, row) => `+1212${row}`)
+    const bodies = await Promise.all([1, 2].map(() => outcomeOf(JSON.stringify({ inputs }))))
+    expect(bodies).toEqual([{ value: { inputs } }, { value: { inputs } }])
+  })
+
+  it('of a client that has hung up is not read', async () => {
+    expect(await outcomeOf('{"a":', true)).toEqual({ fault: { code: 'request_timeout' } })
   })
 })

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
-  boundOf, checkRows, openHeader, readRows, sealHeader, sealRows,
+  boundOf, checkRows, openHeader, openRows, sealHeader, sealRows,
 } from '../../../services/jobs/rows-seal.ts'
 import type { RowsPlace } from '../../../services/jobs/rows-seal.ts'
-import { SealError } from '../../../services/lib/seal.ts'
+import { SealError, unpack } from '../../../services/lib/seal.ts'
 
 const key = randomBytes(32)
 const plain = Buffer.from('+1 212 736 5000, call me')
@@ -30,13 +30,10 @@ const block = {
   firstRow: 1_000,
 }
 
-const opened = (dataKey: Buffer, at: RowsPlace, sealed: Buffer) =>
-  readRows(dataKey, at, { sealed, decode: bytes => Buffer.from(bytes) })
-
 describe('sealed rows', () => {
   it('open at their place, and show nothing', () => {
     const sealed = sealRows(key, place, plain)
-    expect(opened(key, place, sealed)).toEqual(plain)
+    expect(unpack(openRows(key, place, sealed))).toEqual(plain)
     expect(sealed.includes('212')).toBe(false)
     expect(sealRows(key, place, plain)).not.toEqual(sealed)
   })
@@ -49,7 +46,7 @@ describe('sealed rows', () => {
   ])('do not open at %o', other => {
     const sealed = sealRows(key, place, plain)
     expect(() => checkRows(key, { ...place, ...other }, sealed)).toThrow(SealError)
-    expect(() => opened(key, { ...place, ...other }, sealed)).toThrow(SealError)
+    expect(() => openRows(key, { ...place, ...other }, sealed)).toThrow(SealError)
   })
 
   it('do not open under another key', () => {

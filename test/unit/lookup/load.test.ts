@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest'
+import { setImmediate as turnOfLoop } from 'node:timers/promises'
+import { describe, expect, it, vi } from 'vitest'
 import { createLoader } from '../../../services/lookup/load.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { cachedRecord, chunksOf, incoming, tokenFor } from '../../support/stage-doubles.ts'
@@ -99,5 +100,36 @@ describe('loading a chunk', () => {
       { rows: () => { throw new Error('no rows') } })
     await expect(load(unreadable)).rejects.toThrow('no rows')
     await expect(load({ ...chunk!, value: { ...chunk!.value, rows: 2 } })).rejects.toThrow('rows')
+  })
+
+  /** A cache whose looks end when they are told to, and how many were begun. */
+  function slowCache () {
+    const ends: ((found: readonly undefined[]) => void)[] = []
+    const find = () => new Promise<readonly undefined[]>(resolve => { ends.push(resolve) })
+    return { ends, find }
+  }
+
+  it('asks the cache for two chunks at a time', async () => {
+    const { chunks } = counted(4)
+    const { ends, find } = slowCache()
+    const load = createLoader({ find })
+    const loaded = Promise.all(chunks.map(chunk => load(chunk)))
+    for (let turn = 0; turn < 10; turn++) await turnOfLoop()
+    expect(ends).toHaveLength(2)
+    for (let next = 0; next < 4; next++) {
+      ends[next]!([undefined])
+      for (let turn = 0; turn < 3; turn++) await turnOfLoop()
+    }
+    expect(await loaded).toHaveLength(4)
+  })
+
+  it('waits for all together where the cache does not answer', async () => {
+    const { chunks } = counted(6)
+    const { ends, find } = slowCache()
+    const load = createLoader({ find })
+    const loaded = Promise.all(chunks.map(chunk => load(chunk)))
+    await vi.waitFor(() => expect(ends).toHaveLength(6))
+    for (const end of ends) end([undefined])
+    expect(await loaded).toHaveLength(6)
   })
 })
