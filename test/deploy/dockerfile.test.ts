@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { chartPrograms } from '../../deploy/chart.ts'
-import { topology } from '../../services/topology.ts'
+import { STAGES } from '../../services/topology.ts'
 import { runTool } from '../support/deploy-tools.ts'
 import { buildIn, buildStages, dockerfile, lint, type Stage } from '../support/dockerfile.ts'
 import { root } from '../support/sources.ts'
@@ -108,7 +108,7 @@ describe('what the Dockerfile builds', () => {
     })
   }
 
-  it.each(Object.keys(topology.stages))('starts %s with nothing else', async stage => {
+  it.each(STAGES)('starts %s with nothing else', async stage => {
     expect(await start(`services/${stage}/main.ts`, '--validate'))
       .toEqual({ code: 0, output: `${stage}: the configuration is valid\n` })
   })

@@ -1,7 +1,6 @@
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { deadTopic } from '../../services/lib/topics.ts'
-import type { StageName } from '../../services/topology.ts'
-import { STAGES } from './services.ts'
+import { STAGES } from '../../services/topology.ts'
 import type { FaultStack } from './stack.ts'
 
 /** Messages in all dead-letter topics. */
@@ -9,7 +8,7 @@ export async function countDead ({ env }: FaultStack): Promise<number> {
   const brokers = (env['KAFKA_BROKERS'] ?? '').split(',')
   return await withAdmin({ brokers }, async admin => {
     const there = new Set(await admin.listTopics())
-    const topics = STAGES.map(stage => deadTopic(stage as StageName))
+    const topics = STAGES.map(stage => deadTopic(stage))
       .filter(topic => there.has(topic))
     let count = 0
     // One after another: with several brokers one look-up takes away what another knows.

@@ -1,12 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { hasProgram } from '../../deploy/local/launcher/services.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { answersOk, startChild, stopChild, type Child, type ProcessSpec }
   from '../../deploy/local/process.ts'
 import { nextDelayMs } from '../../deploy/local/supervise.ts'
 import type { Failpoint } from '../../services/lib/failpoint.ts'
-import { topology } from '../../services/topology.ts'
+import { STAGES } from '../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -48,9 +47,6 @@ export type ServicesOptions = {
 const root = `${import.meta.dirname}/../..`
 const HEAP_LIMIT = '--max-old-space-size=768'
 const READY_WITHIN_MS = 90_000
-
-/** Every stage with a program. */
-export const STAGES: readonly string[] = Object.keys(topology.stages).filter(hasProgram)
 
 /**
  * Service processes, started again by themselves whenever they end, as in production; every end is

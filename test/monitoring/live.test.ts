@@ -2,13 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { METRICS } from '../../services/lib/metric-list.ts'
 import { SOURCES } from '../../services/lib/metric-sources.ts'
-import { topology } from '../../services/topology.ts'
+import { STAGES } from '../../services/topology.ts'
 import { dashboards, panelQueries } from '../support/dashboards.ts'
 import { startPrometheus, type Prometheus } from '../support/prometheus.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-const stages = Object.keys(topology.stages)
 const WITHIN_MS = 30_000
 
 let world: World
@@ -17,7 +16,7 @@ beforeAll(async () => {
   const receiver = await startReceiver()
   world = await startWorld({ WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' })
   prometheus = await startPrometheus({ services: world.services.list() })
-  await until(async () => (await prometheus.query('up == 1')).length === stages.length)
+  await until(async () => (await prometheus.query('up == 1')).length === STAGES.length)
   const { id } = await world.live.createJob({
     service: 'phone-validation',
     inputs: Array.from({ length: 200 }, (_, row) => `+1415555${String(2_000 + row)}`),
@@ -48,7 +47,7 @@ describe('a Prometheus that reads the metrics of all services', () => {
   it('reaches every one of them', async () => {
     const targets = await prometheus.targets()
     expect(targets.map(({ labels, health }) => [labels.job, health]).sort())
-      .toEqual(stages.map(stage => [stage, 'up']).sort())
+      .toEqual(STAGES.map(stage => [stage, 'up']).sort())
     expect(targets.filter(({ lastError }) => lastError !== '')).toEqual([])
   })
 
@@ -88,7 +87,7 @@ describe('a Prometheus that reads the metrics of all services', () => {
     await until(async () => await valueOf('sum(group:lag_messages:sum)') === 0)
     const groups = await prometheus.query('group:lag_messages:sum')
     expect(new Set(groups.map(({ labels }) => labels.stage)))
-      .toEqual(new Set(stages.filter(stage => !['ingest', 'feed'].includes(stage))))
+      .toEqual(new Set(STAGES.filter(stage => !['ingest', 'feed'].includes(stage))))
   }, WITHIN_MS + 5_000)
 
   it('answers every query of every dashboard with data', async () => {

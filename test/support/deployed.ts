@@ -3,7 +3,8 @@ import {
   allTopics, deadTopic, subscriptionsOf, topicName, type Subscription,
 } from '../../services/lib/topics.ts'
 import {
-  LANES, SERVICE_SLUGS, topology, type Lane, type ServiceSlug, type StageName, type TopicName,
+  LANES, SERVICE_SLUGS, STAGES, topology,
+  type Lane, type ServiceSlug, type StageName, type TopicName,
 } from '../../services/topology.ts'
 
 /** A running program as a file of deployment describes it. */
@@ -23,10 +24,9 @@ export type Served = {
 
 /** What the topology asks for; topics of partners are made later and by another command. */
 export function wantedByTopology (): Served {
-  const stages = Object.keys(topology.stages) as StageName[]
   return {
-    stages: stages.toSorted(),
-    groups: stages.flatMap(stage => subscriptionsOf(stage).map(({ group }) => group)).toSorted(),
+    stages: STAGES.toSorted(),
+    groups: STAGES.flatMap(stage => subscriptionsOf(stage).map(({ group }) => group)).toSorted(),
     topics: allTopics().map(({ name }) => name).toSorted(),
   }
 }

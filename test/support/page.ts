@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { inject } from 'vitest'
 import type { BrowserContext, Page, Response } from 'playwright-core'
-import { PAGE } from '../../deploy/local/launcher/services.ts'
-import { topology } from '../../services/topology.ts'
+import { SERVICES } from '../../deploy/local/launcher/services.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { makeSignInLink, type SignInOptions } from '../../services/workspace/sign-in-command.ts'
@@ -14,8 +13,7 @@ export type PageWorld = Awaited<ReturnType<typeof startPageWorld>>
 /** All services and the page on the suite's stack, with an organization of its own. */
 export async function startPageWorld (overrides: Readonly<Record<string, string>> = {}) {
   const env = inject('stack')
-  const stages = [...Object.keys(topology.stages), PAGE]
-  const services = await startAll({ env, stages, overrides })
+  const services = await startAll({ env, stages: SERVICES, overrides })
   const demo = await createDemo(env)
   const clientOf = (mode: 'live' | 'test') =>
     createClient({ baseUrl: services.baseUrl, apiKey: demo.keys[mode] })

@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { topology } from '../../services/topology.ts'
+import { STAGES } from '../../services/topology.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
-import { hasProgram, startServices } from '../../deploy/local/launcher/services.ts'
+import { startServices } from '../../deploy/local/launcher/services.ts'
 import type { Services } from '../../deploy/local/launcher/services.ts'
 import type { Scale } from '../../deploy/local/launcher/scale.ts'
 
@@ -14,7 +14,7 @@ export type StartOptions = {
   readonly scale?: Scale
   /** More environment for every service, for example short durations. */
   readonly overrides?: Env
-  /** All stages of the topology that have a program, when left out. */
+  /** All stages of the topology when left out. */
   readonly stages?: readonly string[]
 }
 
@@ -27,7 +27,7 @@ export type RunningServices = Services & {
 export async function startAll (options: StartOptions): Promise<RunningServices> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-services-`)
   const removeFolder = () => rmSync(dataDir, { recursive: true, force: true })
-  const stages = options.stages ?? Object.keys(topology.stages).filter(hasProgram)
+  const stages = options.stages ?? STAGES
   const services = await startServices({
     stages,
     scale: options.scale ?? {},

@@ -1,9 +1,8 @@
 import { rmSync } from 'node:fs'
-import { STAGES } from '../../../services/topology.ts'
 import { bringUp } from './client.ts'
 import { becomeOnly, command, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
-import { hasProgram, PAGE } from './services.ts'
+import { SERVICES } from './services.ts'
 import { readJson, type StackState } from './state.ts'
 import { createSupervisor } from './supervisor.ts'
 import type { Say } from '../parts.ts'
@@ -49,8 +48,7 @@ async function runHere (
   if (!await becomeOnly(dataDir)) {
     throw new Error(`another command is starting or running the stack in ${dataDir}`)
   }
-  const stages = [...STAGES, PAGE].filter(hasProgram)
-  const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
+  const supervisor = createSupervisor({ dataDir, stages: SERVICES, prepare: prepareStack })
   const control = await serveControl(dataDir, supervisor, interrupt)
   await supervisor.up(undefined, say)
   return async () => {

@@ -1,10 +1,9 @@
 import { Command } from 'commander'
 import { mkdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { STAGES } from '../../../services/topology.ts'
 import { becomeOnly, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
-import { hasProgram, PAGE } from './services.ts'
+import { SERVICES } from './services.ts'
 import { supervisorFile, writePrivately } from './state.ts'
 import { createSupervisor } from './supervisor.ts'
 
@@ -23,8 +22,7 @@ if (!await becomeOnly(dataDir)) {
 mkdirSync(dataDir, { recursive: true })
 writePrivately(supervisorFile(dataDir), { pid: process.pid })
 
-const stages = [...STAGES, PAGE].filter(hasProgram)
-const supervisor = createSupervisor({ dataDir, stages, prepare: prepareStack })
+const supervisor = createSupervisor({ dataDir, stages: SERVICES, prepare: prepareStack })
 
 const leave = () => {
   rmSync(socketOf(dataDir), { force: true })

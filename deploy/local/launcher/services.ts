@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { STAGES } from '../../../services/topology.ts'
 import { answersOk } from '../process.ts'
 import { supervise } from '../supervise.ts'
 import { instancesOf } from './scale.ts'
@@ -70,12 +71,12 @@ type Instance = { readonly supervised: Supervised, readonly metricsPort: number 
 /** The workspace page, a service beside the stages. */
 export const PAGE = 'page'
 
+/** All that a local installation runs. */
+export const SERVICES: readonly string[] = [...STAGES, PAGE]
+
 /** Where the program of a stage is, or that of the page. */
 const programOf = (stage: string): string =>
   stage === PAGE ? 'services/workspace/page/main.ts' : `services/${stage}/main.ts`
-
-/** True when the stage has a program to start. */
-export const hasProgram = (stage: string): boolean => existsSync(`${root}/${programOf(stage)}`)
 
 /** The addresses of all metrics, kept up to date for the page. */
 const targetsFile = ({ dataDir }: Pick<ServicesOptions, 'dataDir'>) => `${dataDir}/targets.json`

@@ -1,5 +1,5 @@
+import { STAGES } from '../../../services/topology.ts'
 import type { Fault, Scene } from '../fault.ts'
-import { STAGES } from '../services.ts'
 
 export const RECOVER_SERVICE_MS = 15_000
 

@@ -6,10 +6,10 @@ import { withAdmin } from '../../../services/lib/kafka/admin.ts'
 import { createTopicReader } from '../../../services/lib/kafka/topic-reader.ts'
 import { subscriptionsOf, topicName } from '../../../services/lib/topics.ts'
 import { runAudit } from '../../../services/workspace/audit-command.ts'
+import { STAGES } from '../../../services/topology.ts'
 import type { Promised } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { forgetOffsets, untilConsumed } from '../../support/offsets.ts'
-import { STAGES } from '../services.ts'
 
 const brokersOf = ({ world }: Scene) => (world.stack.env['KAFKA_BROKERS'] ?? '').split(',')
 const scaleAll = (count: number) => Object.fromEntries(STAGES.map(stage => [stage, count]))

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { STAGES } from '../../../services/topology.ts'
 import type { Fault, Scene } from '../fault.ts'
-import { STAGES } from '../services.ts'
 import { recoveryOf, RECOVER_SERVICE_MS } from './kills.ts'
 import { rolling, scaleOf, untilEnd } from './rolling.ts'
 

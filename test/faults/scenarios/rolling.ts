@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createDemo } from '../../../services/workspace/demo.ts'
+import { STAGES } from '../../../services/topology.ts'
 import { createClientLog, type ClientLog } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { judge } from '../oracle.ts'
-import { STAGES } from '../services.ts'
 
 /** What is restarted under which jobs; the usual load's small ones run all the time. */
 const FULL = { stages: STAGES, jobs: 10, rows: 20_000 }
