@@ -35,7 +35,8 @@ export const heapGrowth = (percent: number) => Type.Integer({
   default: percent,
   minimum: 20,
   maximum: 1_000,
-  description: 'How far the heap may grow before it is cleaned up: less memory or less work.',
+  description: 'How far a heap that fills fast may grow before it is cleaned up: less memory or ' +
+    'less work.',
 })
 
 /** What every service has. */

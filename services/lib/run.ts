@@ -1,7 +1,7 @@
-import { setFlagsFromString } from 'node:v8'
 import type { Static, TObject, TProperties } from 'typebox'
 import { ConfigError, loadConfig, type processConfig } from './config.ts'
 import { closeServer, serveHealth } from './health.ts'
+import { limitHeapGrowth } from './heap-growth.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
@@ -36,7 +36,7 @@ export async function run<F extends TProperties> (
   const {
     LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE, HEAP_GROWTH_PERCENT, ...settings
   } = config as Static<TObject<typeof processConfig>>
-  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
+  limitHeapGrowth(HEAP_GROWTH_PERCENT)
   const log = createLog(name, { level: LOG_LEVEL }).child({ instance: INSTANCE })
   const metrics = createMetrics(undefined, { process: name })
   const closers: (() => unknown)[] = []
