@@ -26,10 +26,11 @@ export class ConfigError extends Error {
 }
 
 /**
- * How far a heap may grow, in percent of what it holds after it was cleaned up, until it is cleaned
- * up again. V8 itself takes about 50 under a limit of the heap, which cost a third of the time of a
- * big job where all services had it. `lookup` and `ingest`, whose memory is the largest, have less
- * than the others' 150: what that costs them alone is hard to tell from noise.
+ * How far a heap that fills fast may grow (`heap-growth.ts`), in percent of what it holds after it
+ * was cleaned up, until it is cleaned up again. V8 itself takes about 50 under a limit of the heap,
+ * which cost a third of the time of a big job where all services had it. `lookup` and `ingest`,
+ * whose memory would be the largest, have less than the others' 150: what that costs them alone is
+ * hard to tell from noise.
  */
 export const heapGrowth = (percent: number) => Type.Integer({
   default: percent,

@@ -66,7 +66,7 @@ export function createLoader (
 
 /** Chunks of a lane that are looked up at a time, so that Redis always has one at hand. */
 const LOOKS_AT_ONCE = 2
-/** A look that takes longer lets others begin: where Redis is away, all have to fail together. */
+/** A look that takes longer lets the next begin: where Redis hangs, those of a job fail at once. */
 const LOOK_HOLDS_MS = 100
 
 /**
@@ -78,7 +78,9 @@ function fewAtOnce (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
   return async (...asked) => {
     const { look } = await places.execute(async () => {
       const begun = cache.find(...asked)
-      await Promise.race([begun, delay(LOOK_HOLDS_MS, undefined, { ref: false })])
+      const over = new AbortController()
+      const late = delay(LOOK_HOLDS_MS, undefined, { signal: over.signal }).catch(() => {})
+      await Promise.race([begun, late]).finally(() => over.abort())
       return { look: begun }
     })
     return await look

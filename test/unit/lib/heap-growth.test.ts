@@ -1,41 +1,49 @@
 import { constants } from 'node:perf_hooks'
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createHeapGrowth, limitHeapGrowth } from '../../../services/lib/heap-growth.ts'
 
 const { NODE_PERFORMANCE_GC_MAJOR: MAJOR, NODE_PERFORMANCE_GC_MINOR: MINOR } = constants
-const collection = (seconds: number, kind = MAJOR) =>
-  ({ startTime: seconds * 1_000, detail: { kind } })
+
+beforeEach(() => { vi.useFakeTimers() })
+afterEach(() => { vi.useRealTimers() })
+
+function growthOf (percent: number) {
+  const told: number[] = []
+  const collected = createHeapGrowth({ percent, set: next => { told.push(next) } })
+  return { told, collected }
+}
 
 describe('the growth of a heap', () => {
-  it('is small at first, and as it is set while the heap fills fast', () => {
-    const growth = createHeapGrowth(150)
-    expect(growth.percent()).toBe(40)
-    growth.collected(collection(3))
-    expect(growth.percent()).toBe(150)
-    growth.collected(collection(13))
-    expect(growth.percent()).toBe(150)
+  it('is small at first, and as it is set while the heap is cleaned up often', () => {
+    const { told, collected } = growthOf(150)
+    expect(told).toEqual([40])
+    for (let times = 0; times < 3; times++) {
+      vi.advanceTimersByTime(14_000)
+      collected(MAJOR)
+    }
+    expect(told).toEqual([40, 150])
   })
 
-  it('is small again once the heap took long to fill', () => {
-    const growth = createHeapGrowth(150)
-    growth.collected(collection(3))
-    growth.collected(collection(19))
-    expect(growth.percent()).toBe(40)
-    growth.collected(collection(24))
-    expect(growth.percent()).toBe(40)
+  it('is small again before the heap is cleaned up after a long time', () => {
+    const { told, collected } = growthOf(150)
+    collected(MAJOR)
+    vi.advanceTimersByTime(15_000)
+    expect(told).toEqual([40, 150, 40])
+    collected(MAJOR)
+    expect(told).toEqual([40, 150, 40, 150])
   })
 
   it('does not follow collections of what is young', () => {
-    const growth = createHeapGrowth(150)
-    growth.collected(collection(3, MINOR))
-    expect(growth.percent()).toBe(40)
+    const { told, collected } = growthOf(150)
+    collected(MINOR)
+    expect(told).toEqual([40])
   })
 
   it('is never more than what is set', () => {
-    const growth = createHeapGrowth(20)
-    expect(growth.percent()).toBe(20)
-    growth.collected(collection(1_000))
-    expect(growth.percent()).toBe(20)
+    const { told, collected } = growthOf(20)
+    collected(MAJOR)
+    vi.advanceTimersByTime(60_000)
+    expect(told).toEqual([20])
   })
 
   it('can be set for a process that runs', () => {
