@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Presence } from '../lib/presence.ts'
+import { atMost } from '../lib/retry.ts'
 import type { Job, Preflight, Refusal } from './job.ts'
 import { isSafe, notJournaled, type Decided, type Outcomes } from './outcomes.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
@@ -153,14 +153,4 @@ async function sendAndWait (
 async function failureOf (work: Promise<void>): Promise<never> {
   await work
   return new Promise<never>(() => {})
-}
-
-async function atMost (work: Promise<void>, timeoutMs: number): Promise<void> {
-  const over = new AbortController()
-  const late = delay(Math.max(timeoutMs, 0), undefined, { signal: over.signal })
-  try {
-    await Promise.race([work, late])
-  } finally {
-    over.abort()
-  }
 }

@@ -1,4 +1,5 @@
 import type { Log } from '../lib/log.ts'
+import { atMost } from '../lib/retry.ts'
 
 type ReadingOptions = {
   /** Named in logs. */
@@ -39,14 +40,7 @@ export function createReading<T> (
   }
   return async () => {
     if (underWay === undefined && now() - begunMs >= everyMs) underWay = start()
-    if (underWay !== undefined) await within(underWay, withinMs)
+    if (underWay !== undefined) await atMost(underWay, withinMs)
     return known === undefined || now() - known.atMs > oldestMs ? [] : known.found
   }
-}
-
-async function within (work: Promise<void>, ms: number): Promise<void> {
-  const late = Promise.withResolvers<void>()
-  const timer = setTimeout(late.resolve, ms)
-  await Promise.race([work, late.promise])
-  clearTimeout(timer)
 }

@@ -2,7 +2,7 @@ import { isInfrastructure } from './errors.ts'
 import { idsOf } from './message-ids.ts'
 import { createPerform, type Perform } from './perform.ts'
 import { isPoison, tries } from './process.ts'
-import { sleep } from './retry.ts'
+import { atMost } from './retry.ts'
 import type { ProcessParts, Slice } from './slice.ts'
 import type { Decision } from './stage.ts'
 
@@ -86,9 +86,7 @@ export function every (
   const timer = pauseMs === 0 ? undefined : setInterval(tick, pauseMs).unref()
   const stop = async () => {
     clearInterval(timer)
-    const late = new AbortController()
-    const waited = sleep(stopWithinMs, late.signal).catch(() => {})
-    await Promise.race([Promise.allSettled(running), waited]).finally(() => late.abort())
+    await atMost(Promise.allSettled(running), stopWithinMs)
   }
   return { stop }
 }

@@ -29,6 +29,13 @@ export const sleep: Sleep = async (ms, signal) => {
   }
 }
 
+/** Resolves when the work does, or after that time at the latest; fails as the work does before. */
+export async function atMost (work: Promise<unknown> | undefined, ms: number): Promise<void> {
+  const over = new AbortController()
+  const late = sleep(Math.max(ms, 0), over.signal).catch(() => {})
+  await Promise.race([work, late]).finally(() => over.abort())
+}
+
 /** A random pause below a bound that doubles: full jitter, so that callers come back apart. */
 export function backoffMs (
   attempt: number, { firstMs = 100, maxMs = 10_000, random = Math.random }: Backoff = {}

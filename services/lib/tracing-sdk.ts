@@ -9,7 +9,7 @@ import {
   TraceIdRatioBasedSampler, TracerProvider, type Sampler, type SpanExporter,
 } from '@opentelemetry/sdk-trace'
 import type { Log } from './log.ts'
-import { sleep } from './retry.ts'
+import { atMost } from './retry.ts'
 import { switchTracing } from './tracing.ts'
 
 export type TracingOptions = {
@@ -56,9 +56,7 @@ export function startTracing (options: TracingOptions): () => Promise<void> {
   switchTracing(true)
   return async () => {
     switchTracing(false)
-    const late = new AbortController()
-    const waited = sleep(STOP_WITHIN_MS, late.signal).catch(() => {})
-    await Promise.race([provider.shutdown().catch(() => {}), waited]).finally(() => late.abort())
+    await atMost(provider.shutdown().catch(() => {}), STOP_WITHIN_MS)
     for (const part of [trace, context, propagation, diag]) part.disable()
   }
 }

@@ -1,7 +1,7 @@
 import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { NormalizedRows } from '../../schemas/types.ts'
+import { atMost } from '../lib/retry.ts'
 import type { Incoming } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
 import { turn } from '../lib/turn.ts'
@@ -78,9 +78,7 @@ function fewAtOnce (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
   return async (...asked) => {
     const { look } = await places.execute(async () => {
       const begun = cache.find(...asked)
-      const over = new AbortController()
-      const late = delay(LOOK_HOLDS_MS, undefined, { signal: over.signal }).catch(() => {})
-      await Promise.race([begun, late]).finally(() => over.abort())
+      await atMost(begun, LOOK_HOLDS_MS)
       return { look: begun }
     })
     return await look

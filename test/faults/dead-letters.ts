@@ -8,7 +8,7 @@ export async function countDead ({ env }: FaultStack): Promise<number> {
   const brokers = (env['KAFKA_BROKERS'] ?? '').split(',')
   return await withAdmin({ brokers }, async admin => {
     const there = new Set(await admin.listTopics())
-    const topics = STAGES.map(stage => deadTopic(stage))
+    const topics = STAGES.map(deadTopic)
       .filter(topic => there.has(topic))
     let count = 0
     // One after another: with several brokers one look-up takes away what another knows.

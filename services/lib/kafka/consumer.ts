@@ -1,6 +1,6 @@
 import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import type { ConsumeOptions, Consumption } from '../bus.ts'
-import { forever, sleep } from '../retry.ts'
+import { atMost, forever, sleep } from '../retry.ts'
 import { isPassing, refusalOf } from './errors.ts'
 import { beginMembership, type Membership } from './membership.ts'
 
@@ -161,13 +161,8 @@ class GroupConsumer implements Consumption {
   async #stop (): Promise<void> {
     this.#stopping.abort()
     this.#membership?.abort('The consumer stops.')
-    await this.#within(this.#membership?.ended())
-    await this.#within(this.#consumer.disconnect().catch(() => {}))
-  }
-
-  async #within (work: Promise<void> | undefined): Promise<void> {
-    const timer = new AbortController()
-    const late = sleep(this.#options.settings.stopWithinMs, timer.signal).catch(() => {})
-    await Promise.race([work, late]).finally(() => timer.abort())
+    const { stopWithinMs } = this.#options.settings
+    await atMost(this.#membership?.ended(), stopWithinMs)
+    await atMost(this.#consumer.disconnect().catch(() => {}), stopWithinMs)
   }
 }

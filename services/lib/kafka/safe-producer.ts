@@ -1,6 +1,6 @@
 import type { Message, Producer as KafkaProducer, TopicMessages } from 'kafkajs'
 import type { OutgoingMessage, Producer } from '../bus.ts'
-import { backoffMs, sleep } from '../retry.ts'
+import { atMost, backoffMs, sleep } from '../retry.ts'
 import { kafkaTypeOf } from './errors.ts'
 
 /** What the producer needs of kafkajs; a new one is built after every rejected send. */
@@ -197,10 +197,7 @@ class SafeProducer implements Producer {
   }
 
   async #close (): Promise<void> {
-    const timer = new AbortController()
-    const late = sleep(this.#options.closeWithinMs, timer.signal).catch(() => {})
-    await Promise.race([this.#admission.then(() => this.#draining), late])
-    timer.abort()
+    await atMost(this.#admission.then(() => this.#draining), this.#options.closeWithinMs)
     const unanswered = new Set([...this.#inFlight, ...this.#queue].map(({ call }) => call))
     const reason = new Error('The producer closed before the broker answered.')
     for (const call of unanswered) this.#giveUp(call, reason)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { backoffMs, forever, sleep, times } from '../../../services/lib/retry.ts'
+import { atMost, backoffMs, forever, sleep, times } from '../../../services/lib/retry.ts'
 
 const failing = (failures: number) => {
   let calls = 0
@@ -46,5 +46,15 @@ describe('times', () => {
   it('throws the last failure', async () => {
     expect(await times(3, failing(2), noSleep)).toBe(3)
     await expect(times(3, failing(3), noSleep)).rejects.toThrow('failure 3')
+  })
+})
+
+describe('waiting at most so long', () => {
+  it('ends with the work, or without it, and fails as it does', async () => {
+    await atMost(Promise.resolve(1), 60_000)
+    await atMost(undefined, 60_000)
+    await atMost(new Promise(() => {}), 1)
+    await atMost(new Promise(() => {}), -1)
+    await expect(atMost(failing(1)(), 60_000)).rejects.toThrow('failure 1')
   })
 })
