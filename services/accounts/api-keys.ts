@@ -69,13 +69,20 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
     },
 
     /**
-     * Makes a key like an old one, which goes on working for `graceMs`. Returns undefined when
-     * there is no such key, or when it is revoked.
+     * Makes a key like an old one, which goes on working for `graceMs`. A key that expires gets a
+     * successor that lasts as long from now. Returns undefined when there is no such key, or when
+     * it is revoked or expired.
      */
     async roll (orgId: string, keyId: string, graceMs: number): Promise<MadeKey | undefined> {
       const old = await recordById(desk.store, orgId, keyId)
-      if (old === undefined || old.revokedAtMs !== 0) return undefined
-      const fresh = await createKey(desk, { orgId, mode: old.mode, scopes: old.scopes })
+      if (old === undefined || endOf(old, now()) !== undefined) return undefined
+      const { mode, scopes, createdAtMs, expiresAtMs } = old
+      const fresh = await createKey(desk, {
+        orgId,
+        mode,
+        scopes,
+        ...expiresAtMs === 0 ? {} : { expiresAtMs: now() + expiresAtMs - createdAtMs },
+      })
       await desk.store.write(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
       desk.records.delete(old.hash)
       return fresh

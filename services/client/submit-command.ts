@@ -94,6 +94,7 @@ async function submit (
     say: screen.say,
     progress: screen.progress,
     ask: flags.json === true ? undefined : screen.ask,
+    pollEveryMs: surroundings.pollEveryMs,
     onRun: store => { interrupt = () => interruptRun(settings, store) },
   })]).finally(screen.end)
   if (flags.json === true) screen.print(JSON.stringify(summary))

@@ -32,7 +32,7 @@ export type SubmitParts = Patience & {
   /** Asks yes or no; missing where nobody can answer. */
   readonly ask?: ((question: string) => Promise<boolean>) | undefined
   readonly progress?: (progress: SubmitProgress) => void
-  readonly pollEveryMs?: number
+  readonly pollEveryMs?: number | undefined
   /** Told of the run once there is one, so that an interruption can say what goes on. */
   readonly onRun?: (store: RunStore) => void
   /** Replaced by tests. */

@@ -11,6 +11,8 @@ export type Surroundings = Streams & {
   /** Takes what is to be done at Ctrl-C. */
   readonly onInterrupt: (action: () => void) => void
   readonly clientOptions?: Partial<TransportOptions>
+  /** Between two looks at a job. */
+  readonly pollEveryMs?: number
 }
 
 /** Options that every command has. */

@@ -38,10 +38,17 @@ export function isAllowedAddress (address: string, rules: AddressRules): boolean
   const range = parsed.range()
   if (range === 'loopback') return rules.allowLoopback
   if (range !== 'unicast') return false
-  if (parsed.kind() === 'ipv6' && !parsed.match(GLOBAL_UNICAST)) return false
+  if (parsed instanceof ipaddr.IPv6 && (!parsed.match(GLOBAL_UNICAST) || isIsatap(parsed))) {
+    return false
+  }
   const networks = [...PLATFORM_NETWORKS, ...rules.denied ?? []].map(it => ipaddr.parseCIDR(it))
   return !networks.some(network => parsed.kind() === network[0].kind() && parsed.match(network)) &&
     (rules.allowLoopback || !ownAddresses().has(parsed.toString()))
+}
+
+/** RFC 5214: an interface identifier that wraps an address of version 4, in any network. */
+function isIsatap ({ parts }: ipaddr.IPv6): boolean {
+  return (parts[4]! & ~0x0200) === 0 && parts[5] === 0x5efe
 }
 
 /** All of version 6 that is handed out for use between networks. */

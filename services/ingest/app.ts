@@ -2,7 +2,7 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } 
 import { ulid } from 'ulid'
 import {
   CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
-} from './connection.ts'
+} from '../lib/http-limits.ts'
 import { refuseWhenBehind, type AdmittingParts } from './admission-rule.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'

@@ -4,7 +4,7 @@ import {
   MAX_BODY_BYTES, SMALL_BODY_BYTES, type BodyBudget, type Room,
 } from './body-budget.ts'
 import { FaultError } from './errors.ts'
-import { isTooSlow, type Pace } from './pace.ts'
+import { isTooSlow, type Pace } from '../lib/body-pace.ts'
 
 /** Twice a second, or sooner where the grace is short. */
 const CHECK_EVERY_MS = 500

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, heapGrowth, kafkaKeys, pick } from '../lib/config.ts'
 import { providersConfig } from '../records/provider-names.ts'
-import { connectionFields } from './connection.ts'
+import { connectionFields } from '../lib/http-limits.ts'
 import { limitFields } from './limits/settings.ts'
 import { tlsFields } from './tls.ts'
 
@@ -33,6 +33,12 @@ export const ingestConfig = defineConfig({
   }),
   WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({
     default: false, description: 'Accept webhook addresses on this machine; for development.',
+  }),
+  WEBHOOK_PORTS: Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
+    default: [],
+    description: 'Ports of webhook addresses that are accepted although they are below 1024 or ' +
+      'those of databases and brokers; 80, 443 and free ports from 1024 on always are.',
+    examples: ['[444]'],
   }),
   ACCEPT_WITHIN_MS: Type.Integer({
     default: 25_000, minimum: 100, description: 'How long a request waits for its preflight.',

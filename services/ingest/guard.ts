@@ -38,7 +38,7 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(reply)
     const { scope, produces, takesBody } = request.routeOptions.config
-    if (request.is404 || scope !== undefined) requireHttps(request)
+    if (request.is404 || scope !== undefined) requireHttps(request, reply)
     if (request.is404) return answerUnroutable(request, reply, methodsOf(request))
     if (scope !== undefined) {
       request.caller = await authenticate(request, parts.findKey)

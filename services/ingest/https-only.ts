@@ -1,12 +1,20 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createHttpsRule } from '../lib/https-rule.ts'
 import { FaultError } from './errors.ts'
 
-/** Builds the check that a request came over HTTPS, or from this machine. */
+/** RFC 6797: for a year a browser that was here once comes over HTTPS only. */
+const HSTS = { 'strict-transport-security': 'max-age=31536000' }
+
+/**
+ * Builds the check that a request came over HTTPS, or from this machine. Every answer over HTTPS
+ * carries HSTS.
+ */
 export function createHttpsCheck (trustedProxies: readonly string[]) {
   const arrivalOf = createHttpsRule(trustedProxies)
 
-  return function requireHttps (request: FastifyRequest): void {
-    if (arrivalOf(request.raw) === 'refused') throw new FaultError({ code: 'https_required' })
+  return function requireHttps (request: FastifyRequest, reply: FastifyReply): void {
+    const arrival = arrivalOf(request.raw)
+    if (arrival === 'refused') throw new FaultError({ code: 'https_required' })
+    if (arrival === 'https') reply.headers(HSTS)
   }
 }

@@ -3,8 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { discard } from '../lib/discard.ts'
 import { turn } from '../lib/turn.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
-import { FaultError } from './errors.ts'
-import { inspectJson } from './json-text.ts'
+import { FaultError, type Fault } from './errors.ts'
+import { inspectJson, type Finding } from '../lib/json-text.ts'
 import { SHOWN_CHARACTERS } from './validation.ts'
 
 /**
@@ -32,6 +32,11 @@ export function acceptOnlyJson (app: FastifyInstance): void {
   })
 }
 
+const FORBIDDEN_NAME: Fault = {
+  code: 'invalid_request',
+  message: 'A field has the name __proto__ or constructor. Leave it out.',
+}
+
 /** Why a text was not taken: if it is JSON all the same, a field has a name that nobody may use. */
 function parseFault (text: string): FaultError {
   try {
@@ -39,10 +44,7 @@ function parseFault (text: string): FaultError {
   } catch {
     return new FaultError({ code: 'invalid_json' })
   }
-  return new FaultError({
-    code: 'invalid_request',
-    message: 'A field has the name __proto__ or constructor. Leave it out.',
-  })
+  return new FaultError(FORBIDDEN_NAME)
 }
 
 /** Whether a request's own headers exclude its body before a byte of it is read. */
@@ -63,16 +65,41 @@ function textOf (body: Buffer): string {
   if (!isUtf8(body)) throw new FaultError({ code: 'invalid_encoding' })
   const text = body.toString('utf8')
   discard(body)
-  const finding = inspectJson(text)
+  const fault = faultOf(inspectJson(text))
+  if (fault !== undefined) throw new FaultError(fault)
+  return text
+}
+
+/** What a request is answered whose body no request of the interface has. */
+function faultOf (finding: Finding): Fault | undefined {
+  const code = 'invalid_request'
   switch (finding.kind) {
-    case 'fine': return text
-    case 'duplicate': throw new FaultError({
-      code: 'invalid_request',
-      param: finding.key.slice(0, SHOWN_CHARACTERS),
-      message: 'The field appears twice. Send it once.',
-    })
-    case 'deep': throw new FaultError({
-      code: 'invalid_request', message: 'The body is nested too deeply.',
-    })
+    case 'fine': return undefined
+    case 'deep': return nestingFault(finding.path)
+    case 'many items': return { code: 'too_many_inputs', param: 'inputs' }
+    case 'many keys': return {
+      code, message: `An object has more than ${finding.limit} fields. Send fewer.`,
+    }
+    case 'duplicate': return {
+      code, param: shown(finding.key), message: 'The field appears twice. Send it once.',
+    }
+    case 'long key': return {
+      code,
+      param: shown(finding.key),
+      message: `The name of the field has more than ${finding.limit} characters. Shorten it.`,
+    }
   }
 }
+
+function nestingFault (path: string): Fault {
+  const code = 'invalid_request'
+  if (/(?:^|\.)(?:__proto__|constructor)(?:\.|$)/.test(path)) return FORBIDDEN_NAME
+  // A list that is the whole body has no name.
+  if (path === '' || path.startsWith('[')) {
+    return { code, message: 'The body is nested too deeply.' }
+  }
+  const param = shown(path)
+  return { code, param, message: `${param} must be a plain value, not a list or an object.` }
+}
+
+const shown = (key: string) => key.slice(0, SHOWN_CHARACTERS)

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import { readPrices, type Prices } from '../money/prices.ts'
 import type { Config } from './config.ts'
 import { fingerprintKey, firstSecret } from './fingerprint.ts'
-import type { Pace } from './pace.ts'
+import type { Pace } from '../lib/body-pace.ts'
 import type { WebhookRules } from './webhook-url.ts'
 
 const DAY_MS = 86_400_000
@@ -30,7 +30,9 @@ export function rulesOf (settings: Settings): Rules {
     configuredServices: new Set(providers.map(([service]) => service)),
     prices: readPrices(settings.PRICES),
     webhooks: {
-      allowHttp: settings.WEBHOOK_ALLOW_HTTP, allowLoopback: settings.WEBHOOK_ALLOW_LOOPBACK,
+      allowHttp: settings.WEBHOOK_ALLOW_HTTP,
+      allowLoopback: settings.WEBHOOK_ALLOW_LOOPBACK,
+      ports: settings.WEBHOOK_PORTS,
     },
     trustedProxies: settings.TRUSTED_PROXIES,
     fingerprintKey: fingerprintKey(settings.requestSecret ?? firstSecret(settings.KEY_RING)),

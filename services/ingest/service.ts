@@ -12,9 +12,10 @@ import { serve } from './serve.ts'
 import { createSubmission } from './submission.ts'
 
 /** Connects everything the interface stands on and listens. */
-export async function startIngest (settings: Config, life: Life): Promise<Running> {
-  const shared = await connectParts(settings, life,
-    ['bus', 'codec', 'state', 'clickhouse', 'clock'])
+export async function startIngest (
+  settings: Config, life: Life, connect = connectParts
+): Promise<Running> {
+  const shared = await connect(settings, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
   const { state, clock } = shared
   const store = createJobStore(state)
   const keys = connectJobKeys(shared, settings)

@@ -6,7 +6,7 @@ import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import Type, { type Static } from 'typebox'
 import type { Log } from '../lib/log.ts'
-import { nodeLimits, type ConnectionSettings } from './connection.ts'
+import { nodeLimits, type ConnectionSettings } from '../lib/http-limits.ts'
 
 /** What can be set about TLS; without both files there is only the plain listener. */
 export const tlsFields = {

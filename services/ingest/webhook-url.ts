@@ -1,7 +1,21 @@
 import { BlockList, isIP } from 'node:net'
 
 /** What a development installation may allow besides public HTTPS addresses. */
-export type WebhookRules = { readonly allowHttp: boolean, readonly allowLoopback: boolean }
+export type WebhookRules = {
+  readonly allowHttp: boolean
+  readonly allowLoopback: boolean
+  /** Ports that are allowed although they are below 1024 or those of other services. */
+  readonly ports?: readonly number[]
+}
+
+const LOWEST_FREE_PORT = 1_024
+const WEB_PORTS: readonly number[] = [80, 443]
+/** Where databases, brokers and control planes listen; nobody receives webhooks there. */
+const SERVICE_PORTS: ReadonlySet<number> = new Set([
+  1433, 1521, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 4369, 5432, 5671, 5672, 5900, 5984,
+  6000, 6379, 6443, 6665, 6666, 6667, 6668, 6669, 6697, 7000, 7001, 8123, 8500, 9000, 9042, 9092,
+  9093, 9200, 9300, 10_250, 11_211, 15_672, 16_379, 26_379, 27_017, 27_018, 50_000,
+])
 
 const MAX_CHARACTERS = 2_048
 /** Names that mean something only within a network; no public name ends like this. */
@@ -22,6 +36,8 @@ export function webhookUrlFault (text: string, rules: WebhookRules): string | un
   if (text.length > MAX_CHARACTERS) return `It is longer than ${MAX_CHARACTERS} characters.`
   // URL parsers drop or encode such characters, so that two readers might see two addresses.
   if (/[^!-~]/.test(text) || text.includes('\\')) return 'It has characters that must be encoded.'
+  // They also read `https:example.com` and `https:///example.com`, which no two readers agree on.
+  if (/^https?:(?!\/\/[^/])/i.test(text)) return 'It is not an absolute URL.'
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined) return 'It is not an absolute URL.'
   const schemes = rules.allowHttp ? ['https:', 'http:'] : ['https:']
@@ -29,17 +45,34 @@ export function webhookUrlFault (text: string, rules: WebhookRules): string | un
   if (url.username !== '' || url.password !== '' || authorityOf(text).includes('@')) {
     return 'It holds a user name or password.'
   }
-  return isAllowedHost(url.hostname, rules) ? undefined : 'It is not a public host name.'
+  if (!isAllowedHost(url.hostname, rules)) return 'It is not a public host name.'
+  return isAllowedPort(url, rules)
+    ? undefined
+    : `Webhooks are not sent to port ${url.port}. Use 443, or a free port from 1024 on.`
+}
+
+/** A receiver on this machine, which only development allows, may have any port. */
+function isAllowedPort ({ port, hostname }: URL, { ports = [], ...rules }: WebhookRules): boolean {
+  const number = Number(port)
+  if (port === '' || WEB_PORTS.includes(number) || ports.includes(number)) return true
+  if (rules.allowLoopback && isLoopback(hostOf(hostname))) return true
+  return number >= LOWEST_FREE_PORT && !SERVICE_PORTS.has(number)
+}
+
+const hostOf = (hostname: string): string =>
+  hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '').toLowerCase()
+
+function isLoopback (host: string): boolean {
+  const version = isIP(host)
+  if (version !== 0) return loopback.check(host, version === 4 ? 'ipv4' : 'ipv6')
+  return host === 'localhost' || host.endsWith('.localhost')
 }
 
 /** The host is what the URL parser made of it, so 0x7f.1 and 2130706433 are 127.0.0.1 here. */
 function isAllowedHost (hostname: string, rules: WebhookRules): boolean {
-  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '').toLowerCase()
-  const version = isIP(host)
-  if (version !== 0) {
-    return rules.allowLoopback && loopback.check(host, version === 4 ? 'ipv4' : 'ipv6')
-  }
-  if (host === 'localhost' || host.endsWith('.localhost')) return rules.allowLoopback
+  const host = hostOf(hostname)
+  if (isLoopback(host)) return rules.allowLoopback
+  if (isIP(host) !== 0) return false
   const isPrivate = PRIVATE_SUFFIXES.some(suffix => host.endsWith(suffix))
   return !isPrivate && /^[^.]+(\.[^.]+)+$/.test(host)
 }

@@ -77,7 +77,21 @@ const acts: Acts = {
   block: ms => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms) },
 }
 
-const check = create(process.env['FAILPOINTS'])
+const { FAILPOINTS: asked, ALLOW_FAILPOINTS: allowed } = process.env
+const check = create(permitted(asked, allowed))
+
+/**
+ * What FAILPOINTS asks for, where ALLOW_FAILPOINTS is `true`. A process that finds the one without
+ * the other does not start: whoever can set a variable must not stop a production service by it.
+ * @throws Error that says what to do.
+ */
+export function permitted (
+  setting: string | undefined, allow: string | undefined
+): string | undefined {
+  if (setting === undefined || setting === '' || allow === 'true') return setting
+  throw new Error('FAILPOINTS kills processes and is for development alone. Leave it out, or set ' +
+    'ALLOW_FAILPOINTS=true where nothing is lost by it.')
+}
 
 /** Marks a place where a process may die. Does nothing unless FAILPOINTS is set. */
 export function failpoint (name: Failpoint): void {

@@ -36,7 +36,8 @@ export function inputFault (trimmed: string): InvalidReason | undefined {
   return undefined
 }
 
-function isTooLong (text: string): boolean {
+/** Whether a text has more characters than an input may have. */
+export function isTooLong (text: string): boolean {
   if (text.length <= MAX_INPUT_CHARACTERS) return false
   // A character outside the basic plane has two code units; only code points are counted.
   return text.length > 2 * MAX_INPUT_CHARACTERS || [...text].length > MAX_INPUT_CHARACTERS

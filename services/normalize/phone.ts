@@ -2,7 +2,7 @@ import {
   ParseError, parsePhoneNumberWithError, type CountryCode, type PhoneNumber,
 } from 'libphonenumber-js/max'
 import { parsePhone } from '../records/numbering/parse.ts'
-import { inputFault, invalid, type Canonical, type InvalidReason } from './input.ts'
+import { inputFault, invalid, isTooLong, type Canonical, type InvalidReason } from './input.ts'
 import { lengthFault, mayParseDifferently } from './numbering-plans.ts'
 
 const ASCII_ONLY = /^[ -~]*$/
@@ -32,7 +32,10 @@ export function canonicalPhone (input: string, country: string | undefined): Can
  * common forms, for the reasons of what can't be parsed, and to compare with. Never throws.
  */
 export function canonicalByLibrary (input: string, country: string | undefined): Canonical {
-  const text = visible(input.trim())
+  const trimmed = input.trim()
+  // Before compatibility forms are spelled out: one character can become eighteen.
+  if (isTooLong(trimmed)) return invalid('too_long_input')
+  const text = visible(trimmed)
   const fault = inputFault(text)
   if (fault !== undefined) return invalid(fault)
   const parsed = parse(text, country)

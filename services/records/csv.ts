@@ -1,5 +1,9 @@
 const NEEDS_QUOTES = /[",\r\n]/
-const STARTS_FORMULA = /^[=+\-@\t\r]/
+/** Signs that begin a formula, their full-width forms included. */
+const FORMULA = '=+\\-@\uff1d\uff0b\uff0d\uff20'
+const STARTS_FORMULA = new RegExp(`^[${FORMULA}\t\r\n]`)
+/** A spreadsheet may take a semicolon, a tab or a line break within a cell for a separator. */
+const LATER_FORMULA = new RegExp(`(?<=[;\t\r\n])(?=[${FORMULA}])`, 'g')
 const HARMLESS = /^[0-9 ()+./-]*$/
 
 /**
@@ -20,5 +24,7 @@ export function csvLine (cells: readonly string[]): string {
  * written the way people write phone numbers can't be a harmful formula and is left as it is.
  */
 export function guardCell (text: string): string {
-  return STARTS_FORMULA.test(text) && !HARMLESS.test(text) ? `'${text}` : text
+  if (HARMLESS.test(text)) return text
+  const guarded = text.replace(LATER_FORMULA, "'")
+  return STARTS_FORMULA.test(text) ? `'${guarded}` : guarded
 }

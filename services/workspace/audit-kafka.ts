@@ -8,10 +8,10 @@ import type { JournalTexts } from './audit-history.ts'
 
 /** The journal as Kafka has it, by tenant; of two entries with one number the first one counts. */
 export async function readKafkaJournal (
-  settings: KafkaSettings, codec: Pick<Codec, 'decode'>
+  settings: KafkaSettings, codec: Pick<Codec, 'decode'>, createReader = createTopicReader
 ): Promise<ReadonlyMap<string, JournalTexts>> {
   const tenants = new Map<string, Map<number, string>>()
-  const reader = createTopicReader({ ...kafkaConnectionOf(settings), clientId: 'audit' })
+  const reader = createReader({ ...kafkaConnectionOf(settings), clientId: 'audit' })
   await reader.read(topicName('wallet.journal'), async messages => {
     for (const { value } of messages) {
       if (value === null) continue

@@ -12,7 +12,7 @@ import type { Options, Task } from './tasks.ts'
 type Global = { readonly json?: true, readonly data: string }
 
 /** The command line of the workspace; `print` takes what it shows. */
-export function createProgram (print: Print = console.log): Command {
+export function createProgram (print: Print = console.log, open = withWorkspace): Command {
   const program = new Command('workspace')
     .description('Organizations, API keys, balance, policy, webhook secrets, partners and jobs ' +
       'of customers, and the keys that all of it is sealed with.')
@@ -21,7 +21,7 @@ export function createProgram (print: Print = console.log): Command {
   const perform = (task: Task) => async (_options: Options, command: Command) => {
     const { json, data, ...options } = command.optsWithGlobals<Global>()
     const env = commandEnvironment(process.env, data)
-    show(print, await withWorkspace(env, parts => task(parts, options)), json === true)
+    show(print, await open(env, parts => task(parts, options)), json === true)
   }
   addOrganizations(program, perform)
   addKeys(program, perform)

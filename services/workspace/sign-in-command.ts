@@ -37,7 +37,7 @@ export async function makeSignInLink (env: Environment, options: SignInOptions) 
         }
     const code = await createSignInCodes(redis).create(holder)
     return {
-      url: `${settings.PAGE_URL}/sign-in/${code}`,
+      url: `${settings.PAGE_URL}/sign-in/link#${code}`,
       expiresAt: new Date(Date.now() + SIGN_IN_WITHIN_MS).toISOString(),
       note: 'It signs one browser in, once. Hand it over as you would a password.',
     }

@@ -25,9 +25,9 @@ const REQUEST_TIMEOUT_MS = 10_000
 
 /**
  * Kafka as the engine's bus. Every consumer and every name of a producer has a client, and so
- * connections, of its own.
+ * connections, of its own. Tests begin consumers of their own.
  */
-export function createKafkaBus (options: KafkaBusOptions): Bus {
+export function createKafkaBus (options: KafkaBusOptions, begin = startConsumer): Bus {
   const { onFatal, log = () => {} } = options
   const settings = { ...consumerDefaults, ...options.settings }
   const producers = new Map<string, Producer>()
@@ -61,7 +61,7 @@ export function createKafkaBus (options: KafkaBusOptions): Bus {
   return {
     consume: async (consume) => {
       const kafka = client(options, { clientId: `${options.clientId}-${consume.group}` })
-      const consumption = startConsumer({ kafka, consume, settings, onFatal, onRetry })
+      const consumption = begin({ kafka, consume, settings, onFatal, onRetry })
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
     producer,

@@ -1,6 +1,6 @@
 import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import type { ConsumeOptions, Consumption } from '../bus.ts'
-import { atMost, forever, sleep } from '../retry.ts'
+import { atMost, forever, sleep, type Sleep } from '../retry.ts'
 import { isPassing, refusalOf } from './errors.ts'
 import { beginMembership, type Membership } from './membership.ts'
 
@@ -42,6 +42,8 @@ export type ConsumerOptions = {
   readonly settings: ConsumerSettings
   readonly onFatal: (error: unknown) => void
   readonly onRetry: (error: unknown, attempt: number) => void
+  /** How it waits before it begins anew; by the time of this machine when left out. */
+  readonly sleep?: Sleep
 }
 
 /**
@@ -133,9 +135,9 @@ class GroupConsumer implements Consumption {
   }
 
   async #start (consumer: Consumer, afterMs: number): Promise<void> {
-    const { consume, onRetry } = this.#options
+    const { consume, onRetry, sleep: pause = sleep } = this.#options
     const { signal } = this.#stopping
-    if (afterMs > 0) await sleep(afterMs, signal).catch(() => {})
+    if (afterMs > 0) await pause(afterMs, signal).catch(() => {})
     const join = async () => {
       await consumer.connect()
       await consumer.subscribe({ topics: [...consume.topics], fromBeginning: true })

@@ -23,7 +23,7 @@ Examples:
   npm run ops -- dead discard verify 0:12 --reason "a test"`
 
 /** Adds `dead` and its commands; `print` takes what they show. */
-export function addDead (program: Command, print: Print): void {
+export function addDead (program: Command, print: Print, open = withDeadLetters): void {
   const dead = program.command('dead')
     .description('messages that a stage could not process, in <stage>.dead for 30 days')
     .addHelpText('after', EXAMPLES)
@@ -32,7 +32,7 @@ export function addDead (program: Command, print: Print): void {
     const { json, data: folder, ...options } = command.optsWithGlobals<Global & Options>()
     const env = commandEnvironment(process.env, folder)
     const names = command.args
-    const { data, text } = await withDeadLetters(env, parts => task(parts, { names, options }))
+    const { data, text } = await open(env, parts => task(parts, { names, options }))
     print(json === true ? JSON.stringify(data) : text)
   }
   addLooks(dead, perform)

@@ -35,8 +35,13 @@ Example:
 
 const onTerminal = askOn({ input: process.stdin, output: process.stderr })
 
+/** Replaced by tests. */
+type PauseParts = { readonly ask?: Ask, readonly open?: typeof withPauses }
+
 /** Adds `pause`. */
-export function addPause (program: Command, screen: Screen, ask: Ask = onTerminal): void {
+export function addPause (
+  program: Command, screen: Screen, { ask = onTerminal, open = withPauses }: PauseParts = {}
+): void {
   program.command('pause').description('have a stage begin nothing further, without a restart')
     .argument('<stage>', 'the stage')
     .option('--reason <text>', 'why, for whoever finds it paused')
@@ -48,7 +53,7 @@ export function addPause (program: Command, screen: Screen, ask: Ask = onTermina
       const stage = pausableOf(name)
       if (!await isAgreed(stage, call, ask)) return screen.print('Nothing was paused.')
       const { env, json, options: { reason = '', by = ownName() } } = call
-      const done = await withPauses(env, pauses => pauses.pause({ stage, by, reason }))
+      const done = await open(env, pauses => pauses.pause({ stage, by, reason }))
       const { changed, pause } = done
       screen.print(json
         ? JSON.stringify({ paused: true, changed, ...pause })
@@ -57,14 +62,14 @@ export function addPause (program: Command, screen: Screen, ask: Ask = onTermina
 }
 
 /** Adds `resume`. */
-export function addResume (program: Command, screen: Screen): void {
+export function addResume (program: Command, screen: Screen, open = withPauses): void {
   program.command('resume').description('let a paused stage go on')
     .argument('<stage>', 'the stage')
     .addHelpText('after', RESUME_HELP)
     .action(async (name: string, _options: object, command: Command) => {
       const { env, json } = callOf<object>(command)
       const stage = pausableOf(name)
-      const ended = await withPauses(env, pauses => pauses.resume(stage))
+      const ended = await open(env, pauses => pauses.resume(stage))
       screen.print(json
         ? JSON.stringify({ stage, paused: false, changed: ended !== undefined, ...ended })
         : resumedText(stage, ended, paintFor(screen.terminal)))

@@ -29,6 +29,8 @@ export const VENDOR_COLUMNS: Readonly<Record<string, Reader>> = {
 }
 
 const LONGEST_TEXT = 60
+/** With white space around and between its words. */
+const LONGEST_RAW_TEXT = 240
 /** Letters, digits and what stands in names of companies and places. */
 const NAME = /^(?=.*\p{L})[\p{L}\p{M}\p{N} &.,'’()/+-]+$/u
 /** A host, or several words that were made one. */
@@ -41,6 +43,8 @@ const IDENTIFIER = /\d{5,}|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|[0-9a-f]{8}-/i
  * or an identifier or holds one of the vendor's own words, which must never leave the process.
  */
 export function neutralText (text: string, vendorWords: readonly string[]): string | undefined {
+  // Before compatibility forms are spelled out: one character can become eighteen.
+  if (text.length > LONGEST_RAW_TEXT) return undefined
   const clean = text.normalize('NFKC').replace(/\s+/g, ' ').trim()
   if (clean.length > LONGEST_TEXT || !NAME.test(clean)) return undefined
   if (HOST.test(clean) || IDENTIFIER.test(clean)) return undefined

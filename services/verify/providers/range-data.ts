@@ -43,11 +43,18 @@ const RESOURCES = new URL('../resources/', import.meta.resolve('libphonenumber-g
 export const NOWHERE: Place = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
 
+let loaded: RangeData | undefined
+
 /**
- * Reads Google's published range data (English names, 298,000 prefixes) into memory, once at
- * start: half a second, 12 MB. The package's own functions open a file for every call.
+ * Google's published range data (English names, 298,000 prefixes), read into memory once in a
+ * process: half a second, 12 MB. The package's own functions open a file for every call.
  */
 export function loadRangeData (): RangeData {
+  loaded ??= readRangeData()
+  return loaded
+}
+
+function readRangeData (): RangeData {
   const carriers = readTables('carrier/en/', (name) => name)
   const places = readTables('geocodes/en/', createPlaces())
   const zones = readTable(new URL('timezones.bson', RESOURCES), singleZone)

@@ -3,6 +3,10 @@ import Fastify, {
   type FastifyReply, type FastifyRequest, type RouteOptions,
 } from 'fastify'
 import { ulid } from 'ulid'
+import {
+  CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
+} from '../../lib/http-limits.ts'
+import { inspectJson } from '../../lib/json-text.ts'
 import { assets } from './assets.ts'
 import type { PageParts } from './context.ts'
 import { guard } from './guard.ts'
@@ -18,13 +22,18 @@ type Options = {
   readonly trustedProxies: readonly string[]
   readonly log?: FastifyBaseLogger
   readonly https?: { readonly cert: Buffer, readonly key: Buffer }
+  readonly connection?: ConnectionSettings
 }
 
 /** The whole page without a socket: tests inject requests, the service listens. */
-export function createPage ({ parts, trustedProxies, log, https }: Options): FastifyInstance {
+export function createPage (options: Options): FastifyInstance {
+  const { parts, trustedProxies, log, https, connection = CONNECTION_DEFAULTS } = options
+  const secure = { ...https, ...nodeLimits(connection), minVersion: 'TLSv1.2' }
   const app = Fastify({
+    ...frameworkLimits(connection),
     ...(log === undefined ? {} : { loggerInstance: log }),
-    ...(https === undefined ? {} : { https: { ...https, minVersion: 'TLSv1.2' } as object }),
+    ...(https === undefined ? {} : { https: secure as object }),
+    maxRequestsPerSocket: connection.MAX_REQUESTS_PER_CONNECTION,
     // Addresses of requests hold codes to sign in with.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: FORM_BYTES,
@@ -33,18 +42,34 @@ export function createPage ({ parts, trustedProxies, log, https }: Options): Fas
     genReqId: () => `req_${ulid().toLowerCase()}`,
     forceCloseConnections: true,
   }) as unknown as FastifyInstance
-  app.removeContentTypeParser('text/plain')
+  app.server.maxConnections = connection.MAX_CONNECTIONS
+  acceptJudgedJson(app)
   app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' },
     (_request, body, done) => done(null, new URLSearchParams(String(body))))
   guard(app, parts, { trustedProxies })
+  const pace = {
+    graceMs: connection.BODY_GRACE_MS,
+    bytesPerSecond: connection.BODY_BYTES_PER_SECOND,
+    wholeWithinMs: connection.REQUEST_TIMEOUT_MS,
+  }
   app.setErrorHandler<FastifyError>((error, request, reply) => answerFailure(error, request, reply))
   app.setNotFoundHandler((request, reply) =>
     answerFailure(new PageFault('not_found'), request, reply))
   // Only a plugin's routes have the hooks of plugins that were registered before.
   app.register(async routes => {
-    for (const route of [...assetRoutes(), ...pageRoutes(parts)]) routes.route(route)
+    for (const route of [...assetRoutes(), ...pageRoutes(parts, pace)]) routes.route(route)
   })
   return app
+}
+
+/** JSON is judged before a parser builds anything of it, as at the REST interface. */
+function acceptJudgedJson (app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (inspectJson(String(body)).kind !== 'fine') return done(new PageFault('bad_form'))
+    return parse(request, String(body), done)
+  })
 }
 
 function answerFailure (error: unknown, request: FastifyRequest, reply: FastifyReply) {

@@ -13,7 +13,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const OWN = [
   'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
-  'icon.svg',
+  'sign-in.js', 'icon.svg',
 ] as const
 const PARSER = 'csv-parse.js'
 

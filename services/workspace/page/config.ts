@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, pick } from '../../lib/config.ts'
+import { connectionFields } from '../../lib/http-limits.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -33,6 +34,7 @@ export const pageConfig = defineConfig({
   SESSION_MS: Type.Integer({
     default: 12 * HOUR_MS, minimum: 100, description: 'A session ends after so long in any case.',
   }),
+  ...connectionFields,
   METRICS_TARGETS: Type.Array(Type.String({ pattern: '^https?://.+' }), {
     default: [],
     description: 'Addresses of the metrics of the services, for the drawing of the pipeline.',

@@ -47,12 +47,17 @@ export function guard (app: FastifyInstance, parts: PageParts, rules: Rules): vo
     if (request.visitor === undefined) throw new PageFault('signed_out')
     const { kind } = request.visitor.session.holder
     if (access !== 'anybody' && access !== kind) throw new PageFault('not_found')
+    // Scripts send the token in a header, so that no byte of a large body is read without it.
+    if (request.routeOptions.config.forScript === true) requireToken(request)
   })
-  app.addHook('preHandler', async request => {
-    if (READING.includes(request.method) || request.visitor === undefined) return
-    const given = request.headers[TOKEN_HEADER] ?? field(request, TOKEN_FIELD)
-    if (!isSame(String(given), request.visitor.session.token)) throw new PageFault('foreign')
-  })
+  app.addHook('preHandler', async request => requireToken(request))
+}
+
+/** The token of the session, in a header or in the form: no other site can send it. */
+function requireToken (request: FastifyRequest): void {
+  if (READING.includes(request.method) || request.visitor === undefined) return
+  const given = request.headers[TOKEN_HEADER] ?? field(request, TOKEN_FIELD)
+  if (!isSame(String(given), request.visitor.session.token)) throw new PageFault('foreign')
 }
 
 /** The name of the cookie: browsers take the first one over HTTPS and from this host only. */
@@ -60,9 +65,12 @@ export function cookieName (isHttps: boolean): string {
   return isHttps ? '__Host-session' : 'session'
 }
 
-/** The id of a session that a request carries; '' when it carries none. */
+/**
+ * The id of a session that a request carries; '' when it carries none. Over HTTPS only the cookie
+ * with the prefix counts: any host beside this one and any plain connection can set the other.
+ */
 export function sessionIdIn (request: FastifyRequest): string {
-  return request.cookies[cookieName(true)] ?? request.cookies[cookieName(false)] ?? ''
+  return request.cookies[cookieName(request.isHttps)] ?? ''
 }
 
 /** The signed-in browser a request comes from; undefined when it is not signed in. */

@@ -1,6 +1,7 @@
 import type { ApiKeys } from '../../accounts/api-keys.ts'
 import type { Organizations } from '../../accounts/organizations.ts'
 import type { WebhookSecrets } from '../../accounts/webhook-secrets.ts'
+import type { Sleep } from '../../lib/retry.ts'
 import type { ReadMovements } from './movements.ts'
 import type { Once } from './once.ts'
 import type { Flows } from './pipeline/flows.ts'
@@ -40,4 +41,6 @@ export type PageParts = {
   readonly once: Once
   readonly flows: () => Promise<Flows>
   readonly ready: () => boolean
+  /** Waits between two looks at jobs; by the time of this machine when left out. */
+  readonly sleep?: Sleep
 }

@@ -1,4 +1,5 @@
 import type { RouteOptions } from 'fastify'
+import type { Pace } from '../../lib/body-pace.ts'
 import type { PageParts } from './context.ts'
 import { balanceRoutes } from './routes/balance.ts'
 import { jobRoutes } from './routes/jobs.ts'
@@ -10,13 +11,13 @@ import { signInRoutes } from './routes/sign-in.ts'
 import { uploadRoutes } from './routes/upload.ts'
 
 /** Every page and every form. */
-export function pageRoutes (parts: PageParts): readonly RouteOptions[] {
+export function pageRoutes (parts: PageParts, pace: Pace): readonly RouteOptions[] {
   return [
     ...signInRoutes(parts),
     ...balanceRoutes(parts),
     ...jobRoutes(parts),
     ...liveRoutes(parts),
-    ...uploadRoutes(parts),
+    ...uploadRoutes(parts, pace),
     ...keyRoutes(parts),
     ...settingsRoutes(parts),
     ...pipelineRoutes(parts),

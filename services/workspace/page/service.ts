@@ -31,6 +31,7 @@ export async function startPage (settings: PageConfig, life: Life): Promise<Runn
     parts,
     trustedProxies: settings.TRUSTED_PROXIES,
     log: life.log,
+    connection: settings,
     ...(https === undefined ? {} : { https }),
   })
   life.onStop(() => app.close())

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
@@ -7,9 +6,10 @@ import { accountIn, connectionOf } from '../../../services/client/connection.ts'
 import { createConsole } from '../../../services/client/console.ts'
 import { failureText } from '../../../services/client/failure-text.ts'
 import { runProgram } from '../../../services/client/run-program.ts'
+import { newFolder } from '../../support/folder.ts'
 import { createFakeService, type FakeOptions } from './fake-service.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'command-line-'))
+const folder = newFolder('command-line-')
 afterAll(() => rmSync(folder, { recursive: true }))
 const input = join(folder, 'in.csv')
 const output = join(folder, 'out.csv')
@@ -37,6 +37,7 @@ async function run (
     ...streams,
     env,
     onInterrupt: action => { actions.push(action) },
+    pollEveryMs: 0,
     clientOptions: { fetch: service.fetch(() => actions.forEach(action => action())), retries: 0 },
   })
   const textOf = (stream: PassThrough) => String(stream.read() ?? '')

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
@@ -10,8 +9,9 @@ import { readRecords } from '../../../services/client/csv-records.ts'
 import { createLines, headerLine } from '../../../services/client/join-lines.ts'
 import { contactOf, contactsOf, factsOf, headOf, planOf } from '../../../services/client/plan.ts'
 import { csvCell as serviceCell, guardCell as serviceGuard } from '../../../services/records/csv.ts'
+import { newFolder } from '../../support/folder.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'csv-'))
+const folder = newFolder('csv-')
 afterAll(() => rmSync(folder, { recursive: true }))
 const file = join(folder, 'a.csv')
 
@@ -108,10 +108,10 @@ describe('the plan of a file', () => {
   })
 
   it('keeps requests to what the service takes', async () => {
-    writeFileSync(file, `phone\n${`${'"'.repeat(2_002)}\n`.repeat(20_000)}`)
+    writeFileSync(file, `phone\n${`${'\u0001'.repeat(1_000)}\n`.repeat(6_000)}`)
     const { slices } = await planOf(file, await factsOf(file), { column: 0 })
-    // A quote takes two bytes in JSON: 1,000 of them, 2,003 bytes a contact.
-    expect(slices.map(({ rows }) => rows)).toEqual([15_976, 4_024])
+    // A control character takes six bytes in JSON: 1,000 of them, 6,003 bytes a contact.
+    expect(slices.map(({ rows }) => rows)).toEqual([5_330, 670])
   })
 
   it('refuses a file without rows', async () => {

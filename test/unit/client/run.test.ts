@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { priceLines, shortOf, sumOf } from '../../../services/client/agree.ts'
@@ -10,8 +9,9 @@ import { ownHolder, runsElsewhere } from '../../../services/client/holder.ts'
 import { isLostConnection, patiently } from '../../../services/client/patience.ts'
 import { writePrivately } from '../../../services/client/private-file.ts'
 import { newState, openRunStore, readState } from '../../../services/client/run-state.ts'
+import { newFolder } from '../../support/folder.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'run-'))
+const folder = newFolder('run-')
 afterAll(() => rmSync(folder, { recursive: true }))
 const stateFile = join(folder, 'state.json')
 

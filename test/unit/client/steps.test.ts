@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
@@ -9,9 +8,10 @@ import { openRun } from '../../../services/client/open-run.ts'
 import { createClientProgram } from '../../../services/client/program.ts'
 import { learnUnanswered, runJobs } from '../../../services/client/send-parts.ts'
 import { openConnection } from '../../../services/client/surroundings.ts'
+import { newFolder } from '../../support/folder.ts'
 import { createFakeService, verdictOf } from './fake-service.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'steps-'))
+const folder = newFolder('steps-')
 afterAll(() => rmSync(folder, { recursive: true }))
 const input = join(folder, 'in.csv')
 const output = join(folder, 'out.csv')

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
@@ -8,9 +7,10 @@ import { renameDurably } from '../../../services/client/private-file.ts'
 import type { RunState, RunStore } from '../../../services/client/run-state.ts'
 import type { SubmitParts, SubmitSettings } from '../../../services/client/submit-settings.ts'
 import { interruptRun, submitFile } from '../../../services/client/submit.ts'
+import { newFolder } from '../../support/folder.ts'
 import { createFakeService, refusal, verdictOf, type Moment } from './fake-service.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'submit-'))
+const folder = newFolder('submit-')
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const input = join(folder, 'contacts.csv')

@@ -1,8 +1,9 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   shipAttempts, startShipping, type ShippingParts,
 } from '../../../services/deliver/history.ts'
 import type { Attempt } from '../../../services/jobs/delivery-history.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const attemptOf = (attempt: number) => ({ attempt }) as Attempt
 
@@ -42,9 +43,9 @@ describe('shipping', () => {
     const { parts, written, state } = scene()
     state.broken = true
     const shipping = startShipping(parts)
-    await vi.waitFor(() => expect(shipping.ready()).toBe(false))
+    await eventually(() => expect(shipping.ready()).toBe(false))
     state.broken = false
-    await vi.waitFor(() => expect(shipping.ready()).toBe(true), 3_000)
+    await eventually(() => expect(shipping.ready()).toBe(true))
     expect(written).toHaveLength(2)
     await shipping.stop()
   })
@@ -52,7 +53,7 @@ describe('shipping', () => {
   it('writes what is left before it stops', async () => {
     const { parts, noted, written } = scene()
     const shipping = startShipping(parts)
-    await vi.waitFor(() => expect(written).toHaveLength(2))
+    await eventually(() => expect(written).toHaveLength(2))
     noted.set('e:3', attemptOf(3))
     await shipping.stop()
     expect(written).toHaveLength(3)

@@ -1,7 +1,8 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { countNotes, startCountingDue } from '../../../services/deliver/meters.ts'
 import type { Claim, Deliveries, Note } from '../../../services/jobs/deliveries.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const claim = { event: 'evt_1' } as Claim
 const noteOf = (attempt: object) => ({ state: 'delivered', pace: 'quick', attempt }) as Note
@@ -59,7 +60,7 @@ describe('the gauge of webhooks that are due', () => {
       log: { warn: (_: object, text: string) => { warned.push(text) } } as never,
       countDueEveryMs: 1,
     })
-    await vi.waitFor(() => expect(warned).toHaveLength(1))
+    await eventually(() => expect(warned).toHaveLength(1))
     expect(await metrics.text()).toContain('webhooks_due 5')
     expect(new Set(asked)).toEqual(new Set([77]))
     await counting.stop()

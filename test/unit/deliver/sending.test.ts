@@ -1,8 +1,9 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { startSending, type SendingParts } from '../../../services/deliver/sending.ts'
 import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const claim: Claim = {
   event: 'evt_1',
@@ -47,7 +48,7 @@ describe('a fault while an attempt is made', () => {
   it('is noted as a failed attempt, so that it is not made over and over', async () => {
     const { parts, noted, warned, metrics } = scene(new TypeError('a fault'))
     const sending = startSending(parts)
-    await vi.waitFor(() => expect(noted).toHaveLength(1))
+    await eventually(() => expect(noted).toHaveLength(1))
     expect(noted[0]).toMatchObject({
       state: 'waiting', dueAtMs: 1_100, attempt: { outcome: 'failed', reason: 'internal' },
     })
@@ -61,7 +62,7 @@ describe('a fault while an attempt is made', () => {
   it('of infrastructure is not: the lease ends, and the attempt is made again', async () => {
     const { parts, noted, warned } = scene(new InfrastructureError('no store'))
     const sending = startSending(parts)
-    await vi.waitFor(() => expect(warned).toHaveLength(1))
+    await eventually(() => expect(warned).toHaveLength(1))
     await sending.stop()
     expect(noted).toEqual([])
   })

@@ -1,6 +1,10 @@
-import { describe, expect, it, vi } from 'vitest'
+import { setImmediate as turn } from 'node:timers/promises'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startWorkers, type WorkersParts } from '../../../services/deliver/workers.ts'
 import type { Claim, Pace } from '../../../services/jobs/deliveries.ts'
+import { eventually } from '../../support/eventually.ts'
+
+afterEach(() => { vi.useRealTimers() })
 
 const claimOf = (event: string): Claim => ({
   event, tenant: 't', job: 'j', type: 'job.completed', attempt: 1, once: false, token: 'k',
@@ -11,6 +15,7 @@ function scene (more: Partial<WorkersParts> = {}) {
   const warned: unknown[] = []
   const begun: string[] = []
   const ends = new Map<string, () => void>()
+  const gate = { looks: 0, isOpen: true }
   const workers = startWorkers({
     deliveries: {
       claim: async ({ pace, most }) => due[pace].splice(0, most).map(claimOf),
@@ -25,34 +30,48 @@ function scene (more: Partial<WorkersParts> = {}) {
     leaseMs: 1_000,
     pollMs: 5,
     slowAfterMs: 20,
+    gate: {
+      isOpen: () => {
+        gate.looks += 1
+        return gate.isOpen
+      },
+      opened: async () => {},
+    },
     ...more,
   })
   const endAll = () => { for (const end of ends.values()) end() }
-  return { workers, due, warned, begun, ends, endAll }
+  /** Resolves when the workers have looked for what is due a few times more. */
+  const looked = async () => {
+    const before = gate.looks
+    await eventually(() => expect(gate.looks).toBeGreaterThan(before + 3))
+  }
+  return { workers, due, warned, begun, ends, endAll, gate, looked }
 }
 
 describe('workers', () => {
   it('begin no more attempts than there are places, and go on when one is free', async () => {
     const { workers, due, begun, ends, endAll } = scene({ slowAfterMs: 60_000 })
     due.quick.push('a', 'b', 'c')
-    await vi.waitFor(() => expect(begun).toEqual(['a', 'b']))
+    await eventually(() => expect(begun).toEqual(['a', 'b']))
     expect(due.quick).toEqual(['c'])
     ends.get('a')?.()
-    await vi.waitFor(() => expect(begun).toEqual(['a', 'b', 'c']))
+    await eventually(() => expect(begun).toEqual(['a', 'b', 'c']))
     endAll()
     await workers.stop()
   })
 
   it('keep the places of the quick for attempts that are, as long as there is room', async () => {
-    const { workers, due, begun, endAll } = scene()
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const { workers, due, begun, endAll, looked } = scene()
     due.quick.push('hangs 1', 'hangs 2', 'quick 1', 'quick 2', 'waits')
-    await vi.waitFor(() => expect(begun).toEqual(['hangs 1', 'hangs 2', 'quick 1', 'quick 2']))
+    await eventually(() => expect(begun).toEqual(['hangs 1', 'hangs 2', 'quick 1', 'quick 2']))
     due.slow.push('slow')
-    await new Promise(resolve => setTimeout(resolve, 60))
+    vi.advanceTimersByTime(60)
+    await looked()
     expect(begun).toHaveLength(4)
     expect(due).toEqual({ quick: ['waits'], slow: ['slow'] })
     endAll()
-    await vi.waitFor(() => expect(begun.slice(4).sort()).toEqual(['slow', 'waits']))
+    await eventually(() => expect(begun.slice(4).sort()).toEqual(['slow', 'waits']))
     endAll()
     await workers.stop()
   })
@@ -60,27 +79,27 @@ describe('workers', () => {
   it('stop when the attempts under way have ended, and begin no more', async () => {
     const { workers, due, begun, endAll } = scene()
     due.quick.push('a')
-    await vi.waitFor(() => expect(begun).toEqual(['a']))
+    await eventually(() => expect(begun).toEqual(['a']))
     let stopped = false
     const stopping = workers.stop().then(() => { stopped = true })
     due.quick.push('b')
-    await new Promise(resolve => setTimeout(resolve, 20))
+    await turn()
+    await turn()
     expect([stopped, begun]).toEqual([false, ['a']])
     endAll()
     await stopping
   })
 
   it('begin no attempt while they are paused, and stay ready', async () => {
-    let isOpen = false
-    const gate = { isOpen: () => isOpen, opened: async () => {} }
-    const { workers, due, begun, endAll } = scene({ gate })
+    const { workers, due, begun, endAll, gate, looked } = scene()
+    gate.isOpen = false
     due.quick.push('a')
     due.slow.push('b')
     workers.wake()
-    await new Promise(resolve => setTimeout(resolve, 30))
+    await looked()
     expect([begun, due, workers.ready()]).toEqual([[], { quick: ['a'], slow: ['b'] }, true])
-    isOpen = true
-    await vi.waitFor(() => expect(begun).toEqual(['a', 'b']))
+    gate.isOpen = true
+    await eventually(() => expect(begun).toEqual(['a', 'b']))
     endAll()
     await workers.stop()
   })
@@ -92,10 +111,10 @@ describe('workers', () => {
       return []
     }
     const { workers, warned } = scene({ deliveries: { claim } })
-    await vi.waitFor(() => expect(workers.ready()).toBe(false))
+    await eventually(() => expect(workers.ready()).toBe(false))
     expect(warned.length).toBeGreaterThan(0)
     broken = false
-    await vi.waitFor(() => expect(workers.ready()).toBe(true))
+    await eventually(() => expect(workers.ready()).toBe(true))
     await workers.stop()
   })
 
@@ -103,10 +122,10 @@ describe('workers', () => {
     const attempt = async ({ event }: Claim) => { if (event === 'a') throw new Error('broken') }
     const { workers, due, warned } = scene({ attempt })
     due.quick.push('a')
-    await vi.waitFor(() => expect(warned).toHaveLength(1))
+    await eventually(() => expect(warned).toHaveLength(1))
     due.quick.push('b')
     workers.wake()
-    await vi.waitFor(() => expect(due.quick).toEqual([]))
+    await eventually(() => expect(due.quick).toEqual([]))
     await workers.stop()
   })
 })

@@ -2,10 +2,9 @@ import { describe, expect, it } from 'vitest'
 import type { Redis } from 'ioredis'
 import type { AdmissionRule } from '../../../services/ingest/admission-rule.ts'
 import { connectAdmission } from '../../../services/ingest/admission-parts.ts'
-import { createApp } from '../../../services/ingest/app.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
 import type { Lane } from '../../../services/topology.ts'
-import { doubles, good, rules } from './doubles.ts'
+import { createTestApp, doubles, good, rules } from './doubles.ts'
 
 const KEY = '0d3c6fd0-3f5b-4a57-9a3c-0a7d8f5f9b11'
 const big = { ...good, inputs: new Array<string>(1_001).fill('+12127365000') }
@@ -18,7 +17,7 @@ function application (behind: readonly Lane[], claimed: readonly string[] = []) 
     metrics,
   }
   const parts = { ...doubles(), admission }
-  const app = createApp({ parts, rules })
+  const app = createTestApp({ parts, rules })
   const post = (body: object | string, headers: Record<string, string> = {}, path = 'jobs') =>
     app.inject({
       method: 'POST',
@@ -74,7 +73,7 @@ describe('a request while the stages before acceptance are behind', () => {
   })
 
   it('is let in by an application without the rule', async () => {
-    const app = createApp({ parts: doubles(), rules })
+    const app = createTestApp({ parts: doubles(), rules })
     const { statusCode } = await app.inject({
       method: 'POST',
       url: '/api/v1/jobs',

@@ -1,21 +1,25 @@
 import { connect, type Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import { afterEach, describe, expect, it } from 'vitest'
-import { createApp } from '../../../services/ingest/app.ts'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
 import { takeRoom } from '../../../services/ingest/body-room.ts'
 import type { Parts } from '../../../services/ingest/ports.ts'
-import { doubles, good, rules } from './doubles.ts'
+import { createTestApp, doubles, good, rules } from './doubles.ts'
 
 let app: FastifyInstance | undefined
 const sockets: Socket[] = []
+/** The service looks at what has come in an interval of its own; sockets go by the real time. */
+beforeEach(() => { vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }) })
 afterEach(async () => {
+  vi.useRealTimers()
   for (const socket of sockets.splice(0)) socket.destroy()
   await app?.close()
 })
 
 const LARGE = 200_000
+/** After a grace of 100 ms, which is how often it is looked, too. */
+const PACE = { graceMs: 100, bytesPerSecond: 65_536, wholeWithinMs: 60_000 }
 const body = JSON.stringify(good)
 const HEAD = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
   'content-type: application/json'].join('\r\n')
@@ -23,15 +27,25 @@ const lengthOf = (bytes: number) => `${HEAD}\r\ncontent-length: ${bytes}\r\n\r\n
 const CHUNKED = `${HEAD}\r\ntransfer-encoding: chunked\r\n\r\n`
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 
-/** Room for one large body; 100 ms of grace, then 64 KiB/s. */
-async function listen (more: Partial<Parts> = {}) {
-  const bodyPace = { graceMs: 100, bytesPerSecond: 65_536, wholeWithinMs: 60_000 }
-  app = createApp({ parts: doubles(more), rules: { ...rules, bodyPace, bodyBudgetBytes: LARGE } })
-  const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
-  return (text: string) => open(port, text)
+/** Waits without the clock of the test going on, as it does by Vitest's own waiting. */
+async function until (holds: () => boolean): Promise<void> {
+  while (!holds()) await turn()
 }
 
-function open (port: number, text: string) {
+/** So many bodies are looked at. */
+const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodies)
+
+/** Room for one large body. */
+async function listen (more: Partial<Parts> = {}) {
+  const parts = doubles(more)
+  app = createTestApp({ parts, rules: { ...rules, bodyPace: PACE, bodyBudgetBytes: LARGE } })
+  const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+  const accepted = new Map<number | undefined, Socket>()
+  app.server.on('connection', other => { accepted.set(other.remotePort, other) })
+  return (text: string) => open(port, text, accepted)
+}
+
+function open (port: number, text: string, accepted: ReadonlyMap<number | undefined, Socket>) {
   const socket = connect(port, '127.0.0.1')
   sockets.push(socket)
   let heard = ''
@@ -43,7 +57,15 @@ function open (port: number, text: string) {
   const first = heardOf('data')
   const closed = heardOf('close')
   return {
-    socket,
+    /** Resolves when the service has read all that was sent so far. */
+    send: async (more = '') => {
+      socket.write(more)
+      await until(() => {
+        const other = accepted.get(socket.localPort)
+        return other !== undefined && (other.destroyed || other.bytesRead >= socket.bytesWritten)
+      })
+      await turn()
+    },
     /** Status of the first answer. */
     status: async () => { await first; return Number(heard.split(' ')[1]) },
     /** All that came until the connection was closed. */
@@ -51,20 +73,15 @@ function open (port: number, text: string) {
   }
 }
 
-/** Writes the same again every 20 ms, as often as is said. */
-async function drip (socket: Socket, piece: string, times = Infinity): Promise<void> {
-  for (let time = 0; time < times && !socket.destroyed; time++) {
-    socket.write(piece)
-    await delay(20)
-  }
-}
-
 describe('a client that drips the body it holds room for', () => {
   it('is answered 408 and cut off, and others have the room at once', async () => {
     const request = await listen()
     const slow = request(`${lengthOf(LARGE)}{`)
-    drip(slow.socket, 'x').catch(() => {})
+    await untilWatched(1)
+    vi.advanceTimersByTime(PACE.graceMs)
+    await slow.send('x')
     expect(await request(lengthOf(LARGE)).status()).toBe(503)
+    vi.advanceTimersByTime(100)
     expect(await slow.status()).toBe(408)
     expect(await request(lengthOf(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
     const text = await slow.whole()
@@ -76,9 +93,14 @@ describe('a client that drips the body it holds room for', () => {
   it('in chunks is so too, and no job comes of what it sent', async () => {
     const request = await listen()
     const slow = request(CHUNKED + chunk(body.padEnd(90_000)))
-    drip(slow.socket, chunk(' ')).catch(() => {})
+    await untilWatched(1)
+    await slow.send()
+    vi.advanceTimersByTime(1_400)
+    await slow.send(chunk(' '))
+    expect(await request(lengthOf(LARGE)).status()).toBe(503)
+    vi.advanceTimersByTime(100)
     expect(await slow.status()).toBe(408)
-    slow.socket.write('0\r\n\r\n')
+    slow.send('0\r\n\r\n').catch(() => {})
     expect(await request(lengthOf(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
     expect((await slow.whole()).match(/^HTTP/gm)).toHaveLength(1)
   })
@@ -89,7 +111,9 @@ describe('a client that drips the body it holds room for', () => {
       submit: async () => { await held.promise; return { kind: 'reused' } },
     })
     const slow = request(lengthOf(body.length) + body + lengthOf(LARGE))
-    drip(slow.socket, 'x').catch(() => {})
+    await untilWatched(1)
+    await slow.send('x')
+    vi.advanceTimersByTime(200)
     expect(await slow.whole()).toBe('')
     held.resolve()
   })
@@ -99,18 +123,30 @@ describe('a client that is slow because its line is', () => {
   it('is heard to the end of a small body, of stated length or in chunks', async () => {
     const request = await listen()
     const [stated, chunked] = [request(lengthOf(body.length + 20)), request(CHUNKED)]
+    await untilWatched(1)
     // Far beyond the grace, and while somebody else holds all the room there is.
-    request(lengthOf(LARGE) + body)
-    await Promise.all([drip(stated.socket, ' ', 20), drip(chunked.socket, chunk(' '), 20)])
-    stated.socket.write(body)
-    chunked.socket.write(`${chunk(body)}0\r\n\r\n`)
+    const large = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
+    await untilWatched(2)
+    await large.send()
+    for (let time = 0; time < 20; time++) {
+      vi.advanceTimersByTime(100)
+      await Promise.all([stated.send(' '), chunked.send(chunk(' '))])
+    }
+    await Promise.all([stated.send(body), chunked.send(`${chunk(body)}0\r\n\r\n`)])
     expect(await Promise.all([stated.status(), chunked.status()])).toEqual([202, 202])
+    await large.send(' ')
+    expect(await large.status()).toBe(202)
   })
 
   it('may send a large one as fast as is asked for', async () => {
     const request = await listen()
-    const slow = request(lengthOf(body.length + LARGE / 2) + body)
-    await drip(slow.socket, ' '.repeat(LARGE / 2 / 25), 25)
+    const piece = ' '.repeat(PACE.bytesPerSecond / 10 + 1)
+    const slow = request(lengthOf(body.length + 25 * piece.length) + body)
+    await untilWatched(1)
+    for (let time = 0; time < 25; time++) {
+      vi.advanceTimersByTime(100)
+      await slow.send(piece)
+    }
     expect(await slow.status()).toBe(202)
   })
 })
@@ -120,11 +156,12 @@ describe('a body in chunks', () => {
     const request = await listen()
     const first = request(`${CHUNKED}${chunk(body.padEnd(90_000))}`)
     const second = request(`${CHUNKED}${chunk(body.padEnd(60_000))}`)
-    await delay(50)
-    second.socket.write(chunk(' '.repeat(40_000)))
+    await untilWatched(2)
+    await Promise.all([first.send(), second.send()])
+    await second.send(chunk(' '.repeat(40_000)))
     expect(await second.status()).toBe(503)
     expect(await second.whole()).toMatch(/^retry-after: 2\r$/im)
-    first.socket.write('0\r\n\r\n')
+    await first.send('0\r\n\r\n')
     expect(await first.status()).toBe(202)
   })
 })

@@ -28,7 +28,7 @@ describe('the configuration of ingest', () => {
       'carrier-lookup', 'carrier-single', 'email-validation', 'phone-validation',
     ])
     expect(rules).toMatchObject({
-      webhooks: { allowHttp: false, allowLoopback: false },
+      webhooks: { allowHttp: false, allowLoopback: false, ports: [] },
       trustedProxies: [],
       bodyPace: { graceMs: 5_000, bytesPerSecond: 16_384, wholeWithinMs: 60_000 },
       retentionMs: 7_776_000_000,
@@ -46,6 +46,6 @@ describe('the configuration of ingest', () => {
       ...least, TRUSTED_PROXIES: '10.0.0.0/8, ::1', WEBHOOK_ALLOW_LOOPBACK: 'true',
     }))
     expect(rules.trustedProxies).toEqual(['10.0.0.0/8', '::1'])
-    expect(rules.webhooks).toEqual({ allowHttp: false, allowLoopback: true })
+    expect(rules.webhooks).toEqual({ allowHttp: false, allowLoopback: true, ports: [] })
   })
 })

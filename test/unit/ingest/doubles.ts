@@ -9,6 +9,7 @@ import type { Submission } from '../../../services/jobs/submit.ts'
 import type { Limiter } from '../../../services/ingest/limits/limiter.ts'
 import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
+import { compilingAs } from './compiled.ts'
 
 export const JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 export const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')
@@ -142,12 +143,18 @@ export const rules: Rules = {
 
 export const good = { service: 'phone-validation', inputs: ['+12127365000', 'call me'] }
 
+const compiling = await compilingAs(createApp({ parts: doubles(), rules }))
+
+/** What the service listens with. */
+export const createTestApp = (options: Parameters<typeof createApp>[0]): FastifyInstance =>
+  compiling(createApp(options))
+
 /** An application of doubles, and the two requests most tests make. */
 export function application (
   more: Partial<Parts> = {}, otherRules: Partial<Rules> = {}
 ) {
   const parts = doubles(more)
-  const app = createApp({ parts, rules: { ...rules, ...otherRules } })
+  const app = createTestApp({ parts, rules: { ...rules, ...otherRules } })
   return { app, asked: parts.asked, post: poster(app), get: getter(app) }
 }
 

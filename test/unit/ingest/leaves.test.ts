@@ -6,7 +6,6 @@ import { ERRORS, errorBody, statusOf, type ErrorCode } from '../../../services/i
 import {
   fingerprintKey, fingerprintOf, firstSecret,
 } from '../../../services/ingest/fingerprint.ts'
-import { inspectJson } from '../../../services/ingest/json-text.ts'
 import { codingFor, compressed, createCompressor } from '../../../services/ingest/compression.ts'
 import { accepts, weightOfCoding } from '../../../services/ingest/negotiation.ts'
 import type { JobRequest } from '../../../services/ingest/request.ts'
@@ -55,22 +54,6 @@ describe('the fingerprint of a request', () => {
       fingerprintOf(request, fingerprintKey(firstSecret(keys)))
     expect(of({ k1: ring.k1, k3: ring.k2 })).toBe(own)
     expect(of({ k1: ring.k2 })).not.toBe(own)
-  })
-})
-
-describe('looking over a JSON text', () => {
-  it.each([
-    ['{"a":1,"b":{"a":2},"c":[{"a":1},{"a":2}]}', { kind: 'fine' }],
-    ['{"a":"\\"b\\":","b":"a","c":"{[{["}', { kind: 'fine' }],
-    ['["a","a"]', { kind: 'fine' }],
-    ['{"a":1 , "a" :2}', { kind: 'duplicate', key: 'a' }],
-    ['{"a\\\\":1,"a\\\\":2}', { kind: 'duplicate', key: 'a\\' }],
-    ['{"":1,"":2}', { kind: 'duplicate', key: '' }],
-    ['{"a":"unfinished', { kind: 'fine' }],
-    [`${'['.repeat(8)}${']'.repeat(8)}`, { kind: 'fine' }],
-    ['['.repeat(9), { kind: 'deep' }],
-  ])('%.40s', (text, finding) => {
-    expect(inspectJson(text)).toEqual(finding)
   })
 })
 

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { ingestConfig } from '../../../services/ingest/config.ts'
@@ -28,9 +28,9 @@ const clickhouse = {
 
 const clock = { now: () => NOW_MS }
 
-vi.mock('../../../services/lib/connect.ts', () => ({
-  connectParts: async () => ({ bus: {}, codec: {}, state, clickhouse, clock }),
-}))
+const connect = (async () =>
+  ({ bus: {}, codec: {}, state, clickhouse, clock })
+) as unknown as Parameters<typeof startIngest>[2]
 
 it('the interface listens, knows keys and jobs, tells when it is ready, and stops', async () => {
   const port = await freePort()
@@ -51,7 +51,7 @@ it('the interface listens, knows keys and jobs, tells when it is ready, and stop
     metrics: createMetrics(),
     fatal: () => {},
     onStop: close => { closers.push(close) },
-  })
+  }, connect)
   const { secret } = await createApiKeys(redis)
     .create({ orgId: 'org_1', mode: 'live', scopes: ['jobs:read'] })
   const ask = async (path: string, key = '') => {

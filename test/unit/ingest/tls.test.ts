@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { CONNECTION_DEFAULTS } from '../../../services/ingest/connection.ts'
+import { CONNECTION_DEFAULTS } from '../../../services/lib/http-limits.ts'
 import { listenTls, type TlsListener } from '../../../services/ingest/tls.ts'
 import { selfSigned } from '../../support/certificate.ts'
 import { application, JOB_ID } from './doubles.ts'
@@ -85,7 +85,7 @@ describe('the listener of TLS', () => {
     expect(await ask(port, old)).toEqual([200, 'first'])
     const renewed = write(selfSigned('second'))
     if (how === 'on SIGHUP') process.emit('SIGHUP', 'SIGHUP')
-    await expect.poll(() => ask(port, renewed).catch(() => []), { timeout: 5_000 })
+    await expect.poll(() => ask(port, renewed).catch(() => []))
       .toEqual([200, 'second'])
     expect(said).toContain('certificate taken up')
   })
@@ -94,7 +94,7 @@ describe('the listener of TLS', () => {
     const old = write(selfSigned('first'))
     const port = await listen()
     writeFileSync(settings.TLS_CERT_FILE, selfSigned('second').cert)
-    await expect.poll(() => said, { timeout: 5_000 })
+    await expect.poll(() => said)
       .toContain('the certificate could not be renewed; the old one stays in use')
     expect(await ask(port, old)).toEqual([200, 'first'])
   })

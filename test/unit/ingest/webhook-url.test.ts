@@ -20,9 +20,12 @@ describe('an address for webhooks', () => {
     'https://:@example.com/', ' https://example.com/', 'https://example.com/a b',
     'https://exam\tple.com/', 'https://example.com/\n', 'https://bücher.example/',
     'https://example.com\\@other.example/', 'https://example.com:99999/',
-    `https://example.com/${'x'.repeat(2_029)}`,
+    `https://example.com/${'x'.repeat(2_029)}`, 'https:example.com', 'https:/example.com',
+    'https:///example.com', 'HTTPS:example.com', 'https://example.com:22/',
+    'https://example.com:1023/', 'https://example.com:5432/', 'https://example.com:6379/',
+    'https://example.com:9092/', 'https://example.com:0/',
   ])('is not %.50s', url => {
-    expect(webhookUrlFault(url, strict)).toMatch(/^It .*\.$/)
+    expect(webhookUrlFault(url, strict)).toMatch(/^(?:It|Webhooks) .*\.$/)
   })
 
   it.each([
@@ -34,6 +37,15 @@ describe('an address for webhooks', () => {
     'example.com..',
   ])('is not at the host %s', host => {
     expect(webhookUrlFault(`https://${host}/`, strict)).toBeDefined()
+  })
+
+  it('may have a port that the installation allows, and 80 and 443 in any case', () => {
+    const at = (port: number, ports: readonly number[] = []) =>
+      webhookUrlFault(`https://example.com:${port}/`, { ...strict, ports })
+    expect([at(80), at(443), at(1_024), at(9_200, [9_200]), at(22, [22])])
+      .toEqual([undefined, undefined, undefined, undefined, undefined])
+    expect(at(9_200, [22])).toBe('Webhooks are not sent to port 9200. Use 443, or a free port ' +
+      'from 1024 on.')
   })
 
   it.each(['http://127.0.0.1:9000/', 'https://localhost/', 'http://[::1]/', 'http://a.localhost/'])(

@@ -111,6 +111,8 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineParts>
     log: createLog('test', { level: 'silent' }),
     subscriptions: [subscription],
     clock: { now: () => 5_000 },
+    // Only when a test asks for it, or a failure would be one of a test that runs later.
+    releaseEveryMs: 0,
     sleep: async (_, signal) => { signal?.throwIfAborted() },
     ...more,
   })

@@ -1,7 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { create, failpoint, FAILPOINTS, PLACES } from '../../../services/lib/failpoint.ts'
+import {
+  create, failpoint, FAILPOINTS, permitted, PLACES,
+} from '../../../services/lib/failpoint.ts'
 import { sources } from '../../support/sources.ts'
 
 let folder: string
@@ -69,6 +71,13 @@ describe('a failpoint', () => {
     expect(readFileSync(file, 'utf8')).toBe('')
     const { name, pid } = JSON.parse(readFileSync(`${file}.fired`, 'utf8'))
     expect([name, pid]).toEqual(['verify.kept', process.pid])
+  })
+
+  it('needs a flag of development, so that no variable alone kills a production service', () => {
+    expect(() => permitted('verify.kept:kill@1', undefined)).toThrow('set ALLOW_FAILPOINTS=true')
+    expect(() => permitted('verify.kept:kill@1', '1')).toThrow('development alone')
+    expect(permitted('verify.kept:kill@1', 'true')).toBe('verify.kept:kill@1')
+    expect([permitted(undefined, undefined), permitted('', undefined)]).toEqual([undefined, ''])
   })
 
   it('says what is wrong with a plan', () => {

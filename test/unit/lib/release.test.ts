@@ -1,7 +1,10 @@
-import { describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
 import { createTurns, every } from '../../../services/lib/release.ts'
+import { eventually } from '../../support/eventually.ts'
 import { benchOf, decisionFor, echoStage, rawMessage, textOf, type Read } from './engine-bench.ts'
+
+afterEach(() => { vi.useRealTimers() })
 
 /** A stage that holds all it gets until `release` is allowed to give it. */
 function holding (more: Parameters<typeof decisionFor>[2] = {}) {
@@ -35,15 +38,17 @@ describe('held messages that wait for nothing more', () => {
   })
 
   it('are looked for every so often, until the stage stops', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const { stage, state, asked } = holding()
-    const bench = await benchOf(stage, { releaseEveryMs: 1 })
+    const bench = await benchOf(stage, { releaseEveryMs: 10 })
     await bench.deliver([rawMessage(0)])
+    await vi.advanceTimersByTimeAsync(20)
+    expect([asked.length, bench.effects]).toEqual([2, []])
     state.isFree = true
-    await vi.waitFor(() => expect(bench.effects).toContain('commit 1'))
+    await vi.advanceTimersByTimeAsync(10)
+    await eventually(() => expect(bench.effects).toContain('commit 1'))
     await bench.running.stop()
-    const before = asked.length
-    await new Promise(resolve => setTimeout(resolve, 20))
-    expect(asked.length).toBe(before)
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   it('end as dead letters when what follows from them always fails', async () => {
@@ -134,6 +139,7 @@ describe('turns', () => {
 
 describe('every', () => {
   it('waits for all that runs when it is stopped, and never begins with a pause of 0', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const gate = Promise.withResolvers<void>()
     const runs = { begun: 0, ended: 0 }
     const repeated = every(1, async () => {
@@ -142,18 +148,18 @@ describe('every', () => {
       runs.ended += 1
     })
     const never = every(0, async () => { runs.begun += 100 })
-    await vi.waitFor(() => expect(runs.begun).toBeGreaterThan(1))
+    vi.advanceTimersByTime(3)
     const stopping = Promise.all([repeated.stop(), never.stop()])
+    vi.advanceTimersByTime(3)
     gate.resolve()
     await stopping
-    expect(runs.begun).toBeLessThan(100)
-    expect(runs.ended).toBe(runs.begun)
+    expect(runs).toEqual({ begun: 3, ended: 3 })
   })
 
   it('stops although what runs never ends', async () => {
     let runs = 0
     const repeated = every(1, () => { runs += 1; return new Promise(() => {}) }, 5)
-    await vi.waitFor(() => expect(runs).toBeGreaterThan(0))
+    await eventually(() => expect(runs).toBeGreaterThan(0))
     await repeated.stop()
   })
 })

@@ -18,7 +18,12 @@ const service = `
     return { ready: () => true, stop: async () => { console.log('stopped') } }
   })
 `
-const env = { KAFKA_BROKERS: 'a:1', REDIS_STATE_URL: 'redis://a', LOG_LEVEL: 'silent' }
+const env = {
+  KAFKA_BROKERS: 'a:1',
+  REDIS_STATE_URL: 'redis://a',
+  LOG_LEVEL: 'silent',
+  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+}
 
 async function outcomeOf (
   more: Record<string, string>, args: readonly string[] = [], signal?: NodeJS.Signals
@@ -40,7 +45,7 @@ it('a service is its name, its configuration and how it starts', () => {
   expect(run).toHaveLength(3)
 })
 
-describe('the life of a service', { timeout: 20_000 }, () => {
+describe('the life of a service', () => {
   it('ends in reverse order when it is told to', async () => {
     expect(await outcomeOf({}, [], 'SIGTERM')).toEqual({
       exitCode: 0,

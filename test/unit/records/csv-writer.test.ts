@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { csvLine, guardCell } from '../../../services/records/csv.ts'
 import { CsvWriter } from '../../../services/records/csv-writer.ts'
+import { unicodeText } from '../../support/texts.ts'
 
 /** Lines of these cells, from a writer that begins with so much room. */
 function written (rows: readonly (readonly string[])[], safe: boolean, sizeBytes = 0): Buffer {
@@ -17,7 +18,7 @@ function written (rows: readonly (readonly string[])[], safe: boolean, sizeBytes
 }
 
 const units = '",\r\n=+-@\t\'0a é漢😀\ud800\udc00\0\u007f\u0080'.split('')
-const cell = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: fc.constantFrom(...units) }))
+const cell = fc.oneof(unicodeText(), fc.string({ unit: fc.constantFrom(...units) }))
 
 describe('a piece of CSV', () => {
   it('has the bytes of the lines, whatever the cells hold, however little room there was', () => {

@@ -20,7 +20,7 @@ function setUp (provider?: Provider) {
   const check = createChecker({
     lists: { 'email-validation': ['email-domain'] },
     limits: {
-      timeoutMs: 5_000,
+      timeoutMs: 300_000,
       concurrency: 4,
       retries: 0,
       breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },

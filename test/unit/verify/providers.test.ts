@@ -4,7 +4,7 @@ import { DEFAULT_PROVIDERS, type ProviderLists } from '../../../services/records
 import { createChecker, FACTORIES } from '../../../services/verify/providers.ts'
 
 const limits = {
-  timeoutMs: 1_000,
+  timeoutMs: 300_000,
   concurrency: 4,
   retries: 0,
   breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },

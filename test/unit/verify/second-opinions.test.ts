@@ -34,7 +34,7 @@ function checkerOf (first: Script, second: Script, secondLists: ProviderLists = 
     lists: { 'email-validation': ['email-domain'] },
     secondLists,
     limits: {
-      timeoutMs: 1_000,
+      timeoutMs: 300_000,
       concurrency: 4,
       retries: 0,
       breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },

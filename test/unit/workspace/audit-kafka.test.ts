@@ -1,5 +1,7 @@
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
+import type { RawMessage } from '../../../services/lib/bus.ts'
+import type { createTopicReader } from '../../../services/lib/kafka/topic-reader.ts'
 import { canonicalText } from '../../../services/records/journal-chain.ts'
 import { readKafkaJournal } from '../../../services/workspace/audit-kafka.ts'
 import { codec, endedJob } from '../../support/results.ts'
@@ -7,14 +9,12 @@ import { entryOf } from '../../support/stage-doubles.ts'
 
 const opened: unknown[] = []
 let batches: readonly { value: Buffer | null }[][] = []
-vi.mock('../../../services/lib/kafka/topic-reader.ts', () => ({
-  createTopicReader: (options: unknown) => ({
-    read: async (topic: string, onMessages: (messages: unknown) => Promise<void>) => {
-      opened.push([options, topic])
-      for (const batch of batches) await onMessages(batch)
-    },
-  }),
-}))
+const createReader: typeof createTopicReader = options => ({
+  read: async (topic, onMessages) => {
+    opened.push([options, topic])
+    for (const batch of batches) await onMessages(batch as unknown as readonly RawMessage[])
+  },
+})
 
 const entry = (tenant: string, seq: number, reason = ''): Journal =>
   ({ ...entryOf(tenant, endedJob()), seq, reason })
@@ -26,7 +26,7 @@ it('the journal in Kafka is told by tenant, and the first of two entries counts'
     [await message(entry('org_a.live', 1)), { value: null }, await message(entry('org_b.live', 1))],
     [await message(entry('org_a.live', 1, 'again')), await message(entry('org_a.live', 2))],
   ]
-  const found = await readKafkaJournal({ KAFKA_BROKERS: ['broker:9092'] }, codec)
+  const found = await readKafkaJournal({ KAFKA_BROKERS: ['broker:9092'] }, codec, createReader)
   expect(found).toEqual(new Map([
     ['org_a.live', new Map([
       [1, canonicalText(entry('org_a.live', 1))], [2, canonicalText(entry('org_a.live', 2))],

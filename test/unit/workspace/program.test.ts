@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import type { WorkspaceParts } from '../../../services/workspace/parts.ts'
+import type { withWorkspace, WorkspaceParts } from '../../../services/workspace/parts.ts'
 import { createProgram } from '../../../services/workspace/program.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
@@ -16,14 +16,10 @@ const parts = {
 }
 const environments: Readonly<Record<string, string | undefined>>[] = []
 
-vi.mock('../../../services/workspace/parts.ts', () => ({
-  withWorkspace: async (
-    env: Readonly<Record<string, string>>, work: (all: WorkspaceParts) => Promise<unknown>
-  ) => {
-    environments.push(env)
-    return await work(parts as unknown as WorkspaceParts)
-  },
-}))
+const open: typeof withWorkspace = async (env, work) => {
+  environments.push(env)
+  return await work(parts as unknown as WorkspaceParts)
+}
 
 let folder: string
 beforeEach(() => { folder = mkdtempSync(`${tmpdir()}/workspace-`) })
@@ -32,7 +28,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 /** What a command line shows. */
 async function shown (...words: readonly string[]): Promise<string> {
   const lines: string[] = []
-  await createProgram(line => { lines.push(line) })
+  await createProgram(line => { lines.push(line) }, open)
     .parseAsync(['--data', folder, ...words], { from: 'user' })
   return lines.join('\n')
 }

@@ -91,5 +91,5 @@ function permanent (reply: SmtpReply): Meaning {
 
 /** Without addresses, which replies repeat: a mailbox may be named `spam`. */
 function wordsOf ({ lines }: SmtpReply): string {
-  return lines.join(' ').replace(/\S*@\S*/g, ' ')
+  return lines.join(' ').split(/\s+/).filter(word => !word.includes('@')).join(' ')
 }

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Client, JobStatusResource } from '../../../client/client.ts'
+import { sleep } from '../../../lib/retry.ts'
 import { breakdown } from '../breakdown.ts'
 import { forCustomer, type Exchange, type PageParts } from '../context.ts'
 import { PageFault } from '../page-fault.ts'
@@ -53,7 +53,7 @@ async function sendProgress (
       const update = updateOf(jobs, known, isOne)
       if (update !== undefined) reply.raw.write(`data: ${JSON.stringify(update)}\n\n`)
       if (jobs.every(isEnded) || performance.now() > endsAt) break
-      await delay(LOOK_EVERY_MS[isOne ? 'job' : 'list'], undefined, { signal: closed.signal })
+      await (parts.sleep ?? sleep)(LOOK_EVERY_MS[isOne ? 'job' : 'list'], closed.signal)
       if (!await parts.sessions.isThere(visit.visitor.id)) break
       jobs = await readJobs(await parts.rest.of(visit.tenant), ids)
     }

@@ -29,9 +29,8 @@ export function signInRoutes (parts: PageParts): readonly RouteOptions[] {
     },
     {
       method: 'GET',
-      url: '/sign-in/:code',
-      handler: (request, reply) =>
-        sendPage(reply, confirmSignInView((request.params as { code: string }).code)),
+      url: '/sign-in/link',
+      handler: (_request, reply) => sendPage(reply, confirmSignInView()),
     },
     { method: 'POST', url: '/sign-in', handler: (request, reply) => signIn(parts, request, reply) },
     {

@@ -1,16 +1,16 @@
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyRequest, RouteOptions } from 'fastify'
 import { MAX_INPUTS } from '../../../../schemas/api/create-job.ts'
 import type { JobRequest } from '../../../client/client.ts'
+import type { Pace } from '../../../lib/body-pace.ts'
 import { forCustomer, type PageParts } from '../context.ts'
 import { PageFault } from '../page-fault.ts'
+import { createUploadPlaces } from '../upload-places.ts'
 import { quoteView, uploadView } from '../views/upload.ts'
 import { sendPage } from './sign-in.ts'
 
 /** As large as the body of a job. */
 const MOST_BYTES = 35_651_584
 const FILE_NAME_CHARACTERS = 200
-/** So many files are taken at once: each takes several times its size while it is read. */
-const MOST_AT_ONCE = 4
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 type Sent = {
@@ -28,8 +28,8 @@ const forScript = {
 } as const
 
 /** A file: its quote, then its job. Contacts pass through and are kept nowhere in between. */
-export function uploadRoutes (parts: PageParts): readonly RouteOptions[] {
-  const onRequest = createRoom(MOST_AT_ONCE)
+export function uploadRoutes (parts: PageParts, pace: Pace): readonly RouteOptions[] {
+  const places = createUploadPlaces(pace)
   return [
     {
       method: 'GET',
@@ -42,7 +42,7 @@ export function uploadRoutes (parts: PageParts): readonly RouteOptions[] {
       method: 'POST',
       url: '/:mode/upload/quote',
       ...forScript,
-      onRequest,
+      ...places,
       handler: forCustomer(parts, async ({ visit, request, reply }) => {
         const wanted = jobIn(request)
         const [quote, balance, services] = await Promise.all([
@@ -57,7 +57,7 @@ export function uploadRoutes (parts: PageParts): readonly RouteOptions[] {
       method: 'POST',
       url: '/:mode/upload/job',
       ...forScript,
-      onRequest,
+      ...places,
       handler: forCustomer(parts, async ({ visit, request, reply }) => {
         const { id } = request.body as Sent
         if (typeof id !== 'string' || !UUID_V4.test(id)) throw new PageFault('bad_form')
@@ -66,19 +66,6 @@ export function uploadRoutes (parts: PageParts): readonly RouteOptions[] {
       }),
     },
   ]
-}
-
-/** Lets so many requests in at once, and refuses others before their bodies are read. */
-export function createRoom (most: number) {
-  let taken = 0
-  return async (_request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    if (taken >= most) {
-      throw new PageFault('unavailable', 'Many files are being read at the moment. Try again in ' +
-        'a few seconds.')
-    }
-    taken += 1
-    reply.raw.once('close', () => { taken -= 1 })
-  }
 }
 
 /** The job that was asked for; the interface checks what only it can know. */

@@ -18,18 +18,23 @@ export function signInView (notice: Html | undefined): Html {
   })
 }
 
-/** A link was opened: the code is used only when somebody says so, not by a preview of the link. */
-export function confirmSignInView (code: string): Html {
+/**
+ * A link was opened: its code, which a script takes from the part behind the #, is used only when
+ * somebody says so, not by a preview of the link.
+ */
+export function confirmSignInView (): Html {
   return plainPage({
     title: 'Sign in',
+    scripts: ['sign-in.js'],
     body: html`
       <div class="narrow">
         <h1>Sign in</h1>
         <p>This link signs this browser in. It works once.</p>
         <form method="post" action="/sign-in">
-          <input type="hidden" name="code" value="${code}">
+          <input type="hidden" name="code" value="">
           <button class="button" type="submit" autofocus>Sign in</button>
         </form>
+        <noscript><p>This page needs JavaScript to read the code of the link.</p></noscript>
       </div>`,
   })
 }

@@ -1,28 +1,26 @@
-import { expect, it, vi } from 'vitest'
-import { createKafkaBus } from '../../../../services/lib/kafka/bus.ts'
+import { expect, it } from 'vitest'
+import { createKafkaBus, type KafkaBusOptions } from '../../../../services/lib/kafka/bus.ts'
+import type { startConsumer } from '../../../../services/lib/kafka/consumer.ts'
 
-type Started = {
-  readonly consume: { readonly group: string }
-  readonly onRetry: (error: unknown) => void
+/** A bus whose consumers only tell how they began and that they stopped. */
+function newBus (more: Partial<KafkaBusOptions> = {}) {
+  const stops: string[] = []
+  const retries: ((error: unknown) => void)[] = []
+  const begin: typeof startConsumer = ({ consume: { group }, onRetry }) => {
+    retries.push(error => onRetry(error, 1))
+    return { ready: () => true, stop: async () => { stops.push(group) } }
+  }
+  const bus = createKafkaBus(
+    { brokers: ['127.0.0.1:1'], clientId: 'c', onFatal: () => {}, ...more }, begin)
+  return { bus, stops, retries }
 }
 
-const stops = vi.hoisted(() => [] as string[])
-const retries = vi.hoisted(() => [] as ((error: unknown) => void)[])
-vi.mock('../../../../services/lib/kafka/consumer.ts', () => ({
-  consumerDefaults: {},
-  startConsumer: ({ consume: { group }, onRetry }: Started) => {
-    retries.push(onRetry)
-    return { ready: () => true, stop: async () => { stops.push(group) } }
-  },
-}))
-
-const newBus = () => createKafkaBus({ brokers: ['127.0.0.1:1'], clientId: 'c', onFatal: () => {} })
 const options = {
   topics: ['t'], onAssigned: () => {}, onDelivery: async () => ({ go: 'next' as const }),
 }
 
 it('a consumption that was stopped is held no longer', async () => {
-  const bus = newBus()
+  const { bus, stops } = newBus()
   const first = await bus.consume({ ...options, group: 'first' })
   await bus.consume({ ...options, group: 'second' })
   await first.stop()
@@ -34,7 +32,7 @@ it('a consumption that was stopped is held no longer', async () => {
 })
 
 it('a producer that was closed is replaced by a new one of its name', async () => {
-  const bus = newBus()
+  const { bus } = newBus()
   const first = bus.producer('results')
   expect(bus.producer('results')).toBe(first)
   await first.close()
@@ -46,16 +44,13 @@ it('a producer that was closed is replaced by a new one of its name', async () =
 
 it('what somebody has to set right is told once, and what passes each time', async () => {
   const told: unknown[] = []
-  const bus = createKafkaBus({
-    brokers: ['127.0.0.1:1'],
-    clientId: 'c',
-    onFatal: () => {},
+  const { bus, retries } = newBus({
     log: (level, message) => told.push([level, message.split(':', 1)[0]]),
   })
   await bus.consume({ ...options, group: 'one' })
   await bus.consume({ ...options, group: 'two' })
   const failure = (more: object) => Object.assign(new Error('no connection'), more)
-  for (const onRetry of retries.slice(-2)) {
+  for (const onRetry of retries) {
     onRetry(failure({ code: 'ECONNREFUSED' }))
     onRetry(failure({ name: 'KafkaJSSASLAuthenticationError' }))
     onRetry(failure({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }))

@@ -27,8 +27,13 @@ function setUp (more: {
 } = {}) {
   const client = new EventEmitter()
   const asked: Record<string, unknown> = {}
-  const told: { fatal: unknown[], retries: unknown[], assigned: number, disconnected: number } =
-    { fatal: [], retries: [], assigned: 0, disconnected: 0 }
+  const told = {
+    fatal: [] as unknown[],
+    retries: [] as unknown[],
+    pausesMs: [] as number[],
+    assigned: 0,
+    disconnected: 0,
+  }
   const fake = {
     events,
     on: (name: string, listener: (event: unknown) => void) => client.on(name, listener),
@@ -55,9 +60,11 @@ function setUp (more: {
       gather: more.gather,
       onDelivery: more.onDelivery ?? (async () => ({ go: 'next' })),
     },
-    settings: { ...consumerDefaults, stopWithinMs: 5, ...more.settings },
+    // However slow the machine is, no session ends but by the test.
+    settings: { ...consumerDefaults, sessionTimeoutMs: 600_000, stopWithinMs: 5, ...more.settings },
     onFatal: error => { told.fatal.push(error) },
     onRetry: error => { told.retries.push(error) },
+    sleep: async ms => { told.pausesMs.push(ms) },
   })
   return { client, asked, told, consumption, running: once(client, 'running') }
 }
@@ -75,7 +82,7 @@ const batch = {
 
 describe('a consumer', () => {
   it('asks the client for what its settings say, and for no commits of its own', async () => {
-    const { asked, running, consumption } = setUp()
+    const { asked, running, consumption } = setUp({ settings: consumerDefaults })
     await running
     expect(asked.consumer).toMatchObject({
       groupId: 'settle.small',
@@ -177,7 +184,7 @@ describe('a consumer', () => {
     const again = once(client, 'running')
     client.emit(events.CRASH, { payload: { restart: false, error } })
     await again
-    expect(told.fatal).toEqual([])
+    expect([told.fatal, told.pausesMs]).toEqual([[], [300]])
     client.emit(events.GROUP_JOIN)
     await turn()
     expect(consumption.ready()).toBe(true)
@@ -194,6 +201,7 @@ describe('a consumer', () => {
     client.emit(events.CRASH, { payload: { restart: false, error } })
     expect([told.fatal, told.retries]).toEqual([[], [error]])
     await again
+    expect(told.pausesMs).toEqual([2_000])
     client.emit(events.GROUP_JOIN)
     await turn()
     expect(consumption.ready()).toBe(true)

@@ -9,6 +9,7 @@ import { createPageParts, ORGANIZATION } from '../../../support/page-parts.ts'
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })
 
+const PACE = { graceMs: 1_000, bytesPerSecond: 1, wholeWithinMs: 60_000 }
 const HOST = 'page.example'
 const OWN = { host: HOST, origin: `http://${HOST}`, 'sec-fetch-site': 'same-origin' }
 const balance = { balanceMicros: 1, reservedMicros: 0, availableMicros: 1, currency: 'USD' }
@@ -35,6 +36,45 @@ function open (parts = createPageParts(client)) {
     })
   return { ask, post, signedIn, parts }
 }
+
+describe('JSON of scripts', () => {
+  const sent = (token: string, cookie: string, payload: string) => ({
+    method: 'POST' as const,
+    payload,
+    headers: { ...OWN, cookie, 'x-form-token': token, 'content-type': 'application/json' },
+  })
+
+  it('is judged before anything is built of it', async () => {
+    const { ask, signedIn } = open()
+    const { cookie, token } = await signedIn()
+    const bodies = [
+      `{"inputs":[${'{},'.repeat(1_000)}{}]}`, '{"service":{"a":{}}}', '{"a":1,"a":2}',
+    ]
+    for (const body of bodies) {
+      const answer = await ask('/live/upload/quote', sent(token, cookie, body))
+      expect([answer.statusCode, answer.json().fault.status]).toEqual([400, 400])
+    }
+  })
+
+  it('needs the token of the session before a byte of the body is read', async () => {
+    const { ask, signedIn } = open()
+    const { cookie } = await signedIn()
+    const answer = await ask('/live/upload/quote', sent('another', cookie, 'no JSON'))
+    expect(answer.statusCode).toBe(403)
+  })
+})
+
+describe('the cookie of a session', () => {
+  it('counts over HTTPS only with the prefix that no other host can set', async () => {
+    const { ask, parts } = open()
+    const { id } = await parts.sessions.begin({ kind: 'customer', orgId: ORGANIZATION.id })
+    const overHttps = (cookie: string) => ask('/live/overview', {
+      remoteAddress: '10.0.0.1', headers: { cookie, 'x-forwarded-proto': 'https' },
+    })
+    expect((await overHttps(`session=${id}`)).statusCode).toBe(303)
+    expect((await overHttps(`__Host-session=${id}`)).statusCode).toBe(200)
+  })
+})
 
 describe('every answer', () => {
   it('lets nothing in from elsewhere and is kept nowhere', async () => {
@@ -99,9 +139,9 @@ describe('a request without a session', () => {
 
   it('finds no page that needs none of the two', async () => {
     const { parts } = open()
-    const open2 = pageRoutes(parts).filter(({ config }) => config?.access === undefined)
+    const open2 = pageRoutes(parts, PACE).filter(({ config }) => config?.access === undefined)
     expect(open2.map(({ method, url }) => `${String(method)} ${url}`)).toEqual([
-      'GET /', 'GET /sign-in', 'GET /sign-in/:code', 'POST /sign-in',
+      'GET /', 'GET /sign-in', 'GET /sign-in/link', 'POST /sign-in',
     ])
   })
 })
@@ -110,7 +150,8 @@ describe('the sign-in', () => {
   it('uses the code at its button and sets a cookie that scripts can not read', async () => {
     const { ask, post, parts } = open()
     const code = await parts.signInCodes.create({ kind: 'customer', orgId: ORGANIZATION.id })
-    expect((await ask(`/sign-in/${code}`)).body).toContain(`value="${code}"`)
+    // The code stands behind the # of a link, so no request ever has it in its address.
+    expect((await ask('/sign-in/link')).body).toContain(`src="${assetPath('sign-in.js')}"`)
     const answer = await post('/sign-in', { code }, OWN)
     expect([answer.statusCode, answer.headers.location]).toEqual([303, '/live/overview'])
     expect(answer.headers['set-cookie'])

@@ -1,7 +1,11 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   createTurns, ownerOf, type TurnLimits,
 } from '../../../../../services/verify/providers/smtp/turns.ts'
+
+/** Time stands still, so that nobody comes too late but by the test. */
+beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
+afterEach(() => { vi.useRealTimers() })
 
 const never = new AbortController().signal
 const turnsOf = (limits: Partial<TurnLimits> = {}) =>

@@ -1,4 +1,3 @@
-import { EventEmitter } from 'node:events'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../../../../../services/client/client.ts'
@@ -7,7 +6,7 @@ import type { PageParts } from '../../../../../services/workspace/page/context.t
 import { noticeIn } from '../../../../../services/workspace/page/notices.ts'
 import { idsIn } from '../../../../../services/workspace/page/routes/jobs.ts'
 import { updateOf } from '../../../../../services/workspace/page/routes/live.ts'
-import { createRoom, jobIn } from '../../../../../services/workspace/page/routes/upload.ts'
+import { jobIn } from '../../../../../services/workspace/page/routes/upload.ts'
 import {
   createPageParts, ended, jobLike, ORGANIZATION,
 } from '../../../../support/page-parts.ts'
@@ -109,10 +108,13 @@ describe('a job', () => {
 
   it('tells of its progress as it goes', async () => {
     const states = [jobLike(), jobLike({ progressPercent: 80 }), jobLike(ended)]
-    const { get } = await browse({ job: async () => states.shift() })
+    const pausesMs: number[] = []
+    const sleep = async (ms: number) => { pausesMs.push(ms) }
+    const { get } = await browse({ job: async () => states.shift() }, { sleep })
     const { body, headers } = await get('/live/live?view=job&job=job_1')
     expect(headers['content-type']).toBe('text/event-stream; charset=utf-8')
     const updates = body.trim().split('\n\n').map(text => JSON.parse(text.slice('data: '.length)))
+    expect(pausesMs).toEqual([500, 500])
     expect(updates.map(({ done }) => done)).toEqual([false, false, true])
     expect(updates.map(({ say }) => say)).toEqual(['', '', 'job_1: Completed.'])
     expect(Object.keys(updates[0].parts)).toEqual(['state-job_1', 'breakdown-job_1'])
@@ -128,7 +130,7 @@ describe('a job', () => {
         asked.push(id)
         return jobLike({ id })
       },
-    }, { sessions: { ...parts.sessions, isThere: async () => false } })
+    }, { sessions: { ...parts.sessions, isThere: async () => false }, sleep: async () => {} })
     const { body } = await get('/live/live?view=list&job=job_1&job=job_2&job=job_3')
     expect(body.trim().split('\n\n')).toHaveLength(1)
     expect(body).toContain('state-job_2')
@@ -161,17 +163,6 @@ describe('what is done to a job', () => {
 })
 
 describe('a file', () => {
-  it('waits for room before it is read', async () => {
-    const room = createRoom(1)
-    const reply = { raw: new EventEmitter() }
-    await room({} as never, reply as never)
-    await expect(room({} as never, reply as never)).rejects.toMatchObject({
-      fault: { status: 503 },
-    })
-    reply.raw.emit('close')
-    await room({} as never, reply as never)
-  })
-
   it('becomes a job of what was chosen and no more', () => {
     const body = { service: 's', inputs: ['1'], country: ' us ', fresh: 1, file: 'a.csv', x: 1 }
     expect(jobIn({ body })).toEqual({

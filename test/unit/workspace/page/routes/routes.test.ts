@@ -15,8 +15,9 @@ import { createPageParts } from '../../../../support/page-parts.ts'
 describe('the routes', () => {
   it('of customers are all behind the sign-in of customers', () => {
     const parts = createPageParts()
-    const all = [balanceRoutes, jobRoutes, keyRoutes, liveRoutes, settingsRoutes, uploadRoutes]
-      .flatMap(routes => routes(parts))
+    const pace = { graceMs: 1_000, bytesPerSecond: 1, wholeWithinMs: 60_000 }
+    const all = [balanceRoutes, jobRoutes, keyRoutes, liveRoutes, settingsRoutes]
+      .flatMap(routes => routes(parts)).concat(uploadRoutes(parts, pace))
     expect(all.every(({ config }) => config?.access === 'customer')).toBe(true)
     expect(pipelineRoutes(parts).every(({ config }) => config?.access === 'operator')).toBe(true)
     expect(signInRoutes(parts)).toHaveLength(5)

@@ -50,7 +50,7 @@ describe('the other pages', () => {
     expect(text(settingsView(visit, { hasSecret: false, mark: 'm', notice: undefined })))
       .toContain('Make the first secret')
     expect(text(signInView(undefined))).toContain('sign-in --org ORG_ID')
-    expect(confirmSignInView('"><x').html).toContain('value="&quot;&gt;&lt;x"')
+    expect(confirmSignInView().html).toContain('name="code" value=""')
     const fault = { status: 500, title: 'T', message: 'M' }
     expect(text(failureView(fault, { requestId: 'req_1', visitor: undefined })))
       .toContain('Number: req_1')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isTooSlow } from '../../../services/ingest/pace.ts'
+import { isTooSlow } from '../../../services/lib/body-pace.ts'
 
 const pace = { graceMs: 5_000, bytesPerSecond: 16_384, wholeWithinMs: 60_000 }
 const MEGABYTE = 1_024 * 1_024

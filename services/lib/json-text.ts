@@ -1,0 +1,120 @@
+/** What no request of the interface has, found before a parser builds anything of it. */
+export type Finding =
+  | { readonly kind: 'fine' }
+  /** More levels than an object within the body, or anything but plain values in a list. */
+  | { readonly kind: 'deep', readonly path: string }
+  | { readonly kind: 'duplicate', readonly key: string }
+  | { readonly kind: 'many items', readonly limit: number }
+  | { readonly kind: 'many keys', readonly limit: number }
+  | { readonly kind: 'long key', readonly key: string, readonly limit: number }
+
+export type JsonLimits = {
+  readonly items: number
+  readonly keys: number
+  /** Characters of a key as they are written in the text. */
+  readonly keyCharacters: number
+}
+
+/** The body of a job: 100,000 inputs, 50 labels with names of 40 characters, each escaped. */
+export const JSON_LIMITS: JsonLimits = { items: 100_000, keys: 60, keyCharacters: 256 }
+
+/** The body itself and the objects in it. */
+const MAX_DEPTH = 2
+
+const FINE: Finding = { kind: 'fine' }
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COLON = 0x3a
+const COMMA = 0x2c
+const OPEN_BRACE = 0x7b
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACE = 0x7d
+const CLOSE_BRACKET = 0x5d
+
+/** An open object with its keys and the latest of them, or an open list with its commas. */
+type Open = { readonly keys: Set<string> | undefined, key: string, commas: number }
+
+/**
+ * Judges a JSON text in one pass, in time and memory that do not depend on what it holds: nesting,
+ * numbers of items and keys, lengths of keys, and keys that appear twice in one object, of which
+ * parsers keep the last. Stops at the first finding. A text that is no JSON may pass: the parser
+ * refuses it after.
+ */
+export function inspectJson (text: string, limits: JsonLimits = JSON_LIMITS): Finding {
+  const open: Open[] = []
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit === QUOTE) {
+      const end = endOfString(text, at)
+      const object = open.at(-1)
+      if (object?.keys !== undefined && isKey(text, end)) {
+        const finding = keyFinding(object, object.keys, { literal: text.slice(at, end), limits })
+        if (finding !== undefined) return finding
+      }
+      at = end - 1
+    } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
+      const parent = open.at(-1)
+      const isInList = parent !== undefined && parent.keys === undefined
+      if (isInList || open.length === MAX_DEPTH) return { kind: 'deep', path: pathOf(open) }
+      open.push({ keys: unit === OPEN_BRACE ? new Set() : undefined, key: '', commas: 0 })
+    } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) {
+      open.pop()
+    } else if (unit === COMMA) {
+      const list = open.at(-1)
+      if (list === undefined || list.keys !== undefined) continue
+      list.commas += 1
+      if (list.commas >= limits.items) return { kind: 'many items', limit: limits.items }
+    }
+  }
+  return FINE
+}
+
+/** Where the next value stands, such as `inputs[3]` or `metadata.team`. */
+const pathOf = (open: readonly Open[]): string => open.reduce((path, { keys, key, commas }) => {
+  if (keys === undefined) return `${path}[${commas}]`
+  return path === '' ? key : `${path}.${key}`
+}, '')
+
+/** Notes a key of an object; the finding it makes, if any. */
+function keyFinding (
+  object: Open, keys: Set<string>,
+  { literal, limits: { keys: limit, keyCharacters } }:
+  { readonly literal: string, readonly limits: JsonLimits }
+): Finding | undefined {
+  if (literal.length > keyCharacters + 2) {
+    return { kind: 'long key', key: literal.slice(1, -1), limit: keyCharacters }
+  }
+  const key = keyOf(literal)
+  if (keys.has(key)) return { kind: 'duplicate', key }
+  keys.add(key)
+  object.key = key
+  return keys.size > limit ? { kind: 'many keys', limit } : undefined
+}
+
+/** Index after the closing quote of the string that begins at `start`, or the end of the text. */
+function endOfString (text: string, start: number): number {
+  let quote = text.indexOf('"', start + 1)
+  while (quote !== -1 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1)
+  return quote === -1 ? text.length : quote + 1
+}
+
+function isEscaped (text: string, quote: number): boolean {
+  let backslashes = 0
+  while (text.charCodeAt(quote - 1 - backslashes) === BACKSLASH) backslashes += 1
+  return backslashes % 2 === 1
+}
+
+function isKey (text: string, afterString: number): boolean {
+  let at = afterString
+  while (at < text.length && text.charCodeAt(at) <= 0x20) at += 1
+  return text.charCodeAt(at) === COLON
+}
+
+function keyOf (literal: string): string {
+  try {
+    return JSON.parse(literal) as string
+  } catch {
+    // The parser will refuse the whole text; until then its spelling tells keys apart.
+    return literal
+  }
+}
