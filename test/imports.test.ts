@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { importsOf, sources } from './support/sources.ts'
+import { importsOf } from './support/parsed.ts'
+import { sources } from './support/sources.ts'
 
 /** A file imports only from rooms of a lower rank or from its own room. */
 const ranks: readonly (readonly [RegExp, number])[] = [

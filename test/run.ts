@@ -1,136 +1,138 @@
-import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { Command } from 'commander'
+import { startVitest } from 'vitest/node'
+import { root, runPrograms, type Program } from './runner/programs.ts'
+import { Progress } from './runner/progress.ts'
+import { prepareStack, prepareTools, type ToolName } from './runner/tools.ts'
+import { SUITES, type Suite } from './suites.ts'
 
-type Suite = {
+type Options = {
+  readonly full?: boolean
+  readonly changed?: string | true
+  readonly only?: string
+}
+type Line = {
   readonly name: string
-  /**
-   * What the suite may take on a busy two-core machine; beyond it the suite is ended and has
-   * failed.
-   */
-  readonly budgetSeconds: number
-  readonly command: readonly string[]
-  readonly counted: boolean
-  /** What `npm run test:full` asks of the suite beyond `npm test`, and the seconds that adds. */
-  readonly full?: { readonly env: Readonly<Record<string, string>>, readonly moreSeconds: number }
+  readonly passed: number
+  readonly failed: number
+  readonly skipped: number
+  readonly seconds: number
 }
-type Tally = { readonly passed: number, readonly failed: number }
+/** Beyond so many times what a suite is expected to take, its time is a warning. */
+const LONG = 1.5
 
-const root = join(import.meta.dirname, '..')
-const tool = (name: string) => join(root, 'node_modules', '.bin', name)
-const vitest = (project: string) =>
-  [tool('vitest'), 'run', '-c', 'test/vitest.config.ts', '--project', project]
+const names = SUITES.map(({ name }) => name)
+const command = new Command('test')
+  .usage('[suite...] [options]')
+  .description('Runs the suites that must pass. Without a suite: all of npm test, or with --full ' +
+    `also those that need foreign tools or long. Suites: ${names.join(', ')}.`)
+  .argument('[suite...]')
+  .option('--full', 'also what needs foreign tools, long runs, every fault: npm run test:full')
+  .option('--changed [commit]', 'what was touched since a commit (without one: not committed ' +
+    'yet): types, lint, and the test files that import it')
+  .option('--only <text>', 'only test files whose path contains this')
+  .parse()
+const options = command.opts<Options>()
 
-/** Cheapest first, so that a slip is told within seconds. */
-const suites: readonly Suite[] = [
-  { name: 'types', budgetSeconds: 90, command: [tool('tsc'), '-p', '.'], counted: false },
-  {
-    name: 'lint',
-    budgetSeconds: 180,
-    command: [tool('eslint'), '-c', 'test/eslint.config.js', '.', '--max-warnings', '0'],
-    counted: false,
-  },
-  {
-    name: 'audit',
-    budgetSeconds: 90,
-    command: [process.execPath, join(root, 'test', 'audit.ts')],
-    counted: false,
-  },
-  { name: 'unit', budgetSeconds: 180, command: vitest('unit'), counted: true },
-  { name: 'laws', budgetSeconds: 180, command: vitest('laws'), counted: true },
-  {
-    name: 'simulation',
-    budgetSeconds: 180,
-    command: vitest('simulation'),
-    counted: true,
-    full: { env: { SIMULATION_SECONDS: '600' }, moreSeconds: 540 },
-  },
-  // A fresh machine builds Helm and Compose first, which takes five minutes.
-  { name: 'deploy', budgetSeconds: 900, command: vitest('deploy'), counted: true },
-  { name: 'integration', budgetSeconds: 420, command: vitest('integration'), counted: true },
-  {
-    name: 'e2e',
-    budgetSeconds: 900,
-    command: vitest('e2e'),
-    counted: true,
-    full: {
-      env: { FEED_CONTACTS: '250000', MEMORY_JOBS: '10', DOWNLOADED_ROWS: '100000' },
-      moreSeconds: 600,
-    },
-  },
-  {
-    name: 'monitoring',
-    budgetSeconds: 300,
-    command: vitest('monitoring'),
-    counted: true,
-    full: { env: { CAUSED_ALERTS: 'all' }, moreSeconds: 420 },
-  },
-  // The whole of it is `npm run faults`.
-  { name: 'faults', budgetSeconds: 300, command: vitest('faults'), counted: true },
-]
-const full = process.argv.includes('--full')
-
-function execute (suite: Suite, report: string): Promise<boolean> {
-  const [program = '', ...rest] = suite.command
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
-  const child = spawn(program, [...rest, ...(suite.counted ? reporters : [])], {
-    cwd: root,
-    stdio: 'inherit',
-    env: { ...process.env, NODE_NO_WARNINGS: '1', ...(full ? suite.full?.env : {}) },
-  })
-  const seconds = suite.budgetSeconds + (full ? suite.full?.moreSeconds ?? 0 : 0)
-  const budget = setTimeout(() => {
-    console.error(`${suite.name} took longer than its ${seconds} s and is ended`)
-    child.kill('SIGTERM')
-    setTimeout(() => child.kill('SIGKILL'), 10_000).unref()
-  }, seconds * 1_000)
-  return new Promise(resolve => child.on('exit', code => {
-    clearTimeout(budget)
-    resolve(code === 0)
-  }))
-}
-
-function countsOf (report: string): Tally {
-  try {
-    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, 'utf8'))
-    return { passed: Number(numPassedTests), failed: Number(numFailedTests) }
-  } catch {
-    return { passed: 0, failed: 0 }
-  }
-}
-
-/** A suite that ends badly has failed at least once, whatever its own count says. */
-async function run (suite: Suite, folder: string): Promise<Tally> {
-  const report = join(folder, `${suite.name}.json`)
-  const startedAt = Date.now()
-  console.log(`\n== ${suite.name}`)
-  const well = await execute(suite, report)
-  const { passed, failed } = suite.counted
-    ? countsOf(report)
-    : { passed: well ? 1 : 0, failed: well ? 0 : 1 }
-  const seconds = ((Date.now() - startedAt) / 1_000).toFixed(1)
-  console.log(`== ${suite.name}: ${well ? 'ok' : 'FAILED'} in ${seconds} s`)
-  return { passed, failed: well ? failed : Math.max(1, failed) }
-}
-
-async function main (names: readonly string[]): Promise<void> {
-  const unknown = names.filter(name => !suites.some(suite => suite.name === name))
-  if (unknown.length > 0 || names.includes('--help')) {
-    console.error(`usage: npm test [-- ${suites.map(suite => suite.name).join(' | ')}]`)
+function chosenSuites (): readonly Suite[] {
+  const unknown = command.args.filter(name => !names.includes(name))
+  if (unknown.length > 0) {
+    console.error(`test: there is no suite ${unknown.join(', ')}; there are ${names.join(', ')}`)
     process.exit(2)
   }
-  const chosen = suites.filter(suite => names.length === 0 || names.includes(suite.name))
-  const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-report-'))
-  const total = { passed: 0, failed: 0 }
-  for (const suite of chosen) {
-    const tally = await run(suite, folder)
-    total.passed += tally.passed
-    total.failed += tally.failed
-  }
-  rmSync(folder, { recursive: true, force: true })
-  console.log(`\n${total.passed} passed, ${total.failed} failed`)
-  process.exitCode = total.failed === 0 && total.passed > 0 ? 0 : 1
+  if (command.args.length > 0) return SUITES.filter(({ name }) => command.args.includes(name))
+  const isPart = options.changed !== undefined || options.only !== undefined
+  return SUITES.filter(({ tier, kind, name }) =>
+    (options.full === true || tier === 'fast') &&
+    !(isPart && kind === 'program' && (options.only !== undefined || name === 'audit')))
 }
 
-await main(process.argv.slice(2).filter(name => name !== '--full'))
+const say = (line: string) => console.log(`set-up: ${line}`)
+const lines: Line[] = []
+const skips: string[] = []
+
+/** Prepares what the suites need; those that lack a foreign tool are left out, with the reason. */
+async function prepared (suites: readonly Suite[]): Promise<readonly Suite[]> {
+  if (suites.some(({ kind }) => kind === 'vitest')) await prepareStack(say)
+  const wanted = new Set<ToolName>(suites.flatMap(({ tools = [] }) => tools))
+  const missing = await prepareTools(wanted, say)
+  return suites.filter(({ name, tools = [] }) => {
+    const lacking = tools.find(tool => missing.has(tool))
+    if (lacking === undefined) return true
+    skips.push(`${name} skipped: ${lacking} cannot be had here. ${missing.get(lacking)}`)
+    return false
+  })
+}
+
+function runAllPrograms (programs: readonly Program[]): readonly Promise<void>[] {
+  return runPrograms(programs, ({ name, isOk, output, seconds }) => {
+    if (output.trim() !== '') console.log(output.trimEnd())
+    console.log(`== ${name}: ${isOk ? 'ok' : 'FAILED'} in ${seconds.toFixed(1)} s`)
+    lines.push({ name, passed: isOk ? 1 : 0, failed: isOk ? 0 : 1, skipped: 0, seconds })
+  })
+}
+
+async function runVitest (suites: readonly Suite[]): Promise<void> {
+  const progress = new Progress()
+  progress.onStall(report => {
+    console.error(report)
+    console.log('\n0 passed, 1 failed')
+    process.exit(1)
+  })
+  const filters = options.only === undefined ? [] : [options.only]
+  const vitest = await startVitest('test', filters, {
+    root,
+    config: 'test/vitest.config.ts',
+    project: suites.map(({ name }) => name),
+    reporters: ['default', progress],
+    watch: false,
+    passWithNoTests: options.changed !== undefined,
+    ...options.changed === undefined ? {} : { changed: options.changed },
+  })
+  progress.stop()
+  for (const [name, { startedAtMs, endedAtMs, ...counts }] of progress.tallies) {
+    lines.push({ name, ...counts, seconds: (endedAtMs - startedAtMs) / 1_000 })
+  }
+  const isOk = process.exitCode === undefined || process.exitCode === 0
+  const hasFailure = lines.some(({ failed }) => failed > 0)
+  // What fails outside of a test, such as a stack that does not start or an unhandled rejection.
+  if (!isOk && !hasFailure) {
+    lines.push({ name: 'outside of tests', passed: 0, failed: 1, skipped: 0, seconds: 0 })
+  }
+  await vitest.close()
+}
+
+function printSummary (suites: readonly Suite[]): void {
+  console.log('\nsuite              passed  failed  skipped  seconds')
+  for (const { name, passed, failed, skipped, seconds } of lines) {
+    console.log(name.padEnd(18) + String(passed).padStart(7) + String(failed).padStart(8) +
+      String(skipped).padStart(9) + seconds.toFixed(0).padStart(9))
+  }
+  for (const { name, expectedSeconds } of suites) {
+    const { seconds = 0 } = lines.find(line => line.name === name) ?? {}
+    if (seconds > LONG * expectedSeconds) {
+      console.log(`warning: ${name} took ${seconds.toFixed(0)} s, expected ${expectedSeconds} s`)
+    }
+  }
+  for (const skip of skips) console.log(skip)
+  const sum = (of: 'passed' | 'failed' | 'skipped') =>
+    lines.reduce((total, line) => total + line[of], 0)
+  const skipped = sum('skipped') + skips.length
+  console.log(`\n${sum('passed')} passed, ${sum('failed')} failed` +
+    (skipped > 0 ? `, ${skipped} skipped` : ''))
+  process.exitCode = sum('failed') === 0 && sum('passed') > 0 ? 0 : 1
+}
+
+if (options.full === true) process.env['TEST_TIER'] = 'full'
+// Compiled programs are kept between runs, which spares each worker a part of its start.
+process.env['NODE_COMPILE_CACHE'] ??= `${root}/node_modules/.cache/compiled`
+const suites = await prepared(chosenSuites())
+const programs = suites.flatMap(suite => suite.kind === 'program' ? [suite] : [])
+const checks = runAllPrograms(programs.filter(({ tier }) => tier === 'fast'))
+// The longest check uses one core for half a minute more: the other one begins with the tests.
+await Promise.race(checks)
+const files = suites.filter(({ kind }) => kind === 'vitest')
+if (files.length > 0) await runVitest(files)
+await Promise.all(checks)
+await Promise.all(runAllPrograms(programs.filter(({ tier }) => tier === 'full')))
+printSummary(suites)
+process.exit()

@@ -1,9 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { functionsOf, importSpecifiers, importsOf, sources } from './support/sources.ts'
-import type { Source } from './support/sources.ts'
+import { importSpecifiers, importsOf, longFunctionsOf } from './support/parsed.ts'
+import { sources, type Source } from './support/sources.ts'
 
 const limits = {
-  columns: 100, fileLines: 250, testLines: 400, medianLines: 110, functionLines: 50, imports: 12,
+  columns: 100,
+  fileLines: 250,
+  testLines: 400,
+  medianLines: 110,
+  functionLines: 50,
+  imports: 12,
+  // A test names all that it sets up and compares; splitting it would only hide that.
+  testImports: 18,
 } as const
 
 const all = sources()
@@ -39,16 +46,16 @@ describe('every file', () => {
   })
 
   it('has short functions', () => {
-    expect(offences(source => functionsOf(source)
-      .filter(({ name, lines }) => lines > limits.functionLines &&
-        !(isTest(source) && isCallback(name)))
+    expect(offences(source => longFunctionsOf(source, limits.functionLines)
+      .filter(({ name }) => !(isTest(source) && isCallback(name)))
       .map(({ name, lines }) => `${name} takes ${lines} lines`))).toEqual([])
   })
 
   it('imports little', () => {
     expect(offences(source => {
       const count = importSpecifiers(source).length
-      return count > limits.imports ? [`${count} imports`] : []
+      const most = isTest(source) ? limits.testImports : limits.imports
+      return count > most ? [`${count} imports`] : []
     })).toEqual([])
   })
 

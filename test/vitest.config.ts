@@ -1,41 +1,47 @@
-import { defineConfig } from 'vitest/config'
+import { availableParallelism } from 'node:os'
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
+import { LongestFirst } from './runner/longest-first.ts'
+import { SUITES, type Suite } from './suites.ts'
 
 const root = `${import.meta.dirname}/..`
+const isFull = process.env.TEST_TIER === 'full'
+const support = (name: string) => `${import.meta.dirname}/support/${name}`
 
-/** One project a kind of test; some need the running stack. */
-const project = (name: string, include: string[], more: object = {}) =>
-  ({ test: { name, root, include, environment: 'node', ...more } })
+/** Far beyond what a test takes on a busy machine: a test that takes longer hangs. */
+const HANGS_AFTER_MS = 480_000
+/** A worker has a stack and services of its own; with more of them memory runs short. */
+const MAX_STACKS = 4
+/** From this stage on files start brokers and services, which takes memory for each worker. */
+const FIRST_STACK_STAGE = 3
+const stacks = Math.max(2, Math.min(availableParallelism(), MAX_STACKS))
 
-const redis = { globalSetup: `${import.meta.dirname}/support/redis.setup.ts` }
-
-const stack = {
-  globalSetup: `${import.meta.dirname}/support/stack.setup.ts`,
-  testTimeout: 120_000,
-  hookTimeout: 180_000,
-  fileParallelism: false,
+function project (suite: Suite): readonly TestProjectInlineConfiguration[] {
+  if (suite.kind !== 'vitest') return []
+  return [{
+    test: {
+      name: suite.name,
+      root,
+      include: [...suite.files],
+      exclude: [...suite.without ?? []],
+      environment: 'node',
+      env: isFull ? { ...suite.fullEnv } : {},
+      // Files of a worker share modules, which saves a third of the time, and its services.
+      isolate: false,
+      // Suites of one stage have to agree; those with stacks begin with the third.
+      maxWorkers: suite.stage >= FIRST_STACK_STAGE ? stacks : '100%',
+      sequence: { groupOrder: suite.stage },
+      testTimeout: HANGS_AFTER_MS,
+      hookTimeout: HANGS_AFTER_MS,
+      expect: { poll: { timeout: HANGS_AFTER_MS / 2, interval: 20 } },
+      ...suite.stack
+        ? { globalSetup: support('stack.setup.ts'), setupFiles: [support('stack.worker.ts')] }
+        : {},
+    },
+  }]
 }
 
 export default defineConfig({
   test: {
-    root,
-    retry: 0,
-    // Vitest leaves one core idle otherwise, which is half of a small machine.
-    maxWorkers: '100%',
-    projects: [
-      project('unit', ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
-        { testTimeout: 30_000 }),
-      project('laws', ['test/laws/**/*.test.ts'], { ...redis, testTimeout: 60_000 }),
-      project('simulation', ['test/simulation/**/*.test.ts'], { ...redis, testTimeout: 900_000 }),
-      project('deploy', ['test/deploy/**/*.test.ts'], {
-        globalSetup: `${import.meta.dirname}/deploy/tools.setup.ts`,
-        testTimeout: 120_000,
-        hookTimeout: 300_000,
-      }),
-      project('integration', ['test/integration/**/*.test.ts'], stack),
-      project('e2e', ['test/e2e/**/*.test.ts'], stack),
-      project('monitoring', ['test/monitoring/**/*.test.ts'], stack),
-      project('faults', ['test/faults/**/*.test.ts'],
-        { testTimeout: 300_000, hookTimeout: 60_000 }),
-    ],
+    root, retry: 0, sequence: { sequencer: LongestFirst }, projects: SUITES.flatMap(project),
   },
 })

@@ -22,11 +22,26 @@ export function isFree (port: number): Promise<boolean> {
   })
 }
 
-/** A port at 127.0.0.1 that is free now and is none of `taken`. */
+/**
+ * Reserves a port for this process until it ends: between the choice of a port and the moment its
+ * server listens, another stack on this machine could choose the same one. On Linux a name without
+ * a file is bound for that, which the kernel gives to one process only and takes back at its end.
+ */
+function reserve (port: number): Promise<boolean> {
+  if (process.platform !== 'linux') return Promise.resolve(true)
+  const lock = createServer()
+  return new Promise((resolve) => {
+    lock.once('error', () => resolve(false))
+    lock.listen(`\0verification-jobs-port-${port}`, () => resolve(true))
+    lock.unref()
+  })
+}
+
+/** A port at 127.0.0.1 that is free now, is none of `taken` and is reserved for this process. */
 export async function freePort (taken: ReadonlySet<number> = new Set()): Promise<number> {
   for (;;) {
     const port = randomInt(LOWEST_PORT, HIGHEST_PORT)
-    if (!taken.has(port) && await isFree(port)) return port
+    if (!taken.has(port) && await isFree(port) && await reserve(port)) return port
   }
 }
 

@@ -5,11 +5,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { scoped } from '../../deploy/chart/monitoring.ts'
 import { METRICS } from '../../services/lib/metric-list.ts'
 import {
-  minimal, render, yamlOf, type Manifest, type Rule, type RuleGroup,
+  minimal, render, type Manifest, type Rule, type RuleGroup,
 } from '../support/chart.ts'
 import { dashboardFiles, panelQueries } from '../support/dashboards.ts'
 import { promtool } from '../support/prometheus-install.ts'
 import { root } from '../support/sources.ts'
+import { yamlOf } from '../support/yaml.ts'
 
 type RuleTests = {
   readonly tests: readonly {
@@ -46,7 +47,7 @@ function unscoped (query: string): readonly string[] {
 
 async function written (name: string): Promise<readonly RuleGroup[]> {
   const text = readFileSync(join(root, 'deploy/prometheus', name), 'utf8')
-  const [{ groups: found }] = await yamlOf(text) as readonly [{ groups: RuleGroup[] }]
+  const [{ groups: found }] = yamlOf(text) as readonly [{ groups: RuleGroup[] }]
   return found
 }
 
@@ -101,7 +102,7 @@ describe('the rules of the chart', () => {
   /** Runs the tests of the rules with series of a namespace, on the rules as rendered. */
   async function tried (namespace: string, firing: 'as written' | 'never'): Promise<string> {
     const text = readFileSync(join(root, 'test/monitoring/alerts.test.yml'), 'utf8')
-    const [{ tests }] = await yamlOf(text) as readonly [RuleTests]
+    const [{ tests }] = yamlOf(text) as readonly [RuleTests]
     const chosen = tests.filter(({ name }) => firing === 'as written' || !ON_ABSENCE.test(name))
     const name = save(`${namespace}.test.yml`, {
       rule_files: ['rules.yml'],

@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { outdatedFiles } from '../../deploy/chart.ts'
 import {
   definitions, faultsOf, foreignFaultsOf, helm, minimal, production, render, type Manifest,
 } from '../support/chart.ts'
@@ -101,9 +100,5 @@ describe('the chart', () => {
     const { code, output } = await helm('template', [...minimal, ...args])
     expect(code).toBe(1)
     expect(output).toContain(words)
-  })
-
-  it('knows the topology, settings, alerts and dashboards of this release', async () => {
-    expect(await outdatedFiles(), 'run node deploy/chart.ts').toEqual([])
   })
 })

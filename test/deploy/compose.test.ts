@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -6,34 +6,10 @@ import { versionOf } from '../../deploy/local/parts.ts'
 import { makeSecrets, writeSecrets } from '../../deploy/secrets.ts'
 import { loadConfig } from '../../services/lib/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
-import { yamlOf } from '../support/chart.ts'
-import { installCompose, runTool } from '../support/deploy-tools.ts'
+import { composeModel, envOf, type Model, type Service } from '../support/compose.ts'
 import { servedBy, settingFaults, wantedByTopology, type Deployed } from '../support/deployed.ts'
 import { root } from '../support/sources.ts'
-
-type Service = {
-  readonly image: string
-  readonly build?: unknown
-  readonly user?: string
-  readonly command: readonly string[] | null
-  readonly entrypoint: readonly string[] | null
-  readonly environment: Readonly<Record<string, string>>
-  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
-  readonly healthcheck?: { readonly disable?: boolean, readonly test?: readonly string[] }
-  readonly networks: Readonly<Record<string, unknown>>
-  readonly ports?: readonly { readonly host_ip?: string }[]
-  readonly profiles?: readonly string[]
-  readonly volumes?: readonly { readonly type: string, readonly source: string }[]
-  readonly cap_drop: readonly string[]
-  readonly read_only?: boolean
-  readonly mem_limit: string
-  readonly restart: string
-  readonly security_opt: readonly string[]
-}
-type Model = {
-  readonly services: Readonly<Record<string, Service>>
-  readonly networks: Readonly<Record<string, { readonly internal?: boolean }>>
-}
+import { yamlOf } from '../support/yaml.ts'
 
 type DataSources = {
   readonly datasources: readonly { readonly type: string, readonly url: string }[]
@@ -48,17 +24,9 @@ type Scraping = {
   }[]
 }
 
-const file = join(root, 'deploy/compose.yaml')
 let folder: string
+let secrets: Readonly<Record<string, string>>
 let model: Model
-
-/** What compose itself makes of the file, with the variables of an env file and no others. */
-async function config (...more: readonly string[]) {
-  const env = { HOME: folder, COMPOSE_DISABLE_ENV_FILE: '1' }
-  const profiles = ['--profile', 'commands', '--profile', 'traces']
-  const args = ['-f', file, ...profiles, ...more, 'config', '--format', 'json']
-  return await runTool(await installCompose(() => {}), args, env)
-}
 
 const ours = (): readonly [string, Service][] =>
   Object.entries(model.services).filter(([, { build }]) => build !== undefined)
@@ -72,21 +40,18 @@ const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== '
 const stagePorts = () => ours().filter(([name]) => wantedByTopology().stages.includes(name))
   .map(([name, { environment }]) => `${name}:${environment.PORT_METRICS}`)
 
-beforeAll(async () => {
+beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'verification-jobs-compose-'))
-  const secrets = join(folder, 'secrets.env')
-  writeSecrets(secrets)
-  const { code, output } = await config('--env-file', secrets)
-  if (code !== 0) throw new Error(output)
-  model = JSON.parse(output) as Model
+  const file = join(folder, 'secrets.env')
+  writeSecrets(file)
+  secrets = envOf(readFileSync(file, 'utf8'))
+  model = composeModel(secrets)
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('compose.yaml', () => {
-  it('says what to do when there are no secrets', async () => {
-    const { code, output } = await config('--env-file', '/dev/null')
-    expect(code).not.toBe(0)
-    expect(output).toContain('run node deploy/secrets.ts first')
+  it('says what to do when there are no secrets', () => {
+    expect(() => composeModel({})).toThrow('run node deploy/secrets.ts first')
   })
 
   it('runs every stage and reads every topic in every consumer group', () => {
@@ -143,7 +108,7 @@ describe('compose.yaml', () => {
     const open = Object.keys(model.networks).filter(name => model.networks[name]?.internal !== true)
     expect(open.toSorted()).toEqual(['outside', 'public'])
     const leaving = ours().filter(([, { networks }]) => open.some(name => name in networks))
-    expect(leaving.map(([name]) => name)).toEqual(['deliver', 'verify'])
+    expect(leaving.map(([name]) => name).toSorted()).toEqual(['deliver', 'verify'])
   })
 
   it('keeps state on disk before each answer, and lets the cache forget', () => {
@@ -163,9 +128,9 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('is scraped by its Prometheus, every stage and the page', async () => {
+  it('is scraped by its Prometheus, every stage and the page', () => {
     const text = readFileSync(join(root, 'deploy/prometheus/prometheus.yml'), 'utf8')
-    const [scraping] = await yamlOf(text) as readonly [Scraping]
+    const [scraping] = yamlOf(text) as readonly [Scraping]
     const found = scraping.scrape_configs.flatMap(({ dns_sd_configs: places = [] }) => places)
       .flatMap(({ names, port }) => names.map(name => `${name}:${port}`))
     expect(found.toSorted()).toEqual([...stagePorts(), 'page:9464'].toSorted())
@@ -178,7 +143,7 @@ describe('compose.yaml', () => {
     expect(model.services.gateway?.depends_on?.page?.condition).toBe('service_healthy')
   })
 
-  it('keeps traces only where it is asked to, from every service', async () => {
+  it('keeps traces only where it is asked to, from every service', () => {
     const { services } = model
     const optional = Object.keys(services)
       .filter(name => services[name]?.profiles?.[0] === 'traces')
@@ -187,26 +152,23 @@ describe('compose.yaml', () => {
     const running = ours().filter(([name]) => !['provision', 'workspace'].includes(name))
     expect(running.map(([, { environment }]) => environment.OTEL_EXPORTER_OTLP_ENDPOINT))
       .toEqual(running.map(() => ''))
-    const secrets = join(folder, 'secrets.env')
-    const tracing = join(folder, 'tracing.env')
-    writeFileSync(tracing, 'OTEL_EXPORTER_OTLP_ENDPOINT=http://jaeger:4318\n')
-    const { output } = await config('--env-file', secrets, '--env-file', tracing)
+    const traced = composeModel({ ...secrets, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://jaeger:4318' })
     for (const [name] of running) {
-      const { environment, networks } = (JSON.parse(output) as Model).services[name] as Service
+      const { environment, networks } = traced.services[name] as Service
       expect(environment.OTEL_EXPORTER_OTLP_ENDPOINT).toBe('http://jaeger:4318')
       expect(Object.keys(networks).some(one => one in (services.jaeger?.networks ?? {}))).toBe(true)
     }
   })
 
-  it('shows Grafana where metrics and traces are', async () => {
+  it('shows Grafana where metrics and traces are', () => {
     const { environment, networks } = model.services.grafana as Service
-    const places = await Promise.all(['prometheus', 'jaeger'].map(async name => {
+    const places = ['prometheus', 'jaeger'].map(name => {
       const path = `deploy/grafana/provisioning/datasources/${name}.yml`
       const [{ datasources }] =
-        await yamlOf(readFileSync(join(root, path), 'utf8')) as readonly [DataSources]
+        yamlOf(readFileSync(join(root, path), 'utf8')) as readonly [DataSources]
       return datasources.map(({ type, url }) =>
         [type, url.replace(/\$\{(\w+)\}/, (_, key: string) => environment[key] ?? '')])
-    }))
+    })
     expect(places.flat()).toEqual([
       ['prometheus', 'http://prometheus:9090'], ['jaeger', 'http://jaeger:16686'],
     ])

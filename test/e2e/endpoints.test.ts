@@ -7,7 +7,9 @@ let world: World
 const PROVIDERS = JSON.stringify({
   'phone-validation': ['sandbox'], 'email-validation': ['email-domain'],
 })
-beforeAll(async () => { world = await startWorld({ PART_CONCURRENCY: '1', PROVIDERS }) })
+beforeAll(async () => {
+  world = await startWorld({ PART_CONCURRENCY: '1', PROVIDERS }, { stages: ['verify'] })
+})
 afterAll(async () => { await world.stop() })
 
 type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown } &
@@ -32,6 +34,16 @@ async function ask (path: string, { method = 'GET', key, body, headers = {} }: S
 const codeOf = async (path: string, sent?: Sent) => {
   const { status, json } = await ask(path, sent)
   return [status, json.error?.code]
+}
+
+/** Works while no check is made. */
+async function whileHalted<T> (work: () => Promise<T>): Promise<T> {
+  world.services.kill('verify-1', 'SIGSTOP')
+  try {
+    return await work()
+  } finally {
+    world.services.kill('verify-1', 'SIGCONT')
+  }
 }
 
 const nobodys = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -59,8 +71,7 @@ describe('the list of jobs', () => {
     expect([first.has_more, first.next_cursor]).toEqual([true, newest[2]])
     const second = await list(`limit=3&after=${first.next_cursor}`)
     expect(second).toMatchObject({ data: [{ id: newest[3] }], has_more: false, next_cursor: null })
-    await expect.poll(async () =>
-      (await list('status=completed')).data.length, { timeout: 20_000, interval: 100 }).toBe(4)
+    await expect.poll(async () => (await list('status=completed')).data.length).toBe(4)
     const oldest = (await list(`after=${newest[2]}`)).data[0]
     expect(oldest).toEqual((await ask(`/jobs/${newest[3]}`, { key })).json)
     expect((await list('service=email-validation')).data).toMatchObject([{ id: mail }])
@@ -68,9 +79,12 @@ describe('the list of jobs', () => {
   })
 
   it('shows a job that runs, and nobody else a thing', async () => {
-    const { id } = await world.test.createJob({ service, inputs: ['+12127360004'] })
-    const { json } = await ask('/jobs?limit=1')
-    expect(json.data).toMatchObject([{ id, completedAt: null }])
+    const id = await whileHalted(async () => {
+      const { id } = await world.test.createJob({ service, inputs: ['+12127360008'] })
+      const { json } = await ask('/jobs?limit=1')
+      expect(json.data).toMatchObject([{ id, completedAt: null }])
+      return id
+    })
     const other = await createOrganizationWith(world.env, { availableMicros: 0 })
     expect((await ask('/jobs', { key: other.keys.live })).json)
       .toEqual({ data: [], has_more: false, next_cursor: null })
@@ -96,8 +110,7 @@ describe('a job that is cancelled', () => {
       reservedMicros: before.reservedMicros + 400_000,
       availableMicros: before.availableMicros - 400_000,
     })
-    await expect.poll(async () => (await world.live.job(id)).status,
-      { timeout: 30_000, interval: 20 }).toBe('verifying')
+    await expect.poll(async () => (await world.live.job(id)).status).toBe('verifying')
     const first = await ask(`/jobs/${id}/cancel`, { method: 'POST', key })
     expect([first.status, first.json.id, first.json.status]).toEqual([202, id, 'cancelling'])
     const again = await ask(`/jobs/${id}/cancel`, { method: 'POST', key })
@@ -125,11 +138,13 @@ describe('a job that is cancelled', () => {
   })
 
   it('before its checks have begun costs nothing and has a complete file, too', async () => {
-    const busy = await world.test.createJob({ service, inputs: slowOnes(400).slice(200) })
     const sent = ['+12127365009', 'call me', '+12127365009']
-    const { id } = await world.live.createJob({ service, inputs: sent, forceFresh: true })
-    expect((await ask(`/jobs/${id}/cancel`, { method: 'POST', key: world.keys.live })).status)
-      .toBe(202)
+    const id = await whileHalted(async () => {
+      const { id } = await world.live.createJob({ service, inputs: sent, forceFresh: true })
+      expect((await ask(`/jobs/${id}/cancel`, { method: 'POST', key: world.keys.live })).status)
+        .toBe(202)
+      return id
+    })
     const job = await world.live.waitForEnd(id)
     expect(job).toMatchObject({ status: 'cancelled', chargedMicros: 0, failedRecords: 3 })
     const rows = parseCsv(await world.live.results(id))
@@ -137,8 +152,6 @@ describe('a job that is cancelled', () => {
       [sent[0], 'unknown', 'live'], [sent[1], 'invalid', 'preflight'],
       [sent[2], 'unknown', 'duplicate'],
     ])
-    await ask(`/jobs/${busy.id}/cancel`, { method: 'POST' })
-    await world.test.waitForEnd(busy.id)
   })
 
   it('must be there, one\'s own, and running', async () => {
@@ -225,7 +238,7 @@ describe('money and services', () => {
       configured: true,
     })
     expect(live.map((it: { configured: boolean }) => it.configured))
-      .toEqual([true, false, false, false, false, true])
+      .toEqual([true, false, false, true, true, true])
     expect(new Set(test.map((it: { priceMicros: number }) => it.priceMicros))).toEqual(new Set([0]))
     expect(test.every((it: { configured: boolean }) => it.configured)).toBe(true)
   })

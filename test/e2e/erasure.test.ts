@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { runAudit } from '../../services/workspace/audit-command.ts'
@@ -8,9 +8,10 @@ import { compactAtOnce } from '../support/compaction.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
+import { stackEnv, testStack } from '../support/stack.ts'
 
-const env = inject('stack')
-const folder = inject('stackDataDir')
+const env = stackEnv()
+const folder = testStack().dataDir
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')
 const { workspace, close } = openWorkspaceCommands(env)
 const receiver = await startReceiver()
@@ -19,7 +20,7 @@ let world: World
 let compactAsUsual = async () => {}
 beforeAll(async () => {
   compactAsUsual = await compactAtOnce((env.KAFKA_BROKERS ?? '').split(','))
-  world = await startWorld({ WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' })
+  world = await startWorld()
 })
 afterAll(async () => {
   await compactAsUsual()
@@ -36,7 +37,7 @@ const ask = async (mode: 'live' | 'test', path: string, method = 'GET') => {
 }
 
 const erase = (mode: 'live' | 'test', job: string) => workspace<Erasure>(env,
-  'job', 'erase', '--org', world.orgId, '--job', job, '--mode', mode, '--wait-minutes', '1')
+  'job', 'erase', '--org', world.orgId, '--job', job, '--mode', mode, '--wait-minutes', '6')
 
 /** What is erased must have been found before. */
 const places = (wrapped: readonly Buffer[]) => ({
@@ -79,7 +80,7 @@ describe('erasing jobs on demand', () => {
       expect.objectContaining({ ...GONE, job: running, status: 'cancelled' }),
     ])
     expect(places([first, second]).redis).toBe(0)
-    await vi.waitFor(() => expect(places([first, second]).kafka).toBe(0), { timeout: 10_000 })
+    await expect.poll(() => places([first, second]).kafka).toBe(0)
 
     for (const [mode, job] of [['live', id], ['test', running]] as const) {
       const gone = [410, 'results_expired']

@@ -6,7 +6,7 @@ import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { breachesOf, startWorld, type World } from '../support/world.ts'
 
 /** The story of 250,000 belongs to the full tests. */
-const CONTACTS = Number(process.env['FEED_CONTACTS'] ?? 8_000)
+const CONTACTS = Number(process.env['FEED_CONTACTS'] ?? 4_000)
 /** So that a killed service has jobs behind and before it. */
 const BATCH = Math.ceil(CONTACTS / 10)
 
@@ -14,7 +14,7 @@ let world: World
 beforeAll(async () => {
   world = await startWorld({
     BATCH_CONTACTS: String(BATCH), BATCH_AGE_MS: '1000', PAUSE_AFTER_MS: '1000',
-  })
+  }, { stages: ['feed'] })
 })
 afterAll(async () => { await world.stop() })
 
@@ -47,16 +47,15 @@ describe('a bulk feed', () => {
       .toEqual(contacts.map(({ input }) => input))
     expect(summary.byStatus['valid']).toBeGreaterThan(CONTACTS / 2)
     expect(await breachesOf(world.env, partner.org)).toEqual([])
-  }, 600_000)
+  })
 
   it('does not notice that another partner has no balance', async () => {
     const poor = await createTestPartner(world.env)
     const rich = await createTestPartner(world.env, { usd: '1000' })
     const waiting = feedContacts(poor, named(mixedPhones(600, 6_000_000)))
-    const startedAt = Date.now()
     const { summary } = await feedContacts(rich, named(mixedPhones(2_000, 7_000_000)))
     expect(summary.results).toBe(2_000)
-    expect(Date.now() - startedAt).toBeLessThan(20_000)
+    // All of it came while the other one still waits for its first result.
     const early = await Promise.race([waiting, Promise.resolve('waiting')])
     expect(early).toBe('waiting')
     await poor.topUp('1000')

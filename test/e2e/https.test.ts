@@ -5,11 +5,12 @@ import { request } from 'node:https'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
+import { stackEnv } from '../support/stack.ts'
 
 let services: RunningServices
 let keys: { readonly live: string, readonly test: string }
@@ -28,7 +29,7 @@ function renew (name: string): void {
 beforeAll(async () => {
   renew('first')
   port = await freePort()
-  const env = inject('stack')
+  const env = stackEnv()
   services = await startAll({
     env,
     // Nothing here comes to the pipeline.
@@ -84,8 +85,8 @@ describe('the listener of TLS', () => {
   it('takes a renewed certificate up when it is told to, and goes on', async () => {
     renew('second')
     services.kill('ingest-1', 'SIGHUP')
-    await expect.poll(async () => await ask('/').then(({ name }) => name, () => ''),
-      { timeout: 10_000 }).toBe('second')
+    await expect.poll(async () => await ask('/').then(({ name }) => name, () => ''))
+      .toBe('second')
     expect(services.list()).toMatchObject([{ name: 'ingest-1', restarts: 0 }])
   })
 

@@ -20,7 +20,7 @@ const free = JSON.stringify({ service: 'phone-validation', inputs: ['call me'] }
 let world: World
 let redis: ReturnType<typeof connectRedis>
 beforeAll(async () => {
-  world = await startWorld(LONG_WINDOWS)
+  world = await startWorld(LONG_WINDOWS, { stages: ['ingest'] })
   redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
 })
 afterAll(async () => {
@@ -110,7 +110,7 @@ describe('the headers of the limits', () => {
       .toEqual({ limit: '200', remaining: '199', reset: '1', policy: '200;w=20' })
 
     await flood(300, () => post(keys.live, '{'))
-    await expect.poll(async () => limitsOf(await post(keys.live, '{')), { timeout: 20_000 })
+    await expect.poll(async () => limitsOf(await post(keys.live, '{')))
       .toMatchObject({ limit: '150', remaining: '0' })
     const refused = await post(keys.live, free)
     expect([refused.status, await codeOf(refused)]).toEqual([429, 'rate_limited'])
@@ -144,7 +144,7 @@ describe('preflights under way', () => {
     const first = await post(keys.live, free, repeated)
     const places = () => redis.zcard(`preflights:{${tenantOf(orgId, 'live')}}`)
     const opened = Array.from({ length: 10 }, () => openPost(keys.live))
-    await expect.poll(places, { timeout: 10_000 }).toBe(10)
+    await expect.poll(places).toBe(10)
 
     const eleventh = await post(keys.live, free)
     expect([eleventh.status, await codeOf(eleventh)]).toEqual([429, 'concurrent_jobs_limit'])
@@ -154,7 +154,7 @@ describe('preflights under way', () => {
     expect(await again.text()).toBe(await first.text())
 
     opened.pop()?.destroy()
-    await expect.poll(places, { timeout: 10_000 }).toBe(9)
+    await expect.poll(places).toBe(9)
     expect((await post(keys.live, free)).status).toBe(202)
     const statuses = opened.map(async sent => {
       sent.end(free)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import { placesOf } from '../../services/lib/kafka/lag.ts'
@@ -8,19 +8,21 @@ import type { LagLine } from '../../services/ops/lag/lines.ts'
 import { askMetrics } from '../../services/ops/metrics.ts'
 import type { Sourced } from '../../services/ops/scale/text.ts'
 import { mixedPhones } from '../bench/inputs.ts'
+import { eventually } from '../support/eventually.ts'
 import { openOps } from '../support/ops.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-const ROWS = 20_000
+const ROWS = 6_000
 const GROUP = 'verify.bulk.phone-validation'
-const WAITING = { timeout: 60_000, interval: 300 }
-/** A webhook that fails is tried again after so long, nine times. */
-const RETRY_MS = 1_000
+/** A webhook that fails is tried again after so long, for longer than any test takes. */
+const RETRY_MS = 500
+const RETRIES = 1_000
 
 let world: World
 let commands: ReturnType<typeof openOps>
 beforeAll(async () => {
-  world = await startWorld({ WEBHOOK_WAITS_MS: JSON.stringify(Array(9).fill(RETRY_MS)) })
+  world = await startWorld(
+    { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, { stages: ['deliver'] })
   commands = openOps(world)
 })
 afterAll(async () => {
@@ -60,7 +62,7 @@ describe('a big job whose checks stand still, and then go on', () => {
     expect(JSON.parse(given.out)).toMatchObject({ drained: false, openJobs: 1 })
 
     world.services.kill('verify-1', 'SIGCONT')
-    const { code, out } = await commands.run({}, 'drain', '--timeout', '90')
+    const { code, out } = await commands.run({}, 'drain', '--timeout', '400')
     expect([code, out]).toEqual([0, expect.stringMatching(/^Nothing is left, after [\d.]+ s\.\n$/)])
     job = await world.live.job(id)
     expect(job.status).toBe('completed')
@@ -106,11 +108,11 @@ describe('a replay', () => {
     await world.services.setScale({ settle: 0 })
     const { moves } = await ops<{ moves: { messages: number }[] }>(...words, '--yes')
     const again = moves.reduce((sum, { messages }) => sum + messages, 0)
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       expect(await lagOf('settle.bulk')).toMatchObject({ lagMessages: again })
-    }, WAITING)
+    })
     await world.services.setScale({})
-    expect(await ops('drain', '--timeout', '60')).toMatchObject({ drained: true })
+    expect(await ops('drain', '--timeout', '400')).toMatchObject({ drained: true })
     expect(await world.live.job(job.id)).toEqual(job)
     expect(await world.live.results(job.id)).toBe(results)
     expect(await world.live.balance()).toEqual(balance)
@@ -127,7 +129,7 @@ const told = async (metric: string, stage: string): Promise<readonly number[]> =
 }
 
 const untilTold = (metric: string, stage: string, values: readonly number[]) =>
-  vi.waitFor(async () => expect(await told(metric, stage)).toEqual(values), WAITING)
+  eventually(async () => expect(await told(metric, stage)).toEqual(values))
 
 describe('a stage that is paused', () => {
   const group = 'verify.small.phone-validation'
@@ -141,23 +143,23 @@ describe('a stage that is paused', () => {
     const { id } = await world.live.createJob({
       service: 'phone-validation', inputs, countryCode: 'US',
     })
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const line = await lagOf(group)
       expect(line).toMatchObject({ paused: true, messagesPerSecond: 0 })
       expect(line?.lagMessages).toBeGreaterThan(0)
-    }, WAITING)
+    })
     const before = await lagOf(group)
 
     world.services.kill('verify-1', 'SIGKILL')
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(world.services.list().find(({ name }) => name === 'verify-1')?.restarts).toBe(1)
-    }, WAITING)
+    })
     await world.services.untilReady()
     await untilTold('stage_paused', 'verify', [1, 1])
     await untilTold('service_ready', 'verify', [1, 1])
     // Whoever has the partitions now holds their messages in hand.
-    await vi.waitFor(async () =>
-      expect((await lagOf(group))?.oldestSeconds).toBeGreaterThan(1), WAITING)
+    await eventually(async () =>
+      expect((await lagOf(group))?.oldestSeconds).toBeGreaterThan(1))
     expect((await lagOf(group))?.lagMessages).toBe(before?.lagMessages)
     expect(await world.live.job(id)).toMatchObject({ status: 'preparing', successRecords: 0 })
     const { out } = await commands.run({}, 'lag', '--once', '--stage', 'verify')
@@ -180,14 +182,14 @@ describe('a stage that is paused', () => {
       inputs: ['+12127365000'],
       webhook_url: 'https://nobody.invalid/hook',
     })
-    await vi.waitFor(async () => expect(await attempts()).toBeGreaterThan(atFirst), WAITING)
+    await eventually(async () => expect(await attempts()).toBeGreaterThan(atFirst))
     await ops('pause', 'deliver')
     await untilTold('stage_paused', 'deliver', [1])
     const before = await attempts()
     await new Promise(resolve => setTimeout(resolve, 2.5 * RETRY_MS))
     expect(await attempts()).toBe(before)
     await ops('resume', 'deliver')
-    await vi.waitFor(async () => expect(await attempts()).toBeGreaterThan(before), WAITING)
+    await eventually(async () => expect(await attempts()).toBeGreaterThan(before))
   })
 
   it('may be any that reads topics, but the ledger', async () => {
@@ -203,11 +205,9 @@ describe('a stage that is paused', () => {
 })
 
 describe('the command', () => {
-  it('has dead letters and the audit', async () => {
+  it('has dead letters', async () => {
     const { out: list } = await commands.run({}, 'dead', 'list')
     expect(list).toMatch(/^waiting: feed \d+, normalize \d+/)
-    const { out } = await commands.run({}, 'audit', '--json')
-    expect(JSON.parse(out)).toHaveProperty('breaches')
   })
 
   it('says so when the brokers do not answer', async () => {

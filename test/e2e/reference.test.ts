@@ -1,62 +1,20 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Browser } from 'playwright-core'
 import { EVENT_TYPES } from '../../schemas/api/event.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import type {
   OpenApiDocument, Operation,
 } from '../../services/ingest/openapi/document.ts'
-import { openBrowser } from '../support/browser.ts'
 import { startGuideWorld, type GuideWorld } from '../support/guide-world.ts'
-import { unrestOf, violationsOf } from '../support/page.ts'
 import { root } from '../support/sources.ts'
 
 let here: GuideWorld
-let browser: Browser
 let document: OpenApiDocument
-let docs: string
 beforeAll(async () => {
   here = await startGuideWorld()
-  browser = await openBrowser()
-  docs = new URL('/docs', here.world.baseUrl).href
-  const answer = await fetch(new URL('/openapi.json', docs))
+  const answer = await fetch(new URL('/openapi.json', here.world.baseUrl))
   document = await answer.json() as OpenApiDocument
 })
-afterAll(async () => {
-  await browser.close()
-  await here.stop()
-})
-
-describe('the page of the reference', () => {
-  it.each([
-    [1_280, 'light'], [1_280, 'dark'], [360, 'light'], [360, 'dark'],
-  ] as const)('can be read by everybody, %d pixels wide, %s', async (width, colorScheme) => {
-    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme })
-    const faults: string[] = []
-    page.on('console', message => { faults.push(message.text()) })
-    page.on('pageerror', error => { faults.push(String(error)) })
-    await page.goto(docs)
-    await page.locator('summary').first().click()
-    expect(await violationsOf(page)).toEqual([])
-    expect((await unrestOf(page)).overflow).toBe(0)
-    await page.getByRole('searchbox').fill('insufficient_balance')
-    expect(await page.locator('nav a:visible').allInnerTexts())
-      .toEqual(expect.arrayContaining([expect.stringContaining('Create and approve a job')]))
-    await page.getByRole('searchbox').fill('no such word')
-    expect(await page.getByRole('status').innerText()).toBe('Nothing found')
-    expect(faults.filter(fault => !fault.includes('favicon'))).toEqual([])
-    await page.close()
-  })
-
-  it('shows one language at a time, the same everywhere', async () => {
-    const page = await browser.newPage()
-    await page.goto(docs)
-    const shown = (id: string) => page.locator(`#${id} .choice pre:visible`).allInnerTexts()
-    expect(await shown('getJob')).toEqual([expect.stringMatching(/^curl "\$BASE\/jobs\/\$JOB"/)])
-    await page.locator('#createJob').getByText('TypeScript').click()
-    expect(await shown('getJob')).toEqual([expect.stringMatching(/^const job = await client/)])
-    await page.close()
-  })
-})
+afterAll(async () => { await here.stop() })
 
 /** Operations with a key, in an order in which each finds what it needs. */
 const sampled = (): readonly (Operation & { readonly operationId: string })[] =>

@@ -4,13 +4,15 @@ import { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import { createClient } from '../../services/client/client.ts'
+import type { AuditReport } from '../../services/workspace/audit-report.ts'
 import { findings, formsOf } from '../support/canaries.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { listeningPorts, plainAnswer, startSecureWorld, type SecureWorld }
   from '../support/secure-stack.ts'
 import { toldOf, withPassword } from '../support/secure-told.ts'
 import { startAll } from '../support/services.ts'
-import { breachesOf, runJob } from '../support/world.ts'
+import { startProgram } from '../support/started.ts'
+import { runJob } from '../support/world.ts'
 
 const receiver = await startReceiver()
 let world: SecureWorld
@@ -39,7 +41,7 @@ const wrong = (address: string) => address.replace(/:[^:@/]+@/, ':wrong@')
 
 describe('a stack with TLS and passwords everywhere', () => {
   it('takes the sample from POST to its file and its webhook, and adds up', async () => {
-    const { services: { baseUrl }, demo: { keys, orgId }, env } = world
+    const { services: { baseUrl }, demo: { keys } } = world
     const client = createClient({ baseUrl, apiKey: keys.live })
     const inputs = phones()
     const { job, rows } = await runJob(client, {
@@ -54,7 +56,16 @@ describe('a stack with TLS and passwords everywhere', () => {
       type: 'job.completed', data: { id: job.id, chargedMicros: job.chargedMicros },
     })
     expect(job.chargedMicros).toBeGreaterThan(1_000_000)
-    expect(await breachesOf(env, orgId)).toEqual([])
+  })
+
+  it('has an audit of everybody, which operators call by the command', async () => {
+    const { env, demo: { orgId } } = world
+    const { code, out } = await startProgram(
+      process.execPath, ['services/ops/main.ts', 'audit', '--json'], env).ended()
+    const report = JSON.parse(out) as AuditReport
+    expect([code, report.breaches]).toEqual([0, []])
+    expect(report.tenants.map(({ tenant }) => tenant)).toEqual([`${orgId}.live`, `${orgId}.test`])
+    expect(report.tenants[0]).toMatchObject({ closedJobs: 1, rows: phones().length })
   })
 
   it('answers nothing without TLS, at any port of its parts', async () => {

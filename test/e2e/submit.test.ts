@@ -22,7 +22,7 @@ const stateFile = `${output}.progress.json`
 let world: World
 let webhookSecret: string
 beforeAll(async () => {
-  world = await startWorld({ WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' })
+  world = await startWorld()
   webhookSecret = await withWorkspace(world.env, parts => parts.webhookSecrets.show(world.orgId))
 })
 afterAll(async () => {

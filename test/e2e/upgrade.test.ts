@@ -1,18 +1,19 @@
-import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
-import { createClient, type Client } from '../../services/client/client.ts'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Client } from '../../services/client/client.ts'
 import { topicName } from '../../services/lib/topics.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { messagesOf } from '../support/dead.ts'
+import { eventually } from '../support/eventually.ts'
 import { startLaggingRegistry, type LaggingRegistry } from '../support/lagging-registry.ts'
 import {
   createRelease, idsOf, type Field, type RecordSchema, type Release, type ReleasedService,
 } from '../support/old-release.ts'
-import { createRichDemo } from '../support/rich-demo.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
-import { breachesOf, runJob } from '../support/world.ts'
+import { runJob, startWorld, type World } from '../support/world.ts'
+import { stackEnv } from '../support/stack.ts'
 
-const env = inject('stack')
+const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const registryUrl = env.SCHEMA_REGISTRY_URL ?? ''
 
@@ -36,9 +37,8 @@ const breaking = createRelease('breaking', (schema, file) => file === 'rows.miss
   ? withField(schema, { name: 'priority', type: 'int' })
   : schema)
 
-let base: RunningServices
+let world: World
 let settle: RunningServices
-let org: string
 let client: Client
 let registry: LaggingRegistry
 const released: ReleasedService[] = []
@@ -80,19 +80,17 @@ async function expectWhole (running: ReturnType<typeof runJob>, inputs: readonly
 beforeAll(async () => {
   const known = await idsOf(registryUrl)
   registry = await startLaggingRegistry(registryUrl, Math.max(...known))
-  const overrides = { SCHEMA_REGISTRY_URL: registry.url }
-  const all = await Promise.all([
-    startAll({ env, stages: ['ingest', 'verify', 'ledger'] }),
-    startAll({ env, stages: ['settle'], overrides }),
-  ])
-  base = all[0]
-  settle = all[1]
-  const { keys, orgId } = await createRichDemo(env)
-  org = orgId
-  client = createClient({ baseUrl: base.baseUrl, apiKey: keys.live })
+  world = await startWorld()
+  client = world.live
+  // These are of other releases here.
+  await world.services.setScale({ normalize: 0, lookup: 0, settle: 0 })
+  settle = await startAll({
+    env, stages: ['settle'], overrides: { SCHEMA_REGISTRY_URL: registry.url },
+  })
 })
 afterAll(async () => {
-  await Promise.all([base.stop(), settle.stop(), ...released.map(service => service.stop())])
+  await Promise.all([settle.stop(), ...released.map(service => service.stop())])
+  await world.stop()
   registry.stop()
   for (const release of [previous, next, breaking]) release.remove()
 })
@@ -111,7 +109,7 @@ describe('releases beside each other', () => {
     await Promise.all([start(previous, 'normalize'), start(next, 'lookup')])
     const request = requestOf(1_500, 20_000_000)
     const running = begin(request)
-    await vi.waitFor(() => expect(registry.denials()).toBeGreaterThan(2), { timeout: 30_000 })
+    await expect.poll(() => registry.denials()).toBeGreaterThan(2)
     const metrics = await (await fetch(settle.list()[0]?.metricsUrl ?? '')).text()
     expect(metrics).toMatch(/^stage_blocked\{.*group="settle.bulk"\} [1-9]/m)
     expect(metrics).not.toMatch(/^stage_dead_letters_total.* [1-9]/m)
@@ -133,12 +131,13 @@ describe('releases beside each other', () => {
       start(previous, 'verify'), start(next, 'verify'),
       start(next, 'settle'), start(previous, 'settle'),
     ])
-    const requests = [0, 1, 2].map(at => requestOf(6_000, 21_000_000 + at * 20_000))
+    // Some forty chunks over the partitions of both releases, so that neither is left without any.
+    const requests = [0, 1, 2].map(at => requestOf(26_000, 21_000_000 + at * 30_000))
     const running = requests.map(begin)
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const { data } = await client.jobsPage({ limit: 3, status: 'verifying' })
       expect(data.length).toBeGreaterThan(0)
-    }, { timeout: 30_000, interval: 50 })
+    })
     await Promise.all([oldNormalize, newLookup, oldVerify, newSettle].map(one => one.stop()))
     const jobs = await Promise.all(running.map((one, at) =>
       expectWhole(one, requests[at]?.inputs ?? [])))
@@ -150,6 +149,6 @@ describe('releases beside each other', () => {
     const job = await expectWhole(begin(last), last.inputs)
     expect(await writersOf([job], 'rows.normalized')).toEqual(new Set([after]))
     expect(released.map(one => one.restarts())).toEqual(released.map(() => 0))
-    expect(await breachesOf(env, org)).toEqual([])
+    expect(await world.breaches()).toEqual([])
   })
 })

@@ -41,7 +41,7 @@ export type ClientLog = {
   readonly nextAccepted: (afterMs: number, withinMs: number) => Promise<number | undefined>
 }
 
-const CAREFUL_FOR_MS = 150_000
+const CAREFUL_FOR_MS = 240_000
 const LONGEST_PAUSE_MS = 5_000
 
 export type ClientLogOptions = {

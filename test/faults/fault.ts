@@ -60,6 +60,8 @@ export type Fault = {
   /** Each recovery must take at most so long; nothing is said when it is left out. */
   readonly recoverWithinMs?: number
   readonly load?: Partial<LoadPlan>
+  /** Instances by stage of the services that faults share; 1 when left out. */
+  readonly scale?: (full: boolean) => Readonly<Record<string, number>>
   readonly allows?: Allowances
   /** Why it can't be injected on this machine; undefined when it can. */
   readonly missing?: () => Promise<string | undefined>

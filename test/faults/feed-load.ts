@@ -39,7 +39,7 @@ export async function startFeedLoad (
       stopping.abort()
       await running
       const only = [tenantOf(partner.org, 'live')]
-      const { breaches: found } = await runAudit(env, { only, waitMs: 30_000 })
+      const { breaches: found } = await runAudit(env, { only, waitMs: 240_000 })
       return [...breaches, ...found.map(breach => `feed: ${JSON.stringify(breach)}`)]
     },
   }

@@ -17,6 +17,8 @@ export type LoadPlan = {
   readonly freshShare: number
   /** Jobs whose request is sent two times at once with one key. */
   readonly twiceShare: number
+  /** How long a client waits with its next job. */
+  readonly pauseMs: number
   /** Service of the phone numbers. */
   readonly service: string
 }
@@ -31,11 +33,14 @@ export const USUAL: LoadPlan = {
   manners: ['well', 'well', 'well', 'flaky'],
   freshShare: 0.3,
   twiceShare: 0.2,
+  pauseMs: 0,
   service: 'phone-validation',
 }
 
 /** What differs within `npm test`, where seconds count. */
-export const LIGHT: Partial<LoadPlan> = { bulkRows: 1_200, bulkShare: 0.1, manners: ['well'] }
+export const LIGHT: Partial<LoadPlan> = {
+  bulkRows: 1_200, bulkShare: 0.1, manners: ['well'], pauseMs: 300,
+}
 
 export type Load = {
   readonly plan: LoadPlan
@@ -86,6 +91,7 @@ export function startLoad (options: LoadOptions): Load {
         if (ended) seen.ends.push({ id, acceptedAtMs, atMs: Date.now() })
       })
       await Promise.race([following, sleep(LONG_MS)])
+      await sleep(plan.pauseMs)
     }
   }
   const running = Array.from({ length: plan.clients }, client)

@@ -19,7 +19,7 @@ export type Part = {
   readonly stop: () => Promise<void>
 }
 
-const READY_WITHIN_MS = 120_000
+const READY_WITHIN_MS = 240_000
 
 /** A part from how it is started; it does not run yet. */
 export function createPart (spec: ProcessSpec): Part {

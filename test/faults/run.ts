@@ -32,7 +32,7 @@ export function createRunner (): Runner {
       try {
         const outcome = alone
           ? await house.apart(fault, options)
-          : await runIn(await house.shared(), fault, options)
+          : await runIn(await house.shared(fault.scale?.(options.full)), fault, options)
         if (outcome.breaches.length > 0) await house.close()
         return outcome
       } catch (error) {
@@ -50,18 +50,20 @@ export function createRunner (): Runner {
 function createHouse () {
   let stack: FaultStack | undefined
   let world: World | undefined
-  const closeWorld = async () => {
-    await world?.stop()
+  const closeWorld = async (signal?: 'SIGKILL') => {
+    await world?.stop(signal)
     world = undefined
   }
   const close = async () => {
-    await closeWorld()
+    await closeWorld('SIGKILL')
     await stack?.close()
     stack = undefined
   }
-  const shared = async (): Promise<World> => {
+  const shared = async (scale: Readonly<Record<string, number>> = {}): Promise<World> => {
     stack ??= await openStack()
-    world ??= await openWorld(stack)
+    world ??= await openWorld(stack, { scale })
+    await world.services.setScale(scale)
+    await world.services.untilReady()
     return world
   }
   /** Services or stack of its own, where a fault asks for them. */

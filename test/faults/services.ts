@@ -27,8 +27,8 @@ type Instance = {
   /** Of `ingest` alone. */
   readonly baseUrl: string | undefined
   readonly failpoints: string
-  /** Resolves once it runs no more and will not be started again. */
-  readonly stop: () => Promise<void>
+  /** Resolves once it runs no more and will not be started again; SIGTERM unless told otherwise. */
+  readonly stop: (signal?: 'SIGKILL') => Promise<void>
   readonly child: () => Child | undefined
   readonly expect: () => void
 }
@@ -46,7 +46,12 @@ export type ServicesOptions = {
 
 const root = `${import.meta.dirname}/../..`
 const HEAP_LIMIT = '--max-old-space-size=768'
-const READY_WITHIN_MS = 90_000
+const READY_WITHIN_MS = 240_000
+
+function killInstance ({ expect, child }: Instance, signal: NodeJS.Signals): void {
+  if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') expect()
+  child()?.kill(signal)
+}
 
 /**
  * Service processes, started again by themselves whenever they end, as in production; every end is
@@ -86,18 +91,16 @@ export function createServices (options: ServicesOptions) {
     ends: (): readonly End[] => ends,
     pid: (name: string) => find(name).child()?.pid,
     /** It is started again when it ends. */
-    kill: (name: string, signal: NodeJS.Signals) => {
-      if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') find(name).expect()
-      find(name).child()?.kill(signal)
-    },
+    kill: (name: string, signal: NodeJS.Signals) => killInstance(find(name), signal),
     setScale,
     untilReady: (withinMs = READY_WITHIN_MS) =>
       Promise.all([...instances.values()].map(one => untilReady(one, withinMs))),
     isReady: (name: string) => find(name).spec.ready(),
     ...failpointsOf(find),
     metric: (name: string, metric: string) => readMetric(find(name).metricsUrl, metric),
-    stop: async () => {
-      await Promise.all([...instances.values()].map(({ stop }) => stop()))
+    /** They drain, which takes seconds; with SIGKILL what they do is lost with them. */
+    stop: async (signal?: 'SIGKILL') => {
+      await Promise.all([...instances.values()].map(({ stop }) => stop(signal)))
       instances.clear()
     },
   }
@@ -145,7 +148,12 @@ async function specOf (
   const http: Env = httpPort === undefined ? {} : { PORT_HTTP: String(httpPort) }
   mkdirSync(`${dataDir}/failpoints`, { recursive: true })
   const failpoints = `${dataDir}/failpoints/${name}`
-  const own = { INSTANCE: name, PORT_METRICS: String(port), FAILPOINTS: `@${failpoints}` }
+  const own = {
+    INSTANCE: name,
+    PORT_METRICS: String(port),
+    FAILPOINTS: `@${failpoints}`,
+    ALLOW_FAILPOINTS: 'true',
+  }
   return {
     name,
     command: process.execPath,
@@ -187,9 +195,9 @@ function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): In
     failpoints: spec.failpoints,
     child: () => child,
     expect: () => { asked = true },
-    stop: async () => {
+    stop: async signal => {
       over.abort()
-      child?.kill('SIGCONT')
+      child?.kill(signal ?? 'SIGCONT')
       if (child !== undefined) await stopChild(child, spec.graceMs)
       await running
     },

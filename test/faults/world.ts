@@ -32,7 +32,8 @@ export type World = {
   readonly untilWorking: (
     name: string, since: { readonly atMs: number, readonly withinMs: number },
   ) => Promise<number | undefined>
-  readonly stop: () => Promise<void>
+  /** With SIGKILL where the stack ends along with them. */
+  readonly stop: (signal?: 'SIGKILL') => Promise<void>
 }
 
 /** Short pauses, wide limits and a receiver on this machine: what all faults need. */
@@ -53,6 +54,8 @@ export const COMMON: Env = {
   PROVIDER_OPEN_MS: '500',
   BATCH_AGE_MS: '100',
   PARTNERS_EVERY_MS: '200',
+  SWEEP_EVERY_MS: '500',
+  LEFT_OVER_AFTER_MS: '1000',
 }
 
 /** Starts the services of a stack and waits until all are ready. */
@@ -64,8 +67,8 @@ export async function openWorld (stack: FaultStack, options: WorldOptions = {}):
     ...envOf && { envOf },
     dataDir,
   })
-  const stop = async () => {
-    await services.stop()
+  const stop: World['stop'] = async signal => {
+    await services.stop(signal)
     rmSync(dataDir, { recursive: true, force: true })
   }
   try {

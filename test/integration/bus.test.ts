@@ -1,6 +1,35 @@
-import { inject } from 'vitest'
+import { createHook } from 'node:async_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, describe, expect, it } from 'vitest'
 import { describeBusContract } from '../support/bus-contract.ts'
 import { openKafkaHarness } from '../support/kafka-harness.ts'
+import { stackEnv } from '../support/stack.ts'
 
-describeBusContract('kafkajs', () =>
-  openKafkaHarness((inject('stack').KAFKA_BROKERS ?? '').split(',')))
+const brokers = (stackEnv().KAFKA_BROKERS ?? '').split(',')
+
+describeBusContract('kafkajs', () => openKafkaHarness(brokers))
+
+describe('the producer of kafkajs', () => {
+  const opened = openKafkaHarness(brokers)
+  afterAll(async () => { await (await opened).close() })
+
+  it('sets no timer to send, nor while its connection idles', async () => {
+    const { bus, createTopic } = await opened
+    const topic = await createTopic(1)
+    const send = () => bus.producer('idle').send([{ topic, key: 'a', value: null, headers: {} }])
+    await send()
+    const warnings: string[] = []
+    const onWarning = ({ name }: Error) => { warnings.push(name) }
+    process.on('warning', onWarning)
+    const timers: string[] = []
+    const hook = createHook({
+      init: (_id, type) => { if (type === 'Timeout') timers.push(String(new Error().stack)) },
+    }).enable()
+    for (let sends = 0; sends < 20; sends++) await send()
+    await sleep(300)
+    hook.disable()
+    process.off('warning', onWarning)
+    expect(timers.filter(stack => /kafka|retry/.test(stack))).toEqual([])
+    expect(warnings).toEqual([])
+  })
+})

@@ -1,7 +1,8 @@
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { stackEnv } from '../support/stack.ts'
 
 // What the product relies on when it talks to ClickHouse. It runs against whatever the stack
 // provides, so the front of the embedded engine and a real server are held to the same behaviour.
@@ -18,7 +19,7 @@ const log = { level: ClickHouseLogLevel.OFF } as const
 let client: ClickHouseClient
 
 beforeAll(async () => {
-  const url = inject('stack').CLICKHOUSE_URL
+  const url = stackEnv().CLICKHOUSE_URL
   const outer = createClient({ url })
   await outer.command({ query: `CREATE DATABASE ${database}` })
   await outer.close()
@@ -49,7 +50,7 @@ describe('connection', () => {
   })
 
   it('speaks gzip both ways', async () => {
-    const url = inject('stack').CLICKHOUSE_URL
+    const url = stackEnv().CLICKHOUSE_URL
     const compression = { request: true, response: true }
     const zipped = createClient({ url, database, log, compression })
     await zipped.insert({ table: 'plain', values: [{ id: 900, text: 'z' }], format: 'JSONEachRow' })

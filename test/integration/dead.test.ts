@@ -8,7 +8,8 @@ import { runAudit } from '../../services/workspace/audit-command.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
 import { messagesOf, onceMore, openDeadCommands, skipAll, untilRead } from '../support/dead.ts'
-import { startAll, type RunningServices } from '../support/services.ts'
+import { startAlone, type RunningServices } from '../support/services.ts'
+import { testStack } from '../support/stack.ts'
 import { parseCsv } from '../support/world.ts'
 
 const { env, brokers, bus, state, wallet } = connectAll()
@@ -18,26 +19,27 @@ const CANARY = '+12127360999'
 const MISSED = 'rows.missed.small.phone-validation'
 const CHECKS = 'verify.small.phone-validation'
 
-const early: RunningServices[] = []
-const late: RunningServices[] = []
+let services: RunningServices
 let client: Client
 let tenant: string
 beforeAll(async () => {
-  early.push(await startAll({ env, stages: ['ingest', 'normalize', 'lookup', 'ledger'] }))
+  services = await startAlone({
+    env,
+    stages: ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger'],
+    // What comes after the rows are handed out does not run until a test says so.
+    scale: { verify: 0, settle: 0 },
+    servicesDir: testStack().servicesDir,
+  })
   const { orgId, keys } = await createDemo(env)
-  client = createClient({ baseUrl: early[0]?.baseUrl ?? '', apiKey: keys.live })
+  client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
   tenant = `${orgId}.live`
 })
 afterAll(async () => {
-  for (const services of [...late, ...early]) await services.stop()
+  await services?.stop()
   close()
 })
 
-/** What comes after the rows are handed out; it does not run until a test says so. */
-const startLate = async () => {
-  if (late.length === 0) late.push(await startAll({ env, stages: ['verify', 'settle'] }))
-}
-const stopLate = async () => { await late.pop()?.stop() }
+const startAll = () => services.setScale({})
 
 describe('a letter of a running job', () => {
   it('is opened only when asked to, and a replay is charged once', async () => {
@@ -48,7 +50,7 @@ describe('a letter of a running job', () => {
     const wrapped = await state.getBuffer(dataKey) ?? Buffer.alloc(0)
     await state.del(dataKey)
     await producer.send([{ topic: 'job.keys', key: id, value: null, headers: {} }])
-    await startLate()
+    await startAll()
     const letters = await waitingOf(id, 2)
     expect(letters.map(({ stage, reason }) => [stage, reason]))
       .toEqual([['verify', 'job_key_lost'], ['settle', 'job_key_lost']])
@@ -66,7 +68,7 @@ describe('a letter of a running job', () => {
 
     expect(await dead('replay', 'verify', letter)).toBe(`verify: replayed ${letter}`)
     expect(await dead('replay', 'settle', '--job', id, '--yes')).toContain('settle: replayed 0:')
-    const job = await client.waitForEnd(id, { timeoutMs: 60_000 })
+    const job = await client.waitForEnd(id)
     expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 3, 0])
     expect(job.chargedMicros).toBe(job.maxQuoteMicros)
     const results = await client.results(id)
@@ -90,7 +92,7 @@ describe('a letter of a running job', () => {
 
 describe('a letter whose rows have ended without a verdict', () => {
   it('gives them none when it is replayed, and nobody pays for them', async () => {
-    await stopLate()
+    await services.setScale({ verify: 0 })
     const before = await wallet.balance(tenant)
     const inputs = Array.from({ length: 250 }, (_, index) => `+1212737${1_000 + index}`)
     const { id } = await client.createJob({ service: 'phone-validation', inputs })
@@ -99,7 +101,7 @@ describe('a letter whose rows have ended without a verdict', () => {
     // The first part reaches the checks as garbage, and the others not yet.
     await skipAll(brokers, CHECKS, MISSED)
     await producer.send([onceMore(first, Buffer.from('garbage'))])
-    await startLate()
+    await startAll()
     expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'undecodable' }])
 
     // The same part as a letter that can be read: as if a release had mended what was broken.
@@ -109,7 +111,7 @@ describe('a letter whose rows have ended without a verdict', () => {
     await untilRead(brokers, CHECKS, MISSED)
     await producer.send(others.map(part => onceMore(part)))
 
-    const job = await client.waitForEnd(id, { timeoutMs: 60_000 })
+    const job = await client.waitForEnd(id)
     const lost = rowsOf(first.headers)
     expect([job.status, job.successRecords, job.failedRecords])
       .toEqual(['completed', 250 - lost, lost])
@@ -136,7 +138,7 @@ const headersOf = (job: string) => ({
 })
 
 describe('a message that nobody can read', () => {
-  beforeAll(startLate)
+  beforeAll(startAll)
   it.each([
     ['normalize', 'rows.submitted.small'], ['settle', 'rows.finished.small'],
   ])('is listed for %s, shown without its content, and dies again', async (stage, topic) => {

@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
 import { createDeliveries, type Delivery } from '../../services/jobs/deliveries.ts'
 import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { createKeyRing } from '../../services/lib/key-ring.ts'
+import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
+import { eventually } from '../support/eventually.ts'
 import { startReceiver, type Received } from '../support/receiver.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startAlone, type RunningServices } from '../support/services.ts'
+import { testStack } from '../support/stack.ts'
 
 const { env, state, clickhouse } = connectAll()
 const history = createDeliveryHistory(clickhouse)
@@ -21,44 +25,60 @@ const ring = createKeyRing({
 const secrets = createWebhookSecrets({ redis: state, ring })
 
 const WAITS_MS = [300, 600, 900]
-const HANGING = 200
+const SLOTS = 15
+/** Many more than there are places for receivers that are not known to be slow. */
+const HANGING = 4 * SLOTS
 /** Each ends one request that was left without an answer. */
 const hanging: (() => void)[] = []
+let letGo = 0
 
 /** A path says what the receiver does: `/<statuses>/<unique>`, one status an attempt. */
 const receiver = await startReceiver((response, { path }, count) => {
   const statuses = path.split('/')[1]?.split(',') ?? []
   const status = statuses[count - 1] ?? statuses.at(-1) ?? '200'
   if (status === 'hang') {
+    response.once('close', () => { letGo += 1 })
     hanging.push(() => response.writeHead(410).end())
     return
   }
   if (status === '302') response.setHeader('location', '/secret')
-  if (status === '429') response.setHeader('retry-after', '7')
+  if (status === '429') response.setHeader('retry-after', '86400')
   response.writeHead(Number(status)).end()
 }, '0.0.0.0')
 
-let world: World
+let services: RunningServices
+let demo: Demo
 let tenant: string
+let client: Client
 beforeAll(async () => {
-  world = await startWorld({
-    WEBHOOK_ALLOW_HTTP: 'true',
-    WEBHOOK_ALLOW_LOOPBACK: 'true',
-    WEBHOOK_WAITS_MS: JSON.stringify(WAITS_MS),
-    WEBHOOK_LEASE_MS: '12000',
-    WEBHOOK_TIMEOUT_MS: '10000',
-    WEBHOOK_SLOTS: '50',
-    WEBHOOK_SLOW_AFTER_MS: '200',
+  services = await startAlone({
+    env,
+    // Nobody checks anything here.
+    stages: ['ingest', 'normalize', 'lookup', 'settle', 'deliver', 'ledger'],
+    servicesDir: testStack().servicesDir,
+    overrides: {
+      WEBHOOK_ALLOW_HTTP: 'true',
+      WEBHOOK_ALLOW_LOOPBACK: 'true',
+      WEBHOOK_WAITS_MS: JSON.stringify(WAITS_MS),
+      WEBHOOK_POLL_MS: '50',
+      // Longer than any test: nothing here happens because one of these is over.
+      WEBHOOK_LEASE_MS: '7200000',
+      WEBHOOK_TIMEOUT_MS: '3600000',
+      WEBHOOK_SLOTS: String(SLOTS),
+      WEBHOOK_SLOW_AFTER_MS: '200',
+    },
   })
-  tenant = tenantOf(world.orgId, 'test')
+  demo = await createDemo(env)
+  client = createClient({ baseUrl: services.baseUrl, apiKey: demo.keys.test })
+  tenant = tenantOf(demo.orgId, 'test')
 })
-afterAll(async () => { await world?.stop() })
+afterAll(async () => { await services?.stop() })
 
 /** A job that no provider is asked for: it ends at once and takes no slot. */
 async function startJob (does: string, host = '127.0.0.1') {
   const path = `/${does}/${randomUUID()}`
   const webhookUrl = `http://${host}:${receiver.port}${path}`
-  const { id } = await world.test.createJob({
+  const { id } = await client.createJob({
     service: 'phone-validation',
     inputs: ['nonsense'],
     webhook_url: webhookUrl,
@@ -69,20 +89,20 @@ async function startJob (does: string, host = '127.0.0.1') {
 }
 
 async function historyOf (job: string, length: number): Promise<readonly Attempt[]> {
-  return await vi.waitFor(async () => {
+  return await eventually(async () => {
     const attempts = await history.list(tenant, job)
     expect(attempts).toHaveLength(length)
     return attempts
-  }, { timeout: 10_000, interval: 50 })
+  })
 }
 
-/** The history once it tells of a delivery; an attempt cut off waits for its lease to end first. */
+/** The history once it tells of a delivery. */
 async function historyUntilDelivered (job: string): Promise<readonly Attempt[]> {
-  return await vi.waitFor(async () => {
+  return await eventually(async () => {
     const attempts = await history.list(tenant, job)
     expect(attempts.at(-1)?.outcome).toBe('delivered')
     return attempts
-  }, { timeout: 30_000, interval: 100 })
+  })
 }
 
 const outcomes = (attempts: readonly Attempt[]) =>
@@ -97,13 +117,13 @@ const bothSchemes = ({ headers, body }: Received, secret: string) => {
   return [headers, standard].map(some => verifyWebhook({ headers: some, body, secret }))
 }
 
-describe('a webhook', () => {
+describe.concurrent('a webhook', () => {
   it('is signed in both schemes and tells of what can be read by then', async () => {
-    const secret = await secrets.show(world.orgId)
+    const secret = await secrets.show(demo.orgId)
     const { id, path, event } = await startJob('200')
     const [got] = await receiver.until(1, path)
-    expect(await world.test.results(id)).toContain('nonsense')
-    const found = await world.test.job(id)
+    expect(await client.results(id)).toContain('nonsense')
+    const found = await client.job(id)
     for (const verified of bothSchemes(got!, secret)) {
       expect(verified).toEqual({
         ok: true,
@@ -121,8 +141,8 @@ describe('a webhook', () => {
   })
 
   it('is signed with both secrets while they change', async () => {
-    const former = await secrets.show(world.orgId)
-    const current = await secrets.rotate(world.orgId)
+    const former = await secrets.show(demo.orgId)
+    const current = await secrets.rotate(demo.orgId)
     const { path } = await startJob('200')
     const [got] = await receiver.until(1, path)
     const verified = [former, current].flatMap(secret => bothSchemes(got!, secret))
@@ -139,9 +159,7 @@ describe('a webhook', () => {
     ])
     const got = await receiver.until(4, path)
     for (const [index, gap] of gaps(got).entries()) {
-      const { atMs, nextAtMs = 0 } = attempts[index]!
       expect(gap).toBeGreaterThanOrEqual(WAITS_MS[index]! * 0.8 - 20)
-      expect(nextAtMs - atMs).toBeLessThan(WAITS_MS[index]! * 1.2 + 500)
     }
     expect(new Set(got.map(({ body }) => body)).size).toBe(1)
     expect(new Set(got.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
@@ -164,9 +182,9 @@ describe('a webhook', () => {
 
   it('grants Retry-After up to twice the step', async () => {
     const { path } = await startJob('429,200')
+    // A day was asked for, and it comes all the same.
     const [gap] = gaps(await receiver.until(2, path))
-    expect(gap).toBeGreaterThanOrEqual(580)
-    expect(gap).toBeLessThan(1_500)
+    expect(gap).toBeGreaterThanOrEqual(2 * WAITS_MS[0]! - 20)
   })
 
   it('is sent once more when somebody asks', async () => {
@@ -180,15 +198,15 @@ describe('a webhook', () => {
 })
 
 /** Asks the interface about the deliveries of a job. */
-async function ask (path: string, { method = 'GET', key = world.keys.test } = {}) {
-  const response = await fetch(`${world.baseUrl}/jobs/${path}`, {
+async function ask (path: string, { method = 'GET', key = demo.keys.test } = {}) {
+  const response = await fetch(`${services.baseUrl}/jobs/${path}`, {
     method, headers: { authorization: `Bearer ${key}` },
   })
   const text = await response.text()
   return { status: response.status, text, json: JSON.parse(text) }
 }
 
-describe('the interface', () => {
+describe.concurrent('the interface', () => {
   it('lists what came of a webhook, newest first, and sends it once more', async () => {
     const { id, path, event } = await startJob('500,200,503')
     await historyOf(id, 2)
@@ -213,21 +231,32 @@ describe('the interface', () => {
   it('knows no deliveries of others, of other events, or without an address', async () => {
     const { id, event } = await startJob('200')
     await historyOf(id, 1)
-    const codes = async (job: string, delivery: string, key = world.keys.test) => {
+    const codes = async (job: string, delivery: string, key = demo.keys.test) => {
       const list = await ask(`${job}/deliveries`, { key })
       const resend = await ask(`${job}/deliveries/${delivery}/resend`, { method: 'POST', key })
       return [list, resend].map(({ status, json }) => [status, json.error?.code])
     }
     const unknown = [404, 'job_not_found']
-    expect(await codes(id, event, world.keys.live)).toEqual([unknown, unknown])
+    expect(await codes(id, event, demo.keys.live)).toEqual([unknown, unknown])
     const other = eventIdOf(id, 'job.failed')
     expect(await codes(id, other)).toEqual([[200, undefined], [404, 'not_found']])
-    const silent = await world.test.createJob({ service: 'phone-validation', inputs: ['no'] })
-    await world.test.waitForEnd(silent.id)
+    const silent = await client.createJob({ service: 'phone-validation', inputs: ['no'] })
+    await client.waitForEnd(silent.id)
     expect(await codes(silent.id, eventIdOf(silent.id, 'job.completed')))
       .toEqual([[200, undefined], [404, 'not_found']])
   })
 })
+
+/** Ends the service that delivers, and lets the leases of what it had under way run out. */
+async function killDeliver (): Promise<void> {
+  const find = () => services.list().find(({ name }) => name === 'deliver-1')
+  const pid = find()?.pid
+  services.kill('deliver-1', 'SIGKILL')
+  await eventually(() => expect(find()?.pid).not.toBe(pid))
+  const leases = await state.zrange('leases:{deliveries}', '0', '-1')
+  for (const event of leases) await state.zadd('leases:{deliveries}', 'XX', '0', event)
+  await services.untilReady()
+}
 
 describe('a service that dies', () => {
   it('leaves what waits and what is under way to the next one, and its history', async () => {
@@ -235,8 +264,7 @@ describe('a service that dies', () => {
     const under = await startJob('hang,200', '127.0.0.9')
     await receiver.until(1, waits.path)
     await receiver.until(1, under.path)
-    world.services.kill('deliver-1', 'SIGKILL')
-    await world.services.untilReady()
+    await killDeliver()
     const attempts = await historyUntilDelivered(waits.id)
     // Nobody knows what became of an attempt under way at the kill: it comes again, untold of.
     const told = attempts.length
@@ -251,18 +279,17 @@ describe('a service that dies', () => {
 })
 
 describe('receivers that hang', () => {
-  it(`do not delay a healthy one, though they are ${HANGING}`, async () => {
+  it('do not keep a healthy one waiting, though they take all places', async () => {
     const before = hanging.length
     const hosts = Array.from({ length: HANGING }, (_, index) => `127.0.1.${1 + index}`)
     while (hosts.length > 0) {
       await Promise.all(hosts.splice(0, 8).map(host => startJob('hang', host)))
     }
-    await vi.waitFor(() => expect(hanging.length - before).toBeGreaterThanOrEqual(HANGING),
-      { timeout: 9_000, interval: 20 })
-    const { id, path } = await startJob('200')
-    const { completedAt } = await world.test.waitForEnd(id, { pollEveryMs: 10 })
-    const [got] = await receiver.until(1, path)
-    expect(got!.atMs - Date.parse(completedAt ?? '')).toBeLessThan(1_500)
-    for (const letGo of hanging) letGo()
+    await eventually(() => expect(hanging.length - before).toBe(HANGING))
+    const ended = letGo
+    const { path } = await startJob('200')
+    await receiver.until(1, path)
+    expect(letGo).toBe(ended)
+    for (const end of hanging) end()
   })
 })

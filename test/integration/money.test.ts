@@ -3,6 +3,7 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { TENANTS_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { openGates } from '../support/gates.ts'
+import { CLOCKS_MS } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
@@ -23,12 +24,14 @@ describe('a wallet', () => {
 
   it('takes a top-up once, and writes what moved', async () => {
     const tenant = newTenant()
+    const beganMs = Date.now()
     const first = await wallet.topUp(
       tenant, { id: 'inv-1', amountMicros: 500, reason: 'invoice "1" é' }
     )
     if (first.kind !== 'posted') throw new Error(first.kind)
     const { at, ...entry } = first.entry
-    expect(Math.abs(at - Date.now())).toBeLessThan(5_000)
+    expect(at).toBeGreaterThanOrEqual(beganMs - CLOCKS_MS)
+    expect(at).toBeLessThanOrEqual(Date.now() + CLOCKS_MS)
     expect(entry).toEqual({
       tenant,
       seq: 1,

@@ -1,19 +1,23 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo, Server } from 'node:net'
 import { tmpdir } from 'node:os'
-import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { selfSigned } from '../support/certificate.ts'
+import { eventually } from '../support/eventually.ts'
 import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { startSecureBroker, type SecureBroker } from '../support/secure-broker.ts'
 import { startSecureChild, type SecureChild } from '../support/secure-child.ts'
 import { createSecureFront } from '../support/secure-front.ts'
 import type { MemberNews } from '../support/secure-member.ts'
 import type { StoreNews } from '../support/secure-stores.ts'
+import { stackEnv } from '../support/stack.ts'
 
 const USER = { username: 'jobs', password: 'a+b@c' }
 const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
-const WITHIN = { timeout: 60_000, interval: 100 }
+/** Nobody else signs in as these, so what is withdrawn from them is withdrawn from one case. */
+const REVOKED = { username: 'revoked', password: 'r+w@d' }
+const DENIED = { username: 'denied', password: 'd+n@d' }
 const SCRAM = 'scram-sha-512'
 const folder = mkdtempSync(`${tmpdir()}/secure-connections-`)
 const certificate = selfSigned('secure')
@@ -36,108 +40,105 @@ const within = async <News>(
   }
 }
 
-describe('Kafka over TLS, for those only who sign in', () => {
+describe.concurrent('Kafka over TLS, for those only who sign in', () => {
   let broker: SecureBroker
-  beforeAll(async () => { broker = await startSecureBroker(USER, certificate) })
+  beforeAll(async () => {
+    broker = await startSecureBroker([USER, REVOKED, DENIED], certificate)
+  })
   afterAll(() => broker?.close())
-  const member = (mechanism: string, more: Readonly<Record<string, string>> = trusting) =>
+  const member = (
+    mechanism: string, { username, password } = USER,
+    more: Readonly<Record<string, string>> = trusting
+  ) =>
     startSecureChild<MemberNews>('secure-member.ts', {
       KAFKA_BROKERS: broker.address,
       KAFKA_TLS: 'true',
       KAFKA_SASL_MECHANISM: mechanism,
-      KAFKA_SASL_USERNAME: USER.username,
-      KAFKA_SASL_PASSWORD: USER.password,
+      KAFKA_SASL_USERNAME: username,
+      KAFKA_SASL_PASSWORD: password,
       ...more,
     })
-  const readiness = async ({ log }: SecureChild<MemberNews>) => {
+  const readiness = async (log: SecureChild<MemberNews>['log']) => {
     const port = String(log.find(({ port }) => port !== undefined)?.['port'])
     return (await fetch(`http://127.0.0.1:${port}/readyz`)).status
   }
 
-  it.each(['plain', 'scram-sha-512'])('is made a topic on, sent to and read from by %s',
-    async mechanism => {
-      await within(member(mechanism), async child => {
-        await vi.waitFor(() => expect(child.news).toEqual([
-          { kind: 'made' }, { kind: 'read', text: 'hello' },
-        ]), WITHIN)
-        expect(await readiness(child)).toBe(200)
-      })
-    })
+  const refused = /^Kafka refuses to sign this user in: /
+  const wrong = { ...USER, password: 'wrong' }
 
   it.each([
     {
-      what: 'a wrong password by scram-sha-512',
-      mechanism: 'scram-sha-512',
-      more: { ...trusting, KAFKA_SASL_PASSWORD: 'wrong' },
-      fault: /^Kafka refuses to sign this user in: /,
-      told: /^Kafka refuses to sign this user in: /,
-    },
-    {
-      what: 'a wrong password by plain',
-      mechanism: 'plain',
-      more: { ...trusting, KAFKA_SASL_PASSWORD: 'wrong' },
-      fault: /^Kafka refuses to sign this user in: /,
-      told: /^Kafka refuses to sign this user in: /,
-    },
-    {
       what: 'no authority',
-      mechanism: 'plain',
-      more: {},
+      child: () => member('plain', USER, {}),
       fault: /^The certificate of Kafka is not trusted: /,
-      told: /^The certificate of Kafka is not trusted: /,
     },
-  ])('with $what is told once, and waited for without being ready',
-    async ({ mechanism, more, fault, told }) => {
-      await within(member(mechanism, more), async child => {
-        await vi.waitFor(() => expect(child.news).toEqual([
-          { kind: 'made', fault: expect.stringMatching(fault) },
-        ]), WITHIN)
-        const tellings = () => child.log.filter(({ msg }) => told.test(String(msg)))
-        await vi.waitFor(() => expect(tellings()).toHaveLength(1), WITHIN)
-        // The next refusals have come and gone when the client has tried some times more.
-        const tries = child.log.length
-        await vi.waitFor(() => expect(child.log.length).toBeGreaterThan(tries + 12), WITHIN)
-        expect(tellings()).toHaveLength(1)
-        expect(JSON.stringify(child.log)).not.toContain(USER.password)
-        expect([child.exitCode(), await readiness(child)]).toEqual([null, 503])
-      })
+    {
+      what: 'a wrong password by scram-sha-512',
+      child: () => member(SCRAM, wrong),
+      fault: refused,
+    },
+    { what: 'a wrong password by plain', child: () => member('plain', wrong), fault: refused },
+  ])('with $what is told once, and waited for without being ready', async ({ child, fault }) => {
+    await within(child(), async ({ news, log, exitCode }) => {
+      await eventually(() => expect(news).toEqual([
+        { kind: 'made', fault: expect.stringMatching(fault) },
+      ]))
+      const tellings = () => log.filter(({ msg }) => fault.test(String(msg)))
+      await eventually(() => expect(tellings()).toHaveLength(1))
+      // The next refusals have come and gone when the client has tried some times more.
+      const tries = log.length
+      await eventually(() => expect(log.length).toBeGreaterThan(tries + 12))
+      expect(tellings()).toHaveLength(1)
+      expect(JSON.stringify(log)).not.toContain(USER.password)
+      expect([exitCode(), await readiness(log)]).toEqual([null, 503])
     })
+  })
 
   /** Lets something be withdrawn from a member that works, and given back when it has noticed. */
-  const withdrawn = async (
-    told: RegExp, withdraw: () => Promise<unknown>, giveBack: () => Promise<unknown>
-  ) => {
-    await within(member(SCRAM), async child => {
-      const reads = () => child.news.filter(({ kind }) => kind === 'read').length
-      await vi.waitFor(() => expect(reads()).toBe(1), WITHIN)
-      await withdraw()
+  const withdrawn = async (account: typeof USER, told: RegExp, {
+    withdraw, giveBack,
+  }: Record<'withdraw' | 'giveBack', (account: typeof USER) => Promise<unknown>>) => {
+    await within(member(SCRAM, account), async ({ news, log, exitCode }) => {
+      const reads = () => news.filter(({ kind }) => kind === 'read').length
+      await eventually(() => expect(reads()).toBe(1))
+      await withdraw(account)
       try {
-        await vi.waitFor(async () => {
-          expect(child.log.filter(({ msg }) => told.test(String(msg)))).toHaveLength(1)
-          expect(await readiness(child)).toBe(503)
-        }, WITHIN)
+        await eventually(async () => {
+          expect(log.filter(({ msg }) => told.test(String(msg)))).toHaveLength(1)
+          expect(await readiness(log)).toBe(503)
+        })
       } finally {
-        await giveBack()
+        await giveBack(account)
       }
       // It committed nothing, so it reads the message again when it has come back.
-      await vi.waitFor(async () => {
-        expect([await readiness(child), reads() > 1]).toEqual([200, true])
-      }, WITHIN)
-      expect(child.exitCode()).toBe(null)
+      await eventually(async () => {
+        expect([await readiness(log), reads() > 1]).toEqual([200, true])
+      })
+      expect(exitCode()).toBe(null)
     })
   }
 
   it('waits without being ready while its password is revoked, and goes on', async () => {
-    await withdrawn(/^Kafka refuses to sign this user in: /, broker.revoke, broker.restore)
+    await withdrawn(REVOKED, refused, { withdraw: broker.revoke, giveBack: broker.restore })
   })
 
   it('waits without being ready while it lacks a right, and goes on', async () => {
-    await withdrawn(/^Kafka denies this user something \(GROUP_AUTHORIZATION_FAILED\)/,
-      broker.deny, broker.permit)
+    await withdrawn(DENIED, /^Kafka denies this user something \(GROUP_AUTHORIZATION_FAILED\)/,
+      { withdraw: broker.deny, giveBack: broker.permit })
   })
+
+  it.each(['plain', 'scram-sha-512'])('is made a topic on, sent to and read from by %s',
+    async mechanism => {
+      await within(member(mechanism), async ({ news, log }) => {
+        await eventually(() => expect(news).toEqual([
+          { kind: 'made' }, { kind: 'read', text: 'hello' },
+        ]))
+        expect(await readiness(log)).toBe(200)
+      })
+    })
 })
 
-describe('stores over TLS, with a user and a password in the address', () => {
+describe.concurrent('stores over TLS, with a user and a password in the address', () => {
   let redis: RedisServer
   let redisPort: number
   let front: Server
@@ -149,7 +150,7 @@ describe('stores over TLS, with a user and a password in the address', () => {
       '--user', USER.username, 'on', `>${USER.password}`, '~*', '&*', '+@all',
       '--requirepass', 'of-the-default-user',
     ])
-    front = createSecureFront(new URL(inject('stack').CLICKHOUSE_URL ?? ''), USER, certificate)
+    front = createSecureFront(new URL(stackEnv().CLICKHOUSE_URL ?? ''), USER, certificate)
     await new Promise<void>(resolve => { front.listen(0, '127.0.0.1', resolve) })
   })
   afterAll(async () => {
@@ -164,7 +165,7 @@ describe('stores over TLS, with a user and a password in the address', () => {
       ...more,
     })
     await within(child, async ({ news }) => {
-      await vi.waitFor(() => expect(news).toHaveLength(1), WITHIN)
+      await eventually(() => expect(news).toHaveLength(1))
       found.push(...news)
     })
     return found[0]

@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import {
+  afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi,
+} from 'vitest'
 import type { ProviderName } from '../../services/records/provider-names.ts'
 import { createChecker, type Checked } from '../../services/verify/providers.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
@@ -12,6 +14,10 @@ let vendor: Vendor
 beforeAll(async () => { vendor = await startVendor() })
 afterAll(async () => { await vendor.stop() })
 beforeEach(async () => { await vendor.behave('well') })
+afterEach(() => { vi.useRealTimers() })
+
+/** Lets no time pass but by the test, so that whoever is left alone is so for all of it. */
+const stopClock = () => vi.useFakeTimers({ toFake: ['Date', 'performance'] })
 
 const numbers = (count: number) => Array.from({ length: count }, (_, row) =>
   ({ row: row + 100, canonical: `+1212736${String(5_000 + row)}` }))
@@ -22,7 +28,7 @@ type Setting = {
   readonly timeoutMs?: number
 }
 
-function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 2_000 }: Setting = {}) {
+function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 300_000 }: Setting = {}) {
   const read = readHttpProviders(described ?? [batchDescription(vendor.url)])
   expect(read.faults).toEqual([])
   const counted: string[] = []
@@ -115,7 +121,7 @@ describe('a described vendor', () => {
     ['refusing', 'rejected', 'rejected_input'],
   ] as const)('that is %s is understood or refused', async (mode, expected, failure) => {
     await vendor.behave(mode)
-    const { run, counted } = checkerOf({ timeoutMs: 400 })
+    const { run, counted } = checkerOf(failure === 'timeout' ? { timeoutMs: 300 } : {})
     expect(seen(await run(4))).toEqual(expected)
     if (failure !== '') expect(counted).toEqual([`whatsapp 101 ${failure} 4`])
   })
@@ -144,6 +150,7 @@ describe('the policies around it', () => {
 
   it('leave it alone for as long as it asked', async () => {
     await vendor.behave('limiting')
+    stopClock()
     const { run, counted } = checkerOf()
     for (let time = 0; time < 3; time++) await run(1)
     expect(await vendor.state()).toMatchObject({ calls: 1 })
@@ -173,6 +180,7 @@ describe('the policies around it', () => {
 
   it('stop asking a vendor whose calls keep failing', async () => {
     await vendor.behave('broken')
+    stopClock()
     const { run } = checkerOf()
     for (let time = 0; time < 30; time++) await run(1)
     expect((await vendor.state()).calls).toBe(10)

@@ -11,7 +11,7 @@ const limits: Limits = {
   post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
   get: [{ capacity: 200, seconds: 1 }],
   maxPreflights: 10,
-  placeKeptMs: 85_000,
+  placeKeptMs: 600_000,
 }
 const SET_CLOCK = new URL('../support/set-clock.lua', import.meta.url)
 let tenants = 0
@@ -185,7 +185,7 @@ describe('the places of preflights', () => {
 
   it('are not needed for a key that is claimed, until its claim ends', async () => {
     const tenant = newTenant()
-    const claim = { job: 'job_1', idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 60_000 }
+    const claim = { job: 'job_1', idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 600_000 }
     await createJobStore(redis).claim(tenant, claim)
     await fill(tenant)
     expect((await request(tenant, 'req_10', KEY)).kind).toBe('admitted')

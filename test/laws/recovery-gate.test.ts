@@ -1,8 +1,9 @@
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { RecoveringError } from '../../services/money/gate.ts'
 import { moneyKeys, UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { eventually } from '../support/eventually.ts'
 import { acceptRequest, blockOf } from '../support/jobs.ts'
 import { contentOf } from '../support/redis-content.ts'
 import { createPlay } from '../support/recovery-play.ts'
@@ -100,7 +101,7 @@ describe('after a restart of the server', () => {
     await listener.subscribe(UNBLESSED_CHANNEL)
     const wallet = createWallet(redis)
     const moving = wallet[move](TENANT, { id: 'a', amountMicros: 7, reason: '' })
-    await vi.waitFor(() => expect(heard).toContain(TENANT), { interval: 5 })
+    await eventually(() => expect(heard).toContain(TENANT))
     expect((await wallet.balance(TENANT)).seq).toBe(0)
     await runLedger(world.parts)
     expect((await moving).kind).toBe('posted')

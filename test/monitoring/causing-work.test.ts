@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
-import { afterAll, beforeAll, describe, expect, inject, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, vi } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
@@ -10,8 +10,9 @@ import { openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver, type Receiver } from '../support/receiver.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
+import { stackEnv } from '../support/stack.ts'
 
-const env = inject('stack')
+const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')
 const commands = openWorkspaceCommands(env)

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { createPauses } from '../../services/ops/pause/pauses.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
@@ -8,8 +8,9 @@ import { leaveToLedger } from '../support/gates.ts'
 import { whileFrozen, whileStuttering } from '../support/processes.ts'
 import { startAll } from '../support/services.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
+import { stackEnv } from '../support/stack.ts'
 
-const env = inject('stack')
+const env = stackEnv()
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')
 const commands = openWorkspaceCommands(env)
 const { parts, untilFiring, untilOver, query, job, serviceOf, partOf } = causing()

@@ -30,7 +30,7 @@ const rate = () => (done / (performance.now() - startedMs) * 1_000).toFixed(1)
 const all = (count: number) => count.toLocaleString('en')
 const { last, seconds, runs, failed } = await runSeeds({
   first,
-  least: seeds,
+  seeds,
   workers: Math.min(workers, seeds),
   onRun: () => {
     done += 1

@@ -6,10 +6,7 @@ import type { Answer, Order } from './worker.ts'
 
 export type RunsOptions = {
   readonly first: number
-  /** So many seeds are run, however long it takes. */
-  readonly least: number
-  /** And more while there is time. */
-  readonly seconds?: number
+  readonly seeds: number
   readonly workers?: number
   readonly calm?: boolean
   readonly onRun?: (run: Run) => void
@@ -34,16 +31,14 @@ const SEEDS_AT_ONCE = 5
  * the first breach. Throws when a process dies.
  */
 export async function runSeeds (options: RunsOptions): Promise<Runs> {
-  const { first, least, seconds = 0, workers = 2, calm = false, onRun } = options
+  const { first, seeds, workers = 2, calm = false, onRun } = options
   const startedMs = performance.now()
-  const passed = () => (performance.now() - startedMs) / 1_000
   const runs: Run[] = []
   let next = first
   const nextOrder = (): Order | undefined => {
-    const missing = first + least - next
-    if (runs.some(({ breaches }) => breaches.length > 0)) return undefined
-    if (missing <= 0 && passed() >= seconds) return undefined
-    const count = missing > 0 ? Math.min(missing, SEEDS_AT_ONCE) : SEEDS_AT_ONCE
+    const missing = first + seeds - next
+    if (missing <= 0 || runs.some(({ breaches }) => breaches.length > 0)) return undefined
+    const count = Math.min(missing, SEEDS_AT_ONCE)
     const order = { first: next, count, calm }
     next += count
     return order
@@ -55,7 +50,8 @@ export async function runSeeds (options: RunsOptions): Promise<Runs> {
   await Promise.all(Array.from({ length: workers }, () => serve(nextOrder, take)))
   runs.sort((a, b) => a.seed - b.seed)
   const failed = runs.find(({ breaches }) => breaches.length > 0)
-  return { first, last: next - 1, seconds: passed(), runs, failed }
+  const seconds = (performance.now() - startedMs) / 1_000
+  return { first, last: next - 1, seconds, runs, failed }
 }
 
 /** One worker, from its start to its end. */

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { chromium, type Browser } from 'playwright-core'
+import type { Say } from '../../deploy/local/parts.ts'
 import { installPackages } from './system-tools.ts'
 
 /** Where systems keep the browser; CHROMIUM names another place. */
@@ -14,14 +15,17 @@ const ADVICE = 'There is no Chromium. Install it ("apt-get install chromium"), o
   'CHROMIUM where it is.'
 
 /**
- * A real Chromium. Where there is none and packages may be installed, Debian's is, and that is said
- * aloud. Throws with what to do where it can't be had.
+ * Makes sure that there is a Chromium; installs the package of the system if need be. Throws with
+ * what to do where it can't be had.
  */
+export async function requireBrowser (say: Say): Promise<void> {
+  if (find() !== undefined) return
+  await installPackages({ packages: ['chromium', 'fonts-dejavu-core'], advice: ADVICE, say })
+  if (find() === undefined) throw new Error(ADVICE)
+}
+
+/** A real Chromium. */
 export async function openBrowser (): Promise<Browser> {
-  if (find() === undefined) {
-    const packages = ['chromium', 'fonts-dejavu-core']
-    await installPackages({ packages, advice: ADVICE, say: console.log })
-  }
   const executablePath = find()
   if (executablePath === undefined) throw new Error(ADVICE)
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []

@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
 import {
-  after, distinct, eventually, next, numbered, record, type Handler,
-} from './bus-contract.ts'
+  after, distinct, next, numbered, record, valuesOf, type Handler,
+} from './bus-record.ts'
 import type { OnLink } from './bus-fault-contract.ts'
+import { eventually } from './eventually.ts'
 import type { FaultLink } from './bus-fault-world.ts'
 import type { ProxyFault } from './kafka-proxy-faults.ts'
 
@@ -80,7 +81,30 @@ export function describeReadingFaults (onLink: OnLink): void {
   describeSearches(onLink)
 }
 
+/** The broker holds a fetch, and everybody waits for it, longer than any test takes. */
+const HELD = {
+  maxWaitMs: 3_600_000, requestTimeoutMs: 3_600_000, sessionTimeoutMs: 300_000,
+}
+const LONE = 30
+
 function describeSlowReads (onLink: OnLink): void {
+  it('is handed a lone message by a fetch that waits for it, each by a send of its own',
+    onLink(async link => {
+      const topic = await link.createTopic(1)
+      const run = await record(link.bus, [topic])
+      const fetches = () => link.proxy.traffic('Fetch')
+      for (const [index, message] of numbered(topic, LONE).entries()) {
+        await eventually(() => expect(fetches().requests - fetches().answers).toBe(1))
+        await link.bus.producer('lone').send([message])
+        await run.until(() => run.seen.length > index)
+      }
+      expect(valuesOf(run.seen)).toEqual([...Array(LONE).keys()].map(String))
+      expect(link.proxy.traffic('Produce').requests).toBe(LONE)
+      // A fetch may be answered with nothing a moment before the message may be read.
+      expect(fetches().requests).toBeLessThanOrEqual(2 * LONE + 1)
+      await run.consumption.stop()
+    }, HELD))
+
   it('fetches no further ahead of a slow handler than is bounded', onLink(async link => {
     const topic = await link.createTopic(1)
     const gate = Promise.withResolvers<void>()

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../services/lib/bus.ts'
-import { valuesOf } from './bus-contract.ts'
+import { valuesOf } from './bus-record.ts'
 import type { OnLink } from './bus-fault-contract.ts'
 import type { FaultLink } from './bus-fault-world.ts'
 import type { ProxyFault } from './kafka-proxy-faults.ts'
@@ -141,6 +141,9 @@ const CALL_BYTES = 100_000
 /** One request may be so large, whatever waits. */
 const REQUEST_BYTES = 1_100_000
 
+/** A request that is late is not sent once more. */
+const PATIENT = { requestTimeoutMs: 300_000 }
+
 function describeSlowSends (onLink: OnLink): void {
   it('holds back what a slow broker has not answered: one request of bounded size at a time',
     onLink(async link => {
@@ -162,5 +165,5 @@ function describeSlowSends (onLink: OnLink): void {
         .toEqual([50])
       const found = valuesOf(await link.contents(topic)).map(value => Number.parseInt(value, 10))
       expect(found).toEqual([...calls.keys()].filter(call => call !== 50))
-    }))
+    }, PATIENT))
 }

@@ -5,7 +5,7 @@ import type { Admin } from 'kafkajs'
 import { Kafka, logLevel } from 'kafkajs'
 import type { Bus, RawMessage } from '../../services/lib/bus.ts'
 import { untilLed } from '../../services/lib/kafka/admin.ts'
-import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
+import { createKafkaBus, type KafkaBusOptions } from '../../services/lib/kafka/bus.ts'
 import { createTopicReader } from '../../services/lib/kafka/topic-reader.ts'
 import { startKafkaProxy, type KafkaProxy } from './kafka-proxy.ts'
 
@@ -40,16 +40,19 @@ export type Member = {
   readonly stop: () => Promise<void>
 }
 
+/** Times of one case, where it needs others than the usual ones. */
+export type LinkTimes = NonNullable<KafkaBusOptions['settings']> &
+  Pick<KafkaBusOptions, 'requestTimeoutMs'>
+
 /** How an adapter is made ready for the fault cases: a new link for each of them. */
 export type FaultWorld = {
-  readonly open: () => Promise<FaultLink>
+  readonly open: (times?: LinkTimes) => Promise<FaultLink>
   readonly close: () => Promise<void>
 }
 
 /** Quick to notice what is lost; the shortest session that brokers allow by themselves. */
 const QUICK = {
-  requestTimeoutMs: 1_500,
-  settings: { sessionTimeoutMs: 6_000, heartbeatMs: 500, rebalanceTimeoutMs: 2_000 },
+  requestTimeoutMs: 1_000, sessionTimeoutMs: 6_000, heartbeatMs: 500, rebalanceTimeoutMs: 2_000,
 }
 
 /** The fault cases' world of kafkajs on real brokers. */
@@ -58,7 +61,7 @@ export async function openKafkaFaultWorld (brokers: readonly string[]): Promise<
   await admin.connect()
   const topics: string[] = []
   return {
-    open: () => openLink(brokers, admin, topics),
+    open: times => openLink({ brokers, admin, topics }, times),
     close: async () => {
       if (topics.length > 0) await admin.deleteTopics({ topics })
       await admin.disconnect()
@@ -66,16 +69,25 @@ export async function openKafkaFaultWorld (brokers: readonly string[]): Promise<
   }
 }
 
+type Place = {
+  readonly brokers: readonly string[]
+  readonly admin: Admin
+  /** To be deleted in the end. */
+  readonly topics: string[]
+}
+
 async function openLink (
-  brokers: readonly string[], admin: Admin, topics: string[]
+  { brokers, admin, topics }: Place, times: LinkTimes = {}
 ): Promise<FaultLink> {
+  const { requestTimeoutMs, ...settings } = { ...QUICK, ...times }
   const proxy = await startKafkaProxy({ brokers })
   const fatal: unknown[] = []
   const bus = createKafkaBus({
     brokers: proxy.addresses,
     clientId: 'bus-fault-test',
     onFatal: error => { fatal.push(error) },
-    ...QUICK,
+    requestTimeoutMs,
+    settings,
   })
   const reader = createTopicReader({ brokers, clientId: 'bus-fault-reader' })
   return {

@@ -1,26 +1,38 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** All files below a folder; those that vanish meanwhile are left out. */
-export function filesBelow (folder: string): readonly string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .map(name => join(folder, name))
-    .filter(path => statSync(path, { throwIfNoEntry: false })?.isFile())
-}
+export const filesBelow = (folder: string): readonly string[] =>
+  unlessGone(() => readdirSync(folder, { withFileTypes: true }), []).flatMap(entry => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return filesBelow(path)
+    return entry.isFile() ? [path] : []
+  })
 
 /** The files below a folder that hold any of these bytes. */
 export function filesWith (folder: string, wanted: readonly Buffer[]): readonly string[] {
   return filesBelow(folder).filter(path => {
-    const bytes = contentOf(path)
+    const bytes = withoutEnd(unlessGone(() => readFileSync(path), Buffer.alloc(0)))
     return wanted.some(form => bytes.includes(form))
   })
 }
 
-function contentOf (path: string): Buffer {
+/** What the read gives, or the other value when the file or folder is gone by now. */
+function unlessGone<T> (read: () => T, otherwise: T): T {
   try {
-    return readFileSync(path)
+    return read()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return otherwise
     throw error
   }
+}
+
+const NOTHING = Buffer.alloc(65_536)
+
+/** Without the zeros at its end: brokers make files of an index far longer than what is in them. */
+function withoutEnd (bytes: Buffer): Buffer {
+  let { length } = bytes
+  while (length >= NOTHING.length &&
+    bytes.subarray(length - NOTHING.length, length).equals(NOTHING)) length -= NOTHING.length
+  return bytes.subarray(0, length)
 }

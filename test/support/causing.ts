@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, inject, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, it } from 'vitest'
 import { pidOf } from './processes.ts'
 import { startPrometheus, type Prometheus } from './prometheus.ts'
 import { batchDescription, startVendor, type Vendor } from './vendor.ts'
 import { startWorld, type World } from './world.ts'
+import { testStack } from './stack.ts'
 
 /** In full every alert is caused; else the quickest ones. */
 export const full = process.env.CAUSED_ALERTS === 'all'
@@ -82,7 +83,7 @@ export function causing (overrides: Readonly<Record<string, string>> = {}): Caus
     query: async expr => await prometheus?.query(expr) ?? [],
     job: createJobs(),
     serviceOf: name => pidOf(parts().world.services.dataDir, name),
-    partOf: name => pidOf(inject('stackDataDir'), name),
+    partOf: name => pidOf(testStack().dataDir, name),
   }
 }
 

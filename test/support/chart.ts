@@ -6,6 +6,7 @@ import {
   installDefinitions, installHelm, installValidator, runTool, type Ran,
 } from './deploy-tools.ts'
 import { root } from './sources.ts'
+import { yamlOf } from './yaml.ts'
 
 export const chart = join(root, 'deploy/helm/verification-jobs')
 /** The one value without which nothing is rendered. */
@@ -83,17 +84,7 @@ export async function helm (
 export async function render (args: readonly string[] = minimal): Promise<readonly Manifest[]> {
   const { code, output } = await helm('template', args)
   if (code !== 0) throw new Error(output)
-  return (await yamlOf(output)).filter(found => found !== null) as Manifest[]
-}
-
-/** Documents of a YAML text. */
-export async function yamlOf (text: string): Promise<readonly unknown[]> {
-  const program = 'import json, sys, yaml\n' +
-    'print(json.dumps(list(yaml.load_all(open(sys.argv[1]), Loader=yaml.CSafeLoader))))'
-  const { code, output } = await inFile(text, async file =>
-    runTool(`${await installValidator(quiet)}/python`, ['-c', program, file]))
-  if (code !== 0) throw new Error(output)
-  return JSON.parse(output) as unknown[]
+  return yamlOf(output).filter(found => found !== null) as Manifest[]
 }
 
 /** What Kubernetes' own schemas say against manifests; unknown fields are faults too. */
@@ -123,7 +114,7 @@ export async function definitions (): Promise<ReadonlyMap<string, object>> {
   const wanted = readdirSync(folder)
     .filter(file => /scaledobjects|podmonitors|prometheusrules/.test(file))
   const found = await Promise.all(wanted.map(async file =>
-    await yamlOf(readFileSync(join(folder, file), 'utf8')) as Definition[]))
+    yamlOf(readFileSync(join(folder, file), 'utf8')) as Definition[]))
   return new Map(found.flat().flatMap(({ spec: { group, names, versions } }) =>
     versions.map(({ name, schema }) =>
       [`${group}/${name} ${names.kind}`, strict(schema.openAPIV3Schema)] as const)))

@@ -1,4 +1,4 @@
-import { afterAll, inject } from 'vitest'
+import { afterAll } from 'vitest'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
 import { createWire } from '../../services/jobs/wire.ts'
 import { connectClickhouse } from '../../services/lib/clickhouse.ts'
@@ -9,10 +9,11 @@ import { createCodec, registrySource } from '../../services/lib/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createStores } from '../../services/records/stores.ts'
 import { auditParts } from '../../services/workspace/audit-parts.ts'
+import { stackEnv } from './stack.ts'
 
 /** Everything a stage is connected to, on the suite's stack; closed along with the test file. */
 export function connectAll () {
-  const env = inject('stack')
+  const env = stackEnv()
   const brokers = (env.KAFKA_BROKERS ?? '').split(',')
   const state = connectRedis(env.REDIS_STATE_URL ?? '')
   const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')

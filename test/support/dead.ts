@@ -2,17 +2,16 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
-import { expect, vi } from 'vitest'
+import { expect } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../services/lib/bus.ts'
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createTopicReader } from '../../services/lib/kafka/topic-reader.ts'
 import type { Summary } from '../../services/ops/dead/shown.ts'
 import { createProgram } from '../../services/ops/program.ts'
+import { eventually } from './eventually.ts'
 
 type Env = Readonly<Record<string, string>>
 type Brokers = readonly string[]
-
-const WAITING = { timeout: 30_000, interval: 200 }
 
 /** The commands for dead letters, with a folder as `up` keeps it, which has addresses and keys. */
 export function openDeadCommands (env: Env) {
@@ -37,11 +36,11 @@ export function openDeadCommands (env: Env) {
     JSON.parse(await dead('list', '--job', job, '--json', ...more)).letters
   /** The letters of a job that wait, once there are so many. */
   const waitingOf = async (job: string, count = 1): Promise<readonly Summary[]> =>
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const letters = await lettersOf(job)
       expect(letters).toHaveLength(count)
       return letters
-    }, WAITING)
+    })
   /** The command as a process of its own. */
   const run = (...words: readonly string[]) => promisify(execFile)(
     process.execPath, ['services/ops/main.ts', 'dead', '--data', folder, ...words])
@@ -53,13 +52,13 @@ export async function untilRead (
   brokers: Brokers, groupId: string, topic: string
 ): Promise<void> {
   await withAdmin({ brokers }, async admin => {
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const [group] = await admin.fetchOffsets({ groupId, topics: [topic] })
       const done = new Map(group?.partitions.map(({ partition, offset }) => [partition, offset]))
       for (const { partition, high } of await admin.fetchTopicOffsets(topic)) {
         if (high !== '0') expect(done.get(partition)).toBe(high)
       }
-    }, WAITING)
+    })
   })
 }
 

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { cacheDir, installOnce, type Say } from '../../deploy/local/parts.ts'
 import { findGo } from './system-tools.ts'
@@ -14,7 +13,6 @@ const HELM = 'helm.sh/helm/v3/cmd/helm@v3.21.4'
 /** The last one that can be built by its name alone. */
 const COMPOSE = 'github.com/docker/compose/v5/cmd@v5.0.2'
 const KUBERNETES_VALIDATE = 'kubernetes-validate==1.37.0'
-const DOCKERFILE_UTILS = 'dockerfile-utils@0.16.3'
 /** Modules that bring the definitions of what Kubernetes itself does not know. */
 const DEFINITIONS = [
   { module: 'github.com/kedacore/keda/v2@v2.20.2', folder: 'config/crd/bases' },
@@ -68,7 +66,7 @@ export async function installDefinitions (say: Say): Promise<string> {
   })
 }
 
-/** The `bin` folder of a Python with kubernetes-validate and PyYAML. */
+/** The `bin` folder of a Python with kubernetes-validate. */
 export async function installValidator (say: Say): Promise<string> {
   const home = `${cacheDir()}/${nameOf(KUBERNETES_VALIDATE)}`
   if (existsSync(`${home}/done`)) return `${home}/bin`
@@ -82,15 +80,6 @@ export async function installValidator (say: Say): Promise<string> {
   await run(`${home}/bin/pip`, ['install', '--quiet', KUBERNETES_VALIDATE])
   mkdirSync(`${home}/done`)
   return `${home}/bin`
-}
-
-/** The parser and the linter of Dockerfiles; `require` gives either by its name. */
-export async function installDockerfileTools (say: Say): Promise<NodeJS.Require> {
-  const home = await installOnce(nameOf(DOCKERFILE_UTILS), async to => {
-    say(`installing ${DOCKERFILE_UTILS} with npm (once)`)
-    await run('npm', ['install', '--prefix', to, '--silent', '--no-audit', DOCKERFILE_UTILS])
-  })
-  return createRequire(`${home}/node_modules/`)
 }
 
 const nameOf = (what: string) => what.replace(/[^\w.-]+/g, '-')

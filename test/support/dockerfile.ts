@@ -1,6 +1,8 @@
 import { cpSync, mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { installDockerfileTools, runTool } from './deploy-tools.ts'
+import { DockerfileParser } from 'dockerfile-ast'
+import { validate } from 'dockerfile-utils'
+import { runTool } from './deploy-tools.ts'
 import { root } from './sources.ts'
 
 export const dockerfile = join(root, 'deploy/Dockerfile')
@@ -21,14 +23,8 @@ type Instruction = {
   readonly getKeyword: () => string
   readonly getTextContent: () => string
 }
-type Parsed = { readonly getInstructions: () => readonly Instruction[] }
-
 /** The build stages of the Dockerfile, in order. */
-export async function buildStages (): Promise<readonly Stage[]> {
-  const load = await installDockerfileTools(() => {})
-  const { DockerfileParser } = load('dockerfile-ast') as {
-    readonly DockerfileParser: { readonly parse: (text: string) => Parsed }
-  }
+export function buildStages (): readonly Stage[] {
   const stages: { name: string, image: string, steps: Step[] }[] = []
   const parsed = DockerfileParser.parse(readFileSync(dockerfile, 'utf8'))
   for (const instruction of parsed.getInstructions()) {
@@ -41,20 +37,15 @@ export async function buildStages (): Promise<readonly Stage[]> {
 }
 
 /** What the linter says against the text of a Dockerfile. */
-export async function lint (text: string): Promise<readonly string[]> {
-  const load = await installDockerfileTools(() => {})
-  const { validate } = load('dockerfile-utils') as {
-    readonly validate: (text: string) => readonly { readonly message: string }[]
-  }
-  return validate(text).map(({ message }) => message)
-}
+export const lint = (text: string): readonly string[] =>
+  validate(text).map(({ message }) => String(message))
 
 /**
  * Does in a folder what the Dockerfile does in the image, but for what installs packages of the
  * system: copies what it copies and runs what it runs. The folder of a stage is named like it.
  */
 export async function buildIn (folder: string): Promise<void> {
-  for (const { name, steps } of await buildStages()) {
+  for (const { name, steps } of buildStages()) {
     const app = join(folder, name)
     mkdirSync(app)
     for (const step of steps) {

@@ -1,4 +1,4 @@
-import type { Redis } from 'ioredis'
+import { Redis } from 'ioredis'
 import { GATE_LUA, joinLua } from '../../services/money/lua.ts'
 import { moneyKeys, UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
 
@@ -16,6 +16,16 @@ const LEFT_TO_LEDGER_KEY = 'test:left-to-ledger'
 /** Has a tenant let in by the ledger of a test alone, as it is everywhere but in tests. */
 export async function leaveToLedger (redis: Redis, tenant: string): Promise<void> {
   await redis.sadd(LEFT_TO_LEDGER_KEY, tenant)
+}
+
+/** `keepGatesOpen` for the Redis at an address; the answer ends it. */
+export async function keepGatesOpenAt (url: string): Promise<() => void> {
+  const [redis, subscriber] = [new Redis(url), new Redis(url)]
+  await keepGatesOpen(redis, subscriber)
+  return () => {
+    redis.disconnect()
+    subscriber.disconnect()
+  }
 }
 
 /**

@@ -78,7 +78,7 @@ const shellIn = (folder: string): GuideWorld['shell'] => async (script, env = {}
   const child = spawn('sh', ['-c', script], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 100_000,
+    timeout: 400_000,
     env: {
       PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
       HOME: process.env['HOME'],

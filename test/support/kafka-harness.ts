@@ -12,6 +12,8 @@ export async function openKafkaHarness (brokers: readonly string[]): Promise<Bus
     brokers,
     clientId: 'bus-test',
     onFatal: (error) => { fatal.push(error) },
+    // A member hears of another one with its next heartbeat.
+    settings: { heartbeatMs: 200 },
   })
   const kafka = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING })
   const admin = kafka.admin()

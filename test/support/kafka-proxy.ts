@@ -9,6 +9,8 @@ import {
 
 export type Traffic = {
   readonly requests: number
+  /** Those of them that the broker has answered. */
+  readonly answers: number
   /** The largest number of requests of this kind that waited for answers on one connection. */
   readonly mostWaiting: number
   readonly largestRequestBytes: number
@@ -94,7 +96,7 @@ export async function startKafkaProxy (options: ProxyOptions): Promise<KafkaProx
 }
 
 const emptyTraffic = (): Mutable<Traffic> =>
-  ({ requests: 0, mostWaiting: 0, largestRequestBytes: 0, answerBytes: 0 })
+  ({ requests: 0, answers: 0, mostWaiting: 0, largestRequestBytes: 0, answerBytes: 0 })
 
 const portOfAddress = (address: string): number => Number(address.split(':').at(-1))
 
@@ -129,7 +131,9 @@ function openLink (client: Socket, port: number, tap: Tap): Link {
     const asked = waiting.get(correlationIdOf(frame))
     if (asked === undefined) return toClient(frame)
     waiting.delete(asked.request.correlationId)
-    tap.trafficOf(asked.request.api).answerBytes += frame.length
+    const traffic = tap.trafficOf(asked.request.api)
+    traffic.answers += 1
+    traffic.answerBytes += frame.length
     renamePorts(asked.request, frame, tap.portOf)
     if (!asked.trap?.springs(frame)) return toClient(frame)
     const { what, delayMs = 0 } = asked.trap.fault

@@ -28,7 +28,7 @@ export type MailServers = {
   readonly stop: () => Promise<void>
 }
 
-const CONNECT_TIMEOUT_MS = 5_000
+const CONNECT_TIMEOUT_MS = 120_000
 /** Nothing listens at this port (discard), which only the superuser could open. */
 const NOBODY = 9
 const TLS_HANDSHAKE = 0x16
@@ -115,7 +115,7 @@ async function startScripted (script: Script, heard: string[]): Promise<Running>
     say(socket, script['GREETING'] ?? '220 ready', '')
     socket.on('data', (bytes) => {
       // The first record of TLS is no command, whatever ends of lines its random bytes have.
-      if (bytes[0] === TLS_HANDSHAKE) return
+      if (bytes[0] === TLS_HANDSHAKE) return say(socket, '500 what?', '')
       for (const line of bytes.toString('latin1').split('\r\n').slice(0, -1)) {
         heard.push(line)
         const verb = line.split(/[ :]/)[0] ?? ''

@@ -84,7 +84,7 @@ async function startService (
   return {
     metrics: async () => await (await fetch(`${address}/metrics`)).text(),
     restarts: supervised.restarts,
-    untilReady: () => supervised.untilReady(60_000),
+    untilReady: () => supervised.untilReady(240_000),
     stop: supervised.stop,
   }
 }

@@ -11,17 +11,25 @@ export function openOps ({ env, services }: World) {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-ops-`)
   const { KAFKA_BROKERS: kafkaBrokers, REDIS_STATE_URL: redisStateUrl } = env
   writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers, redisStateUrl }))
-  process.env['METRICS_TARGETS_FILE'] = `${services.dataDir}/targets.json`
+  const targets = `${folder}/targets.json`
+  process.env['METRICS_TARGETS_FILE'] = targets
+  /** What runs, as it is now. */
+  const noteTargets = () =>
+    writeFileSync(targets, JSON.stringify(services.list().map(({ metricsUrl }) => metricsUrl)))
   /** What a command answers. */
   const ops = async <T>(...words: readonly string[]): Promise<T> => {
     const lines: string[] = []
+    noteTargets()
     await createProgram(line => { lines.push(line) }, { errors: { write: () => {} } })
       .parseAsync(['--json', '--data', folder, ...words], { from: 'user' })
     return JSON.parse(lines.join('\n')) as T
   }
   /** The command as a process of its own, in an environment that names the stack. */
-  const run = (more: object, ...words: readonly string[]): Ended =>
-    startProgram(process.execPath, ['services/ops/main.ts', ...words], { ...env, ...more }).ended()
+  const run = (more: object, ...words: readonly string[]): Ended => {
+    noteTargets()
+    const around = { ...env, METRICS_TARGETS_FILE: targets, ...more }
+    return startProgram(process.execPath, ['services/ops/main.ts', ...words], around).ended()
+  }
   const close = () => {
     delete process.env['METRICS_TARGETS_FILE']
     rmSync(folder, { recursive: true })

@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { inject } from 'vitest'
 import type { BrowserContext, Page, Response } from 'playwright-core'
 import { SERVICES } from '../../deploy/local/launcher/services.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { makeSignInLink, type SignInOptions } from '../../services/workspace/sign-in-command.ts'
-import { startAll } from './services.ts'
+import { startAlone } from './services.ts'
+import { testStack } from './stack.ts'
 
 export type PageWorld = Awaited<ReturnType<typeof startPageWorld>>
 
 /** All services and the page on the suite's stack, with an organization of its own. */
 export async function startPageWorld (overrides: Readonly<Record<string, string>> = {}) {
-  const env = inject('stack')
-  const services = await startAll({ env, stages: SERVICES, overrides })
+  const { env, servicesDir } = testStack()
+  const services = await startAlone({ env, stages: SERVICES, overrides, servicesDir })
   const demo = await createDemo(env)
   const clientOf = (mode: 'live' | 'test') =>
     createClient({ baseUrl: services.baseUrl, apiKey: demo.keys[mode] })

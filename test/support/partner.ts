@@ -65,7 +65,7 @@ export async function feedContacts (
       service: 'phone-validation',
       countryCode: 'US',
       forceFresh: false,
-      silenceMs: 90_000,
+      silenceMs: 400_000,
       ...options,
     })
     return { summary, results }

@@ -1,104 +1,145 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
+import { kafkaPart } from '../../deploy/local/kafka.ts'
+import { openPortBook } from '../../deploy/local/ports.ts'
+import { redisPart } from '../../deploy/local/redis.ts'
+import { provision } from '../../deploy/provision.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { createClient, type Client } from '../../services/client/client.ts'
+import { createClient, type Client, type ClientOptions } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
-import { openStack, type FaultStack } from '../faults/stack.ts'
+import { createPart, type Part } from '../faults/part.ts'
 import { eraseNow, hasDataKey } from './erasing.ts'
-import { startAll, type RunningServices } from './services.ts'
+import { eventually } from './eventually.ts'
+import { startAlone, type RunningServices } from './services.ts'
+import { testStack } from './stack.ts'
 
 export { eraseNow, hasDataKey }
 
 /** Nothing here has feeds or webhooks. */
 const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
-const OVERRIDES = { LOOK_EVERY_MS: '200', CHECK_EVERY_MS: '500', SWEEP_EVERY_MS: '500' }
+const OVERRIDES = {
+  LOOK_EVERY_MS: '100',
+  CHECK_EVERY_MS: '500',
+  SWEEP_EVERY_MS: '500',
+  LEFT_OVER_AFTER_MS: '1000',
+  LEASE_MS: '1000',
+}
 
-/** A stack of its own whose Redis may be harmed, its services, and an organization. */
+type Env = Readonly<Record<string, string>>
+
+/**
+ * A journal and a Redis of its own, which may be harmed, with services on them, the other parts of
+ * the stack of this worker, and an organization.
+ */
 export type Recovering = {
-  readonly stack: FaultStack
-  readonly services: () => RunningServices
+  readonly env: Env
+  readonly services: RunningServices
   readonly demo: Demo
   /** A further organization. */
   readonly anotherDemo: () => Promise<Demo>
   readonly redis: ReturnType<typeof connectRedis>
-  readonly client: () => Client
-  readonly clientOf: (apiKey: string) => Client
+  readonly client: (options?: Partial<ClientOptions>) => Client
   readonly tenant: string
   /** An empty folder that is removed at the end. */
   readonly folder: string
-  /** Starts the services again after they were stopped. */
-  readonly startServices: () => Promise<void>
   /** Takes Redis down, does something to its files, and starts it on what is left of them. */
   readonly restart: (change?: (files: string) => void) => Promise<void>
   /** Resolves when everything moved is in the journal, so Redis has nothing that Kafka lacks. */
   readonly shipped: () => Promise<unknown>
-  /** Resolves, when the tenant is let in by the Redis that runs, with the ms that it took. */
-  readonly letIn: () => Promise<number>
+  /** Resolves when the tenant is let in by the Redis that runs. */
+  readonly letIn: () => Promise<unknown>
   /** Ends all of it and removes its folders. */
   readonly close: () => Promise<void>
 }
 
 /** Starts all of it. */
 export async function startRecovering (): Promise<Recovering> {
-  const stack = await openStack()
-  const folder = mkdtempSync(`${stack.dataDir}-old-`)
-  const start = () => startAll({ env: stack.env, overrides: OVERRIDES, stages: STAGES })
-  let services = await start()
-  const redis = connectRedis(stack.env['REDIS_STATE_URL'] ?? '')
-  const close = async () => {
-    redis.disconnect()
-    await services.stop()
-    await stack.close()
-    rmSync(folder, { recursive: true, force: true })
+  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-recovering-`)
+  const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
+  const close = async () => { for (const end of closing.reverse()) await end() }
+  try {
+    const { env, redisPart: part, end } = await openParts(dataDir)
+    closing.push(end)
+    const { servicesDir } = testStack()
+    const services = await startAlone({ env, overrides: OVERRIDES, stages: STAGES, servicesDir })
+    closing.push(services.stop)
+    const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+    closing.push(() => redis.disconnect())
+    const demo = await createDemo(env)
+    const tenant = tenantOf(demo.orgId, 'live')
+    const folder = join(dataDir, 'kept')
+    mkdirSync(folder)
+    return {
+      env,
+      close,
+      services,
+      demo,
+      anotherDemo: () => createDemo(env),
+      redis,
+      client: options =>
+        createClient({ baseUrl: services.baseUrl, apiKey: demo.keys.live, ...options }),
+      tenant,
+      folder,
+      restart: async change => {
+        await part.down()
+        change?.(join(dataDir, 'redis-state'))
+        await part.up()
+      },
+      ...waitsOf(redis, tenant),
+    }
+  } catch (error) {
+    await close()
+    throw error
   }
-  const demo = await createDemo(stack.env)
-  const clientOf = (apiKey: string) => createClient({ baseUrl: services.baseUrl, apiKey })
-  const tenant = tenantOf(demo.orgId, 'live')
+}
+
+type Parts = { readonly env: Env, readonly redisPart: Part, readonly end: () => Promise<void> }
+
+/** Other files of this worker have written to its journal, and know nothing of another Redis. */
+async function openParts (dataDir: string): Promise<Parts> {
+  const common = { dataDir, ports: openPortBook(dataDir), say: () => {} }
+  const kafka = await kafkaPart(common)
+  const redis = await redisPart({ ...common, role: 'state' })
+  const parts = [kafka, redis].map(({ spec }) => createPart(spec))
+  const end = async () => { await Promise.all(parts.map(part => part.down())) }
+  try {
+    await Promise.all(parts.map(part => part.up()))
+    const env = {
+      ...testStack().env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: redis.url,
+    }
+    await provision(env)
+    return { env, redisPart: parts[1] as Part, end }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+function waitsOf (
+  redis: Recovering['redis'], tenant: string
+): Pick<Recovering, 'shipped' | 'letIn'> {
   const keys = moneyKeys(tenant)
   return {
-    stack,
-    close,
-    services: () => services,
-    demo,
-    anotherDemo: () => createDemo(stack.env),
-    redis,
-    client: () => clientOf(demo.keys.live),
-    clientOf,
-    tenant,
-    folder,
-    startServices: async () => { services = await start() },
-    restart: async change => {
-      const part = stack.part('redis-state')
-      await part.down()
-      change?.(join(stack.dataDir, 'redis-state'))
-      await part.up()
-    },
     shipped: () => until('an empty outbox', async () => await redis.hlen(keys.outbox) === 0),
-    letIn: async () => {
-      const since = Date.now()
-      await until('a tenant let in', async () => {
-        const [run, info] = await Promise.all([redis.hget(keys.gate, 'run'), redis.info('server')])
-        return run !== null && info.includes(`run_id:${run}`)
-      })
-      return Date.now() - since
-    },
+    letIn: () => until('a tenant let in', async () => {
+      const [run, info] = await Promise.all([redis.hget(keys.gate, 'run'), redis.info('server')])
+      return run !== null && info.includes(`run_id:${run}`)
+    }),
   }
 }
 
 /** Looks again and again until it finds something; a look that fails found nothing. */
 export async function until<T> (
-  what: string, look: () => Promise<T | undefined | false>, withinMs = 60_000
+  what: string, look: () => Promise<T | undefined | false>
 ): Promise<T> {
-  const end = Date.now() + withinMs
-  for (;;) {
-    const found = await look().catch(() => undefined)
-    if (found !== undefined && found !== false) return found
-    if (Date.now() > end) throw new Error(`in vain: ${what}`)
-    await pause(50)
-  }
+  return await eventually(async () => {
+    const found = await look()
+    if (found === undefined || found === false) throw new Error(`in vain: ${what}`)
+    return found
+  })
 }
 
 /** One that is just being started anew has no process yet. */

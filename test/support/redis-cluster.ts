@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster } from 'ioredis'
 import { freePort } from '../../deploy/local/ports.ts'
 import { connectRedisOrCluster } from '../../services/lib/redis.ts'
+import { eventually } from './eventually.ts'
 import { startRedisServer } from './redis-server.ts'
 
 export type RedisCluster = {
@@ -53,15 +53,15 @@ export async function startRedisCluster (): Promise<RedisCluster> {
 
 function cli (args: readonly string[]): string {
   const env = { ...process.env, REDISCLI_AUTH: PASSWORD }
-  return execFileSync('redis-cli', args, { env, stdio: 'pipe', timeout: 30_000 }).toString()
+  return execFileSync('redis-cli', args, { env, stdio: 'pipe', timeout: 240_000 }).toString()
 }
 
 /** A node serves once it knows of all others. */
 async function untilAgreed (port: number): Promise<void> {
-  for (const giveUpAt = Date.now() + 30_000; ; await sleep(50)) {
+  await eventually(() => {
     if (cli(['-p', String(port), 'CLUSTER', 'INFO']).includes('cluster_state:ok')) return
-    if (Date.now() > giveUpAt) throw new Error(`the node at ${port} does not know the others`)
-  }
+    throw new Error(`the node at ${port} does not know the others`)
+  })
 }
 
 async function freePorts (count: number): Promise<readonly number[]> {

@@ -1,13 +1,12 @@
-import { execFile } from 'node:child_process'
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import kafkajs, { type AclEntry } from 'kafkajs'
 import { kafkaPart } from '../../deploy/local/kafka.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
-import { startChild, type ProcessSpec } from '../../deploy/local/process.ts'
+import { startChild } from '../../deploy/local/process.ts'
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { scramUsersOf } from './scram-users.ts'
 
 type Account = { readonly username: string, readonly password: string }
 type Certificate = { readonly cert: string, readonly key: string }
@@ -15,13 +14,13 @@ type Certificate = { readonly cert: string, readonly key: string }
 export type SecureBroker = {
   /** Where it listens with TLS, for those only who sign in: by PLAIN or by SCRAM-SHA-512. */
   readonly address: string
-  /** Takes the right to read in any group from the user, and gives it back. */
-  readonly deny: () => Promise<unknown>
-  readonly permit: () => Promise<unknown>
-  /** Lets the user sign in by SCRAM no more; who is signed in has to do so again within seconds. */
-  readonly revoke: () => Promise<void>
-  /** Lets the user sign in by SCRAM again, with the same password. */
-  readonly restore: () => Promise<void>
+  /** Takes the right to read in any group from a user, and gives it back. */
+  readonly deny: (account: Account) => Promise<unknown>
+  readonly permit: (account: Account) => Promise<unknown>
+  /** Lets a user sign in by SCRAM no more; who is signed in has to do so again within seconds. */
+  readonly revoke: (account: Account) => Promise<void>
+  /** Lets a user sign in by SCRAM again, with the same password. */
+  readonly restore: (account: Account) => Promise<void>
   readonly close: () => Promise<void>
 }
 
@@ -29,11 +28,11 @@ export type SecureBroker = {
  * How long the brokers believe a user to be who signed in. The client signs in again ten seconds
  * before that ends, so it has to be longer.
  */
-const SESSION_MS = 14_000
+const SESSION_MS = 11_000
 
 /** A broker as in production: its open listener is only for those who set it up. */
 export async function startSecureBroker (
-  account: Account, certificate: Certificate
+  accounts: readonly Account[], certificate: Certificate
 ): Promise<SecureBroker> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-secure-`)
   const ports = openPortBook(dataDir)
@@ -41,7 +40,7 @@ export async function startSecureBroker (
   const address = `127.0.0.1:${await ports.port('kafka-secure')}`
   appendFileSync(`${dataDir}/kafka/server.properties`,
     listeners({ brokers, address, controller: await ports.port('kafka-controller') },
-      account, certificate))
+      accounts, certificate))
   const child = startChild(spec)
   const close = async () => {
     child.kill('SIGKILL')
@@ -50,17 +49,18 @@ export async function startSecureBroker (
   }
   try {
     while (!await spec.ready()) await sleep(100)
-    const change = (...words: readonly string[]) =>
-      changeUser(spec, ['--bootstrap-server', brokers, '--entity-name', account.username, ...words])
-    const password = `[iterations=4096,password=${account.password}]`
-    const restore = () => change('--add-config', `SCRAM-SHA-512=${password}`)
-    const revoke = () => change('--delete-config', 'SCRAM-SHA-512')
-    await restore()
-    const acl = [denialOf(account)]
+    const users = scramUsersOf(brokers)
+    for (const account of accounts) await users.add(account)
     const open = { brokers: [brokers] }
-    const deny = () => withAdmin(open, admin => admin.createAcls({ acl }))
-    const permit = () => withAdmin(open, admin => admin.deleteAcls({ filters: acl }))
-    return { address, deny, permit, restore, revoke, close }
+    return {
+      address,
+      deny: account => withAdmin(open, admin => admin.createAcls({ acl: [denialOf(account)] })),
+      permit: account =>
+        withAdmin(open, admin => admin.deleteAcls({ filters: [denialOf(account)] })),
+      revoke: users.remove,
+      restore: users.add,
+      close,
+    }
   } catch (error) {
     await close()
     throw error
@@ -83,11 +83,13 @@ type Places = { readonly brokers: string, readonly address: string, readonly con
 
 /** Of a setting that is there twice the last one counts. */
 function listeners (
-  { brokers, address, controller }: Places, { username, password }: Account,
+  { brokers, address, controller }: Places, accounts: readonly Account[],
   { cert, key }: Certificate
 ): string {
   const both = `PLAINTEXT://${brokers},SASL_SSL://${address}`
   const escaped = (text: string) => text.replaceAll('\n', '\\n')
+  const passwords = accounts.map(({ username, password }) => `user_${username}="${password}"`)
+    .join(' ')
   const plain = 'org.apache.kafka.common.security.plain.PlainLoginModule'
   const scram = 'org.apache.kafka.common.security.scram.ScramLoginModule'
   const settings = {
@@ -96,8 +98,7 @@ function listeners (
     'listener.security.protocol.map':
       'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL',
     'sasl.enabled.mechanisms': 'PLAIN,SCRAM-SHA-512',
-    'listener.name.sasl_ssl.plain.sasl.jaas.config':
-      `${plain} required user_${username}="${password}";`,
+    'listener.name.sasl_ssl.plain.sasl.jaas.config': `${plain} required ${passwords};`,
     'listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config': `${scram} required;`,
     'listener.name.sasl_ssl.scram-sha-512.connections.max.reauth.ms': SESSION_MS,
     // Everybody may do what no rule is about, until a test makes one.
@@ -109,13 +110,4 @@ function listeners (
     'listener.name.sasl_ssl.ssl.keystore.key': escaped(key),
   }
   return Object.entries(settings).map(([name, value]) => `${name}=${value}\n`).join('')
-}
-
-/** Who signs in by SCRAM is no setting but known to the cluster. */
-async function changeUser ({ args }: ProcessSpec, words: readonly string[]): Promise<void> {
-  const classPath = args.slice(args.indexOf('-cp'), args.indexOf('-cp') + 2)
-  await promisify(execFile)('java', [
-    '-Xmx128m', ...classPath, 'kafka.admin.ConfigCommand', '--alter', '--entity-type', 'users',
-    ...words,
-  ])
 }

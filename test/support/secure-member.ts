@@ -19,7 +19,7 @@ await run('secure', defineConfig(pick(commonConfig, kafkaKeys)), async (config, 
   const topic = `secure-${randomUUID()}`
   const made = withAdmin(kafkaConnectionOf(config), admin =>
     createTopics(admin, [{ name: topic, partitions: 1, keepHours: 1, compact: false }], {}))
-  await made.then(
+  const told = made.then(
     () => tell({ kind: 'made' }), (error: Error) => tell({ kind: 'made', fault: error.message }))
   const { bus } = await connectParts(config, life, ['bus'])
   const consumption = await bus.consume({
@@ -32,7 +32,7 @@ await run('secure', defineConfig(pick(commonConfig, kafkaKeys)), async (config, 
     },
   })
   // What cannot be sent is tried for ever, and ends with the process.
-  bus.producer('secure').send([{ topic, key: 'k', value: Buffer.from('hello'), headers: {} }])
-    .catch(() => {})
+  told.then(() => bus.producer('secure').send(
+    [{ topic, key: 'k', value: Buffer.from('hello'), headers: {} }])).catch(() => {})
   return { ready: consumption.ready }
 })

@@ -65,7 +65,7 @@ export function plainAnswer (port: number, words: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = Buffer.alloc(0)
     const socket = connect(port, '127.0.0.1', () => socket.write(words))
-    socket.setTimeout(10_000, () => {
+    socket.setTimeout(240_000, () => {
       socket.destroy()
       reject(new Error(`port ${port} kept a plain connection open`))
     })

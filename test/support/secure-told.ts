@@ -1,9 +1,10 @@
 import { Writable } from 'node:stream'
-import { vi } from 'vitest'
+import { expect } from 'vitest'
 import { connectParts } from '../../services/lib/connect.ts'
 import { createLog } from '../../services/lib/log.ts'
 import { createMetrics } from '../../services/lib/metrics.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
+import { eventually } from './eventually.ts'
 
 export type StoreAddresses = {
   readonly REDIS_STATE_URL: string
@@ -40,9 +41,9 @@ export async function toldOf (
   }, ['state', 'cache'])
   try {
     const answer = await state.ping().catch((error: Error) => error.message)
-    await vi.waitUntil(() => told.length > 1, { timeout: 10_000 })
+    await eventually(() => expect(told.length).toBeGreaterThan(1))
     await mend?.()
-    const later = mend && await vi.waitFor(() => state.ping(), { timeout: 10_000 })
+    const later = mend && await eventually(() => state.ping())
     return { answer, told: told.sort(), later }
   } finally {
     for (const close of closers) await close()

@@ -9,13 +9,15 @@ import type { Scale } from '../../deploy/local/launcher/scale.ts'
 type Env = Readonly<Record<string, string>>
 
 export type StartOptions = {
-  /** What `inject('stack')` gives, and more if wanted. */
+  /** What `stackEnv()` gives, and more if wanted. */
   readonly env: Env
   readonly scale?: Scale
   /** More environment for every service, for example short durations. */
   readonly overrides?: Env
   /** All stages of the topology when left out. */
   readonly stages?: readonly string[]
+  /** Where the services keep their folder; the system's folder for temporary files by default. */
+  readonly servicesDir?: string
 }
 
 export type RunningServices = Services & {
@@ -23,9 +25,39 @@ export type RunningServices = Services & {
   readonly dataDir: string
 }
 
-/** Starts the services on the test stack, each a process, and waits until all are ready. */
+/** The services that a worker keeps between its test files. */
+type Kept = { readonly key: string, readonly services: RunningServices }
+const worker = globalThis as { keptServices?: Kept }
+
+/**
+ * Services on the stack of this worker that stay up for the next file that asks for the same
+ * options; starting them takes seconds. Others that were kept are stopped first. `stop` leaves
+ * them running: a file that changes their scale or pauses a stage puts that back.
+ */
+export async function sharedServices (options: StartOptions): Promise<RunningServices> {
+  const key = JSON.stringify(options)
+  if (worker.keptServices?.key !== key) {
+    await endSharedServices()
+    worker.keptServices = { key, services: await startAll(options) }
+  }
+  const { services } = worker.keptServices
+  await services.untilReady()
+  return { ...services, stop: async () => {} }
+}
+
+/** Stops the services that are kept, before a file starts others on the same topics. */
+export async function endSharedServices (): Promise<void> {
+  const kept = worker.keptServices
+  delete worker.keptServices
+  await kept?.services.stop()
+}
+
+/**
+ * Starts services of this file alone, each a process, and waits until all are ready. Services that
+ * the worker keeps go on running beside them; `startAlone` stops those first.
+ */
 export async function startAll (options: StartOptions): Promise<RunningServices> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-services-`)
+  const dataDir = mkdtempSync(`${options.servicesDir ?? tmpdir()}/verification-jobs-services-`)
   const removeFolder = () => rmSync(dataDir, { recursive: true, force: true })
   const stages = options.stages ?? STAGES
   const services = await startServices({
@@ -43,4 +75,10 @@ export async function startAll (options: StartOptions): Promise<RunningServices>
     removeFolder()
   }
   return { ...services, dataDir, stop }
+}
+
+/** Starts services of this file alone, and no others run on the stack of this worker. */
+export async function startAlone (options: StartOptions): Promise<RunningServices> {
+  await endSharedServices()
+  return await startAll(options)
 }

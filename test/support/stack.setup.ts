@@ -1,57 +1,87 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { Redis } from 'ioredis'
 import type { TestProject } from 'vitest/node'
 import { provision } from '../../deploy/provision.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
+import { endLeftovers } from '../../deploy/local/launcher/state.ts'
 import { startStack } from '../../deploy/local/stack.ts'
-import { keepGatesOpen } from './gates.ts'
+import { keepGatesOpenAt } from './gates.ts'
+import type { TestStack } from './stack.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Addresses and secrets, under the names services read them by. */
-    stack: Record<string, string>
-    /** The folder with the data and logs of the stack. */
-    stackDataDir: string
+    /** Where the run hands out its stacks: `GET /<worker slot>` answers with a `TestStack`. */
+    stacksUrl: string
   }
 }
 
-type Shared = { env: Record<string, string>, dataDir: string, end: () => Promise<void> }
+type Started = { readonly stack: TestStack, readonly end: () => Promise<void> }
+type Stacks = { readonly url: string, readonly end: () => Promise<void> }
 
-/** Projects that run together share one stack; the last one to finish ends it. */
-const shared = globalThis as { testStack?: { users: number, started: Promise<Shared> } }
+/** Projects of one run share its stacks; the last one to finish ends them. */
+const shared = globalThis as { testStacks?: { users: number, started: Promise<Stacks> } }
 
-/** Starts the infrastructure in a folder of its own, or uses the addresses in the environment. */
+/**
+ * Serves the stacks of a test run: one for each worker slot, so that test files run side by side
+ * without sharing topics, consumer groups, keys or tables. A stack starts when the first file of
+ * its slot asks for it and serves all later files of that slot.
+ */
 export default async function setup (project: TestProject): Promise<() => Promise<void>> {
-  const stack = shared.testStack ??= { users: 0, started: start() }
-  stack.users += 1
-  const { env, dataDir, end } = await stack.started
-  project.provide('stack', env)
-  project.provide('stackDataDir', dataDir)
+  const stacks = shared.testStacks ??= { users: 0, started: serveStacks() }
+  stacks.users += 1
+  const { url, end } = await stacks.started
+  project.provide('stacksUrl', url)
   return async () => {
-    stack.users -= 1
-    if (stack.users > 0) return
-    delete shared.testStack
+    stacks.users -= 1
+    if (stacks.users > 0) return
+    delete shared.testStacks
     await end()
   }
 }
 
-async function start (): Promise<Shared> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-test-`)
-  const stack = await startStack({ dataDir, say: (line) => console.log(`stack: ${line}`) })
-  const gates = [0, 1].map(() => new Redis(stack.addresses.REDIS_STATE_URL))
+async function serveStacks (): Promise<Stacks> {
+  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-test-`)
+  const slots = new Map<string, Promise<Started>>()
+  const server = createServer((request, response) => {
+    const slot = request.url ?? ''
+    const started = slots.get(slot) ?? start(`${folder}${slot}`)
+    slots.set(slot, started)
+    started.then(
+      ({ stack }) => response.end(JSON.stringify(stack)),
+      error => response.writeHead(500).end(String(error instanceof Error ? error.stack : error)))
+  })
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
   const end = async () => {
-    for (const connection of gates) connection.disconnect()
-    await stack.stop()
-    rmSync(dataDir, { recursive: true, force: true })
+    server.close()
+    const ended = [...slots.values()].map(started => started.then(({ end }) => end(), () => {}))
+    await Promise.all(ended)
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, end }
+}
+
+async function start (dataDir: string): Promise<Started> {
+  const servicesDir = `${dataDir}/services`
+  mkdirSync(servicesDir, { recursive: true })
+  const stackDir = `${dataDir}/stack`
+  const running = await startStack({
+    dataDir: stackDir, say: line => console.log(`stack: ${line}`),
+  })
+  let closeGates = () => {}
+  const end = async () => {
+    closeGates()
+    // Services that a worker kept for its files end with it; without setpriv they are ended here.
+    for (const name of readdirSync(servicesDir)) endLeftovers(`${servicesDir}/${name}`)
+    await running.stop()
   }
   try {
-    const env = { ...stack.addresses, ...loadSecrets(dataDir) }
+    const env = { ...running.addresses, ...loadSecrets(stackDir) }
     await provision(env)
-    // Not every test has a ledger, which lets tenants in.
-    const [redis, subscriber] = gates
-    if (redis && subscriber) await keepGatesOpen(redis, subscriber)
-    return { env, dataDir, end }
+    // Not every test runs a ledger, which unlocks the wallets of tenants.
+    closeGates = await keepGatesOpenAt(running.addresses.REDIS_STATE_URL)
+    return { stack: { env, dataDir: stackDir, servicesDir }, end }
   } catch (error) {
     await end()
     throw error

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Journal, Later, Normalized, NormalizedRows } from '../../schemas/types.ts'
 import type { Job, Refusal } from '../../services/jobs/job.ts'
 import type { Accepted, AcceptRequest, JobStore, Outcome } from '../../services/jobs/store.ts'
@@ -219,11 +220,10 @@ export function emitted<T extends TopicName> (
     .filter((emission) => emission.topic === topic) as unknown as Emission<T>[]
 }
 
-/** A token that stands for a contact: equal texts have equal tokens. */
+/** A token that stands for a contact: equal texts have equal tokens, spread as real ones are. */
 export function tokenFor (canonical: string): Buffer {
-  const token = Buffer.alloc(16)
-  if (canonical !== '') Buffer.from(canonical).copy(token, 0, Math.max(0, canonical.length - 16))
-  return token
+  if (canonical === '') return Buffer.alloc(16)
+  return createHash('sha256').update(canonical).digest().subarray(0, 16)
 }
 
 /** Normalized chunks of a job whose canonical forms are given; '' is an invalid row. */

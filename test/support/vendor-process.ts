@@ -102,6 +102,7 @@ async function answer (request: IncomingMessage, response: ServerResponse): Prom
   if (refuse !== undefined) return refuse(response)
   if (mode === 'slow') await sleep(150)
   if (mode === 'half' && state.calls % 2 === 0) return send(response, 503, VENDOR_HOST)
+  if (mode === 'recovering' && state.calls === 1) return send(response, 503, VENDOR_HOST)
   const results = asked.map(resultOf)
   if (single) return send(response, 200, { task: TASK, data: results[0] })
   send(response, 200, { task: TASK, results: SPOILED[mode]?.(results) ?? results })

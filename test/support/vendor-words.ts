@@ -9,7 +9,7 @@ export const CANARIES = [VENDOR_NAME, VENDOR_HOST, TASK, TRACE, VENDOR_KEY, 'E_7
 
 /** How the vendor behaves until told otherwise. */
 export type VendorMode =
-  | 'well' | 'slow' | 'half'
+  | 'well' | 'slow' | 'half' | 'recovering'
   | 'shuffled' | 'short' | 'long' | 'swapped' | 'contradicting' | 'wrong' | 'none' | 'nulls'
   | 'limiting' | 'down' | 'broken' | 'refusing' | 'garbage' | 'erring' | 'puzzling' | 'moved'
   | 'huge' | 'reset' | 'hanging' | 'cut' | 'dripping'

@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync'
-import { inject } from 'vitest'
+import type { Scale } from '../../deploy/local/launcher/scale.ts'
 import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../services/client/client.ts'
@@ -8,7 +8,8 @@ import { startOf } from '../../services/records/cache-names.ts'
 import { runAudit } from '../../services/workspace/audit-command.ts'
 import type { Breach } from '../../services/workspace/audit-report.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
-import { startAll, type RunningServices } from './services.ts'
+import { sharedServices, startAll, startAlone, type RunningServices } from './services.ts'
+import { testStack } from './stack.ts'
 
 export type World = {
   readonly env: Record<string, string>
@@ -27,10 +28,26 @@ export type World = {
   readonly stop: () => Promise<void>
 }
 
-/** All services on the suite's stack, with an organization of its own that has 1,000 USD. */
-export async function startWorld (overrides: Record<string, string> = {}): Promise<World> {
-  const env = inject('stack')
-  const services = await startAll({ env, overrides })
+/** What services of tests are given where a test says nothing else: receivers on this machine. */
+const DEFAULTS = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
+
+type WorldOptions = {
+  /** Starts all services for this file, as overrides for all of them do, and shares none. */
+  readonly alone?: boolean
+  /** Only these stages get the overrides, each in the place of the shared one. */
+  readonly stages?: readonly string[]
+}
+
+/**
+ * All services on the stack of this worker, with an organization of its own that has 1,000 USD.
+ * Files share the services, which take seconds to start; a file that needs other settings names
+ * the `stages` that read them, or else has all services alone.
+ */
+export async function startWorld (
+  overrides: Record<string, string> = {}, options: WorldOptions = {}
+): Promise<World> {
+  const { env } = testStack()
+  const services = await servicesOf(overrides, options)
   const { orgId, keys } = await createDemo(env)
   const { baseUrl } = services
   const clientAt: World['clientAt'] = (at, mode) =>
@@ -51,6 +68,42 @@ export async function startWorld (overrides: Record<string, string> = {}): Promi
   }
 }
 
+async function servicesOf (
+  overrides: Record<string, string>, { stages, alone }: WorldOptions
+): Promise<RunningServices> {
+  const { env, servicesDir } = testStack()
+  const all = { env, overrides: { ...DEFAULTS, ...overrides }, servicesDir }
+  const isAlone = stages === undefined && Object.keys(overrides).length > 0
+  if (alone ?? isAlone) return await startAlone(all)
+  const shared = await sharedServices({ ...all, overrides: DEFAULTS })
+  const none = Object.fromEntries((stages ?? []).map(stage => [stage, 0]))
+  // What a file before has changed is put back at the same time.
+  await shared.setScale(none)
+  return stages === undefined
+    ? shared
+    : besides(shared, await startAll({ ...all, stages }), none)
+}
+
+/** Shared services, some of which stand still, and those of this file in their place. */
+function besides (
+  shared: RunningServices, own: RunningServices, none: Scale
+): RunningServices {
+  const hasIngest = own.list().some(({ name }) => name.startsWith('ingest-'))
+  return {
+    ...own,
+    baseUrl: hasIngest ? own.baseUrl : shared.baseUrl,
+    list: () => [...shared.list(), ...own.list()],
+    setScale: async scale => {
+      await Promise.all([shared.setScale({ ...scale, ...none }), own.setScale(scale)])
+    },
+    untilReady: async () => { await Promise.all([shared.untilReady(), own.untilReady()]) },
+    kill: (name, signal) => {
+      const isOwn = own.list().some(service => service.name === name)
+      return (isOwn ? own : shared).kill(name, signal)
+    },
+  }
+}
+
 /** What the audit finds wrong with some organizations: other tests' jobs may be under way. */
 export async function breachesOf (
   env: Record<string, string>, ...orgs: readonly string[]
@@ -68,7 +121,7 @@ export type Finished = {
 /** Posts a job and waits for its end and its results. */
 export async function runJob (client: Client, request: JobRequest): Promise<Finished> {
   const created = await client.createJob(request)
-  const job = await client.waitForEnd(created.id, { pollEveryMs: 20, timeoutMs: 110_000 })
+  const job = await client.waitForEnd(created.id, { pollEveryMs: 20 })
   return { created, job, rows: parseCsv(await client.results(created.id)) }
 }
 

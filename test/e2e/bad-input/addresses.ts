@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { refusedAddresses, REBOUND_NAMES } from '../../support/data/webhook-addresses.ts'
+import { eventually } from '../../support/eventually.ts'
 import { row } from './rows.ts'
 import { ask, free, newCustomer, refusal, shared } from './support.ts'
 
 const AT_ONCE = 8
+
+/** So many of a list, spread over it: test/laws/webhook-addresses.test.ts tries all of them. */
+const some = <T>(list: readonly T[], count: number): readonly T[] =>
+  list.filter((_, index) => index % Math.floor(list.length / count) === 0)
 
 /** Works through a list, a few at once: a tenant has ten places for preflights. */
 async function eachOf<T, R> (list: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
@@ -18,12 +23,12 @@ async function eachOf<T, R> (list: readonly T[], work: (one: T) => Promise<R>): 
 }
 
 /** Sends it again when the organization was too quick. */
-async function unthrottled<T extends { readonly status: number }> (send: () => Promise<T>) {
-  for (let answer = await send(); ; answer = await send()) {
-    if (answer.status !== 429) return answer
-    await new Promise(resolve => setTimeout(resolve, 200))
-  }
-}
+const unthrottled = <T extends { readonly status: number }>(send: () => Promise<T>) =>
+  eventually(async () => {
+    const answer = await send()
+    expect(answer.status).not.toBe(429)
+    return answer
+  })
 
 type Attempt = { readonly attempt: number, readonly outcome: string, readonly reason: string }
 
@@ -33,7 +38,7 @@ async function attemptsOf (id: string, key: string, count: number): Promise<read
   await expect.poll(async () => {
     data = (await unthrottled(() => ask(`/jobs/${id}/deliveries`, { key }))).json.data
     return data.length
-  }, { timeout: 30_000, interval: 200 }).toBe(count)
+  }).toBe(count)
   return data.toReversed()
 }
 
@@ -44,8 +49,7 @@ describe('a webhook address', () => {
   it(row(37), async () => {
     const { canary } = shared()
     const { key } = await newCustomer()
-    const addresses = refusedAddresses(canary.port)
-    expect(addresses.length).toBeGreaterThan(300)
+    const addresses = some(refusedAddresses(canary.port), 24)
     const answers = await eachOf(addresses, async address => {
       const body = { ...free, webhook_url: address }
       const { status, code, json } = await unthrottled(() => ask('/jobs', { key, body }))
@@ -61,7 +65,8 @@ describe('a webhook address', () => {
   it(`${row(37)}: names that lead to a network of ours, by whatever record`, async () => {
     const { canary } = shared()
     const { key } = await newCustomer()
-    const ended = await eachOf(REBOUND_NAMES, async name => {
+    const names = some(REBOUND_NAMES, 8)
+    const ended = await eachOf(names, async name => {
       const body = { ...free, webhook_url: `https://${name}:${canary.port}/hook` }
       const { status, json } = await unthrottled(() => ask('/jobs', { key, body }))
       return [name, status, json.id] as const
@@ -69,24 +74,9 @@ describe('a webhook address', () => {
     expect(ended.filter(([, status]) => status !== 202)).toEqual([])
     const told = await eachOf(ended, async ([name, , id]) =>
       [name, outcomes(await attemptsOf(id, key, 2))])
-    expect(told).toEqual(REBOUND_NAMES.map(name => [name, [
+    expect(told).toEqual(names.map(name => [name, [
       ['failed', 'blocked_address'], ['exhausted', 'blocked_address'],
     ]]))
-    expect(canary.connections()).toBe(0)
-  })
-
-  it(`${row(37)}: a name that is public at first and private afterwards`, async () => {
-    const { canary, dns } = shared()
-    const { key } = await newCustomer()
-    // Nobody has this address.
-    dns.zones.set('turning.rebound.net', { aaaa: ['3ffe::1'] })
-    const body = { ...free, webhook_url: `https://turning.rebound.net:${canary.port}/` }
-    const { json } = await ask('/jobs', { key, body })
-    const [first] = await attemptsOf(json.id, key, 1)
-    dns.zones.set('turning.rebound.net', { a: ['127.0.0.1'] })
-    const [, second] = await attemptsOf(json.id, key, 2)
-    expect(['connection_error', 'timeout']).toContain(first?.reason)
-    expect([second?.outcome, second?.reason]).toEqual(['exhausted', 'blocked_address'])
     expect(canary.connections()).toBe(0)
   })
 

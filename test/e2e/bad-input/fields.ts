@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
 import { ask, free, good, newCustomer, postHead, raw, refusal, service } from './support.ts'
@@ -20,28 +21,24 @@ describe('inputs', () => {
     expect(await refusal({ service, inputs: ['+1', input] })).toEqual(invalid('inputs[1]'))
   })
 
-  it(row(21), async () => {
-    const { status, code } = await ask('/jobs', {
-      body: { service, inputs: Array(100_001).fill('') },
-    })
-    expect([status, code]).toEqual([400, 'too_many_inputs'])
-  })
-
   it(row(22), async () => {
     const { key, client } = await newCustomer()
     const inputs = Array.from({ length: 100_000 }, (_, index) => String(index).padEnd(320, 'x'))
-    const waits: number[] = []
-    const measure = async () => {
-      const startedAt = performance.now()
-      expect((await ask('/services')).status).toBe(200)
-      waits.push(performance.now() - startedAt)
+    const post = { isAnswered: false }
+    const answered = ask('/jobs', { key, body: { service, inputs } })
+      .finally(() => { post.isAnswered = true })
+    // One behind the other, so that each but the first is sent and answered meanwhile.
+    const meanwhile: number[] = []
+    while (!post.isAnswered) {
+      meanwhile.push((await ask('/services')).status)
+      // Fewer than are let in.
+      await delay(10)
     }
-    const measuring = setInterval(() => { measure().catch(() => waits.push(Infinity)) }, 100)
-    const { status, json } = await ask('/jobs', { key, body: { service, inputs } })
-    clearInterval(measuring)
+    const { status, json } = await answered
     expect([status, json.preflight?.invalidRows]).toEqual([202, 100_000])
-    expect(Math.max(...waits)).toBeLessThan(10_000)
-    expect((await client.waitForEnd(json.id, { timeoutMs: 100_000 })).chargedMicros).toBe(0)
+    expect(meanwhile.length).toBeGreaterThan(3)
+    expect(new Set(meanwhile)).toEqual(new Set([200]))
+    expect((await client.waitForEnd(json.id)).chargedMicros).toBe(0)
   })
 
   it(row(23), async () => {

@@ -6,9 +6,9 @@ type Row = { readonly says: string, readonly where: string }
 const here = (says: string): Row => ({ says, where: HERE })
 
 /**
- * Inputs that are wrong on purpose, by number, what becomes of each, and the test that proves it
- * over HTTP on running services: one of this folder, or else one that stands elsewhere, as the
- * beginning of its title behind its file. Codes are those of the one table of errors, so there is
+ * Inputs that are wrong on purpose, by number, what becomes of each, and the test that proves it:
+ * one of this folder, on running services, or else one that stands elsewhere, as the beginning of
+ * its title behind its file. Codes are those of the one table of errors, so there is
  * none of its own for a field that is unknown or comes twice, nor for results that are not ready.
  */
 export const ROWS: Readonly<Record<number, Row>> = {
@@ -33,12 +33,15 @@ export const ROWS: Readonly<Record<number, Row>> = {
   },
   17: {
     says: 'the job of another organization is the same 404 as none',
-    where: 'test/e2e/refusals.test.ts: learns nothing of the jobs of others',
+    where: `${CONTRACT}/jobs.ts: is not told from one that does not exist`,
   },
   18: here('an id that is malformed is 404, one of a megabyte 431 as any long head'),
   19: here('inputs that are missing, empty or no list are 400 and named'),
   20: here('an input that is no text is 400 and named: nothing is converted'),
-  21: here('100,001 inputs are 400 too_many_inputs'),
+  21: {
+    says: '100,001 inputs are 400 too_many_inputs',
+    where: 'test/unit/ingest/bad-request.test.ts: 100,001 inputs',
+  },
   22: here('100,000 inputs of 320 characters are accepted, and others are answered meanwhile'),
   23: here('an input over 320 characters is an invalid row, one over 1,024 is 400'),
   24: here('empty and blank inputs are invalid rows and free'),
@@ -74,11 +77,14 @@ export const ROWS: Readonly<Record<number, Row>> = {
     where: `${CONTRACT}/idempotency.ts: of a request that was refused is free`,
   },
   43: here('fifty posts at once for the last dollar spend exactly what is there'),
-  44: here('the eleventh active job is 429 until one of them ends'),
+  44: {
+    says: 'the eleventh active job is 429 until one of them ends',
+    where: `${CONTRACT}/jobs.ts: with fresh rows takes one of ten slots of its organization`,
+  },
   45: here('101 in a burst are limited, also when the clock of the store goes back'),
   46: {
     says: 'results before the end are 409 job_not_completed with Retry-After',
-    where: 'test/e2e/refusals.test.ts: asked for too early are announced for later',
+    where: `${CONTRACT}/results.ts: asked for before the end are 409 with Retry-After`,
   },
   47: here('formulas are as submitted, and guarded with safe=spreadsheet unless they are numbers'),
   48: here('quotes, commas and line breaks come back from the file as they were'),

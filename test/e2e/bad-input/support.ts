@@ -1,5 +1,4 @@
 import { connect } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import { createClient, type Client } from '../../../services/client/client.ts'
 import { connectRedis } from '../../../services/lib/redis.ts'
 import { startReceiver, type Receiver } from '../../support/receiver.ts'
@@ -20,10 +19,8 @@ type Running = {
 
 export const STRICT = {
   headersTimeoutMs: 700,
-  requestTimeoutMs: 3_000,
+  requestTimeoutMs: 1_500,
   bodyGraceMs: 300,
-  bodyBudgetBytes: 4_000_000,
-  mostRequests: 20,
 }
 /** The highest price a row can have. */
 export const HIGHEST_PRICE_MICROS = 1_000_000_000
@@ -40,26 +37,28 @@ export function shared (): Running {
 export async function start (): Promise<void> {
   const canary = await startReceiver(response => response.end(), '0.0.0.0')
   const dns = await startDnsServer(ZONES)
-  const world = await startWorld({
+  const settings = {
     PROVIDERS: JSON.stringify({
       'phone-validation': ['sandbox'],
       'carrier-single': ['sandbox'],
       'email-validation': ['email-domain'],
     }),
     PRICES: JSON.stringify({ 'carrier-single': HIGHEST_PRICE_MICROS }),
+    WEBHOOK_ALLOW_HTTP: 'false',
+    WEBHOOK_ALLOW_LOOPBACK: 'false',
     WEBHOOK_DNS_SERVERS: JSON.stringify([dns.address]),
     WEBHOOK_WAITS_MS: '[500]',
     WEBHOOK_TIMEOUT_MS: '2000',
-  })
+  }
+  const world = await startWorld(settings, { stages: ['ingest', 'lookup', 'verify', 'deliver'] })
   const strict = await startAll({
     env: world.env,
     stages: ['ingest'],
     overrides: {
+      ...settings,
       HEADERS_TIMEOUT_MS: String(STRICT.headersTimeoutMs),
       REQUEST_TIMEOUT_MS: String(STRICT.requestTimeoutMs),
       BODY_GRACE_MS: String(STRICT.bodyGraceMs),
-      BODY_BUDGET_BYTES: String(STRICT.bodyBudgetBytes),
-      MAX_REQUESTS_PER_CONNECTION: String(STRICT.mostRequests),
     },
   })
   const redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
@@ -131,15 +130,13 @@ export type RawOptions = {
   readonly end?: boolean
   /** What is dripped, a byte every 20 ms, after all else. */
   readonly drip?: boolean
-  /** Pause after each piece. */
-  readonly everyMs?: number
 }
 export type RawAnswer = { readonly text: string, readonly status: number, readonly code?: string }
 
 /** Sends bytes as they are; resolves with what came back when the other side ends. */
 export async function raw (
   pieces: readonly (string | Buffer)[],
-  { baseUrl, end = false, drip = false, everyMs = 0 }: RawOptions = {}
+  { baseUrl, end = false, drip = false }: RawOptions = {}
 ): Promise<RawAnswer> {
   const { hostname, port } = new URL(baseUrl ?? shared().world.baseUrl)
   const socket = connect(Number(port), hostname)
@@ -147,10 +144,7 @@ export async function raw (
   socket.on('data', data => { text += data.toString('latin1') })
   socket.on('error', () => {})
   const closed = new Promise(resolve => socket.on('close', resolve))
-  for (const piece of pieces) {
-    socket.write(piece)
-    if (everyMs > 0) await delay(everyMs)
-  }
+  for (const piece of pieces) socket.write(piece)
   const timer = drip ? setInterval(() => socket.write('x'), 20) : undefined
   if (end) socket.end()
   await closed
@@ -176,11 +170,6 @@ let serial = 0
 export function newNumbers (count: number): readonly string[] {
   return Array.from({ length: count }, () => `+1212${200_000 + ++serial}8`)
 }
-
-let slowSerial = 0
-
-/** A number that no test has used, of which the sandbox says after two seconds that it is valid. */
-export const slowNumber = (): string => `+1212${200 + ++slowSerial}0004`
 
 export const service = 'phone-validation'
 export const good = { service, inputs: ['+12127365000'] }

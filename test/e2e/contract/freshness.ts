@@ -22,9 +22,9 @@ describe('the freshness policy of an organization', () => {
     await setDays(orgId, 30)
     // A policy is believed for a second.
     const shortened = async () => daysOf((await ended(live, { service, inputs })).rows[0])
-    await expect.poll(shortened, { timeout: 5_000, interval: 200 }).toBe(30)
+    await expect.poll(shortened).toBe(30)
     await setDays(orgId, 0)
-    await expect.poll(quote, { timeout: 5_000, interval: 200 }).toBe(0)
+    await expect.poll(quote).toBe(0)
     const again = await ended(live, { service, inputs })
     expect([again.job.freshRecords, daysOf(again.rows[0])]).toEqual([1, 0])
   })

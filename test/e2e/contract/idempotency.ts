@@ -1,29 +1,31 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { eventually } from '../../support/eventually.ts'
 import { proves } from './rows.ts'
 import {
-  ACCEPT_WITHIN_MS, newCustomer, newNumbers, service, shared, whileHalted, type Account,
+  ACCEPT_WITHIN_MS, customers, newCustomer, newNumbers, service, shared, whileHalted,
+  type Account,
 } from './support.ts'
 
-const post = (account: Account, key: string, body: unknown) =>
-  account.ask('/jobs', { body, headers: { 'idempotency-key': key } })
+const post = (account: Account, key: string, ...[body, baseUrl]: [unknown, string?]) =>
+  account.ask('/jobs', {
+    body, headers: { 'idempotency-key': key }, ...baseUrl === undefined ? {} : { baseUrl },
+  })
 const free = { service, inputs: ['call me'] }
 const keyOf = ({ tenant }: Account, key: string) => `idem:{${tenant}}:${key}`
 const jobsOf = async ({ client }: Account) => (await client.jobsPage({ limit: 100 })).data
 
 /** Resolves once the key is claimed, which happens when the body has been read. */
 const untilClaimed = async (account: Account, key: string) =>
-  await expect.poll(() => shared().redis.exists(keyOf(account, key)),
-    { timeout: 5_000, interval: 10 }).toBe(1)
+  await expect.poll(() => shared().redis.exists(keyOf(account, key))).toBe(1)
 
 /** Repeats a request as a client does, until it is accepted. */
-async function untilAccepted (account: Account, key: string, body: unknown) {
-  for (let attempt = 1; ; attempt++) {
-    const answer = await post(account, key, body).catch(() => undefined)
-    if (answer?.status === 202 || attempt === 200) return answer
-    await new Promise(resolve => setTimeout(resolve, 100))
-  }
-}
+const untilAccepted = (account: Account, key: string, body: unknown) =>
+  eventually(async () => {
+    const answer = await post(account, key, body)
+    expect(answer.status).toBe(202)
+    return answer
+  })
 
 describe('an Idempotency-Key', () => {
   it(proves('is a UUID of version 4 in any case'), async () => {
@@ -126,7 +128,9 @@ describe('an Idempotency-Key', () => {
     })
 
   it(proves('is held for 24 hours from its first use by the clock of the store'), async () => {
-    const { live } = await newCustomer()
+    const { live, orgId } = await newCustomer()
+    // The audit would see that no day has passed.
+    customers.splice(customers.indexOf(orgId), 1)
     const { redis } = shared()
     const key = randomUUID()
     let posting: ReturnType<typeof post> | undefined
@@ -134,13 +138,16 @@ describe('an Idempotency-Key', () => {
     await whileHalted('normalize-1', async () => {
       posting = post(live, key, free)
       await untilClaimed(live, key)
-      await redis.hincrby(keyOf(live, key), 'claimedAt', -86_400_000 + 6_000)
+      await redis.hincrby(keyOf(live, key), 'claimedAt', -86_400_000 + 3_600_000)
     })
     const first = await posting!
     const claimedAt = Number(await redis.hget(keyOf(live, key), 'claimedAt'))
     const endsAt = Number(await redis.call('PEXPIRETIME', keyOf(live, key)))
     expect(endsAt - claimedAt).toBe(86_400_000)
-    await expect.poll(() => redis.exists(keyOf(live, key)), { timeout: 10_000 }).toBe(0)
+    expect((await post(live, key, free)).text).toBe(first.text)
+    // Redis forgets it then, which is now.
+    await redis.pexpire(keyOf(live, key), 1)
+    await expect.poll(() => redis.exists(keyOf(live, key))).toBe(0)
     const next = await post(live, key, { ...free, inputs: ['another'] })
     expect([next.status, next.headers.get('idempotent-replayed')]).toEqual([202, null])
     expect(next.json.id).not.toBe(first.json.id)
@@ -148,22 +155,22 @@ describe('an Idempotency-Key', () => {
 
   it(proves('claimed by a service that died before it answered still makes one job'), async () => {
     const { live } = await newCustomer()
-    const { services } = shared().world
+    const { impatient } = shared()
     const key = randomUUID()
     const body = { service, inputs: newNumbers(2) }
     await whileHalted('normalize-1', async () => {
-      const lost = post(live, key, body).catch(() => 'lost')
+      const lost = post(live, key, body, impatient.baseUrl).catch(() => 'lost')
       await untilClaimed(live, key)
-      services.kill('ingest-1', 'SIGKILL')
+      impatient.kill('ingest-1', 'SIGKILL')
       expect(await lost).toBe('lost')
     })
-    await services.untilReady()
+    await impatient.untilReady()
     const answer = await untilAccepted(live, key, body)
-    const job = await live.client.waitForEnd(answer?.json.id)
+    const job = await live.client.waitForEnd(answer.json.id)
     expect(job).toMatchObject({ status: 'completed', chargedMicros: 4_000 })
     expect((await jobsOf(live)).map(({ id }) => id)).toEqual([job.id])
     expect(await live.client.balance()).toMatchObject({ balanceMicros: 996_000, reservedMicros: 0 })
-    expect((await post(live, key, body)).text).toBe(answer?.text)
+    expect((await post(live, key, body)).text).toBe(answer.text)
   })
 })
 
@@ -175,15 +182,16 @@ describe('a pipeline that does not answer in time', () => {
     const { live } = await newCustomer()
     const key = randomUUID()
     const body = { service, inputs: newNumbers(2) }
-    const startedAt = Date.now()
-    const refused = await whileHalted('normalize-1', () => post(live, key, body))
+    const { baseUrl } = shared().impatient
+    const startedAt = performance.now()
+    const refused = await whileHalted('normalize-1', () => post(live, key, body, baseUrl))
     expect([refused.status, refused.code]).toEqual([503, 'temporarily_unavailable'])
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-    expect(Date.now() - startedAt).toBeGreaterThanOrEqual(ACCEPT_WITHIN_MS - 100)
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(ACCEPT_WITHIN_MS - 100)
     expect(await live.client.balance()).toMatchObject({ reservedMicros: 0 })
     expect(await jobsOf(live)).toEqual([])
     const other = await untilAccepted(live, key, { ...body, inputs: newNumbers(1) })
-    const job = await live.client.waitForEnd(other?.json.id)
+    const job = await live.client.waitForEnd(other.json.id)
     expect((await jobsOf(live)).map(({ id }) => id)).toEqual([job.id])
     expect(await live.client.balance()).toMatchObject({ balanceMicros: 998_000, reservedMicros: 0 })
   })

@@ -114,14 +114,11 @@ describe('a job', () => {
     await whileHalted('normalize-1', async () => {
       const sent = openPost(live, '/jobs', Buffer.byteLength(body))
       sent.end(body)
-      await expect.poll(() => shared().redis.keys(`job:{${live.tenant}}:*`),
-        { timeout: 4_000, interval: 10 }).toHaveLength(1)
+      await expect.poll(() => shared().redis.keys(`job:{${live.tenant}}:*`)).toHaveLength(1)
       sent.destroy()
     })
-    await expect.poll(async () => (await live.client.jobsPage({ status: 'completed' })).data,
-      { timeout: 15_000, interval: 50 }).toMatchObject([
-      { metadata: { left: 'yes' }, successRecords: 2, chargedMicros: 4_000 },
-    ])
+    await expect.poll(async () => (await live.client.jobsPage({ status: 'completed' })).data)
+      .toMatchObject([{ metadata: { left: 'yes' }, successRecords: 2, chargedMicros: 4_000 }])
     expect(await live.client.balance()).toMatchObject({ balanceMicros: 996_000, reservedMicros: 0 })
   })
 
@@ -154,6 +151,20 @@ describe('a job', () => {
     })
     await Promise.all(ids.map(id => live.client.waitForEnd(id)))
     expect((await post(newNumbers(1))).status).toBe(202)
+  })
+})
+
+describe('the job of another organization', () => {
+  it(proves('is not told from one that does not exist'), async () => {
+    const [owner, other] = [await newCustomer(), await newCustomer()]
+    const { id } = await owner.live.client.createJob({ service, inputs: ['x'] })
+    const asked = async (job: string) => {
+      const { status, json: { error } } = await other.live.ask(`/jobs/${job}`)
+      return [status, error.code, error.message]
+    }
+    const theirs = await asked(id)
+    expect(theirs).toEqual(await asked(`${id.slice(0, -4)}0000`))
+    expect(theirs.slice(0, 2)).toEqual([404, 'job_not_found'])
   })
 })
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CANARIES, type VendorMode } from '../../support/vendor-words.ts'
 import { proves } from './rows.ts'
-import { ask, heard, newCustomer, newNumbers, receiver, shared, type Account } from './support.ts'
+import { ask, heard, newCustomer, newNumbers, receiver, shared, type Account, type Customer }
+  from './support.ts'
 
 const MODES: readonly VendorMode[] = [
   'well', 'contradicting', 'erring', 'puzzling', 'refusing', 'broken', 'down', 'garbage', 'moved',
@@ -27,10 +28,13 @@ async function askEverything ({ ask: put }: Account, id: string, deliveryId: str
 }
 
 describe('the vendor behind a service', () => {
+  let customer: Customer
+  beforeAll(async () => { customer = await newCustomer() })
+
   it.each(MODES)(proves('is told by no answer, file, event or history') + ', when it is %s',
     async mode => {
       const { vendor } = shared()
-      const { live } = await newCustomer()
+      const { live } = customer
       await vendor.behave(mode)
       const path = `/200/${randomUUID()}`
       const inputs = [0, 1, 2, 4, 9].flatMap(digit => newNumbers(1, digit))

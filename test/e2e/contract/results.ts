@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import type { ResultRow } from '../../../services/client/results.ts'
 import { parseCsv } from '../../support/world.ts'
 import { proves } from './rows.ts'
-import { ended, MOMENT, newCustomer, newNumbers, service, shared } from './support.ts'
+import { ended, MOMENT, newCustomer, newNumbers, service, shared, whileHalted }
+  from './support.ts'
 
 const STANDARD = [
   'row', 'input', 'phone', 'e164', 'country', 'region', 'locality', 'line_type', 'carrier',
@@ -204,15 +205,29 @@ describe('results', () => {
       const { test } = await newCustomer()
       const { job, rows } = await ended(test, { service, inputs: [...ODD, '+12127365000'] })
       const guarded = parseCsv(await test.client.results(job.id, { safe: 'spreadsheet' }))
-      const isFormula = (cell: string) =>
-        /^[=+\-@\t\r]/.test(cell) && /[^0-9 ()+./-]/.test(cell)
-      const expected = rows.map(row => Object.fromEntries(Object.entries(row).map(([name, cell]) =>
-        [name, isFormula(cell) ? `'${cell}` : cell])))
+      const guardedCell = (cell: string) => {
+        if (!/[^0-9 ()+./-]/.test(cell)) return cell
+        // What spreadsheets of other locales take for a separator begins a cell as well.
+        const within = cell.replace(/([;\t\r\n])([=+\-@＝＋－＠])/g, "$1'$2")
+        return /^[=+\-@\t\r\n＝＋－＠]/.test(cell) ? `'${within}` : within
+      }
+      const expected = rows.map(row => Object.fromEntries(
+        Object.entries(row).map(([name, cell]) => [name, guardedCell(cell)])))
       expect(guarded).toEqual(expected)
       expect(guarded.map(row => row.input).filter(cell => cell?.startsWith("'"))).toEqual([
-        '\'=HYPERLINK("x")', "'@me", "'\t+1", "'-x", "'quoted'",
+        '\'=HYPERLINK("x")', "'@me", "'\t'+1", "'-x", "'quoted'",
       ])
     })
+
+  it(proves('asked for before the end are 409 with Retry-After'), async () => {
+    const { test } = await newCustomer()
+    await whileHalted('verify-1', async () => {
+      const { id } = await test.client.createJob({ service, inputs: newNumbers(1) })
+      const early = await test.ask(`/jobs/${id}/results`)
+      expect([early.status, early.code]).toEqual([409, 'job_not_completed'])
+      expect(Number(early.headers.get('retry-after'))).toBeGreaterThan(0)
+    })
+  })
 
   it(proves('are 410 after their retention'), async () => {
     const { test } = await newCustomer()

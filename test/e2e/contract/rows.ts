@@ -9,8 +9,9 @@ export const ROWS = {
   // Requests
   'a body is taken as it is: what is not in the description is refused': HERE,
   'a body that is no JSON, no UTF-8 or of another type is refused':
-    'test/e2e/refusals.test.ts: not UTF-8',
-  'a job has 1 to 100,000 inputs': HERE,
+    'test/unit/ingest/bad-request.test.ts: invalid UTF-8',
+  'a job has 1 to 100,000 inputs':
+    'test/e2e/bad-input/rows.ts: 100,000 inputs of 320 characters are accepted',
   'an input over 320 characters is a free invalid row, over 1,024 a refusal': HERE,
   'a body has at most 34 MB': HERE,
   'metadata has at most 50 labels of 40 and 500 characters': HERE,
@@ -32,7 +33,8 @@ export const ROWS = {
   'compares what bodies mean: the order of fields and defaults make no difference': HERE,
   'repeated with the same request gives the stored 202 byte for byte and says so': HERE,
   'sent a hundred times at once makes one job and a hundred equal answers': HERE,
-  'is refused with 422 for another body': 'test/e2e/refusals.test.ts: is refused for another body',
+  'is refused with 422 for another body':
+    'test/e2e/contract/idempotency.ts: compares what bodies mean',
   'of a request that was refused is free: the next request is evaluated anew': HERE,
   'is held for 24 hours from its first use by the clock of the store': HERE,
   'claimed by a service that died before it answered still makes one job': HERE,
@@ -73,12 +75,10 @@ export const ROWS = {
   'is cancelled in the middle: checks under way are charged, the rest is released':
     'test/e2e/endpoints.test.ts: in the middle of its checks ends with a complete file',
   'ends as cancelled, its rows released, and cannot be cancelled again': HERE,
-  'of another organization is not told from one that does not exist':
-    'test/e2e/refusals.test.ts: learns nothing of the jobs of others',
+  'is not told from one that does not exist': HERE,
 
   // Results
-  'asked for before the end are 409 with Retry-After':
-    'test/e2e/refusals.test.ts: asked for too early are announced for later',
+  'asked for before the end are 409 with Retry-After': HERE,
   'are 410 after their retention': HERE,
   'is UTF-8 without byte order mark, with CRLF, an attachment named after the job': HERE,
   'has the standard columns, then those of the service': HERE,
@@ -86,8 +86,7 @@ export const ROWS = {
   'writes numbers as people do in phone and without spaces in e164': HERE,
   'fills closed columns from their lists, confidence from 0 to 100, generation_basis never': HERE,
   'names the holder of the number range as carrier': HERE,
-  'takes the carrier of a provider that knows better':
-    'test/e2e/http-provider.test.ts: completes with its answers in our words',
+  'takes the carrier of a provider that knows better': HERE,
   'has checked_at and expires_at on every row; without a verdict both are the decision': HERE,
   'that repeat a row, by canonical form, repeat its verdict and name the lowest row': HERE,
   'e-mail domains are compared in lower case and by IDNA, local parts as they are': HERE,
@@ -123,9 +122,11 @@ export const ROWS = {
     'test/e2e/limits.test.ts: let POST requests in by two buckets',
   'count test traffic apart from live traffic':
     'test/e2e/limits.test.ts: count test traffic apart from live traffic',
-  'are told with every authenticated answer, in whole seconds from now': HERE,
+  'are told with every authenticated answer, in whole seconds from now':
+    'test/e2e/limits.test.ts: stand on a 202, on errors, and tell a 429 when to come again',
   'count quotes, cancels and resends among the POST requests, cached rows as well': HERE,
-  'of one organization are not touched by one that has used up its own': HERE,
+  'of one organization are not touched by one that has used up its own':
+    'test/e2e/limits.test.ts: let GET requests in by one, and leave other organizations alone',
 
   // Keys
   'is vj_live_ or vj_test_, 30 characters and a checksum, and shown once': HERE,
@@ -158,14 +159,18 @@ export const ROWS = {
   'grants Retry-After up to twice the step':
     'test/integration/deliver.test.ts: grants Retry-After up to twice the step',
   'to one receiver is not delayed by another that hangs':
-    'test/integration/deliver.test.ts: do not delay a healthy one, though they are',
+    'test/e2e/webhook-isolation.test.ts: delay no healthy one, and all end with their history',
   'goes to no address of ours, checked when the socket connects':
     'test/unit/deliver/addresses.test.ts: is not reached by a name that stands for',
   'is verified by the client, in both schemes':
     'test/unit/client/verify-webhook.test.ts: takes what was signed in either scheme',
 
-  // Neutrality and secrecy
+  // The vendor behind a service
+  'has its money put aside before the vendor is first called': HERE,
+  'is put off while the vendor is down, and goes on when it is back': HERE,
+  'of rows the vendor has no verdict of ends unknown and free': HERE,
   'is told by no answer, file, event or history': HERE,
+  'is in no file and no log': HERE,
   'is told by none of the documents': HERE,
   'contacts and labels are in no store in clear':
     'test/e2e/secrecy.test.ts: has no contact, label, address or secret in clear, whatever fails',

@@ -10,10 +10,11 @@ import { connectRedis } from '../../../services/lib/redis.ts'
 import { withWorkspace, type WorkspaceParts } from '../../../services/workspace/parts.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { batchDescription, startVendor, type Vendor } from '../../support/vendor.ts'
+import { startAll, type RunningServices } from '../../support/services.ts'
 import { runJob, startWorld, type World } from '../../support/world.ts'
 
-/** How long a request waits for its preflight here; shorter than a broker takes for dead. */
-export const ACCEPT_WITHIN_MS = 4_000
+/** How long a request waits for its preflight at the interface that is impatient. */
+export const ACCEPT_WITHIN_MS = 1_000
 
 /** A proxy that is believed; the tests themselves connect from another address. */
 export const PROXY = '127.0.0.9'
@@ -29,6 +30,8 @@ const PROVIDERS = {
 
 type Running = {
   readonly world: World
+  /** The interface once more, which does not wait long for a preflight. */
+  readonly impatient: RunningServices
   readonly vendor: Vendor
   readonly redis: ReturnType<typeof connectRedis>
 }
@@ -44,25 +47,28 @@ export function shared (): Running {
 /** Starts one world for all of the folder. */
 export async function start (): Promise<void> {
   const vendor = await startVendor()
-  const world = await startWorld({
-    ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS),
+  const settings = {
     PROVIDERS: JSON.stringify(PROVIDERS),
     HTTP_PROVIDERS: JSON.stringify([batchDescription(vendor.url)]),
-    PROVIDER_TIMEOUT_MS: '3000',
     PROVIDER_RETRIES: '0',
     PROVIDER_OPEN_MS: '100',
     LATER_AFTER_MS: '100',
     GIVE_UP_AFTER_MS: '700',
     TRUSTED_PROXIES: JSON.stringify([PROXY]),
-    WEBHOOK_ALLOW_HTTP: 'true',
-    WEBHOOK_ALLOW_LOOPBACK: 'true',
     WEBHOOK_WAITS_MS: '[200]',
+  }
+  const world = await startWorld(settings, { stages: ['ingest', 'verify', 'deliver'] })
+  const impatient = await startAll({
+    env: world.env,
+    stages: ['ingest'],
+    overrides: { ...settings, ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS) },
   })
-  running = { world, vendor, redis: connectRedis(world.env.REDIS_STATE_URL ?? '') }
+  running = { world, impatient, vendor, redis: connectRedis(world.env.REDIS_STATE_URL ?? '') }
 }
 
 export async function stop (): Promise<void> {
   running?.redis.disconnect()
+  await running?.impatient.stop()
   await running?.world.stop()
   await running?.vendor.stop()
 }
@@ -88,13 +94,15 @@ export type Sent = {
   /** Sent as JSON, unless it is a text. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
+  /** Another address of the interface. */
+  readonly baseUrl?: string
 }
 
 export type Answer = Awaited<ReturnType<typeof ask>>
 
 /** One request, of a path below the version or of the host itself (`//docs`). */
-export async function ask (path: string, { method, key, body, headers }: Sent = {}) {
-  const { baseUrl } = shared().world
+export async function ask (path: string, { method, key, body, headers, baseUrl }: Sent = {}) {
+  baseUrl ??= shared().world.baseUrl
   const url = path.startsWith('//') ? new URL(path.slice(1), baseUrl) : `${baseUrl}${path}`
   const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
   const response = await recordedFetch(url, {
@@ -153,10 +161,14 @@ export type Account = {
 
 export type Customer = Readonly<Record<Mode, Account>> & { readonly orgId: string }
 
+/** The organizations of all customers. */
+export const customers: string[] = []
+
 /** A new organization with a key of each mode, and so much live money: 1 USD, unless said. */
 export async function newCustomer (micros = 1_000_000): Promise<Customer> {
   return workspace(async ({ organizations, apiKeys, wallet }) => {
     const { id: orgId } = await organizations.create('a customer of the tests')
+    customers.push(orgId)
     await wallet.topUp(tenantOf(orgId, 'live'), {
       id: 'start', amountMicros: micros, reason: 'test',
     })

@@ -16,8 +16,7 @@ const secretOf = async (org: string) =>
 const rotate = async (org: string) =>
   (await workspace(parts => tasks.rotateWebhookSecret(parts, { org }))).webhookSecret as string
 const historyOf = async ({ client }: Account, id: string, length: number) => {
-  await expect.poll(async () => (await client.deliveries(id)).length,
-    { timeout: 10_000, interval: 50 }).toBe(length)
+  await expect.poll(async () => (await client.deliveries(id)).length).toBe(length)
   return client.deliveries(id)
 }
 

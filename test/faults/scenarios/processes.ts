@@ -8,7 +8,9 @@ import { rolling, scaleOf, untilEnd } from './rolling.ts'
 const WORKERS = ['normalize', 'lookup', 'verify', 'settle', 'deliver', 'ledger']
 
 /** Whoever takes over needs the session of the one that stands still to end first. */
-const STOPPED_MS = { full: 20_000, quick: 9_000 }
+const STOPPED_MS = 20_000
+
+const frozenOf = (full: boolean) => full ? WORKERS : ['settle']
 
 const zombies: Fault = {
   name: 'zombies',
@@ -17,21 +19,19 @@ const zombies: Fault = {
     'have done its work',
   quick: true,
   recoverWithinMs: RECOVER_SERVICE_MS,
+  scale: full => scaleOf(frozenOf(full), 2),
   inject: async ({ world: { services }, load, full, say }: Scene) => {
-    const stages = full ? WORKERS : ['settle']
-    await services.setScale(scaleOf(stages, 2))
-    await services.untilReady()
+    const stages = frozenOf(full)
     await load.untilEnded(2)
     // Some of what is under way then is the zombie's to finish, some of what comes after too.
     const fromMs = Date.now() - 500
     const atMs = Date.now()
     for (const stage of stages) services.kill(`${stage}-1`, 'SIGSTOP')
-    const ended = await load.allEnded(fromMs, atMs + 1_500, STOPPED_MS.full)
+    const ended = await load.allEnded(fromMs, atMs + 1_500, 4 * STOPPED_MS)
     say(`others took over after ${ended === undefined ? '?' : ended - atMs} ms`)
-    await sleep(Math.max(0, atMs + (full ? STOPPED_MS.full : STOPPED_MS.quick) - Date.now()))
+    if (full) await sleep(Math.max(0, atMs + STOPPED_MS - Date.now()))
     for (const stage of stages) services.kill(`${stage}-1`, 'SIGCONT')
     await load.untilEnded(full ? 6 : 2)
-    await services.setScale({})
     return { injected: stages.length, recoveryMs: [ended === undefined ? Infinity : ended - atMs] }
   },
 }

@@ -6,10 +6,13 @@ import type { Fault, Scene } from '../fault.ts'
 import { judge } from '../oracle.ts'
 
 /** What is restarted under which jobs; the usual load's small ones run all the time. */
-const FULL = { stages: STAGES, jobs: 10, rows: 20_000 }
-const QUICK = { stages: ['ingest', 'lookup', 'settle'], jobs: 3, rows: 5_000 }
+const FULL = { stages: STAGES, jobs: 10, rows: 20_000, atOnce: 1 }
+/** Its services are restarted beside each other, their instances in turn. */
+const QUICK = { stages: ['ingest', 'lookup', 'settle'], jobs: 2, rows: 2_000, atOnce: 3 }
 
 const READY_WITHIN_MS = 60_000
+/** Times are judged where the machine does nothing else. */
+const ENDS_WITHIN_MS = { full: 30_000, quick: 240_000 }
 
 /** So many instances of each of these stages. */
 export const scaleOf = (stages: readonly string[], count: number) =>
@@ -35,9 +38,12 @@ async function isUnderWay ({ client, promised }: ClientLog): Promise<boolean> {
 
 type Restart = { readonly tookMs: number, readonly how: string }
 
-/** How an instance ended since a moment; undefined when it has not within 30 s. */
-export async function untilEnd ({ world: { services } }: Scene, name: string, sinceMs: number) {
-  for (const giveUpAt = sinceMs + 30_000; Date.now() < giveUpAt; await sleep(20)) {
+/** How an instance ended since a moment; undefined when it has not in time. */
+export async function untilEnd (
+  { world: { services }, full }: Scene, name: string, sinceMs: number
+) {
+  const giveUpAt = sinceMs + (full ? ENDS_WITHIN_MS.full : ENDS_WITHIN_MS.quick)
+  for (; Date.now() < giveUpAt; await sleep(20)) {
     const found = services.ends().find(end => end.name === name && end.atMs >= sinceMs)
     if (found !== undefined) return found
   }
@@ -85,26 +91,30 @@ function failuresOf (logs: readonly ClientLog[]): string {
 }
 
 async function inject (scene: Scene) {
-  const { world: { services }, load, log, full, say } = scene
-  const { stages, jobs, rows } = full ? FULL : QUICK
-  await services.setScale(scaleOf(stages, 2))
-  await services.untilReady()
+  const { load, log, full, say } = scene
+  const { stages, jobs, rows, atOnce } = full ? FULL : QUICK
   const bulk = await openBulk(scene)
   const post = () => bulk.log.post(load.request(rows))
   await Promise.all(Array.from({ length: jobs }, post))
   say(`${jobs} jobs of ${rows} rows are under way`)
-  const names = stages.flatMap(stage => [`${stage}-1`, `${stage}-2`])
   const restarts = new Map<string, Restart>()
-  for (const name of names) {
-    // None is restarted while there is nothing to lose.
-    if (!await isUnderWay(bulk.log)) await post()
-    restarts.set(name, await restart(scene, name))
+  const left = [...stages]
+  const lane = async () => {
+    for (let stage = left.shift(); stage !== undefined; stage = left.shift()) {
+      for (const name of [`${stage}-1`, `${stage}-2`]) {
+        // None is restarted while there is nothing to lose.
+        if (!await isUnderWay(bulk.log)) await post()
+        restarts.set(name, await restart(scene, name))
+      }
+    }
   }
+  await Promise.all(Array.from({ length: atOnce }, lane))
+  // Nothing is restarted any longer, so further jobs would only make their judges wait.
+  await load.stop()
   const breaches = await breachesOf(scene, bulk)
-  await services.setScale({})
   const wrong = [...restarts].filter(([, { how }]) => how !== 'exit code 0')
   return {
-    injected: names.length,
+    injected: restarts.size,
     recoveryMs: [...restarts.values()].map(({ tookMs }) => tookMs),
     breaches: [...breaches, ...wrong.map(([name, { how }]) => `${name}: ${how}`)],
     note: `beside ${bulk.log.promised.length} jobs of ${rows} rows; requests tried again: ` +
@@ -121,5 +131,6 @@ export const rolling: Fault = {
   quick: true,
   recoverWithinMs: 30_000,
   load: { bulkShare: 0 },
+  scale: full => scaleOf((full ? FULL : QUICK).stages, 2),
   inject,
 }

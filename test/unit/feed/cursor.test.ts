@@ -1,5 +1,6 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createCursor, type JobOutcome, type JobRequest } from '../../../services/feed/cursor.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const terms = { service: 'whatsapp', country: '', forceFresh: false } as const
 const contact = (offset: number) => ({ offset, reference: `c${offset}`, input: `i${offset}` })
@@ -35,7 +36,7 @@ function cursorWith (
     sleep: async () => {},
   })
   const until = async (all: readonly number[]) => {
-    await vi.waitFor(() => expect(passed).toEqual(all))
+    await eventually(() => expect(passed).toEqual(all))
   }
   return { cursor, requests, passed, gaveUp, paused, until, stopping }
 }

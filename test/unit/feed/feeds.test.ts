@@ -1,7 +1,8 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Partner } from '../../../services/accounts/partners.ts'
 import { startFeeds } from '../../../services/feed/feeds.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner
 const log = { info: () => {}, warn: () => {}, error: () => {} }
@@ -38,9 +39,9 @@ describe('the feeds', () => {
   it('begin with the registration of a partner and end with its revocation', async () => {
     const { state, events, feeds } = world()
     state.partners = [partnerOf('acme'), partnerOf('gone', 5)]
-    await vi.waitFor(() => expect(events).toEqual(['start acme']))
+    await eventually(() => expect(events).toEqual(['start acme']))
     state.partners = [partnerOf('acme', 9), partnerOf('poor')]
-    await vi.waitFor(() => expect(events).toEqual(['start acme', 'stop acme', 'start poor']))
+    await eventually(() => expect(events).toEqual(['start acme', 'stop acme', 'start poor']))
     expect([feeds.ready(), feeds.count('running'), feeds.count('paused')]).toEqual([true, 0, 1])
     await feeds.stop()
     expect(events.at(-1)).toBe('stop poor')
@@ -49,16 +50,16 @@ describe('the feeds', () => {
   it('go on without a partner whose key can not be opened', async () => {
     const { state, events, feeds } = world()
     state.partners = [partnerOf('locked'), partnerOf('acme')]
-    await vi.waitFor(() => expect(events).toEqual(['start acme']))
+    await eventually(() => expect(events).toEqual(['start acme']))
     await feeds.stop()
   })
 
   it('are not ready while the partners are not to be had, and heal', async () => {
     const { state, events, feeds } = world()
     state.fails = new InfrastructureError('away')
-    await vi.waitFor(() => expect(feeds.ready()).toBe(false))
+    await eventually(() => expect(feeds.ready()).toBe(false))
     state.fails = undefined
-    await vi.waitFor(() => expect(feeds.ready()).toBe(true))
+    await eventually(() => expect(feeds.ready()).toBe(true))
     await feeds.stop()
     expect(events).toEqual([])
   })

@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import { sealContact } from '../../../schemas/feeds/seal.ts'
 import type { ConsumeOptions } from '../../../services/lib/bus.ts'
 import {
@@ -7,6 +7,7 @@ import {
 import { createRoom } from '../../../services/feed/room.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const partner = {
   name: 'acme',
@@ -36,11 +37,11 @@ it('a feed whose consumer breaks begins anew, and ends no process', async () => 
     sleep: async () => {},
   }
   const feed = startPartnerFeed({ partner, key: Buffer.alloc(32) }, parts as PartnerFeedParts)
-  await vi.waitFor(() => expect(feed.state()).toBe('running'))
+  await eventually(() => expect(feed.state()).toBe('running'))
   isReady = false
   const error = new Error('Snappy compression not implemented')
   begun[0]?.onFailed?.(error)
-  await vi.waitFor(() => expect(begun).toHaveLength(2))
+  await eventually(() => expect(begun).toHaveLength(2))
   expect([told, feed.state()]).toEqual([['stop', ['acme', error]], 'failing'])
   isReady = true
   expect(feed.state()).toBe('running')
@@ -93,9 +94,9 @@ it('asks for no job of what it has taken while its stage is paused', async () =>
     signal: new AbortController().signal,
     commit: async () => {},
   })
-  await vi.waitFor(() => expect(looks).toBe(2))
+  await eventually(() => expect(looks).toBe(2))
   expect(asked).toEqual([])
   goOn()
-  await vi.waitFor(() => expect(asked.map(({ inputs }) => inputs)).toEqual([['+12127365000']]))
+  await eventually(() => expect(asked.map(({ inputs }) => inputs)).toEqual([['+12127365000']]))
   await feed.stop()
 })

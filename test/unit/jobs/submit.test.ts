@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { decodeTime } from 'ulid'
-import { acceptRequest } from '../../support/jobs.ts'
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
@@ -9,7 +8,10 @@ import { send, type Submission } from '../../../services/jobs/send.ts'
 import { createSubmitter, newJobId, type SubmitterOptions } from '../../../services/jobs/submit.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import type { Emission } from '../../../services/lib/stage.ts'
+import { eventually } from '../../support/eventually.ts'
+import { acceptRequest } from '../../support/jobs.ts'
 
+const turn = () => new Promise<void>(resolve => setImmediate(resolve))
 const key = randomBytes(32)
 const job = { id: 'job_1', announced: true } as Job
 const accepted = { kind: 'accepted', job } as const
@@ -170,10 +172,11 @@ describe('a submission', () => {
   it('is answered only when the copy of its data key is acknowledged', async () => {
     let acknowledge = () => {}
     const acknowledged = new Promise<void>(resolve => { acknowledge = resolve })
-    const { submitter } = setUp({ emit: () => acknowledged })
+    const { submitter, emitted } = setUp({ emit: () => acknowledged })
     let answered = false
     const answer = submitter.submit(submission).then(() => { answered = true })
-    await new Promise<void>(resolve => setTimeout(resolve, 5))
+    await eventually(() => expect(emitted).toHaveLength(2))
+    await turn()
     expect(answered).toBe(false)
     acknowledge()
     await answer
@@ -242,10 +245,9 @@ describe('sending', () => {
       { keys, emitter: { emit }, tokenVersion: 'v1' }, { submission, claimed, signal }
     )
       .then(() => { sent = true })
-    await new Promise<void>(resolve => setTimeout(resolve, 5))
-    expect(waiting).toHaveLength(2)
+    await eventually(() => expect(waiting).toHaveLength(2))
     waiting[0]!()
-    await new Promise<void>(resolve => setImmediate(resolve))
+    await turn()
     expect(sent).toBe(false)
     waiting[1]!()
     await sending

@@ -1,7 +1,8 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createLoader } from '../../../services/lookup/load.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
+import { eventually } from '../../support/eventually.ts'
 import { cachedRecord, chunksOf, incoming, tokenFor } from '../../support/stage-doubles.ts'
 
 const PHONE = '+12127365000'
@@ -128,7 +129,7 @@ describe('loading a chunk', () => {
     const { ends, find } = slowCache()
     const load = createLoader({ find })
     const loaded = Promise.all(chunks.map(chunk => load(chunk)))
-    await vi.waitFor(() => expect(ends).toHaveLength(6))
+    await eventually(() => expect(ends).toHaveLength(6))
     for (const end of ends) end([undefined])
     expect(await loaded).toHaveLength(6)
   })

@@ -1,17 +1,14 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { Command } from 'commander'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import type { DeadParts } from '../../../services/ops/dead/parts.ts'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { withDeadLetters } from '../../../services/ops/dead/parts.ts'
 import { addDead } from '../../../services/ops/dead/command.ts'
 import { createProgram } from '../../../services/ops/program.ts'
 import { memoryDead } from './dead/memory-dead.ts'
 
 let dead = memoryDead()
-vi.mock('../../../services/ops/dead/parts.ts', () => ({
-  withDeadLetters: async (_env: object, work: (parts: DeadParts) => Promise<unknown>) =>
-    await work(dead.parts),
-}))
+const open: typeof withDeadLetters = async (_env, work) => await work(dead.parts)
 
 let folder: string
 beforeEach(() => {
@@ -25,8 +22,9 @@ afterEach(() => rmSync(folder, { recursive: true }))
 /** What a command line shows. */
 async function shown (...words: readonly string[]): Promise<string> {
   const lines: string[] = []
-  await createProgram(line => { lines.push(line) })
-    .parseAsync(['--data', folder, 'dead', ...words], { from: 'user' })
+  const program = new Command('ops').option('--json').option('--data <folder>', '', folder)
+  addDead(program, line => { lines.push(line) }, open)
+  await program.parseAsync(['dead', ...words], { from: 'user' })
   return lines.join('\n')
 }
 

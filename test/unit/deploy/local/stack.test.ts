@@ -8,6 +8,7 @@ import { isFree, openPortBook } from '../../../../deploy/local/ports.ts'
 import { chooseSource } from '../../../../deploy/local/source.ts'
 import { tailOf } from '../../../../deploy/local/process.ts'
 import { nextDelayMs, supervise } from '../../../../deploy/local/supervise.ts'
+import { eventually } from '../../../support/eventually.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/stack-unit-`)
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -121,7 +122,7 @@ describe('supervision', () => {
       pids.push(child?.pid())
       if (pids.length === 2) twoStarts.resolve()
     })
-    await child.untilReady(5_000)
+    await child.untilReady(240_000)
     child.kill('SIGKILL')
     await twoStarts.promise
     expect(pids).toEqual([undefined, child.pid()])
@@ -137,7 +138,7 @@ describe('supervision', () => {
       name: 'stubborn',
       ready: async () => tailOf(`${folder}/logs/stubborn.log`).includes('armed'),
     })
-    await child.untilReady(5_000)
+    await child.untilReady(240_000)
     const pid = child.pid()!
     await child.stop()
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
@@ -145,7 +146,8 @@ describe('supervision', () => {
 
   it('gives up on a program that keeps ending, and shows what it wrote', async () => {
     const child = supervise({ ...program("console.log('no such table')", false), name: 'broken' })
-    await expect(child.untilReady(300)).rejects
+    await eventually(() => expect(tailOf(`${folder}/logs/broken.log`)).toContain('no such table'))
+    await expect(child.untilReady(1)).rejects
       .toThrow(/^broken did not become ready.*no such table/s)
     await child.stop()
   })

@@ -1,12 +1,12 @@
 import { Command } from 'commander'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { askOn, type Ask } from '../../../../services/client/ask.ts'
 import { PAUSABLE_STAGES } from '../../../../services/lib/pausable.ts'
 import { addPause, addResume } from '../../../../services/ops/pause/command.ts'
 import { effectOf } from '../../../../services/ops/pause/effects.ts'
-import { besidePauses, createPauses, type Pauses } from '../../../../services/ops/pause/pauses.ts'
+import { besidePauses, createPauses, withPauses } from '../../../../services/ops/pause/pauses.ts'
 import { pauseLine } from '../../../../services/ops/pause/text.ts'
 import { withState } from '../../../../services/ops/state.ts'
 
@@ -32,11 +32,7 @@ function memoryRedis () {
 
 let store = memoryRedis()
 beforeEach(() => { store = memoryRedis() })
-vi.mock('../../../../services/ops/pause/pauses.ts', async original => ({
-  ...await original<object>(),
-  withPauses: async (_env: object, work: (pauses: Pauses) => Promise<unknown>) =>
-    await work(createPauses(store.redis)),
-}))
+const open: typeof withPauses = async (_env, work) => await work(createPauses(store.redis))
 
 /** What a command line shows; questions get the answer that is given. */
 async function shown (words: readonly string[], answer?: boolean): Promise<string> {
@@ -50,8 +46,8 @@ async function shown (words: readonly string[], answer?: boolean): Promise<strin
       return answer
     }
   const program = new Command('ops').option('--json').option('--data <folder>', '', folder)
-  addPause(program, screen, ask)
-  addResume(program, screen)
+  addPause(program, screen, { ask, open })
+  addResume(program, screen, open)
   await program.parseAsync(words, { from: 'user' })
   return lines.join('\n')
 }

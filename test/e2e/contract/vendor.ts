@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../../schemas/types.ts'
+import { connectClickhouse } from '../../../services/lib/clickhouse.ts'
+import { createJournalCopy } from '../../../services/records/journal-copy.ts'
+import { filesWith } from '../../support/bytes.ts'
+import { eventually } from '../../support/eventually.ts'
+import { testStack } from '../../support/stack.ts'
+import { CANARIES, type VendorMode } from '../../support/vendor-words.ts'
+import { proves } from './rows.ts'
+import { ended, newCustomer, newNumbers, shared } from './support.ts'
+
+const columns = (row: Readonly<Record<string, string>>) =>
+  [row.status, row.reason, row.whatsapp, row.carrier, row.source].join(' ')
+const REGISTERED = ['valid registered true  live', 'valid not_registered false  live']
+
+/** A job of a live key whose vendor behaves so; numbers that end in 9 get an unclear answer. */
+async function jobWith (mode: VendorMode, lastDigits: readonly number[]) {
+  const { vendor } = shared()
+  const { live } = await newCustomer()
+  await vendor.behave(mode)
+  const inputs = lastDigits.flatMap(digit => newNumbers(1, digit))
+  const { job, rows } = await ended(live, { service: 'whatsapp', inputs })
+  return { live, inputs, job, rows: rows.map(columns) }
+}
+
+/** The entries of a job, once the journal's copy has both. */
+async function journalOf (tenant: string, job: string): Promise<readonly Journal[]> {
+  const clickhouse = connectClickhouse(shared().world.env.CLICKHOUSE_URL ?? '')
+  try {
+    return await eventually(async () => {
+      const links = await createJournalCopy(clickhouse).read(tenant)
+      const entries = links.map(({ entry }) => entry).filter(entry => entry.job === job)
+      expect(entries.length).toBeGreaterThan(1)
+      return entries
+    })
+  } finally {
+    await clickhouse.close()
+  }
+}
+
+/** How often a part of the service was put off. */
+async function putOff (): Promise<number> {
+  const verify = shared().world.services.list().find(({ name }) => name === 'verify-1')
+  const page = await (await fetch(verify?.metricsUrl ?? '')).text()
+  return Number(/^parts_put_off_total\{[^}]*whatsapp[^}]*\} (\d+)/m.exec(page)?.[1] ?? 0)
+}
+
+/** A word as it is, and as base64 may have made it, wherever it stood. */
+const formsOf = (word: string) => [
+  Buffer.from(word), Buffer.from(word.toLowerCase()), Buffer.from(word, 'utf16le'),
+  ...[0, 1, 2].map(shift => Buffer.from('\0'.repeat(shift) + word).toString('base64'))
+    .map(text => Buffer.from(text.replace(/=+$/, '').slice(4, -2)))
+    .filter(core => core.length >= 8),
+]
+
+function filesNaming (words: readonly string[]): readonly string[] {
+  const { dataDir, servicesDir } = testStack()
+  const forms = words.flatMap(formsOf)
+  return [dataDir, servicesDir].flatMap(folder => filesWith(folder, forms))
+}
+
+describe('a live job of a described vendor', () => {
+  it('completes with its answers in our words, and is paid for by verdicts: it ' +
+    proves('takes the carrier of a provider that knows better'), async () => {
+    const { inputs, job, rows } = await jobWith('well', [0, 1, 2, 9])
+    expect(rows).toEqual([
+      ...REGISTERED, 'valid registered true Example Mobile live', 'unknown unclear_answer   live',
+    ])
+    expect(job).toMatchObject({ status: 'completed', successRecords: 3, failedRecords: 1 })
+    expect(job.chargedMicros * 4).toBe(job.maxQuoteMicros * 3)
+    expect((await shared().vendor.state()).numbers.toSorted()).toEqual(inputs.toSorted())
+  })
+
+  it(proves('has its money put aside before the vendor is first called'), async () => {
+    const { inputs, job, live } = await jobWith('well', Array(60).fill(2) as number[])
+    const { callsAtMs, numbers: asked } = await shared().vendor.state()
+    // Nobody else asks this vendor, so every call was for this job.
+    expect(asked.toSorted()).toEqual(inputs.toSorted())
+    const [reserve, settle, ...more] = await journalOf(live.tenant, job.id)
+    expect([reserve?.type, settle?.type, more]).toEqual(['reserve', 'settle', []])
+    expect(reserve?.amountMicros).toBe(job.maxQuoteMicros)
+    for (const atMs of callsAtMs) {
+      expect(atMs).toBeGreaterThanOrEqual(reserve?.at ?? Infinity)
+      expect(atMs).toBeLessThanOrEqual(settle?.at ?? -Infinity)
+    }
+  })
+
+  it(proves('is put off while the vendor is down, and goes on when it is back'), async () => {
+    const before = await putOff()
+    const { job, rows } = await jobWith('recovering', [0, 1])
+    expect(await putOff()).toBe(before + 1)
+    expect(rows).toEqual(REGISTERED)
+    expect(job.chargedMicros).toBe(job.maxQuoteMicros)
+  })
+
+  it.each(['down', 'garbage', 'erring', 'limiting'] as const)(
+    proves('of rows the vendor has no verdict of ends unknown and free') + ', when it is %s',
+    async mode => {
+      const { job, rows } = await jobWith(mode, [0, 1])
+      expect(rows).toEqual(Array(2).fill('unknown unavailable   live'))
+      expect(job).toMatchObject({ status: 'completed', failedRecords: 2, chargedMicros: 0 })
+      expect(job.releasedMicros).toBe(job.maxQuoteMicros)
+    })
+})
+
+describe('what the vendor says', () => {
+  it(proves('is in no file and no log'), async () => {
+    const { job } = await jobWith('well', [0, 4, 9])
+    // Short words stand by chance in the names of many thousand cache entries.
+    expect(filesNaming(CANARIES.filter(word => word.length > 5))).toEqual([])
+    // The same search finds what the stores do hold: the job.
+    expect(filesNaming([job.id])).not.toEqual([])
+  })
+})

@@ -1,0 +1,61 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { BusHarness } from '../support/bus-contract.ts'
+import { eventually } from '../support/eventually.ts'
+import { openKafkaHarness } from '../support/kafka-harness.ts'
+import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
+
+let broker: OwnBroker
+let world: BusHarness
+beforeAll(async () => {
+  broker = await startOwnBroker()
+  world = await openKafkaHarness(broker.brokers)
+})
+afterAll(async () => {
+  await world?.close()
+  await broker?.close()
+})
+
+it('keeps every acknowledged message and delivers it while the broker is killed', async () => {
+  const topic = await world.createTopic(4)
+  const seen = new Set<string>()
+  const consumption = await world.bus.consume({
+    group: 'readers',
+    topics: [topic],
+    onAssigned: () => {},
+    onDelivery: async ({ messages, commit }) => {
+      for (const { value } of messages) seen.add(String(value))
+      await commit((messages.at(-1)?.offset ?? -1n) + 1n)
+      return { go: 'next' }
+    },
+  })
+  const acknowledged = new Set<string>()
+  const over = new AbortController()
+  const senders = [0, 1, 2].map(async (sender) => {
+    for (let index = 0; !over.signal.aborted; index++) {
+      const value = `${sender}-${index}`
+      const headers = { sender: `${sender}` }
+      const message = { topic, key: `${sender}-${index % 5}`, value: Buffer.from(value), headers }
+      await world.bus.producer(`sender-${sender % 2}`).send([message])
+      acknowledged.add(value)
+      // Sends that never pause would keep the broker from anything else.
+      await sleep(2)
+    }
+  })
+  const untilMore = async (messages: number) => {
+    const goal = acknowledged.size + messages
+    await eventually(() => expect(acknowledged.size).toBeGreaterThanOrEqual(goal))
+  }
+  for (let crash = 0; crash < 3; crash++) {
+    await untilMore(50)
+    await broker.crash()
+  }
+  await untilMore(50)
+  over.abort()
+  await Promise.all(senders)
+  await eventually(() =>
+    expect([...acknowledged].filter((value) => !seen.has(value))).toEqual([]))
+  await eventually(() => expect(consumption.ready()).toBe(true))
+  expect(world.fatal).toEqual([])
+  await consumption.stop()
+})

@@ -1,0 +1,47 @@
+import { requireBrowser } from '../support/browser.ts'
+import {
+  installCompose, installDefinitions, installHelm, installValidator,
+} from '../support/deploy-tools.ts'
+import { installKafka, installRedis, installRegistry, requireJava, type Say }
+  from '../../deploy/local/parts.ts'
+import { installPrometheus } from '../support/prometheus-install.ts'
+import { installCollector } from '../support/trace-install.ts'
+import { installToxiproxy } from '../support/toxiproxy-install.ts'
+import { installSchemathesis } from '../e2e/schemathesis/install.ts'
+
+/** Each makes sure that its tool can be started, and throws with what to do where it can't. */
+const TOOLS = {
+  helm: installHelm,
+  compose: installCompose,
+  definitions: installDefinitions,
+  validator: installValidator,
+  prometheus: installPrometheus,
+  collector: installCollector,
+  chromium: requireBrowser,
+  toxiproxy: installToxiproxy,
+  schemathesis: installSchemathesis,
+} as const satisfies Record<string, (say: Say) => Promise<unknown>>
+
+export type ToolName = keyof typeof TOOLS
+
+/** Downloads what the embedded stack is made of. Throws with advice where that is not possible. */
+export async function prepareStack (say: Say): Promise<void> {
+  await requireJava()
+  await installRedis(say)
+  await installKafka(say)
+  await installRegistry(say)
+}
+
+/** Prepares tools one after the other; the result names each that can't be had, and why. */
+export async function prepareTools (
+  names: ReadonlySet<ToolName>, say: Say
+): Promise<ReadonlyMap<ToolName, string>> {
+  const missing = new Map<ToolName, string>()
+  for (const name of names) {
+    say(`${name} (${[...names].indexOf(name) + 1} of ${names.size})`)
+    await TOOLS[name](say).catch((error: Error) => {
+      missing.set(name, error.message.split('\n', 1)[0] ?? '')
+    })
+  }
+  return missing
+}

@@ -1,0 +1,189 @@
+import type { ToolName } from './runner/tools.ts'
+
+/**
+ * `fast` is `npm test`: what a change can break and what needs only what the README asks for.
+ * `full` is what `npm run test:full` adds: foreign tools, long runs, every fault.
+ */
+export type Tier = 'fast' | 'full'
+
+export type Suite = {
+  readonly name: string
+  readonly tier: Tier
+  /** What it takes on two quiet cores; a longer run is a warning, never a failure. */
+  readonly expectedSeconds: number
+  /** Tools it needs besides what the README asks for; without one of them it is skipped. */
+  readonly tools?: readonly ToolName[]
+  /** What `npm run test:full` asks of a suite of `npm test` beyond that. */
+  readonly fullEnv?: Readonly<Record<string, string>>
+} & (
+  /** A program whose exit code is one passed or failed check. */
+  | { readonly kind: 'program', readonly command: readonly string[] }
+  /** Test files for Vitest. Suites of a later stage run after all of the earlier ones. */
+  | {
+    readonly kind: 'vitest'
+    readonly stage: number
+    readonly files: readonly string[]
+    readonly without?: readonly string[]
+    /** Its files run on the stack of their worker. */
+    readonly stack?: boolean
+  }
+)
+
+/** Checks of deployment files that need no foreign tool. */
+const DEPLOY = ['test/deploy/compose.test.ts', 'test/deploy/dockerfile.test.ts']
+/** Files that take longest: begun last, one would keep a single worker busy at the end. */
+export const LONGEST = [
+  'test/e2e/contract/contract.test.ts', 'test/e2e/ops.test.ts', 'test/e2e/guides.test.ts',
+  'test/e2e/crash.test.ts', 'test/e2e/bad-input/bad-input.test.ts',
+  'test/integration/recovery.test.ts',
+]
+const BROWSER = ['test/e2e/page.test.ts', 'test/e2e/reference-page.test.ts']
+const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
+
+/** Every suite, the cheapest first, so that a slip shows within seconds. */
+export const SUITES: readonly Suite[] = [
+  {
+    name: 'types',
+    kind: 'program',
+    tier: 'fast',
+    expectedSeconds: 45,
+    command: ['tsc', '-p', '.', '--incremental', '--tsBuildInfoFile',
+      'node_modules/.cache/types.tsbuildinfo'],
+  },
+  {
+    name: 'lint',
+    kind: 'program',
+    tier: 'fast',
+    expectedSeconds: 90,
+    command: ['eslint', '-c', 'test/eslint.config.js', '.', '--max-warnings', '0', '--cache',
+      '--cache-location', 'node_modules/.cache/eslint', '--cache-strategy', 'content'],
+  },
+  {
+    name: 'audit',
+    kind: 'program',
+    tier: 'fast',
+    expectedSeconds: 30,
+    command: ['node', 'test/audit.ts'],
+  },
+  {
+    name: 'unit',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 1,
+    expectedSeconds: 60,
+    files: ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
+  },
+  {
+    name: 'laws',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 2,
+    expectedSeconds: 60,
+    files: ['test/laws/**/*.test.ts'],
+  },
+  {
+    name: 'simulation',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 2,
+    expectedSeconds: 60,
+    files: ['test/simulation/**/*.test.ts'],
+    fullEnv: { SIMULATION_SEEDS: '10000' },
+  },
+  {
+    name: 'deploy',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 2,
+    expectedSeconds: 60,
+    files: [...DEPLOY],
+  },
+  {
+    // Vitest takes projects of a stage by name: this one, of few long tests, before integration.
+    name: 'faults',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 3,
+    expectedSeconds: 120,
+    files: ['test/faults/**/*.test.ts'],
+  },
+  {
+    name: 'integration',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 3,
+    expectedSeconds: 150,
+    stack: true,
+    files: ['test/integration/**/*.test.ts'],
+  },
+  {
+    name: 'e2e',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 4,
+    expectedSeconds: 300,
+    stack: true,
+    files: ['test/e2e/**/*.test.ts'],
+    without: [...BROWSER, ...SCHEMATHESIS],
+    fullEnv: { FEED_CONTACTS: '250000', MEMORY_JOBS: '10', DOWNLOADED_ROWS: '100000' },
+  },
+  {
+    name: 'chart',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 6,
+    expectedSeconds: 120,
+    files: ['test/deploy/**/*.test.ts'],
+    without: [...DEPLOY],
+    tools: ['helm', 'compose', 'definitions', 'validator', 'prometheus'],
+  },
+  {
+    name: 'page',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 7,
+    expectedSeconds: 120,
+    stack: true,
+    files: BROWSER,
+    tools: ['chromium'],
+  },
+  {
+    name: 'schemathesis',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 7,
+    expectedSeconds: 120,
+    stack: true,
+    files: SCHEMATHESIS,
+    tools: ['schemathesis'],
+  },
+  {
+    name: 'traces',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 7,
+    expectedSeconds: 60,
+    stack: true,
+    files: ['test/monitoring/traces.test.ts'],
+    tools: ['collector'],
+  },
+  {
+    name: 'monitoring',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 8,
+    expectedSeconds: 720,
+    stack: true,
+    files: ['test/monitoring/**/*.test.ts'],
+    without: ['test/monitoring/traces.test.ts'],
+    tools: ['prometheus'],
+  },
+  {
+    name: 'all-faults',
+    kind: 'program',
+    tier: 'full',
+    expectedSeconds: 3_600,
+    command: ['node', 'test/faults/main.ts'],
+    tools: ['toxiproxy'],
+  },
+]

@@ -1,0 +1,8 @@
+import { vi } from 'vitest'
+
+/** Far beyond what takes its time on a busy machine: what is not so by then never will be. */
+const HANGS_AFTER_MS = 240_000
+
+/** Resolves with what the assertion returns, once it holds; rejects with its failure if never. */
+export const eventually = <T>(assertion: () => T | Promise<T>): Promise<T> =>
+  vi.waitFor(assertion, { timeout: HANGS_AFTER_MS, interval: 20 })
