@@ -16,6 +16,8 @@ export function makeSecrets (): Readonly<Record<string, string>> {
     KEY_ACTIVE: 'k1',
     CACHE_SECRETS: `'${JSON.stringify({ 1: key() })}'`,
     CACHE_SECRET_ACTIVE: '1',
+    MESSAGE_KEYS: `'${JSON.stringify({ 1: key() })}'`,
+    MESSAGE_KEY_ACTIVE: '1',
     REDIS_STATE_PASSWORD: password(),
     REDIS_CACHE_PASSWORD: password(),
     CLICKHOUSE_PASSWORD: password(),

@@ -128,6 +128,16 @@ export const SUITES: readonly Suite[] = [
     fullEnv: { FEED_CONTACTS: '250000', MEMORY_JOBS: '10', DOWNLOADED_ROWS: '100000' },
   },
   {
+    name: 'attacks',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 4,
+    expectedSeconds: 60,
+    stack: true,
+    files: ['test/attacks/**/*.test.ts'],
+    fullEnv: { FORGERIES: '1000' },
+  },
+  {
     name: 'chart',
     kind: 'vitest',
     tier: 'full',

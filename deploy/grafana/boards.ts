@@ -197,6 +197,7 @@ const stages: Board = {
           by: ['stage', 'reason'],
           where: chosen,
         },
+        { title: 'Forged messages', metric: 'messages_forged_total', by: ['topic'] },
         {
           title: 'Expired messages', metric: 'stage_expired_total', by: ['stage'],
         },

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { connectClickhouse, PATIENT_MS } from '../../services/lib/clickhouse.ts'
 
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 
@@ -60,7 +60,7 @@ export function pending (
 export async function applyMigrations (
   url: string, say: (line: string) => void
 ): Promise<void> {
-  const clickhouse = connectClickhouse(url)
+  const clickhouse = connectClickhouse(url, PATIENT_MS)
   try {
     await clickhouse.command({ query: CREATE_TABLE })
     const missing = pending(migrations(), await appliedIn(clickhouse))

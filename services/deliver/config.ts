@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import Type from 'typebox'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { isNetwork } from './address.ts'
 import { WAITS_MS } from './schedule.ts'
 
@@ -14,7 +14,7 @@ const network = Type.Refine(Type.String(), isNetwork,
 /** Configuration of `deliver`; defaults are the values of the public interface. */
 export const deliverConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   BATCH_MESSAGES: Type.Integer({

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { providersConfig } from '../records/provider-names.ts'
 
 const duration = (ms: number, description: string) =>
@@ -8,7 +8,7 @@ const duration = (ms: number, description: string) =>
 /** Configuration of `feed`; defaults are the values of the public interface. */
 export const feedConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
     'CACHE_SECRET_ACTIVE',
   ]),
   ...providersConfig,

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, heapGrowth, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../lib/config.ts'
 import { providersConfig } from '../records/provider-names.ts'
 import { connectionFields } from '../lib/http-limits.ts'
 import { limitFields } from './limits/settings.ts'
@@ -8,7 +8,7 @@ import { tlsFields } from './tls.ts'
 /** Everything that can be set about `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
   ]),
   HEAP_GROWTH_PERCENT: heapGrowth(130),

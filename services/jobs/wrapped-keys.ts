@@ -46,12 +46,14 @@ export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
 export async function * wrappedInTopic (parts: TopicParts): AsyncIterable<Wrapped> {
   const topic = topicName('job.keys')
   const newest = new Map<string, Buffer>()
+  const erased = new Set<string>()
   await parts.read(topic, messages => {
     for (const { key, value } of messages) {
-      if (value === null) newest.delete(String(key))
+      if (value === null) erased.add(String(key))
       else newest.set(String(key), value)
     }
   })
+  for (const key of erased) newest.delete(key)
   for (const value of newest.values()) {
     const { tenant, job, wrapped } = await parts.codec.decode('job.keys', value) as Keys
     const replace = (fresh: Buffer) => putInTopic(parts, { tenant, job, wrapped: fresh })

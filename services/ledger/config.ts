@@ -1,10 +1,10 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   BATCH_MESSAGES: Type.Integer({

@@ -21,7 +21,7 @@ export type EraseAgainParts = {
 type Erased = { readonly tenant: string, readonly job: string, readonly atMs: number }
 
 /**
- * Erases the jobs once more whose last word in the topic of keys is that they were erased: a Redis
+ * Erases the jobs once more of which the topic of keys says that they were erased: a Redis
  * that came back from an old file has their keys again, and one that lost everything does not know
  * that they were erased. It is done once for every run of the server; if it is cut short, again.
  * @throws InfrastructureError when Redis or the topic cannot be read.
@@ -46,17 +46,16 @@ export async function eraseAgain (
   log.warn({ jobs: deleted }, 'the keys of erased jobs had come back, and are erased again')
 }
 
-/** The jobs of whose messages the newest one takes the key out of the topic. */
+/** The jobs whose key was ever taken out of the topic: nobody puts one back. */
 async function erasedJobs (
   { reader }: Pick<EraseAgainParts, 'reader'>, signal: AbortSignal
 ): Promise<Iterable<Erased>> {
   const erased = new Map<string, Erased>()
   await reader.read(topicName('job.keys'), messages => {
-    for (const { key, value, headers, timestampMs: atMs } of messages) {
+    for (const { key, value, headers: { tenant }, timestampMs: atMs } of messages) {
+      if (value !== null || tenant === undefined) continue
       const job = key.toString()
-      const tenant = headers['tenant'] ?? ''
-      if (value !== null || tenant === '') erased.delete(job)
-      else erased.set(job, { tenant, job, atMs })
+      erased.set(job, { tenant, job, atMs })
     }
   }, { signal })
   return erased.values()

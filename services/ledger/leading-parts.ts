@@ -3,6 +3,7 @@ import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import type { Parts } from '../lib/connect.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import { createTopicReader } from '../lib/kafka/topic-reader.ts'
+import { createMessageMac, reportForged, type MessageKeySettings } from '../lib/message-mac.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Life } from '../lib/run.ts'
 import type { Wire } from '../lib/wire.ts'
@@ -10,7 +11,7 @@ import { createDesk } from './desk.ts'
 import type { LeadingParts } from './leading.ts'
 import type { LedgerSettings, sweepParts } from './parts.ts'
 
-type Config = Pick<LedgerSettings, keyof KafkaSettings |
+type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
   'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS'>
 type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec' | 'clock'> &
   Pick<Life, 'log' | 'metrics'> & { readonly wire: Wire }
@@ -35,7 +36,11 @@ export function leadingParts (
     store,
     sleep,
     desk: createDesk(redis),
-    reader: createTopicReader({ ...kafkaConnectionOf(config), clientId: `${name}.recovery` }),
+    reader: createTopicReader({
+      ...kafkaConnectionOf(config),
+      clientId: `${name}.recovery`,
+      mac: createMessageMac(config, reportForged({ log, metrics })),
+    }),
     history: createDeliveryHistory(clickhouse),
     // Two processes may have been given the same name; only one of them may lead.
     name: `${name}.${randomUUID()}`,

@@ -50,19 +50,24 @@ export async function restoreKeys (
   lacking: ReadonlyMap<string, Lacking>, signal: AbortSignal
 ): Promise<void> {
   if (lacking.size === 0) return
-  const newest = new Map<string, Buffer | undefined>()
+  const newest = new Map<string, Buffer>()
+  // Nobody puts an erased key back: one that comes behind its erasure is an old message again.
+  const erasedJobs = new Set<string>()
   await reader.read(topicName('job.keys'), async messages => {
     for (const { key, value } of messages) {
       const job = key.toString()
       if (!lacking.has(job)) continue
-      const found = value === null ? undefined : await codec.decode('job.keys', value) as Keys
-      const isOwn = found?.tenant === lacking.get(job)?.tenant
-      newest.set(job, isOwn ? found?.wrapped : undefined)
+      if (value === null) {
+        erasedJobs.add(job)
+        continue
+      }
+      const { tenant, wrapped } = await codec.decode('job.keys', value) as Keys
+      if (tenant === lacking.get(job)?.tenant) newest.set(job, wrapped)
     }
   }, { signal })
   let restored = 0
   for (const [job, { tenant, atMs }] of lacking) {
-    const wrapped = newest.get(job)
+    const wrapped = erasedJobs.has(job) ? undefined : newest.get(job)
     const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
     if (wrapped === undefined || leftMs <= 0) continue
     const { dataKey, erased } = jobKeys(tenant, job)

@@ -12,6 +12,8 @@ export type RawMessage = {
   readonly value: Buffer | null
   readonly headers: Readonly<Record<string, string>>
   readonly timestampMs: number
+  /** No process of ours sent it: nothing of it may be believed, its headers included. */
+  readonly forged?: true
 }
 
 export type OutgoingMessage = {
@@ -85,8 +87,9 @@ export type Bus = {
   /** Producers of different names share neither connection nor queue. */
   readonly producer: (name: string) => Producer
   /**
-   * The value of the newest message with this key in a topic: undefined when there is none, or a
-   * tombstone. Reads the key's partition from its beginning, so it is for what hardly ever happens.
+   * The value of the newest message with this key in a topic: undefined when there is none, or
+   * there was a tombstone, which ends a key for good. Reads the key's partition from its beginning,
+   * so it is for what hardly ever happens.
    */
   readonly lastValue: (topic: string, key: string) => Promise<Buffer | undefined>
   readonly close: () => Promise<void>

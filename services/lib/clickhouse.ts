@@ -2,16 +2,22 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickh
 import { InfrastructureError, isUntrusted } from './errors.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000
+/** For commands: a person or a script waits rather than to begin anew. */
+export const PATIENT_MS = 300_000
 
 /**
  * A client of the audit and result store; integers of 64 bits come back as strings. Answers that
  * are none of ClickHouse's, as of a proxy whose server is away, are thrown as InfrastructureError;
  * so are refusals of the user or of the certificate, with the setting that is to be mended.
  */
-export function connectClickhouse (url: string): ClickHouseClient {
+export function connectClickhouse (
+  url: string, timeoutMs = REQUEST_TIMEOUT_MS
+): ClickHouseClient {
   return new Proxy(createClient({
     url,
-    request_timeout: REQUEST_TIMEOUT_MS,
+    request_timeout: timeoutMs,
+    // A process that was late would write to a connection that the server has closed meanwhile.
+    keep_alive: { eagerly_destroy_stale_sockets: true },
     // The client's own log would print parts of statements.
     log: { level: ClickHouseLogLevel.OFF },
     // An answer means stored; servers that gather inserts by themselves keep them waiting for it.
@@ -65,6 +71,9 @@ function judgedRows (result: unknown): unknown {
 function throwJudged (error: unknown): never {
   const refusal = refusalOf(error)
   if (refusal !== undefined) throw new InfrastructureError(refusal, { cause: error })
+  if (error instanceof Error && error.message === 'Timeout error.') {
+    throw new InfrastructureError('ClickHouse did not answer in time', { cause: error })
+  }
   throw isForeign(error)
     ? new InfrastructureError('the answer is none of ClickHouse', { cause: error })
     : error

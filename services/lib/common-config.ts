@@ -15,6 +15,9 @@ const saslField = (index: number) => ({ needs: saslKeys.filter((_, other) => oth
 /** What everybody needs who connects to Kafka. */
 export const kafkaKeys = ['KAFKA_BROKERS', 'KAFKA_TLS', ...saslKeys] as const
 
+/** What everybody needs who sends or reads messages. */
+export const messageKeys = [...kafkaKeys, 'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE'] as const
+
 /** Keys that several services share; each service picks what it needs. */
 export const commonConfig = {
   KAFKA_BROKERS: Type.Array(Type.String({ pattern: '^[^:/]+:[0-9]+$' }), {
@@ -32,6 +35,12 @@ export const commonConfig = {
   KAFKA_SASL_PASSWORD: Type.Optional(Type.String({
     ...saslField(2), secret: true, description: 'Password of the user at the brokers.',
   })),
+  MESSAGE_KEYS: secretKeys(
+    'Keys that sign messages between services: JSON, key id to 32 bytes of base64. Old ones ' +
+    'stay, as the journal keeps what they signed for ever.'),
+  MESSAGE_KEY_ACTIVE: Type.String({
+    minLength: 1, description: 'Key id that signs messages.', examples: ['1'],
+  }),
   SCHEMA_REGISTRY_URL: url('https?', 'Address of the schema registry.', 'http://localhost:8081'),
   REDIS_STATE_URL: url(
     'rediss?', 'Redis that keeps state: appendfsync always, noeviction.', 'redis://localhost:6379'),

@@ -2,7 +2,7 @@ import type { Static, TObject, TProperties, TSchema } from 'typebox'
 import Type from 'typebox'
 import { Errors } from 'typebox/value'
 
-export { commonConfig, kafkaKeys } from './common-config.ts'
+export { commonConfig, kafkaKeys, messageKeys } from './common-config.ts'
 
 /** One row of the configuration table in the documentation. */
 export type ConfigRow = {

@@ -4,6 +4,7 @@ import type { Bus } from './bus.ts'
 import { connectClickhouse } from './clickhouse.ts'
 import { createKafkaBus } from './kafka/bus.ts'
 import { kafkaConnectionOf, type KafkaSettings } from './kafka/connection.ts'
+import { createMessageMac, reportForged, type MessageKeySettings } from './message-mac.ts'
 import { startPauseGate, type Gate } from './pause.ts'
 import {
   connectRedis, connectRedisOrCluster, redisClock, tellRefusals, type RedisClock,
@@ -13,7 +14,7 @@ import type { Life } from './run.ts'
 
 /** What each part needs of the configuration. */
 export type PartsConfig = {
-  readonly bus: KafkaSettings & { readonly INSTANCE: string }
+  readonly bus: KafkaSettings & MessageKeySettings & { readonly INSTANCE: string }
   readonly codec: { readonly SCHEMA_REGISTRY_URL: string }
   readonly state: { readonly REDIS_STATE_URL: string }
   readonly cache: { readonly REDIS_CACHE_URL: string }
@@ -61,11 +62,12 @@ type AllConfig = PartsConfig[PartName] & PartsConfig['bus'] & PartsConfig['codec
 type Openers = { readonly [N in PartName]: (config: AllConfig, life: Life) => Promise<Parts[N]> }
 
 const openers: Openers = {
-  bus: async (config, { name, log, fatal, onStop }) => {
+  bus: async (config, { name, log, metrics, fatal, onStop }) => {
     const clientId = `${name}.${config.INSTANCE}`
     const bus = createKafkaBus({
       ...kafkaConnectionOf(config),
       clientId,
+      mac: createMessageMac(config, reportForged({ log, metrics })),
       onFatal: fatal,
       log: (level, message, details) =>
         log[level]({ ...details, err: 'error' in details ? details.error : undefined }, message),

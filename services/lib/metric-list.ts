@@ -52,6 +52,12 @@ export const METRICS = [
     help: 'Messages that concern nobody any more.',
   },
   {
+    name: 'messages_forged_total',
+    type: 'counter',
+    labels: ['topic'],
+    help: 'Messages that no service sent, by the key of MESSAGE_KEYS: skipped.',
+  },
+  {
     name: 'stage_expired_total',
     type: 'counter',
     labels: ['stage'],

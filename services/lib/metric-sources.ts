@@ -17,6 +17,8 @@ type Source = {
   readonly values?: Values | readonly Values[]
   /** The lanes and services a stage subscribes to are the values. */
   readonly bySubscription?: true
+  /** The topics a stage subscribes to are the values. */
+  readonly byTopic?: true
 }
 
 /** Those whose messages the engine hands over; `ingest` reads none, `feed` reads in its own way. */
@@ -39,7 +41,8 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   stage_dead_letters_total: {
     by: CONSUMERS, values: { cause: ['unreadable', 'failed', 'decided'] },
   },
-  stage_skips_total: { by: CONSUMERS, values: { reason: ['tombstone', 'no_key'] } },
+  stage_skips_total: { by: CONSUMERS, values: { reason: ['tombstone', 'no_key', 'forged'] } },
+  messages_forged_total: { by: CONSUMERS, byTopic: true },
   stage_expired_total: { by: ['normalize'], values: {} },
   stage_retries_total: {
     by: CONSUMERS,
@@ -117,6 +120,9 @@ export function zerosOf (
   const own: Labels = labels.includes('stage') ? { stage } : {}
   if (source.bySubscription === true) {
     return subscriptionsOf(stage).map(({ lane = '', service = '' }) => ({ ...own, lane, service }))
+  }
+  if (source.byTopic === true) {
+    return subscriptionsOf(stage).flatMap(({ topics }) => topics.map(topic => ({ topic })))
   }
   if (source.values === undefined) return []
   return [source.values].flat().flatMap(values => combinations(own, values as Values))

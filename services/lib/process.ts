@@ -98,6 +98,7 @@ const placed = (raw: RawMessage) => ({ ...idsOf([raw]), offset: String(raw.offse
 /** Opens a message; whatever keeps failing on it, but for infrastructure, makes it unreadable. */
 function createOpen (parts: ProcessParts) {
   return async (raw: RawMessage, slice: Slice): Promise<Opened> => {
+    if (raw.forged === true) return { kind: 'skip', why: 'forged' }
     try {
       return await tries(parts, () => parts.wire.open(raw), slice)
     } catch (error) {

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import { commonConfig, defineConfig, heapGrowth, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../lib/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const partRows = (rows: number, description: string) =>
@@ -9,7 +9,7 @@ const partRows = (rows: number, description: string) =>
 /** Configuration of `lookup`. */
 export const lookupConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   HEAP_GROWTH_PERCENT: heapGrowth(60),

@@ -1,11 +1,11 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { LANES } from '../topology.ts'
 
 /** Configuration of `normalize`. */
 export const normalizeConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
     'CACHE_SECRETS',
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

@@ -1,12 +1,12 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { LANES } from '../topology.ts'
 import { GATHER_MS } from './open-rows.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

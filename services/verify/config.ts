@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, kafkaKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { providerLists, providersConfig } from '../records/provider-names.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 import { isServerAddress } from './providers/dns.ts'
@@ -17,7 +17,7 @@ const serverAddress = Type.Refine(
 /** Configuration of `verify`. */
 export const verifyConfig = defineConfig({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { createJobKeys } from '../jobs/job-keys.ts'
-import { connectClickhouse } from '../lib/clickhouse.ts'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
+import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
+import { commonConfig, messageKeys, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
@@ -13,7 +13,7 @@ import type { AuditReport } from './audit-report.ts'
 export { auditTable } from './audit-report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
-  ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
   'KEY_ACTIVE',
 ]))
 
@@ -23,7 +23,7 @@ export async function runAudit (
 ): Promise<AuditReport> {
   const config = loadConfig(auditConfig, env)
   const redis = connectRedis(config.REDIS_STATE_URL)
-  const clickhouse = connectClickhouse(config.CLICKHOUSE_URL)
+  const clickhouse = connectClickhouse(config.CLICKHOUSE_URL, PATIENT_MS)
   try {
     const codec = createCodec(registrySource(config.SCHEMA_REGISTRY_URL))
     const keys = createJobKeys({ redis, ring: createKeyRing(config) })

@@ -1,6 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import { createTopicReader } from '../lib/kafka/topic-reader.ts'
+import { createMessageMac, type MessageKeySettings } from '../lib/message-mac.ts'
 import type { Codec } from '../lib/registry.ts'
 import { topicName } from '../lib/topics.ts'
 import { canonicalText } from '../records/journal-chain.ts'
@@ -8,10 +9,13 @@ import type { JournalTexts } from './audit-history.ts'
 
 /** The journal as Kafka has it, by tenant; of two entries with one number the first one counts. */
 export async function readKafkaJournal (
-  settings: KafkaSettings, codec: Pick<Codec, 'decode'>, createReader = createTopicReader
+  settings: KafkaSettings & MessageKeySettings, codec: Pick<Codec, 'decode'>,
+  createReader = createTopicReader
 ): Promise<ReadonlyMap<string, JournalTexts>> {
   const tenants = new Map<string, Map<number, string>>()
-  const reader = createReader({ ...kafkaConnectionOf(settings), clientId: 'audit' })
+  const reader = createReader({
+    ...kafkaConnectionOf(settings), clientId: 'audit', mac: createMessageMac(settings),
+  })
   await reader.read(topicName('wallet.journal'), async messages => {
     for (const { value } of messages) {
       if (value === null) continue

@@ -1,12 +1,13 @@
 import Type from 'typebox'
 import type { ReadTopic } from '../jobs/wrapped-keys.ts'
 import type { Producer } from '../lib/bus.ts'
-import { connectClickhouse } from '../lib/clickhouse.ts'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
+import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
+import { commonConfig, messageKeys, loadConfig, pick } from '../lib/config.ts'
 import type { Parts } from '../lib/connect.ts'
 import { createKafkaBus } from '../lib/kafka/bus.ts'
 import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { createTopicReader } from '../lib/kafka/topic-reader.ts'
+import { createMessageMac } from '../lib/message-mac.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
 import type { Environment } from './environment.ts'
@@ -19,7 +20,7 @@ export type Stores = Pick<Parts, 'clickhouse' | 'codec'> & {
 }
 
 const config = Type.Object(pick(commonConfig, [
-  ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
 ]))
 
 /** Connects to the stores that the environment names, and closes them whatever happens. */
@@ -27,9 +28,9 @@ export async function withStores<T> (
   env: Environment, work: (stores: Stores) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(config, env)
-  const connection = kafkaConnectionOf(settings)
+  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
   const redis = connectRedis(settings.REDIS_STATE_URL)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL)
+  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, PATIENT_MS)
   const bus = createKafkaBus({
     ...connection, clientId: 'workspace', onFatal: error => { throw error },
   })

@@ -9,8 +9,8 @@ const isForeign = ({ apiVersion }: Manifest) => NOT_OF_KUBERNETES.test(apiVersio
 const everything = [
   ...minimal,
   '--set', 'secrets.create=true', '--set', 'secrets.existingSecret=',
-  ...['KEY_RING', 'CACHE_SECRETS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
-    'CLICKHOUSE_URL'].flatMap(key => ['--set', `secrets.values.${key}=secret`]),
+  ...['KEY_RING', 'CACHE_SECRETS', 'MESSAGE_KEYS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL',
+    'REDIS_CACHE_URL', 'CLICKHOUSE_URL'].flatMap(key => ['--set', `secrets.values.${key}=secret`]),
   '--set', 'keda.authenticationRef.name=prometheus', '--set', 'podAnnotations.a=b',
   '--set', 'imagePullSecrets[0].name=registry',
   '--set', 'config.OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.observability:4318',

@@ -98,6 +98,8 @@ describe('what the Dockerfile builds', () => {
     KEY_ACTIVE: 'k1',
     CACHE_SECRETS: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
     CACHE_SECRET_ACTIVE: '1',
+    MESSAGE_KEYS: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+    MESSAGE_KEY_ACTIVE: '1',
     NODE_OPTIONS: '',
   }
   const start = async (program: string, ...args: readonly string[]) => {

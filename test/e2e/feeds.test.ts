@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { FileContact } from '../../services/client/feed-file.ts'
-import { runAudit } from '../../services/workspace/audit-command.ts'
+import { runAudit } from '../support/audit.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { breachesOf, startWorld, type World } from '../support/world.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import { runAudit } from '../../services/workspace/audit-command.ts'
+import { runAudit } from '../support/audit.ts'
 import { forgetOffsets, untilConsumed } from '../support/offsets.ts'
 import { endSharedServices } from '../support/services.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'

@@ -9,6 +9,7 @@ import { messagesOf, onceMore, openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { startTraceReceiver, type TraceReceiver } from '../support/trace-receiver.ts'
+import { messageMacOf } from '../support/signed.ts'
 import { runJob, startWorld, type World } from '../support/world.ts'
 import { stackEnv, testStack } from '../support/stack.ts'
 
@@ -16,7 +17,9 @@ const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const receiver = await startReceiver(response => { response.writeHead(500).end() })
 const commands = openDeadCommands(env)
-const bus = createKafkaBus({ brokers, clientId: 'secrecy', onFatal: () => {} })
+const bus = createKafkaBus({
+  brokers, clientId: 'secrecy', mac: messageMacOf(env), onFatal: () => {},
+})
 const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
 
 let world: World

@@ -6,6 +6,7 @@ import { verifyConfig } from '../../services/verify/config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
 import { OUTCOMES } from '../../services/verify/providers/email-verdict.ts'
+import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = read('deploy/docs/providers.md')
@@ -64,6 +65,7 @@ describe('the README\'s way to WhatsApp and Telegram', () => {
   it('is a configuration that verifies numbers', async () => {
     const url = await startVendor()
     const config = loadConfig(verifyConfig, {
+      ...MESSAGE_KEY_ENV,
       KAFKA_BROKERS: 'localhost:9092',
       SCHEMA_REGISTRY_URL: 'http://localhost:8081',
       REDIS_STATE_URL: 'redis://localhost:6379',

@@ -10,6 +10,7 @@ import { startSecureBroker, type SecureBroker } from '../support/secure-broker.t
 import { startSecureChild, type SecureChild } from '../support/secure-child.ts'
 import { createSecureFront } from '../support/secure-front.ts'
 import type { MemberNews } from '../support/secure-member.ts'
+import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 import type { StoreNews } from '../support/secure-stores.ts'
 import { stackEnv } from '../support/stack.ts'
 
@@ -51,6 +52,7 @@ describe.concurrent('Kafka over TLS, for those only who sign in', () => {
     more: Readonly<Record<string, string>> = trusting
   ) =>
     startSecureChild<MemberNews>('secure-member.ts', {
+      ...MESSAGE_KEY_ENV,
       KAFKA_BROKERS: broker.address,
       KAFKA_TLS: 'true',
       KAFKA_SASL_MECHANISM: mechanism,

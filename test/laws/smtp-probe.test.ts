@@ -10,6 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail-servers.ts'
 import { asked, smtpProviderOf, type ProbeSetting } from '../support/smtp-probe.ts'
 import { startSocksProxy } from '../support/socks-proxy.ts'
+import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 
 type RealOptions = NonNullable<Extract<MailServer, { readonly recipients: unknown }>['options']>
 
@@ -266,6 +267,7 @@ describe('connections to mail servers', () => {
 
 describe('the configured provider', () => {
   const env = {
+    ...MESSAGE_KEY_ENV,
     KAFKA_BROKERS: 'localhost:9092',
     SCHEMA_REGISTRY_URL: 'http://localhost:8081',
     REDIS_STATE_URL: 'redis://localhost:6379',

@@ -4,11 +4,13 @@ import { afterAll, beforeAll, describe, expect, vi } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
+import type { MessageMac } from '../../services/lib/message-mac.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { causing, inFull, WITHIN_MS } from '../support/causing.ts'
 import { openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver, type Receiver } from '../support/receiver.ts'
+import { messageMacOf } from '../support/signed.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 import { stackEnv } from '../support/stack.ts'
 
@@ -46,6 +48,14 @@ const hook = (path: string, address = 1) =>
   ({ webhook_url: `http://127.0.0.${address}:${receiver.port}/${path}` })
 const start = async (...of: Parameters<typeof job>) =>
   (await parts().world.live.createJob(job(...of))).id
+async function sendGarbage (topic: string, mac?: MessageMac): Promise<void> {
+  const bus = createKafkaBus({ brokers, clientId: 'garbage', mac, onFatal: () => {} })
+  await bus.producer('garbage').send([
+    { topic, key: 'garbage', value: Buffer.from('garbage'), headers: {} },
+  ])
+  await bus.close()
+}
+
 const endOf = async (id: string) => (await parts().world.live.waitForEnd(id)).status
 
 describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, () => {
@@ -59,12 +69,13 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   inFull('for a message that nobody can read', async () => {
-    const bus = createKafkaBus({ brokers, clientId: 'garbage', onFatal: () => {} })
-    await bus.producer('garbage').send([
-      { topic: 'rows.finished.small', key: 'garbage', value: Buffer.from('garbage'), headers: {} },
-    ])
-    await bus.close()
+    await sendGarbage('rows.finished.small', messageMacOf(env))
     await untilFiring('DeadLetters')
+  })
+
+  inFull('for a message that no service sent', async () => {
+    await sendGarbage('wallet.journal')
+    await untilFiring('ForgedMessages')
   })
 
   inFull('for a job that somebody changed by hand, until it is put right', async () => {

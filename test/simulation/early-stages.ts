@@ -10,12 +10,14 @@ import { createTokenizer } from '../../services/normalize/token.ts'
 import { redisRecordCache } from '../../services/records/redis-cache.ts'
 import { jobsOf, oncePer, noMetrics } from './spared.ts'
 import type { Shared } from './stages.ts'
+import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 
 const tokenize = createTokenizer(new Map([['1', Buffer.alloc(32, 5)]]))
 const log = createLog('simulation', { level: 'silent' })
 
 /** Addresses nobody connects to: the simulation brings its own connections. */
 export const nowhere = {
+  ...MESSAGE_KEY_ENV,
   KAFKA_BROKERS: 'nowhere:1',
   SCHEMA_REGISTRY_URL: 'http://nowhere',
   REDIS_STATE_URL: 'redis://nowhere',

@@ -9,6 +9,7 @@ import { createCodec, registrySource } from '../../services/lib/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createStores } from '../../services/records/stores.ts'
 import { auditParts } from '../../services/workspace/audit-parts.ts'
+import { messageMacOf } from './signed.ts'
 import { stackEnv } from './stack.ts'
 
 /** Everything a stage is connected to, on the suite's stack; closed along with the test file. */
@@ -17,7 +18,9 @@ export function connectAll () {
   const brokers = (env.KAFKA_BROKERS ?? '').split(',')
   const state = connectRedis(env.REDIS_STATE_URL ?? '')
   const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
-  const bus = createKafkaBus({ brokers, clientId: 'test', onFatal: () => {} })
+  const bus = createKafkaBus({
+    brokers, clientId: 'test', mac: messageMacOf(env), onFatal: () => {},
+  })
   const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
   const ring = createKeyRing({
     KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,

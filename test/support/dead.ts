@@ -16,8 +16,9 @@ type Brokers = readonly string[]
 /** The commands for dead letters, with a folder as `up` keeps it, which has addresses and keys. */
 export function openDeadCommands (env: Env) {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-dead-`)
-  const { KEY_RING, KEY_ACTIVE } = env
-  writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KEY_RING, KEY_ACTIVE }))
+  const { KEY_RING, KEY_ACTIVE, MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
+  const secrets = { KEY_RING, KEY_ACTIVE, MESSAGE_KEYS, MESSAGE_KEY_ACTIVE }
+  writeFileSync(`${folder}/secrets.json`, JSON.stringify(secrets))
   writeFileSync(`${folder}/stack.json`, JSON.stringify({
     kafkaBrokers: env['KAFKA_BROKERS'],
     schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],

@@ -18,9 +18,11 @@ import { testStack } from './stack.ts'
 
 export { eraseNow, hasDataKey }
 
-/** Nothing here has feeds or webhooks. */
-const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
+/** What most tests of recovery need, which have neither feeds nor webhooks. */
+export const RECOVERING_STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
 const OVERRIDES = {
+  WEBHOOK_ALLOW_HTTP: 'true',
+  WEBHOOK_ALLOW_LOOPBACK: 'true',
   LOOK_EVERY_MS: '100',
   CHECK_EVERY_MS: '500',
   SWEEP_EVERY_MS: '500',
@@ -56,7 +58,9 @@ export type Recovering = {
 }
 
 /** Starts all of it. */
-export async function startRecovering (): Promise<Recovering> {
+export async function startRecovering (
+  stages: readonly string[] = RECOVERING_STAGES
+): Promise<Recovering> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-recovering-`)
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
   const close = async () => { for (const end of closing.reverse()) await end() }
@@ -64,7 +68,7 @@ export async function startRecovering (): Promise<Recovering> {
     const { env, redisPart: part, end } = await openParts(dataDir)
     closing.push(end)
     const { servicesDir } = testStack()
-    const services = await startAlone({ env, overrides: OVERRIDES, stages: STAGES, servicesDir })
+    const services = await startAlone({ env, overrides: OVERRIDES, stages, servicesDir })
     closing.push(services.stop)
     const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
     closing.push(() => redis.disconnect())

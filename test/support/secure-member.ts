@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { defineConfig, commonConfig, kafkaKeys, pick } from '../../services/lib/config.ts'
+import { defineConfig, commonConfig, messageKeys, pick } from '../../services/lib/config.ts'
 import { connectParts } from '../../services/lib/connect.ts'
 import { createTopics, withAdmin } from '../../services/lib/kafka/admin.ts'
 import { kafkaConnectionOf } from '../../services/lib/kafka/connection.ts'
@@ -15,7 +15,7 @@ export type MemberNews =
 
 const tell = (news: MemberNews) => { process.send?.(news) }
 
-await run('secure', defineConfig(pick(commonConfig, kafkaKeys)), async (config, life) => {
+await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config, life) => {
   const topic = `secure-${randomUUID()}`
   const made = withAdmin(kafkaConnectionOf(config), admin =>
     createTopics(admin, [{ name: topic, partitions: 1, keepHours: 1, compact: false }], {}))

@@ -16,7 +16,10 @@ export function openWorkspaceCommands (env: Env) {
   /** What the command shows as JSON; `secrets` are those of the folder for this once. */
   const workspace = async <T>(secrets: Env, ...words: readonly string[]): Promise<T> => {
     const { KEY_RING, KEY_ACTIVE } = secrets
-    writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KEY_RING, KEY_ACTIVE }))
+    const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
+    writeFileSync(`${folder}/secrets.json`, JSON.stringify({
+      KEY_RING, KEY_ACTIVE, MESSAGE_KEYS, MESSAGE_KEY_ACTIVE,
+    }))
     const lines: string[] = []
     const program = createProgram(line => { lines.push(line) })
     await program.parseAsync(['--data', folder, '--json', ...words], { from: 'user' })

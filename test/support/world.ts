@@ -5,7 +5,7 @@ import {
 } from '../../services/client/client.ts'
 import { MODES, tenantOf } from '../../services/accounts/tenant.ts'
 import { startOf } from '../../services/records/cache-names.ts'
-import { runAudit } from '../../services/workspace/audit-command.ts'
+import { runAudit } from './audit.ts'
 import type { Breach } from '../../services/workspace/audit-report.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { sharedServices, startAll, startAlone, type RunningServices } from './services.ts'

@@ -3,7 +3,8 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 
 /** The secrets of a local stack, under the names services read them by. */
 export type Secrets = Readonly<Record<
-  'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE', string
+  'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE' | 'MESSAGE_KEYS' |
+  'MESSAGE_KEY_ACTIVE', string
 >>
 
 /** Where the secrets of a data folder are kept. */
@@ -39,5 +40,7 @@ function makeSecrets (): Secrets {
     KEY_ACTIVE: 'k1',
     CACHE_SECRETS: JSON.stringify({ 1: secret() }),
     CACHE_SECRET_ACTIVE: '1',
+    MESSAGE_KEYS: JSON.stringify({ 1: secret() }),
+    MESSAGE_KEY_ACTIVE: '1',
   }
 }

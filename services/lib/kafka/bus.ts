@@ -1,5 +1,6 @@
 import { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
 import type { Bus, Producer } from '../bus.ts'
+import type { MessageMac } from '../message-mac.ts'
 import { registerCodecs } from './codecs.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
@@ -12,6 +13,8 @@ export type KafkaLog = (level: 'warn' | 'error', message: string, details: objec
 
 export type KafkaBusOptions = KafkaConnection & {
   readonly clientId: string
+  /** Left out, messages are neither signed nor judged. */
+  readonly mac?: MessageMac | undefined
   /** Told what kafkajs warns of; nothing is logged without it. */
   readonly log?: KafkaLog
   /** The process can't go on: a handler rejected, or a consumer crashed for good. Exit non-zero. */
@@ -28,7 +31,7 @@ const REQUEST_TIMEOUT_MS = 10_000
  * connections, of its own. Tests begin consumers of their own.
  */
 export function createKafkaBus (options: KafkaBusOptions, begin = startConsumer): Bus {
-  const { onFatal, log = () => {} } = options
+  const { onFatal, mac, log = () => {} } = options
   const settings = { ...consumerDefaults, ...options.settings }
   const producers = new Map<string, Producer>()
   const consumers = createOpen()
@@ -37,6 +40,7 @@ export function createKafkaBus (options: KafkaBusOptions, begin = startConsumer)
   const lastValues = createLastValues({
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
     clientId: options.clientId,
+    mac,
   })
   const onRetry = tellRetries(log)
   const producer = (name: string): Producer => {
@@ -54,14 +58,18 @@ export function createKafkaBus (options: KafkaBusOptions, begin = startConsumer)
       producers.delete(name)
       return made.close()
     })
-    const own: Producer = { send: (messages, signal) => made.send(messages, signal), close }
+    const own: Producer = {
+      send: (messages, signal) =>
+        made.send(mac === undefined ? messages : messages.map(mac.sign), signal),
+      close,
+    }
     producers.set(name, own)
     return own
   }
   return {
     consume: async (consume) => {
       const kafka = client(options, { clientId: `${options.clientId}-${consume.group}` })
-      const consumption = begin({ kafka, consume, settings, onFatal, onRetry })
+      const consumption = begin({ kafka, consume, mac, settings, onFatal, onRetry })
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
     producer,

@@ -1,5 +1,6 @@
 import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import type { ConsumeOptions, Consumption } from '../bus.ts'
+import type { MessageMac } from '../message-mac.ts'
 import { atMost, forever, sleep, type Sleep } from '../retry.ts'
 import { isPassing, refusalOf } from './errors.ts'
 import { beginMembership, type Membership } from './membership.ts'
@@ -40,6 +41,7 @@ export type ConsumerOptions = {
   readonly kafka: Kafka
   readonly consume: ConsumeOptions
   readonly settings: ConsumerSettings
+  readonly mac?: MessageMac | undefined
   readonly onFatal: (error: unknown) => void
   readonly onRetry: (error: unknown, attempt: number) => void
   /** How it waits before it begins anew; by the time of this machine when left out. */
@@ -129,9 +131,9 @@ class GroupConsumer implements Consumption {
   #join (): void {
     this.#membership?.abort('The group has a new generation.')
     const formerEnded = this.#membership?.ended() ?? Promise.resolve()
-    const { consume, settings: { aheadBytes } } = this.#options
+    const { consume, mac, settings: { aheadBytes } } = this.#options
     const onFatal = (error: unknown) => this.#fail(error)
-    this.#membership = beginMembership({ consume, aheadBytes, onFatal }, formerEnded)
+    this.#membership = beginMembership({ consume, mac, aheadBytes, onFatal }, formerEnded)
   }
 
   async #start (consumer: Consumer, afterMs: number): Promise<void> {

@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { Partitioners, type Admin, type Kafka } from 'kafkajs'
 import { InfrastructureError } from '../errors.ts'
+import type { MessageMac } from '../message-mac.ts'
+import { rawMessage } from './partition-reader.ts'
 import { readToEnd } from './topic-reader.ts'
 
 export type LastValues = {
   /**
-   * The value of the newest message with this key: undefined when there is none, or a tombstone.
+   * The value of the newest message with this key: undefined when there is none, or there was a
+   * tombstone. Forged messages are left out.
    * @throws InfrastructureError when the topic can't be read to its end.
    */
   readonly find: (topic: string, key: string) => Promise<Buffer | undefined>
@@ -23,7 +26,11 @@ type Question = PromiseWithResolvers<Buffer | undefined> & {
  * keys of its topic that were asked for meanwhile: whoever lost one key may have lost them all.
  */
 export function createLastValues (
-  { build, clientId }: { readonly build: () => Kafka, readonly clientId: string }
+  { build, clientId, mac }: {
+    readonly build: () => Kafka
+    readonly clientId: string
+    readonly mac?: MessageMac | undefined
+  }
 ): LastValues {
   const closing = new AbortController()
   let waiting: readonly Question[] = []
@@ -33,7 +40,9 @@ export function createLastValues (
     const keys = [...new Set(questions.map(({ key }) => key))]
     const groupId = `${clientId}.last-value.${randomUUID()}`
     try {
-      const found = await search(build(), { topic, keys, groupId, signal: closing.signal })
+      const found = await search(build(), {
+        topic, keys, groupId, mac, signal: closing.signal,
+      })
       for (const { key, resolve } of questions) resolve(found.get(key) ?? undefined)
     } catch (cause) {
       const error = new InfrastructureError(`${topic} could not be searched`, { cause })
@@ -68,11 +77,14 @@ type Search = {
   readonly topic: string
   readonly keys: readonly string[]
   readonly groupId: string
+  readonly mac: MessageMac | undefined
   readonly signal: AbortSignal
 }
 
 /** Reads the partitions of these keys from their beginnings to the ends they have now. */
-async function search (kafka: Kafka, { topic, keys, groupId, signal }: Search): Promise<Found> {
+async function search (
+  kafka: Kafka, { topic, keys, groupId, mac, signal }: Search
+): Promise<Found> {
   const wanted = new Set(keys)
   const newest = new Map<string, Buffer | null>()
   await readToEnd(kafka, {
@@ -80,9 +92,11 @@ async function search (kafka: Kafka, { topic, keys, groupId, signal }: Search): 
     groupId,
     signal,
     only: admin => partitionsOf(admin, { topic, keys }),
-    onBatch: ({ messages }) => {
-      for (const { key, value } of messages) {
-        if (key !== null && wanted.has(String(key))) newest.set(String(key), value)
+    onBatch: batch => {
+      for (const message of batch.messages) {
+        const key = String(message.key)
+        if (!wanted.has(key) || newest.get(key) === null) continue
+        if (rawMessage(batch, message, mac).forged !== true) newest.set(key, message.value)
       }
     },
   })

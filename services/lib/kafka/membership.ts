@@ -1,9 +1,11 @@
 import type { EachBatchPayload } from 'kafkajs'
 import type { ConsumeOptions } from '../bus.ts'
+import type { MessageMac } from '../message-mac.ts'
 import { createPartitionReader, type PartitionReader } from './partition-reader.ts'
 
 export type MembershipOptions = {
   readonly consume: ConsumeOptions
+  readonly mac?: MessageMac | undefined
   /** Bytes of one partition fetched ahead of its handler; beyond, the partition is paused. */
   readonly aheadBytes: number
   /** What no redelivery heals: the handler rejected although the partition was ours. */
@@ -26,7 +28,7 @@ export type Membership = {
  * `onAssigned` drops can't come back, and nothing is delivered before `onAssigned`.
  */
 export function beginMembership (
-  { consume, aheadBytes, onFatal }: MembershipOptions, formerEnded: Promise<void>
+  { consume, mac, aheadBytes, onFatal }: MembershipOptions, formerEnded: Promise<void>
 ): Membership {
   const controller = new AbortController()
   const readers = new Map<string, PartitionReader>()
@@ -53,6 +55,7 @@ export function beginMembership (
       fail,
       membership: controller,
       gather: consume.gather,
+      mac,
       onDelivery: consume.onDelivery,
     })
     readers.set(key, reader)

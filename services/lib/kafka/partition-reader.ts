@@ -1,6 +1,7 @@
 import type { EachBatchPayload, KafkaMessage } from 'kafkajs'
 import type { ConsumeOptions, Delivery, Gather, RawMessage } from '../bus.ts'
 import { backoffMs, sleep } from '../retry.ts'
+import type { MessageMac } from '../message-mac.ts'
 import { isPassing, kafkaTypeOf } from './errors.ts'
 
 export type PartitionReaderOptions = {
@@ -10,6 +11,7 @@ export type PartitionReaderOptions = {
   readonly start: Promise<void>
   readonly aheadBytes: number
   readonly gather?: Gather | undefined
+  readonly mac?: MessageMac | undefined
   /** Aborted when the generation of the group is over; aborted from here when a commit says so. */
   readonly membership: AbortController
   readonly fail: (error: unknown) => void
@@ -62,7 +64,7 @@ class Reader implements PartitionReader {
     this.#position = BigInt(batch.lastOffset()) + 1n
     payload.resolveOffset(batch.lastOffset())
     for (const message of batch.messages) {
-      this.#waiting.push(rawMessage(batch, message))
+      this.#waiting.push(rawMessage(batch, message, this.#options.mac))
       this.#waitingBytes += (message.value?.length ?? 0) + (message.key?.length ?? 0)
     }
     if (this.#waitingBytes >= this.#options.aheadBytes) this.#pause()
@@ -166,12 +168,13 @@ class Reader implements PartitionReader {
   }
 }
 
-/** A message as the client gives it, in the words of the engine. */
+/** A message as the client gives it, in the words of the engine; judged if there is a MAC. */
 export function rawMessage (
   { topic, partition }: Pick<Fetched, 'topic' | 'partition'>,
-  { offset, key, value, headers, timestamp }: KafkaMessage
+  { offset, key, value, headers, timestamp }: KafkaMessage,
+  mac?: MessageMac
 ): RawMessage {
-  return {
+  const message = {
     topic,
     partition,
     offset: BigInt(offset),
@@ -181,4 +184,5 @@ export function rawMessage (
       Object.entries(headers ?? {}).map(([name, header]) => [name, String(header)])),
     timestampMs: Number(timestamp),
   }
+  return mac?.isAuthentic(message) === false ? { ...message, forged: true } : message
 }

@@ -5,6 +5,7 @@ import {
 } from 'kafkajs'
 import type { RawMessage } from '../bus.ts'
 import { InfrastructureError } from '../errors.ts'
+import type { MessageMac } from '../message-mac.ts'
 import { sleep, times } from '../retry.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { rawMessage } from './partition-reader.ts'
@@ -24,9 +25,9 @@ export type Reading = {
 
 export type TopicReader = {
   /**
-   * Hands over all messages of a topic, in the order of each partition, or those written since a
-   * moment; the next ones come when `onMessages` has resolved, and an error of its own ends the
-   * reading.
+   * Hands over all messages of a topic but forged ones, in the order of each partition, or those
+   * written since a moment; the next ones come when `onMessages` has resolved, and an error of its
+   * own ends the reading.
    * @throws InfrastructureError when the topic can't be read to its end.
    */
   readonly read: (
@@ -40,7 +41,11 @@ const QUIET_MS = 20_000
 
 /** Reads whole topics, for commands that are run by hand: it leaves neither group nor offsets. */
 export function createTopicReader (
-  { clientId, ...connection }: KafkaConnection & { readonly clientId: string }
+  { clientId, mac, ...connection }: KafkaConnection & {
+    readonly clientId: string
+    /** Left out, messages are not judged. */
+    readonly mac?: MessageMac | undefined
+  }
 ): TopicReader {
   const kafka = new Kafka({
     ...kafkaOptionsOf(connection), clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
@@ -52,7 +57,8 @@ export function createTopicReader (
       const onBatch = async (batch: Batch) => {
         if (fault !== undefined) return
         try {
-          await onMessages(batch.messages.map(message => rawMessage(batch, message)))
+          await onMessages(batch.messages.map(message => rawMessage(batch, message, mac))
+            .filter(({ forged }) => forged !== true))
         } catch (error) {
           // Were it thrown, the client would hand over the batch again for many seconds.
           fault = { error }

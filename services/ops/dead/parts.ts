@@ -1,10 +1,11 @@
 import Type from 'typebox'
 import type { OutgoingMessage, RawMessage } from '../../lib/bus.ts'
 import type { Environment } from '../../lib/command-environment.ts'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../../lib/config.ts'
+import { commonConfig, messageKeys, loadConfig, pick } from '../../lib/config.ts'
 import { createKafkaBus } from '../../lib/kafka/bus.ts'
 import { kafkaConnectionOf } from '../../lib/kafka/connection.ts'
 import { createTopicReader, type TopicReader } from '../../lib/kafka/topic-reader.ts'
+import { createMessageMac } from '../../lib/message-mac.ts'
 import type { Inspector } from './inspector.ts'
 
 export type DeadParts = {
@@ -18,17 +19,19 @@ export type DeadParts = {
 
 export type OnMessages = (messages: readonly RawMessage[]) => Promise<void> | void
 
-const config = Type.Object(pick(commonConfig, kafkaKeys))
+const config = Type.Object(pick(commonConfig, messageKeys))
 const SEND_WITHIN_MS = 30_000
 
 /**
  * Opens what the commands for dead letters need for one piece of work, and closes it whatever
- * happens. Lists and decisions need the brokers alone, as letters wait while other parts are down.
+ * happens. Lists and decisions need the brokers and the message keys alone, as letters wait while
+ * other parts are down.
  */
 export async function withDeadLetters<T> (
   env: Environment, work: (parts: DeadParts) => Promise<T>
 ): Promise<T> {
-  const connection = kafkaConnectionOf(loadConfig(config, env))
+  const settings = loadConfig(config, env)
+  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
   const clientId = 'dead-letters'
   const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
   const producer = bus.producer('resend')

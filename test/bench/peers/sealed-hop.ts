@@ -5,6 +5,7 @@ import { commonConfig, defineConfig, loadConfig, pick } from '../../../services/
 import { createEmitter, type Emitter, type Sealed } from '../../../services/lib/emit.ts'
 import { createKafkaBus } from '../../../services/lib/kafka/bus.ts'
 import { createKeyRing } from '../../../services/lib/key-ring.ts'
+import { createMessageMac } from '../../../services/lib/message-mac.ts'
 import { connectRedis } from '../../../services/lib/redis.ts'
 import { createCodec, registrySource } from '../../../services/lib/registry.ts'
 import { laneOf, topicName } from '../../../services/lib/topics.ts'
@@ -18,7 +19,7 @@ const ACCEPT_WITHIN_MS = 600_000
 
 const config = defineConfig(pick(commonConfig, [
   'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
-  'CACHE_SECRET_ACTIVE',
+  'CACHE_SECRET_ACTIVE', 'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE',
 ]))
 
 /**
@@ -29,7 +30,10 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   const settings = loadConfig(config, env)
   const redis = connectRedis(settings.REDIS_STATE_URL)
   const bus = createKafkaBus({
-    brokers: settings.KAFKA_BROKERS, clientId: 'bench', onFatal: failed,
+    brokers: settings.KAFKA_BROKERS,
+    clientId: 'bench',
+    mac: createMessageMac(settings),
+    onFatal: failed,
   })
   const keys = createJobKeys({ redis, ring: createKeyRing(settings) })
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { MODES, tenantOf } from '../../../services/accounts/tenant.ts'
-import { runAudit } from '../../../services/workspace/audit-command.ts'
+import { runAudit } from '../../support/audit.ts'
 import './points.ts'
 import { proves } from './rows.ts'
 import { customers, shared, start, stop, workspace } from './support.ts'

@@ -5,10 +5,11 @@ import type { RawMessage } from '../../../services/lib/bus.ts'
 import { withAdmin } from '../../../services/lib/kafka/admin.ts'
 import { createTopicReader } from '../../../services/lib/kafka/topic-reader.ts'
 import { subscriptionsOf, topicName } from '../../../services/lib/topics.ts'
-import { runAudit } from '../../../services/workspace/audit-command.ts'
+import { runAudit } from '../../support/audit.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { Promised } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
+import { messageMacOf } from '../../support/signed.ts'
 import { forgetOffsets, untilConsumed } from '../../support/offsets.ts'
 
 const brokersOf = ({ world }: Scene) => (world.stack.env['KAFKA_BROKERS'] ?? '').split(',')
@@ -62,7 +63,7 @@ async function waitForWebhooks ({ log }: Scene): Promise<void> {
   }
 }
 
-type Spoil = (message: RawMessage) => Message
+type Spoil = (message: RawMessage) => Pick<RawMessage, 'key' | 'headers' | 'value'>
 
 const half = (bytes: Buffer | null) => bytes?.subarray(0, bytes.length / 2) ?? null
 
@@ -94,7 +95,17 @@ function wayOf (): readonly { readonly topic: string, readonly stage: string }[]
   ]
 }
 
-async function send (scene: Scene, topic: string, messages: Message[]): Promise<void> {
+type Spoiled = ReturnType<Spoil> & { readonly partition?: number }
+
+/** The message as if a service had sent it. */
+function signed (scene: Scene, topic: string, message: Spoiled): Spoiled {
+  const mac = messageMacOf({ ...scene.world.stack.env })
+  return { ...message, headers: mac.sign({ ...message, topic, key: String(message.key) }).headers }
+}
+
+async function send (scene: Scene, topic: string, spoiled: readonly Spoiled[]): Promise<void> {
+  const messages = spoiled.map((message): Message =>
+    ({ ...message, headers: { ...message.headers } }))
   const kafka = new Kafka({ brokers: brokersOf(scene), logLevel: logLevel.NOTHING })
   const producer = kafka.producer()
   await producer.connect()
@@ -114,7 +125,8 @@ async function messagesOf (scene: Scene, topic: string, job?: string): Promise<R
 const poison: Fault = {
   name: 'poison',
   kind: 'message',
-  about: 'spoiled copies of messages, cut, flipped, of no schema, beside the good ones',
+  about: 'spoiled copies of messages, cut, flipped, of no schema, beside the good ones, half of ' +
+    'them sent by a stranger',
   quick: false,
   allows: { deadLetters: true },
   inject: async scene => {
@@ -125,7 +137,8 @@ const poison: Fault = {
       const good = (await messagesOf(scene, topic)).slice(-8)
       const spoiled = good.map(message =>
         (SPOILS[Math.floor(random() * SPOILS.length)] ?? SPOILS[0])!(message))
-      await send(scene, topic, spoiled)
+      await send(scene, topic, spoiled.map(message =>
+        random() < 0.5 ? message : signed(scene, topic, message)))
       injected += spoiled.length
       await load.untilEnded(2)
     }
@@ -197,7 +210,8 @@ async function spoilNewest (
   })
   await send(scene, topic, newest.map(message => {
     const { key, headers, value } = message
-    return { key, headers, value: flipped(value), partition: message.partition }
+    const { partition } = message
+    return signed(scene, topic, { key, headers, value: flipped(value), partition })
   }))
   return newest.length
 }

@@ -7,8 +7,10 @@ import { WAITS_MS } from '../../../services/deliver/schedule.ts'
 import { loadConfig } from '../../../services/lib/config.ts'
 import { packManifest } from '../../../services/records/archive.ts'
 import { endedJob } from '../../support/deliveries.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const env = {
+  ...MESSAGE_KEY_ENV,
   KAFKA_BROKERS: 'localhost:9092',
   SCHEMA_REGISTRY_URL: 'http://localhost:8081',
   REDIS_STATE_URL: 'redis://localhost:6379',

@@ -2,9 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { ingestConfig } from '../../../services/ingest/config.ts'
 import { rulesOf } from '../../../services/ingest/rules.ts'
 import { loadConfig } from '../../../services/lib/config.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const secret = Buffer.alloc(32, 1).toString('base64')
 const least = {
+  ...MESSAGE_KEY_ENV,
   KAFKA_BROKERS: 'localhost:9092',
   SCHEMA_REGISTRY_URL: 'http://localhost:8081',
   REDIS_STATE_URL: 'redis://localhost:6379',

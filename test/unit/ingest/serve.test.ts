@@ -10,6 +10,7 @@ import { createLog } from '../../../services/lib/log.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
 import { selfSigned } from '../../support/certificate.ts'
 import { doubles } from './doubles.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 it('the interface is served on both ports until both are closed', async () => {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-serve-`)
@@ -18,6 +19,7 @@ it('the interface is served on both ports until both are closed', async () => {
   writeFileSync(`${folder}/key.pem`, key)
   const [plain, tls] = [await freePort(), await freePort()]
   const settings = loadConfig(ingestConfig, {
+    ...MESSAGE_KEY_ENV,
     KAFKA_BROKERS: 'localhost:1',
     SCHEMA_REGISTRY_URL: 'http://localhost:1',
     REDIS_STATE_URL: 'redis://localhost:1',

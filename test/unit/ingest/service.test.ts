@@ -10,6 +10,7 @@ import { createLog } from '../../../services/lib/log.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { JOB_ID, NOW_MS } from './doubles.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const { redis } = memoryRedis()
 const subscriber = Object.assign(new EventEmitter(), {
@@ -35,6 +36,7 @@ const connect = (async () =>
 it('the interface listens, knows keys and jobs, tells when it is ready, and stops', async () => {
   const port = await freePort()
   const settings = loadConfig(ingestConfig, {
+    ...MESSAGE_KEY_ENV,
     KAFKA_BROKERS: 'localhost:1',
     SCHEMA_REGISTRY_URL: 'http://localhost:1',
     REDIS_STATE_URL: 'redis://localhost:1',

@@ -1,8 +1,10 @@
 import { expect, it } from 'vitest'
 import { leadingParts } from '../../../services/ledger/leading-parts.ts'
+import { messageKeysOf } from '../../support/signed.ts'
 
 const config = {
   KAFKA_BROKERS: ['broker:9092'],
+  ...messageKeysOf(),
   INSTANCE: 'i1',
   LOOK_EVERY_MS: 1,
   LEASE_MS: 2,

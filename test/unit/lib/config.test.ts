@@ -90,7 +90,8 @@ describe('a configuration', () => {
     expect(secrets.map(({ key, fallback }) => [key, fallback]))
       .toEqual([
         ['OTEL_EXPORTER_OTLP_HEADERS', undefined],
-        ['KAFKA_SASL_PASSWORD', undefined], ['KEY_RING', undefined], ['CACHE_SECRETS', undefined],
+        ['KAFKA_SASL_PASSWORD', undefined], ['MESSAGE_KEYS', undefined], ['KEY_RING', undefined],
+        ['CACHE_SECRETS', undefined],
       ])
   })
 })

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { run } from '../../../services/lib/run.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const lib = new URL('../../../services/lib/', import.meta.url).href
 const service = `
@@ -19,6 +20,7 @@ const service = `
   })
 `
 const env = {
+  ...MESSAGE_KEY_ENV,
   KAFKA_BROKERS: 'a:1',
   REDIS_STATE_URL: 'redis://a',
   LOG_LEVEL: 'silent',

@@ -3,8 +3,10 @@ import { loadConfig } from '../../../services/lib/config.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf } from '../../../services/verify/factories.ts'
 import { batchDescription } from '../../support/vendor.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const env = {
+  ...MESSAGE_KEY_ENV,
   KAFKA_BROKERS: 'localhost:9092',
   SCHEMA_REGISTRY_URL: 'http://localhost:8081',
   REDIS_STATE_URL: 'redis://localhost:6379',

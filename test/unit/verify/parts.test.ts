@@ -5,8 +5,10 @@ import { createLog } from '../../../services/lib/log.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { verifyParts } from '../../../services/verify/parts.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const env = {
+  ...MESSAGE_KEY_ENV,
   KAFKA_BROKERS: 'localhost:9092',
   SCHEMA_REGISTRY_URL: 'http://localhost:8081',
   REDIS_STATE_URL: 'redis://localhost:6379',

@@ -5,6 +5,7 @@ import type { createTopicReader } from '../../../services/lib/kafka/topic-reader
 import { canonicalText } from '../../../services/records/journal-chain.ts'
 import { readKafkaJournal } from '../../../services/workspace/audit-kafka.ts'
 import { codec, endedJob } from '../../support/results.ts'
+import { messageKeysOf } from '../../support/signed.ts'
 import { entryOf } from '../../support/stage-doubles.ts'
 
 const opened: unknown[] = []
@@ -26,12 +27,15 @@ it('the journal in Kafka is told by tenant, and the first of two entries counts'
     [await message(entry('org_a.live', 1)), { value: null }, await message(entry('org_b.live', 1))],
     [await message(entry('org_a.live', 1, 'again')), await message(entry('org_a.live', 2))],
   ]
-  const found = await readKafkaJournal({ KAFKA_BROKERS: ['broker:9092'] }, codec, createReader)
+  const settings = { KAFKA_BROKERS: ['broker:9092'], ...messageKeysOf() }
+  const found = await readKafkaJournal(settings, codec, createReader)
   expect(found).toEqual(new Map([
     ['org_a.live', new Map([
       [1, canonicalText(entry('org_a.live', 1))], [2, canonicalText(entry('org_a.live', 2))],
     ])],
     ['org_b.live', new Map([[1, canonicalText(entry('org_b.live', 1))]])],
   ]))
-  expect(opened).toEqual([[{ brokers: ['broker:9092'], clientId: 'audit' }, 'wallet.journal']])
+  expect(opened).toEqual([[
+    { brokers: ['broker:9092'], clientId: 'audit', mac: expect.anything() }, 'wallet.journal',
+  ]])
 })

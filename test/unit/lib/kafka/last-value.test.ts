@@ -31,8 +31,9 @@ function brokersWith (batches: readonly Batch[], fault?: Error) {
     for (const { partition, entries } of batches) {
       const end = (next.get(partition) ?? 0) + entries.length
       next.set(partition, end)
-      const messages = entries.map(([key, value]) =>
-        ({ key: Buffer.from(key), value: value === '' ? null : Buffer.from(value) }))
+      const messages = entries.map(([key, value]) => ({
+        key: Buffer.from(key), value: value === '' ? null : Buffer.from(value), offset: '0',
+      }))
       const batch = { partition, messages, lastOffset: () => String(end - 1) }
       await eachBatch({ batch } as unknown as EachBatchPayload)
     }

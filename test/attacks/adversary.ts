@@ -1,0 +1,64 @@
+import { Kafka, logLevel } from 'kafkajs'
+import { randomBytes } from 'node:crypto'
+import type { RawMessage } from '../../services/lib/bus.ts'
+import { createTopicReader } from '../../services/lib/kafka/topic-reader.ts'
+import { createMessageMac } from '../../services/lib/message-mac.ts'
+import type { Codec } from '../../services/lib/registry.ts'
+import { logicalTopic } from '../../services/lib/topics.ts'
+
+type Fields = Record<string, unknown>
+type Captured = Pick<RawMessage, 'topic' | 'key' | 'value' | 'headers'>
+
+/** Where the broker shall put a message, whatever its key is. */
+export type Sent = Captured & { readonly partition?: number }
+
+export type Adversary = {
+  /** All messages of a topic that are there now. */
+  readonly capture: (topic: string) => Promise<readonly RawMessage[]>
+  /** Resolves when the broker has all of them. */
+  readonly send: (messages: readonly Sent[]) => Promise<void>
+  /** The message with other fields in its value, and the headers that it came with. */
+  readonly changed: (message: Captured, change: (value: Fields) => Fields) => Promise<Captured>
+  readonly close: () => Promise<void>
+}
+
+/** Somebody with every right at the brokers and the registry, and without our keys. */
+export async function createAdversary (
+  brokers: readonly string[], codec: Pick<Codec, 'decode' | 'encode'>
+): Promise<Adversary> {
+  const kafka = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING })
+  const producer = kafka.producer()
+  await producer.connect()
+  const { read } = createTopicReader({ brokers, clientId: 'adversary' })
+  return {
+    capture: async topic => {
+      const found: RawMessage[] = []
+      await read(topic, messages => { found.push(...messages) })
+      return found
+    },
+    send: async messages => {
+      const topicMessages = [...Map.groupBy(messages, ({ topic }) => topic)].map(
+        ([topic, some]) => ({
+          topic, messages: some.map(({ headers, ...one }) => ({ ...one, headers: { ...headers } })),
+        }))
+      await producer.sendBatch({ topicMessages, acks: -1 })
+    },
+    changed: async (message, change) => {
+      const topic = logicalTopic(message.topic)?.topic
+      if (topic === undefined || message.value === null) return message
+      const value = await codec.decode(topic, message.value) as Fields
+      return { ...message, value: await codec.encode(`${topic}-value`, change(value)) }
+    },
+    close: () => producer.disconnect(),
+  }
+}
+
+const strangersMac = createMessageMac({
+  MESSAGE_KEYS: { 1: randomBytes(32).toString('base64') }, MESSAGE_KEY_ACTIVE: '1',
+})
+
+/** The message signed with a key of the adversary's own, under the id of ours. */
+export function signedByStranger (message: Captured): Captured {
+  const { headers } = strangersMac.sign({ ...message, key: String(message.key) })
+  return { ...message, headers }
+}

@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { runAudit } from '../support/audit.ts'
+import { withWorkspace } from '../../services/workspace/parts.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import { eventually } from '../support/eventually.ts'
+import { sumOf } from '../support/metrics.ts'
+import { emptied, startRecovering, type Recovering } from '../support/recovering.ts'
+import { createAdversary, signedByStranger, type Adversary } from './adversary.ts'
+
+let world: Recovering
+let adversary: Adversary
+beforeAll(async () => {
+  world = await startRecovering()
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = world.env
+  const codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
+  adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
+})
+afterAll(async () => {
+  await adversary?.close()
+  await world?.close()
+})
+
+const balance = () => createWallet(world.redis).balance(world.tenant)
+const inputs = mixedPhones(40)
+const request = { service: 'phone-validation', inputs, forceFresh: true } as const
+const forged = (topic: string) =>
+  sumOf(world.services.list(), 'messages_forged_total', { topic })
+
+async function runJob () {
+  const { id } = await world.client().createJob(request)
+  return await world.client().waitForEnd(id)
+}
+
+async function expectSound () {
+  await world.shipped()
+  expect((await runAudit(world.env, { only: [world.tenant] })).breaches).toEqual([])
+}
+
+describe('an entry of the money journal that no service wrote', () => {
+  it('moves no money, not even when Redis is brought to the journal\'s end', async () => {
+    await runJob()
+    await world.shipped()
+    const before = await balance()
+    const entries = await adversary.capture('wallet.journal')
+    const last = entries.findLast(({ key }) => String(key) === world.tenant)!
+    const topUp = await adversary.changed(last, entry => ({
+      ...entry,
+      seq: before.seq + 1,
+      entryId: 'gift',
+      type: 'topup',
+      job: '',
+      amountMicros: 500_000_000_000,
+      chargeMicros: 0,
+      availableMicros: before.availableMicros + 500_000_000_000,
+      fundedMicros: before.fundedMicros + 500_000_000_000,
+    }))
+    await adversary.send([topUp, signedByStranger(topUp)])
+    await eventually(async () => { expect(await forged('wallet.journal')).toBe(2) })
+    await world.restart()
+    await world.letIn()
+    expect(await balance()).toEqual(before)
+    expect(await runJob()).toMatchObject({ status: 'completed' })
+    await expectSound()
+  })
+
+  it('stops nobody when it is garbage: neither the copy, nor recovery, nor the audit', async () => {
+    const garbage = { key: Buffer.from(world.tenant), value: Buffer.from([7]), headers: {} }
+    await adversary.send([0, 1].map(partition =>
+      ({ ...garbage, topic: 'wallet.journal', partition })))
+    await world.restart()
+    await world.letIn()
+    expect(await runJob()).toMatchObject({ status: 'completed' })
+    await expectSound()
+  })
+})
+
+describe('in the topic of data keys', () => {
+  it('a tombstone of a stranger erases nothing, and garbage stops nothing', async () => {
+    const { id } = await runJob()
+    const results = await world.client().results(id)
+    const headers = { tenant: world.tenant, job: id }
+    const of = { topic: 'job.keys', key: Buffer.from(id), headers }
+    await adversary.send([
+      { ...of, value: null }, signedByStranger({ ...of, value: null }),
+      { ...of, value: Buffer.from([7]) },
+    ])
+    await world.shipped()
+    const accounts = await withWorkspace(world.env, parts => parts.accounts.read())
+    await world.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
+    await world.restart(emptied)
+    await withWorkspace(world.env, parts => parts.accounts.write(accounts))
+    await world.services.setScale({})
+    await world.letIn()
+    expect(await world.client().results(id)).toBe(results)
+  })
+})
+
+describe('a changed copy of a message that carries rows', () => {
+  it.each(['rows.normalized.small', 'rows.missed.small.phone-validation', 'rows.finished.small'])(
+    'in %s changes neither what is charged nor a row', async topic => {
+      const reader = { normalized: 'lookup', missed: 'verify', finished: 'settle' }[
+        topic.split('.')[1] as 'normalized' | 'missed' | 'finished']
+      const usual = await runJob()
+      await world.services.setScale({ [reader]: 0 })
+      const captured = new Set((await adversary.capture(topic)).map(({ offset }) => offset))
+      const posting = world.client().createJob(request)
+      const fresh = await eventually(async () => {
+        const found = await adversary.capture(topic)
+        expect(found.length).toBeGreaterThan(captured.size)
+        return found
+      })
+      await adversary.send(await Promise.all(fresh.flatMap(message => [
+        adversary.changed(message, value => ({ ...value, service: 'whatsapp' })),
+        adversary.changed(message, value => ({ ...value, rows: 1, totalRows: 1 })),
+        adversary.changed(message, value => ({ ...value, tenant: 'org_other.live' })),
+      ])))
+      await world.services.setScale({})
+      const { id } = await posting
+      const job = await world.client().waitForEnd(id)
+      expect(job).toMatchObject({
+        status: 'completed',
+        chargedMicros: usual.chargedMicros,
+        successRecords: usual.successRecords,
+        failedRecords: usual.failedRecords,
+      })
+      await eventually(async () => {
+        expect(await forged(topic)).toBeGreaterThanOrEqual(3 * fresh.length)
+      })
+      await expectSound()
+    })
+})
+
+describe('garbage with the headers of another customer\'s job', () => {
+  it('refuses no pending request, and ends no rows', async () => {
+    await world.services.setScale({ normalize: 0 })
+    const posting = world.client().createJob(request)
+    const submitted = await eventually(async () => {
+      const found = await adversary.capture('rows.submitted.small')
+      const { length } = found.filter(({ headers }) => headers['tenant'] === world.tenant)
+      expect(length).toBeGreaterThan(0)
+      return found
+    })
+    const newest = submitted.toSorted((a, b) => a.timestampMs - b.timestampMs).at(-1)!
+    await adversary.send([0, 1, 2, 3].flatMap(partition => [
+      { ...newest, partition, value: Buffer.from('garbage') },
+      { ...newest, partition, value: null },
+    ]))
+    await world.services.setScale({})
+    const { id } = await posting
+    const job = await world.client().waitForEnd(id)
+    expect(job).toMatchObject({ status: 'completed', totalRows: inputs.length })
+    expect(await sumOf(world.services.list(), 'stage_dead_letters_total')).toBe(0)
+  })
+})
