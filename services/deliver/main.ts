@@ -11,7 +11,7 @@ import { createDeliverStage } from './stage.ts'
 
 await run('deliver', deliverConfig, async (config, life) => {
   const parts = await connectParts(config, life, [
-    'bus', 'codec', 'state', 'clickhouse', 'clock', 'gate',
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
   const keys = connectJobKeys(parts, config)
   const sending = { ...sendingParts(config, { ...parts, keys }), gate: parts.gate }

@@ -12,14 +12,14 @@ import type { deliverConfig } from './config.ts'
 import type { SendingParts } from './sending.ts'
 
 type Config = Static<typeof deliverConfig>
-type Connected = Pick<Parts, 'state' | 'clickhouse' | 'clock'> &
+type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
   Pick<SendingParts, 'keys' | 'log' | 'metrics'>
 
 /** What attempts are made with, on what the process is connected to. */
 export function sendingParts (config: Config, connected: Connected): SendingParts {
-  const { state, clickhouse, clock, log, metrics, keys } = connected
+  const { state, clickhouse, recordMac, clock, log, metrics, keys } = connected
   const store = createJobStore(state)
-  const archive = createArchive(clickhouse)
+  const archive = createArchive(clickhouse, recordMac)
   return {
     deliveries: createDeliveries(state),
     history: createDeliveryHistory(clickhouse),

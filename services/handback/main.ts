@@ -9,7 +9,9 @@ import { handbackParts } from './parts.ts'
 import { createHandbackStage } from './stage.ts'
 
 await run('handback', handbackConfig, async (config, life) => {
-  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'gate'])
+  const parts = await connectParts(config, life, [
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'gate',
+  ])
   const keys = connectJobKeys(parts, config)
   const stage = createHandbackStage(handbackParts(config, { ...parts, keys }))
   const wire = createWire({ codec: parts.codec, keys })

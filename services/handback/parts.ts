@@ -10,7 +10,7 @@ import type { handbackConfig } from './config.ts'
 import { connectPartners } from './partners.ts'
 import type { HandbackParts } from './stage.ts'
 
-type Connected = Pick<Parts, 'bus' | 'codec' | 'state' | 'clickhouse'> &
+type Connected = Pick<Parts, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
   { readonly keys: Pick<JobKeys, 'get'> }
 
 /** Results that were not acknowledged for so long may never be. */
@@ -18,10 +18,11 @@ const WATCH_EVERY_MS = 5_000
 
 /** What the stage is made of, from its configuration and open connections. */
 export function handbackParts (
-  config: Static<typeof handbackConfig>, { bus, codec, state, clickhouse, keys }: Connected
+  config: Static<typeof handbackConfig>, connected: Connected
 ): HandbackParts {
+  const { bus, codec, state, clickhouse, recordMac, keys } = connected
   const store = createJobStore(state)
-  const archive = createArchive(clickhouse)
+  const archive = createArchive(clickhouse, recordMac)
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {
     ...connectPartners(config, state),

@@ -10,7 +10,7 @@ import { createOpenJobs } from './open-jobs.ts'
 import type { Parts } from './ports.ts'
 import { createWebhooks, type Webhooks } from './webhooks.ts'
 
-type Options = Pick<Connected, 'clickhouse' | 'codec' | 'state'> & {
+type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'codec' | 'state'> & {
   readonly keys: JobKeys
   readonly store: Pick<JobStore, 'openJobs' | 'read'>
 }
@@ -20,8 +20,10 @@ type Reader = Webhooks & Pick<Parts,
   'balance'>
 
 /** What the routes read of jobs, their results, what was sealed with them, and of money. */
-export function createReader ({ clickhouse, codec, keys, state, store }: Options): Reader {
-  const archive = createArchive(clickhouse)
+export function createReader (
+  { clickhouse, recordMac, codec, keys, state, store }: Options
+): Reader {
+  const archive = createArchive(clickhouse, recordMac)
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {
     findArchived: archive.find,

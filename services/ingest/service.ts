@@ -15,7 +15,9 @@ import { createSubmission } from './submission.ts'
 export async function startIngest (
   settings: Config, life: Life, connect = connectParts
 ): Promise<Running> {
-  const shared = await connect(settings, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
+  const shared = await connect(settings, life, [
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock',
+  ])
   const { state, clock } = shared
   const store = createJobStore(state)
   const keys = connectJobKeys(shared, settings)

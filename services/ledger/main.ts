@@ -15,7 +15,9 @@ import { startSweeping } from './sweeping.ts'
 const GATHER = { bytes: 64 * 1_024, withinMs: 1_000 }
 
 await run('ledger', ledgerConfig, async (config, life) => {
-  const parts = await connectParts(config, life, ['bus', 'codec', 'state', 'clickhouse', 'clock'])
+  const parts = await connectParts(config, life, [
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock',
+  ])
   const wire = createJobWire(parts, config)
   const journal = meteredJournal(parts)
   watchSystem(config, { ...life, ...parts })

@@ -15,7 +15,8 @@ export type LedgerSettings = KafkaSettings &
   Omit<Static<typeof ledgerConfig>, keyof KafkaSettings>
 type Config = Pick<LedgerSettings, keyof KafkaSettings |
   'INSTANCE' | 'LEFT_OVER_AFTER_MS' | 'STALLED_AFTER_MS'>
-type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'codec' | 'clock'> &
+type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' |
+  'clock'> &
   Pick<Life, 'log' | 'metrics' | 'fatal'> & { readonly wire: Wire }
 
 /** What the sweep needs, on what the process is connected to. */

@@ -4,8 +4,10 @@ import type { Bus } from './bus.ts'
 import { connectClickhouse } from './clickhouse.ts'
 import { createKafkaBus } from './kafka/bus.ts'
 import { kafkaConnectionOf, type KafkaSettings } from './kafka/connection.ts'
-import { createMessageMac, reportForged, type MessageKeySettings } from './message-mac.ts'
+import type { MessageKeySettings } from './mac.ts'
+import { createMessageMac, reportForged } from './message-mac.ts'
 import { startPauseGate, type Gate } from './pause.ts'
+import { createRecordMac, reportForgedRecords, type RecordMac } from './record-mac.ts'
 import {
   connectRedis, connectRedisOrCluster, redisClock, tellRefusals, type RedisClock,
 } from './redis.ts'
@@ -19,6 +21,7 @@ export type PartsConfig = {
   readonly state: { readonly REDIS_STATE_URL: string }
   readonly cache: { readonly REDIS_CACHE_URL: string }
   readonly clickhouse: { readonly CLICKHOUSE_URL: string }
+  readonly recordMac: MessageKeySettings
   readonly clock: { readonly REDIS_STATE_URL: string }
   readonly gate: { readonly REDIS_STATE_URL: string }
 }
@@ -31,6 +34,7 @@ export type Parts = {
   /** Redis that may evict, or a cluster of them. */
   readonly cache: Redis | Cluster
   readonly clickhouse: ClickHouseClient
+  readonly recordMac: RecordMac
   /** Redis TIME of the state Redis. */
   readonly clock: RedisClock
   /** Closed while operators have paused the stage that the process is named after. */
@@ -57,7 +61,7 @@ export async function connectParts<K extends PartName> (
 }
 
 type AllConfig = PartsConfig[PartName] & PartsConfig['bus'] & PartsConfig['codec'] &
-  PartsConfig['state'] & PartsConfig['cache'] & PartsConfig['clickhouse']
+  PartsConfig['state'] & PartsConfig['cache'] & PartsConfig['clickhouse'] & MessageKeySettings
 
 type Openers = { readonly [N in PartName]: (config: AllConfig, life: Life) => Promise<Parts[N]> }
 
@@ -93,6 +97,8 @@ const openers: Openers = {
     onStop(() => clickhouse.close())
     return clickhouse
   },
+  recordMac: async (config, { log, metrics }) =>
+    createRecordMac(config, reportForgedRecords({ log, metrics })),
   clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
     const redis = connectRedis(REDIS_STATE_URL)
     tellRefusals(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))

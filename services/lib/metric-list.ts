@@ -58,6 +58,12 @@ export const METRICS = [
     help: 'Messages that no service sent, by the key of MESSAGE_KEYS: skipped.',
   },
   {
+    name: 'records_forged_total',
+    type: 'counter',
+    labels: [],
+    help: 'Final records in ClickHouse that no service stored, by their MAC: skipped.',
+  },
+  {
     name: 'stage_expired_total',
     type: 'counter',
     labels: ['stage'],

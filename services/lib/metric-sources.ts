@@ -43,6 +43,9 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   },
   stage_skips_total: { by: CONSUMERS, values: { reason: ['tombstone', 'no_key', 'forged'] } },
   messages_forged_total: { by: CONSUMERS, byTopic: true },
+  records_forged_total: {
+    by: ['ingest', 'settle', 'deliver', 'handback', 'ledger'], values: {},
+  },
   stage_expired_total: { by: ['normalize'], values: {} },
   stage_retries_total: {
     by: CONSUMERS,

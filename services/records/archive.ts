@@ -2,6 +2,9 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { insertRows } from '../lib/clickhouse.ts'
+import { InfrastructureError } from '../lib/errors.ts'
+import type { RecordMac } from '../lib/record-mac.ts'
+import { digestOf } from './result-blocks.ts'
 
 /** A job that came to its end, with the blocks its results are made of. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
@@ -17,6 +20,7 @@ export type ListOptions = {
 export type Archive = {
   /** Stores final records in one insert; the same job again replaces its own. */
   readonly save: (jobs: readonly ArchivedJob[]) => Promise<void>
+  /** @throws InfrastructureError when all that is stored of the job is forged. */
   readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
   /** Those of several jobs of a tenant that are stored, by id. */
   readonly findAll: (
@@ -30,28 +34,42 @@ export type Archive = {
   ) => Promise<readonly ArchivedJob[]>
 }
 
-/** Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. */
-export function createArchive (clickhouse: ClickHouseClient): Archive {
+/** Only so many of the records of a job are looked at: one, unless others than ours were added. */
+const MOST_RECORDS = 10
+
+/**
+ * Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. Nothing is
+ * believed that no service has signed.
+ */
+export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Archive {
   const save = async (jobs: readonly ArchivedJob[]) => {
-    await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values: jobs.map(rowOf) })
+    const values = jobs.map(job => rowOf(mac, job))
+    await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values })
   }
   const find = async (tenant: string, job: string) => {
     const query = `SELECT ${WHOLE} FROM jobs
-      WHERE tenant = {tenant:String} AND job = {job:String} ORDER BY stored DESC LIMIT 1`
-    const [row] = await select<WholeStoredJob>(query, { tenant, job })
-    return row === undefined ? undefined : archivedOf(row)
+      WHERE tenant = {tenant:String} AND job = {job:String} ORDER BY stored DESC
+      LIMIT ${MOST_RECORDS}`
+    const rows = await select<WholeStoredJob>(query, { tenant, job })
+    const own = rows.find(row => isOwn(row) && isWhole(row))
+    if (own === undefined && rows.length > 0) {
+      throw new InfrastructureError(`the record of ${job} in ClickHouse is forged`)
+    }
+    return own === undefined ? undefined : archivedOf(own)
   }
+  const isOwn = (row: StoredJob) => mac.isAuthentic(row)
   const findAll = async (tenant: string, jobs: readonly string[]) => {
     const query = `SELECT ${RECORD} FROM jobs
       WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
       ORDER BY job, stored DESC LIMIT 1 BY job`
-    const found = (await select<StoredJob>(query, { tenant, jobs })).map(jobOf)
+    const found = (await select<StoredJob>(query, { tenant, jobs })).filter(isOwn).map(jobOf)
     return new Map(found.map(job => [job.id, job]))
   }
   const list = async (tenant: string, options: ListOptions) =>
-    (await select<StoredJob>(listOf(RECORD), filled(tenant, options))).map(jobOf)
+    (await select<StoredJob>(listOf(RECORD), filled(tenant, options))).filter(isOwn).map(jobOf)
   const listWhole = async (tenant: string, options: ListOptions) =>
-    (await select<WholeStoredJob>(listOf(WHOLE), filled(tenant, options))).map(archivedOf)
+    (await select<WholeStoredJob>(listOf(WHOLE), filled(tenant, options)))
+      .filter(row => isOwn(row) && isWhole(row)).map(archivedOf)
   const select = async <T>(query: string, parameters: Record<string, unknown>) => {
     const answer = await clickhouse.query({
       query, query_params: parameters, format: 'JSONEachRow',
@@ -78,15 +96,21 @@ export function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
 type PackedEntry =
   [chunk: number, digest: string, won: string, firstRow: number, inputs: number]
 
-type StoredJob = { readonly record: string, readonly header: string }
+type StoredJob = {
+  readonly tenant: string
+  readonly job: string
+  readonly record: string
+  readonly header: string
+  readonly mac: string
+}
 type WholeStoredJob = StoredJob & { readonly manifest: string }
 
 const COLUMNS = [
   'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
-  'created', 'ended', 'record', 'header_base64', 'manifest_base64',
+  'created', 'ended', 'record', 'header_base64', 'manifest_base64', 'mac',
 ]
 
-const RECORD = 'record, base64Encode(header) AS header'
+const RECORD = 'tenant, job, record, base64Encode(header) AS header, mac'
 const WHOLE = `${RECORD}, base64Encode(manifest) AS manifest`
 
 const listOf = (columns: string) => `
@@ -101,11 +125,14 @@ const filled = (
   tenant: string, { limit, before = '', status = '', service = '' }: ListOptions
 ) => ({ tenant, limit, before, status, service })
 
-function rowOf ({ job, manifest }: ArchivedJob) {
-  const { header, ...record } = job
+function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
+  const { header: sealed, ...fields } = job
+  const packed = packManifest(manifest)
+  const record = JSON.stringify({ ...fields, manifestDigest: digestOf(packed) })
+  const header = sealed.toString('base64')
+  const of = { tenant: job.tenant, job: job.id }
   return {
-    tenant: job.tenant,
-    job: job.id,
+    ...of,
     service: job.service,
     status: job.status,
     total_rows: job.preflight.totalRows,
@@ -113,17 +140,24 @@ function rowOf ({ job, manifest }: ArchivedJob) {
     released_micros: job.releasedMicros,
     created: new Date(job.createdAtMs).toISOString(),
     ended: new Date(job.endedAtMs).toISOString(),
-    record: JSON.stringify(record),
-    header_base64: header.toString('base64'),
-    manifest_base64: packManifest(manifest).toString('base64'),
+    record,
+    header_base64: header,
+    manifest_base64: packed.toString('base64'),
+    mac: mac.sign({ ...of, record, header }),
   }
 }
 
 /** A job is only read here once it is closed, although it was stored a moment before that. */
 function jobOf ({ record, header }: StoredJob): Job {
-  const stored = JSON.parse(record) as Omit<Job, 'header'>
+  const { manifestDigest: _, ...stored } = JSON.parse(record) as SignedFields
   return { ...stored, closed: true, header: Buffer.from(header, 'base64') }
 }
+
+type SignedFields = Omit<Job, 'header'> & { readonly manifestDigest: string }
+
+/** Whether the manifest is that of the record, which is signed. */
+const isWhole = ({ record, manifest }: WholeStoredJob): boolean =>
+  digestOf(Buffer.from(manifest, 'base64')) === (JSON.parse(record) as SignedFields).manifestDigest
 
 function archivedOf (row: WholeStoredJob): ArchivedJob {
   return { job: jobOf(row), manifest: unpackManifest(Buffer.from(row.manifest, 'base64')) }

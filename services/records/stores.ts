@@ -11,12 +11,13 @@ import { createArchive, type ArchivedJob } from './archive.ts'
 import { createResultBlocks } from './result-blocks.ts'
 import { storeBlock } from './stored-block.ts'
 
-type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec'> & { readonly wire: Wire }
+type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
+  { readonly wire: Wire }
 
 /** Where jobs stand while they run and once they have ended, for the stages that end them. */
-export function createStores ({ state, clickhouse, codec, wire }: Connected) {
+export function createStores ({ state, clickhouse, recordMac, codec, wire }: Connected) {
   const stored = createResultBlocks(clickhouse)
-  const archive = createArchive(clickhouse)
+  const archive = createArchive(clickhouse, recordMac)
   const blocks = {
     ...stored,
     insert: inLanes(stored.insert, ({ totalRows }: Finished) => laneOf(totalRows)),

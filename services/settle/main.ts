@@ -10,7 +10,7 @@ import { createSettleStage } from './stage.ts'
 
 await run('settle', settleConfig, async (config, life) => {
   const parts = await connectParts(config, life, [
-    'bus', 'codec', 'state', 'clickhouse', 'clock', 'gate',
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
   const wire = createJobWire(parts, config)
   const { counted, mayEnd } = createOpenRows()

@@ -3,7 +3,8 @@ import type { Wire } from '../lib/wire.ts'
 import { createStores } from '../records/stores.ts'
 import type { SettleParts } from './stage.ts'
 
-type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec' | 'clock'> & { readonly wire: Wire }
+type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
+  { readonly wire: Wire }
 
 /** The parts of the stage on what the process is connected to. */
 export function settleParts (

@@ -3,6 +3,7 @@ import { createJobKeys } from '../jobs/job-keys.ts'
 import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
 import { commonConfig, messageKeys, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
+import { createRecordMac } from '../lib/record-mac.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
 import { audit, type AuditOptions } from './audit.ts'
@@ -27,8 +28,10 @@ export async function runAudit (
   try {
     const codec = createCodec(registrySource(config.SCHEMA_REGISTRY_URL))
     const keys = createJobKeys({ redis, ring: createKeyRing(config) })
+    const recordMac = createRecordMac(config)
     const kafka = () => readKafkaJournal(config, codec)
-    return await audit({ ...auditParts({ redis, clickhouse, codec, keys }), kafka }, options)
+    const parts = auditParts({ redis, clickhouse, recordMac, codec, keys })
+    return await audit({ ...parts, kafka }, options)
   } finally {
     redis.disconnect()
     await clickhouse.close()

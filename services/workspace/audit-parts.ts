@@ -2,6 +2,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
+import type { RecordMac } from '../lib/record-mac.ts'
 import type { Codec } from '../lib/registry.ts'
 import { createArchive } from '../records/archive.ts'
 import { createJournalCopy } from '../records/journal-copy.ts'
@@ -12,17 +13,18 @@ import type { AuditParts } from './audit.ts'
 type Connected = {
   readonly redis: Redis
   readonly clickhouse: ClickHouseClient
+  readonly recordMac: RecordMac
   readonly codec: Codec
   readonly keys: Pick<JobKeys, 'get'>
 }
 
 /** What the audit reads, on open connections. */
-export function auditParts ({ redis, clickhouse, codec, keys }: Connected) {
+export function auditParts ({ redis, clickhouse, recordMac, codec, keys }: Connected) {
   const blocks = createResultBlocks(clickhouse)
   return {
     redis,
     journal: createJournalCopy(clickhouse),
-    archive: createArchive(clickhouse),
+    archive: createArchive(clickhouse, recordMac),
     history: createDeliveryHistory(clickhouse),
     results: createResults({ blocks, codec, keys }),
   } satisfies AuditParts

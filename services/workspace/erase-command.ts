@@ -30,7 +30,7 @@ export async function runErase (
 
 /** What erasing needs, on open connections. */
 export function erasePartsOf (stores: Stores): EraseParts {
-  const archive = createArchive(stores.clickhouse)
+  const archive = createArchive(stores.clickhouse, stores.recordMac)
   return {
     store: createJobStore(stores.redis),
     findArchived: async (tenant, job) => (await archive.find(tenant, job))?.job,

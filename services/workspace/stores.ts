@@ -8,12 +8,13 @@ import { createKafkaBus } from '../lib/kafka/bus.ts'
 import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { createTopicReader } from '../lib/kafka/topic-reader.ts'
 import { createMessageMac } from '../lib/message-mac.ts'
+import { createRecordMac } from '../lib/record-mac.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
 import type { Environment } from './environment.ts'
 
 /** What commands work with that reach into every store. */
-export type Stores = Pick<Parts, 'clickhouse' | 'codec'> & {
+export type Stores = Pick<Parts, 'clickhouse' | 'recordMac' | 'codec'> & {
   readonly redis: Parts['state']
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
@@ -38,6 +39,7 @@ export async function withStores<T> (
     return await work({
       redis,
       clickhouse,
+      recordMac: createRecordMac(settings),
       codec: createCodec(registrySource(settings.SCHEMA_REGISTRY_URL)),
       producer: bus.producer('workspace'),
       read: createTopicReader({ ...connection, clientId: 'workspace' }).read,

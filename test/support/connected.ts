@@ -9,7 +9,7 @@ import { createCodec, registrySource } from '../../services/lib/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createStores } from '../../services/records/stores.ts'
 import { auditParts } from '../../services/workspace/audit-parts.ts'
-import { messageMacOf } from './signed.ts'
+import { messageMacOf, recordMacOf } from './signed.ts'
 import { stackEnv } from './stack.ts'
 
 /** Everything a stage is connected to, on the suite's stack; closed along with the test file. */
@@ -29,7 +29,8 @@ export function connectAll () {
   const keys = createJobKeys({ redis: state, ring })
   const wire = createWire({ codec, keys })
   const clock = { now: () => Date.now(), stop: () => {} }
-  const connected = { bus, state, clickhouse, codec, clock, wire }
+  const recordMac = recordMacOf(env)
+  const connected = { bus, state, clickhouse, recordMac, codec, clock, wire }
   afterAll(async () => {
     await bus.close()
     state.disconnect()
@@ -38,7 +39,7 @@ export function connectAll () {
   return {
     ...connected,
     ...createStores(connected),
-    ...auditParts({ redis: state, clickhouse, codec, keys }),
+    ...auditParts({ redis: state, clickhouse, recordMac, codec, keys }),
     env,
     brokers,
     keys,

@@ -1,4 +1,8 @@
+import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
 import { createMessageMac, type MessageMac } from '../../services/lib/message-mac.ts'
+import { createRecordMac, type RecordMac } from '../../services/lib/record-mac.ts'
+import { packManifest } from '../../services/records/archive.ts'
+import { digestOf } from '../../services/records/result-blocks.ts'
 
 /** Message keys as configuration, for what is never connected to brokers. */
 export const MESSAGE_KEY_ENV = {
@@ -14,5 +18,17 @@ export const messageKeysOf = (env: Env = MESSAGE_KEY_ENV) => ({
   MESSAGE_KEY_ACTIVE: env['MESSAGE_KEY_ACTIVE'] ?? '',
 })
 
+/** Signs final records as the services of a stack do. */
+export const recordMacOf = (env?: Env): RecordMac => createRecordMac(messageKeysOf(env))
+
 /** Signs as the services of a stack do. */
 export const messageMacOf = (env: Env): MessageMac => createMessageMac(messageKeysOf(env))
+
+/** The row of a job as ClickHouse gives it back, signed by the keys for tests. */
+export function storedJob (job: Job, manifest: readonly ManifestEntry[]) {
+  const { header: sealed, ...fields } = job
+  const packed = packManifest(manifest)
+  const record = JSON.stringify({ ...fields, manifestDigest: digestOf(packed) })
+  const row = { tenant: job.tenant, job: job.id, record, header: sealed.toString('base64') }
+  return { ...row, manifest: packed.toString('base64'), mac: recordMacOf().sign(row) }
+}

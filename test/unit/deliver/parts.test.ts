@@ -5,9 +5,8 @@ import { deliverConfig } from '../../../services/deliver/config.ts'
 import { sendingParts } from '../../../services/deliver/parts.ts'
 import { WAITS_MS } from '../../../services/deliver/schedule.ts'
 import { loadConfig } from '../../../services/lib/config.ts'
-import { packManifest } from '../../../services/records/archive.ts'
 import { endedJob } from '../../support/deliveries.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { MESSAGE_KEY_ENV, recordMacOf, storedJob } from '../../support/signed.ts'
 
 const env = {
   ...MESSAGE_KEY_ENV,
@@ -39,19 +38,18 @@ describe('the parts of deliver', () => {
   })
 
   it('find a job in the archive once Redis has forgotten it', async () => {
-    const { header, ...record } = endedJob({ closed: false })
-    const row = { record: JSON.stringify(record), header: header.toString('base64') }
-    const manifest = packManifest([]).toString('base64')
+    const job = endedJob({ closed: false })
     const parts = sendingParts(config, {
       state: { call: async () => [] } as unknown as Redis,
       clickhouse: {
-        query: async () => ({ json: async () => [{ ...row, manifest }] }),
+        query: async () => ({ json: async () => [storedJob(job, [])] }),
       } as unknown as ClickHouseClient,
+      recordMac: recordMacOf(),
       clock: { now: () => 0, stop: () => {} },
       keys: { get: async () => undefined } as never,
       log: {} as never,
       metrics: {} as never,
     })
-    expect(await parts.findJob('org_01.live', record.id)).toEqual(endedJob())
+    expect(await parts.findJob(job.tenant, job.id)).toEqual(endedJob())
   })
 })

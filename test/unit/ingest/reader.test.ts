@@ -6,8 +6,9 @@ import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { sealHeader } from '../../../services/jobs/wire.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
-import { packManifest } from '../../../services/records/archive.ts'
 import { closedJob, JOB_ID, MANIFEST } from './doubles.ts'
+import { packManifest } from '../../../services/records/archive.ts'
+import { recordMacOf, storedJob } from '../../support/signed.ts'
 
 const KEY = Buffer.alloc(32, 3)
 const owner = { tenant: 'org_01.live', job: JOB_ID }
@@ -22,6 +23,7 @@ function readerOf (rows: readonly object[], key?: Buffer | Error) {
   }
   const reader = createReader({
     clickhouse: { query } as unknown as ClickHouseClient,
+    recordMac: recordMacOf(),
     codec: createCodec(localSource()),
     keys: {
       create: () => Promise.reject(new Error('unused')),
@@ -38,16 +40,34 @@ function readerOf (rows: readonly object[], key?: Buffer | Error) {
 
 describe('a closed job', () => {
   it('is read from the archive with its manifest', async () => {
-    const { header: _header, ...record } = closedJob()
-    const { reader, asked } = readerOf([{
-      record: JSON.stringify({ ...record, closed: false }),
-      header: Buffer.from('sealed').toString('base64'),
-      manifest: packManifest(MANIFEST).toString('base64'),
-    }])
+    const job = closedJob({ closed: false, header: Buffer.from('sealed') })
+    const { reader, asked } = readerOf([storedJob(job, MANIFEST)])
     expect(await reader.findArchived('org_01.live', JOB_ID)).toEqual({
       job: closedJob({ header: Buffer.from('sealed') }), manifest: MANIFEST,
     })
     expect(asked).toEqual([owner])
+  })
+
+  it('is not read from a record of another hand, another place or another manifest', async () => {
+    const stored = storedJob(closedJob(), MANIFEST)
+    const other = storedJob(closedJob({ tenant: 'org_02.live' }), MANIFEST)
+    for (const forged of [
+      { ...stored, mac: '' },
+      { ...stored, record: stored.record.replace('"completed"', '"failed"') },
+      { ...stored, header: Buffer.from('other').toString('base64') },
+      { ...stored, manifest: packManifest([]).toString('base64') },
+      // What one INSERT would do to read the results of another customer.
+      { ...other, tenant: stored.tenant },
+      { ...stored, record: other.record },
+    ]) {
+      const { reader } = readerOf([forged])
+      await expect(reader.findArchived('org_01.live', JOB_ID)).rejects.toThrow('is forged')
+      expect(await reader.listArchived('org_01.live', { limit: 5 })).toEqual(
+        forged.manifest === stored.manifest ? [] : [closedJob()])
+      const both = readerOf([forged, stored])
+      expect(await both.reader.findArchived('org_01.live', JOB_ID))
+        .toEqual({ job: closedJob(), manifest: MANIFEST })
+    }
   })
 
   it('has no file when its key is gone, rather than half a one', async () => {
