@@ -1,5 +1,6 @@
 import { FatalError, InfrastructureError } from '../lib/errors.ts'
 import { failpoint } from '../lib/failpoint.ts'
+import { createTurns } from '../lib/release.ts'
 import type { Incoming, Stage } from '../lib/stage.ts'
 import { continueChain, START, type ChainHead } from '../records/journal-chain.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
@@ -22,8 +23,11 @@ type Account = { readonly head: ChainHead, readonly held: readonly Entry[] }
  */
 export function createLedgerStage ({ journal, batch }: LedgerParts): Stage<'ledger'> {
   let accounts = new Map<string, Account>()
+  // Entries of a tenant come by one partition, and copies of them by any that somebody sent them to:
+  // of two decisions at once, the later one would put an older head back.
+  const turns = createTurns()
 
-  const decide = async (messages: readonly Entry[]) => {
+  const copy = async (messages: readonly Entry[]) => {
     // What `forget` drops while this waits must not come back.
     const known = accounts
     const byTenant = Map.groupBy(messages, ({ value }) => value.tenant)
@@ -43,7 +47,7 @@ export function createLedgerStage ({ journal, batch }: LedgerParts): Stage<'ledg
   return {
     name: 'ledger',
     batch,
-    decide,
+    decide: messages => turns.take('copy', () => copy(messages)),
     whenDead: async () => {
       throw new FatalError('an entry of the journal cannot be read, and none may be left out')
     },

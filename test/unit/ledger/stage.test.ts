@@ -51,6 +51,15 @@ describe('ledger', () => {
     expect(asked).toEqual([[TENANT, 'b.live'], []])
   })
 
+  it('goes on where it is, though an old entry comes by another partition meanwhile', async () => {
+    const { journal, stored } = createCopy()
+    const stage = createLedgerStage({ journal, batch: 10 })
+    await stage.decide([entry(1)], signal)
+    await Promise.all([stage.decide([entry(2)], signal), stage.decide([entry(1)], signal)])
+    await stage.decide([entry(3)], signal)
+    expect(seqsOf(stored)).toEqual([1, 2, 3].map(seq => [TENANT, seq]))
+  })
+
   it('skips what it has and finishes it', async () => {
     const { journal, stored } = createCopy()
     const stage = createLedgerStage({ journal, batch: 10 })
