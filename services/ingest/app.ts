@@ -1,8 +1,10 @@
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { ulid } from 'ulid'
 import {
+  capConnections,
   CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
 } from '../lib/http-limits.ts'
+import { networksOf, plainAddress } from '../lib/networks.ts'
 import { refuseWhenBehind, type AdmittingParts } from './admission-rule.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
@@ -30,9 +32,11 @@ type Options = {
 export function createApp (
   { parts, rules, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
+  const proxies = networksOf(rules.trustedProxies, 'TRUSTED_PROXIES')
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
     ...frameworkLimits(connection),
+    trustProxy: address => proxies.hold(plainAddress(address)),
     // Addresses of requests hold job ids at most, but a client may put anything into a query.
     logController: new LogController({
       disableRequestLogging: true, requestIdLogLabel: 'requestId',
@@ -56,7 +60,7 @@ export function createApp (
     frameworkErrors: answerBadPath,
     clientErrorHandler: createSocketFailure(newRequestId),
   })
-  app.server.maxConnections = connection.MAX_CONNECTIONS
+  capConnections(app.server, connection, proxies)
   hearAll(app, newRequestId)
   acceptOnlyJson(app)
   answerFailures(app, parts)

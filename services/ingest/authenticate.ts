@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
-import type { Caller, KeyLookup, Scope } from '../accounts/api-keys.ts'
+import type { Caller, Scope } from '../accounts/api-keys.ts'
 import { FaultError, type Fault } from './errors.ts'
+import type { GuardedLookup } from './unknown-keys.ts'
 
 /** Longer than any key; a longer header is refused without being read further. */
 const MAX_HEADER_CHARACTERS = 256
@@ -11,9 +12,17 @@ const MAX_HEADER_CHARACTERS = 256
  * about a key that exists.
  */
 export async function authenticate (
-  request: FastifyRequest, findKey: (secret: string) => Promise<KeyLookup>
+  request: FastifyRequest, findKey: (secret: string, address: string) => Promise<GuardedLookup>
 ): Promise<Caller> {
-  const lookup = await findKey(secretOf(request))
+  const lookup = await findKey(secretOf(request), request.ip)
+  if (lookup.kind === 'throttled') {
+    throw new FaultError({
+      code: 'rate_limited',
+      message: 'Too many requests with unknown API keys came from this address. Check the key, ' +
+        'and wait at least the seconds in Retry-After.',
+      retryAfterSeconds: lookup.retryAfterSeconds,
+    })
+  }
   if (lookup.kind !== 'ok') throw new FaultError({ code: `${lookup.kind}_key` })
   return lookup.key
 }

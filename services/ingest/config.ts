@@ -20,7 +20,9 @@ export const ingestConfig = defineConfig({
     description: 'Port of the interface; 0 takes a free one.',
   }),
   TRUSTED_PROXIES: Type.Array(Type.String(), {
-    default: [], description: 'Addresses or networks whose X-Forwarded-Proto is believed.',
+    default: [],
+    description: 'Addresses or networks whose X-Forwarded-Proto and ' +
+      'X-Forwarded-For are believed.',
   }),
   ...providersConfig,
   PRICES: Type.String({

@@ -9,6 +9,7 @@ import { accepts } from './negotiation.ts'
 import type { Parts } from './ports.ts'
 import { traceRequests } from './request-spans.ts'
 import type { Rules } from './rules.ts'
+import { createKeyGuard } from './unknown-keys.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -32,6 +33,7 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
   const requireHttps = createHttpsCheck(rules.trustedProxies)
   const methodsOf = collectMethods(app)
   const applyLimits = createLimitRule(app, parts.limiter)
+  const findKey = createKeyGuard(parts.findKey)
   app.decorateRequest('caller', undefined)
   traceRequests(app)
 
@@ -41,7 +43,7 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
     if (request.is404 || scope !== undefined) requireHttps(request, reply)
     if (request.is404) return answerUnroutable(request, reply, methodsOf(request))
     if (scope !== undefined) {
-      request.caller = await authenticate(request, parts.findKey)
+      request.caller = await authenticate(request, findKey)
       await applyLimits(request, reply, request.caller.tenant)
       requireScope(request.caller, scope)
     }

@@ -6,7 +6,8 @@ import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import Type, { type Static } from 'typebox'
 import type { Log } from '../lib/log.ts'
-import { nodeLimits, type ConnectionSettings } from '../lib/http-limits.ts'
+import { capConnections, nodeLimits, type ConnectionSettings } from '../lib/http-limits.ts'
+import { networksOf } from '../lib/networks.ts'
 
 /** What can be set about TLS; without both files there is only the plain listener. */
 export const tlsFields = {
@@ -31,7 +32,10 @@ export const tlsFields = {
 
 type TlsSettings = Static<ReturnType<typeof Type.Object<typeof tlsFields>>>
 type Options = {
-  readonly settings: TlsSettings & ConnectionSettings & { readonly HOST: string }
+  readonly settings: TlsSettings & ConnectionSettings & {
+    readonly HOST: string
+    readonly TRUSTED_PROXIES: readonly string[]
+  }
   readonly log: Pick<Log, 'info' | 'error'>
 }
 type Pair = { readonly cert: Buffer, readonly key: Buffer }
@@ -88,9 +92,9 @@ export async function listenTls (
 }
 
 /** The limits that a server takes only after it was made, and the answer to what is no request. */
-function limit (server: Server, app: FastifyInstance, settings: ConnectionSettings): void {
+function limit (server: Server, app: FastifyInstance, settings: Options['settings']): void {
   server.setTimeout(settings.CONNECTION_TIMEOUT_MS)
-  server.maxConnections = settings.MAX_CONNECTIONS
+  capConnections(server, settings, networksOf(settings.TRUSTED_PROXIES, 'TRUSTED_PROXIES'))
   for (const event of ['clientError', 'checkExpectation', 'connect']) {
     for (const listener of app.server.listeners(event)) {
       server.on(event, listener as () => void)

@@ -23,7 +23,7 @@ type Account = { readonly head: ChainHead, readonly held: readonly Entry[] }
  */
 export function createLedgerStage ({ journal, batch }: LedgerParts): Stage<'ledger'> {
   let accounts = new Map<string, Account>()
-  // Entries of a tenant come by one partition, and copies of them by any that somebody sent them to:
+  // Entries of a tenant come by one partition, and copies of them by any they were sent to:
   // of two decisions at once, the later one would put an older head back.
   const turns = createTurns()
 

@@ -1,4 +1,6 @@
+import type { Server } from 'node:net'
 import Type from 'typebox'
+import { clientNetwork, plainAddress, type Networks } from './networks.ts'
 
 /** The values of the public interface. */
 export const CONNECTION_DEFAULTS = {
@@ -9,6 +11,7 @@ export const CONNECTION_DEFAULTS = {
   CONNECTION_TIMEOUT_MS: 120_000,
   KEEP_ALIVE_TIMEOUT_MS: 72_000,
   MAX_CONNECTIONS: 10_000,
+  MAX_CONNECTIONS_PER_ADDRESS: 1_000,
   MAX_REQUESTS_PER_CONNECTION: 10_000,
 }
 
@@ -32,6 +35,9 @@ export const connectionFields = {
   KEEP_ALIVE_TIMEOUT_MS: whole('KEEP_ALIVE_TIMEOUT_MS',
     'How long a connection stays open between two requests.'),
   MAX_CONNECTIONS: whole('MAX_CONNECTIONS', 'Connections open at once; further ones are closed.'),
+  MAX_CONNECTIONS_PER_ADDRESS: whole('MAX_CONNECTIONS_PER_ADDRESS',
+    'Of them, those of one address or /64 network of IPv6; proxies in TRUSTED_PROXIES may have ' +
+    'any number.'),
   MAX_REQUESTS_PER_CONNECTION: whole('MAX_REQUESTS_PER_CONNECTION',
     'Then a connection is closed, so that clients spread over instances.'),
 }
@@ -60,4 +66,30 @@ export function frameworkLimits (settings: ConnectionSettings) {
     connectionTimeout: settings.CONNECTION_TIMEOUT_MS,
     http,
   }
+}
+
+/**
+ * Closes connections above the number there may be, in all and of one client. Proxies are left out
+ * of the latter: they bring the connections of many.
+ */
+export function capConnections (
+  server: Pick<Server, 'on' | 'maxConnections'>, settings: ConnectionSettings, proxies: Networks
+): void {
+  server.maxConnections = settings.MAX_CONNECTIONS
+  const open = new Map<string, number>()
+  server.on('connection', socket => {
+    if (proxies.hold(plainAddress(socket.remoteAddress))) return
+    const client = clientNetwork(socket.remoteAddress)
+    const before = open.get(client) ?? 0
+    if (before >= settings.MAX_CONNECTIONS_PER_ADDRESS) {
+      socket.destroy()
+      return
+    }
+    open.set(client, before + 1)
+    socket.once('close', () => {
+      const left = (open.get(client) ?? 0) - 1
+      if (left > 0) open.set(client, left)
+      else open.delete(client)
+    })
+  })
 }

@@ -1,5 +1,5 @@
-import { BlockList, isIP } from 'node:net'
 import type { IncomingMessage } from 'node:http'
+import { networksOf, plainAddress } from './networks.ts'
 
 /** How a request reached this process. */
 export type Arrival = 'https' | 'loopback' | 'refused'
@@ -9,32 +9,15 @@ export type Arrival = 'https' | 'loopback' | 'refused'
  * for loopback alone. Throws TypeError for a proxy that is neither an address nor a network.
  */
 export function createHttpsRule (trustedProxies: readonly string[]) {
-  const proxies = networks(trustedProxies)
-  const loopback = networks(['127.0.0.0/8', '::1'])
+  const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
+  const loopback = networksOf(['127.0.0.0/8', '::1'])
 
   return function arrivalOf ({ socket, headers }: IncomingMessage): Arrival {
     if ('encrypted' in socket && socket.encrypted === true) return 'https'
-    const peer = (socket.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/, '')
-    if (holds(proxies, peer)) {
+    const peer = plainAddress(socket.remoteAddress)
+    if (proxies.hold(peer)) {
       return headers['x-forwarded-proto'] === 'https' ? 'https' : 'refused'
     }
-    return holds(loopback, peer) ? 'loopback' : 'refused'
+    return loopback.hold(peer) ? 'loopback' : 'refused'
   }
-}
-
-function networks (texts: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const text of texts) {
-    const [address = '', bits] = text.split('/')
-    const version = isIP(address)
-    if (version === 0) throw new TypeError(`TRUSTED_PROXIES: "${text}" is no address or network`)
-    const prefix = bits === undefined ? (version === 4 ? 32 : 128) : Number(bits)
-    list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6')
-  }
-  return list
-}
-
-function holds (list: BlockList, address: string): boolean {
-  const version = isIP(address)
-  return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6')
 }

@@ -4,8 +4,10 @@ import Fastify, {
 } from 'fastify'
 import { ulid } from 'ulid'
 import {
+  capConnections,
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
 } from '../../lib/http-limits.ts'
+import { networksOf } from '../../lib/networks.ts'
 import { inspectJson } from '../../lib/json-text.ts'
 import { assets } from './assets.ts'
 import type { PageParts } from './context.ts'
@@ -42,7 +44,7 @@ export function createPage (options: Options): FastifyInstance {
     genReqId: () => `req_${ulid().toLowerCase()}`,
     forceCloseConnections: true,
   }) as unknown as FastifyInstance
-  app.server.maxConnections = connection.MAX_CONNECTIONS
+  capConnections(app.server, connection, networksOf(trustedProxies, 'TRUSTED_PROXIES'))
   acceptJudgedJson(app)
   app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' },
     (_request, body, done) => done(null, new URLSearchParams(String(body))))

@@ -6,6 +6,7 @@ import {
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
 } from '../../../services/lib/http-limits.ts'
 import { createTestApp, doubles, JOB_ID, rules } from './doubles.ts'
+import { eventually } from '../../support/eventually.ts'
 
 let app: FastifyInstance | undefined
 afterEach(() => app?.close())
@@ -95,6 +96,19 @@ describe('connections', () => {
     await once(first.socket, 'connect')
     expect(await open(port).answer()).toBe('')
     first.socket.destroy()
+  })
+
+  it('above the number one address may have are closed, until others of it are', async () => {
+    const port = await listen({ MAX_CONNECTIONS_PER_ADDRESS: 1 })
+    const first = open(port)
+    await once(first.socket, 'connect')
+    expect(await open(port).answer()).toBe('')
+    first.socket.destroy()
+    await eventually(async () => {
+      const { socket, answer } = open(port)
+      socket.end(get)
+      expect(await answer()).toContain('HTTP/1.1 200 OK')
+    })
   })
 
   it('have the limits of the public interface, over TLS too', () => {

@@ -26,6 +26,7 @@ beforeEach(() => {
   settings = {
     ...CONNECTION_DEFAULTS,
     HOST: '127.0.0.1',
+    TRUSTED_PROXIES: [],
     PORT_HTTPS: 0,
     TLS_CERT_FILE: `${folder}/cert.pem`,
     TLS_KEY_FILE: `${folder}/key.pem`,

@@ -1,0 +1,37 @@
+import ipaddr from 'ipaddr.js'
+import { BlockList, isIP } from 'node:net'
+
+/** Addresses and networks to look others up in. */
+export type Networks = { readonly hold: (address: string) => boolean }
+
+/** @throws TypeError for a text that is neither an address nor a network; `setting` names it. */
+export function networksOf (texts: readonly string[], setting = 'networks'): Networks {
+  const list = new BlockList()
+  for (const text of texts) {
+    const [address = '', bits] = text.split('/')
+    const version = isIP(address)
+    if (version === 0) throw new TypeError(`${setting}: "${text}" is no address or network`)
+    const prefix = bits === undefined ? (version === 4 ? 32 : 128) : Number(bits)
+    list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6')
+  }
+  return {
+    hold: address => {
+      const version = isIP(address)
+      return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6')
+    },
+  }
+}
+
+/** An address as sockets name it, without the prefix of IPv4 in IPv6. */
+export const plainAddress = (address = ''): string => address.replace(/^::ffff:(?=\d+\.)/, '')
+
+/**
+ * What counts as one client: an IPv4 address, or the /64 of an IPv6 address, of which everybody has
+ * a whole network (RFC 6177).
+ */
+export function clientNetwork (address = ''): string {
+  const plain = plainAddress(address)
+  if (isIP(plain) !== 6) return plain
+  const { parts } = ipaddr.parse(plain) as ipaddr.IPv6
+  return `${parts.slice(0, 4).map(part => part.toString(16)).join(':')}::/64`
+}

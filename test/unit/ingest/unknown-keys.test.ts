@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest'
+import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
+import { newSecret } from '../../../services/accounts/key-format.ts'
+import { createKeyGuard } from '../../../services/ingest/unknown-keys.ts'
+
+const [good, fresh] = [newSecret('live'), newSecret('live')]
+const expired = newSecret('live')
+const caller = { org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: [] } as const
+
+function guarded () {
+  const asked: string[] = []
+  let nowMs = 1
+  const find = createKeyGuard(async (secret): Promise<KeyLookup> => {
+    asked.push(secret)
+    if (secret === expired) return { kind: 'expired' }
+    return [good, fresh].includes(secret) ? { kind: 'ok', key: caller } : { kind: 'invalid' }
+  }, () => nowMs)
+  const guess = async (address: string) => (await find(newSecret('live'), address)).kind
+  const guessMany = async (address: string) => {
+    for (let sent = 0; sent < 60; sent += 1) expect(await guess(address)).toBe('invalid')
+  }
+  return { find, guess, guessMany, asked, pass: (ms: number) => { nowMs += ms } }
+}
+
+describe('a client that guesses keys', () => {
+  it('is not looked up any more after sixty in a minute, and told when again', async () => {
+    const { find, guess, guessMany, asked, pass } = guarded()
+    await guessMany('192.0.2.1')
+    pass(20_000)
+    expect(await find(newSecret('live'), '192.0.2.1'))
+      .toEqual({ kind: 'throttled', retryAfterSeconds: 40 })
+    expect(asked).toHaveLength(60)
+    expect(await guess('192.0.2.2')).toBe('invalid')
+    pass(40_001)
+    expect(await guess('192.0.2.1')).toBe('invalid')
+  })
+
+  it('has one IPv6 network, and is the same by IPv4 in IPv6', async () => {
+    const { guess, guessMany } = guarded()
+    await guessMany('2001:db8:1:2::1')
+    expect(await guess('2001:db8:1:2:ffff::9')).toBe('throttled')
+    expect(await guess('2001:db8:1:3::1')).toBe('invalid')
+    await guessMany('192.0.2.1')
+    expect(await guess('::ffff:192.0.2.1')).toBe('throttled')
+  })
+
+  it('does not stop others behind its address, whose keys were good lately', async () => {
+    const { find, guessMany } = guarded()
+    expect((await find(good, '192.0.2.1')).kind).toBe('ok')
+    await guessMany('192.0.2.1')
+    expect((await find(good, '192.0.2.1')).kind).toBe('ok')
+    expect((await find(fresh, '192.0.2.1')).kind).toBe('throttled')
+  })
+
+  it('may send what is no key, or one that was good once, as often as it likes', async () => {
+    const { find } = guarded()
+    for (const secret of ['', 'malformed', expired]) {
+      const kinds = new Set<string>()
+      for (let sent = 0; sent < 70; sent += 1) {
+        kinds.add((await find(secret, '192.0.2.1')).kind)
+      }
+      expect(kinds.has('throttled')).toBe(false)
+    }
+  })
+})
