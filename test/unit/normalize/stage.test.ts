@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
 import { createNormalizeStage } from '../../../services/normalize/stage.ts'
+import { turn } from '../../../services/lib/turn.ts'
 import { createTokenizer } from '../../../services/normalize/token.ts'
 import {
   acceptedJob, createManualClock, createStoreDouble, incoming, JOB, QUOTED_AT_MS, TENANT,
@@ -86,6 +87,19 @@ describe('normalize', () => {
     const [decision] = await stage.decide([chunk], signal)
     const [emission] = decision && 'emits' in decision ? decision.emits : []
     expect(emission?.rows.canonicals).toEqual(['Ann@example.com', ''])
+  })
+
+  it('lets a small job have its turn amid a chunk of inputs that take long', async () => {
+    const { stage } = setUp()
+    const ended: string[] = []
+    const inputs = Array.from({ length: 1_001 }, () => `${'"'.repeat(60)}@x.com`)
+    const big = stage.decide([chunkOf(inputs, { service: 'email-validation' })], signal)
+      .then(() => { ended.push('big') })
+    await turn('bulk')
+    await stage.decide([chunkOf(['+12127365000'])], signal)
+    ended.push('small')
+    await big
+    expect(ended).toEqual(['small', 'big'])
   })
 
   it('sends chunks of big jobs down their own lane', async () => {
