@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
-import { afterAll, beforeAll, describe, expect, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
 import type { MessageMac } from '../../services/lib/message-mac.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
-import { causing, inFull, WITHIN_MS } from '../support/causing.ts'
+import { causing, WITHIN_MS } from '../support/causing.ts'
 import { openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver, type Receiver } from '../support/receiver.ts'
@@ -59,7 +59,7 @@ async function sendGarbage (topic: string, mac?: MessageMac): Promise<void> {
 const endOf = async (id: string) => (await parts().world.live.waitForEnd(id)).status
 
 describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, () => {
-  inFull('for a vendor that is down, and jobs that wait for it', async () => {
+  it('for a vendor that is down, and jobs that wait for it', async () => {
     const { vendor } = parts()
     await vendor.behave('down')
     const id = await start('whatsapp')
@@ -68,17 +68,17 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     expect(await endOf(id)).toBe('completed')
   })
 
-  inFull('for a message that nobody can read', async () => {
+  it('for a message that nobody can read', async () => {
     await sendGarbage('rows.finished.small', messageMacOf(env))
     await untilFiring('DeadLetters')
   })
 
-  inFull('for a message that no service sent', async () => {
+  it('for a message that no service sent', async () => {
     await sendGarbage('wallet.journal')
     await untilFiring('ForgedMessages')
   })
 
-  inFull('for a job that somebody changed by hand, until it is put right', async () => {
+  it('for a job that somebody changed by hand, until it is put right', async () => {
     const { world: { orgId, services, baseUrl, keys, breaches }, vendor } = parts()
     await vendor.behave('slow')
     const id = await start('whatsapp', { rows: 1_000 })
@@ -106,7 +106,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     expect(await breaches()).toEqual([])
   })
 
-  inFull('for rows that are gone from their topic', async () => {
+  it('for rows that are gone from their topic', async () => {
     const { services, live, breaches } = parts().world
     await services.setScale({ verify: 0 })
     const id = await start('phone-validation')
@@ -125,14 +125,14 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     expect(await breaches()).toEqual([])
   })
 
-  inFull('for receivers that refuse their webhooks', async () => {
+  it('for receivers that refuse their webhooks', async () => {
     manner = 'failing'
     await endOf(await start('phone-validation', hook('failing')))
     await untilFiring('WebhooksFailing')
     manner = 'well'
   })
 
-  inFull('for more webhooks than can be sent at once, until more processes send them', async () => {
+  it('for more webhooks than can be sent at once, until more processes send them', async () => {
     const { services } = parts().world
     manner = 'hanging'
     // A receiver that hangs takes one place, however much waits for it, so each has its own.
@@ -148,7 +148,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await services.setScale({})
   })
 
-  inFull('for a webhook secret that cannot be opened, until there is another one', async () => {
+  it('for a webhook secret that cannot be opened, until there is another one', async () => {
     const { orgId, live } = parts().world
     await commands.workspace(env, 'webhook-secret', 'show', '--org', orgId)
     const sealed = Buffer.from(await redis.hget(`org:${orgId}`, 'webhookSecret') ?? '', 'base64')
@@ -163,7 +163,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await receiver.until(1, '/secret')
   })
 
-  inFull('for a partner without money, until there is some', async () => {
+  it('for a partner without money, until there is some', async () => {
     const partner = await createTestPartner(env)
     const contact = { input: '+14155552000', reference: 'one', countryCode: 'US' }
     const fed = feedContacts(partner, [contact])

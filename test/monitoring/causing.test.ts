@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { createPauses } from '../../services/ops/pause/pauses.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
-import { causing, inFull, watching, WITHIN_MS } from '../support/causing.ts'
+import { causing, watching, WITHIN_MS } from '../support/causing.ts'
 import { leaveToLedger } from '../support/gates.ts'
 import { whileFrozen, whileStuttering } from '../support/processes.ts'
 import { startAll } from '../support/services.ts'
@@ -37,7 +37,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await watching(services, watch => watch.untilFiring('StageMissing'))
   })
 
-  inFull('for a stage that somebody paused, until it is resumed', async () => {
+  it('for a stage that somebody paused, until it is resumed', async () => {
     const pauses = createPauses(redis)
     await pauses.pause({ stage: 'deliver', by: 'test', reason: '' })
     await untilFiring('StagePaused')
@@ -60,7 +60,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     expect(await world.breaches()).toEqual([])
   })
 
-  inFull('for a process that ends over and over', async () => {
+  it('for a process that ends over and over', async () => {
     const { services } = parts().world
     for (let times = 0; times < 3; times++) {
       services.kill('handback-1', 'SIGKILL')
@@ -71,11 +71,11 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await untilFiring('RestartLoop')
   })
 
-  inFull('for a process that is late with everything', async () => {
+  it('for a process that is late with everything', async () => {
     await whileStuttering(serviceOf('handback-1'), () => untilFiring('EventLoopBlocked'))
   })
 
-  inFull('for a process that holds much, until it is started again', async () => {
+  it('for a process that holds much, until it is started again', async () => {
     const { live, services } = parts().world
     const restart = async (expr: string) => {
       const found = await query(expr)
@@ -93,7 +93,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await untilOver('MemoryHigh')
   })
 
-  inFull('for a clock that is wrong, until it is set', async () => {
+  it('for a clock that is wrong, until it is set', async () => {
     const preload = new URL('../faults/skewed-clock.ts', import.meta.url).pathname
     const skewed = await startAll({
       env,
@@ -111,7 +111,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     }
   })
 
-  inFull('for Redis that hangs', async () => {
+  it('for Redis that hangs', async () => {
     const { world: { live, breaches }, vendor } = parts()
     await vendor.behave('slow')
     const small = await live.createJob(job('whatsapp'))
@@ -124,7 +124,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     expect(await breaches()).toEqual([])
   })
 
-  inFull('for Kafka that hangs', async () => {
+  it('for Kafka that hangs', async () => {
     const { orgId } = parts().world
     await whileFrozen(partOf('kafka'), async () => {
       const movement = { id: 'by-hand', amountMicros: 1, reason: 'test' }
@@ -133,7 +133,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     })
   })
 
-  inFull('for ClickHouse that hangs', async () => {
+  it('for ClickHouse that hangs', async () => {
     const { world: { live, breaches } } = parts()
     const created = await live.createJob(job('phone-validation'))
     await live.waitForEnd(created.id)

@@ -1,14 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, it } from 'vitest'
+import { afterAll, afterEach, beforeAll } from 'vitest'
 import { pidOf } from './processes.ts'
 import { startPrometheus, type Prometheus } from './prometheus.ts'
 import { batchDescription, startVendor, type Vendor } from './vendor.ts'
 import { startWorld, type World } from './world.ts'
 import { testStack } from './stack.ts'
 
-/** In full every alert is caused; else the quickest ones. */
-export const full = process.env.CAUSED_ALERTS === 'all'
-export const inFull = it.skipIf(!full)
 /** Within which an alert has to fire, and has to end. */
 export const WITHIN_MS = 60_000
 
