@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { KeyLookup } from '../accounts/api-keys.ts'
-import { isWellFormed } from '../accounts/key-format.ts'
+import { hashOf, isWellFormed } from '../accounts/key-format.ts'
 import { clientNetwork } from '../lib/networks.ts'
 
 /** What a look-up gives, or that a client has to wait before its next one. */
@@ -33,7 +32,7 @@ export function createKeyGuard (
   return async (secret, address) => {
     if (!isWellFormed(secret)) return await findKey(secret)
     const client = clientNetwork(address)
-    const hash = createHash('sha256').update(secret).digest('base64')
+    const hash = hashOf(secret)
     if ((unknown.get(client) ?? 0) >= MOST_UNKNOWN && !known.has(hash)) {
       const leftMs = unknown.getRemainingTTL(client)
       return { kind: 'throttled', retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1_000)) }

@@ -1,4 +1,5 @@
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
+import { LOOPBACK } from '../lib/networks.ts'
 
 /** What a development installation may allow besides public HTTPS addresses. */
 export type WebhookRules = {
@@ -23,10 +24,6 @@ const PRIVATE_SUFFIXES = [
   '.local', '.internal', '.localdomain', '.localdomain6', '.arpa', '.lan', '.home', '.corp',
   '.intranet', '.private', '.svc', '.consul', '.onion',
 ]
-
-const loopback = new BlockList()
-loopback.addSubnet('127.0.0.0', 8, 'ipv4')
-loopback.addAddress('::1', 'ipv6')
 
 /**
  * Why an address can't receive webhooks, as a sentence, or undefined if it can. Looks only at the
@@ -62,11 +59,8 @@ function isAllowedPort ({ port, hostname }: URL, { ports = [], ...rules }: Webho
 const hostOf = (hostname: string): string =>
   hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '').toLowerCase()
 
-function isLoopback (host: string): boolean {
-  const version = isIP(host)
-  if (version !== 0) return loopback.check(host, version === 4 ? 'ipv4' : 'ipv6')
-  return host === 'localhost' || host.endsWith('.localhost')
-}
+const isLoopback = (host: string): boolean =>
+  LOOPBACK.hold(host) || host === 'localhost' || host.endsWith('.localhost')
 
 /** The host is what the URL parser made of it, so 0x7f.1 and 2130706433 are 127.0.0.1 here. */
 function isAllowedHost (hostname: string, rules: WebhookRules): boolean {

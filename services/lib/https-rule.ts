@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { networksOf, plainAddress } from './networks.ts'
+import { LOOPBACK, networksOf, plainAddress } from './networks.ts'
 
 /** How a request reached this process. */
 export type Arrival = 'https' | 'loopback' | 'refused'
@@ -10,7 +10,6 @@ export type Arrival = 'https' | 'loopback' | 'refused'
  */
 export function createHttpsRule (trustedProxies: readonly string[]) {
   const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
-  const loopback = networksOf(['127.0.0.0/8', '::1'])
 
   return function arrivalOf ({ socket, headers }: IncomingMessage): Arrival {
     if ('encrypted' in socket && socket.encrypted === true) return 'https'
@@ -18,6 +17,6 @@ export function createHttpsRule (trustedProxies: readonly string[]) {
     if (proxies.hold(peer)) {
       return headers['x-forwarded-proto'] === 'https' ? 'https' : 'refused'
     }
-    return loopback.hold(peer) ? 'loopback' : 'refused'
+    return LOOPBACK.hold(peer) ? 'loopback' : 'refused'
   }
 }

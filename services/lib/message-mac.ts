@@ -3,6 +3,7 @@ import type { OutgoingMessage, RawMessage } from './bus.ts'
 import type { Log } from './log.ts'
 import { createMac, type MessageKeySettings } from './mac.ts'
 import type { Metrics } from './metrics.ts'
+import { createLogThrottle } from './log-throttle.ts'
 import { logicalTopic } from './topics.ts'
 
 type Received = Pick<RawMessage, 'topic' | 'partition' | 'offset' | 'key' | 'value' | 'headers'>
@@ -58,18 +59,17 @@ function contentOf ({ topic, key, value, headers }: OutgoingMessage): readonly (
   return value === null ? [text] : [text, value]
 }
 
-const TELL_AGAIN_MS = 60_000
+const LOG_INTERVAL_MS = 60_000
 
 /** Counts every forged message, and logs one a topic and minute: there may be very many. */
 export function reportForged (
   { log, metrics }: { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> },
-  now = () => performance.now()
+  now?: () => number
 ): (message: Received) => void {
-  const toldAtMs = new Map<string, number>()
+  const isDue = createLogThrottle(LOG_INTERVAL_MS, now)
   return ({ topic, partition, offset }) => {
     metrics.count('messages_forged_total', { topic })
-    if (now() - (toldAtMs.get(topic) ?? -Infinity) < TELL_AGAIN_MS) return
-    toldAtMs.set(topic, now())
+    if (!isDue(topic)) return
     log.error({ topic, partition, offset: String(offset) },
       'skipped a message that no service sent: somebody else writes to this topic, or ' +
       'MESSAGE_KEYS lacks the key it was signed with')

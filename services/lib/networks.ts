@@ -22,6 +22,9 @@ export function networksOf (texts: readonly string[], setting = 'networks'): Net
   }
 }
 
+/** This machine, by IPv4 (RFC 1122) and IPv6 (RFC 4291). */
+export const LOOPBACK = networksOf(['127.0.0.0/8', '::1'])
+
 /** An address as sockets name it, without the prefix of IPv4 in IPv6. */
 export const plainAddress = (address = ''): string => address.replace(/^::ffff:(?=\d+\.)/, '')
 

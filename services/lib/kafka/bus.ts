@@ -1,6 +1,7 @@
 import { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
 import type { Bus, Producer } from '../bus.ts'
 import type { MessageMac } from '../message-mac.ts'
+import { createLogThrottle } from '../log-throttle.ts'
 import { registerCodecs } from './codecs.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
@@ -89,14 +90,11 @@ const TELL_AGAIN_MS = 600_000
  * each time.
  */
 function tellRetries (log: KafkaLog): (error: unknown) => void {
-  const toldAtMs = new Map<string, number>()
+  const isDue = createLogThrottle(TELL_AGAIN_MS)
   return error => {
     const refusal = refusalOf(error)
     if (refusal === undefined) return log('warn', 'Kafka is not reached yet', { error })
-    const nowMs = performance.now()
-    if (nowMs - (toldAtMs.get(refusal) ?? -Infinity) < TELL_AGAIN_MS) return
-    toldAtMs.set(refusal, nowMs)
-    log('error', refusal, { error })
+    if (isDue(refusal)) log('error', refusal, { error })
   }
 }
 
