@@ -109,7 +109,7 @@ local fields = record_of(keys.job)
 if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
-if fields.ended == '1' or redis.call('HEXISTS', keys.manifest, digest) == 1 then
+if fields.ended == '1' then
   return tallied('known', keys)
 end
 
