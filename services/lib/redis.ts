@@ -12,25 +12,54 @@ export type Script = (
 
 const RECONNECT_MAX_MS = 2_000
 const TIMEOUTS = { commandTimeout: 5_000, connectTimeout: 5_000 }
-const CLUSTER_ADDRESS = /^redis(s?)-cluster:\/\/(?:(.*)@)?([^@/]+)$/
+const SEVERAL = /^redis(s?)-(cluster|sentinel):\/\/(?:(.*)@)?([^@/]+)(?:\/([^@/]+))?$/
 const CLOCK_REFRESH_MS = 10_000
 const CLOCK_SAMPLES = 3
 
 /**
- * A connection that heals by itself. A command fails after one reconnection or five seconds instead
- * of waiting for ever: its caller knows whether to retry, to refuse or to answer without it.
+ * A connection to one Redis that reconnects by itself: `redis://` or, over TLS, `rediss://`; or to
+ * the present master of a group that Sentinel watches:
+ * `redis-sentinel://user:password@host:port,host:port/<name of the group>`, `rediss-sentinel://`.
+ * Sentinels and servers have the same user and password. A command fails after one reconnection or
+ * five seconds instead of waiting for ever: the caller decides whether to retry or to refuse.
+ * @throws TypeError for an address of a cluster, or of sentinels without the name of a group.
  */
 export function connectRedis (url: string, options: RedisOptions = {}): Redis {
-  const redis = new Redis(url, {
+  const settings = {
     maxRetriesPerRequest: 1,
     ...TIMEOUTS,
     retryStrategy: pauseMs,
-    reconnectOnError: error => error.message.startsWith('READONLY'),
+    // A former master that comes back as a replica refuses writes until the connection moves.
+    reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
     ...options,
-  })
+  }
+  const address = severalOf(url)
+  const redis = address === undefined
+    ? new Redis(url, settings)
+    : new Redis({ ...groupOf(address), ...settings })
   // Every failed command rejects at its caller; without a listener the same error would be printed.
   redis.on('error', () => {})
   return redis
+}
+
+/** How sentinels are asked for the master of a group. */
+function groupOf ({ kind, nodes, group, access }: Several): RedisOptions {
+  if (kind !== 'sentinel' || group === undefined) {
+    throw new TypeError('an address of one Redis is redis://host:port or redis-sentinel://host:port,' +
+      `host:port/<name of the group>, not redis-${kind}:// without a group`)
+  }
+  const { username, password, tls } = access
+  return {
+    ...access,
+    name: group,
+    sentinels: nodes,
+    ...username !== undefined && { sentinelUsername: username },
+    ...password !== undefined && { sentinelPassword: password },
+    ...tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: tls },
+    sentinelRetryStrategy: pauseMs,
+    // Leaves a former master although it still answers.
+    failoverDetector: true,
+  }
 }
 
 /**
@@ -68,37 +97,49 @@ function refusalOf (error: unknown, setting: string): string | undefined {
 
 const pauseMs = (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 10), RECONNECT_MAX_MS)
 
-/** `rediss`, `user:password` and some nodes of `rediss-cluster://user:password@host:port,host`. */
-type ClusterAddress = {
-  readonly isSecure: boolean, readonly credentials: string, readonly nodes: readonly string[],
+type Node = { readonly host: string, readonly port: number }
+
+/** An address that names several servers: nodes of a cluster, or sentinels. */
+type Several = {
+  readonly kind: 'cluster' | 'sentinel'
+  readonly nodes: Node[]
+  /** The name by which sentinels know a master and its replicas. */
+  readonly group: string | undefined
+  readonly access: Pick<RedisOptions, 'username' | 'password' | 'tls'>
+}
+
+function severalOf (url: string): Several | undefined {
+  const [found, secure, kind, credentials = '', nodes = '', group] = SEVERAL.exec(url) ?? []
+  if (found === undefined) return undefined
+  const { username, password } = new URL(`redis://${credentials}@several`)
+  return {
+    kind: kind as Several['kind'],
+    nodes: nodes.split(',').map(node => nodeOf(node, kind === 'cluster' ? 6_379 : 26_379)),
+    group,
+    access: {
+      ...username !== '' && { username: decodeURIComponent(username) },
+      ...password !== '' && { password: decodeURIComponent(password) },
+      ...secure === 's' && { tls: {} },
+    },
+  }
 }
 
 /**
- * A connection that heals by itself to one Redis, or to a cluster: `redis-cluster://` or, over TLS,
+ * A connection as `connectRedis` makes it, or to a cluster: `redis-cluster://` or, over TLS,
  * `rediss-cluster://`, then `user:password@` as for one, and some of its nodes, joined by commas.
  * Only for what works on keys of one slot at a time. While no node answers, commands fail at once.
  */
 export async function connectRedisOrCluster (url: string): Promise<Redis | Cluster> {
-  const [isCluster, secure, credentials = '', nodes = ''] = CLUSTER_ADDRESS.exec(url) ?? []
-  if (isCluster === undefined) return connectRedis(url)
-  const isSecure = secure === 's'
-  return await connectCluster({ isSecure, credentials, nodes: nodes.split(',') })
+  const address = severalOf(url)
+  return address?.kind === 'cluster' ? await connectCluster(address) : connectRedis(url)
 }
 
-async function connectCluster (
-  { isSecure, credentials, nodes }: ClusterAddress
-): Promise<Cluster> {
-  const { username, password } = new URL(`redis://${credentials}@cluster`)
-  const cluster = new Cluster(nodes.map(nodeOf), {
+async function connectCluster ({ nodes, access }: Several): Promise<Cluster> {
+  const cluster = new Cluster(nodes, {
     clusterRetryStrategy: pauseMs,
     enableOfflineQueue: false,
     lazyConnect: true,
-    redisOptions: {
-      ...TIMEOUTS,
-      ...username !== '' && { username: decodeURIComponent(username) },
-      ...password !== '' && { password: decodeURIComponent(password) },
-      ...isSecure && { tls: {} },
-    },
+    redisOptions: { ...TIMEOUTS, ...access },
   })
   cluster.on('error', () => {})
   const ready = new Promise<void>(resolve => { cluster.once('ready', resolve) })
@@ -109,9 +150,9 @@ async function connectCluster (
   return cluster
 }
 
-function nodeOf (address: string) {
+function nodeOf (address: string, usualPort: number): Node {
   const { hostname, port } = new URL(`redis://${address}`)
-  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? 6_379 : Number(port) }
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? usualPort : Number(port) }
 }
 
 /**

@@ -80,6 +80,30 @@ describe('a connection', () => {
   })
 })
 
+describe('a connection to a master that sentinels name', () => {
+  it('takes sentinels, group, TLS, user and password from the address', () => {
+    const redis = connectRedis(
+      'rediss-sentinel://me:a%2Fb%40c@127.0.0.1:1,[::1]/state', { lazyConnect: true })
+    expect(redis.options).toMatchObject({
+      sentinels: [{ host: '127.0.0.1', port: 1 }, { host: '::1', port: 26_379 }],
+      name: 'state',
+      username: 'me',
+      password: 'a/b@c',
+      sentinelUsername: 'me',
+      sentinelPassword: 'a/b@c',
+      tls: {},
+      enableTLSForSentinelMode: true,
+      failoverDetector: true,
+      commandTimeout: 5_000,
+    })
+  })
+
+  it.each(['redis-sentinel://127.0.0.1:1', 'redis-cluster://127.0.0.1:1'])(
+    'is refused for %s, which names no single server', address => {
+      expect(() => connectRedis(address)).toThrow(/name of the group/)
+    })
+})
+
 describe('a connection to a cluster or one Redis', () => {
   it('is to one Redis where the address says so', async () => {
     const redis = await connectRedisOrCluster('redis://127.0.0.1:1')

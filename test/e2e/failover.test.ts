@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createClient } from '../../services/client/client.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { balanceOf } from '../support/organizations.ts'
+import { startWatchedRedis, type WatchedRedis } from '../support/redis-sentinel.ts'
+import { startAlone, type RunningServices } from '../support/services.ts'
+import { testStack } from '../support/stack.ts'
+import { breachesOf, runJob } from '../support/world.ts'
+
+let redis: WatchedRedis
+let services: RunningServices
+let env: Record<string, string>
+beforeAll(async () => {
+  redis = await startWatchedRedis()
+  const stack = testStack()
+  env = { ...stack.env, REDIS_STATE_URL: redis.url }
+  services = await startAlone({ env, overrides: {}, servicesDir: stack.servicesDir })
+})
+afterAll(async () => {
+  await services?.stop()
+  await redis?.stop()
+})
+
+it('a promoted replica without the last acknowledged writes gets them from the journal', async () => {
+  const { orgId, keys } = await createDemo(env)
+  const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
+  const job = (inputs: readonly string[]) =>
+    runJob(client, { service: 'phone-validation', inputs: [...inputs] })
+  const before = await job(['+12127365000'])
+  redis.cutReplica()
+  const lost = await job(['+12127365001', '+12127365002'])
+  const balance = await balanceOf(env, orgId)
+  const isReplicated = ({ created }: typeof lost) =>
+    redis.isReplicated(jobKeys(tenantOf(orgId, 'live'), created.id).job)
+  expect([isReplicated(before), isReplicated(lost)]).toEqual([true, false])
+  await redis.loseMaster()
+
+  const found = await client.job(lost.created.id)
+  expect(found).toMatchObject({ status: 'completed', chargedMicros: lost.job.chargedMicros })
+  const after = await job(['+12127365003'])
+  expect(after.job.chargedMicros).toBeGreaterThan(0)
+  expect(await client.results(before.created.id)).toContain('+12127365000')
+  const { availableMicros, chargedMicros } = await balanceOf(env, orgId)
+  expect({ availableMicros, chargedMicros }).toEqual({
+    availableMicros: balance.availableMicros - after.job.chargedMicros,
+    chargedMicros: balance.chargedMicros + after.job.chargedMicros,
+  })
+  expect(await breachesOf(env, orgId)).toEqual([])
+})
