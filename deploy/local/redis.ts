@@ -65,7 +65,8 @@ function settingsFile (
     `tls-key-file "${access.files.key}"`,
     `tls-ca-cert-file "${access.files.certificate}"`,
     'tls-auth-clients no',
-    'user default off',
+    // Nobody signs in as this one, but Redis reads transactions back from its file with its rights.
+    'user default off ~* &* +@all',
     `user ${account.username} on >${account.password} ~* &* +@all`,
   ]
   writeFileSync(file, settings.map(line => `${line}\n`).join(''), { mode: 0o600 })
