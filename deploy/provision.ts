@@ -4,7 +4,9 @@ import Type from 'typebox'
 import {
   ConfigError, commonConfig, describeConfig, kafkaKeys, loadConfig, pick,
 } from '../services/lib/config.ts'
+import { withAdmin } from '../services/lib/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/lib/kafka/connection.ts'
+import { alignAccess } from './provision/access.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { registerSchemas } from './provision/schemas.ts'
 import { createTopics } from './provision/topics.ts'
@@ -25,19 +27,22 @@ type Env = Readonly<Record<string, string | undefined>>
 type Say = (line: string) => void
 
 /**
- * Makes topics, schemas and tables ready for the services, and changes what differs from this
- * release. May run at any time and any number of times; nothing is ever deleted. Throws with the
- * reason and what to do when the infrastructure holds something that this release can't use.
+ * Makes topics, rules of access, schemas and tables ready for the services, and changes what
+ * differs from this release. May run at any time and any number of times; nothing is ever deleted
+ * but what stages are allowed beyond the topology. Throws with the reason and what to do when the
+ * infrastructure holds something that this release can't use.
  */
 export async function provision (env: Env, say: Say = () => {}): Promise<void> {
   const config = loadConfig(provisionConfig, env)
+  const connection = kafkaConnectionOf(config)
   await Promise.all([
     createTopics({
-      connection: kafkaConnectionOf(config),
+      connection,
       replication: config.TOPIC_REPLICATION,
       minInsync: config.TOPIC_MIN_INSYNC,
       say,
     }),
+    withAdmin(connection, admin => alignAccess(admin, say)),
     registerSchemas(config.SCHEMA_REGISTRY_URL, say),
     applyMigrations(config.CLICKHOUSE_URL, say),
   ])
@@ -47,7 +52,8 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const keys = describeConfig(provisionConfig)
     .map(({ key, description }) => `  ${key.padEnd(20)} ${description}`)
   new Command('provision')
-    .description('Makes topics, schemas and tables ready for the services. Safe to run again.')
+    .description('Makes topics, rules of access, schemas and tables ready for the services. ' +
+      'Safe to run again.')
     .addHelpText('after', ['\nEnvironment:', ...keys].join('\n'))
     .parse()
   try {

@@ -1,22 +1,29 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { STAGES, type StageName } from '../../services/topology.ts'
 import { selfSigned, type Certificate } from './certificate.ts'
 import { loadSecrets, secretsFile } from './launcher/secrets.ts'
 
 export type Account = { readonly username: string, readonly password: string }
 
-/** Who signs in where: brokers at each other as `broker`, services as the others. */
+/**
+ * Who signs in where. At the brokers: they at each other as `broker`, each stage by its own name,
+ * provisioning and commands as `admin`.
+ */
 const USERS = {
   broker: 'broker',
-  kafka: 'services',
+  kafka: 'admin',
   registry: 'services',
   redisState: 'services',
   redisCache: 'services',
   clickhouse: 'services',
 } as const
 
-export type Accounts = Readonly<Record<keyof typeof USERS, Account>>
+export type Accounts = Readonly<Record<keyof typeof USERS | StageName, Account>>
+
+/** More environment for the services of each stage. */
+export type EnvOfStages = Readonly<Partial<Record<string, Readonly<Record<string, string>>>>>
 
 /** What the parts of a secure stack are reached with: TLS, and a password of its own for each. */
 export type Access = {
@@ -77,6 +84,14 @@ export function openAccess (dataDir: string): Access | undefined {
   return { accounts: readAccounts(folder), certificate, files, folder }
 }
 
+/** What the services of each stage sign in with at the brokers, in place of the commands' user. */
+export function signInOf ({ accounts }: Pick<Access, 'accounts'>): EnvOfStages {
+  return Object.fromEntries(STAGES.map(stage => [stage, {
+    KAFKA_SASL_USERNAME: accounts[stage].username,
+    KAFKA_SASL_PASSWORD: accounts[stage].password,
+  }]))
+}
+
 /** The access as a part's own process reads it. */
 export function readAccess (folder: string): Access {
   const files = filesOf(folder)
@@ -106,6 +121,7 @@ function readAccounts (folder: string): Accounts {
 
 /** Passwords stand in addresses and settings, so they have nothing that needs to be escaped. */
 function makeAccounts (): Accounts {
-  return Object.fromEntries(Object.entries(USERS).map(([name, username]) =>
+  const stages = STAGES.map(stage => [stage, stage] as const)
+  return Object.fromEntries([...Object.entries(USERS), ...stages].map(([name, username]) =>
     [name, { username, password: randomBytes(24).toString('base64url') }])) as Accounts
 }

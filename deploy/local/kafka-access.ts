@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import type { KafkaConnection } from '../../services/lib/kafka/connection.ts'
+import { STAGES } from '../../services/topology.ts'
 import { CERTIFICATE_NAME, type Access, type Account } from './access.ts'
 
 type Ports = { readonly broker: number, readonly controller: number }
@@ -18,8 +19,8 @@ export function openListeners (ports: Ports): Settings {
 
 /**
  * How a broker listens as in production: to nobody without TLS; brokers and clients sign in by
- * SCRAM, controllers know each other by their certificate, and others than the services may do only
- * what a rule of access allows.
+ * SCRAM, controllers know each other by their certificate, and others than the administrator may do
+ * only what a rule of access allows.
  */
 export function secureListeners (ports: Ports, { accounts, certificate }: Access): Settings {
   const broker = `SASL_SSL://127.0.0.1:${ports.broker}`
@@ -44,7 +45,7 @@ export function secureListeners (ports: Ports, { accounts, certificate }: Access
   }
 }
 
-/** How a client of the stack itself reaches a broker. */
+/** How the stack itself, and commands, reach a broker. */
 export function clientConnection (port: number, access: Access | undefined): KafkaConnection {
   const brokers = [`127.0.0.1:${port}`]
   if (access === undefined) return { brokers }
@@ -64,7 +65,8 @@ export function argumentsFile (file: string, words: readonly string[]): string {
 /** What the tool that formats a folder has to know of those who sign in. */
 export function scramArguments (access: Access | undefined): readonly string[] {
   if (access === undefined) return []
-  return [access.accounts.broker, access.accounts.kafka].flatMap(({ username, password }) =>
+  const names = ['broker', 'kafka', ...STAGES] as const
+  return names.map(name => access.accounts[name]).flatMap(({ username, password }) =>
     ['--add-scram', `SCRAM-SHA-512=[name=${username},password=${password}]`])
 }
 

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { openAccess, type Access } from './access.ts'
+import { openAccess, signInOf, type Access, type EnvOfStages } from './access.ts'
 import { clickhousePart } from './clickhouse.ts'
 import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
@@ -18,6 +18,8 @@ export type Stack = {
   readonly addresses: Addresses
   /** What its clients need besides, as whom to trust; nothing for most stacks. */
   readonly trust: Readonly<Record<string, string>>
+  /** As whom the services of each stage sign in; nothing where everybody is let in. */
+  readonly envOf: EnvOfStages
   /** The embedded parts by name; empty for the other sources. */
   readonly parts: readonly Supervised[]
   /** Resolves when every part answers; starts the ones that wait to be restarted. */
@@ -66,7 +68,9 @@ export async function startStack (options: StackOptions): Promise<Stack> {
 function outerStack (
   source: Source['kind'], addresses: Addresses, stop: () => Promise<void>
 ): Stack {
-  return { source, addresses, trust: {}, parts: [], untilReady: async () => undefined, stop }
+  return {
+    source, addresses, trust: {}, envOf: {}, parts: [], untilReady: async () => undefined, stop,
+  }
 }
 
 type EmbeddedOptions = {
@@ -94,7 +98,8 @@ async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   options.say(`stack ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
   const trust: Stack['trust'] =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  return { source: 'embedded', addresses, trust, parts, untilReady, stop }
+  const envOf = access === undefined ? {} : signInOf(access)
+  return { source: 'embedded', addresses, trust, envOf, parts, untilReady, stop }
 }
 
 /** Parts are installed one after the other, so that two downloads never share a package manager. */

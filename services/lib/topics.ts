@@ -34,6 +34,16 @@ export function topicName (topic: TopicName, division: Division = {}): string {
   return [topic, ...suffixOf(topic, division)].join('.')
 }
 
+/** The broker's names of a topic: one name, or how all of its divisions begin. */
+export function topicPattern (
+  topic: TopicName
+): { readonly name: string, readonly prefix: boolean } {
+  const { split } = topology.topics[topic]
+  if (split === 'none') return { name: topic, prefix: false }
+  const [first = ''] = topic.split('.')
+  return { name: `${split === 'partner' ? first : topic}.`, prefix: true }
+}
+
 /** Where messages go that a stage can never decide. */
 export function deadTopic (stage: StageName): string {
   return `${stage}.dead`

@@ -1,6 +1,8 @@
 import { checkName, type Partner } from '../accounts/partners.ts'
 import { UsageError } from '../lib/run-command.ts'
+import { principalOf } from '../lib/kafka/access-rules.ts'
 import { readPrices } from '../money/prices.ts'
+import { STAGES } from '../topology.ts'
 import { modeOf, organizationOf, type Task } from './options.ts'
 
 const MOST_PARTITIONS = 256
@@ -13,6 +15,7 @@ export const createPartner: Task = async (parts, options) => {
   const orgId = await organizationOf(parts, options)
   const { name = '', prices = '', principal = `User:${name}` } = options
   checkName(name)
+  checkPrincipal(principal)
   const partitions = partitionsOf(options['partitions'])
   const pricesMicros = pricesOf(prices)
   if (await parts.partners.find(name) !== undefined) throw taken(name)
@@ -33,6 +36,13 @@ export const createPartner: Task = async (parts, options) => {
       `${principal} ${operation} ${kind} ${on}${prefix ? '*' : ''}`),
     note: 'The key is not shown again.',
   }
+}
+
+/** Rules of a stage's user that the topology does not give are removed by the next provision. */
+function checkPrincipal (principal: string): void {
+  if (!STAGES.some(stage => principalOf(stage) === principal)) return
+  throw new UsageError(`${principal} is the user of a stage at the brokers: name the partner's ` +
+    'own by --principal.')
 }
 
 export const listPartners: Task = async ({ partners }, options) => {

@@ -4,6 +4,7 @@ import { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import { createClient } from '../../services/client/client.ts'
+import { STAGES } from '../../services/topology.ts'
 import type { AuditReport } from '../../services/workspace/audit-report.ts'
 import { findings, formsOf } from '../support/canaries.ts'
 import { startReceiver } from '../support/receiver.ts'
@@ -30,7 +31,7 @@ const phones = (): readonly string[] => {
     .map((cells: string[]) => cells[0] ?? '')
 }
 
-/** All passwords of the stack, one each of the five parts and of the brokers among themselves. */
+/** All passwords of the stack: of the parts, of the brokers among themselves, of each stage. */
 function passwords (): readonly string[] {
   const accounts = JSON.parse(readFileSync(`${world.dataDir}/access/accounts.json`, 'utf8')) as
     Record<string, { readonly password: string }>
@@ -160,7 +161,7 @@ describe('a stack with TLS and passwords everywhere', () => {
 
   it('shows no password in a log, in an argument or to others than its owner', () => {
     const all = passwords()
-    expect(new Set(all).size).toBe(6)
+    expect(new Set(all).size).toBe(6 + STAGES.length)
     const forms = all.flatMap(formsOf)
     const logs = [`${world.dataDir}/logs`, `${world.services.dataDir}/logs`]
     expect(findings(logs, forms)).toEqual([])

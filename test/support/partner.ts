@@ -1,3 +1,4 @@
+import { feedSecurity } from '../../services/client/feed-security.ts'
 import { openFeed, type FeedConnection } from '../../services/client/feed-topics.ts'
 import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
 import type { FileContact } from '../../services/client/feed-file.ts'
@@ -41,6 +42,7 @@ export async function createTestPartner (
         await withWorkspace(env, async again => { await topUp(again, { ...own, usd: more }) })
       },
       connect: () => openFeed({
+        ...feedSecurity(env),
         brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
         registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
         partner: name,

@@ -31,7 +31,7 @@ export async function startSecureWorld (
     const env = { ...stack.addresses, ...stack.trust, ...loadSecrets(dataDir) }
     await provision(env)
     const demo = await createDemo(env)
-    const services = await startAll({ env, overrides })
+    const services = await startAll({ env, envOf: stack.envOf, overrides })
     closing.push(services.stop)
     return { env, stack, services, demo, dataDir, close }
   } catch (error) {

@@ -11,6 +11,8 @@ type Env = Readonly<Record<string, string>>
 export type StartOptions = {
   /** What `stackEnv()` gives, and more if wanted. */
   readonly env: Env
+  /** As whom the services of each stage sign in on a secure stack. */
+  readonly envOf?: Readonly<Partial<Record<string, Env>>>
   readonly scale?: Scale
   /** More environment for every service, for example short durations. */
   readonly overrides?: Env
@@ -64,6 +66,7 @@ export async function startAll (options: StartOptions): Promise<RunningServices>
     stages,
     scale: options.scale ?? {},
     env: { ...options.env, ...options.overrides },
+    envOf: options.envOf ?? {},
     dataDir,
     ports: openPortBook(dataDir),
   }).catch((error) => {

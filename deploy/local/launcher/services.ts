@@ -36,6 +36,8 @@ export type ServicesOptions = {
   readonly scale?: Scale
   /** Addresses, secrets and other configuration, given to every service. */
   readonly env: Env
+  /** More of it by stage. */
+  readonly envOf?: Readonly<Partial<Record<string, Env>>>
   /** Where logs and pids go. */
   readonly dataDir: string
   readonly ports: PortBook
@@ -181,6 +183,7 @@ async function startInstance (
       NODE_COMPILE_CACHE: COMPILED,
       ...ARENAS,
       ...options.env,
+      ...options.envOf?.[stage],
       ...http,
       INSTANCE: name,
       PORT_METRICS: String(metricsPort),

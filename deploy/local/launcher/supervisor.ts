@@ -100,7 +100,7 @@ async function startAll (options: StartOptions): Promise<Running> {
     say('preparing topics, schemas, tables and the demonstration organization')
     const demo = await options.prepare(env, dataDir)
     say(`starting the services ${options.stages.join(', ')}`)
-    const services = await startServices({ ...options, env })
+    const services = await startServices({ ...options, env, envOf: stack.envOf })
     return { stack, services, demo }
   } catch (error) {
     await stack.stop()

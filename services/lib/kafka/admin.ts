@@ -14,7 +14,7 @@ export type AccessRule = {
   readonly name: string
   /** True for everything whose name begins like this. */
   readonly prefix: boolean
-  readonly operation: 'read' | 'write' | 'describe'
+  readonly operation: 'read' | 'write' | 'describe' | 'delete'
 }
 
 export type TopicsOptions = {
@@ -118,7 +118,10 @@ export async function untilLed (admin: Admin, names: readonly string[]): Promise
   }, { maxMs: 500, when: error => NOT_YET.includes((error as { type?: unknown }).type) })
 }
 
-/** Creates rules of access; false on brokers that have no authorizer and let everybody in. */
+/**
+ * Creates rules of access; those that are there already stay. False on brokers that have no
+ * authorizer and let everybody in.
+ */
 export async function allow (admin: Admin, rules: readonly AccessRule[]): Promise<boolean> {
   try {
     await admin.createAcls({ acl: rules.map(aclOf) })
@@ -129,11 +132,42 @@ export async function allow (admin: Admin, rules: readonly AccessRule[]): Promis
   }
 }
 
+/**
+ * Removes what principals are allowed beyond these rules, on any resource, and resolves to how much
+ * that was. What they are denied stays, and so does everything of other principals.
+ */
+export async function disallowBeyond (admin: Admin, rules: readonly AccessRule[]): Promise<number> {
+  const wanted = new Set(rules.map(rule => textOf(aclOf(rule))))
+  const principals = new Set(rules.map(({ principal }) => principal))
+  const { resources } = await admin.describeAcls(ALLOWED)
+  const surplus = resources.flatMap(({ acls, ...resource }) => acls.map(acl => ({
+    ...acl,
+    resourceType: resource.resourceType,
+    resourceName: resource.resourceName,
+    resourcePatternType: resource.resourcePatternType,
+  }))).filter(acl => principals.has(acl.principal) && !wanted.has(textOf(acl)))
+  if (surplus.length > 0) await admin.deleteAcls({ filters: surplus })
+  return surplus.length
+}
+
+const textOf = (acl: AclEntry): string => [
+  acl.principal, acl.host, acl.operation, acl.permissionType,
+  acl.resourceType, acl.resourceName, acl.resourcePatternType,
+].join(' ')
+
+const ALLOWED = {
+  resourceType: AclResourceTypes.ANY,
+  resourcePatternType: ResourcePatternTypes.ANY,
+  operation: AclOperationTypes.ANY,
+  permissionType: AclPermissionTypes.ALLOW,
+}
+
 const RESOURCES = { topic: AclResourceTypes.TOPIC, group: AclResourceTypes.GROUP } as const
 const OPERATIONS = {
   read: AclOperationTypes.READ,
   write: AclOperationTypes.WRITE,
   describe: AclOperationTypes.DESCRIBE,
+  delete: AclOperationTypes.DELETE,
 } as const
 
 function aclOf ({ principal, kind, name, prefix, operation }: AccessRule): AclEntry {

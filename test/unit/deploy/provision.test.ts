@@ -1,6 +1,9 @@
+import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
+import { alignAccess } from '../../../deploy/provision/access.ts'
 import { migrations, pending, statementsOf } from '../../../deploy/provision/migrations.ts'
 import { settingsOf } from '../../../deploy/provision/topics.ts'
+import { stageRules } from '../../../services/lib/kafka/access-rules.ts'
 
 describe('migrations', () => {
   it('are numbered from 1 and hold one statement or more each', () => {
@@ -42,6 +45,39 @@ describe('settings of topics', () => {
       { name: 'max.compaction.lag.ms', value: '600000' },
       { name: 'delete.retention.ms', value: '604800000' },
       { name: 'min.insync.replicas', value: '2' },
+    ])
+  })
+})
+
+describe('rules of access', () => {
+  it('are created before what is beyond them is removed', async () => {
+    const [done, told]: [string[], string[]] = [[], []]
+    const acl = { principal: 'User:verify', host: '*', operation: 4, permissionType: 3 }
+    const admin = {
+      createAcls: async ({ acl: rules }: { acl: unknown[] }) => {
+        done.push(`created ${rules.length}`)
+      },
+      describeAcls: async () => ({
+        resources: [
+          { resourceType: 2, resourceName: 'wallet.journal', resourcePatternType: 3, acls: [acl] },
+        ],
+      }),
+      deleteAcls: async ({ filters }: { filters: { resourceName: string }[] }) => {
+        done.push(`removed ${filters.map(({ resourceName }) => resourceName).join()}`)
+      },
+    } as unknown as Admin
+    await alignAccess(admin, line => told.push(line))
+    expect(done).toEqual([`created ${stageRules().length}`, 'removed wallet.journal'])
+    expect(told).toEqual([`access: ${stageRules().length} rules of stages hold, 1 others removed`])
+  })
+
+  it('are said to be none where the brokers have no authorizer', async () => {
+    const told: string[] = []
+    const createAcls = () =>
+      Promise.reject(Object.assign(new Error('disabled'), { type: 'SECURITY_DISABLED' }))
+    await alignAccess({ createAcls } as unknown as Admin, line => told.push(line))
+    expect(told).toEqual([
+      'access: the brokers have no authorizer and let everybody do everything',
     ])
   })
 })

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import {
   allTopics, deadTopic, laneOf, logicalTopic, messageKey, partnerTopics, subscriptionsOf, topicName,
+  topicPattern,
 } from '../../../services/lib/topics.ts'
+import { topology, type TopicName } from '../../../services/topology.ts'
+
+const TOPICS = Object.keys(topology.topics) as TopicName[]
 
 describe('topics', () => {
   it('are named by what divides them', () => {
@@ -12,6 +16,18 @@ describe('topics', () => {
     expect(deadTopic('verify')).toBe('verify.dead')
     expect(() => topicName('rows.submitted')).toThrow('rows.submitted is split by lane')
     expect(() => topicName('rows.later', { lane: 'bulk' })).toThrow('split by service')
+  })
+
+  it('are all matched by one pattern, which matches no other', () => {
+    expect(topicPattern('job.keys')).toEqual({ name: 'job.keys', prefix: false })
+    expect(topicPattern('feeds.finished')).toEqual({ name: 'feeds.', prefix: true })
+    for (const { name } of allTopics()) {
+      const matching = TOPICS.filter(topic => {
+        const { name: pattern, prefix } = topicPattern(topic)
+        return prefix ? name.startsWith(pattern) : name === pattern
+      })
+      expect(matching).toEqual(name.endsWith('.dead') ? [] : [logicalTopic(name)?.topic])
+    }
   })
 
   it('are found again by their names', () => {

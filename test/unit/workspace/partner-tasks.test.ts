@@ -67,6 +67,14 @@ describe('a partner', () => {
     expect(await listPartners(parts, { org: 'org_other' })).toEqual({ partners: [] })
   })
 
+  it('signs in as no user of a stage', async () => {
+    await expect(create({ name: 'verify' })).rejects.toThrow(
+      "User:verify is the user of a stage at the brokers: name the partner's own by --principal.")
+    expect(made).toEqual([])
+    await create({ name: 'verify', principal: 'User:partner-verify' })
+    expect(made).toMatchObject([{ partner: 'verify', principal: 'User:partner-verify' }])
+  })
+
   it('has a name of its own, also after it was revoked', async () => {
     await create()
     expect(await revokePartner(parts, { name: 'acme' })).toMatchObject({ revoked: true })

@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { makeSecure, openAccess, readAccess } from '../../../../deploy/local/access.ts'
+import { makeSecure, openAccess, readAccess, signInOf } from '../../../../deploy/local/access.ts'
 import { argumentsFile, scramArguments } from '../../../../deploy/local/kafka-access.ts'
 import { kafkaProperties } from '../../../../deploy/local/kafka.ts'
 import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import { isSignedIn } from '../../../../deploy/local/sign-in.ts'
+import { STAGES } from '../../../../services/topology.ts'
 
 let folder: string
 
@@ -23,12 +24,13 @@ const secure = (name: string) => {
 }
 
 describe('the access to a secure stack', () => {
-  it('is made once, with a password for each part, and kept from others', () => {
+  it('is made once, with a password for each part and stage, and kept from others', () => {
     const first = secure('once')
     const second = secure('once')
     expect(second.accounts).toEqual(first.accounts)
     const passwords = Object.values(first.accounts).map(({ password }) => password)
-    expect([passwords.length, new Set(passwords).size]).toEqual([6, 6])
+    expect(passwords).toHaveLength(6 + STAGES.length)
+    expect(new Set(passwords).size).toBe(passwords.length)
     expect(passwords.every(password => /^[\w-]{32}$/.test(password))).toBe(true)
     const files = [...Object.values(first.files), join(first.folder, 'accounts.json')]
     expect(files.map(file => statSync(file).mode & 0o777)).toEqual([0o600, 0o600, 0o600, 0o600])
@@ -53,8 +55,17 @@ describe('the access to a secure stack', () => {
       KEY_ACTIVE: 'k1',
       KAFKA_TLS: 'true',
       KAFKA_SASL_MECHANISM: 'scram-sha-512',
-      KAFKA_SASL_USERNAME: 'services',
+      KAFKA_SASL_USERNAME: 'admin',
       KAFKA_SASL_PASSWORD: accounts.kafka.password,
+    })
+  })
+
+  it('lets the services of each stage sign in as their own user', () => {
+    const { accounts } = secure('stages')
+    const signIn = signInOf({ accounts })
+    expect(Object.keys(signIn)).toEqual(STAGES)
+    expect(signIn['verify']).toEqual({
+      KAFKA_SASL_USERNAME: 'verify', KAFKA_SASL_PASSWORD: accounts.verify.password,
     })
   })
 
@@ -87,7 +98,7 @@ describe('a broker of a secure stack', () => {
     expect(lines).toContain(
       'listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:SSL')
     expect(lines).toContain('listener.name.controller.ssl.client.auth=required')
-    expect(lines).toContain('super.users=User:broker;User:services;User:CN=embedded-stack')
+    expect(lines).toContain('super.users=User:broker;User:admin;User:CN=embedded-stack')
     expect(text).not.toMatch(/PLAINTEXT/)
     expect(lines.every(line => line === '' || /^[a-z0-9_.-]+=/.test(line))).toBe(true)
   })
@@ -95,10 +106,10 @@ describe('a broker of a secure stack', () => {
   it('is formatted with its users, in a file instead of arguments', () => {
     const access = secure('format')
     const { broker, kafka } = access.accounts
-    expect(scramArguments(access)).toEqual([
-      '--add-scram', `SCRAM-SHA-512=[name=broker,password=${broker.password}]`,
-      '--add-scram', `SCRAM-SHA-512=[name=services,password=${kafka.password}]`,
-    ])
+    const users = [broker, kafka, ...STAGES.map(stage => access.accounts[stage])]
+    expect(users.map(({ username }) => username)).toEqual(['broker', 'admin', ...STAGES])
+    expect(scramArguments(access)).toEqual(users.flatMap(({ username, password }) =>
+      ['--add-scram', `SCRAM-SHA-512=[name=${username},password=${password}]`]))
     expect(scramArguments(undefined)).toEqual([])
     const file = join(folder, 'words')
     expect(argumentsFile(file, ['-cp', 'a b', 'say "x\\y"'])).toBe(`@${file}`)

@@ -1,7 +1,7 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  allow, createTopics, settingsOf, type AccessRule,
+  allow, createTopics, disallowBeyond, settingsOf, type AccessRule,
 } from '../../../../services/lib/kafka/admin.ts'
 
 const topic = (name: string) => ({ name, partitions: 2, keepHours: 168, compact: false })
@@ -107,5 +107,40 @@ describe('rules of access', () => {
     expect(await allow(adminThat(() => Promise.reject(disabled)), [rule])).toBe(false)
     const other = Object.assign(new Error('away'), { type: 'OTHER' })
     await expect(allow(adminThat(() => Promise.reject(other)), [rule])).rejects.toThrow('away')
+  })
+
+  it('take from principals what they are allowed beyond, and leave all else', async () => {
+    const entry = (principal: string, resourceName: string, operation: number) => ({
+      resourceType: 2,
+      resourceName,
+      resourcePatternType: 4,
+      acls: [{ principal, host: '*', operation, permissionType: 3 }],
+    })
+    const deleted: unknown[] = []
+    const adminWith = (resources: readonly unknown[]) => ({
+      describeAcls: async (filter: unknown) => {
+        // Only what is allowed, of any kind, on anything.
+        expect(filter).toEqual({
+          resourceType: 1, resourcePatternType: 1, operation: 1, permissionType: 3,
+        })
+        return { resources }
+      },
+      deleteAcls: async ({ filters }: { filters: unknown[] }) => { deleted.push(...filters) },
+    }) as unknown as Admin
+    const wanted = entry('User:acme', 'feeds.acme.', 4)
+    const resources = [
+      wanted, entry('User:acme', 'feeds.acme.', 3), entry('User:acme', '', 4),
+      entry('User:other', 'feeds.', 4),
+    ]
+    expect(await disallowBeyond(adminWith(resources), [rule])).toBe(2)
+    const common = {
+      principal: 'User:acme', host: '*', permissionType: 3, resourceType: 2, resourcePatternType: 4,
+    }
+    expect(deleted).toEqual([
+      { ...common, resourceName: 'feeds.acme.', operation: 3 },
+      { ...common, resourceName: '', operation: 4 },
+    ])
+    expect(await disallowBeyond(adminWith([wanted]), [rule])).toBe(0)
+    expect(deleted).toHaveLength(2)
   })
 })

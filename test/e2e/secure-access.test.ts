@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { provision } from '../../deploy/provision.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { createClient } from '../../services/client/client.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { TOPOLOGY_GROUPS } from '../../services/lib/kafka/lag.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { STAGES } from '../../services/topology.ts'
+import { eventually } from '../support/eventually.ts'
+import { createTestPartner, feedContacts } from '../support/partner.ts'
+import { allowWriting, answerOf, atBrokers, denials, rulesAt } from '../support/secure-access.ts'
+import { startSecureWorld, type SecureWorld } from '../support/secure-stack.ts'
+import { startProgram } from '../support/started.ts'
+import { runJob } from '../support/world.ts'
+
+let world: SecureWorld
+let redis: ReturnType<typeof connectRedis>
+
+beforeAll(async () => {
+  world = await startSecureWorld({})
+  redis = connectRedis(String(world.env['REDIS_STATE_URL']))
+})
+afterAll(async () => {
+  redis?.disconnect()
+  await world?.close()
+})
+
+/** A command as operators run it. */
+const run = (program: 'ops' | 'workspace', ...words: readonly string[]) =>
+  startProgram(process.execPath, [`services/${program}/main.ts`, ...words], world.env).ended()
+
+async function metricsOf (stage: string): Promise<string> {
+  const service = world.services.list().find(({ name }) => name === `${stage}-1`)
+  return await (await fetch(service?.metricsUrl ?? '')).text()
+}
+
+describe('a stack whose stages have a user each at the brokers', () => {
+  it('lets a stage do at the brokers what the topology gives it, and nothing else', async () => {
+    const answers = await atBrokers(world, 'verify', async ({ admin, producer }) => {
+      const sent = (topic: string) =>
+        answerOf(producer.send({ topic, messages: [{ key: 'key', value: null }] }))
+      return {
+        journal: await sent('wallet.journal'),
+        keys: await sent('job.keys'),
+        deadOfOthers: await sent('settle.dead'),
+        ownDead: await sent('verify.dead'),
+        othersTopic: await answerOf(admin.fetchTopicOffsets('rows.finished.small')),
+        ownTopic: await answerOf(admin.fetchTopicOffsets('rows.missed.small.whatsapp')),
+        othersGroup: await answerOf(admin.fetchOffsets({ groupId: 'settle.small' })),
+        ownGroup: await answerOf(admin.fetchOffsets({ groupId: 'verify.small.whatsapp' })),
+        rules: await answerOf(rulesAt(admin)),
+      }
+    })
+    const denied = 'TOPIC_AUTHORIZATION_FAILED'
+    expect(answers).toEqual({
+      journal: denied,
+      keys: denied,
+      deadOfOthers: denied,
+      ownDead: 'done',
+      // Who may write a topic may see where it ends.
+      othersTopic: 'done',
+      ownTopic: 'done',
+      // The client does not say why it finds none.
+      othersGroup: 'KafkaJSGroupCoordinatorNotFound',
+      ownGroup: 'done',
+      rules: 'CLUSTER_AUTHORIZATION_FAILED',
+    })
+  })
+
+  it('takes from stages, but from nobody else, what somebody allowed them beyond', async () => {
+    await atBrokers(world, undefined, async ({ admin }) => {
+      const before = await rulesAt(admin)
+      expect(before.length).toBeGreaterThan(50)
+      await allowWriting(admin, 'wallet.journal', ['User:verify', 'User:acme'])
+      await allowWriting(admin, '*', ['User:ingest'])
+      await eventually(async () =>
+        expect(await rulesAt(admin)).toHaveLength(before.length + 3))
+      const told: string[] = []
+      await provision(world.env, line => told.push(line))
+      expect(told).toContain(`access: ${before.length} rules of stages hold, 2 others removed`)
+      await eventually(async () => {
+        const left = (await rulesAt(admin)).filter(rule => !before.includes(rule))
+        expect(left).toEqual([expect.stringMatching(/^User:acme .* wallet\.journal /)])
+      })
+      expect((await rulesAt(admin)).filter(rule => before.includes(rule))).toEqual(before)
+    })
+  })
+
+  it('measures the lag of every group', async () => {
+    const groups = await eventually(async () => {
+      const found = (await metricsOf('ledger'))
+        .matchAll(/^consumer_lag_messages\{[^}]*group="([^"]+)"/gm)
+      const names = new Set([...found].map(([, group]) => group))
+      expect(names.size).toBeGreaterThan(0)
+      return names
+    })
+    expect(groups).toEqual(new Set(TOPOLOGY_GROUPS.map(({ group }) => group)))
+  })
+
+  it('restores the key of a job and the wallets from topics, erases and rewraps', async () => {
+    const { demo: { keys, orgId }, services: { baseUrl } } = world
+    const client = createClient({ baseUrl, apiKey: keys.test })
+    expect(await run('ops', 'pause', 'verify')).toMatchObject({ code: 0 })
+    await eventually(async () => expect(await metricsOf('verify')).toMatch(/^stage_paused\b.* 1$/m))
+    const { id } = await client.createJob({
+      service: 'phone-validation', inputs: ['+1 212 736 5000'],
+    })
+    const { dataKey } = jobKeys(tenantOf(orgId, 'test'), id)
+    expect(await redis.del(dataKey)).toBe(1)
+    await redis.multi().set('one', 'kept').set('other', 'kept').exec()
+    world.stack.parts.find(({ spec }) => spec.name === 'redis-state')?.kill('SIGKILL')
+    await world.stack.untilReady()
+    expect(await redis.mget('one', 'other')).toEqual(['kept', 'kept'])
+    expect(await run('ops', 'resume', 'verify')).toMatchObject({ code: 0 })
+    const job = await client.waitForEnd(id)
+    expect([job.status, job.successRecords]).toEqual(['completed', 1])
+    expect(await redis.exists(dataKey)).toBe(1)
+    expect(await run('workspace', 'keys', 'rewrap')).toMatchObject({ code: 0 })
+    const erasure = await run('workspace', 'job', 'erase', '--org', orgId, '--mode', 'test',
+      '--job', id, '--wait-minutes', '0')
+    // Brokers take the key out of its topic later.
+    expect(erasure).toMatchObject({ errors: '', out: expect.stringContaining('Nobody can read') })
+    expect(await redis.exists(dataKey)).toBe(0)
+  })
+
+  it('does jobs of every lane and adds up', async () => {
+    const { services: { baseUrl }, demo: { keys, orgId } } = world
+    const client = createClient({ baseUrl, apiKey: keys.test })
+    const numbers = (count: number) =>
+      Array.from({ length: count }, (_, index) => `+1 212 736 ${1_000 + index}`)
+    for (const count of [3, 1_001]) {
+      const { job } = await runJob(client, { service: 'phone-validation', inputs: numbers(count) })
+      expect([job.status, job.successRecords]).toEqual(['completed', count])
+    }
+    const { code, out } = await run('ops', 'audit', '--json')
+    expect([code, JSON.parse(out)]).toMatchObject([0, { breaches: [] }])
+    expect(out).toContain(`${orgId}.test`)
+  })
+
+  it('does what a partner sends', async () => {
+    const partner = await createTestPartner(world.env, { usd: '10' })
+    const contacts = Object.entries({ good: '+1 212 736 0000', bad: 'x' })
+      .map(([reference, input]) => ({ reference, input, countryCode: undefined }))
+    const { results } = await feedContacts(partner, contacts)
+    expect(results.map(({ reference }) => reference).toSorted()).toEqual(['bad', 'good'])
+  })
+
+  it('denies nothing to any of its services, which leave no group of recovery behind', async () => {
+    expect(world.services.list()).toHaveLength(STAGES.length)
+    expect(denials(world)).toEqual([])
+    const { groups } = await atBrokers(world, undefined, ({ admin }) => admin.listGroups())
+    const names = groups.map(({ groupId }) => groupId)
+    expect(names).toContain('verify.small.whatsapp')
+    expect(names.filter(name => /last-value|recovery/.test(name))).toEqual([])
+  })
+})
