@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Command } from 'commander'
+import { STAGES } from '../services/topology.ts'
 
 /** Where `compose.yaml` looks for the values of its variables. */
 const FILE = fileURLToPath(new URL('.env', import.meta.url))
@@ -22,6 +23,8 @@ export function makeSecrets (): Readonly<Record<string, string>> {
     REDIS_CACHE_PASSWORD: password(),
     CLICKHOUSE_PASSWORD: password(),
     GRAFANA_PASSWORD: password(),
+    ...Object.fromEntries(['admin', 'registry', ...STAGES].map(user =>
+      [`KAFKA_PASSWORD_${user.toUpperCase()}`, password()])),
   }
 }
 

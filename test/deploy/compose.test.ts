@@ -6,6 +6,7 @@ import { versionOf } from '../../deploy/local/parts.ts'
 import { makeSecrets, writeSecrets } from '../../deploy/secrets.ts'
 import { loadConfig } from '../../services/lib/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
+import { STAGES } from '../../services/topology.ts'
 import { composeModel, envOf, type Model, type Service } from '../support/compose.ts'
 import { servedBy, settingFaults, wantedByTopology, type Deployed } from '../support/deployed.ts'
 import { root } from '../support/sources.ts'
@@ -70,6 +71,37 @@ describe('compose.yaml', () => {
     expect(holders('CACHE_SECRETS')).toEqual(['normalize'])
     expect(holders('HTTP_PROVIDERS')).toEqual(['verify'])
     expect(holders('GF_SECURITY_ADMIN_PASSWORD')).toEqual(['grafana'])
+  })
+
+  it('has each stage sign in at the broker by its own name and password', () => {
+    const users = Object.fromEntries(ours().map(([name, { environment: env }]) =>
+      [name, [env.KAFKA_SASL_USERNAME, env.KAFKA_SASL_PASSWORD]]))
+    const known = (user: string) => [user, secrets[`KAFKA_PASSWORD_${user.toUpperCase()}`]]
+    expect(users).toEqual({
+      ...Object.fromEntries(STAGES.map(stage => [stage, known(stage)])),
+      page: [undefined, undefined],
+      provision: known('admin'),
+      workspace: known('admin'),
+    })
+    const { environment } = model.services.kafka as Service
+    const login = environment.KAFKA_LISTENER_NAME_SERVICES_PLAIN_SASL_JAAS_CONFIG ?? ''
+    expect(Object.fromEntries([...login.matchAll(/ user_(\w+)="([\w-]+)"/g)]
+      .map(([, user = '', password]) => [user, password])))
+      .toEqual(Object.fromEntries(['admin', 'registry', ...STAGES].map(known)))
+    expect(environment.KAFKA_SUPER_USERS?.split(';'))
+      .toEqual(['User:ANONYMOUS', 'User:admin', 'User:registry'])
+    expect(model.services.registry?.environment.REGISTRY_KAFKA_COMMON_SASL_JAAS_CONFIG)
+      .toContain(`username="registry" password="${known('registry')[1]}";`)
+  })
+
+  it('lets nobody reach the broker without a password but the broker itself', () => {
+    const { environment: env } = model.services.kafka as Service
+    const open = (env.KAFKA_LISTENER_SECURITY_PROTOCOL_MAP ?? '').split(',')
+      .filter(entry => !entry.endsWith(':SASL_PLAINTEXT')).map(entry => entry.split(':')[0])
+    const listeners = (env.KAFKA_LISTENERS ?? '').split(',').map(text => text.split('://'))
+    expect(listeners.filter(([name]) => open.includes(name)).map(([, at]) => at))
+      .toEqual(['127.0.0.1:9093', '127.0.0.1:9094'])
+    expect(listeners.map(([name]) => name)).toEqual(['SERVICES', 'CONTROLLER', 'BROKER'])
   })
 
   it('provisions before any service starts, when every store answers', () => {
