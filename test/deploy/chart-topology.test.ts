@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { chartPrograms } from '../../deploy/chart.ts'
 import { allTopics } from '../../services/lib/topics.ts'
 import { METRICS } from '../../services/lib/metric-list.ts'
+import { STAGES } from '../../services/topology.ts'
 import { minimal, production, render, type Manifest } from '../support/chart.ts'
 import {
   consumersOf, servedBy, settingFaults, wantedByTopology, type Deployed,
@@ -157,11 +158,13 @@ describe('production values', () => {
       TOPIC_MIN_INSYNC: '2',
       KAFKA_TLS: 'true',
       KAFKA_SASL_MECHANISM: 'scram-sha-512',
-      KAFKA_SASL_PASSWORD: 'KAFKA_SASL_PASSWORD',
+      KAFKA_SASL_USERNAME: 'admin',
+      KAFKA_SASL_PASSWORD: 'KAFKA_PASSWORD_ADMIN',
       NODE_EXTRA_CA_CERTS: '/etc/verification-jobs/ca/ca.crt',
     })
-    for (const { env } of deployed(manifests, 'Deployment').filter(one => 'KAFKA_TLS' in one.env)) {
-      expect(env.KAFKA_SASL_PASSWORD).toBe('KAFKA_SASL_PASSWORD')
-    }
+    const signIn = deployed(manifests, 'Deployment').filter(one => 'KAFKA_TLS' in one.env)
+      .map(({ program, env }) => `${program} ${env.KAFKA_SASL_USERNAME} ${env.KAFKA_SASL_PASSWORD}`)
+    expect(new Set(signIn)).toEqual(new Set(STAGES.map(stage =>
+      `services/${stage}/main.ts ${stage} KAFKA_PASSWORD_${stage.toUpperCase()}`)))
   })
 })

@@ -72,7 +72,10 @@ the consumer groups it is a member of, by its lanes and services.
 {{- $all | toJson -}}
 {{- end -}}
 
-{{/* The settings of one program: (dict "root" $ "program" ... "config" ... "given" ...). */}}
+{{/*
+The settings of one program: (dict "root" $ "program" ... "user" ... "config" ... "given" ...). At
+brokers that want users it signs in as `user`, with that user's password from the secret.
+*/}}
 {{- define "verification-jobs.env" -}}
 {{- $plain := dict -}}
 {{- range $key, $value := .root.Values.config -}}
@@ -87,6 +90,8 @@ the consumer groups it is a member of, by its lanes and services.
 {{- $_ := set $plain $key $value -}}
 {{- end -}}
 {{- range $key, $value := .given -}}{{- $_ := set $plain $key $value -}}{{- end -}}
+{{- $user := $plain.KAFKA_SASL_USERNAME | default .user -}}
+{{- if hasKey $plain "KAFKA_SASL_MECHANISM" -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $user -}}{{- end -}}
 {{- range $key, $value := $plain }}
 - name: {{ $key }}
   value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
@@ -97,7 +102,7 @@ the consumer groups it is a member of, by its lanes and services.
   valueFrom:
     secretKeyRef:
       name: {{ include "verification-jobs.secretName" $.root }}
-      key: {{ $key }}
+      key: {{ ternary (printf "KAFKA_PASSWORD_%s" ($user | upper | replace "-" "_")) $key (eq $key "KAFKA_SASL_PASSWORD") }}
       {{- if eq $need "optional" }}
       optional: true
       {{- end }}
