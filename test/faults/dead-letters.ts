@@ -1,12 +1,16 @@
+import Type from 'typebox'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/lib/config.ts'
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { kafkaConnectionOf } from '../../services/lib/kafka/connection.ts'
 import { deadTopic } from '../../services/lib/topics.ts'
 import { STAGES } from '../../services/topology.ts'
 import type { FaultStack } from './stack.ts'
 
+const config = Type.Object(pick(commonConfig, kafkaKeys))
+
 /** Messages in all dead-letter topics. */
 export async function countDead ({ env }: FaultStack): Promise<number> {
-  const brokers = (env['KAFKA_BROKERS'] ?? '').split(',')
-  return await withAdmin({ brokers }, async admin => {
+  return await withAdmin(kafkaConnectionOf(loadConfig(config, env)), async admin => {
     const there = new Set(await admin.listTopics())
     const topics = STAGES.map(deadTopic)
       .filter(topic => there.has(topic))

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { makeSecure, openAccess, signInOf, type EnvOfStages } from '../../deploy/local/access.ts'
 import { clickhousePart } from '../../deploy/local/clickhouse.ts'
 import { kafkaParts } from '../../deploy/local/kafka.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
@@ -16,6 +17,8 @@ export type FaultStack = {
   readonly addresses: Addresses
   /** Addresses and secrets under the names services read them by, around all proxies. */
   readonly env: Readonly<Record<string, string>>
+  /** As whom the services of each stage sign in; nothing where everybody is let in. */
+  readonly envOf: EnvOfStages
   readonly dataDir: string
   /** By name: kafka, registry, redis-state, redis-cache, clickhouse. */
   readonly part: (name: string) => Part
@@ -24,7 +27,8 @@ export type FaultStack = {
 
 /** Describes the parts in a folder; nothing runs yet. */
 async function describe (dataDir: string, brokers: number) {
-  const common = { dataDir, ports: openPortBook(dataDir), say: console.log }
+  const access = openAccess(dataDir)
+  const common = { dataDir, ports: openPortBook(dataDir), say: console.log, access }
   const state = await redisPart({ ...common, role: 'state' })
   const cache = await redisPart({ ...common, role: 'cache' })
   const registry = await registryPart(common)
@@ -38,7 +42,11 @@ async function describe (dataDir: string, brokers: number) {
     CLICKHOUSE_URL: clickhouse.url,
   }
   const others = [registry, state, cache, clickhouse].map(({ spec }) => spec)
-  return { addresses, specs: [...kafka.specs, ...others] }
+  const fronts = registry.front === undefined ? [] : [registry.front]
+  const trust: Readonly<Record<string, string>> =
+    access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
+  const envOf = access === undefined ? {} : signInOf(access)
+  return { addresses, trust, envOf, specs: [...kafka.specs, ...others, ...fronts] }
 }
 
 export type StackOptions = {
@@ -46,25 +54,28 @@ export type StackOptions = {
   readonly disks?: Disks
   /** With three, every topic has three copies, two of which acknowledge. */
   readonly brokers?: number
+  /** With TLS and passwords everywhere, and a user a stage at the brokers. */
+  readonly secure?: boolean
 }
 
 /** A running stack with topics, schemas and tables, in a folder that is removed at its end. */
 export async function openStack (
-  { disks = {}, brokers = 1 }: StackOptions = {}
+  { disks = {}, brokers = 1, secure = false }: StackOptions = {}
 ): Promise<FaultStack> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-faults-`)
   for (const [folder, megabytes] of Object.entries(disks)) {
     mkdirSync(`${dataDir}/${folder}`)
     mountDisk(`${dataDir}/${folder}`, megabytes)
   }
-  const { addresses, specs } = await describe(dataDir, brokers)
+  if (secure) makeSecure(dataDir)
+  const { addresses, trust, envOf, specs } = await describe(dataDir, brokers)
   const parts = specs.map(createPart)
   const close = async () => {
     await Promise.all(parts.map(part => part.down()))
     for (const folder of Object.keys(disks)) execFileSync('umount', ['-l', `${dataDir}/${folder}`])
     rmSync(dataDir, { recursive: true, force: true })
   }
-  const env = { ...addresses, ...loadSecrets(dataDir) }
+  const env = { ...addresses, ...trust, ...loadSecrets(dataDir) }
   try {
     await Promise.all(parts.map(part => part.up()))
     await provision(env)
@@ -77,7 +88,7 @@ export async function openStack (
     if (found === undefined) throw new Error(`the stack has no part ${name}`)
     return found
   }
-  return { addresses, env, dataDir, part, close }
+  return { addresses, env, envOf, dataDir, part, close }
 }
 
 export type Disks = Readonly<Record<string, number>>

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Addresses } from '../../deploy/local/source.ts'
+import { STAGES } from '../../services/topology.ts'
 import { createServices, type Services } from './services.ts'
 import type { FaultStack } from './stack.ts'
 
@@ -64,7 +65,8 @@ export async function openWorld (stack: FaultStack, options: WorldOptions = {}):
   const { links, env, envOf, scale } = options
   const services = createServices({
     env: { ...stack.env, ...COMMON, ...links, ...env },
-    ...envOf && { envOf },
+    envOf: Object.fromEntries(STAGES.map(stage =>
+      [stage, { ...stack.envOf[stage], ...envOf?.[stage] }])),
     dataDir,
   })
   const stop: World['stop'] = async signal => {

@@ -1,5 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { STAGES } from '../../../services/topology.ts'
-import type { Fault, Scene } from '../fault.ts'
+import type { Fault, Injected, Scene } from '../fault.ts'
+import { openStack } from '../stack.ts'
 
 export const RECOVER_SERVICE_MS = 15_000
 
@@ -22,6 +24,19 @@ export async function recoveryOf (
 /** Stages that every job of the usual load passes. */
 const ALWAYS_BUSY = STAGES.filter(stage => !['feed', 'handback'].includes(stage))
 
+async function killEach (scene: Scene): Promise<Injected> {
+  const { world, load, say, random } = scene
+  const recoveryMs: number[] = []
+  for (const stage of ALWAYS_BUSY) {
+    await load.untilEnded(1 + Math.floor(random() * 3))
+    const atMs = Date.now()
+    world.services.kill(`${stage}-1`, 'SIGKILL')
+    recoveryMs.push(await recoveryOf(scene, `${stage}-1`, atMs))
+    say(`${stage} works again after ${recoveryMs.at(-1)} ms`)
+  }
+  return { injected: recoveryMs.length, recoveryMs }
+}
+
 /** SIGKILL at any moment. */
 const sigkill: Fault = {
   name: 'sigkill',
@@ -29,18 +44,27 @@ const sigkill: Fault = {
   about: 'SIGKILL of each service, at any moment of the load',
   quick: false,
   recoverWithinMs: RECOVER_SERVICE_MS,
+  inject: killEach,
+}
+
+/** The Redis that comes back has everything compared with the journal, by its own user too. */
+const secure: Fault = {
+  name: 'secure',
+  kind: 'process',
+  about: 'SIGKILL of each service and of the state Redis, with TLS and a Kafka user a stage',
+  quick: false,
+  recoverWithinMs: RECOVER_SERVICE_MS,
+  stack: () => openStack({ secure: true }),
   inject: async scene => {
-    const { world, load, say, random } = scene
-    const recoveryMs: number[] = []
-    for (const stage of ALWAYS_BUSY) {
-      await load.untilEnded(1 + Math.floor(random() * 3))
-      const atMs = Date.now()
-      world.services.kill(`${stage}-1`, 'SIGKILL')
-      recoveryMs.push(await recoveryOf(scene, `${stage}-1`, atMs))
-      say(`${stage} works again after ${recoveryMs.at(-1)} ms`)
-    }
-    return { injected: recoveryMs.length, recoveryMs }
+    const { world, load } = scene
+    const killed = await killEach(scene)
+    await world.stack.part('redis-state').crash()
+    await load.untilEnded(2)
+    const denied = readdirSync(world.logDir).filter(file =>
+      readFileSync(`${world.logDir}/${file}`, 'utf8').includes('AUTHORIZATION_FAILED'))
+    const breaches = denied.map(file => `the brokers denied something, as ${file} says`)
+    return { ...killed, injected: killed.injected + 1, breaches }
   },
 }
 
-export const kills: readonly Fault[] = [sigkill]
+export const kills: readonly Fault[] = [sigkill, secure]
