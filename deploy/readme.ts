@@ -4,9 +4,12 @@ import type { TObject } from 'typebox'
 import { describeConfig } from '../services/lib/config.ts'
 import { MAGIC_REFUSALS } from '../services/ingest/magic.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
-import { topology } from '../services/topology.ts'
+import { rulesOf } from '../services/lib/kafka/access-rules.ts'
+import type { AccessRule } from '../services/lib/kafka/admin.ts'
+import { STAGES, topology } from '../services/topology.ts'
 
 const readme = new URL('../README.md', import.meta.url)
+const security = new URL('docs/security.md', import.meta.url)
 const services = new URL('../services/', import.meta.url)
 const id = (name: string) => name.replaceAll('.', '_')
 
@@ -85,25 +88,48 @@ function sandbox (): string {
   return [...tableHead(['input with a test key', 'outcome']), ...rows.map(tableRow)].join('\n')
 }
 
-/** The README with its generated parts made anew; a test compares it with the file. */
-export async function readmeSource (): Promise<string> {
-  const parts = {
-    drawing: drawing(),
-    topics: topics(),
-    sandbox: sandbox(),
-    configuration: await configuration(),
-  }
-  let text = readFileSync(readme, 'utf8')
+/** What the user of each stage may do at the brokers, by operation. */
+function access (): string {
+  const rows = STAGES.map(stage => {
+    const rules = rulesOf(stage)
+    const named = (kind: AccessRule['kind'], operation: AccessRule['operation']) => rules
+      .filter(rule => rule.kind === kind && rule.operation === operation)
+      .map(({ name, prefix }) => `\`${name}${prefix ? '*' : ''}\``).join(', ') || '-'
+    return tableRow([
+      `\`${stage}\``, named('topic', 'read'), named('topic', 'write'), named('group', 'read'),
+    ])
+  })
+  const head = tableHead(['user', 'READ on topics', 'WRITE on topics', 'READ, DELETE on groups'])
+  return [...head, ...rows].join('\n')
+}
+
+/** Documents with their generated parts made anew, by file; a test compares them with the files. */
+export async function documents (): Promise<ReadonlyMap<URL, string>> {
+  return new Map([
+    [readme, filled(readme, {
+      drawing: drawing(),
+      topics: topics(),
+      sandbox: sandbox(),
+      configuration: await configuration(),
+    })],
+    [security, filled(security, { access: access() })],
+  ])
+}
+
+function filled (file: URL, parts: Readonly<Record<string, string>>): string {
+  let text = readFileSync(file, 'utf8')
   for (const [name, part] of Object.entries(parts)) {
     const [begin, end] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`]
     const [before = '', rest] = text.split(begin)
     const after = rest?.split(end)[1]
-    if (after === undefined) throw new Error(`README.md has no part "${name}" between its markers`)
+    if (after === undefined) {
+      throw new Error(`${file.pathname} has no part "${name}" between its markers`)
+    }
     text = before + begin + part + end + after
   }
   return text
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  writeFileSync(readme, await readmeSource())
+  for (const [file, text] of await documents()) writeFileSync(file, text)
 }

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readmeSource } from '../deploy/readme.ts'
+import { documents } from '../deploy/readme.ts'
 import { typesSource } from '../deploy/types.ts'
 import { topology } from '../services/topology.ts'
 import { root } from './support/sources.ts'
@@ -69,9 +69,11 @@ describe('the topology', () => {
   })
 })
 
-describe('the README', () => {
-  it('has the parts that are made from the code', async () => {
-    expect(readFileSync(join(root, 'README.md'), 'utf8')).toBe(await readmeSource())
+describe('the README and the page on security', () => {
+  it('have the parts that are made from the code', async () => {
+    const made = await documents()
+    expect(made.size).toBe(2)
+    for (const [file, text] of made) expect(readFileSync(file, 'utf8')).toBe(text)
   })
 })
 
