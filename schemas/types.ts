@@ -22,6 +22,14 @@ export type FeedContact = {
   readonly countryCode: string
   /** True bypasses the cache. */
   readonly forceFresh: boolean
+  /** Partition of the topic that the contact is sent to; in any other one it is a copy. */
+  readonly partition: number
+  /** UUID of one run of a producer. */
+  readonly sender: string
+  /** Increases with every contact of the sender in the partition. */
+  readonly sequence: number
+  /** When the sender sealed the contact. */
+  readonly sentAt: number
   /** The input, sealed under the partner's key; null in an end marker that is no contact. */
   readonly sealed: null | Buffer
   /** True closes what was collected of this partition, this contact included, without waiting for more. */

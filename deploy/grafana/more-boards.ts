@@ -29,10 +29,9 @@ export const intake: Board = {
     {
       title: 'Bulk feeds',
       panels: [
-        { title: 'Partners', metric: 'feed_partners', by: ['state'], width: 12 },
-        {
-          title: 'Jobs of feeds', metric: 'feed_jobs_total', by: ['outcome'], width: 12,
-        },
+        { title: 'Partners', metric: 'feed_partners', by: ['state'] },
+        { title: 'Jobs of feeds', metric: 'feed_jobs_total', by: ['outcome'] },
+        { title: 'Replayed contacts', metric: 'feed_replays_total', by: [] },
       ],
     },
   ],

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { textOfPartnerKey } from '../../schemas/feeds/seal.ts'
+import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
-import { createSwap } from '../lib/swap.ts'
+import { createSwap, type Swap } from '../lib/swap.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 
 /** Who sends contacts in bulk through topics of its own. */
@@ -17,6 +17,17 @@ export type Partner = {
   readonly createdAtMs: number
   /** 0 while its contacts are taken. */
   readonly revokedAtMs: number
+  /** The oldest first; the newest one does not expire. */
+  readonly keys: readonly PartnerKey[]
+}
+
+/** A partner's key without the key. */
+export type PartnerKey = {
+  /** 8 hexadecimal digits, which every seal of the key carries. */
+  readonly id: string
+  readonly createdAtMs: number
+  /** 0: never. */
+  readonly expiresAtMs: number
 }
 
 export type NewPartner =
@@ -29,66 +40,81 @@ type Options = {
   readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
   readonly now?: () => number
 }
-type Stored = Omit<Partner, 'tenant'> & { readonly key: string }
+/** `wrapped`: base64. */
+type StoredKey = PartnerKey & { readonly wrapped: string }
+type Stored = Omit<Partner, 'tenant' | 'keys'> & { readonly keys: readonly StoredKey[] }
+type Context = Options & { readonly now: () => number, readonly swap: Swap }
 
 const KEY_BYTES = 32
 const NAMES_KEY = 'partners'
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
-const keyOf = (name: string) => `partner:${name}`
-const aadOf = (name: string) => ['partner-key', name]
+const placeOf = (name: string) => `partner:${name}`
+const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
 
 /**
  * The registered partners of bulk feeds, in Redis as `partner:<name>`, their keys sealed by the
  * ring. A name is never used twice: what its topics hold belongs to the first who had it.
  */
 export function createPartners ({ redis, ring, now = Date.now }: Options) {
-  const read = (name: string) => readStored(redis, name)
+  const context = { redis, ring, now, swap: createSwap(redis) }
+  const read = async (name: string) => (await readStored(redis, name))?.stored
   return {
     /** Registers a partner; its key is shown here and never again. Undefined: the name is taken. */
     async create (partner: NewPartner): Promise<{ readonly key: string } | undefined> {
       checkName(partner.name)
-      const key = randomBytes(KEY_BYTES)
-      const wrapped = ring.wrap(key, aadOf(partner.name)).toString('base64')
-      const stored: Stored = { ...partner, createdAtMs: now(), revokedAtMs: 0, key: wrapped }
+      const { key, stored: first } = newKey(context, partner.name)
+      const stored: Stored = { ...partner, createdAtMs: now(), revokedAtMs: 0, keys: [first] }
       // Listed first: a crash in between leaves no partner that nobody sees.
       await redis.sadd(NAMES_KEY, partner.name)
-      const set = await redis.set(keyOf(partner.name), JSON.stringify(stored), 'NX')
+      const set = await redis.set(placeOf(partner.name), JSON.stringify(stored), 'NX')
       return set === null ? undefined : { key: textOfPartnerKey(key) }
     },
 
+    /**
+     * Makes a new key, which is shown here and never again; the others expire after `graceMs` at
+     * the latest. Undefined: there is no such partner.
+     */
+    rotate: (name: string, graceMs: number) => rotateKey(context, name, graceMs),
+
     /** Takes no more contacts of a partner; results under way still reach it. */
     async revoke (name: string): Promise<boolean> {
-      const stored = await read(name)
-      if (stored === undefined) return false
-      if (stored.revokedAtMs === 0) {
-        await redis.set(keyOf(name), JSON.stringify({ ...stored, revokedAtMs: now() }), 'XX')
-      }
-      return true
+      const after = await change(context, name, stored =>
+        ({ ...stored, revokedAtMs: stored.revokedAtMs || now() }))
+      return after !== undefined
     },
 
     /** All partners by name, revoked ones included. */
     async list (): Promise<Partner[]> {
       const names = await redis.smembers(NAMES_KEY)
       const found = await Promise.all(names.toSorted().map(read))
-      return found.flatMap(stored => stored === undefined ? [] : [shown(stored)])
+      return found.flatMap(stored => stored === undefined ? [] : [shown(stored, now())])
     },
 
     async find (name: string): Promise<Partner | undefined> {
       const stored = await read(name)
-      return stored === undefined ? undefined : shown(stored)
+      return stored === undefined ? undefined : shown(stored, now())
     },
 
     /** The partners' keys as the ring wraps them. */
-    wrapped: () => wrappedKeys(redis),
+    wrapped: () => wrappedKeys(context),
 
-    /** The key that contacts and results of a partner are sealed with. */
-    async keyOf (name: string): Promise<Buffer | undefined> {
+    /**
+     * The keys that have not expired, the oldest first. Each opens contacts, and the oldest seals
+     * results: a program that knows no newer key can read them until its own one expires.
+     */
+    async keysOf (name: string): Promise<PartnerKeys | undefined> {
       const stored = await read(name)
       if (stored === undefined) return undefined
-      return ring.unwrap(Buffer.from(stored.key, 'base64'), aadOf(name))
+      const [oldest, ...newer] = unexpired(stored, now()).map(({ id, wrapped }) =>
+        ring.unwrap(Buffer.from(wrapped, 'base64'), aadOf(name, id)))
+      if (oldest === undefined) throw new Error(`partner ${name} has no unexpired key`)
+      return [oldest, ...newer]
     },
   }
 }
+
+/** At least one. */
+export type PartnerKeys = readonly [oldest: Buffer, ...newer: Buffer[]]
 
 /** Throws RangeError for a name that can't be part of a topic's name. */
 export function checkName (name: string): void {
@@ -97,27 +123,88 @@ export function checkName (name: string): void {
     'not begin with a dash.')
 }
 
-async function wrappedKeys (redis: Redis): Promise<Wrapped[]> {
-  const swap = createSwap(redis)
-  const found = await Promise.all((await redis.smembers(NAMES_KEY)).map(async name => {
-    const text = await redis.get(keyOf(name))
-    if (text === null) return []
-    const stored = JSON.parse(text) as Stored
-    const replace = (fresh: Buffer) => {
-      const after = JSON.stringify({ ...stored, key: fresh.toString('base64') })
-      return swap({ key: keyOf(name) }, text, after)
-    }
-    return [{ bytes: Buffer.from(stored.key, 'base64'), binding: aadOf(name), replace }]
+function newKey (
+  { ring, now }: Context, name: string
+): { readonly key: Buffer, readonly stored: StoredKey } {
+  const key = randomBytes(KEY_BYTES)
+  const id = keyIdOf(key)
+  const wrapped = ring.wrap(key, aadOf(name, id)).toString('base64')
+  return { key, stored: { id, createdAtMs: now(), expiresAtMs: 0, wrapped } }
+}
+
+async function rotateKey (
+  context: Context, name: string, graceMs: number
+): Promise<{ readonly key: string, readonly keys: readonly PartnerKey[] } | undefined> {
+  const { now } = context
+  const { key, stored: fresh } = newKey(context, name)
+  const endsAtMs = now() + graceMs
+  const after = await change(context, name, stored => ({
+    ...stored, keys: [...unexpired(stored, now()).map(endingAt(endsAtMs)), fresh],
+  }))
+  if (after === undefined) return undefined
+  return { key: textOfPartnerKey(key), keys: unexpired(after, now()).map(withoutKey) }
+}
+
+function unexpired ({ keys }: Stored, nowMs: number): readonly StoredKey[] {
+  return keys.filter(({ expiresAtMs }) => expiresAtMs === 0 || expiresAtMs > nowMs)
+}
+
+/** A key that expires earlier already keeps its end. */
+const endingAt = (endsAtMs: number) => (key: StoredKey): StoredKey =>
+  ({ ...key, expiresAtMs: Math.min(key.expiresAtMs || Infinity, endsAtMs) })
+
+/** Changes a registration, however many others change it at the same time; undefined: no such. */
+async function change (
+  { redis, swap }: Context, name: string, changed: (stored: Stored) => Stored
+): Promise<Stored | undefined> {
+  for (;;) {
+    const found = await readStored(redis, name)
+    if (found === undefined) return undefined
+    const after = changed(found.stored)
+    if (await swap({ key: placeOf(name) }, found.text, JSON.stringify(after))) return after
+  }
+}
+
+async function wrappedKeys (context: Context): Promise<Wrapped[]> {
+  const names = await context.redis.smembers(NAMES_KEY)
+  const found = await Promise.all(names.map(async name => {
+    const { keys = [] } = (await readStored(context.redis, name))?.stored ?? {}
+    return keys.map(({ id, wrapped }) => ({
+      bytes: Buffer.from(wrapped, 'base64'),
+      binding: aadOf(name, id),
+      replace: (fresh: Buffer) => replaceKey(context, { name, wrapped, fresh }),
+    }))
   }))
   return found.flat()
 }
 
-async function readStored (redis: Redis, name: string): Promise<Stored | undefined> {
-  const text = await redis.get(keyOf(name))
-  return text === null ? undefined : JSON.parse(text) as Stored
+/** Resolves to false for a key that was changed or removed meanwhile. */
+async function replaceKey (
+  context: Context,
+  { name, wrapped, fresh }:
+  { readonly name: string, readonly wrapped: string, readonly fresh: Buffer }
+): Promise<boolean> {
+  const by = fresh.toString('base64')
+  const after = await change(context, name, stored => ({
+    ...stored,
+    keys: stored.keys.map(key => key.wrapped === wrapped ? { ...key, wrapped: by } : key),
+  }))
+  return after?.keys.some(key => key.wrapped === by) === true
 }
 
-function shown ({ key: _key, ...stored }: Stored): Partner {
+async function readStored (
+  redis: Redis, name: string
+): Promise<{ readonly text: string, readonly stored: Stored } | undefined> {
+  const text = await redis.get(placeOf(name))
+  return text === null ? undefined : { text, stored: JSON.parse(text) as Stored }
+}
+
+function withoutKey ({ wrapped: _wrapped, ...key }: StoredKey): PartnerKey {
+  return key
+}
+
+function shown (stored: Stored, nowMs: number): Partner {
   if (!isMode(stored.mode)) throw new Error(`partner ${stored.name} has no mode`)
-  return { ...stored, tenant: tenantOf(stored.orgId, stored.mode) }
+  const keys = unexpired(stored, nowMs).map(withoutKey)
+  return { ...stored, tenant: tenantOf(stored.orgId, stored.mode), keys }
 }

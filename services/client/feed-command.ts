@@ -29,6 +29,9 @@ A CSV file has a header line. Without --column the field input, phone, email or 
 Fields reference (or id) and countryCode are used when they are there; without references rows are
 numbered. Results are written as they come, each once, in no order.
 
+After "partner rotate" give both keys, FEED_KEY="new,old", until the old one has expired: contacts
+are sealed by the first one, and results opened by the one that sealed them.
+
 Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, KAFKA_TLS, KAFKA_SASL_MECHANISM,
 KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. What is not set comes from
 <data>/stack.json of "npm run up", whose demonstration partner needs neither name nor key.`
@@ -40,7 +43,7 @@ export function createFeedProgram (env: Env = process.env): Command {
     .addOption(new Option('--service <slug>', 'which service')
       .choices(API_SERVICES).makeOptionMandatory())
     .option('--partner <name>', 'whose feed')
-    .option('--key <key>', 'the key of the partner; better given as FEED_KEY')
+    .option('--key <keys>', 'the key of the partner, or "new,old"; better given as FEED_KEY')
     .option('--column <name>', 'field that holds the contacts')
     .option('--reference <name>', 'field that names each contact')
     .option('--country <code>', 'ISO 3166 country of numbers in national form', '')
@@ -96,20 +99,22 @@ export function feedOptions (
     throw new FeedError('Say whose feed it is: --partner <name> and FEED_KEY=<key>. ' +
       'A partner is made by: npm run workspace -- partner create --org <id> --name <name>')
   }
-  const key = keyOf(keyText)
-  return { brokers: brokers.split(','), ...feedSecurity(env), registryUrl, partner, key }
+  const keys = keysOf(keyText)
+  return { brokers: brokers.split(','), ...feedSecurity(env), registryUrl, partner, keys }
 }
 
 function keyOfDemo (demo: Env, partner: string | undefined): string | undefined {
   return demo['partner'] === partner ? demo['key'] : undefined
 }
 
-function keyOf (text: string): Buffer {
+function keysOf (text: string): FeedOptions['keys'] {
+  const [sealing = '', ...others] = text.split(',').map(part => part.trim())
   try {
-    return partnerKeyOf(text)
+    return [partnerKeyOf(sealing), ...others.map(partnerKeyOf)]
   } catch (error) {
-    if (error instanceof FeedSealError) throw new FeedError(error.message, { cause: error })
-    throw error
+    if (!(error instanceof FeedSealError)) throw error
+    throw new FeedError(`FEED_KEY is one key, or several as "new,old". ${error.message}`,
+      { cause: error })
   }
 }
 

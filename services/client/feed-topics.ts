@@ -6,7 +6,9 @@ import avro from 'avsc'
 import kafkajs, {
   Kafka, logLevel, type Consumer, type KafkaConfig, type Message, type Producer,
 } from 'kafkajs'
-import { openResult, sealContact, type FeedCells } from '../../schemas/feeds/seal.ts'
+import {
+  FeedSealError, keyIdIn, keyIdOf, openResult, sealContact, type FeedCells,
+} from '../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../schemas/types.ts'
 
 /** Brokers are reached openly and as anybody without `ssl` and `sasl`. */
@@ -14,8 +16,8 @@ export type FeedOptions = Readonly<Pick<KafkaConfig, 'ssl' | 'sasl'>> & {
   readonly brokers: readonly string[]
   readonly registryUrl: string
   readonly partner: string
-  /** The partner's key. */
-  readonly key: Buffer
+  /** The partner's keys: the first seals contacts, each opens results. */
+  readonly keys: readonly [sealing: Buffer, ...others: Buffer[]]
 }
 
 export type ContactToSend = {
@@ -55,7 +57,7 @@ const SUBMITTED = avroType('feeds.submitted')
 
 /** Connects to a partner's pair of topics. */
 export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
-  const { partner, key, ssl, sasl } = options
+  const { partner, keys, ssl, sasl } = options
   const kafka = new Kafka({
     clientId: `partner.${partner}`,
     brokers: [...options.brokers],
@@ -74,12 +76,18 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
     allowAutoTopicCreation: false,
     maxWaitTimeInMs: 100,
   })
-  const messageOf = (contact: ContactToSend): Message => {
-    const { input, ...place } = contact
-    const sealed = sealContact(key, { partner, ...place }, input)
-    return { key: place.reference, value: encoded(schemaId, { ...place, sealed, end: false }) }
+  const messageOf = createSealing(options, { schemaId, partitions: offsets.submitted })
+  const end = {
+    reference: '',
+    service: '',
+    countryCode: '',
+    forceFresh: false,
+    sealed: null,
+    partition: 0,
+    sender: '',
+    sequence: 0,
+    sentAt: 0,
   }
-  const end = { reference: '', service: '', countryCode: '', forceFresh: false, sealed: null }
   return {
     send: async contacts => producer.send(topics.submitted, contacts.map(messageOf)),
     end: async () => producer.send(topics.submitted, offsets.submitted.map(({ partition }) =>
@@ -91,12 +99,37 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
       onFailure,
       onMessage: async value => {
         const result = await registry.decode(value) as FeedResult
-        openInto({ partner, key }, result, { onResult, onFailure })
+        openInto({ partner, keys }, result, { onResult, onFailure })
       },
     }),
     close: async () => {
       await Promise.all([producer.close(), consumer.disconnect()])
     },
+  }
+}
+
+/**
+ * Seals each contact once, for one partition and with a sequence of its own: `feed` takes what is
+ * sent again, by a producer or by a stranger, for the copy that it is.
+ */
+function createSealing (
+  { partner, keys: [key] }: FeedOptions,
+  { schemaId, partitions }:
+  { readonly schemaId: number, readonly partitions: readonly { readonly partition: number }[] }
+): (contact: ContactToSend) => Message {
+  const sender = randomUUID()
+  const choose = Partitioners.DefaultPartitioner()
+  const partitionMetadata = partitions.map(({ partition }) => ({
+    partitionId: partition, leader: 0, partitionErrorCode: 0, replicas: [], isr: [],
+  }))
+  let sequence = 0
+  return ({ input, ...contact }) => {
+    const message = { key: contact.reference, value: null }
+    const partition = choose({ topic: '', partitionMetadata, message })
+    const place = { ...contact, partition, sender, sequence: ++sequence, sentAt: Date.now() }
+    const sealed = sealContact(key, { partner, ...place }, input)
+    const value = encoded(schemaId, { ...place, sealed, end: false })
+    return { key: contact.reference, partition, value }
   }
 }
 
@@ -126,18 +159,32 @@ async function listen (
 }
 
 function openInto (
-  { partner, key }: Pick<FeedOptions, 'partner' | 'key'>, result: FeedResult,
+  { partner, keys }: Pick<FeedOptions, 'partner' | 'keys'>, result: FeedResult,
   { onResult, onFailure }: {
     onResult: (result: ContactResult) => void, onFailure: (error: unknown) => void,
   }
 ): void {
   const { resultId, reference, sealed } = result
   try {
-    const cells = openResult(key, { partner, reference, resultId }, sealed)
+    const cells = openResult(keys, { partner, reference, resultId }, sealed)
     onResult({ resultId, reference, cells })
   } catch (cause) {
-    onFailure(new FeedError(`A result does not open: is this the key of partner ${partner}?`,
-      { cause }))
+    onFailure(new FeedError(`A result for partner ${partner} does not open: ` +
+      whyNot(keys, sealed), { cause }))
+  }
+}
+
+function whyNot (keys: readonly Buffer[], sealed: Buffer): string {
+  const known = keys.map(keyIdOf)
+  try {
+    const id = keyIdIn(sealed)
+    return known.includes(id)
+      ? 'it was changed after it was sealed.'
+      : `it is sealed by key ${id}, and FEED_KEY has only ${known.join(', ')}. Add that key: ` +
+        'FEED_KEY="new,old".'
+  } catch (error) {
+    if (error instanceof FeedSealError) return `${error.message}.`
+    throw error
   }
 }
 
@@ -164,8 +211,8 @@ async function endsOf (
 
 /**
  * One request at a time; after a rejection a new producer sends the same again, as one of kafkajs
- * that was rejected may lose what it acknowledges. A contact that arrives twice costs nothing more
- * than its answer, unless it bypasses the cache.
+ * that was rejected may lose what it acknowledges. Of a contact that arrives twice the second copy
+ * is ignored.
  */
 function createProducer (kafka: Kafka) {
   const build = () => kafka.producer({

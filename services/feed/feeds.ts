@@ -5,10 +5,10 @@ import { sleep } from '../lib/retry.ts'
 import type { PartnerFeed, PartnerFeedState } from './partner-feed.ts'
 
 export type FeedsParts = {
-  readonly partners: Pick<Partners, 'list' | 'keyOf'>
-  readonly start: (registered: { readonly partner: Partner, readonly key: Buffer }) => PartnerFeed
+  readonly partners: Pick<Partners, 'list'>
+  readonly start: (partner: Partner) => PartnerFeed
   readonly everyMs: number
-  readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+  readonly log: Pick<Log, 'info' | 'warn'>
   /** Told of what can't heal. */
   readonly fail: (error: unknown) => void
 }
@@ -72,22 +72,7 @@ async function align (
     log.info({ partner: name }, 'the feed of a revoked partner ended')
   }
   for (const partner of active.filter(({ name }) => !feeds.has(name))) {
-    const key = await keyOf(partners, partner.name, log)
-    if (key === undefined) continue
-    feeds.set(partner.name, start({ partner, key }))
+    feeds.set(partner.name, start(partner))
     log.info({ partner: partner.name }, 'the feed of a partner begins')
-  }
-}
-
-/** A partner whose key this ring can't open must not keep the others from their feeds. */
-async function keyOf (
-  partners: FeedsParts['partners'], name: string, log: FeedsParts['log']
-): Promise<Buffer | undefined> {
-  try {
-    return await partners.keyOf(name)
-  } catch (error) {
-    if (isInfrastructure(error)) throw error
-    log.error({ err: error, partner: name }, 'the key of a partner can not be opened')
-    return undefined
   }
 }

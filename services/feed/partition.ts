@@ -4,6 +4,8 @@ import { failpoint } from '../lib/failpoint.ts'
 import { createOffsets } from '../lib/offsets.ts'
 import { createCursor, type Cursor, type CursorParts } from './cursor.ts'
 import { cursorOf, type Contact, type Terms } from './contact.ts'
+import type { Marks } from './marks.ts'
+import { createReplayGuard, type ReplayGuard, type ReplayGuardParts } from './replays.ts'
 import { createRoom, type Room } from './room.ts'
 
 export type PartitionParts =
@@ -13,12 +15,28 @@ export type PartitionParts =
     readonly signal: AbortSignal
     /** Where the cursors stand; waits until Redis answers. */
     readonly positions: () => Promise<Positions>
+    /** The stored marks of its senders; both wait until Redis answers. */
+    readonly marks: {
+      readonly read: () => Promise<Marks>
+      readonly write: ReplayGuardParts['write']
+    }
+    readonly clock: { readonly now: ReplayGuardParts['now'] }
     /** Room for the contacts of all partners. */
     readonly held: Room
   }
 
 /** Messages of one partition of a partner, from one generation of its group. */
-export type Partition = {
+export type Partition = Pick<ReplayGuard, 'judge'> & {
+  /**
+   * Where to read from instead, when the first delivery begins behind what the stored marks follow:
+   * marks that were lost are rebuilt from the log. Undefined when it need not be, and from the
+   * second delivery on, as the log itself may have gaps.
+   */
+  readonly rewindFrom: (first: bigint) => bigint | undefined
+  /** Whether a message was finished before the partition was opened. */
+  readonly isFinished: (offset: number) => boolean
+  /** Whether the cursor of these terms was beyond the offset when the partition was opened. */
+  readonly isPassed: (terms: Parameters<typeof cursorOf>[0], offset: number) => boolean
   /** Messages that are unfinished from now on, and how to commit behind them. */
   readonly begin: (delivery: Delivery) => void
   readonly take: (contact: Contact, terms: Terms) => void
@@ -42,10 +60,13 @@ const BATCHES_HELD = 2
  */
 export async function createPartition (parts: PartitionParts): Promise<Partition> {
   const { signal, held } = parts
-  const commits = createCommits(parts)
   const room = createRoom(parts.rules.limit * BATCHES_HELD)
   const cursors = new Map<string, Cursor>()
+  const { read, write } = parts.marks
+  const guard = createReplayGuard({ marks: await read(), write, now: parts.clock.now })
+  const commits = createCommits(parts, guard)
   const positions = await parts.positions()
+  let isFirst = true
   const passed = (contacts: readonly Contact[]) => {
     if (signal.aborted || contacts.length === 0) return
     for (const { offset } of contacts) commits.finish(BigInt(offset))
@@ -66,6 +87,15 @@ export async function createPartition (parts: PartitionParts): Promise<Partition
   signal.addEventListener('abort', () => held.release(room.taken()), { once: true })
 
   return {
+    judge: guard.judge,
+    rewindFrom: first => {
+      const next = BigInt(guard.finishedTo) + 1n
+      const isBehind = isFirst && first > next
+      isFirst = false
+      return isBehind ? next : undefined
+    },
+    isFinished: offset => offset <= guard.finishedTo,
+    isPassed: (terms, offset) => offset <= (positions.get(cursorOf(terms)) ?? BEGINNING),
     begin: commits.begin,
     take: (contact, terms) => {
       if (signal.aborted) return
@@ -83,8 +113,14 @@ export async function createPartition (parts: PartitionParts): Promise<Partition
   }
 }
 
-/** Commits one after another, each as far as everything below is finished by then. */
-function createCommits ({ place, signal }: Pick<PartitionParts, 'place' | 'signal'>) {
+/**
+ * Commits one after another, each as far as everything below is finished by then. The marks come
+ * first: a message that Kafka does not deliver again must have left its mark.
+ */
+function createCommits (
+  { place, signal, fail }: Pick<PartitionParts, 'place' | 'signal' | 'fail'>,
+  guard: Pick<ReplayGuard, 'save'>
+) {
   const offsets = createOffsets()
   let commitBehind: Delivery['commit'] = async () => {}
   let committing: Promise<void> = Promise.resolve()
@@ -92,6 +128,11 @@ function createCommits ({ place, signal }: Pick<PartitionParts, 'place' | 'signa
     const offset = offsets.toCommit(place)
     if (offset === undefined || signal.aborted) return
     failpoint('feed.committing')
+    if (!await guard.save(Number(offset) - 1)) {
+      const { topic, partition } = place
+      return fail(new Error(`the marks of senders of ${topic}[${partition}] were lost in Redis; ` +
+        'the partition is read from its beginning to rebuild them'))
+    }
     await commitBehind(offset)
     offsets.committed(place, offset)
   }

@@ -1,4 +1,4 @@
-import type { Partner } from '../accounts/partners.ts'
+import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
 import type { Cursors } from '../jobs/cursors.ts'
 import type { Bus, Consumption, Delivery } from '../lib/bus.ts'
 import { isInfrastructure } from '../lib/errors.ts'
@@ -7,14 +7,17 @@ import { topicName } from '../lib/topics.ts'
 import type { BatchRules } from './batch.ts'
 import type { Shortage } from './cursor.ts'
 import { createIntake, type IntakeParts } from './intake.ts'
+import type { MarkStore } from './marks.ts'
 import { createPartition, type Partition, type PartitionParts } from './partition.ts'
 import { untilRoom, type ShortageParts } from './shortage.ts'
 import { submitContacts, type SubmitParts } from './submit.ts'
 
-export type PartnerFeedParts = Omit<IntakeParts, 'partner' | 'key' | 'openPartition'> &
+export type PartnerFeedParts = Omit<IntakeParts, 'partner' | 'keys' | 'openPartition'> &
   Pick<PartitionParts, 'held' | 'fail' | 'now' | 'sleep'> & SubmitParts & {
     readonly bus: Pick<Bus, 'consume'>
     readonly cursors: Cursors
+    readonly marks: MarkStore
+    readonly partners: Pick<Partners, 'keysOf'>
     readonly rules: BatchRules
     readonly shortage: ShortageParts
     /** A partner that is short of something for so long lets go of its contacts. */
@@ -32,8 +35,6 @@ export type PartnerFeed = {
   readonly stop: () => Promise<void>
 }
 
-type Registered = { readonly partner: Partner, readonly key: Buffer }
-
 /** A feed that broke begins anew, and is taken for healed once it has run for the longest pause. */
 const RESTART = { firstMs: 1_000, maxMs: 60_000 }
 
@@ -43,12 +44,9 @@ const RESTART = { firstMs: 1_000, maxMs: 60_000 }
  * stays short of balance or slots is paused: its consumer stops, what it held is forgotten, and
  * once there is room it reads on from what was committed.
  */
-export function startPartnerFeed (
-  registered: Registered, parts: PartnerFeedParts
-): PartnerFeed {
+export function startPartnerFeed (partner: Partner, parts: PartnerFeedParts): PartnerFeed {
   const stopping = new AbortController()
   const { signal } = stopping
-  const { partner } = registered
   let consumption: Consumption | undefined
   let paused = false
   let failures = 0
@@ -66,7 +64,7 @@ export function startPartnerFeed (
     while (!signal.aborted) {
       const beganAtMs = parts.now()
       const { ends, run } = beginRun(signal)
-      consumption = await parts.bus.consume(consumeOptions(registered, parts, run))
+      consumption = await parts.bus.consume(consumeOptions(partner, parts, run))
       const ending = await ends
       await consumption.stop()
       consumption = undefined
@@ -114,22 +112,30 @@ function beginRun (
   return { ends, run: { signal, onPause, onFailed: error => end({ error }) } }
 }
 
-function consumeOptions ({ partner, key }: Registered, parts: PartnerFeedParts, run: Run) {
-  const topic = topicName('feeds.submitted', { partner: partner.name })
-  const openPartition = (delivery: Delivery) =>
-    open({ partner, key }, parts, { ...run, delivery })
-  const intake = createIntake({ ...parts, partner: partner.name, key, openPartition })
+function consumeOptions (partner: Partner, parts: PartnerFeedParts, run: Run) {
+  const { name } = partner
+  const topic = topicName('feeds.submitted', { partner: name })
+  const keys = () => keysOf(parts, name)
+  const openPartition = (delivery: Delivery) => open(partner, parts, { ...run, delivery })
+  const intake = createIntake({ ...parts, partner: name, keys, openPartition })
   const { onFailed } = run
-  return { group: `feed.${partner.name}`, topics: [topic], onFailed, ...intake }
+  return { group: `feed.${name}`, topics: [topic], onFailed, ...intake }
+}
+
+async function keysOf ({ partners }: PartnerFeedParts, name: string): Promise<PartnerKeys> {
+  const keys = await partners.keysOf(name)
+  if (keys === undefined) throw new Error(`partner ${name} is not registered any more`)
+  return keys
 }
 
 function open (
-  { partner, key }: Registered, parts: PartnerFeedParts,
+  partner: Partner, parts: PartnerFeedParts,
   { delivery, signal: feedSignal, onPause, onFailed }: Run & { readonly delivery: Delivery }
 ): Promise<Partition> {
   const { topic, partition } = delivery
   const signal = AbortSignal.any([feedSignal, delivery.signal])
   const { name, tenant } = partner
+  const place = { tenant, partner: name, partition }
   const patiently = <T>(action: () => Promise<T>) =>
     forever(action, { signal, when: isInfrastructure, onRetry: parts.onRetry })
   return createPartition({
@@ -137,13 +143,19 @@ function open (
     place: { topic, partition },
     signal,
     fail: onFailed,
-    positions: () => patiently(() => parts.cursors.read({ tenant, partner: name, partition })),
+    positions: () => patiently(() => parts.cursors.read(place)),
+    marks: {
+      read: () => patiently(() => parts.marks.read(place)),
+      write: change => patiently(() => parts.marks.write(place, change)),
+    },
     submit: async request => {
       await parts.gate?.opened(signal)
       return await submitContacts(parts, { partner, partition }, request)
     },
-    giveUp: (contact, terms) => patiently(() =>
-      parts.faults.giveUp({ partner: name, key, partition }, { contact, terms }, signal)),
+    giveUp: (contact, terms) => patiently(async () => {
+      const [key] = await keysOf(parts, name)
+      await parts.faults.giveUp({ partner: name, key, partition }, { contact, terms }, signal)
+    }),
     pause: shortage => pauseWithin(parts, { tenant, shortage, signal, onPause }),
   })
 }

@@ -13,16 +13,17 @@ type Config = Static<typeof feedConfig>
 export function feedsParts (
   config: Config, connected: Connected, given: Given
 ): FeedsParts & { readonly held: Room } {
-  const { state, log } = connected
+  const { state, log, clock } = connected
   const held = createRoom(config.HELD_CONTACTS)
-  const common = { ...partnerFeedParts(config, connected, given), held }
+  const partners = createPartners({ redis: state, ring: createKeyRing(config), now: clock.now })
+  const common = { ...partnerFeedParts(config, connected, { ...given, partners }), held }
   const configured = new Set(Object.entries(config.PROVIDERS)
     .filter(([, names]) => names.length > 0).map(([service]) => service))
   return {
-    partners: createPartners({ redis: state, ring: createKeyRing(config) }),
-    start: registered => startPartnerFeed(registered, {
+    partners,
+    start: partner => startPartnerFeed(partner, {
       ...common,
-      isConfigured: service => registered.partner.mode === 'test' || configured.has(service),
+      isConfigured: service => partner.mode === 'test' || configured.has(service),
     }),
     everyMs: config.PARTNERS_EVERY_MS,
     log,

@@ -9,7 +9,7 @@ import { feedCells, type PartnerResults } from '../records/partner-results.ts'
 import { LostResultsError, type FeedRows, type Results } from '../records/results.ts'
 
 export type HandbackParts = {
-  readonly partners: Pick<Partners, 'keyOf'>
+  readonly partners: Pick<Partners, 'keysOf'>
   /** A job that ended lately or long ago, without its results. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly findArchived: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
@@ -55,7 +55,7 @@ async function handBack (
   const { tenant, job: id } = value
   const job = await parts.findJob(tenant, id)
   if (job?.feed === undefined) return undefined
-  const key = await parts.partners.keyOf(job.feed.partner)
+  const [key] = await parts.partners.keysOf(job.feed.partner) ?? []
   if (key === undefined) return 'unknown_partner'
   // A job is announced as settled only after it was stored.
   const archived = await parts.findArchived(tenant, id)

@@ -257,4 +257,11 @@ export const METRICS = [
     labels: ['outcome'],
     help: 'Jobs asked for by feeds: taken, moved, short, late, failed, or lost (asked again).',
   },
+  {
+    name: 'feed_replays_total',
+    type: 'counter',
+    labels: [],
+    help: 'Contacts of feeds that were read before and are ignored: sent again by a producer, or ' +
+      'copied in Kafka.',
+  },
 ] as const satisfies readonly MetricDefinition[]

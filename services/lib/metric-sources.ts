@@ -111,6 +111,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   feed_jobs_total: {
     by: ['feed'], values: { outcome: ['taken', 'moved', 'short', 'late', 'failed', 'lost'] },
   },
+  feed_replays_total: { by: ['feed'] },
 }
 
 /** The series of a metric that a process of this name begins with; none for other programs. */

@@ -17,7 +17,7 @@ export type ContactResult = {
 /** Contacts of one partition of a partner's topic, all of one service. */
 export type ResultsOf = {
   readonly partner: string
-  /** The partner's key. */
+  /** The partner's oldest key that has not expired. */
   readonly key: Buffer
   readonly partition: number
   readonly service: string

@@ -24,3 +24,17 @@ export function modeOf ({ mode = '' }: Options): Mode {
   if (!isMode(mode)) throw new UsageError(`--mode is one of ${MODES.join(', ')}.`)
   return mode
 }
+
+export const HOUR_MS = 3_600_000
+
+/** The hours of grace in `--grace-hours`; throws UsageError for any other text. */
+export function hoursOf (text: string | undefined): number {
+  const hours = Number(text)
+  if (Number.isFinite(hours) && hours >= 0) return hours
+  throw new UsageError('--grace-hours is a number from 0.')
+}
+
+/** ISO 8601 for people; null for 0, which stands for never. */
+export function timeOf (ms: number): string | null {
+  return ms === 0 ? null : new Date(ms).toISOString()
+}

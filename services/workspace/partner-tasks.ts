@@ -1,9 +1,9 @@
-import { checkName, type Partner } from '../accounts/partners.ts'
+import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
 import { UsageError } from '../lib/run-command.ts'
 import { principalOf } from '../lib/kafka/access-rules.ts'
 import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
-import { modeOf, organizationOf, type Task } from './options.ts'
+import { HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Task } from './options.ts'
 
 const MOST_PARTITIONS = 256
 
@@ -19,7 +19,8 @@ export const createPartner: Task = async (parts, options) => {
   const partitions = partitionsOf(options['partitions'])
   const pricesMicros = pricesOf(prices)
   if (await parts.partners.find(name) !== undefined) throw taken(name)
-  const topics = await parts.makePartnerTopics({ partner: name, partitions, principal })
+  const trial = options['trial'] !== undefined
+  const topics = await parts.makePartnerTopics({ partner: name, partitions, principal, trial })
   const mode = modeOf(options)
   const made = await parts.partners.create({ name, orgId, mode, pricesMicros, partitions })
   if (made === undefined) throw taken(name)
@@ -60,12 +61,34 @@ export const revokePartner: Task = async ({ partners }, { name = '' }) => {
   return { partner: name, revoked: true, note: 'Results of contacts under way still arrive.' }
 }
 
-function summaryOf ({ tenant: _tenant, createdAtMs, revokedAtMs, ...partner }: Partner) {
+/** Makes a new key for a partner; its other keys work on for the hours of grace. */
+export const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
+  const hours = hoursOf(graceHours)
+  if ((await partners.find(name))?.revokedAtMs !== 0) {
+    throw new UsageError(`There is no partner ${name} that sends; "partner list" shows them.`)
+  }
+  const rotated = await partners.rotate(name, hours * HOUR_MS)
+  if (rotated === undefined) throw new UsageError(`There is no partner ${name}.`)
+  return {
+    partner: name,
+    key: rotated.key,
+    keys: rotated.keys.map(keyShown),
+    note: 'The key is not shown again. Until the old one expires, results are sealed by it: ' +
+      'the partner sets FEED_KEY="new,old".',
+  }
+}
+
+function summaryOf ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partner }: Partner) {
   return {
     ...partner,
-    createdAt: new Date(createdAtMs).toISOString(),
-    revokedAt: revokedAtMs === 0 ? null : new Date(revokedAtMs).toISOString(),
+    createdAt: timeOf(createdAtMs),
+    revokedAt: timeOf(revokedAtMs),
+    keys: keys.map(keyShown),
   }
+}
+
+function keyShown ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
+  return { id, createdAt: timeOf(createdAtMs), expiresAt: timeOf(expiresAtMs) }
 }
 
 /** Checked as a whole price list is, but only what differs is kept. */

@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
 import { allow, createTopics, withAdmin, type AccessRule } from '../lib/kafka/admin.ts'
 import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
+import { UsageError } from '../lib/run-command.ts'
 import { partnerTopics, topicName } from '../lib/topics.ts'
 import type { Environment } from './environment.ts'
 
@@ -18,6 +19,8 @@ export type PartnerTopicsOptions = {
   readonly partitions: number
   /** As whom the partner connects to the brokers, for example `User:acme`. */
   readonly principal: string
+  /** Accepts brokers that let everybody in. */
+  readonly trial: boolean
 }
 
 const brokersConfig = Type.Object({
@@ -31,20 +34,26 @@ const brokersConfig = Type.Object({
   })),
 })
 
+const NO_AUTHORIZER = 'The brokers have no authorizer, so every Kafka client can read and write ' +
+  'this feed. Set one up (deploy/docs/security.md), or accept that for a trial: --trial'
+
 /**
- * Makes the pair of topics of a partner and the rules by which it reaches these alone. Topics and
+ * Makes the rules by which a partner reaches its pair of topics alone, then the topics. Topics and
  * rules that are there already stay as they are.
+ * @throws UsageError when the brokers have no authorizer, unless it is for a trial.
  */
 export async function makePartnerTopics (
-  env: Environment, { partner, partitions, principal }: PartnerTopicsOptions
+  env: Environment, { partner, partitions, principal, trial }: PartnerTopicsOptions
 ): Promise<MadeTopics> {
   const config = loadConfig(brokersConfig, env)
   const rules = accessRules(partner, principal)
   const rulesCreated = await withAdmin(kafkaConnectionOf(config), async admin => {
+    const isAllowed = await allow(admin, rules)
+    if (!isAllowed && !trial) throw new UsageError(NO_AUTHORIZER)
     await createTopics(admin, partnerTopics(partner, partitions), {
       replication: config.TOPIC_REPLICATION, minInsync: config.TOPIC_MIN_INSYNC,
     })
-    return await allow(admin, rules)
+    return isAllowed
   })
   const named = (topic: 'feeds.submitted' | 'feeds.finished') => topicName(topic, { partner })
   return {

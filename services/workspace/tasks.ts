@@ -3,7 +3,9 @@ import { SCOPES, type Scope } from '../accounts/api-keys.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { microsOf, usdOf, usdToMicros } from './amount.ts'
 import { UsageError } from '../lib/run-command.ts'
-import { modeOf, organizationOf, type Options, type Shown, type Task } from './options.ts'
+import {
+  HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Options, type Shown, type Task,
+} from './options.ts'
 import type { WorkspaceParts } from './parts.ts'
 
 export type { Options, Shown, Task }
@@ -49,12 +51,9 @@ export const revokeKey: Task = async (parts, options) => {
 
 /** Replaces a key; the old one works on for the hours of grace. */
 export const rollKey: Task = async (parts, options) => {
-  const hours = Number(options.graceHours)
-  if (!Number.isFinite(hours) || hours < 0) {
-    throw new UsageError('--grace-hours is a number from 0.')
-  }
+  const hours = hoursOf(options.graceHours)
   const orgId = await organizationOf(parts, options)
-  const fresh = await parts.apiKeys.roll(orgId, options.key ?? '', hours * 3_600_000)
+  const fresh = await parts.apiKeys.roll(orgId, options.key ?? '', hours * HOUR_MS)
   if (fresh === undefined) throw new UsageError(`There is no usable key ${options.key}.`)
   return { ...fresh, replaces: options.key, note: 'The secret is not shown again.' }
 }
@@ -122,8 +121,4 @@ function momentOf (text: string): number {
   const moment = Date.parse(text)
   if (Number.isNaN(moment)) throw new UsageError('--expires is a time like 2027-01-31T12:00:00Z.')
   return moment
-}
-
-function timeOf (ms: number): string | null {
-  return ms === 0 ? null : new Date(ms).toISOString()
 }

@@ -1,13 +1,15 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { sealContact } from '../../schemas/feeds/seal.ts'
+import { keyIdOf, partnerKeyOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import { connectSubmitter } from '../../services/feed/submitter.ts'
 import { handbackParts } from '../../services/handback/parts.ts'
-import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { hasTopic, withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createDemoPartner } from '../../services/workspace/demo-partner.ts'
+import { createPartner } from '../../services/workspace/partner-tasks.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { connectAll } from '../support/connected.ts'
 import { eventually } from '../support/eventually.ts'
+import { sealedContact } from '../support/feeds.ts'
 import { createTestPartner, type TestPartner } from '../support/partner.ts'
 import { configs, runFeeds, type RunningFeeds } from '../support/running-feeds.ts'
 
@@ -24,19 +26,16 @@ afterAll(async () => { await feeds.stop() })
 const taken = (name: string) => feeds.asked
   .filter(({ feed }) => feed?.source.partner === name).flatMap(({ inputs }) => inputs).toSorted()
 
-async function contactsOf (to: TestPartner, inputs: readonly string[], key = to.key) {
-  return await Promise.all(inputs.map(async (input, index) => {
-    const place = {
-      reference: `c${index}`, service: 'phone-validation', countryCode: '', forceFresh: false,
-    }
-    const sealed = sealContact(key, { partner: to.name, ...place }, input)
-    const value = await codec.encode('feeds.submitted-value', { ...place, sealed, end: false })
-    return { topic: `feeds.${to.name}.submitted`, key: place.reference, value, headers: {} }
-  }))
-}
-
-async function send (to: TestPartner, inputs: readonly string[], key = to.key) {
-  await bus.producer('partner').send(await contactsOf(to, inputs, key))
+async function send (to: TestPartner, inputs: readonly string[], ...keys: readonly Buffer[]) {
+  const feed = await to.connect(...keys)
+  await feed.send(inputs.map((input, index) => ({
+    reference: `c${index}`,
+    service: 'phone-validation',
+    countryCode: '',
+    forceFresh: false,
+    input,
+  })))
+  await feed.close()
 }
 
 describe('the feeds on real parts', () => {
@@ -72,9 +71,15 @@ describe('the feeds on real parts', () => {
     const own = new Kafka({ brokers: env.KAFKA_BROKERS!.split(','), logLevel: logLevel.NOTHING })
       .producer({ allowAutoTopicCreation: false })
     await own.connect()
-    const [{ topic, ...message } = expect.fail('no contact')] =
-      await contactsOf(foreign, ['+12127365003'])
-    await own.send({ topic, messages: [message], compression: CompressionTypes.ZSTD })
+    const contact = sealedContact(foreign.key, '+12127365003', {
+      partner: foreign.name, service: 'phone-validation', sequence: 1,
+    })
+    const value = await codec.encode('feeds.submitted-value', contact)
+    await own.send({
+      topic: `feeds.${foreign.name}.submitted`,
+      messages: [{ key: 'c1', partition: 0, value }],
+      compression: CompressionTypes.ZSTD,
+    })
     await own.disconnect()
     await eventually(() => expect(taken(foreign.name)).toHaveLength(1))
     expect(decompress).not.toHaveBeenCalled()
@@ -91,6 +96,53 @@ describe('the feeds on real parts', () => {
     ]))
     await feed.close()
   })
+
+  it('take contacts under a new key at once, and under the old one until it expires', async () => {
+    const one = await createTestPartner(env)
+    await send(one, ['+12127365004'])
+    await eventually(() => expect(taken(one.name)).toHaveLength(1))
+    const rotate = async (graceMs: number) => {
+      const rotated = await withWorkspace(env, ({ partners }) => partners.rotate(one.name, graceMs))
+      return partnerKeyOf(rotated?.key ?? '')
+    }
+    const fresh = await rotate(3_600_000)
+    await send(one, ['+12127365005'], fresh)
+    await send(one, ['+12127365006'])
+    await eventually(() => expect(taken(one.name)).toHaveLength(3))
+    const last = await rotate(0)
+    const results: unknown[] = []
+    const feed = await one.connect(last)
+    await feed.listen(result => { results.push(result.cells['reason']) }, error => {
+      results.push(String(error))
+    })
+    await send(one, ['+12127365007'])
+    await send(one, ['+12127365008'], last)
+    await eventually(() => expect(taken(one.name)).toHaveLength(4))
+    await eventually(() => expect(results).toEqual(['unreadable_contact']))
+    await feed.close()
+  })
+
+  it('seal results by the old key until it expires, and clients say which key they lack',
+    async () => {
+      const one = await createTestPartner(env)
+      const rotated = await withWorkspace(env, ({ partners }) =>
+        partners.rotate(one.name, 3_600_000))
+      const fresh = partnerKeyOf(rotated?.key ?? '')
+      const told: string[] = []
+      const listen = async (...keys: readonly Buffer[]) => {
+        const feed = await one.connect(...keys)
+        await feed.listen(() => { told.push('opened') }, error => { told.push(String(error)) })
+        return feed
+      }
+      const connected = [await listen(fresh), await listen(fresh, one.key)]
+      await send(one, ['+12127365009'], Buffer.alloc(32))
+      await eventually(() => expect(told.toSorted()).toEqual([
+        expect.stringContaining(`sealed by key ${keyIdOf(one.key)}, and FEED_KEY has only ` +
+          keyIdOf(fresh)),
+        'opened',
+      ]))
+      await Promise.all(connected.map(feed => feed.close()))
+    })
 
   it('bury what is no message of a feed, as it came', async () => {
     const dead: Buffer[] = []
@@ -112,10 +164,21 @@ describe('the feeds on real parts', () => {
   })
 })
 
+it('a partner is made on brokers without an authorizer for a trial only', async () => {
+  const name = `untrusting-${process.pid}`
+  await withWorkspace(env, async parts => {
+    const options = { org: partner.org, mode: 'live', name, partitions: '1' }
+    await expect(createPartner(parts, options)).rejects.toThrow('have no authorizer')
+    expect(await parts.partners.find(name)).toBeUndefined()
+  })
+  const connection = { brokers: env.KAFKA_BROKERS!.split(',') }
+  expect(await hasTopic(connection, `feeds.${name}.submitted`)).toBe(false)
+})
+
 it('a demonstration partner has a key that its registration knows', async () => {
   const { partner: name, key } = await createDemoPartner(env, partner.org)
-  const stored = await withWorkspace(env, ({ partners }) => partners.keyOf(name))
-  expect(key).toBe(`vjf_${stored?.toString('base64url')}`)
+  const stored = await withWorkspace(env, ({ partners }) => partners.keysOf(name))
+  expect(stored?.map(textOfPartnerKey)).toEqual([key])
 })
 
 it('the way into the pipeline and the way back are made of the same connections', async () => {

@@ -6,7 +6,8 @@ import { newJobId, type Submission, type Submitted } from '../../services/jobs/s
 import type { Consumption, ConsumeOptions } from '../../services/lib/bus.ts'
 import { sleep } from '../../services/lib/retry.ts'
 import { startPartnerFeed } from '../../services/feed/partner-feed.ts'
-import { feedParts, fill, newPartner, partnerKey } from '../support/feeds.ts'
+import { createMarkStore } from '../../services/feed/marks.ts'
+import { feedParts, fill, newPartner, type Sent } from '../support/feeds.ts'
 import { acceptRequest } from '../support/jobs.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import { startRedis } from '../support/redis.ts'
@@ -14,17 +15,35 @@ import { startRedis } from '../support/redis.ts'
 const { redis } = await startRedis()
 const store = createJobStore(redis)
 const cursors = createCursors(redis)
+const marks = createMarkStore(redis)
 
 /** What becomes of one request: when it is decided, and whether its feed hears of it. */
 type Fate = { readonly afterMs: number, readonly heard: boolean }
 const fate: fc.Arbitrary<Fate> = fc.record({
   afterMs: fc.integer({ min: 0, max: 3 }), heard: fc.boolean(),
 })
+
+/** How a process dies: before or after Kafka knows what Redis does; and what Redis loses then. */
+type Crash = {
+  readonly afterMs: number, readonly losesCommits: boolean, readonly losesMarks: boolean,
+}
+const crash: fc.Arbitrary<Crash> = fc.record({
+  afterMs: fc.integer({ min: 1, max: 6 }), losesCommits: fc.boolean(), losesMarks: fc.boolean(),
+})
+
+/** Contacts, among which an adversary puts copies of what is there already. */
+const log = fc.array(fc.record({
+  service: fc.constantFrom('whatsapp', 'telegram'), copyOf: fc.option(fc.nat()),
+}), { minLength: 20, maxLength: 50 }).map(messages =>
+  messages.map(({ service, copyOf }, index): Sent => copyOf === null || index === 0
+    ? { service }
+    : { copyOf: copyOf % index }))
+
 const plan = fc.record({
   seed: fc.nat(),
-  services: fc.array(fc.constantFrom('whatsapp', 'telegram'), { minLength: 20, maxLength: 50 }),
+  log,
   fates: fc.infiniteStream(fate),
-  crashesAfterMs: fc.array(fc.integer({ min: 1, max: 6 }), { maxLength: 4 }),
+  crashes: fc.array(crash, { maxLength: 4 }),
   limit: fc.integer({ min: 1, max: 9 }),
 })
 type Plan = typeof plan extends fc.Arbitrary<infer P> ? P : never
@@ -55,48 +74,61 @@ function pipeline (fates: Iterator<Fate>, taken: number[]) {
   return { submit, ended: () => Promise.all(pending) }
 }
 
-async function run ({ seed, services, fates, crashesAfterMs, limit }: Plan) {
+async function run ({ seed, log, fates, crashes, limit }: Plan) {
   const bus = createMemoryBus({ seed, partitionsOf: () => 1, maxDelivery: 8 })
   const { partner, topic } = await newPartner(redis)
-  await fill(bus, partner.name, services)
+  await fill(bus, partner.name, log.slice(0, -1))
+  const place = { tenant: partner.tenant, partner: partner.name, partition: 0 }
   const taken: number[] = []
   const submitter = pipeline(fates, taken)
-  const start = () => {
+  const start = ({ losesCommits = false } = {}) => {
     const members: Consumption[] = []
     const consume = async (options: ConsumeOptions) => {
-      const member = await bus.consume(options)
+      const member = await bus.consume(losesCommits ? withoutCommits(options) : options)
       members.push(member)
       return member
     }
     const feed = startPartnerFeed(
-      { partner, key: partnerKey }, feedParts(redis, { bus: { consume }, limit, submitter }))
+      partner, feedParts(redis, { bus: { consume }, limit, submitter }))
     return { feed, crash: () => { for (const member of members) bus.crash(member) } }
   }
-  for (const afterMs of crashesAfterMs) {
-    const { feed, crash } = start()
+  for (const { afterMs, losesCommits, losesMarks } of crashes) {
+    const { feed, crash } = start({ losesCommits })
     await sleep(afterMs)
     crash()
     // A dead process neither hears nor says anything more.
     await feed.stop()
+    if (losesMarks) await redis.del(`marks:{${partner.tenant}}:${partner.name}:0`)
   }
+  // Lost marks are rebuilt when there is something to read.
+  await fill(bus, partner.name, log.slice(-1))
   const last = start()
   await expect.poll(() => bus.committed(`feed.${partner.name}`, topic, 0), { interval: 1 })
-    .toBe(BigInt(services.length))
+    .toBe(BigInt(log.length))
+  await expect.poll(async () => (await marks.read(place)).offset, { interval: 1 })
+    .toBe(log.length - 1)
   await last.feed.stop()
   await submitter.ended()
-  const { name, tenant } = partner
-  const positions = await cursors.read({ tenant, partner: name, partition: 0 })
+  const positions = await cursors.read(place)
   return { taken, positions }
 }
 
+function withoutCommits (options: ConsumeOptions): ConsumeOptions {
+  const { onDelivery } = options
+  const commit = async () => { throw new Error('the process dies before the broker hears of it') }
+  return { ...options, onDelivery: delivery => onDelivery({ ...delivery, commit }) }
+}
+
 describe('the cursor of a feed', () => {
-  it('gives every contact to one job, however often it is regrouped', async () => {
+  it('gives every contact to one job, and no copy of it, whatever crashes', async () => {
     await fc.assert(fc.asyncProperty(plan, async given => {
       const { taken, positions } = await run(given)
-      const all = given.services.map((_, offset) => offset)
-      expect(taken.toSorted((a, b) => a - b)).toEqual(all)
-      for (const service of new Set(given.services)) {
-        expect(positions.get(`${service}||`)).toBe(given.services.lastIndexOf(service))
+      const services = given.log.map(sent => 'service' in sent ? sent.service : undefined)
+      const contacts = [...services.keys()].filter(offset => services[offset] !== undefined)
+      expect(taken.toSorted((a, b) => a - b)).toEqual(contacts)
+      for (const service of new Set(services)) {
+        if (service === undefined) continue
+        expect(positions.get(`${service}||`)).toBe(services.lastIndexOf(service))
       }
     }), { numRuns: 40 })
   })
@@ -123,5 +155,29 @@ describe('the cursor of a feed', () => {
     expect(await reservedMicros()).toBe(2 * 10 * 2_000)
     const positions = await cursors.read({ tenant, partner: name, partition: 3 })
     expect([...positions]).toEqual([['whatsapp||', 10]])
+  })
+})
+
+describe('the stored marks of a partition', () => {
+  const mark = (sequence: number) => ({ sequence, sentAt: 1_790_000_000_000 })
+  const changeOf = (since: number, offset: number, sequence: number) =>
+    ({ since, offset, changed: new Map([['a', mark(sequence)]]), forgotten: ['b'] })
+
+  it('never go back, whichever process of the group writes last', async () => {
+    const place = { tenant: 'org_m.live', partner: 'm', partition: 0 }
+    expect(await marks.write(place, changeOf(-1, 9, 5))).toBe(true)
+    expect(await marks.write(place, changeOf(-1, 9, 4))).toBe(true)
+    expect(await marks.write(place, changeOf(-1, 7, 3))).toBe(true)
+    expect(await marks.read(place)).toEqual({ offset: 9, senders: new Map([['a', mark(5)]]) })
+    expect(await marks.write(place, {
+      since: 7, offset: 12, changed: new Map([['b', mark(1)]]), forgotten: ['a'],
+    })).toBe(true)
+    expect(await marks.read(place)).toEqual({ offset: 12, senders: new Map([['b', mark(1)]]) })
+  })
+
+  it('are not written over what was lost', async () => {
+    const place = { tenant: 'org_m.live', partner: 'm', partition: 1 }
+    expect(await marks.write(place, changeOf(3, 9, 5))).toBe(false)
+    expect(await marks.read(place)).toEqual({ offset: -1, senders: new Map() })
   })
 })

@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { sealContact } from '../../schemas/feeds/seal.ts'
+import { sealContact, type ContactPlace } from '../../schemas/feeds/seal.ts'
+import type { FeedContact } from '../../schemas/types.ts'
 import { createCursors } from '../../services/jobs/cursors.ts'
+import { systemClock } from '../../services/lib/clock.ts'
 import { createCodec, localSource } from '../../services/lib/registry.ts'
 import { sleep } from '../../services/lib/retry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { createMarkStore } from '../../services/feed/marks.ts'
 import type { PartnerFeedParts } from '../../services/feed/partner-feed.ts'
 import { createRoom } from '../../services/feed/room.ts'
 import type { MemoryBus } from './memory-bus.ts'
@@ -13,6 +16,27 @@ const codec = createCodec(localSource())
 /** The key of every partner here. */
 export const partnerKey = randomBytes(32)
 let partners = 0
+
+/** One run of a producer. */
+export const SENDER = '0b9f4a3e-7c55-4e0e-9f43-1a2b3c4d5e6f'
+
+/** A contact as a partner sends it: for WhatsApp, now, to partition 0 unless told otherwise. */
+export function sealedContact (
+  key: Buffer, input: string,
+  { partner, ...change }: Partial<FeedContact> & Pick<ContactPlace, 'partner' | 'sequence'>
+): FeedContact {
+  const place = {
+    reference: `c${change.sequence}`,
+    service: 'whatsapp',
+    countryCode: '',
+    forceFresh: false,
+    partition: 0,
+    sender: SENDER,
+    sentAt: Date.now(),
+    ...change,
+  }
+  return { end: false, ...place, sealed: sealContact(key, { partner, ...place }, input) }
+}
 
 /** A partner nobody has heard of, with 1,000 USD. */
 export async function newPartner (redis: Redis) {
@@ -30,21 +54,33 @@ export async function newPartner (redis: Redis) {
     partitions: 1,
     createdAtMs: 0,
     revokedAtMs: 0,
+    keys: [],
   } as const
   const reservedMicros = async () => (await wallet.balance(tenant)).reservedMicros
   return { partner, topic: `feeds.${name}.submitted`, reservedMicros }
 }
 
-/** Sends a contact for each of the services, in their order. */
+/** A message of a feed: a contact for a service, or a copy of the message at an offset. */
+export type Sent = { readonly service: string } | { readonly copyOf: number }
+
+/** Sends messages in their order. */
 export async function fill (
-  bus: MemoryBus, partner: string, services: readonly string[]
+  bus: MemoryBus, partner: string, log: readonly Sent[]
 ): Promise<void> {
-  for (const [index, service] of services.entries()) {
-    const place = { reference: `c${index}`, service, countryCode: '', forceFresh: false }
-    const sealed = sealContact(partnerKey, { partner, ...place }, `input ${index}`)
-    const value = await codec.encode('feeds.submitted-value', { ...place, sealed, end: false })
+  const topic = `feeds.${partner}.submitted`
+  for (const sent of log) {
+    const index = bus.messages(topic).length
+    if ('copyOf' in sent) {
+      const { key, value } = bus.messages(topic)[sent.copyOf]!
+      await bus.producer('adversary').send([{ topic, key: String(key), value, headers: {} }])
+      continue
+    }
+    const { service } = sent
+    const contact = sealedContact(
+      partnerKey, `input ${index}`, { partner, service, sequence: index })
+    const value = await codec.encode('feeds.submitted-value', contact)
     await bus.producer('partner').send(
-      [{ topic: `feeds.${partner}.submitted`, key: place.reference, value, headers: {} }])
+      [{ topic, key: contact.reference, value, headers: {} }])
   }
 }
 
@@ -59,6 +95,9 @@ export function feedParts (
     codec,
     submitter,
     cursors: createCursors(redis),
+    marks: createMarkStore(redis),
+    partners: { keysOf: async () => [partnerKey] },
+    clock: systemClock,
     metrics: { count: () => {} },
     deadLetters: { send: async () => {} },
     faults: { answer: async () => {}, giveUp: async () => {} },
@@ -73,6 +112,7 @@ export function feedParts (
     sleep: (ms, signal) => sleep(Math.min(ms, 4), signal),
     onBroken: error => { throw error },
     onLost: () => {},
+    onReplay: () => {},
     onRetry: () => {},
   }
 }

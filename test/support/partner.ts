@@ -14,7 +14,8 @@ export type TestPartner = {
   readonly key: Buffer
   /** Adds money to the balance that pays. */
   readonly topUp: (usd: string) => Promise<void>
-  readonly connect: () => Promise<FeedConnection>
+  /** By its key, or by other ones. */
+  readonly connect: (...keys: readonly Buffer[]) => Promise<FeedConnection>
 }
 
 export type Fed = { readonly summary: Summary, readonly results: readonly WrittenResult[] }
@@ -32,7 +33,7 @@ export async function createTestPartner (
     const own = { org: id, mode: 'live', name }
     const { usd, prices = '', partitions = '4' } = options
     if (usd !== undefined) await topUp(parts, { ...own, usd })
-    const created = await createPartner(parts, { ...own, prices, partitions })
+    const created = await createPartner(parts, { ...own, prices, partitions, trial: 'yes' })
     const key = partnerKeyOf(String(created['key']))
     return {
       name,
@@ -41,12 +42,12 @@ export async function createTestPartner (
       topUp: async more => {
         await withWorkspace(env, async again => { await topUp(again, { ...own, usd: more }) })
       },
-      connect: () => openFeed({
+      connect: (sealing = key, ...others) => openFeed({
         ...feedSecurity(env),
         brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
         registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
         partner: name,
-        key,
+        keys: [sealing, ...others],
       }),
     }
   })

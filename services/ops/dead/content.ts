@@ -11,7 +11,7 @@ import { envelopeShown, openedShown } from './shown.ts'
 export type OpenParts = {
   readonly codec: Pick<Codec, 'decode'>
   readonly wire: Pick<Wire, 'open'>
-  readonly partners: Pick<Partners, 'keyOf'>
+  readonly partners: Pick<Partners, 'keysOf'>
 }
 
 const UNDECODABLE = 'not decodable'
@@ -52,10 +52,10 @@ async function contactIn (
   const value = await decoded(codec, raw) as FeedContact | undefined
   if (value === undefined) return `not to be opened: ${UNDECODABLE}`
   if (value.sealed === null) return NOTHING_SEALED
-  const key = await partners.keyOf(partner)
-  if (key === undefined) return 'not to be opened: unknown_partner'
+  const keys = await partners.keysOf(partner)
+  if (keys === undefined) return 'not to be opened: unknown_partner'
   try {
-    return openContact(key, { partner, ...value }, value.sealed)
+    return openContact(keys, { ...value, partner }, value.sealed)
   } catch {
     return 'not to be opened: seal_broken'
   }

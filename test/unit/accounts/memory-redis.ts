@@ -36,6 +36,13 @@ export function memoryRedis () {
     sadd: async (key: string, ...members: string[]) => {
       sets.set(key, new Set([...sets.get(key) ?? [], ...members]))
     },
+    // The script by which a value takes the place of the one that was read.
+    call: async (...args: readonly unknown[]) => {
+      const [, , , key, before, after] = args as string[]
+      if (texts.get(key!) !== before) return 0
+      texts.set(key!, after!)
+      return 1
+    },
     smembers: async (key: string) => [...sets.get(key) ?? []],
   }
   return { redis: commands as unknown as Redis, calls, hashes, sets, texts }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { partnerKeyOf } from '../../../schemas/feeds/seal.ts'
+import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { checkName, createPartners } from '../../../services/accounts/partners.ts'
 import { createKeyRing } from '../../../services/lib/key-ring.ts'
 import { memoryRedis } from './memory-redis.ts'
@@ -13,20 +13,26 @@ const acme = {
 
 function opened () {
   const memory = memoryRedis()
-  return { ...memory, partners: createPartners({ redis: memory.redis, ring, now: () => 1_000 }) }
+  const clock = { nowMs: 1_000 }
+  const now = () => clock.nowMs
+  return { ...memory, clock, partners: createPartners({ redis: memory.redis, ring, now }) }
 }
 
 describe('a partner', () => {
   it('is registered with its tenant, and its key is shown once and kept sealed', async () => {
     const { partners, texts } = opened()
     const made = await partners.create(acme)
+    const key = partnerKeyOf(made?.key ?? '')
     const registered = {
-      ...acme, tenant: 'org_1.live', createdAtMs: 1_000, revokedAtMs: 0,
+      ...acme,
+      tenant: 'org_1.live',
+      createdAtMs: 1_000,
+      revokedAtMs: 0,
+      keys: [{ id: keyIdOf(key), createdAtMs: 1_000, expiresAtMs: 0 }],
     }
     expect(await partners.find('acme')).toEqual(registered)
     expect(await partners.list()).toEqual([registered])
-    const key = partnerKeyOf(made?.key ?? '')
-    expect(await partners.keyOf('acme')).toEqual(key)
+    expect(await partners.keysOf('acme')).toEqual([key])
     const stored = texts.get('partner:acme') ?? ''
     expect(stored).not.toContain(key.toString('base64'))
     expect(stored).not.toContain(key.toString('base64url'))
@@ -40,7 +46,7 @@ describe('a partner', () => {
     expect(await partners.create({ ...acme, orgId: 'org_2' })).toBeUndefined()
     expect(await partners.find('acme')).toMatchObject({ orgId: 'org_1' })
     expect(await partners.revoke('nobody')).toBe(false)
-    expect(await partners.keyOf('nobody')).toBeUndefined()
+    expect(await partners.keysOf('nobody')).toBeUndefined()
   })
 
   it('can not be given the key of another one', async () => {
@@ -48,10 +54,68 @@ describe('a partner', () => {
     await partners.create(acme)
     await partners.create({ ...acme, name: 'other' })
     texts.set('partner:other', texts.get('partner:acme') ?? '')
-    await expect(partners.keyOf('other')).rejects.toThrow()
+    await expect(partners.keysOf('other')).rejects.toThrow()
   })
 
   it.each(['', 'Acme', 'a.b', '-a', 'a:b', 'a b', 'a'.repeat(64)])('is not named %j', name => {
     expect(() => checkName(name)).toThrow(RangeError)
+  })
+})
+
+describe('a rotated key of a partner', () => {
+  async function rotated (graceMs: number) {
+    const all = opened()
+    const old = partnerKeyOf((await all.partners.create(acme))?.key ?? '')
+    const fresh = partnerKeyOf((await all.partners.rotate('acme', graceMs))?.key ?? '')
+    return { ...all, old, fresh }
+  }
+
+  it('is used beside its successor, and before it, until its grace ends', async () => {
+    const { partners, clock, old, fresh } = await rotated(500)
+    expect(await partners.keysOf('acme')).toEqual([old, fresh])
+    expect((await partners.find('acme'))?.keys.map(({ id, expiresAtMs }) => [id, expiresAtMs]))
+      .toEqual([[keyIdOf(old), 1_500], [keyIdOf(fresh), 0]])
+    clock.nowMs = 1_499
+    expect(await partners.keysOf('acme')).toEqual([old, fresh])
+    clock.nowMs = 1_500
+    expect(await partners.keysOf('acme')).toEqual([fresh])
+    expect((await partners.find('acme'))?.keys).toHaveLength(1)
+  })
+
+  it('ends at once without grace, together with all that were still used', async () => {
+    const { partners, fresh } = await rotated(500)
+    const last = await partners.rotate('acme', 0)
+    expect(await partners.keysOf('acme')).toEqual([partnerKeyOf(last?.key ?? '')])
+    expect(last?.keys.map(({ id }) => id)).not.toContain(keyIdOf(fresh))
+  })
+
+  it('keeps an earlier end when the next one is made', async () => {
+    const { partners } = await rotated(500)
+    const again = await partners.rotate('acme', 900)
+    expect(again?.keys.map(({ expiresAtMs }) => expiresAtMs)).toEqual([1_500, 1_900, 0])
+    expect(await partners.rotate('nobody', 0)).toBeUndefined()
+  })
+
+  it('is wrapped anew with the ring, like its successor', async () => {
+    const { partners, redis, old, fresh } = await rotated(500)
+    const next = createKeyRing({
+      KEY_RING: {
+        k1: Buffer.alloc(32, 7).toString('base64'), k2: Buffer.alloc(32, 8).toString('base64'),
+      },
+      KEY_ACTIVE: 'k2',
+    })
+    const wrapped = await partners.wrapped()
+    expect(wrapped).toHaveLength(2)
+    for (const { bytes, binding, replace } of wrapped) {
+      expect(await replace(next.rewrap(bytes, binding)!)).toBe(true)
+    }
+    // What was replaced meanwhile is left alone.
+    expect(await wrapped[0]?.replace(Buffer.alloc(1))).toBe(false)
+    const now = () => 1_000
+    expect(await createPartners({ redis, ring: next, now }).keysOf('acme')).toEqual([old, fresh])
+    const only = createKeyRing({
+      KEY_RING: { k2: Buffer.alloc(32, 8).toString('base64') }, KEY_ACTIVE: 'k2',
+    })
+    expect(await createPartners({ redis, ring: only, now }).keysOf('acme')).toEqual([old, fresh])
   })
 })

@@ -97,10 +97,21 @@ describe('the options of a feed', () => {
       brokers: ['a:1', 'b:2'],
       registryUrl: 'http://r',
       partner: 'acme',
-      key: Buffer.alloc(32, 5),
+      keys: [Buffer.alloc(32, 5)],
     })
     const other = feedOptions({ data: 'nowhere' }, { ...env, FEED_PARTNER: 'other' })
     expect(other.partner).toBe('other')
+  })
+
+  it('have several keys while one is replaced', () => {
+    const other = `vjf_${Buffer.alloc(32, 6).toString('base64url')}`
+    const both = { ...env, FEED_KEY: `${other}, ${key}` }
+    expect(feedOptions({ partner: 'acme', data: 'nowhere' }, both).keys)
+      .toEqual([Buffer.alloc(32, 6), Buffer.alloc(32, 5)])
+    for (const FEED_KEY of [`${key},`, `${key};${other}`]) {
+      expect(() => feedOptions({ partner: 'acme', data: 'nowhere' }, { ...env, FEED_KEY }))
+        .toThrow('FEED_KEY is one key, or several as "new,old"')
+    }
   })
 
   it('tell how the brokers are reached', () => {

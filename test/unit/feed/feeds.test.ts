@@ -5,7 +5,7 @@ import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner
-const log = { info: () => {}, warn: () => {}, error: () => {} }
+const log = { info: () => {}, warn: () => {} }
 
 function world () {
   const state = { partners: [] as Partner[], fails: undefined as Error | undefined }
@@ -16,12 +16,8 @@ function world () {
         if (state.fails !== undefined) throw state.fails
         return state.partners
       },
-      keyOf: async name => {
-        if (name === 'locked') throw new Error('the ring has no such key')
-        return Buffer.alloc(32)
-      },
     },
-    start: ({ partner: { name } }) => {
+    start: ({ name }) => {
       events.push(`start ${name}`)
       return {
         state: () => name === 'poor' ? 'paused' : 'running',
@@ -45,13 +41,6 @@ describe('the feeds', () => {
     expect([feeds.ready(), feeds.count('running'), feeds.count('paused')]).toEqual([true, 0, 1])
     await feeds.stop()
     expect(events.at(-1)).toBe('stop poor')
-  })
-
-  it('go on without a partner whose key can not be opened', async () => {
-    const { state, events, feeds } = world()
-    state.partners = [partnerOf('locked'), partnerOf('acme')]
-    await eventually(() => expect(events).toEqual(['start acme']))
-    await feeds.stop()
   })
 
   it('are not ready while the partners are not to be had, and heal', async () => {

@@ -1,13 +1,14 @@
 import { expect, it } from 'vitest'
-import { sealContact } from '../../../schemas/feeds/seal.ts'
 import type { ConsumeOptions } from '../../../services/lib/bus.ts'
 import {
   startPartnerFeed, type PartnerFeedParts,
 } from '../../../services/feed/partner-feed.ts'
 import { createRoom } from '../../../services/feed/room.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
+import { systemClock } from '../../../services/lib/clock.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { eventually } from '../../support/eventually.ts'
+import { sealedContact } from '../../support/feeds.ts'
 
 const partner = {
   name: 'acme',
@@ -18,6 +19,7 @@ const partner = {
   partitions: 1,
   createdAtMs: 0,
   revokedAtMs: 0,
+  keys: [],
 } as const
 
 it('a feed whose consumer breaks begins anew, and ends no process', async () => {
@@ -36,7 +38,7 @@ it('a feed whose consumer breaks begins anew, and ends no process', async () => 
     now: () => 0,
     sleep: async () => {},
   }
-  const feed = startPartnerFeed({ partner, key: Buffer.alloc(32) }, parts as PartnerFeedParts)
+  const feed = startPartnerFeed(partner, parts as PartnerFeedParts)
   await eventually(() => expect(feed.state()).toBe('running'))
   isReady = false
   const error = new Error('Snappy compression not implemented')
@@ -66,6 +68,12 @@ it('asks for no job of what it has taken while its stage is paused', async () =>
     codec,
     isConfigured: () => true,
     cursors: { read: async () => new Map() } as unknown as PartnerFeedParts['cursors'],
+    marks: {
+      read: async () => ({ offset: -1, senders: new Map() }),
+      write: async () => true,
+    },
+    partners: { keysOf: async () => [key] },
+    clock: systemClock,
     deadLetters: { send: async () => {} },
     faults: { answer: async () => {}, giveUp: async () => {} },
     metrics: { count: () => {} },
@@ -81,10 +89,9 @@ it('asks for no job of what it has taken while its stage is paused', async () =>
     // It is paused between the taking and the asking.
     gate: { isOpen: () => true, opened: async () => { if (++looks > 1) await goesOn } },
   }
-  const feed = startPartnerFeed({ partner, key }, parts as PartnerFeedParts)
-  const place = { reference: 'c0', service: 'whatsapp', countryCode: '', forceFresh: false }
-  const sealed = sealContact(key, { partner: 'acme', ...place }, '+12127365000')
-  const value = await codec.encode('feeds.submitted-value', { ...place, sealed, end: false })
+  const feed = startPartnerFeed(partner, parts as PartnerFeedParts)
+  const sent = sealedContact(key, '+12127365000', { partner: 'acme', sequence: 0 })
+  const value = await codec.encode('feeds.submitted-value', sent)
   const topic = 'feeds.acme.submitted'
   const raw = { offset: 0n, timestampMs: 0, key: Buffer.from('k'), value, headers: {} }
   await begun[0]?.onDelivery({

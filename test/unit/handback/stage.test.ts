@@ -30,7 +30,7 @@ async function handBack (
   const sent: ContactResult[] = []
   const places: unknown[] = []
   const stage = createHandbackStage({
-    partners: { keyOf: async () => hasKey ? key : undefined },
+    partners: { keysOf: async () => hasKey ? [key] : undefined },
     findJob: async () => job,
     findArchived: async () => job === undefined ? undefined : { job, manifest: [] },
     results: { feedRows: () => from(pieces) },
@@ -86,7 +86,7 @@ describe('a job that came to its end', () => {
   it('is a dead letter when its partner is gone for good, with its topic', async () => {
     const answers = [false, true]
     const stage = createHandbackStage({
-      partners: { keyOf: async () => key },
+      partners: { keysOf: async () => [key] },
       findJob: async () => feedJob,
       findArchived: async () => ({ job: feedJob, manifest: [] }) as never,
       results: {

@@ -2,12 +2,13 @@ import { createDecipheriv, hkdfSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
-  FeedSealError, openContact, openResult, partnerKeyOf, resultIdOf, sealContact, sealResult,
-  textOfPartnerKey, type ContactPlace, type FeedCells, type ResultPlace,
+  FeedSealError, keyIdIn, keyIdOf, openContact, openResult, partnerKeyOf, resultIdOf,
+  sealContact, sealResult, textOfPartnerKey, type ContactPlace, type FeedCells,
+  type ResultPlace,
 } from '../../../schemas/feeds/seal.ts'
 
 /** Bytes in hexadecimal. */
-type Sealed = { readonly nonce: string, readonly sealed: string }
+type Sealed = { readonly salt: string, readonly sealed: string }
 type ResultId = {
   readonly partner: string
   readonly partition: number
@@ -19,6 +20,7 @@ const file = new URL('../../../schemas/feeds/vectors.json', import.meta.url)
 const vectors = JSON.parse(readFileSync(file, 'utf8')) as {
   readonly key: string
   readonly keyHex: string
+  readonly keyId: string
   readonly contacts: readonly (ContactPlace & Sealed & { readonly input: string })[]
   readonly resultIds: readonly ResultId[]
   readonly results: readonly (ResultPlace & Sealed & { readonly cells: FeedCells })[]
@@ -30,17 +32,18 @@ describe('the test vectors', () => {
   it('tell how a key is written', () => {
     expect(partnerKeyOf(vectors.key)).toEqual(key)
     expect(textOfPartnerKey(key)).toBe(vectors.key)
+    expect(keyIdOf(key)).toBe(vectors.keyId)
   })
 
-  it.each(vectors.contacts)('seal the contact $reference', ({ input, nonce, sealed, ...place }) => {
-    expect(sealContact(key, place, input, hex(nonce)).toString('hex')).toBe(sealed)
-    expect(openContact(key, place, hex(sealed))).toBe(input)
+  it.each(vectors.contacts)('seal the contact $reference', ({ input, salt, sealed, ...place }) => {
+    expect(sealContact(key, place, input, hex(salt)).toString('hex')).toBe(sealed)
+    expect(openContact([key], place, hex(sealed))).toBe(input)
   })
 
   it.each(vectors.results)('seal the result of $reference', vector => {
-    const { cells, nonce, sealed, ...place } = vector
-    expect(sealResult(key, place, cells, hex(nonce)).toString('hex')).toBe(sealed)
-    expect(openResult(key, place, hex(sealed))).toEqual(cells)
+    const { cells, salt, sealed, ...place } = vector
+    expect(sealResult(key, place, cells, hex(salt)).toString('hex')).toBe(sealed)
+    expect(openResult([key], place, hex(sealed))).toEqual(cells)
   })
 
   it.each(vectors.resultIds)('name the contact at $partition:$offset', vector => {
@@ -51,9 +54,11 @@ describe('the test vectors', () => {
 
   it('can be opened by anybody who follows the document, without our code', () => {
     const [vector] = vectors.contacts
-    const { partner, reference, service, countryCode, forceFresh } = vector!
+    const { partner, partition, sender, sequence, sentAt } = vector!
+    const { reference, service, countryCode, forceFresh } = vector!
     const fields = [
-      'feed contact 1', partner, reference, service, countryCode, forceFresh ? '1' : '0',
+      'feed contact 2', partner, `${partition}`, sender, `${sequence}`, `${sentAt}`,
+      reference, service, countryCode, forceFresh ? '1' : '0',
     ]
     const aad = Buffer.concat(fields.flatMap(field => {
       const length = Buffer.alloc(4)
@@ -61,42 +66,61 @@ describe('the test vectors', () => {
       return [length, Buffer.from(field)]
     }))
     const sealed = hex(vector!.sealed)
-    const derived = Buffer.from(hkdfSync('sha256', key, '', 'feed contact', 32))
-    const decipher = createDecipheriv('aes-256-gcm', derived, sealed.subarray(1, 13))
+    const keyId = Buffer.from(hkdfSync('sha256', key, '', 'feed key id', 4))
+    expect(sealed.subarray(0, 5)).toEqual(Buffer.concat([Buffer.of(2), keyId]))
+    const derived =
+      Buffer.from(hkdfSync('sha256', key, sealed.subarray(5, 37), 'feed contact', 44))
+    const decipher =
+      createDecipheriv('aes-256-gcm', derived.subarray(0, 32), derived.subarray(32))
     decipher.setAAD(aad).setAuthTag(sealed.subarray(-16))
-    expect(decipher.update(sealed.subarray(13, -16)).toString()).toBe(vector!.input)
+    expect(decipher.update(sealed.subarray(37, -16)).toString()).toBe(vector!.input)
     expect(decipher.final()).toHaveLength(0)
   })
 })
 
 describe('a seal', () => {
   const place = {
-    partner: 'acme', reference: 'a', service: 'whatsapp', countryCode: '', forceFresh: false,
+    partner: 'acme',
+    partition: 1,
+    sender: 's',
+    sequence: 1,
+    sentAt: 1,
+    reference: 'a',
+    service: 'whatsapp',
+    countryCode: '',
+    forceFresh: false,
   }
   const sealed = sealContact(key, place, 'input')
 
   it.each([
     { ...place, partner: 'acm' }, { ...place, reference: 'b' }, { ...place, service: 'telegram' },
     { ...place, countryCode: 'US' }, { ...place, forceFresh: true },
+    { ...place, partition: 2 }, { ...place, sender: 't' }, { ...place, sequence: 2 },
+    { ...place, sentAt: 2 },
     { ...place, reference: 'aw', service: 'hatsapp' },
   ])('opens nowhere else: %j', other => {
-    expect(() => openContact(key, other, sealed)).toThrow(FeedSealError)
+    expect(() => openContact([key], other, sealed)).toThrow(FeedSealError)
   })
 
   it('opens with no other key, and not when a bit was changed or bytes are missing', () => {
-    expect(() => openContact(Buffer.alloc(32), place, sealed)).toThrow(FeedSealError)
-    for (const at of [0, 1, 13, sealed.length - 1]) {
+    expect(() => openContact([Buffer.alloc(32)], place, sealed)).toThrow(FeedSealError)
+    for (const at of [0, 1, 5, 36, 37, sealed.length - 1]) {
       const changed = Buffer.from(sealed)
       changed[at]! ^= 1
-      expect(() => openContact(key, place, changed)).toThrow(FeedSealError)
+      expect(() => openContact([key], place, changed)).toThrow(FeedSealError)
     }
-    expect(() => openContact(key, place, sealed.subarray(0, 20))).toThrow(FeedSealError)
-    expect(() => openContact(key, place, Buffer.alloc(0))).toThrow(FeedSealError)
+    expect(() => openContact([key], place, sealed.subarray(0, 52))).toThrow(FeedSealError)
+    expect(() => openContact([key], place, Buffer.alloc(0))).toThrow(FeedSealError)
+  })
+
+  it('names its key, by which it is found among others', () => {
+    expect(keyIdIn(sealed)).toBe(vectors.keyId)
+    expect(openContact([Buffer.alloc(32), key], place, sealed)).toBe('input')
   })
 
   it('of a contact is none of a result', () => {
     const result = { partner: 'acme', reference: 'a', resultId: 'res_1' }
-    expect(() => openResult(key, result, sealed)).toThrow(FeedSealError)
+    expect(() => openResult([key], result, sealed)).toThrow(FeedSealError)
   })
 
   it('never comes out twice the same', () => {

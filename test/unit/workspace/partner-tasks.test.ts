@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
 import { createKeyRing } from '../../../services/lib/key-ring.ts'
 import type { WorkspaceParts } from '../../../services/workspace/parts.ts'
 import { modeOf, organizationOf, type Options } from '../../../services/workspace/options.ts'
 import {
-  createPartner, listPartners, revokePartner,
+  createPartner, listPartners, revokePartner, rotatePartner,
 } from '../../../services/workspace/partner-tasks.ts'
 import { accessRules } from '../../../services/workspace/partner-topics.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
@@ -22,7 +23,7 @@ beforeEach(async () => {
   made = []
   parts = {
     organizations: createOrganizations(redis),
-    partners: createPartners({ redis, ring, now: () => 0 }),
+    partners: createPartners({ redis, ring, now: () => 1 }),
     makePartnerTopics: async (options: { partner: string, principal: string }) => {
       made.push(options)
       const rules = accessRules(options.partner, options.principal)
@@ -38,7 +39,9 @@ const create = (options: Options = {}) =>
 describe('a partner', () => {
   it('gets topics, rules of access and a key that is shown once', async () => {
     const shown = await create({ prices: '{"whatsapp":3500}' })
-    expect(made).toEqual([{ partner: 'acme', partitions: 4, principal: 'User:acme' }])
+    expect(made).toEqual([{
+      partner: 'acme', partitions: 4, principal: 'User:acme', trial: false,
+    }])
     expect(shown).toMatchObject({
       partner: 'acme',
       mode: 'live',
@@ -60,8 +63,13 @@ describe('a partner', () => {
         mode: 'live',
         pricesMicros: { whatsapp: 3_500 },
         partitions: 4,
-        createdAt: '1970-01-01T00:00:00.000Z',
+        createdAt: '1970-01-01T00:00:00.001Z',
         revokedAt: null,
+        keys: [{
+          id: keyIdOf(partnerKeyOf(String(shown['key']))),
+          createdAt: '1970-01-01T00:00:00.001Z',
+          expiresAt: null,
+        }],
       }],
     })
     expect(await listPartners(parts, { org: 'org_other' })).toEqual({ partners: [] })
@@ -81,6 +89,34 @@ describe('a partner', () => {
     await expect(create()).rejects.toThrow('is or was a partner\'s')
     await expect(revokePartner(parts, { name: 'nobody' })).rejects.toThrow('no partner nobody')
     expect(made).toHaveLength(1)
+  })
+
+  it('gets a new key, beside which the old one works for the hours of grace', async () => {
+    const first = await create()
+    const rotated = await rotatePartner(parts, { name: 'acme', graceHours: '24' })
+    expect(rotated).toMatchObject({ partner: 'acme', keys: [{}, { expiresAt: null }] })
+    expect(rotated['key']).not.toBe(first['key'])
+    const listed = JSON.stringify(await listPartners(parts, {}))
+    expect(listed).toContain('"expiresAt":"1970-01-02T00:00:00.001Z"')
+    expect(listed).not.toContain(String(rotated['key']))
+    const last = await rotatePartner(parts, { name: 'acme', graceHours: '0' })
+    expect(await parts.partners.keysOf('acme')).toEqual([partnerKeyOf(String(last['key']))])
+  })
+
+  it('gets no new key without hours of grace, nor when it does not send', async () => {
+    await create()
+    await expect(rotatePartner(parts, { name: 'acme', graceHours: '-1' }))
+      .rejects.toThrow('--grace-hours')
+    await expect(rotatePartner(parts, { name: 'nobody', graceHours: '1' }))
+      .rejects.toThrow('no partner nobody')
+    await revokePartner(parts, { name: 'acme' })
+    await expect(rotatePartner(parts, { name: 'acme', graceHours: '1' }))
+      .rejects.toThrow('no partner acme that sends')
+  })
+
+  it('is made on brokers without an authorizer for a trial only', async () => {
+    await create({ trial: 'yes' })
+    expect(made).toMatchObject([{ trial: true }])
   })
 
   it.each<Options>([

@@ -74,7 +74,8 @@ it('has a command for every task, each with a description', () => {
   expect(commands.map(command => command.name())).toEqual([
     'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
     'balance', 'accounts', 'export', 'import', 'policy',
-    'webhook-secret', 'show', 'rotate', 'partner', 'create', 'list', 'revoke', 'audit',
+    'webhook-secret', 'show', 'rotate', 'partner', 'create', 'list', 'rotate',
+    'revoke', 'audit',
     'job', 'erase', 'keys', 'list', 'rewrap', 'sign-in',
   ])
 })

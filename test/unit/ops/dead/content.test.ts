@@ -1,16 +1,18 @@
 import { expect, it } from 'vitest'
-import { sealContact } from '../../../../schemas/feeds/seal.ts'
 import type { RawMessage } from '../../../../services/lib/bus.ts'
 import { FatalError, InfrastructureError } from '../../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../../services/lib/registry.ts'
 import type { Opened } from '../../../../services/lib/wire.ts'
 import { openContent, readEnvelope } from '../../../../services/ops/dead/content.ts'
+import { sealedContact } from '../../../support/feeds.ts'
 import { liveMessage } from './memory-dead.ts'
 
 const CANARY = '+12127365000'
 const codec = createCodec(localSource())
 const key = Buffer.alloc(32, 1)
-const partners = { keyOf: async (name: string) => name === 'acme' ? key : undefined }
+const partners = {
+  keysOf: async (name: string) => name === 'acme' ? [key] as const : undefined,
+}
 const wireOf = (opened: Opened, seen: RawMessage[] = []) => ({
   open: async (raw: RawMessage) => {
     seen.push(raw)
@@ -21,9 +23,8 @@ const dead = (topic: string, value: Buffer | null) =>
   liveMessage({ topic: 'any.dead', value, headers: { dead_topic: topic } })
 
 async function contact (partner: string, sealedBy = key) {
-  const place = { reference: CANARY, service: 'whatsapp', countryCode: '', forceFresh: false }
-  const sealed = sealContact(sealedBy, { partner, ...place }, CANARY)
-  const value = await codec.encode('feeds.submitted-value', { ...place, sealed, end: false })
+  const sent = sealedContact(sealedBy, CANARY, { partner, reference: CANARY, sequence: 1 })
+  const value = await codec.encode('feeds.submitted-value', sent)
   return dead(`feeds.${partner}.submitted`, value)
 }
 
@@ -76,9 +77,9 @@ it('opens a contact by the key of its partner', async () => {
     .toBe('not to be opened: unknown_partner')
   expect(await openContent(parts, dead('feeds.acme.submitted', Buffer.from(CANARY))))
     .toBe('not to be opened: not decodable')
-  const place = { reference: '', service: '', countryCode: '', forceFresh: false }
-  const marker = await codec.encode(
-    'feeds.submitted-value', { ...place, sealed: null, end: true })
+  const marker = await codec.encode('feeds.submitted-value', {
+    ...sealedContact(key, '', { partner: 'acme', sequence: 1 }), sealed: null, end: true,
+  })
   expect(await openContent(parts, dead('feeds.acme.submitted', marker)))
     .toBe('it carries no rows')
 })

@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { FeedResult } from '../../schemas/types.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import type { RawMessage } from '../../services/lib/bus.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import { eventually } from '../support/eventually.ts'
+import { sumOf } from '../support/metrics.ts'
+import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
+import { breachesOf, startWorld, type World } from '../support/world.ts'
+import { createAdversary, type Adversary } from './adversary.ts'
+
+const PARTITIONS = 4
+const inputs = mixedPhones(20, 8_000_000)
+
+let world: World
+let adversary: Adversary
+let partner: TestPartner
+let redis: ReturnType<typeof connectRedis>
+let codec: ReturnType<typeof createCodec>
+let captured: readonly RawMessage[]
+beforeAll(async () => {
+  world = await startWorld({ BATCH_AGE_MS: '200' }, { stages: ['feed'] })
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', REDIS_STATE_URL = '' } = world.env
+  codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
+  adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
+  redis = connectRedis(REDIS_STATE_URL)
+  partner = await createTestPartner(world.env, { usd: '10', partitions: String(PARTITIONS) })
+  await feed(inputs)
+  const all = await adversary.capture(`feeds.${partner.name}.submitted`)
+  captured = all.filter(({ key }) => String(key) !== 'end')
+})
+afterAll(async () => {
+  await adversary?.close()
+  redis?.disconnect()
+  await world?.stop()
+})
+
+/** Sends contacts that bypass the cache, so that each one costs something. */
+async function feed (some: readonly string[]) {
+  const contacts = some.map(input => ({ input, reference: undefined, countryCode: undefined }))
+  const { results } = await feedContacts(partner, contacts, { forceFresh: true })
+  expect(results).toHaveLength(some.length)
+}
+
+/** What a row, a charge or a result more would change. */
+async function outcome () {
+  const finished = await adversary.capture(`feeds.${partner.name}.finished`)
+  const ids = await Promise.all(finished.map(async ({ value }) =>
+    (await codec.decode('feeds.finished', value!) as FeedResult).resultId))
+  const { seq: _seq, ...balance } = await createWallet(redis)
+    .balance(tenantOf(partner.org, 'live'))
+  return { results: new Set(ids).size, balance }
+}
+
+const replays = () => sumOf(world.services.list(), 'feed_replays_total')
+const shifted = (by: number) => captured.map(message =>
+  ({ ...message, partition: (message.partition + by) % PARTITIONS }))
+
+/** Sends copies of everything captured, and waits until the feed has ignored them. */
+async function replay (by = 0) {
+  const before = await replays()
+  await adversary.send(shifted(by))
+  await eventually(async () => { expect(await replays()).toBe(before + captured.length) })
+}
+
+async function restartFeed (meanwhile: () => Promise<unknown> = async () => {}) {
+  await world.services.setScale({ feed: 0 })
+  await meanwhile()
+  await world.services.setScale({})
+}
+
+describe('a contact that an adversary captured and sends again', () => {
+  it('causes no row, charge or result, in any partition, before and after a restart', async () => {
+    expect(captured).toHaveLength(inputs.length)
+    const before = await outcome()
+    await replay()
+    await replay(1)
+    await restartFeed()
+    await replay()
+    await replay(2)
+    expect(await outcome()).toEqual(before)
+  })
+
+  it('is unreadable and free when its sender, sequence or time is another one', async () => {
+    const before = await outcome()
+    const [one = expect.fail('no contact')] = captured
+    const reasons: unknown[] = []
+    const listener = await partner.connect()
+    await listener.listen(({ cells }) => { reasons.push(cells['reason']) }, error => {
+      reasons.push(error)
+    })
+    const changed = await Promise.all([
+      adversary.changed(one, value => ({ ...value, sender: crypto.randomUUID() })),
+      adversary.changed(one, value => ({ ...value, sequence: Number(value['sequence']) + 1_000 })),
+      adversary.changed(one, value => ({ ...value, sentAt: Number(value['sentAt']) + 1 })),
+      adversary.changed(one, value => ({ ...value, partition: (one.partition + 1) % PARTITIONS })),
+    ])
+    await adversary.send(changed.map(message => ({ ...message, partition: one.partition })))
+    await eventually(() => { expect(reasons).toEqual(changed.map(() => 'unreadable_contact')) })
+    await listener.close()
+    expect((await outcome()).balance).toEqual(before.balance)
+  })
+
+  it('is recognized when Redis has lost the marks, which are rebuilt from the log', async () => {
+    const before = await outcome()
+    const tenant = tenantOf(partner.org, 'live')
+    const keys = Array.from({ length: PARTITIONS }, (_, partition) =>
+      `marks:{${tenant}}:${partner.name}:${partition}`)
+    await restartFeed(async () => {
+      expect(await redis.del(...keys)).toBe(PARTITIONS)
+      await adversary.send(shifted(0))
+    })
+    await feed(mixedPhones(1, 8_100_000))
+    // In each partition the copies come last, after those that were ignored before.
+    await eventually(async () => {
+      expect(await replays()).toBeGreaterThanOrEqual(5 * captured.length)
+      expect(await redis.exists(...keys)).toBe(PARTITIONS)
+    })
+    const after = await outcome()
+    expect(after.results).toBe(before.results + 1)
+    const charged = before.balance.availableMicros - after.balance.availableMicros
+    expect(charged).toBeGreaterThanOrEqual(0)
+    expect(charged).toBeLessThanOrEqual(5_000)
+    expect(await breachesOf(world.env, partner.org)).toEqual([])
+  })
+})
