@@ -22,7 +22,7 @@ export function sendingParts (config: Config, connected: Connected): SendingPart
   const archive = createArchive(clickhouse, recordMac)
   return {
     deliveries: createDeliveries(state),
-    history: createDeliveryHistory(clickhouse),
+    history: createDeliveryHistory(clickhouse, recordMac),
     findJob: async (tenant, job) =>
       await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
     keys,

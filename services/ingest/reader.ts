@@ -34,6 +34,6 @@ export function createReader (
     rows: results.rows,
     page: results.page,
     csvStream: (job, manifest, options) => results.csvStream(job.tenant, job, manifest, options),
-    ...createWebhooks({ clickhouse, keys, state }),
+    ...createWebhooks({ clickhouse, recordMac, keys, state }),
   }
 }

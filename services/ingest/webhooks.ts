@@ -1,15 +1,12 @@
-import type { ClickHouseClient } from '@clickhouse/client'
-import type { Redis } from 'ioredis'
 import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
+import type { Parts as Connected } from '../lib/connect.ts'
 import { openHeader, type JobHeader } from '../jobs/wire.ts'
 
-type Options = {
-  readonly clickhouse: ClickHouseClient
+type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'state'> & {
   readonly keys: Pick<JobKeys, 'get'>
-  readonly state: Redis
 }
 
 /** What was sealed with a job, the address of its webhook in it, and what came of the webhook. */
@@ -24,10 +21,10 @@ export type Webhooks = {
 }
 
 /** Reads what jobs say of their webhooks from their stores, and has events sent again. */
-export function createWebhooks ({ clickhouse, keys, state }: Options): Webhooks {
+export function createWebhooks ({ clickhouse, recordMac, keys, state }: Options): Webhooks {
   const deliveries = createDeliveries(state)
   return {
-    listAttempts: createDeliveryHistory(clickhouse).list,
+    listAttempts: createDeliveryHistory(clickhouse, recordMac).list,
     findDelivery: deliveries.find,
     resend: deliveries.resend,
     openHeader: async job => {

@@ -1,5 +1,6 @@
 import type { ClickHouseClient } from '@clickhouse/client'
-import { insertRows } from '../lib/clickhouse.ts'
+import { insertRows, streamRows } from '../lib/clickhouse.ts'
+import type { RecordMac, SignedRecord } from '../lib/record-mac.ts'
 import type { EventType } from './events.ts'
 
 /** What an attempt came to; only `failed` is followed by another one. */
@@ -38,18 +39,26 @@ export type DeliveryHistory = {
   readonly listAll: (tenant: string, jobs: readonly string[]) => Promise<readonly Attempt[]>
 }
 
-/** Where attempts are kept: what came of them, never what was sent or to which address. */
-export function createDeliveryHistory (clickhouse: ClickHouseClient): DeliveryHistory {
+/**
+ * Where attempts are kept: what came of them, never what was sent or to which address. Rows that no
+ * service has signed are reported and left out.
+ */
+export function createDeliveryHistory (
+  clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
+): DeliveryHistory {
   const listAll = async (tenant: string, jobs: readonly string[]) => {
-    const answer = await clickhouse.query({
-      query: SELECT, query_params: { tenant, jobs }, format: 'JSONEachRow',
-    })
-    return (await answer.json<Row>()).map(attemptOf)
+    const newest = new Map<string, Attempt>()
+    for await (const row of streamRows<Row>(clickhouse, SELECT, { tenant, jobs })) {
+      const attempt = attemptOf(row)
+      const signed = signedOf(attempt)
+      if (mac.isAuthentic(row.mac, signed)) newest.set(signed.id, attempt)
+    }
+    return [...newest.values()]
   }
   return {
     append: async attempts => {
       if (attempts.length === 0) return
-      const values = attempts.map(rowOf)
+      const values = attempts.map(attempt => rowOf(attempt, mac))
       await insertRows(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
     },
     list: (tenant, job) => listAll(tenant, [job]),
@@ -57,17 +66,26 @@ export function createDeliveryHistory (clickhouse: ClickHouseClient): DeliveryHi
   }
 }
 
+/** Everything is signed as it is read again: times in whole milliseconds. */
+function signedOf (one: Attempt): SignedRecord {
+  const { tenant, job, event, attempt, type, outcome, reason, httpStatus, nextAtMs = 0 } = one
+  const times = [one.atMs, one.durationMs, nextAtMs].map(Math.round)
+  const content = JSON.stringify([type, outcome, reason, httpStatus, ...times])
+  return { table: 'deliveries', tenant, id: JSON.stringify([job, event, attempt]), content }
+}
+
 const COLUMNS = [
   'tenant', 'job', 'event', 'attempt', 'type', 'at', 'outcome', 'reason', 'http_status',
-  'duration_ms', 'next_at',
+  'duration_ms', 'next_at', 'mac',
 ]
 
 const SELECT = `
   SELECT tenant, job, event, attempt, type, toString(toUnixTimestamp64Milli(at)) AS at_ms, outcome,
     reason, http_status, duration_ms,
-    toString(toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC')))) AS next_at_ms
+    toString(toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC')))) AS next_at_ms,
+    mac
   FROM deliveries WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
-  ORDER BY event, attempt, stored DESC LIMIT 1 BY event, attempt`
+  ORDER BY event, attempt, stored`
 
 type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outcome' | 'reason'> & {
   readonly at_ms: string
@@ -75,11 +93,12 @@ type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outc
   readonly duration_ms: number
   /** 0 when no other attempt follows. */
   readonly next_at_ms: string
+  readonly mac: string
 }
 
 const timeOf = (ms: number) => new Date(ms).toISOString()
 
-function rowOf (one: Attempt) {
+function rowOf (one: Attempt, mac: RecordMac) {
   const { tenant, job, event, attempt, type, outcome, reason } = one
   return {
     tenant,
@@ -93,6 +112,7 @@ function rowOf (one: Attempt) {
     http_status: one.httpStatus,
     duration_ms: Math.round(one.durationMs),
     next_at: one.nextAtMs === undefined ? null : timeOf(one.nextAtMs),
+    mac: mac.sign(signedOf(one)),
   }
 }
 

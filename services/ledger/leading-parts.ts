@@ -14,7 +14,7 @@ import type { LedgerSettings, sweepParts } from './parts.ts'
 
 type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
   'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS'>
-type Connected = Pick<Parts, 'state' | 'clickhouse' | 'codec' | 'clock'> &
+type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
   Pick<Life, 'log' | 'metrics'> & { readonly wire: Wire }
 
 /** What the leading ledger needs beside what the sweep does. */
@@ -22,7 +22,7 @@ export function leadingParts (
   config: Config, connected: Connected,
   { archive, blocks, store, emitter }: ReturnType<typeof sweepParts>
 ): Omit<LeadingParts, 'subscriber'> {
-  const { state: redis, clickhouse, codec, wire, clock, log, metrics } = connected
+  const { state: redis, clickhouse, recordMac, codec, wire, clock, log, metrics } = connected
   const name = `ledger.${config.INSTANCE}`
   return {
     redis,
@@ -42,7 +42,7 @@ export function leadingParts (
       clientId: `${name}.recovery`,
       mac: createMessageMac(config, reportForged({ log, metrics })),
     }),
-    history: createDeliveryHistory(clickhouse),
+    history: createDeliveryHistory(clickhouse, recordMac),
     // Two processes may have been given the same name; only one of them may lead.
     name: `${name}.${randomUUID()}`,
     graceMs: config.GRACE_MS,

@@ -1,6 +1,6 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import type { Clock } from '../lib/clock.ts'
+import type { Parts } from '../lib/connect.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import type { Life } from '../lib/run.ts'
 import { createOutbox } from '../money/outbox.ts'
@@ -31,7 +31,8 @@ export function watchSystem (
 
 /** The copy of the journal, whose entries tell how much money was moved, and jobs. */
 export function meteredJournal (
-  { clickhouse, metrics }: Pick<Life, 'metrics'> & { clickhouse: ClickHouseClient }
+  { clickhouse, recordMac, metrics }: Pick<Parts, 'clickhouse' | 'recordMac'> &
+    Pick<Life, 'metrics'>
 ): JournalCopy {
-  return countMovements(createJournalCopy(clickhouse), metrics)
+  return countMovements(createJournalCopy(clickhouse, recordMac), metrics)
 }

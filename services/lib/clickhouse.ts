@@ -53,6 +53,26 @@ export async function insertRows (
   })
 }
 
+/**
+ * Reads rows as they come: of a query that goes on for long, no more is kept than is looked at, and
+ * whoever stops reading ends it.
+ * @throws InfrastructureError as every other use of the client.
+ */
+export async function * streamRows<T> (
+  clickhouse: Pick<ClickHouseClient, 'query'>, query: string, parameters: Record<string, unknown>
+): AsyncIterable<T> {
+  const answer = await clickhouse.query({
+    query, query_params: parameters, format: 'JSONEachRow',
+  })
+  try {
+    for await (const rows of answer.stream<T>()) {
+      for (const row of rows) yield row.json()
+    }
+  } catch (error) {
+    throwJudged(error)
+  }
+}
+
 /** The same member; of a method that promises, failures and the reader of rows are judged too. */
 function judged (owner: object, member: unknown): unknown {
   if (typeof member !== 'function') return member

@@ -60,8 +60,8 @@ export const METRICS = [
   {
     name: 'records_forged_total',
     type: 'counter',
-    labels: [],
-    help: 'Final records in ClickHouse that no service stored, by their MAC: skipped.',
+    labels: ['table'],
+    help: 'Records in ClickHouse that no service stored, by their MAC: skipped.',
   },
   {
     name: 'stage_expired_total',

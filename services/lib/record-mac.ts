@@ -1,22 +1,22 @@
+import { createLogThrottle } from './log-throttle.ts'
 import type { Log } from './log.ts'
 import { createMac, type MessageKeySettings } from './mac.ts'
 import type { Metrics } from './metrics.ts'
 
-/** What is signed of a final record: whose it is and everything it says. */
+/** What is signed of a row of ClickHouse: where it belongs and everything it says. */
 export type SignedRecord = {
+  readonly table: 'jobs' | 'journal' | 'deliveries'
   readonly tenant: string
-  readonly job: string
-  /** The job as JSON, with the digest of its manifest. */
-  readonly record: string
-  /** The sealed header in base64. */
-  readonly header: string
+  /** What tells it from other records of the table and tenant. */
+  readonly id: string
+  readonly content: string
 }
 
-/** Tells records that a service stored from those that somebody else put into the archive. */
+/** Tells records that a service stored from those that somebody else put into ClickHouse. */
 export type RecordMac = {
   readonly sign: (record: SignedRecord) => string
   /** False for a record of another hand or another place; that is reported. */
-  readonly isAuthentic: (stored: SignedRecord & { readonly mac: string }) => boolean
+  readonly isAuthentic: (mac: string, record: SignedRecord) => boolean
 }
 
 /** @throws TypeError when the active key is not among the keys. */
@@ -24,23 +24,31 @@ export function createRecordMac (
   settings: MessageKeySettings, onForged: (record: SignedRecord) => void = () => {}
 ): RecordMac {
   const mac = createMac(settings)
-  const textOf = ({ tenant, job, record, header }: SignedRecord) =>
-    [JSON.stringify([1, tenant, job, record, header])]
+  const purposeOf = ({ table }: SignedRecord) => `record ${table}`
+  const textOf = ({ tenant, id, content }: SignedRecord) =>
+    [JSON.stringify([1, tenant, id, content])]
   return {
-    sign: record => mac.sign('record', textOf(record)),
-    isAuthentic: stored => {
-      if (mac.isAuthentic(stored.mac, 'record', textOf(stored))) return true
-      onForged(stored)
+    sign: record => mac.sign(purposeOf(record), textOf(record)),
+    isAuthentic: (given, record) => {
+      if (mac.isAuthentic(given, purposeOf(record), textOf(record))) return true
+      onForged(record)
       return false
     },
   }
 }
 
-/** Counts and logs every forged record that is met. */
-export const reportForgedRecords = (
-  { log, metrics }: { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> }
-) => ({ tenant, job }: SignedRecord): void => {
-  metrics.count('records_forged_total', {})
-  log.error({ tenant, job }, 'skipped a final record that no service stored: somebody else ' +
-    'writes to ClickHouse, or MESSAGE_KEYS lacks the key it was signed with')
+const LOG_INTERVAL_MS = 60_000
+
+/** Counts every forged record, and logs one a table and minute: there may be very many. */
+export function reportForgedRecords (
+  { log, metrics }: { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> },
+  now?: () => number
+): (record: SignedRecord) => void {
+  const isDue = createLogThrottle(LOG_INTERVAL_MS, now)
+  return ({ table, tenant, id }) => {
+    metrics.count('records_forged_total', { table })
+    if (!isDue(table)) return
+    log.error({ table, tenant, id }, 'skipped a record that no service stored: somebody else ' +
+      'writes to ClickHouse, or MESSAGE_KEYS lacks the key it was signed with')
+  }
 }

@@ -3,7 +3,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { insertRows } from '../lib/clickhouse.ts'
 import { InfrastructureError } from '../lib/errors.ts'
-import type { RecordMac } from '../lib/record-mac.ts'
+import type { RecordMac, SignedRecord } from '../lib/record-mac.ts'
 import { digestOf } from './result-blocks.ts'
 
 /** A job that came to its end, with the blocks its results are made of. */
@@ -57,7 +57,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     }
     return own === undefined ? undefined : archivedOf(own)
   }
-  const isOwn = (row: StoredJob) => mac.isAuthentic(row)
+  const isOwn = (row: StoredJob) => mac.isAuthentic(row.mac, signedOf(row))
   const findAll = async (tenant: string, jobs: readonly string[]) => {
     const query = `SELECT ${RECORD} FROM jobs
       WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
@@ -143,9 +143,15 @@ function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
     record,
     header_base64: header,
     manifest_base64: packed.toString('base64'),
-    mac: mac.sign({ ...of, record, header }),
+    mac: mac.sign(signedOf({ ...of, record, header })),
   }
 }
+
+/** Whose the record is and everything it says. */
+export const signedOf = (
+  { tenant, job, record, header }: Omit<StoredJob, 'mac'>
+): SignedRecord =>
+  ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })
 
 /** A job is only read here once it is closed, although it was stored a moment before that. */
 function jobOf ({ record, header }: StoredJob): Job {

@@ -1,68 +1,118 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { insertRows } from '../lib/clickhouse.ts'
-import type { ChainHead, Link } from './journal-chain.ts'
+import { insertRows, streamRows } from '../lib/clickhouse.ts'
+import type { RecordMac, SignedRecord } from '../lib/record-mac.ts'
+import { nextHash, type ChainHead, type Link } from './journal-chain.ts'
 
-/** The audit copy of the money journal in ClickHouse. */
+/** What is stored of a tenant. */
+export type StoredJournal = {
+  /** By seq, each entry once, however often it is stored. */
+  readonly links: readonly Link[]
+  /** Rows that no service stored, by the seq they claim. */
+  readonly forged: readonly number[]
+}
+
+/**
+ * The audit copy of the money journal in ClickHouse. Rows that no service has signed are reported
+ * and left out wherever it is read.
+ */
 export type JournalCopy = {
   /** The ends of tenants' chains; tenants of whom nothing is stored yet are left out. */
   readonly heads: (tenants: readonly string[]) => Promise<ReadonlyMap<string, ChainHead>>
   readonly append: (links: readonly Link[]) => Promise<void>
-  /** All entries of a tenant by seq; an entry stored several times comes several times. */
-  readonly read: (tenant: string) => Promise<readonly Link[]>
+  readonly read: (tenant: string) => Promise<StoredJournal>
+  /** The last entries of a tenant, or the last ones before a seq, newest first. */
+  readonly readNewest: (
+    tenant: string, options: { readonly limit: number, readonly before?: number | undefined }
+  ) => Promise<readonly Link[]>
 }
 
-/** Entries are written many an insert; the same entries again leave what is there as it is. */
-export function createJournalCopy (clickhouse: ClickHouseClient): JournalCopy {
-  const heads = async (tenants: readonly string[]) => {
-    if (tenants.length === 0) return new Map<string, ChainHead>()
-    const rows = await select<{ tenant: string, seq: string, hash: string }>(
-      clickhouse, SELECT_HEADS, { tenants })
-    return new Map(rows.map(({ tenant, seq, hash }) => [tenant, { seq: Number(seq), hash }]))
-  }
+/** Entries are written many an insert; of the same entries again, one is read. */
+export function createJournalCopy (
+  clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
+): JournalCopy {
+  const isSigned = (tenant: string, row: StoredEntry, { entry, hash }: Link) =>
+    mac.isAuthentic(row.mac, signedOf(tenant, entry.seq, hash))
   const append = async (links: readonly Link[]) => {
     if (links.length === 0) return
-    const token = createHash('sha256').update(links.map(({ hash }) => hash).join()).digest('hex')
-    const values = links.map(rowOf)
+    const values = links.map(link => rowOf(link, mac))
+    // Of MACs, as whoever could foretell the token could have ClickHouse drop the insert.
+    const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
     const columns = ['tenant', ...COLUMNS]
     await insertRows(clickhouse, { table: 'journal', columns, values, token })
   }
   const read = async (tenant: string) => {
-    const rows = await select<StoredEntry>(clickhouse, SELECT_ALL, { tenant })
-    return rows.map(row => linkOf(tenant, row))
+    const links: Link[] = []
+    const forged: number[] = []
+    for await (const row of streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant })) {
+      const link = linkOf(tenant, row)
+      if (!isSigned(tenant, row, link)) forged.push(link.entry.seq)
+      else if (link.hash !== links.at(-1)?.hash) links.push(link)
+    }
+    return { links, forged }
   }
-  return { heads, append, read }
+  const readNewest: JournalCopy['readNewest'] = async (
+    tenant, { limit, before = Number.MAX_SAFE_INTEGER }
+  ) => {
+    const links: Link[] = []
+    const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before })
+    for await (const row of rows) {
+      const link = linkOf(tenant, row)
+      if (link.entry.seq === links.at(-1)?.entry.seq || !isSigned(tenant, row, link)) continue
+      if (links.push(link) === limit) break
+    }
+    return links
+  }
+  const heads = async (tenants: readonly string[]) => {
+    const ends = new Map<string, ChainHead>()
+    if (tenants.length === 0) return ends
+    const found = streamRows<StoredHead>(clickhouse, SELECT_HEADS, { tenants })
+    const forged: string[] = []
+    for await (const { tenant, seq, hash, mac: given } of found) {
+      const head = { seq: Number(seq), hash }
+      if (mac.isAuthentic(given, signedOf(tenant, head.seq, hash))) ends.set(tenant, head)
+      else forged.push(tenant)
+    }
+    for (const tenant of forged) {
+      const [last] = await readNewest(tenant, { limit: 1 })
+      if (last !== undefined) ends.set(tenant, { seq: last.entry.seq, hash: last.hash })
+    }
+    return ends
+  }
+  return { heads, append, read, readNewest }
 }
+
+/** A hash says what the entry and all before it say, so nothing else has to be signed. */
+const signedOf = (tenant: string, seq: number, hash: string): SignedRecord =>
+  ({ table: 'journal', tenant, id: String(seq), content: hash })
 
 const COLUMNS = [
   'seq', 'entry_id', 'type', 'job', 'amount_micros', 'charge_micros', 'available_micros',
   'reserved_micros', 'charged_micros', 'funded_micros', 'at', 'reason', 'header_base64', 'prev',
-  'hash',
+  'hash', 'mac',
 ] as const
 
+/** The greatest by all that is read, so that of several rows with one seq it is always the same. */
 const SELECT_HEADS = `
-  SELECT tenant, max(seq) AS seq, argMax(hash, journal.seq) AS hash FROM journal
-  WHERE tenant IN {tenants:Array(String)} GROUP BY tenant`
+  SELECT tenant, last.1 AS seq, last.2 AS hash, last.3 AS mac
+  FROM (
+    SELECT tenant, max((seq, hash, mac)) AS last FROM journal
+    WHERE tenant IN {tenants:Array(String)} GROUP BY tenant)`
 
-const SELECT_ALL = `
-  SELECT DISTINCT seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
+const SELECT = `
+  SELECT seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
     reserved_micros, charged_micros, funded_micros, toUnixTimestamp64Milli(at) AS at, reason,
-    base64Encode(header) AS header_base64, prev, hash
-  FROM journal WHERE tenant = {tenant:String} ORDER BY seq`
+    base64Encode(header) AS header_base64, prev, mac
+  FROM journal WHERE tenant = {tenant:String}`
+const SELECT_ALL = `${SELECT} ORDER BY seq, hash`
+const SELECT_BEFORE = `${SELECT} AND seq < {before:UInt64} ORDER BY seq DESC`
+
+type StoredHead = Readonly<Record<'tenant' | 'seq' | 'hash' | 'mac', string>>
 
 /** Integers of 64 bits come as text. */
-type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>
+type StoredEntry = Readonly<Record<Exclude<typeof COLUMNS[number], 'hash'>, string>>
 
-async function select<T> (
-  clickhouse: ClickHouseClient, query: string, parameters: Record<string, unknown>
-): Promise<readonly T[]> {
-  const answer = await clickhouse.query({
-    query, query_params: parameters, format: 'JSONEachRow',
-  })
-  return await answer.json<T>()
-}
-
-function rowOf ({ entry, prev, hash }: Link): object {
+function rowOf ({ entry, prev, hash }: Link, mac: RecordMac) {
   return {
     tenant: entry.tenant,
     seq: entry.seq,
@@ -80,9 +130,11 @@ function rowOf ({ entry, prev, hash }: Link): object {
     header_base64: entry.header?.toString('base64') ?? '',
     prev,
     hash,
+    mac: mac.sign(signedOf(entry.tenant, entry.seq, hash)),
   }
 }
 
+/** The hash is not that of the row, but the one of what the row says. */
 function linkOf (tenant: string, row: StoredEntry): Link {
   const entry = {
     tenant,
@@ -100,5 +152,5 @@ function linkOf (tenant: string, row: StoredEntry): Link {
     reason: row.reason,
     header: row.header_base64 === '' ? null : Buffer.from(row.header_base64, 'base64'),
   }
-  return { entry, prev: row.prev, hash: row.hash }
+  return { entry, prev: row.prev, hash: nextHash(row.prev, entry) }
 }

@@ -21,7 +21,7 @@ export const INVARIANTS: readonly Invariant[] = [
     says: 'The journal is numbered without a gap, its ids are unique, its chain is unbroken.',
     laws: [
       'the journal is numbered 1 to n', 'the chain of hashes is unbroken',
-      'every entry has an id of its own',
+      'every entry has an id of its own', 'every row of the copy is signed by a service',
     ],
   },
   {

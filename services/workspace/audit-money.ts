@@ -28,6 +28,18 @@ export function checkWallet (balance: Balance, openJobs: readonly Job[]): Found 
   ]
 }
 
+const MAX_NAMED = 5
+
+/** The copy has no row but those that services stored; any other is counted for nothing. */
+export function checkForged (forged: readonly number[]): Found {
+  const named = forged.slice(0, MAX_NAMED).join(', ') + (forged.length > MAX_NAMED ? ', ...' : '')
+  return breachUnless(forged.length === 0, {
+    law: 'every row of the copy is signed by a service',
+    detail: `${forged.length} rows of the journal in ClickHouse have no authentic MAC and are ` +
+      `left out: seq ${named}`,
+  })
+}
+
 /** The stored chain is without gap and unbroken; an entry stored twice is one entry. */
 export function checkChain (links: readonly Link[]): Found {
   let prev = GENESIS

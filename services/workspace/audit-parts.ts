@@ -23,9 +23,9 @@ export function auditParts ({ redis, clickhouse, recordMac, codec, keys }: Conne
   const blocks = createResultBlocks(clickhouse)
   return {
     redis,
-    journal: createJournalCopy(clickhouse),
+    journal: createJournalCopy(clickhouse, recordMac),
     archive: createArchive(clickhouse, recordMac),
-    history: createDeliveryHistory(clickhouse),
+    history: createDeliveryHistory(clickhouse, recordMac),
     results: createResults({ blocks, codec, keys }),
   } satisfies AuditParts
 }

@@ -14,13 +14,18 @@ export type Snapshot = {
   readonly balance: Balance
   readonly outbox: readonly Journal[]
   readonly links: readonly Link[]
+  /** Rows of the copy that no service stored, by the seq they claim. */
+  readonly forged: readonly number[]
   /** Accepted and not closed. */
   readonly openJobs: readonly Job[]
   /** Jobs that hold one of the tenant's slots. */
   readonly slots: readonly string[]
 }
 
-export type SnapshotParts = { readonly redis: Redis, readonly journal: JournalCopy }
+export type SnapshotParts = {
+  readonly redis: Redis
+  readonly journal: Pick<JournalCopy, 'read'>
+}
 
 const LOOK_EVERY_MS = 100
 
@@ -52,7 +57,7 @@ async function readSnapshot (
   const jobs = await Promise.all(open.map(({ job }) => store.read(tenant, job)))
   const openJobs = jobs.filter(job => job !== undefined && !job.closed) as readonly Job[]
   const outbox = await createOutbox(redis).pending(tenant)
-  return { balance, slots, openJobs, outbox, links: await journal.read(tenant) }
+  return { balance, slots, openJobs, outbox, ...await journal.read(tenant) }
 }
 
 function isAtRest ({ balance, outbox, links, openJobs }: Snapshot): boolean {

@@ -9,7 +9,7 @@ import { checkEntries, checkResults, checkSlots, countResults } from './audit-jo
 import {
   checkAges, checkDeliveries, checkIds, checkKafka, explain, type JournalTexts,
 } from './audit-history.ts'
-import { checkChain, checkFold, checkWallet } from './audit-money.ts'
+import { checkChain, checkFold, checkForged, checkWallet } from './audit-money.ts'
 import {
   breachUnless, type AuditReport, type Breach, type TenantReport,
 } from './audit-report.ts'
@@ -68,7 +68,8 @@ export async function audit (
 async function auditTenant (
   parts: AuditParts, tenant: string, { waitMs = 10_000, explain: explains }: AuditOptions
 ) {
-  const { balance, links, outbox, openJobs, slots } = await takeSnapshot(parts, tenant, waitMs)
+  const snapshot = await takeSnapshot(parts, tenant, waitMs)
+  const { balance, links, outbox, openJobs, slots } = snapshot
   const closedJobs: ArchivedJob['job'][] = []
   const results = { rows: 0, found: [] as Omit<Breach, 'tenant'>[] }
   for await (const page of closedJobsOf(parts, tenant)) {
@@ -84,6 +85,7 @@ async function auditTenant (
   const entries = [...new Map(shipped.map(entry => [entry.seq, entry])).values()]
   const found = [
     ...checkWallet(balance, openJobs),
+    ...checkForged(snapshot.forged),
     ...checkChain(links),
     ...checkFold(links, outbox, balance),
     ...checkIds(entries),

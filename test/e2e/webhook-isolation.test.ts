@@ -9,6 +9,7 @@ import { connectRedis } from '../../services/lib/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startOddReceivers } from '../support/odd-receivers.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { recordMacOf } from '../support/signed.ts'
 import { startWorld, type World } from '../support/world.ts'
 import { stackEnv } from '../support/stack.ts'
 
@@ -25,7 +26,7 @@ const QUICK_SLOTS = 30
 const env = stackEnv()
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')
 const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
-const history = createDeliveryHistory(clickhouse)
+const history = createDeliveryHistory(clickhouse, recordMacOf(env))
 
 /** Each ends one request that was left without an answer. */
 const hanging: (() => void)[] = []

@@ -5,7 +5,7 @@ import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts
 import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
 import { createDeliveries, type Delivery } from '../../services/jobs/deliveries.ts'
-import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
+import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { createKeyRing } from '../../services/lib/key-ring.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
@@ -15,8 +15,7 @@ import { startReceiver, type Received } from '../support/receiver.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
 import { testStack } from '../support/stack.ts'
 
-const { env, state, clickhouse } = connectAll()
-const history = createDeliveryHistory(clickhouse)
+const { env, state, history } = connectAll()
 const deliveries = createDeliveries(state)
 const ring = createKeyRing({
   KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,

@@ -122,7 +122,7 @@ async function checkMoney (
   complain(`${tenant} charged`, chargedMicros, money.chargedMicros)
   complain(`${tenant} slots`, 0, await redis.scard(tenantJobKeys(tenant).active))
   complain(`${tenant} open jobs`, [], await createJobStore(redis).openJobs(tenant))
-  const links = await pipeline.stores.journal.read(tenant)
+  const { links } = await pipeline.stores.journal.read(tenant)
   complain(`${tenant} journal`, money.seq, links.length)
   complain(`${tenant} seq`, links.map((_, index) => index + 1), links.map(({ entry }) => entry.seq))
   complain(`${tenant} chain`, links.map(({ entry, prev }) => nextHash(prev, entry)),

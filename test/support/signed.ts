@@ -1,7 +1,7 @@
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
 import { createMessageMac, type MessageMac } from '../../services/lib/message-mac.ts'
 import { createRecordMac, type RecordMac } from '../../services/lib/record-mac.ts'
-import { packManifest } from '../../services/records/archive.ts'
+import { packManifest, signedOf } from '../../services/records/archive.ts'
 import { digestOf } from '../../services/records/result-blocks.ts'
 
 /** Message keys as configuration, for what is never connected to brokers. */
@@ -30,5 +30,5 @@ export function storedJob (job: Job, manifest: readonly ManifestEntry[]) {
   const packed = packManifest(manifest)
   const record = JSON.stringify({ ...fields, manifestDigest: digestOf(packed) })
   const row = { tenant: job.tenant, job: job.id, record, header: sealed.toString('base64') }
-  return { ...row, manifest: packed.toString('base64'), mac: recordMacOf().sign(row) }
+  return { ...row, manifest: packed.toString('base64'), mac: recordMacOf().sign(signedOf(row)) }
 }

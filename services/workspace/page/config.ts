@@ -6,7 +6,10 @@ const HOUR_MS = 3_600_000
 
 /** Everything that can be set about the workspace page. */
 export const pageConfig = defineConfig({
-  ...pick(commonConfig, ['REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING', 'KEY_ACTIVE']),
+  ...pick(commonConfig, [
+    'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+    'KEY_ACTIVE',
+  ]),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),
   PORT_HTTP: Type.Integer({
     default: 8090,

@@ -5,6 +5,7 @@ import { createWebhookSecrets } from '../../accounts/webhook-secrets.ts'
 import { connectParts } from '../../lib/connect.ts'
 import { createKeyRing } from '../../lib/key-ring.ts'
 import type { Life, Running } from '../../lib/run.ts'
+import { createJournalCopy } from '../../records/journal-copy.ts'
 import { createPage } from './app.ts'
 import type { PageConfig } from './config.ts'
 import type { PageParts } from './context.ts'
@@ -13,7 +14,8 @@ import { connectedParts, listensAt } from './service-parts.ts'
 
 /** Connects what the pages stand on and listens. */
 export async function startPage (settings: PageConfig, life: Life): Promise<Running> {
-  const { state, clickhouse } = await connectParts(settings, life, ['state', 'clickhouse'])
+  const { state, clickhouse, recordMac } = await connectParts(
+    settings, life, ['state', 'clickhouse', 'recordMac'])
   const ring = createKeyRing(settings)
   const ready = () => state.status === 'ready'
   const { close, ...rest } = connectedParts(state, settings)
@@ -22,7 +24,7 @@ export async function startPage (settings: PageConfig, life: Life): Promise<Runn
     organizations: createOrganizations(state),
     apiKeys: createApiKeys(state),
     webhookSecrets: createWebhookSecrets({ redis: state, ring }),
-    movements: createMovements(clickhouse),
+    movements: createMovements(createJournalCopy(clickhouse, recordMac)),
     ready,
   }
   life.onStop(close)

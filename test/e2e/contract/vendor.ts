@@ -4,6 +4,7 @@ import { connectClickhouse } from '../../../services/lib/clickhouse.ts'
 import { createJournalCopy } from '../../../services/records/journal-copy.ts'
 import { filesWith } from '../../support/bytes.ts'
 import { eventually } from '../../support/eventually.ts'
+import { recordMacOf } from '../../support/signed.ts'
 import { testStack } from '../../support/stack.ts'
 import { CANARIES, type VendorMode } from '../../support/vendor-words.ts'
 import { proves } from './rows.ts'
@@ -25,10 +26,12 @@ async function jobWith (mode: VendorMode, lastDigits: readonly number[]) {
 
 /** The entries of a job, once the journal's copy has both. */
 async function journalOf (tenant: string, job: string): Promise<readonly Journal[]> {
-  const clickhouse = connectClickhouse(shared().world.env.CLICKHOUSE_URL ?? '')
+  const { env } = shared().world
+  const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+  const journal = createJournalCopy(clickhouse, recordMacOf(env))
   try {
     return await eventually(async () => {
-      const links = await createJournalCopy(clickhouse).read(tenant)
+      const { links } = await journal.read(tenant)
       const entries = links.map(({ entry }) => entry).filter(entry => entry.job === job)
       expect(entries.length).toBeGreaterThan(1)
       return entries

@@ -3,6 +3,8 @@ import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createWebhooks } from '../../../services/ingest/webhooks.ts'
 import { sealHeader } from '../../../services/jobs/wire.ts'
+import { recordMacOf } from '../../support/signed.ts'
+import { rowsAnswer, storedAttempts } from '../../support/stored.ts'
 import { closedJob, JOB_ID, NOW_MS } from './doubles.ts'
 
 const KEY = Buffer.alloc(32, 3)
@@ -12,10 +14,11 @@ function webhooksOf (rows: readonly object[], hash: Record<string, string> = {})
   const asked: unknown[] = []
   const query = async ({ query_params: parameters }: { query_params: unknown }) => {
     asked.push(parameters)
-    return { json: async () => rows }
+    return rowsAnswer(rows)
   }
   const webhooks = createWebhooks({
     clickhouse: { query } as unknown as ClickHouseClient,
+    recordMac: recordMacOf(),
     keys: { get: async () => KEY },
     state: { hgetall: async () => hash } as unknown as Redis,
   })
@@ -31,11 +34,22 @@ describe('the webhook of a job', () => {
   })
 
   it('has its attempts in the history and its state in Redis', async () => {
+    const attempt = {
+      tenant: 'org_01.live',
+      job: JOB_ID,
+      event: 'evt_1',
+      attempt: 1,
+      type: 'job.completed',
+      atMs: NOW_MS,
+      outcome: 'delivered',
+      reason: '',
+      httpStatus: 200,
+      durationMs: 5,
+      nextAtMs: undefined,
+    } as const
     const { webhooks, asked } = webhooksOf(
-      [{ event: 'evt_1', attempt: 1, at_ms: String(NOW_MS), next_at_ms: '0' }],
-      { state: 'exhausted', attempts: '4', dueAtMs: '' })
-    expect(await webhooks.listAttempts('org_01.live', JOB_ID))
-      .toMatchObject([{ event: 'evt_1', attempt: 1, atMs: NOW_MS, nextAtMs: undefined }])
+      await storedAttempts([attempt]), { state: 'exhausted', attempts: '4', dueAtMs: '' })
+    expect(await webhooks.listAttempts('org_01.live', JOB_ID)).toEqual([attempt])
     expect(asked).toEqual([{ tenant: 'org_01.live', jobs: [JOB_ID] }])
     expect(await webhooks.findDelivery('evt_1'))
       .toEqual({ state: 'exhausted', attempts: 4, dueAtMs: undefined })

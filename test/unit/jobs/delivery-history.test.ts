@@ -1,6 +1,8 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { describe, expect, it } from 'vitest'
 import { createDeliveryHistory, type Attempt } from '../../../services/jobs/delivery-history.ts'
+import { createRecordMac, type SignedRecord } from '../../../services/lib/record-mac.ts'
+import { messageKeysOf } from '../../support/signed.ts'
+import { createClickhouseDouble, storedAttempts } from '../../support/stored.ts'
 
 const attempt: Attempt = {
   tenant: 'org_1.live',
@@ -15,17 +17,25 @@ const attempt: Attempt = {
   durationMs: 12.7,
   nextAtMs: 2_000,
 }
+const second = { ...attempt, attempt: 3, nextAtMs: undefined }
+
+/** The history on ClickHouse that answers with these rows; `forged` are those reported. */
+function historyOn (rows: readonly object[] = []) {
+  const double = createClickhouseDouble(rows)
+  const forged: SignedRecord[] = []
+  const mac = createRecordMac(messageKeysOf(), record => forged.push(record))
+  return { ...double, forged, history: createDeliveryHistory(double.clickhouse, mac) }
+}
+
+const stored = () => storedAttempts([attempt, second])
 
 describe('the history of deliveries', () => {
   it('is written in one insert, in whole milliseconds, and not when there is none', async () => {
-    const inserts: unknown[] = []
-    const insert = async (options: unknown) => { inserts.push(options) }
-    const history = createDeliveryHistory({ insert } as unknown as ClickHouseClient)
+    const { history, inserted, tokens } = historyOn()
     await history.append([])
-    await history.append([attempt, { ...attempt, attempt: 3, nextAtMs: undefined }])
-    expect(inserts).toHaveLength(1)
-    const { values } = inserts[0] as { values: readonly object[] }
-    expect(values).toEqual([
+    await history.append([attempt, second])
+    expect(tokens).toHaveLength(1)
+    expect(inserted).toEqual([
       {
         tenant: 'org_1.live',
         job: 'job_1',
@@ -38,8 +48,32 @@ describe('the history of deliveries', () => {
         http_status: 503,
         duration_ms: 13,
         next_at: '1970-01-01T00:00:02.000Z',
+        mac: expect.stringMatching(/^1:[A-Za-z0-9+/]{43}=$/) as string,
       },
       expect.objectContaining({ attempt: 3, next_at: null }),
     ])
+  })
+
+  it('gives back the attempts that it was given, once each', async () => {
+    const [one, two] = await stored()
+    const { history, forged, asked } = historyOn([one!, one!, two!])
+    expect(await history.list('org_1.live', 'job_1'))
+      .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
+    expect(asked[0]?.query_params).toEqual({ tenant: 'org_1.live', jobs: ['job_1'] })
+    expect(forged).toEqual([])
+  })
+
+  it('leaves out rows of which anything was changed, and never a true one for them', async () => {
+    const [one] = await stored()
+    const changes = [
+      { outcome: 'delivered' }, { http_status: 200 }, { reason: '' }, { attempt: 9 }, { mac: '' },
+      { job: 'job_2' }, { tenant: 'org_2.live' }, { event: 'evt_2' }, { type: 'job.failed' },
+      { at_ms: '1' }, { next_at_ms: '0' }, { duration_ms: 1 },
+    ]
+    const rows = changes.map(change => ({ ...one, ...change }))
+    const { history, forged } = historyOn([rows[0]!, one!, ...rows.slice(1)])
+    expect(await history.list('org_1.live', 'job_1')).toEqual([{ ...attempt, durationMs: 13 }])
+    expect(forged).toHaveLength(changes.length)
+    expect(forged[0]).toMatchObject({ table: 'deliveries', tenant: 'org_1.live' })
   })
 })

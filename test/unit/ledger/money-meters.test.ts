@@ -5,6 +5,7 @@ import { createLog } from '../../../services/lib/log.ts'
 import { meteredJournal } from '../../../services/ledger/meters.ts'
 import { countMovements, standingsOf, watchMoney } from '../../../services/ledger/money-meters.ts'
 import { watchOutbox } from '../../../services/ledger/outbox-meters.ts'
+import { recordMacOf } from '../../support/signed.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
 
 const log = createLog('test', { level: 'silent' })
@@ -65,7 +66,7 @@ describe('the meters of money', () => {
     const metrics = createMetrics()
     const inserted: unknown[] = []
     const clickhouse = { insert: async (given: unknown) => { inserted.push(given) } } as never
-    await meteredJournal({ clickhouse, metrics }).append(
+    await meteredJournal({ clickhouse, recordMac: recordMacOf(), metrics }).append(
       [{ entry: entry('a.live', { type: 'topup', amountMicros: 5 }), prev: '', hash: '' }])
     expect(inserted).toHaveLength(1)
     expect(await metrics.text()).toContain('{movement="topped_up",mode="live"} 5')

@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { connectClickhouse } from '../../../services/lib/clickhouse.ts'
+import { connectClickhouse, streamRows } from '../../../services/lib/clickhouse.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
 
 let server: Server
@@ -37,6 +37,11 @@ const read = async () => {
   const rows = await client.query({ query: 'SELECT n FROM t', format: 'JSONEachRow' })
   return await rows.json()
 }
+const stream = async () => {
+  const rows: unknown[] = []
+  for await (const row of streamRows(client, 'SELECT n FROM t', {})) rows.push(row)
+  return rows
+}
 const write = () => client.insert({ table: 't', values: [{ n: 1 }], format: 'JSONEachRow' })
 
 /** What a caller catches of a read and of a write that are answered so. */
@@ -49,6 +54,7 @@ describe('the client of the store', () => {
   it('reads rows and writes them', async () => {
     answer = plain(200, '{"n":1}\n{"n":2}\n')
     expect(await read()).toEqual([{ n: 1 }, { n: 2 }])
+    expect(await stream()).toEqual([{ n: 1 }, { n: 2 }])
     answer = plain(200, '')
     expect(await write()).toMatchObject({ executed: true })
   })
@@ -86,10 +92,23 @@ describe('the client of the store', () => {
   })
 
   it('tells that the store is to blame for rows that break off', async () => {
+    const errors = () => Promise.all([read, stream].map(run => run().catch(error => error)))
     answer = broken
-    expect(isInfrastructure(await read().catch((error: unknown) => error))).toBe(true)
+    for (const error of await errors()) expect(isInfrastructure(error)).toBe(true)
     answer = plain(200, '{"n":1}\nCode: 33. DB::Exception: Cannot read all data.\n')
-    expect(await read().catch((error: unknown) => error)).toBeInstanceOf(InfrastructureError)
+    for (const error of await errors()) expect(error).toBeInstanceOf(InfrastructureError)
+  })
+
+  it('ends an answer of which no more is read', async () => {
+    const closed = Promise.withResolvers<void>()
+    answer = response => {
+      response.on('close', () => closed.resolve())
+      response.writeHead(200).write('{"n":1}\n{"n":2}\n')
+    }
+    for await (const row of streamRows<{ n: number }>(client, 'SELECT n FROM t', {})) {
+      if (row.n === 1) break
+    }
+    await closed.promise
   })
 
   it('does not blame the store for values that can not be written', async () => {

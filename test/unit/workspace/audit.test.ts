@@ -4,7 +4,9 @@ import { continueChain, START } from '../../../services/records/journal-chain.ts
 import {
   checkEntries, checkResults, checkSlots, countResults,
 } from '../../../services/workspace/audit-jobs.ts'
-import { checkChain, checkFold, checkWallet } from '../../../services/workspace/audit-money.ts'
+import {
+  checkChain, checkFold, checkForged, checkWallet,
+} from '../../../services/workspace/audit-money.ts'
 import { auditTable, breachUnless } from '../../../services/workspace/audit-report.ts'
 import { endedJob } from '../../support/results.ts'
 import { entryOf, JOB, TENANT } from '../../support/stage-doubles.ts'
@@ -84,6 +86,18 @@ describe('the audit of money', () => {
       job: JOB,
       law: 'each entry leads to the balances it names',
       detail: 'after entry 3 availableMicros should be 90, not 91',
+    }])
+  })
+})
+
+describe('the audit of the copy', () => {
+  it('counts rows that no service signed, and names the first of them', () => {
+    expect(checkForged([])).toEqual([])
+    expect(checkForged([7, 8, 9, 10, 11, 12])).toEqual([{
+      job: '',
+      law: 'every row of the copy is signed by a service',
+      detail: '6 rows of the journal in ClickHouse have no authentic MAC and are left out: ' +
+        'seq 7, 8, 9, 10, 11, ...',
     }])
   })
 })

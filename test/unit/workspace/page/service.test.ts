@@ -7,11 +7,13 @@ import { pageConfig } from '../../../../services/workspace/page/config.ts'
 import { connectedParts, listensAt } from '../../../../services/workspace/page/service-parts.ts'
 import { certificateOf, startPage } from '../../../../services/workspace/page/service.ts'
 import { makeSignInLink } from '../../../../services/workspace/sign-in-command.ts'
+import { MESSAGE_KEY_ENV } from '../../../support/signed.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-page-`)
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const env = {
+  ...MESSAGE_KEY_ENV,
   REDIS_STATE_URL: 'redis://127.0.0.1:1',
   CLICKHOUSE_URL: 'http://127.0.0.1:1',
   KEY_RING: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,

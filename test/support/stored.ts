@@ -1,0 +1,44 @@
+import { Readable } from 'node:stream'
+import type { ClickHouseClient } from '@clickhouse/client'
+import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
+import { recordMacOf } from './signed.ts'
+
+/** What ClickHouse answers to a query for these rows. */
+export function rowsAnswer (rows: readonly object[]) {
+  return {
+    json: async () => rows,
+    stream: () => Readable.from([rows.map(row => ({ json: () => row }))]),
+  }
+}
+
+type Asked = { readonly query: string, readonly query_params: Readonly<Record<string, unknown>> }
+
+/**
+ * ClickHouse that answers queries as given, one after another, and keeps what is inserted and
+ * asked.
+ */
+export function createClickhouseDouble (...answers: readonly (readonly object[])[]) {
+  const inserted: Record<string, unknown>[] = []
+  const tokens: unknown[] = []
+  const asked: Asked[] = []
+  const clickhouse = {
+    insert: async ({ values, clickhouse_settings: settings }: {
+      readonly values: readonly Record<string, unknown>[]
+      readonly clickhouse_settings: Readonly<Record<string, unknown>>
+    }) => {
+      inserted.push(...values)
+      tokens.push(settings['insert_deduplication_token'])
+    },
+    query: async (query: Asked) => rowsAnswer(answers[asked.push(query) - 1] ?? []),
+  }
+  return { clickhouse: clickhouse as unknown as ClickHouseClient, inserted, tokens, asked }
+}
+
+/** Attempts as they are stored, signed by the keys for tests, as ClickHouse gives them back. */
+export async function storedAttempts (attempts: readonly Attempt[]) {
+  const { clickhouse, inserted } = createClickhouseDouble()
+  await createDeliveryHistory(clickhouse, recordMacOf()).append(attempts)
+  const timeOf = (text: unknown) => text === null ? '0' : String(Date.parse(String(text)))
+  return inserted.map(({ at, next_at: nextAt, ...row }) =>
+    ({ ...row, at_ms: timeOf(at), next_at_ms: timeOf(nextAt) }))
+}
