@@ -198,7 +198,7 @@ const stages: Board = {
           where: chosen,
         },
         { title: 'Forged messages', metric: 'messages_forged_total', by: ['topic'] },
-        { title: 'Forged records', metric: 'records_forged_total', by: [] },
+        { title: 'Forged records', metric: 'records_forged_total', by: ['table'] },
         {
           title: 'Expired messages', metric: 'stage_expired_total', by: ['stage'],
         },

@@ -41,6 +41,16 @@ export const ledgerConfig = defineConfig({
     minimum: 100,
     description: 'Pause between two times that the sums of all wallets are checked.',
   }),
+  JOURNAL_HEAD_TARGET: Type.Optional(Type.String({
+    pattern: '^(/|https://|http://(127\\.0\\.0\\.1|localhost)[:/]).+',
+    description: 'Where the signed heads of the journal are exported to, for `audit ' +
+      '--journal-head`: the path of a file outside of this system, or an https:// address that ' +
+      'takes a POST; no export if none.',
+    examples: ['/mnt/elsewhere/journal-heads.ndjson'],
+  })),
+  JOURNAL_HEAD_EVERY_MS: Type.Integer({
+    default: 86_400_000, minimum: 100, description: 'Time between two exports of these heads.',
+  }),
   STALLED_AFTER_MS: Type.Integer({
     default: 3_600_000,
     minimum: 100,

@@ -26,6 +26,8 @@ export type LeadingParts = RecoveryParts & ReplayParts & {
 export type Leading = {
   /** False while this ledger leads and has not compared all there is. */
   readonly ready: () => boolean
+  /** True while this ledger is the one that compares and mends. */
+  readonly leads: () => boolean
   readonly stop: () => Promise<void>
 }
 
@@ -55,6 +57,7 @@ export function startLeading (parts: LeadingParts): Leading {
   })
   return {
     ready: () => state.healthy,
+    leads: () => state.mandate !== undefined,
     stop: async () => {
       stopping.abort()
       await Promise.all([renewing, working])

@@ -4,10 +4,11 @@ import { run } from '../lib/run.ts'
 import { subscriptionsOf } from '../lib/topics.ts'
 import { createJobWire } from '../records/job-wire.ts'
 import { ledgerConfig } from './config.ts'
+import { startExporting } from './head-export.ts'
 import { startLeading } from './leading.ts'
 import { leadingParts } from './leading-parts.ts'
 import { meteredJournal, watchSystem } from './meters.ts'
-import { sweepParts } from './parts.ts'
+import { exportParts, sweepParts } from './parts.ts'
 import { createLedgerStage } from './stage.ts'
 import { startSweeping } from './sweeping.ts'
 
@@ -27,6 +28,12 @@ await run('ledger', ledgerConfig, async (config, life) => {
   life.onStop(() => subscriber.disconnect())
   const leading = startLeading({ ...leadingParts(config, { ...parts, wire }, sweep), subscriber })
   life.onStop(() => leading.stop())
+  const { JOURNAL_HEAD_TARGET: target } = config
+  if (target !== undefined) {
+    const { leads } = leading
+    const exporting = startExporting(exportParts({ ...config, target }, { ...parts, leads, journal }))
+    life.onStop(exporting.stop)
+  }
   const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {

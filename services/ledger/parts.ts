@@ -2,12 +2,16 @@ import type { Static } from 'typebox'
 import type { Parts } from '../lib/connect.ts'
 import { createEmitter } from '../lib/emit.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
+import type { MessageKeySettings } from '../lib/mac.ts'
 import type { Life } from '../lib/run.ts'
 import type { Wire } from '../lib/wire.ts'
 import { TENANTS_KEY } from '../money/redis-keys.ts'
+import { createHeadsCodec } from '../records/journal-heads.ts'
 import { createStores } from '../records/stores.ts'
 import { createBacklog } from './backlog.ts'
 import type { ledgerConfig } from './config.ts'
+import type { ExportParts } from './head-export.ts'
+import { createHeadTarget } from './head-target.ts'
 import type { SweepParts } from './sweep.ts'
 
 /** Settings of the ledger; those of brokers that have defaults may be left out. */
@@ -37,5 +41,24 @@ export function sweepParts (
     fatal,
     leftOverAfterMs: config.LEFT_OVER_AFTER_MS,
     stalledAfterMs: config.STALLED_AFTER_MS,
+  }
+}
+
+type ExportConfig = MessageKeySettings & Pick<LedgerSettings, 'JOURNAL_HEAD_EVERY_MS'> & {
+  readonly target: string
+}
+
+/** What the export of the journal's heads needs. */
+export function exportParts (
+  config: ExportConfig,
+  { state, ...connected }: Pick<Parts, 'state'> & Omit<ExportParts,
+    'redis' | 'codec' | 'target' | 'everyMs'>
+): ExportParts {
+  return {
+    ...connected,
+    redis: state,
+    codec: createHeadsCodec(config),
+    target: createHeadTarget(config.target),
+    everyMs: config.JOURNAL_HEAD_EVERY_MS,
   }
 }

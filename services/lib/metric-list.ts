@@ -182,6 +182,13 @@ export const METRICS = [
     help: 'Open jobs without progress for so long that they are given up, unless rows still wait.',
   },
   {
+    name: 'journal_head_age_intervals',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the last export of the journal\'s heads, in times of JOURNAL_HEAD_EVERY_MS; ' +
+      'told by the leading ledger where JOURNAL_HEAD_TARGET is set.',
+  },
+  {
     name: 'tenants_frozen',
     type: 'gauge',
     labels: [],

@@ -44,7 +44,8 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   stage_skips_total: { by: CONSUMERS, values: { reason: ['tombstone', 'no_key', 'forged'] } },
   messages_forged_total: { by: CONSUMERS, byTopic: true },
   records_forged_total: {
-    by: ['ingest', 'settle', 'deliver', 'handback', 'ledger'], values: {},
+    by: ['ingest', 'settle', 'deliver', 'handback', 'ledger'],
+    values: { table: ['jobs', 'journal', 'deliveries'] },
   },
   stage_expired_total: { by: ['normalize'], values: {} },
   stage_retries_total: {
@@ -71,6 +72,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   outbox_entries: { by: ['ledger'] },
   outbox_oldest_seconds: { by: ['ledger'] },
   jobs_stalled: { by: ['ledger'] },
+  journal_head_age_intervals: { by: ['ledger'] },
   tenants_frozen: { by: ['ledger'] },
   jobs_open: { by: ['ledger'] },
   jobs_total: {

@@ -6,13 +6,21 @@ import type { Command } from 'commander'
 /** The program of the customer workspace, which has the audit. */
 const WORKSPACE = join(import.meta.dirname, '..', 'workspace', 'main.ts')
 
-type Options = { readonly json?: true, readonly data: string, readonly explain?: true }
+type Options = {
+  readonly json?: true
+  readonly data: string
+  readonly explain?: true
+  readonly journalHead?: string
+}
 
 /** The words by which the workspace is asked for the same. */
-export function auditWords ({ json, data, explain }: Options): readonly string[] {
+export function auditWords (
+  { json, data, explain, journalHead }: Options
+): readonly string[] {
   return [
     ...json === true ? ['--json'] : [],
     '--data', data, 'audit', ...explain === true ? ['--explain'] : [],
+    ...journalHead === undefined ? [] : ['--journal-head', journalHead],
   ]
 }
 
@@ -21,6 +29,8 @@ export function addAudit (program: Command): void {
   program.command('audit')
     .description('check balances, journal and results of all customers against each other')
     .option('--explain', 'tell every movement in words as well')
+    .option('--journal-head <file>', 'check also that nothing is missing of what ' +
+      'JOURNAL_HEAD_TARGET was given')
     .addHelpText('after', '\nExample:\n  npm run ops -- audit --explain')
     .action(async (_options: object, command: Command) => {
       const words = auditWords(command.optsWithGlobals<Options>())

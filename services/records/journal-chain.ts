@@ -29,7 +29,12 @@ export function canonicalText (entry: Journal): string {
 
 /** The hash of an entry that follows `prev`: SHA-256 of the previous hash and the entry's text. */
 export function nextHash (prev: string, entry: Journal): string {
-  return hexDigest(`${prev}\n${canonicalText(entry)}`)
+  return hashAfter(prev, canonicalText(entry))
+}
+
+/** The same for an entry whose canonical text is known. */
+export function hashAfter (prev: string, text: string): string {
+  return hexDigest(`${prev}\n${text}`)
 }
 
 export type Chained = {

@@ -22,6 +22,7 @@ export const INVARIANTS: readonly Invariant[] = [
     laws: [
       'the journal is numbered 1 to n', 'the chain of hashes is unbroken',
       'every entry has an id of its own', 'every row of the copy is signed by a service',
+      'the journal contains the exported head',
     ],
   },
   {

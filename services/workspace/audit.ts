@@ -9,6 +9,7 @@ import { checkEntries, checkResults, checkSlots, countResults } from './audit-jo
 import {
   checkAges, checkDeliveries, checkIds, checkKafka, explain, type JournalTexts,
 } from './audit-history.ts'
+import { checkHead, type ExportedHeads } from './audit-heads.ts'
 import { checkChain, checkFold, checkForged, checkWallet } from './audit-money.ts'
 import {
   breachUnless, type AuditReport, type Breach, type TenantReport,
@@ -37,6 +38,8 @@ export type AuditOptions = {
   readonly waitMs?: number
   /** All that there are by default. */
   readonly only?: readonly string[]
+  /** What must be in the journals, as it was exported from them. */
+  readonly heads?: ExportedHeads
   /** Tells every movement in words as well. */
   readonly explain?: boolean
 }
@@ -61,6 +64,11 @@ export async function audit (
   for (const [tenant, links] of kafka === undefined ? [] : copies) {
     const found = checkKafka(links, kafka?.get(tenant) ?? new Map())
     breaches.push(...found.map(breach => ({ tenant, ...breach })))
+  }
+  for (const [tenant, head] of options.heads ?? []) {
+    if (options.only?.includes(tenant) === false) continue
+    const journals = { copy: copies.get(tenant), kafka: kafka && (kafka.get(tenant) ?? new Map()) }
+    breaches.push(...checkHead(head, journals).map(breach => ({ tenant, ...breach })))
   }
   return { ok: breaches.length === 0, tenants, breaches }
 }

@@ -142,14 +142,16 @@ function addPartners (program: Command, perform: Perform): void {
 function addAudit (program: Command, print: Print): void {
   program.command('audit').description('check balances, journal and results against each other')
     .option('--explain', 'tell every movement in words as well')
+    .option('--journal-head <file>', 'check also that nothing is missing of what ' +
+      'JOURNAL_HEAD_TARGET was given')
     .addHelpText('after', invariantsText())
     .action(async (_options: object, command: Command) => {
-      const { json, data, explain } =
-        command.optsWithGlobals<Global & { readonly explain?: true }>()
+      const { json, data, explain, journalHead } = command.optsWithGlobals<
+        Global & { readonly explain?: true, readonly journalHead?: string }>()
       // Only this command needs the stores of results, so only it loads them.
       const { auditTable, runAudit } = await import('./audit-command.ts')
       const report = await runAudit(commandEnvironment(process.env, data), {
-        explain: explain === true,
+        explain: explain === true, journalHead,
       })
       print(json === true ? JSON.stringify(report) : auditTable(report))
       if (!report.ok) process.exitCode = 1

@@ -63,4 +63,6 @@ it('asks the workspace for the audit', () => {
   expect(auditWords({ data: 'x' })).toEqual(['--data', 'x', 'audit'])
   expect(auditWords({ data: 'x', json: true, explain: true }))
     .toEqual(['--json', '--data', 'x', 'audit', '--explain'])
+  expect(auditWords({ data: 'x', journalHead: 'heads.ndjson' }))
+    .toEqual(['--data', 'x', 'audit', '--journal-head', 'heads.ndjson'])
 })

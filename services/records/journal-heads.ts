@@ -1,0 +1,49 @@
+import { createMac, type MessageKeySettings } from '../lib/mac.ts'
+import type { ChainHead } from './journal-chain.ts'
+
+/** The ends of all tenants' chains at a moment, as they are kept outside of the system. */
+export type JournalHeads = {
+  /** Unix ms. */
+  readonly at: number
+  readonly tenants: readonly (ChainHead & { readonly tenant: string })[]
+}
+
+/** Writes heads as signed JSON in one line, and reads what is authentic of that. */
+export type HeadsCodec = {
+  readonly encode: (heads: JournalHeads) => string
+  /** Undefined for a text that no ledger has written, or that was changed. */
+  readonly decode: (text: string) => JournalHeads | undefined
+}
+
+const PURPOSE = 'journal head'
+
+/** @throws TypeError when the active key is not among the keys. */
+export function createHeadsCodec (settings: MessageKeySettings): HeadsCodec {
+  const { sign, isAuthentic } = createMac(settings)
+  return {
+    encode: ({ at, tenants }) => {
+      const mac = sign(PURPOSE, contentOf({ at, tenants }))
+      return JSON.stringify({ version: 1, at, tenants, mac })
+    },
+    decode: text => {
+      const document = parse(text)
+      if (document?.version !== 1 || !Array.isArray(document.tenants)) return undefined
+      return isAuthentic(String(document.mac), PURPOSE, contentOf(document)) ? document : undefined
+    },
+  }
+}
+
+type Document = JournalHeads & { readonly version: unknown, readonly mac: unknown }
+
+/** Whoever stores the document may order its fields otherwise. */
+function contentOf ({ at, tenants }: JournalHeads): readonly string[] {
+  return [JSON.stringify([1, at, tenants.map(head => [head?.tenant, head?.seq, head?.hash])])]
+}
+
+function parse (text: string): Document | null | undefined {
+  try {
+    return JSON.parse(text) as Document | null
+  } catch {
+    return undefined
+  }
+}

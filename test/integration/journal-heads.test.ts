@@ -1,0 +1,110 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { createMetrics } from '../../services/lib/metrics.ts'
+import { startExporting } from '../../services/ledger/head-export.ts'
+import { exportParts } from '../../services/ledger/parts.ts'
+import { EXPORTED_KEY } from '../../services/ledger/redis-keys.ts'
+import { createHeadsCodec } from '../../services/records/journal-heads.ts'
+import { runAudit } from '../../services/workspace/audit-command.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { connectAll } from '../support/connected.ts'
+import { eventually } from '../support/eventually.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { startAlone, type RunningServices } from '../support/services.ts'
+import { messageKeysOf } from '../support/signed.ts'
+import { testStack } from '../support/stack.ts'
+
+const { clickhouse, clock, env, journal, state, wallet } = connectAll()
+const codec = createHeadsCodec(messageKeysOf(env))
+const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)
+const file = `${folder}/heads.ndjson`
+
+let services: RunningServices
+let tenant: string
+/** What was exported of the tenant, an export each. */
+const exported = () => readFileSync(file, 'utf8').trimEnd().split('\n')
+  .map(line => codec.decode(line)?.tenants.find(head => head.tenant === tenant)?.seq)
+/** What the audit finds wrong with the tenant; it waits for no tenant whose entries are gone. */
+const breaches = async (journalHead: string) =>
+  (await runAudit(env, { only: [tenant], journalHead, waitMs: 1_000 })).breaches
+
+beforeAll(async () => {
+  services = await startAlone({
+    env,
+    stages: ['ledger'],
+    servicesDir: testStack().servicesDir,
+    overrides: { JOURNAL_HEAD_TARGET: file, JOURNAL_HEAD_EVERY_MS: '100' },
+  })
+  const { orgId } = await createDemo(env)
+  tenant = tenantOf(orgId, 'live')
+  await wallet.topUp(tenant, { id: 'second', amountMicros: 5, reason: '' })
+  await wallet.topUp(tenant, { id: 'third', amountMicros: 5, reason: '' })
+  await eventually(() => expect(exported()).toContain(3))
+})
+afterAll(async () => {
+  await services?.stop()
+  rmSync(folder, { recursive: true })
+})
+
+describe('the head of the journal in a file', () => {
+  it('is in the journals that it was exported from', async () => {
+    expect(await breaches(file)).toEqual([])
+  })
+
+  it('that was changed is refused', async () => {
+    const changed = `${folder}/changed.ndjson`
+    writeFileSync(changed, readFileSync(file, 'utf8').replace('"seq":3', '"seq":2'))
+    await expect(breaches(changed)).rejects.toThrow(/^line \d+ of .+ is not authentic/)
+  })
+
+  it('is missed when the end of the journal was deleted, however often it is exported', async () => {
+    await clickhouse.command({
+      query: `ALTER TABLE journal DELETE WHERE tenant = '${tenant}' AND seq > 1
+        SETTINGS mutations_sync = 1`,
+    })
+    const before = exported().length
+    await eventually(() => expect(exported().slice(before)).toContain(1))
+    const law = 'the journal contains the exported head'
+    const found = (await breaches(file)).filter(breach => breach.law === law)
+    expect(found).toMatchObject([{
+      tenant,
+      detail: expect.stringMatching(
+        /^entry 3 with hash \w{64} was exported at .+; the journal in ClickHouse ends at entry 1$/),
+    }])
+  })
+})
+
+describe('the head of the journal at an address', () => {
+  it('comes again until it is accepted', async () => {
+    await services.stop()
+    await state.del(EXPORTED_KEY)
+    const { port, received, until } = await startReceiver((response, _received, count) =>
+      response.writeHead(count === 1 ? 503 : 204).end())
+    const errors: unknown[] = []
+    const config = {
+      ...messageKeysOf(env),
+      JOURNAL_HEAD_EVERY_MS: 500,
+      target: `http://127.0.0.1:${port}/`,
+    }
+    const { stop } = startExporting(exportParts(config, {
+      state,
+      journal,
+      clock,
+      leads: () => true,
+      log: { info: () => {}, error: (fields: unknown) => { errors.push(fields) } } as never,
+      metrics: createMetrics(),
+    }))
+    await until(2)
+    await eventually(async () => expect(await state.get(EXPORTED_KEY)).not.toBeNull())
+    await stop()
+    expect(errors).toMatchObject([{ err: { message: expect.stringContaining('answered 503') } }])
+    for (const { body } of received) {
+      const heads = codec.decode(body)
+      expect(heads?.tenants).toContainEqual({
+        tenant, seq: 1, hash: (await journal.read(tenant)).links[0]?.hash,
+      })
+    }
+  })
+})
