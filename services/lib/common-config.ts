@@ -36,10 +36,10 @@ export const commonConfig = {
     ...saslField(2), secret: true, description: 'Password of the user at the brokers.',
   })),
   MESSAGE_KEYS: secretKeys(
-    'Keys that sign messages between services: JSON, key id to 32 bytes of base64. Old ones ' +
-    'stay, as the journal keeps what they signed for ever.'),
+    'Keys that sign messages between services and rows of ClickHouse: JSON, key id to 32 bytes ' +
+    'of base64. Old ones stay, as the journal keeps what they signed for ever.'),
   MESSAGE_KEY_ACTIVE: Type.String({
-    minLength: 1, description: 'Key id that signs messages.', examples: ['1'],
+    minLength: 1, description: 'Key id that signs messages and rows.', examples: ['1'],
   }),
   SCHEMA_REGISTRY_URL: url('https?', 'Address of the schema registry.', 'http://localhost:8081'),
   REDIS_STATE_URL: url(

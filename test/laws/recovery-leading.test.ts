@@ -85,11 +85,13 @@ describe('the ledger that leads', () => {
     const second = lead('two')
     await eventually(() => expect(second.ready()).toBe(true))
     expect(await redis.get('{ledger}:leader')).toBe(`one ${fence}`)
+    expect([first.leads(), second.leads()]).toEqual([true, false])
     await first.stop()
     expect(await redis.pttl('{ledger}:leader')).toBeLessThanOrEqual(SOME_MINUTES_MS)
     // Its lease ends.
     await redis.del('{ledger}:leader')
     await eventually(async () => expect(await redis.get('{ledger}:leader')).toMatch(/^two \d+$/))
+    await eventually(() => expect(second.leads()).toBe(true))
     expect(Number(await redis.get('{ledger}:fence'))).toBeGreaterThan(fence)
     expect((await topUp('a')).kind).toBe('posted')
   })

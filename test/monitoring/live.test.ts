@@ -14,16 +14,21 @@ let world: World
 let prometheus: Prometheus
 beforeAll(async () => {
   const receiver = await startReceiver()
-  world = await startWorld({ WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' })
+  world = await startWorld({
+    WEBHOOK_ALLOW_HTTP: 'true',
+    WEBHOOK_ALLOW_LOOPBACK: 'true',
+    JOURNAL_HEAD_TARGET: `http://127.0.0.1:${receiver.port}/heads`,
+    JOURNAL_HEAD_EVERY_MS: '1000',
+  })
   prometheus = await startPrometheus({ services: world.services.list() })
   await until(async () => (await prometheus.query('up == 1')).length === STAGES.length)
   const { id } = await world.live.createJob({
     service: 'phone-validation',
     inputs: Array.from({ length: 200 }, (_, row) => `+1415555${String(2_000 + row)}`),
-    webhook_url: `http://127.0.0.1:${receiver.port}/`,
+    webhook_url: `http://127.0.0.1:${receiver.port}/hook`,
   })
   await world.live.waitForEnd(id)
-  await receiver.until(1)
+  await receiver.until(1, '/hook')
   // The last to hear of a job; from then on there is nothing more to come.
   await until(async () => await valueOf('sum(jobs_total{event="settled"})') >= 1)
   await until(async () => await valueOf('sum(webhook_attempts_total{outcome="delivered"})') >= 1)
