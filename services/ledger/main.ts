@@ -30,8 +30,8 @@ await run('ledger', ledgerConfig, async (config, life) => {
   life.onStop(() => leading.stop())
   const { JOURNAL_HEAD_TARGET: target } = config
   if (target !== undefined) {
-    const { leads } = leading
-    const exporting = startExporting(exportParts({ ...config, target }, { ...parts, leads, journal }))
+    const exported = { ...parts, journal, leads: leading.leads }
+    const exporting = startExporting(exportParts({ ...config, target }, exported))
     life.onStop(exporting.stop)
   }
   const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })

@@ -22,7 +22,8 @@ export async function readExportedHeads (
 ): Promise<ExportedHeads> {
   const greatest = new Map<string, ExportedHead>()
   let number = 0
-  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
+  const lines = createInterface({ input: createReadStream(file), crlfDelay: Infinity })
+  for await (const line of lines) {
     number += 1
     const heads = codec.decode(line)
     if (heads === undefined) {

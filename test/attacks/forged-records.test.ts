@@ -107,7 +107,7 @@ describe('whoever can write to ClickHouse', () => {
     }
     expect(await world.breaches()).not.toEqual([])
   })
-  it('neither stops the copy of the journal nor moves money: the audit names its rows', async () => {
+  it('neither stops the copy of the journal nor moves money; the audit names rows', async () => {
     const { orgId, keys } = await createDemo(world.env)
     const client = createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 })
     const request = {

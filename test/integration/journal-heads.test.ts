@@ -59,7 +59,7 @@ describe('the head of the journal in a file', () => {
     await expect(breaches(changed)).rejects.toThrow(/^line \d+ of .+ is not authentic/)
   })
 
-  it('is missed when the end of the journal was deleted, however often it is exported', async () => {
+  it('is missed when the end of the journal was deleted, whatever is exported later', async () => {
     await clickhouse.command({
       query: `ALTER TABLE journal DELETE WHERE tenant = '${tenant}' AND seq > 1
         SETTINGS mutations_sync = 1`,

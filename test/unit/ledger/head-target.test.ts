@@ -56,7 +56,7 @@ function thrown (action: () => unknown): unknown {
   }
 }
 
-it('the setting takes a path or an address over https, and plain http on this machine alone', () => {
+it('the setting takes a path or https, and plain http on this machine alone', () => {
   const isTaken = (target: string) => {
     const faults = `${thrown(() => loadConfig(ledgerConfig, { JOURNAL_HEAD_TARGET: target }))}`
     return !faults.includes('JOURNAL_HEAD_TARGET')
