@@ -63,8 +63,14 @@ export type Stage<S extends StageName = StageName> = {
    */
   readonly bulkAtOnce?: number
   /**
-   * Decides messages of one partition, in order. Throws only what is not its decision: broken
-   * infrastructure is retried by the engine without end, anything else three times, then as dead.
+   * Takes one message of each tenant in turn, so that nobody waits for all that another has sent;
+   * for a stage that decides each message alone. In the order of the partition when left out.
+   */
+  readonly byTenant?: true
+  /**
+   * Decides messages of one partition, in order unless `byTenant`. Throws only what is not its
+   * decision: broken infrastructure is retried by the engine without end, anything else three
+   * times, then as dead.
    */
   readonly decide: (
     messages: readonly Incoming<ReadsOf<S>>[], signal: AbortSignal,

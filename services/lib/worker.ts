@@ -7,7 +7,7 @@ import { OPEN_GATE, type Gate } from './pause.ts'
 import { createProcess, type Process } from './process.ts'
 import { createRelease, createTurns } from './release.ts'
 import type { ProcessParts } from './slice.ts'
-import type { Postponement } from './stage.ts'
+import type { Postponement, Stage } from './stage.ts'
 import type { At } from './steps.ts'
 import type { Subscription } from './topics.ts'
 
@@ -55,7 +55,10 @@ export function createWorker (parts: WorkerParts): Worker {
     const offsets = current
     try {
       delivery.signal.throwIfAborted()
-      for (const slice of slicesOf(delivery.messages, stage.batch)) {
+      if (!gate.isOpen()) await gate.opened(delivery.signal)
+      // All of them in order, as what is decided first need not be what came first.
+      offsets.begin(delivery.messages)
+      for (const slice of slicesOf(delivery.messages, stage)) {
         inWork.begin(delivery, slice)
         const at = atOf(delivery, slice[0]?.offset ?? 0n)
         const postponed = await work(slice, delivery, { offsets, at })
@@ -120,7 +123,6 @@ type Standing = { readonly offsets: Offsets, readonly at: At }
 function createWork (process: Process, commit: Commit, gate: Gate) {
   return async (slice: Messages, delivery: Delivery, { offsets, at }: Standing) => {
     if (!gate.isOpen()) await gate.opened(delivery.signal)
-    offsets.begin(slice)
     const postponed = await process(slice, { ...at, finish: offsets.finish })
     if (postponed !== undefined) offsets.rewind(delivery, postponed.postpone.raw.offset)
     await commit(delivery, offsets, at)
@@ -160,6 +162,19 @@ function createInTurns (release: (delivery: Delivery) => Promise<void>, gate: Ga
   }
 }
 
-function * slicesOf (messages: Messages, batch: number) {
-  for (let from = 0; from < messages.length; from += batch) yield messages.slice(from, from + batch)
+function * slicesOf (messages: Messages, { batch, byTenant }: Stage) {
+  for (const run of byTenant === true ? roundsOf(messages) : [messages]) {
+    for (let from = 0; from < run.length; from += batch) yield run.slice(from, from + batch)
+  }
+}
+
+/** One message of each tenant at a time, in order; all that is left once there is one tenant. */
+function * roundsOf (messages: Messages) {
+  const byTenant = Map.groupBy(messages, ({ headers }) => headers['tenant'])
+  let [queues, taken] = [[...byTenant.values()], 0]
+  for (; queues.length > 1; taken += 1) {
+    yield queues.flatMap(queue => queue[taken] ?? [])
+    queues = queues.filter(queue => queue.length > taken + 1)
+  }
+  for (const queue of queues) yield queue.slice(taken)
 }

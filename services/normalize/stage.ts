@@ -41,6 +41,7 @@ export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'>
   return {
     name: 'normalize',
     batch: parts.batch,
+    byTenant: true,
     decide: async (messages) => {
       const decisions: Decision<'normalize'>[] = []
       for (const message of messages) {

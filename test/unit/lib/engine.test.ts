@@ -44,6 +44,16 @@ describe('the order of effects', () => {
     expect(bench.effects).toEqual(['commit 2', 'commit 3'])
   })
 
+  it('takes one message of each tenant in turn, if its stage decides each alone', async () => {
+    const bench = await benchOf(echoStage({ batch: 2, byTenant: true }))
+    const of = (tenant: string, offset: number) =>
+      ({ ...rawMessage(offset, `${tenant}${offset}`), headers: { tenant } })
+    await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('a', 3), of('b', 4), of('b', 5)])
+    expect(bench.effects.map(effect => effect.replace('rows.normalized ', ''))).toEqual([
+      'a0', 'b4', 'commit 1', 'a1', 'b5', 'commit 2', 'a2', 'a3', 'commit 6',
+    ])
+  })
+
   it('writes what a stage calls dead, after what it emits for it', async () => {
     const bench = await benchOf(echoStage({
       decide: async messages => [decisionFor(messages, 'rows', { dead: 'no way' })],
