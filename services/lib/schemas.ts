@@ -25,9 +25,41 @@ class Texts extends avro.types.LogicalType {
   }
 }
 
+/** Where a reader is in the bytes of a value; the library's own types leave it out. */
+type Tap = {
+  readonly buf: Buffer
+  readonly pos: number
+  readonly readLong: () => number
+  readonly skipLong: () => void
+}
+
+/**
+ * A list whose length is checked before its items are read. The library reads as many items as a
+ * list says it has, also behind the end of the bytes: a few damaged ones would take all memory.
+ */
+class Lists extends avro.types.ArrayType {
+  declare readonly itemsType: Type & { readonly _read: (tap: Tap) => unknown }
+
+  _read (tap: Tap): unknown[] {
+    const items: unknown[] = []
+    for (let size = tap.readLong(); size !== 0; size = tap.readLong()) {
+      if (size < 0) tap.skipLong()
+      const left = Math.abs(size)
+      const bytes = tap.buf.length - tap.pos
+      if (left > bytes) throw new RangeError(`a list of ${left} items in ${bytes} bytes`)
+      for (let item = 0; item < left; item++) items.push(this.itemsType._read(tap))
+    }
+    return items
+  }
+}
+
 /** The type of an Avro schema; every call is a world of names of its own. */
 export function typeOf (json: Schema): Type {
-  return avro.Type.forSchema(json, { logicalTypes: { texts: Texts } })
+  return avro.Type.forSchema(json, {
+    logicalTypes: { texts: Texts },
+    typeHook: (schema, options) =>
+      (schema as { type?: unknown }).type === 'array' ? new Lists(schema, options) : undefined,
+  })
 }
 
 /** Our schemas by subject, sorted by file: `<topic>.avsc` and `<topic>-rows.avsc`. */

@@ -43,3 +43,26 @@ describe('a column of texts', () => {
     }
   })
 })
+
+describe('a list', () => {
+  const lists = typeOf({ type: 'array', items: { type: 'array', items: 'int' } })
+
+  it('is read as it was written, by another version too, and in blocks of stated size', () => {
+    const value = [[1, 2, 3], [], [-1]]
+    const bytes = lists.toBuffer(value)
+    expect(lists.fromBuffer(bytes)).toEqual(value)
+    const reader = typeOf({ type: 'array', items: { type: 'array', items: 'long' } })
+    expect(reader.fromBuffer(bytes, reader.createResolver(lists))).toEqual(value)
+    const [minusTwo, twoBytes, end] = [3, 4, 0]
+    const ints = typeOf({ type: 'array', items: 'int' })
+    expect(ints.fromBuffer(Buffer.from([minusTwo, twoBytes, 2, 4, end]))).toEqual([1, 2])
+  })
+
+  it.each([
+    ['its first block', []], ['a later block', [2, 2, 2]], ['a block of stated size', [1, 2]],
+  ])('is refused before an item is read when %s is longer than its bytes', (_of, before) => {
+    const twoBillion = [0x80, 0xd0, 0xac, 0xf3, 0x0e]
+    const bytes = Buffer.from([...before, ...twoBillion, 0, 0])
+    expect(() => lists.fromBuffer(bytes)).toThrow(/a list of \d+ items in \d+ bytes/)
+  })
+})
