@@ -135,7 +135,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 60,
     stack: true,
     files: ['test/attacks/**/*.test.ts'],
-    fullEnv: { FORGERIES: '1000' },
+    fullEnv: { FORGERIES: '1000', FUZZ_CASES: '100000' },
   },
   {
     name: 'chart',

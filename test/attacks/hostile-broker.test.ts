@@ -13,6 +13,7 @@ import { startReceiver } from '../support/receiver.ts'
 import { messageMacOf } from '../support/signed.ts'
 import { parseCsv } from '../support/world.ts'
 import { createAdversary, signedByStranger, type Adversary, type Sent } from './adversary.ts'
+import { flipped, pick, type Random } from './mutations.ts'
 
 const FORGERIES = Number(process.env['FORGERIES'] ?? 300)
 const SEED = Number(process.env['ATTACK_SEED'] ?? 1)
@@ -34,19 +35,8 @@ afterAll(async () => {
   await world?.close()
 })
 
-type Random = () => number
 /** What an adversary makes of a message that it has seen, and of another one. */
 type Forgery = (seen: RawMessage, other: RawMessage, random: Random) => Promise<Sent> | Sent
-
-const pick = <T>(from: readonly T[], random: Random): T =>
-  from[Math.floor(random() * from.length)] as T
-
-function flipped (bytes: Buffer | null, random: Random): Buffer {
-  const copy = Buffer.from(bytes ?? [0])
-  const at = Math.floor(random() * copy.length)
-  copy[at] = (copy[at] ?? 0) ^ (1 << Math.floor(random() * 8))
-  return copy
-}
 
 const FORGERIES_OF: Readonly<Record<string, Forgery>> = {
   flipped: (seen, _other, random) => ({ ...seen, value: flipped(seen.value, random) }),

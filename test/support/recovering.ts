@@ -57,9 +57,9 @@ export type Recovering = {
   readonly close: () => Promise<void>
 }
 
-/** Starts all of it. */
+/** Starts all of it; `settings` are further ones of the services. */
 export async function startRecovering (
-  stages: readonly string[] = RECOVERING_STAGES
+  stages: readonly string[] = RECOVERING_STAGES, settings: Env = {}
 ): Promise<Recovering> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-recovering-`)
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
@@ -68,7 +68,9 @@ export async function startRecovering (
     const { env, redisPart: part, end } = await openParts(dataDir)
     closing.push(end)
     const { servicesDir } = testStack()
-    const services = await startAlone({ env, overrides: OVERRIDES, stages, servicesDir })
+    const services = await startAlone({
+      env, overrides: { ...OVERRIDES, ...settings }, stages, servicesDir,
+    })
     closing.push(services.stop)
     const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
     closing.push(() => redis.disconnect())

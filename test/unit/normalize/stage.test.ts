@@ -144,7 +144,8 @@ describe('normalize', () => {
     const inputs = Array.from({ length: 100 }, () => '7'.repeat(100))
     const [characters, chunksOfFlood] = [10_000, 30]
     let normalized = 0
-    const chunks = [...Array.from({ length: chunksOfFlood }, () => 'org_flood.live'), TENANT].map(tenant => {
+    const flood = Array.from({ length: chunksOfFlood }, () => 'org_flood.live')
+    const chunks = [...flood, TENANT].map(tenant => {
       const chunk = chunkOf(tenant === TENANT ? ['+12127365000'] : inputs, { tenant })
       const rows = () => {
         normalized += chunk.rows().inputs.join('').length
