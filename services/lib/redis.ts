@@ -45,8 +45,9 @@ export function connectRedis (url: string, options: RedisOptions = {}): Redis {
 /** How sentinels are asked for the master of a group. */
 function groupOf ({ kind, nodes, group, access }: Several): RedisOptions {
   if (kind !== 'sentinel' || group === undefined) {
-    throw new TypeError('an address of one Redis is redis://host:port or redis-sentinel://host:port,' +
-      `host:port/<name of the group>, not redis-${kind}:// without a group`)
+    throw new TypeError('an address of one Redis is redis://host:port or ' +
+      'redis-sentinel://host:port,host:port/<name of the group>, ' +
+      `not redis-${kind}:// without a group`)
   }
   const { username, password, tls } = access
   return {

@@ -23,7 +23,7 @@ afterAll(async () => {
   await redis?.stop()
 })
 
-it('a promoted replica without the last acknowledged writes gets them from the journal', async () => {
+it('a promoted replica gets the writes that it lost from the journal', async () => {
   const { orgId, keys } = await createDemo(env)
   const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
   const job = (inputs: readonly string[]) =>

@@ -77,7 +77,9 @@ async function startSentinel (port: number, masterPort: number): Promise<RedisSe
     // A master that is only slow keeps its place, and a replica that was cut off may follow it.
     `sentinel down-after-milliseconds ${GROUP} 10000`,
   ].join('\n'))
-  const server = spawn('redis-server', [file, '--sentinel'], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const server = spawn('redis-server', [file, '--sentinel'], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   const gone = once(server, 'exit')
   const kill = () => {
     server.kill('SIGKILL')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { openResult, resultIdOf } from '../../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../../schemas/types.ts'
-import type { Delivery, OutgoingMessage, RawMessage } from '../../../services/lib/bus.ts'
+import type { OutgoingMessage, RawMessage } from '../../../services/lib/bus.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { createPartnerResults } from '../../../services/records/partner-results.ts'
@@ -94,23 +94,21 @@ function world ({
       positions: async () => positions,
       marks: {
         read: async () => marks,
-        write: async change => {
-          saved.push(change)
-          return keepsMarks
-        },
+        write: async change => saved.push(change) > 0 && keepsMarks,
       },
       clock: common.clock,
       fail: error => { failures.push(String(error)) },
       held,
-      submit: request => {
+      submit: request => new Promise(resolve => {
         requests.push(request)
-        return new Promise(resolve => { answer = resolve })
-      },
+        answer = resolve
+      }),
     }),
   })
-  const commit: Delivery['commit'] = async next => { commits.push(next) }
+  const of = { topic, partition: 1, signal: lost.signal }
+  const commit = async (next: bigint) => { commits.push(next) }
   const deliver = (messages: readonly RawMessage[]) =>
-    intake.onDelivery({ topic, partition: 1, messages, signal: lost.signal, commit })
+    intake.onDelivery({ ...of, messages, commit })
   const take = async () => {
     answer({ kind: 'taken' })
     await turn()
