@@ -1,6 +1,7 @@
 import { Kafka, logLevel } from 'kafkajs'
 import { randomBytes } from 'node:crypto'
 import type { RawMessage } from '../../services/lib/bus.ts'
+import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createTopicReader } from '../../services/lib/kafka/topic-reader.ts'
 import { createMessageMac } from '../../services/lib/message-mac.ts'
 import type { Codec } from '../../services/lib/registry.ts'
@@ -17,6 +18,11 @@ export type Adversary = {
   readonly capture: (topic: string) => Promise<readonly RawMessage[]>
   /** Resolves when the broker has all of them. */
   readonly send: (messages: readonly Sent[]) => Promise<void>
+  /**
+   * Removes the records of each partition below an offset, given those of the oldest and of the
+   * next one.
+   */
+  readonly remove: (topic: string, below: (low: number, high: number) => number) => Promise<void>
   /** The message with other fields in its value, and the headers that it came with. */
   readonly changed: (message: Captured, change: (value: Fields) => Fields) => Promise<Captured>
   readonly close: () => Promise<void>
@@ -43,6 +49,12 @@ export async function createAdversary (
         }))
       await producer.sendBatch({ topicMessages, acks: -1 })
     },
+    remove: (topic, below) => withAdmin({ brokers }, async admin => {
+      const ends = await admin.fetchTopicOffsets(topic)
+      const partitions = ends.map(({ partition, low, high }) =>
+        ({ partition, offset: String(below(Number(low), Number(high))) }))
+      await admin.deleteTopicRecords({ topic, partitions })
+    }),
     changed: async (message, change) => {
       const topic = logicalTopic(message.topic)?.topic
       if (topic === undefined || message.value === null) return message

@@ -88,6 +88,7 @@ describe('provision', () => {
     const said: string[] = []
     await provision(env, line => said.push(line))
     expect(said.toSorted()).toEqual([
+      expect.stringMatching(/^access: .* no authorizer/),
       expect.stringMatching(/^schemas: \d+ subjects registered$/),
       'tables: 0 migrations applied',
       expect.stringMatching(/^topics: 0 created, \d+ were there$/),

@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { JobStatusResource } from '../../services/client/client.ts'
+import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { mixedPhones, seededRandom } from '../bench/inputs.ts'
+import { runAudit } from '../support/audit.ts'
+import { eventually } from '../support/eventually.ts'
+import { sumOf } from '../support/metrics.ts'
+import { untilConsumed } from '../support/offsets.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { RECOVERING_STAGES, startRecovering, type Recovering } from '../support/recovering.ts'
+import { parseCsv } from '../support/world.ts'
+import { createAdversary, type Adversary } from './adversary.ts'
+
+const SEED = Number(process.env['ATTACK_SEED'] ?? 1)
+const random = seededRandom(SEED)
+const inputs = mixedPhones(40)
+
+const receiver = await startReceiver()
+
+let world: Recovering
+let adversary: Adversary
+let clickhouse: ReturnType<typeof connectClickhouse>
+beforeAll(async () => {
+  world = await startRecovering([...RECOVERING_STAGES, 'deliver'], {
+    STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '8000',
+  })
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', CLICKHOUSE_URL = '' } = world.env
+  clickhouse = connectClickhouse(CLICKHOUSE_URL)
+  adversary = await createAdversary(
+    KAFKA_BROKERS.split(','), createCodec(registrySource(SCHEMA_REGISTRY_URL)))
+})
+afterAll(async () => {
+  await adversary?.close()
+  await clickhouse?.close()
+  await world?.close()
+})
+
+const post = (retries?: number) =>
+  world.client(retries === undefined ? {} : { retries }).createJob({
+    service: 'phone-validation',
+    inputs,
+    forceFresh: true,
+    webhook_url: `http://127.0.0.1:${receiver.port}/`,
+  })
+
+const balance = () => createWallet(world.redis).balance(world.tenant)
+
+async function verdictsOf (id: string) {
+  return parseCsv(await world.client().results(id))
+    .map(({ row, input, status, reason }) => ({ row, input, status, reason }))
+}
+
+type Verdicts = Awaited<ReturnType<typeof verdictsOf>>
+
+/** A job that nobody attacks: what each of its rows says, and its charge. */
+async function runUsual (): Promise<{ readonly job: JobStatusResource, readonly rows: Verdicts }> {
+  // A stage that was away may need longer than the request waits.
+  const { id } = await eventually(() => post())
+  const job = await world.client().waitForEnd(id)
+  expect(job.status).toBe('completed')
+  return { job, rows: await verdictsOf(id) }
+}
+
+/** Each row says what it always did, or that it is unknown; its input may be lost with it. */
+function expectTrue (rows: Verdicts, usual: Verdicts): void {
+  expect(rows.length).toBe(usual.length)
+  for (const [at, row] of rows.entries()) {
+    const { row: number, input } = usual[at]!
+    const lost = { row: number, input: row.input === '' ? '' : input, status: 'unknown' }
+    expect(row).toEqual(row.status === 'unknown' ? { ...lost, reason: row.reason } : usual[at])
+  }
+}
+
+const READER = {
+  'rows.submitted.small': 'normalize',
+  'rows.normalized.small': 'lookup',
+  'rows.missed.small.phone-validation': 'verify',
+  'rows.finished.small': 'settle',
+} as const
+
+describe(`whoever deletes records of a topic, seed ${SEED}`, () => {
+  it.each(Object.entries(READER))(
+    'in %s leaves rows unknown and free, or the request refused', async (topic, reader) => {
+      const usual = await runUsual()
+      const before = await balance()
+      const known = (await adversary.capture(topic)).length
+      await world.services.setScale({ [reader]: 0 })
+      const posting = [0, 1, 2].map(() => post(0).catch((error: unknown) => error as Error))
+      await eventually(async () => {
+        expect((await adversary.capture(topic)).length).toBeGreaterThan(known)
+      })
+      await adversary.remove(topic, (low, high) =>
+        low + Math.ceil(random() * (high - low)))
+      await world.services.setScale({})
+      let chargedMicros = 0
+      for (const created of await Promise.all(posting)) {
+        if (created instanceof Error) {
+          expect(created).toMatchObject({ status: 503 })
+          continue
+        }
+        const job = await world.client().waitForEnd(created.id)
+        chargedMicros += job.chargedMicros ?? 0
+        expect(job.chargedMicros).toBeLessThanOrEqual(usual.job.chargedMicros ?? 0)
+        expectTrue(await verdictsOf(created.id), usual.rows)
+      }
+      const { job: { chargedMicros: last = 0 }, rows } = await runUsual()
+      expect([last, rows]).toEqual([usual.job.chargedMicros, usual.rows])
+      expect(await balance()).toMatchObject({
+        reservedMicros: 0,
+        chargedMicros: before.chargedMicros + chargedMicros + Number(last),
+        fundedMicros: before.fundedMicros,
+      })
+      await world.shipped()
+      expect((await runAudit(world.env, { only: [world.tenant] })).breaches).toEqual([])
+    })
+
+  it('of ended jobs stops no later event and no later job', async () => {
+    await world.services.setScale({ deliver: 0 })
+    await runUsual()
+    await adversary.remove('jobs.settled', (_low, high) => high)
+    await world.services.setScale({})
+    const { job } = await runUsual()
+    await eventually(() => {
+      expect(receiver.received.some(({ body }) => body.includes(job.id))).toBe(true)
+    })
+  })
+
+  it('of the money journal changes no balance, is told by audit, and stops no job', async () => {
+    const usual = await runUsual()
+    await world.shipped()
+    // The audit waits for the copy, from which on the entries are in two places.
+    expect((await runAudit(world.env, { only: [world.tenant] })).breaches).toEqual([])
+    const before = await balance()
+    await adversary.remove('wallet.journal', (_low, high) => high)
+    expect(await balance()).toEqual(before)
+    const { job, rows } = await runUsual()
+    expect([job.chargedMicros, rows]).toEqual([usual.job.chargedMicros, usual.rows])
+    expect(await balance()).toMatchObject({
+      reservedMicros: 0,
+      chargedMicros: before.chargedMicros + (job.chargedMicros ?? 0),
+      fundedMicros: before.fundedMicros,
+    })
+    await world.shipped()
+    expect((await runAudit(world.env, { only: [world.tenant] })).breaches).not.toEqual([])
+  })
+})
+
+describe('whoever deletes what ClickHouse stores', () => {
+  const remove = (table: string, job: string) => clickhouse.command({
+    query: `DELETE FROM ${table} WHERE tenant = {tenant:String} AND job = {job:String}`,
+    query_params: { tenant: world.tenant, job },
+  })
+  // A 500 is an alert of its own.
+  it.each([['result_blocks', 500], ['jobs', 503]] as const)(
+    'of %s makes the results of that job unavailable, and of no other', async (table, status) => {
+      const errors = () =>
+        sumOf(world.services.list(), 'http_requests_total', { status: String(status) })
+      const [kept, attacked] = [await runUsual(), await runUsual()]
+      const [before, errorsBefore] = [await balance(), await errors()]
+      await remove(table, attacked.job.id)
+      await expect(world.client({ retries: 0 }).results(attacked.job.id))
+        .rejects.toMatchObject({ status })
+      expect(await errors()).toBe(errorsBefore + 1)
+      expect(await verdictsOf(kept.job.id)).toEqual(kept.rows)
+      expect(await balance()).toEqual(before)
+      expect(await world.client().job(attacked.job.id)).toEqual(attacked.job)
+      expect((await runUsual()).rows).toEqual(kept.rows)
+    })
+
+  it.each(['deliveries', 'journal'])('of %s changes no result and no money', async table => {
+    const { job, rows } = await runUsual()
+    await world.shipped()
+    await untilConsumed(world.env)
+    const before = await balance()
+    await remove(table, job.id)
+    expect(await balance()).toEqual(before)
+    expect(await verdictsOf(job.id)).toEqual(rows)
+    expect((await runUsual()).rows).toEqual(rows)
+  })
+})
