@@ -17,7 +17,7 @@ local accept_by = tonumber(claim.acceptBy or text(now))
 if code == 'expired' and now < accept_by then
   return { 'open' }
 end
--- Of a frozen wallet nobody knows what its journal has behind a gap: an earlier try of the same
--- request, perhaps.
-local told = gate.frozen and code == 'expired' and 'frozen' or code
+-- The journal of a frozen wallet may have an earlier try of the same request behind its gap, so no
+-- refusal is definite: a client that has an idempotency key asks again.
+local told = gate.frozen and 'frozen' or code
 return refuse_job(keys, { job = job, code = told, accept_by = accept_by })
