@@ -34,9 +34,6 @@ export type Access = {
   readonly folder: string
 }
 
-/** The name in the certificate, by which controllers know each other. */
-export const CERTIFICATE_NAME = 'embedded-stack'
-
 const CERTIFICATE_VALID_MS = 365 * 24 * 3_600_000
 
 /**
@@ -70,7 +67,9 @@ export function makeSecure (dataDir: string): void {
 export function openAccess (dataDir: string): Access | undefined {
   const folder = accessFolder(dataDir)
   if (!existsSync(accountsFile(folder))) return undefined
-  const certificate = selfSigned(CERTIFICATE_NAME, CERTIFICATE_VALID_MS)
+  // Of several trusted certificates with one name, only one is ever found.
+  const name = `embedded-stack-${randomBytes(4).toString('hex')}`
+  const certificate = selfSigned(name, CERTIFICATE_VALID_MS)
   const files = filesOf(folder)
   writeFileSync(files.key, certificate.key, { mode: 0o600 })
   writeFileSync(files.certificate, certificate.cert, { mode: 0o600 })

@@ -1,7 +1,8 @@
+import { X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import type { KafkaConnection } from '../../services/lib/kafka/connection.ts'
 import { STAGES } from '../../services/topology.ts'
-import { CERTIFICATE_NAME, type Access, type Account } from './access.ts'
+import type { Access, Account } from './access.ts'
 
 type Ports = { readonly broker: number, readonly controller: number }
 type Settings = Readonly<Record<string, string>>
@@ -25,6 +26,8 @@ export function openListeners (ports: Ports): Settings {
 export function secureListeners (ports: Ports, { accounts, certificate }: Access): Settings {
   const broker = `SASL_SSL://127.0.0.1:${ports.broker}`
   const chain = escaped(certificate.cert)
+  // By it controllers know each other.
+  const { subject } = new X509Certificate(certificate.cert)
   const superUsers = [accounts.broker, accounts.kafka].map(({ username }) => username)
   return {
     listeners: `${broker},CONTROLLER://127.0.0.1:${ports.controller}`,
@@ -41,7 +44,7 @@ export function secureListeners (ports: Ports, { accounts, certificate }: Access
     'ssl.truststore.type': 'PEM',
     'ssl.truststore.certificates': chain,
     'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
-    'super.users': [...superUsers, `CN=${CERTIFICATE_NAME}`].map(name => `User:${name}`).join(';'),
+    'super.users': [...superUsers, subject].map(name => `User:${name}`).join(';'),
   }
 }
 

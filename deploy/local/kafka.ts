@@ -129,7 +129,7 @@ async function nodePart (
     command: 'java',
     args: [...javaArgs(512), logging, ...classPath, 'kafka.Kafka', properties],
     dataDir,
-    ready: () => brokerIsReady(ports.broker, clientConnection(ports.broker, access)),
+    ...readinessOf(ports.broker, clientConnection(ports.broker, access)),
     graceMs: 15_000,
   }
 }
@@ -171,8 +171,24 @@ function newClusterId (): string {
   return id.startsWith('-') ? newClusterId() : id
 }
 
-/** It answers, and the controllers know it as a broker that serves. */
-async function brokerIsReady (port: number, connection: KafkaConnection): Promise<boolean> {
+/** A broker is ready when it answers and the controllers know it as one that serves. */
+function readinessOf (port: number, connection: KafkaConnection) {
+  let problem: unknown
+  return {
+    ready: async () => {
+      try {
+        await checkBroker(port, connection)
+        return true
+      } catch (error) {
+        problem = error
+        return false
+      }
+    },
+    problem: () => problem,
+  }
+}
+
+async function checkBroker (port: number, connection: KafkaConnection): Promise<void> {
   const client = new Kafka({
     ...kafkaOptionsOf(connection),
     logLevel: logLevel.NOTHING,
@@ -183,9 +199,8 @@ async function brokerIsReady (port: number, connection: KafkaConnection): Promis
   try {
     await admin.connect()
     const cluster = await admin.describeCluster()
-    return cluster.brokers.some(broker => broker.port === port)
-  } catch {
-    return false
+    if (cluster.brokers.some(broker => broker.port === port)) return
+    throw new Error(`the broker at port ${port} is not registered yet`)
   } finally {
     await admin.disconnect().catch(() => undefined)
   }

@@ -16,6 +16,8 @@ export type ProcessSpec = {
   /** Its output goes to `<dataDir>/logs/<name>.log`, its pid to `<dataDir>/pids/<name>`. */
   readonly dataDir: string
   readonly ready: () => Promise<boolean>
+  /** Why it was not ready when it was asked last. */
+  readonly problem?: () => unknown
   /** Between SIGTERM and SIGKILL. */
   readonly graceMs: number
 }

@@ -83,7 +83,9 @@ async function untilReady (supervised: Supervised, timeoutMs: number): Promise<v
     if (supervised.pid() !== undefined && await spec.ready()) return
     const starts = supervised.restarts() - startsBefore
     if (performance.now() > giveUpAt || starts >= HOPELESS_STARTS) {
-      throw new Error(`${spec.name} did not become ready (started ${starts + 1} times). ` +
+      const problem = spec.problem?.()
+      const why = problem === undefined ? '' : `: ${String(problem)}`
+      throw new Error(`${spec.name} did not become ready (started ${starts + 1} times)${why}. ` +
         `The end of ${logFileOf(spec)}:\n${tailOf(logFileOf(spec))}`)
     }
     await sleep(POLL_MS)

@@ -2,7 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { X509Certificate } from 'node:crypto'
-import { getCACertificates } from 'node:tls'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, getCACertificates } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeSecure, openAccess, readAccess, signInOf } from '../../../../deploy/local/access.ts'
 import { argumentsFile, scramArguments } from '../../../../deploy/local/kafka-access.ts'
@@ -40,13 +42,23 @@ describe('the access to a secure stack', () => {
   it('has a certificate that is new with each start and trusted by this process', () => {
     const [first, second] = [secure('trust'), secure('trust')]
     const names = [first, second].map(({ certificate: { cert } }) => new X509Certificate(cert))
-    expect(names.map(one => [one.subject, one.checkIP('127.0.0.1')])).toEqual([
-      ['CN=embedded-stack', '127.0.0.1'], ['CN=embedded-stack', '127.0.0.1'],
-    ])
+    expect(names.map(one => one.checkIP('127.0.0.1'))).toEqual(['127.0.0.1', '127.0.0.1'])
     expect(names[0]?.serialNumber).not.toBe(names[1]?.serialNumber)
     const trusted = getCACertificates('default').map(text => text.trim())
     expect(trusted).toContain(second.certificate.cert.trim())
     expect(readFileSync(second.files.authority, 'utf8')).toContain(second.certificate.cert)
+  })
+
+  it('is trusted beside that of every other stack that this process has opened', async () => {
+    for (const name of ['one', 'two', 'three', 'four']) {
+      const { certificate: { cert, key } } = secure(name)
+      const server = createServer({ cert, key }, socket => socket.end())
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const client = connect({ host: '127.0.0.1', port: (server.address() as AddressInfo).port })
+      await once(client, 'secureConnect')
+      client.destroy()
+      server.close()
+    }
   })
 
   it('stands among the secrets of the folder as far as services read it from there', () => {
@@ -98,7 +110,8 @@ describe('a broker of a secure stack', () => {
     expect(lines).toContain(
       'listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:SSL')
     expect(lines).toContain('listener.name.controller.ssl.client.auth=required')
-    expect(lines).toContain('super.users=User:broker;User:admin;User:CN=embedded-stack')
+    const { subject } = new X509Certificate(access.certificate.cert)
+    expect(lines).toContain(`super.users=User:broker;User:admin;User:${subject}`)
     expect(text).not.toMatch(/PLAINTEXT/)
     expect(lines.every(line => line === '' || /^[a-z0-9_.-]+=/.test(line))).toBe(true)
   })
