@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { TENANTS_KEY } from '../money/redis-keys.ts'
+import { createActivation } from '../money/tenants.ts'
 import type { Job, ManifestEntry } from './job.ts'
 import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import { openRowsOf, unpackEntry } from './manifest.ts'
@@ -30,6 +30,7 @@ type Reads = ReturnType<typeof readsOf>
 
 /** What becomes of a request, until its job is accepted or can never be. */
 function requestsOf (redis: Redis, run: Scripts) {
+  const activate = createActivation(redis)
   return {
     /** Binds an idempotency key, if there is one, to a job id until `acceptBy`. */
     claim: async (tenant: string, request: ClaimRequest): Promise<Claim> =>
@@ -37,7 +38,7 @@ function requestsOf (redis: Redis, run: Scripts) {
 
     /** Reserves and writes the job, or says why not: once a job id, the same answer ever after. */
     accept: async (tenant: string, request: AcceptRequest): Promise<Accepted> => {
-      await redis.sadd(TENANTS_KEY, tenant)
+      await activate(tenant)
       return acceptedOf(tenant, await run.accept(tenant, request))
     },
 

@@ -17,9 +17,12 @@ export type Mandate = { readonly run: string, readonly fence: string }
 /** What came of a step of a recovery; `moved`: somebody else acts now, or the server ended. */
 export type Step = 'done' | 'moved'
 
-/** `broken`: it was frozen by this look. `waiting`: it is to be compared first. */
+/**
+ * `idle`: sound, without a pending entry or an open job. `broken`: it was frozen by this look.
+ * `waiting`: it is to be compared first.
+ */
 export type Soundness = {
-  readonly kind: 'sound' | 'frozen' | 'broken' | 'waiting'
+  readonly kind: 'sound' | 'idle' | 'frozen' | 'broken' | 'waiting'
   readonly reason: string
 }
 
@@ -65,9 +68,10 @@ export function createDesk (redis: Redis) {
 
     /** Adds a tenant up, and freezes it if the sums are wrong. */
     check: async (tenant: string): Promise<Soundness> => {
-      const { gate, wallet } = moneyKeys(tenant)
+      const { gate, wallet, outbox } = moneyKeys(tenant)
       const [kind, reason = ''] = await scripts.check(
-        [gate, wallet, tenantJobKeys(tenant).open], [jobKeys(tenant, '').job]) as string[]
+        [gate, wallet, outbox, tenantJobKeys(tenant).open],
+        [jobKeys(tenant, '').job]) as string[]
       return { kind: kind as Soundness['kind'], reason }
     },
   }
@@ -82,7 +86,7 @@ function loadScripts (redis: Redis) {
     survey: load('survey', 4),
     bless: load('bless', 2),
     rebuild: load('rebuild', 9),
-    check: load('check', 3),
+    check: load('check', 4),
   }
 }
 

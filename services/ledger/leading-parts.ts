@@ -20,12 +20,13 @@ type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'c
 /** What the leading ledger needs beside what the sweep does. */
 export function leadingParts (
   config: Config, connected: Connected,
-  { archive, blocks, store, emitter }: ReturnType<typeof sweepParts>
+  { archive, blocks, store, emitter, tenants }: ReturnType<typeof sweepParts>
 ): Omit<LeadingParts, 'subscriber'> {
   const { state: redis, clickhouse, recordMac, codec, wire, clock, log, metrics } = connected
   const name = `ledger.${config.INSTANCE}`
   return {
     redis,
+    tenants,
     codec,
     wire,
     clock,

@@ -3,14 +3,14 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import { sleep } from '../lib/retry.ts'
-import { TENANTS_KEY, UNBLESSED_CHANNEL } from '../money/redis-keys.ts'
+import { UNBLESSED_CHANNEL } from '../money/redis-keys.ts'
+import { IDLE_AFTER_MS } from '../money/tenants.ts'
 import type { Desk } from './desk.ts'
 import { recover, type RecoveryParts } from './recovery.ts'
 import { replay, type ReplayParts } from './replay.ts'
 
 export type LeadingParts = RecoveryParts & ReplayParts & {
   readonly desk: Pick<Desk, 'lead' | 'check'>
-  readonly redis: Pick<Redis, 'smembers'>
   /** A connection of its own: once subscribed it serves nothing else. */
   readonly subscriber: Pick<Redis, 'on' | 'subscribe'>
   readonly clock: Clock
@@ -19,7 +19,7 @@ export type LeadingParts = RecoveryParts & ReplayParts & {
   readonly name: string
   readonly leaseMs: number
   readonly lookEveryMs: number
-  /** Pause between two times that all tenants are added up. */
+  /** Pause between two times that all active tenants are added up. */
   readonly checkEveryMs: number
 }
 
@@ -98,7 +98,7 @@ async function look (
   const isNew = mandate.run !== state.reign?.run || mandate.fence !== state.reign.fence
   const strangers = isNew ? asked : await welcome(parts, state.reign as Reign, asked)
   if (isNew || strangers.length > 0) {
-    if (strangers.length > 0) await parts.redis.sadd(TENANTS_KEY, ...strangers)
+    if (strangers.length > 0) await parts.tenants.activate(strangers)
     const known = await recover(parts, mandate.fence, signal)
     state.reign = { ...mandate, known: new Set(known) }
   }
@@ -126,19 +126,25 @@ async function welcome (
     }
     // Whatever it does from now on is in the journal that this reign has not read.
     known.add(tenant)
+    await parts.tenants.activate([tenant])
     await parts.desk.bless(tenant, { run, fence }, { seq })
   }
   return strangers
 }
 
-/** Adds every tenant up; returns how many are frozen. */
+/**
+ * Adds every active tenant up, and takes the mark from those that have been idle for a while;
+ * returns how many are frozen. A frozen tenant stays active.
+ */
 async function checkAll (
-  { redis, desk, log, metrics }: LeadingParts, signal: AbortSignal
+  { tenants, desk, clock, log, metrics }: LeadingParts, signal: AbortSignal
 ): Promise<number> {
   let frozen = 0
-  for (const tenant of await redis.smembers(TENANTS_KEY)) {
+  for (const one of await tenants.active()) {
     signal.throwIfAborted()
+    const { tenant, sinceMs } = one
     const { kind, reason } = await desk.check(tenant)
+    if (kind === 'idle' && clock.now() - sinceMs >= IDLE_AFTER_MS) await tenants.deactivate(one)
     if (kind === 'frozen' || kind === 'broken') frozen += 1
     if (kind !== 'broken') continue
     metrics.count('recovered_total', { what: 'frozen' })

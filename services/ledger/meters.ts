@@ -4,6 +4,7 @@ import type { Parts } from '../lib/connect.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import type { Life } from '../lib/run.ts'
 import { createOutbox } from '../money/outbox.ts'
+import { createTenants } from '../money/tenants.ts'
 import { createJournalCopy, type JournalCopy } from '../records/journal-copy.ts'
 import { watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
@@ -21,7 +22,7 @@ export function watchSystem (
   config: Config, { state, clock, metrics, log, onStop }: Connected
 ): void {
   watchOutbox({ outbox: createOutbox(state), clock, metrics, log })
-  watchMoney({ redis: state, metrics, log })
+  watchMoney({ redis: state, tenants: createTenants(state), metrics, log })
   const connection = kafkaConnectionOf(config)
   const lag = watchLag({
     connection, clientId: `ledger.${config.INSTANCE}.lag`, metrics, log,

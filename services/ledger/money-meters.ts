@@ -4,7 +4,8 @@ import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
 import { tenantJobKeys } from '../jobs/redis-keys.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
-import { moneyKeys, TENANTS_KEY } from '../money/redis-keys.ts'
+import { moneyKeys } from '../money/redis-keys.ts'
+import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
 import { createReading } from './reading.ts'
 
@@ -48,7 +49,8 @@ type Standing = { readonly mode: Mode, readonly state: typeof STATES[number] | '
 type Standings = readonly (Standing & { readonly value: number })[]
 
 type MoneyParts = {
-  readonly redis: Pick<Redis, 'smembers' | 'pipeline'>
+  readonly redis: Pick<Redis, 'pipeline'>
+  readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn'>
 }
@@ -61,8 +63,9 @@ const TENANTS_A_ROUND = 500
  * are read. Each tenant is read in a moment of its own, so the sums may be off by what moves just
  * then; `audit` and the checks of every wallet are exact.
  */
-export function watchMoney ({ redis, metrics, log }: MoneyParts): void {
-  const read = createReading(() => standingsOf(redis), { what: 'the sums of money', log })
+export function watchMoney ({ redis, tenants, metrics, log }: MoneyParts): void {
+  const sums = createWalletSums({ redis, tenants })
+  const read = createReading(sums, { what: 'the sums of money', log })
   metrics.watchAll('money_micros', async () => (await read())
     .flatMap(({ state, mode, value }) => state === 'jobs'
       ? []
@@ -71,36 +74,60 @@ export function watchMoney ({ redis, metrics, log }: MoneyParts): void {
     .flatMap(({ state, mode, value }) => state === 'jobs' ? [{ labels: { mode }, value }] : []))
 }
 
-/** The sums of all tenants, for each mode. */
-export async function standingsOf (redis: MoneyParts['redis']): Promise<Standings> {
-  const tenants = await redis.smembers(TENANTS_KEY)
-  const sums = new Map<string, number>()
-  const add = (mode: Mode, state: string, value: number) =>
-    sums.set(`${mode} ${state}`, (sums.get(`${mode} ${state}`) ?? 0) + value)
-  for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
-    const round = tenants.slice(from, from + TENANTS_A_ROUND)
-    const answers = await readRound(redis, round)
-    for (const [index, tenant] of round.entries()) {
-      const mode = modeOf(tenant)
-      const amounts = answers[2 * index] as readonly (string | null)[]
-      for (const [at, state] of STATES.entries()) add(mode, state, Number(amounts[at] ?? 0))
-      add(mode, 'jobs', Number(answers[2 * index + 1]))
+/**
+ * Reads the sums of all tenants, for each mode. The first reading asks for every tenant; later ones
+ * ask for those that are active now or were at the reading before, as no other wallet can have
+ * changed. After a pause in which a tenant may have come and gone, every tenant is read again.
+ */
+export function createWalletSums (
+  { redis, tenants }: Pick<MoneyParts, 'redis' | 'tenants'>, now = () => performance.now()
+): () => Promise<Standings> {
+  const known = new Map<string, readonly number[]>()
+  let activeBefore = new Set<string>()
+  let readAtMs = -Infinity
+  return async () => {
+    const startMs = now()
+    const active = new Set((await tenants.active()).map(({ tenant }) => tenant))
+    const isRecent = startMs - readAtMs < IDLE_AFTER_MS
+    const changed = isRecent ? [...new Set([...active, ...activeBefore])] : await tenants.all()
+    for (let from = 0; from < changed.length; from += TENANTS_A_ROUND) {
+      const round = changed.slice(from, from + TENANTS_A_ROUND)
+      for (const [tenant, values] of await readRound(redis, round)) known.set(tenant, values)
     }
+    activeBefore = active
+    readAtMs = startMs
+    return addUp(known)
   }
-  return MODES.flatMap(mode => [...STATES, 'jobs' as const].map(state =>
-    ({ mode, state, value: sums.get(`${mode} ${state}`) ?? 0 })))
 }
 
-async function readRound (redis: MoneyParts['redis'], tenants: readonly string[]) {
+const FIELDS = [...STATES, 'jobs'] as const
+
+function addUp (known: ReadonlyMap<string, readonly number[]>): Standings {
+  const sums = { live: FIELDS.map(() => 0), test: FIELDS.map(() => 0) }
+  for (const [tenant, values] of known) {
+    const sum = sums[modeOf(tenant)]
+    for (const [at, value] of values.entries()) sum[at] = (sum[at] ?? 0) + value
+  }
+  return MODES.flatMap(mode =>
+    FIELDS.map((state, at) => ({ mode, state, value: sums[mode][at] ?? 0 })))
+}
+
+/** Of each tenant the amounts in the order of `STATES`, and the number of its open jobs. */
+async function readRound (
+  redis: MoneyParts['redis'], tenants: readonly string[]
+): Promise<readonly (readonly [tenant: string, values: readonly number[]])[]> {
   const pipeline = redis.pipeline()
   for (const tenant of tenants) {
     pipeline.hmget(moneyKeys(tenant).wallet, ...STATES)
     pipeline.zcard(tenantJobKeys(tenant).open)
   }
-  const answers = await pipeline.exec() ?? []
-  return answers.map(([error, answer]) => {
+  const answers = (await pipeline.exec() ?? []).map(([error, answer]) => {
     if (error !== null) throw error
     return answer
+  })
+  return tenants.map((tenant, index) => {
+    const amounts = answers[2 * index] as readonly (string | null)[]
+    return [tenant, [...amounts.map(Number), Number(answers[2 * index + 1])]]
   })
 }
 

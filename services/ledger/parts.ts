@@ -5,7 +5,7 @@ import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.t
 import type { MessageKeySettings } from '../lib/mac.ts'
 import type { Life } from '../lib/run.ts'
 import type { Wire } from '../lib/wire.ts'
-import { TENANTS_KEY } from '../money/redis-keys.ts'
+import { createTenants, type Tenants } from '../money/tenants.ts'
 import { createHeadsCodec } from '../records/journal-heads.ts'
 import { createStores } from '../records/stores.ts'
 import { createBacklog } from './backlog.ts'
@@ -26,7 +26,8 @@ type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'cod
 /** What the sweep needs, on what the process is connected to. */
 export function sweepParts (
   config: Config, connected: Connected
-): SweepParts & ReturnType<typeof createStores> & Pick<Life, 'fatal'> {
+): SweepParts & ReturnType<typeof createStores> & Pick<Life, 'fatal'> &
+  { readonly tenants: Tenants } {
   const { bus, state, clock, wire, log, metrics, fatal } = connected
   const connection = kafkaConnectionOf(config)
   return {
@@ -34,7 +35,7 @@ export function sweepParts (
     // Apart from the stage's producers, as both may send at the same time.
     emitter: createEmitter({ wire, producerOf: name => bus.producer(`sweep.${name}`) }),
     backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
-    tenants: () => state.smembers(TENANTS_KEY),
+    tenants: createTenants(state),
     clock,
     log,
     metrics,

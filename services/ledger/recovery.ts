@@ -3,7 +3,8 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Sleep } from '../lib/retry.ts'
-import { moneyKeys, REPLAYING_KEY, TENANTS_KEY } from '../money/redis-keys.ts'
+import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
+import type { Tenants } from '../money/tenants.ts'
 import type { Desk, Mandate, Step } from './desk.ts'
 import { readJournal, type JournalParts } from './journal.ts'
 import { emptyFold, withHeld, type Fold, type Interest } from './journal-fold.ts'
@@ -12,7 +13,8 @@ import { rebuildJobs, type RebuildParts } from './rebuild-jobs.ts'
 import { mendKeys, type Lacking, type MendKeysParts } from './restore-keys.ts'
 
 export type RecoveryParts = JournalParts & RebuildParts & MendKeysParts & {
-  readonly redis: Pick<Redis, 'smembers' | 'sadd' | 'hset' | 'hsetnx'>
+  readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>
+  readonly tenants: Pick<Tenants, 'all' | 'active' | 'activate' | 'deactivate'>
   readonly desk: Pick<Desk, 'survey' | 'bless' | 'rebuild'>
   /** Redis time. */
   readonly clock: Clock
@@ -42,6 +44,8 @@ export async function recover (
   // What Redis has lost may still be on its way to the journal, sent by whoever had its answer, and
   // may be all that it has lost.
   const someWait = first.compared.length > 0
+  // What comes back from a backup may have open jobs and no mark.
+  await parts.tenants.activate(first.compared.map(({ standing }) => standing.tenant))
   if (someWait) await parts.sleep(parts.graceMs, signal)
   const { compared, known } = someWait ? await compareAll(parts, fence, signal) : first
   const run = compared[0]?.standing.run
@@ -69,7 +73,7 @@ type Comparison = {
 async function compareAll (
   parts: RecoveryParts, fence: string, signal: AbortSignal
 ): Promise<Comparison> {
-  const standings = await surveyAll(parts, fence, await parts.redis.smembers(TENANTS_KEY))
+  const standings = await surveyAll(parts, fence, await parts.tenants.all())
   const sinceMs = parts.clock.now() - REMEMBERED_MS
   const interest = (tenant: string): Interest => {
     const standing = standings.get(tenant)
@@ -80,7 +84,7 @@ async function compareAll (
   const folds = await readJournal(parts, { interestOf: interest, signal })
   const forgotten = [...folds.keys()].filter(tenant => !standings.has(tenant))
   if (forgotten.length > 0) {
-    await parts.redis.sadd(TENANTS_KEY, ...forgotten)
+    await parts.tenants.activate(forgotten)
     const late = await surveyAll(parts, fence, forgotten)
     // Their entries were taken as if Redis had nothing of them.
     if ([...late.values()].some(isBegun)) return await compareAll(parts, fence, signal)

@@ -7,6 +7,7 @@ import { failpoint } from '../lib/failpoint.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Outbox } from '../money/outbox.ts'
+import type { Tenants } from '../money/tenants.ts'
 import { finishJob, type EndedJob, type FinishParts } from '../records/finish.ts'
 import { failStalled, type StalledParts } from './stalled.ts'
 
@@ -14,7 +15,7 @@ export type SweepParts = FinishParts & StalledParts & {
   readonly store: Pick<JobStore, 'openJobs' | 'read' | 'end'>
   readonly outbox: Pick<Outbox, 'pending' | 'tenantsWithPending'>
   readonly emitter: Pick<Emitter, 'emit'>
-  readonly tenants: () => Promise<readonly string[]>
+  readonly tenants: Pick<Tenants, 'active'>
   /** Redis time. */
   readonly clock: Clock
   readonly log: Pick<Log, 'warn' | 'error'>
@@ -45,7 +46,7 @@ export async function sweepAll (parts: SweepParts, signal?: AbortSignal): Promis
     if (isOver()) return { entries, stalledJobs }
     entries += await guarded(parts, { tenant }, () => shipLeftOvers(parts, tenant)) ?? 0
   }
-  for (const tenant of await parts.tenants()) {
+  for (const { tenant } of await parts.tenants.active()) {
     const jobs = await parts.store.openJobs(tenant)
     const idleMs = (progressAtMs: number) => parts.clock.now() - progressAtMs
     const idle = jobs.filter(({ progressAtMs }) => idleMs(progressAtMs) >= parts.leftOverAfterMs)

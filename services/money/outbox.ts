@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { TENANTS_KEY, moneyKeys } from './redis-keys.ts'
+import { moneyKeys } from './redis-keys.ts'
+import { createTenants } from './tenants.ts'
 
 export type Outbox = {
   /** Entries not yet known to be in the journal topic, in order of seq. */
@@ -12,6 +13,7 @@ export type Outbox = {
 
 /** The wallet's outbox: what scripts wrote, until a caller has produced it to `wallet.journal`. */
 export function createOutbox (redis: Redis): Outbox {
+  const { active } = createTenants(redis)
   return {
     pending: async (tenant) => {
       const entries = await redis.hvals(moneyKeys(tenant).outbox)
@@ -21,7 +23,7 @@ export function createOutbox (redis: Redis): Outbox {
       if (seqs.length > 0) await redis.hdel(moneyKeys(tenant).outbox, ...seqs.map(String))
     },
     tenantsWithPending: async () => {
-      const tenants = await redis.smembers(TENANTS_KEY)
+      const tenants = (await active()).map(({ tenant }) => tenant)
       const lengths = await Promise.all(
         tenants.map((tenant) => redis.hlen(moneyKeys(tenant).outbox))
       )

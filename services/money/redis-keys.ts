@@ -24,6 +24,12 @@ export const moneyKeys = (tenant: string) => ({
  */
 export const TENANTS_KEY = 'tenants'
 
+/**
+ * Sorted set of the tenants that may have something under way, by the time they were marked;
+ * global as well.
+ */
+export const ACTIVE_KEY = 'active-tenants'
+
 /** Set of the tenants with jobs whose blocks are to be counted again; global as well. */
 export const REPLAYING_KEY = 'replaying'
 

@@ -3,7 +3,8 @@ import type { Journal } from '../../schemas/types.ts'
 import { createAdmission, gatedScript } from './gate.ts'
 import { GATE_LUA, WALLET_LUA, joinLua } from './lua.ts'
 import { entryOf, integer } from './outbox.ts'
-import { TENANTS_KEY, moneyKeys } from './redis-keys.ts'
+import { moneyKeys } from './redis-keys.ts'
+import { createActivation } from './tenants.ts'
 
 export type Movement = {
   /** Names the movement for ever: the same id again posts nothing. */
@@ -57,9 +58,10 @@ export function createWallet (redis: Redis): Wallet {
     return gatedScript(redis, { name, source, numberOfKeys: 4, patienceMs: PATIENCE_MS })
   }
   const scripts = { topup: movement('topup'), adjust: movement('adjust') }
+  const activate = createActivation(redis)
   const post = async (type: 'topup' | 'adjust', tenant: string, movement: Movement) => {
     checkMovement(type, movement)
-    await redis.sadd(TENANTS_KEY, tenant)
+    await activate(tenant)
     const { wallet, outbox, posted, gate } = moneyKeys(tenant)
     const { id, amountMicros, reason } = movement
     return postingOf(await scripts[type](

@@ -4,7 +4,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { wrappedInRedis, wrappedInTopic } from '../jobs/wrapped-keys.ts'
 import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
-import { TENANTS_KEY } from '../money/redis-keys.ts'
+import { createTenants } from '../money/tenants.ts'
 import type { Holders } from './key-stock.ts'
 import type { Stores } from './stores.ts'
 
@@ -15,7 +15,7 @@ export function holdersIn (
   const { redis } = stores
   const secrets = createWebhookSecrets({ redis, ring })
   async function * webhookSecrets () {
-    const orgs = new Set((await redis.smembers(TENANTS_KEY)).map(tenant => partsOf(tenant).orgId))
+    const orgs = new Set((await createTenants(redis).all()).map(tenant => partsOf(tenant).orgId))
     for (const org of orgs) yield * await secrets.wrapped(org)
   }
   return {

@@ -48,7 +48,7 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   await lose(jobKeys(tenant, job).dataKey)
   const left = await sweep({
     ...parts,
-    tenants: async () => [tenant],
+    tenants: { active: async () => [{ tenant, sinceMs: 0 }] },
     outbox: { ...parts.outbox, tenantsWithPending: async () => [tenant] },
     backlog: { waits: async () => false },
   })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createOutbox } from '../../services/money/outbox.ts'
-import { TENANTS_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
+import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { openGates } from '../support/gates.ts'
 import { CLOCKS_MS } from '../support/lifetime.ts'
@@ -107,7 +107,7 @@ describe('an outbox', () => {
   })
 
   it('tells whose it holds', async () => {
-    await redis.del(TENANTS_KEY)
+    await redis.del(ACTIVE_KEY)
     const [one, other] = ['org_a.live', 'org_b.live'] as const
     for (const tenant of [other, one]) {
       await wallet.topUp(tenant, { id: 'a', amountMicros: 1, reason: '' })

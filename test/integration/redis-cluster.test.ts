@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { Cluster, Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { standingsOf } from '../../services/ledger/money-meters.ts'
+import { createWalletSums } from '../../services/ledger/money-meters.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { createTenants } from '../../services/money/tenants.ts'
 import { redisRecordCache } from '../../services/records/redis-cache.ts'
 import { keepGatesOpen } from '../support/gates.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
@@ -83,7 +84,8 @@ describe('the tenants of a state in a cluster', () => {
   })
 
   it('are not what a state may be: it is read across tenants, and has one run', async () => {
-    await expect(standingsOf(asState)).rejects.toThrow(/slot/)
+    const sums = createWalletSums({ redis: asState, tenants: createTenants(asState) })
+    await expect(sums()).rejects.toThrow(/slot/)
     const { desk } = state
     const { run, fence = '' } = await desk.lead('one', 60_000)
     await ofEach(tenant => asState.hdel(moneyKeys(tenant).gate, 'run'))

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { createDesk } from '../../services/ledger/desk.ts'
 import { sleep } from '../../services/lib/retry.ts'
-import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
+import { createTenants } from '../../services/money/tenants.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
 import { sweepParts } from './sweep-parts.ts'
@@ -36,7 +36,7 @@ export function leaderParts (options: LeaderOptions, redis: Redis, name: string)
     reader: topicReader(bus, chaos),
     history: { listAll: async () => [] },
     backlog: { waits: async () => true },
-    tenants: () => redis.smembers(TENANTS_KEY),
+    tenants: createTenants(redis),
     metrics: metricsOf(onLetIn),
     subscriber: subscriber(),
     graceMs: 1_000,

@@ -15,7 +15,7 @@ export async function sweepUp (told: Told, redis: Redis): Promise<void> {
   await sweep({
     ...sweepParts(pipeline, redis),
     backlog: { waits: async job => !lost.has((job as Job).id) },
-    tenants: async () => tenants,
+    tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: noMetrics,
     leftOverAfterMs: 0,
     stalledAfterMs: 0,

@@ -8,6 +8,7 @@ import { createEmitter } from '../../services/lib/emit.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
 import { recover, type RecoveryParts } from '../../services/ledger/recovery.ts'
 import { replay, type ReplayParts } from '../../services/ledger/replay.ts'
+import { createTenants } from '../../services/money/tenants.ts'
 import { createBlocksDouble, codec, wire } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
 
@@ -29,6 +30,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
   const pauses: number[] = []
   const parts: LedgerParts = {
     redis,
+    tenants: createTenants(redis),
     codec,
     wire,
     emitter,

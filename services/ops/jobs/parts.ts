@@ -1,6 +1,6 @@
 import { createJobStore } from '../../jobs/store.ts'
 import type { Environment } from '../../lib/command-environment.ts'
-import { TENANTS_KEY } from '../../money/redis-keys.ts'
+import { createTenants } from '../../money/tenants.ts'
 import { withState } from '../state.ts'
 import type { OpenJobsParts } from './open-jobs.ts'
 
@@ -13,7 +13,7 @@ export async function withJobs<T> (
       const [seconds, micros] = await redis.time()
       return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
     }
-    const tenants = () => redis.smembers(TENANTS_KEY)
+    const tenants = createTenants(redis).all
     return await work({ store: createJobStore(redis), tenants, nowMs })
   })
 }

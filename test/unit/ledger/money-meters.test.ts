@@ -3,7 +3,10 @@ import type { Journal } from '../../../schemas/types.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
 import { createLog } from '../../../services/lib/log.ts'
 import { meteredJournal } from '../../../services/ledger/meters.ts'
-import { countMovements, standingsOf, watchMoney } from '../../../services/ledger/money-meters.ts'
+import {
+  countMovements, createWalletSums, watchMoney,
+} from '../../../services/ledger/money-meters.ts'
+import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
 import { watchOutbox } from '../../../services/ledger/outbox-meters.ts'
 import { recordMacOf } from '../../support/signed.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
@@ -14,19 +17,28 @@ const entry = (tenant: string, change: Partial<Journal>) =>
 
 /** Redis that knows two tenants, one with three open jobs. */
 function redisDouble () {
-  const wallets: Readonly<Record<string, readonly string[]>> = {
+  const wallets: Record<string, readonly string[]> = {
     'w:{a.live}': ['70', '20', '10', '100'], 'w:{b.live}': ['1', '0', '0', '1'],
   }
+  const asked: string[] = []
   const pipeline = () => {
     const answers: (readonly [null, unknown])[] = []
     return {
-      hmget: (key: string) => answers.push([null, wallets[key] ?? [null, null, null, null]]),
+      hmget: (key: string) => {
+        asked.push(key)
+        answers.push([null, wallets[key] ?? [null, null, null, null]])
+      },
       zcard: (key: string) => answers.push([null, key === 'open:{a.live}' ? 3 : 0]),
       exec: async () => answers,
     }
   }
-  return { smembers: async () => ['a.live', 'b.live', 'b.test'], pipeline } as never
+  return { wallets, redis: { pipeline } as never, asked }
 }
+
+const tenantsDouble = (active: readonly string[]) => ({
+  all: async () => ['a.live', 'b.live', 'b.test'],
+  active: async () => active.map(tenant => ({ tenant, sinceMs: 0 })),
+})
 
 describe('the meters of money', () => {
   it('count what entries moved, once they are stored', async () => {
@@ -73,16 +85,40 @@ describe('the meters of money', () => {
   })
 
   it('add all wallets up, for each mode', async () => {
-    const found = await standingsOf(redisDouble())
+    const { redis } = redisDouble()
+    const tenants = tenantsDouble([])
+    const found = await createWalletSums({ redis, tenants })()
     expect(found.map(({ mode, state, value }) => `${mode} ${state} ${value}`)).toEqual([
       'live available 71', 'live reserved 20', 'live charged 10', 'live funded 101', 'live jobs 3',
       'test available 0', 'test reserved 0', 'test charged 0', 'test funded 0', 'test jobs 0',
     ])
     const metrics = createMetrics()
-    watchMoney({ redis: redisDouble(), metrics, log })
+    watchMoney({ redis, tenants, metrics, log })
     const text = await metrics.text()
     expect(text).toContain('money_micros{state="funded",mode="live"} 101')
     expect(text).toContain('jobs_open{mode="live"} 3')
+  })
+
+  it('read idle wallets once, and active ones until the reading after', async () => {
+    const { redis, wallets, asked } = redisDouble()
+    const active = ['a.live']
+    let nowMs = 0
+    const sums = createWalletSums({ redis, tenants: tenantsDouble(active) }, () => nowMs)
+    const funded = async () => {
+      asked.length = 0
+      const found = await sums()
+      const value = found.find(({ mode, state }) => mode === 'live' && state === 'funded')?.value
+      return [value, asked.join()]
+    }
+    expect(await funded()).toEqual([101, 'w:{a.live},w:{b.live},w:{b.test}'])
+    wallets['w:{a.live}'] = ['170', '20', '10', '200']
+    expect(await funded()).toEqual([201, 'w:{a.live}'])
+    active.pop()
+    wallets['w:{a.live}'] = ['270', '20', '10', '300']
+    expect(await funded()).toEqual([301, 'w:{a.live}'])
+    expect(await funded()).toEqual([301, ''])
+    nowMs = IDLE_AFTER_MS
+    expect((await funded())[1]).toBe('w:{a.live},w:{b.live},w:{b.test}')
   })
 
   it('tell how long the oldest entry waits, and nothing while Redis is not to be had', async () => {

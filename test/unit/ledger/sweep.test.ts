@@ -34,7 +34,7 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
     },
     leftOverAfterMs: 2_000,
     stalledAfterMs: 60_000,
-    tenants: async () => [TENANT],
+    tenants: { active: async () => [{ tenant: TENANT, sinceMs: 0 }] },
     emitter: { emit: async (all) => { emitted.push(...all) } },
     outbox: {
       pending: async () => entries.filter(({ seq }) => !removed.includes(seq)),
@@ -138,7 +138,7 @@ describe('sweeping', () => {
     const { parts } = world()
     const rounds: string[] = []
     const rested = Promise.withResolvers<void>()
-    const tenants = async () => {
+    const active = async () => {
       rounds.push('round')
       if (rounds.length === 1) throw new Error('down')
       if (rounds.length === 3) rested.resolve()
@@ -147,7 +147,7 @@ describe('sweeping', () => {
     const stopped: string[] = []
     const stage = { ready: () => true, stop: async () => { stopped.push('stage') } }
     const fatal = () => { throw new Error('nothing was fatal') }
-    const running = startSweeping(stage, { ...parts, tenants, fatal }, 5)
+    const running = startSweeping(stage, { ...parts, tenants: { active }, fatal }, 5)
     expect(running.ready()).toBe(true)
     await new Promise(resolve => setImmediate(resolve))
     expect(running.ready()).toBe(false)

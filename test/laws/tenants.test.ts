@@ -1,0 +1,61 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
+import { createActivation, createTenants } from '../../services/money/tenants.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { createDesk } from '../../services/ledger/desk.ts'
+import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis, connect } = await startRedis()
+const tenants = createTenants(redis)
+const names = async () => (await tenants.active()).map(({ tenant }) => tenant)
+beforeEach(() => redis.flushall())
+
+describe('an active tenant', () => {
+  it('is one of all tenants, however many are marked at once', async () => {
+    const many = upTo(1_200).map(number => `org_${number}.live`)
+    await tenants.activate(many)
+    expect((await names()).toSorted()).toEqual(many.toSorted())
+    expect((await tenants.all()).toSorted()).toEqual(many.toSorted())
+  })
+
+  it('loses its mark, unless it was marked again since, and stays one of all', async () => {
+    await tenants.activate(['a.live', 'b.live'])
+    const before = await tenants.active()
+    await redis.zadd('active-tenants', String(Date.now() + 5_000), 'b.live')
+    for (const one of before) await tenants.deactivate(one)
+    expect(await names()).toEqual(['b.live'])
+    expect(await tenants.all()).toHaveLength(2)
+  })
+
+  it('is marked once a minute by each process, and by every other process', async () => {
+    const activate = createActivation(redis)
+    await activate('a.live')
+    await redis.del('active-tenants', TENANTS_KEY)
+    await activate('a.live')
+    expect(await names()).toEqual([])
+    await createActivation(connect())('a.live')
+    expect(await names()).toEqual(['a.live'])
+  })
+
+  it('is marked before money moves or a job is accepted, and idle once both are done', async () => {
+    const [wallet, store, desk] =
+      [createWallet(redis), createJobStore(redis), createDesk(redis)]
+    const tenant = 'org_a.live'
+    const kind = async () => (await desk.check(tenant)).kind
+    await wallet.admit(tenant)
+    await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
+    expect([await names(), await kind()]).toEqual([[tenant], 'sound'])
+    await redis.del(`ob:{${tenant}}`, 'active-tenants')
+    expect(await kind()).toBe('idle')
+    await accepted(createJobStore(redis), tenant, acceptRequest('job_1'))
+    await redis.del(`ob:{${tenant}}`)
+    expect([await names(), await kind()]).toEqual([[tenant], 'sound'])
+    await store.tally(tenant,
+      blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) }))
+    await store.close(tenant, 'job_1')
+    await redis.del(`ob:{${tenant}}`)
+    expect(await kind()).toBe('idle')
+  })
+})
