@@ -36,7 +36,7 @@ export const MAX_SENDERS = 100_000
 /**
  * A contact is fresh when its sequence is above its sender's mark, so which contacts are fresh
  * follows from the log alone. The marks at the read head are in memory; stored are those as of the
- * offset that is committed next, and whoever opens the partition judges from there again.
+ * offset that is committed next; the next process to open the partition judges from there.
  */
 export function createReplayGuard ({ marks: stored, write, now }: ReplayGuardParts): ReplayGuard {
   const marks = new Map(stored.senders)

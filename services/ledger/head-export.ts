@@ -3,7 +3,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import { sleep } from '../lib/retry.ts'
-import { TENANTS_KEY } from '../money/redis-keys.ts'
+import type { Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
 import type { HeadsCodec, JournalHeads } from '../records/journal-heads.ts'
 import type { HeadTarget } from './head-target.ts'
@@ -11,7 +11,8 @@ import { EXPORTED_KEY } from './redis-keys.ts'
 
 export type ExportParts = {
   readonly journal: Pick<JournalCopy, 'heads'>
-  readonly redis: Pick<Redis, 'smembers' | 'get' | 'set'>
+  readonly tenants: Pick<Tenants, 'all'>
+  readonly redis: Pick<Redis, 'get' | 'set'>
   /** Whether this ledger leads: of several, one exports. */
   readonly leads: () => boolean
   readonly codec: Pick<HeadsCodec, 'encode'>
@@ -30,8 +31,8 @@ const TENANTS_A_QUERY = 500
 
 /**
  * Exports the heads of all tenants' chains when the last export is `everyMs` ago, so that a
- * deleted end of the journal is noticed by whoever has an export. Redis keeps when that was. An
- * export that fails is logged and tried again within a minute.
+ * deleted end of the journal is noticed by comparing it with an export. Redis keeps when that was.
+ * An export that fails is logged and tried again within a minute.
  */
 export function startExporting (parts: ExportParts): { readonly stop: () => Promise<void> } {
   const stopping = new AbortController()
@@ -78,12 +79,12 @@ async function exportIfDue (
 }
 
 /** All heads are in memory at once: some 200 bytes a tenant, so 4 MB for 20,000 of them. */
-async function readHeads ({ journal, redis }: ExportParts, at: number): Promise<JournalHeads> {
-  const known = (await redis.smembers(TENANTS_KEY)).sort()
-  const tenants: JournalHeads['tenants'][number][] = []
+async function readHeads ({ journal, tenants }: ExportParts, at: number): Promise<JournalHeads> {
+  const known = (await tenants.all()).toSorted()
+  const exported: JournalHeads['tenants'][number][] = []
   for (let from = 0; from < known.length; from += TENANTS_A_QUERY) {
     const heads = await journal.heads(known.slice(from, from + TENANTS_A_QUERY))
-    for (const [tenant, { seq, hash }] of heads) tenants.push({ tenant, seq, hash })
+    for (const [tenant, { seq, hash }] of heads) exported.push({ tenant, seq, hash })
   }
-  return { at, tenants }
+  return { at, tenants: exported }
 }

@@ -53,11 +53,12 @@ type ExportConfig = MessageKeySettings & Pick<LedgerSettings, 'JOURNAL_HEAD_EVER
 export function exportParts (
   config: ExportConfig,
   { state, ...connected }: Pick<Parts, 'state'> & Omit<ExportParts,
-    'redis' | 'codec' | 'target' | 'everyMs'>
+    'redis' | 'tenants' | 'codec' | 'target' | 'everyMs'>
 ): ExportParts {
   return {
     ...connected,
     redis: state,
+    tenants: createTenants(state),
     codec: createHeadsCodec(config),
     target: createHeadTarget(config.target),
     everyMs: config.JOURNAL_HEAD_EVERY_MS,

@@ -36,7 +36,7 @@ export function createJournalCopy (
   const append = async (links: readonly Link[]) => {
     if (links.length === 0) return
     const values = links.map(link => rowOf(link, mac))
-    // Of MACs, as whoever could foretell the token could have ClickHouse drop the insert.
+    // Of MACs: an attacker who can predict the token can make ClickHouse drop the insert.
     const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
     const columns = ['tenant', ...COLUMNS]
     await insertRows(clickhouse, { table: 'journal', columns, values, token })

@@ -35,7 +35,7 @@ export function createHeadsCodec (settings: MessageKeySettings): HeadsCodec {
 
 type Document = JournalHeads & { readonly version: unknown, readonly mac: unknown }
 
-/** Whoever stores the document may order its fields otherwise. */
+/** The order of the fields does not matter: a receiver may store the document as JSON. */
 function contentOf ({ at, tenants }: JournalHeads): readonly string[] {
   return [JSON.stringify([1, at, tenants.map(head => [head?.tenant, head?.seq, head?.hash])])]
 }

@@ -1,7 +1,7 @@
 import { jobKeys } from '../jobs/redis-keys.ts'
 import type { DeliveryHistory } from '../jobs/delivery-history.ts'
 import { isInfrastructure } from '../lib/errors.ts'
-import { TENANTS_KEY } from '../money/redis-keys.ts'
+import { createTenants } from '../money/tenants.ts'
 import type { Archive, ArchivedJob } from '../records/archive.ts'
 import type { Link } from '../records/journal-chain.ts'
 import type { Results } from '../records/results.ts'
@@ -54,7 +54,7 @@ export async function audit (
   const tenants: TenantReport[] = []
   const breaches: Breach[] = []
   const copies = new Map<string, readonly Link[]>()
-  for (const tenant of options.only ?? (await parts.redis.smembers(TENANTS_KEY)).sort()) {
+  for (const tenant of options.only ?? (await createTenants(parts.redis).all()).toSorted()) {
     const { report, found, links } = await auditTenant(parts, tenant, options)
     tenants.push(report)
     copies.set(tenant, links)

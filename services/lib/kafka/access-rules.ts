@@ -29,7 +29,7 @@ export function rulesOf (stage: StageName): readonly AccessRule[] {
     ...onTopics(writes, 'write'),
     ...READING_STAGES.includes(stage) ? [deadLetters(stage)] : [],
     ...onGroups(stage, 'read'),
-    // Whoever read in a group for recovery deletes it.
+    // A stage deletes the groups that it made for recovery reads.
     ...onGroups(stage, 'delete'),
     // The ledger measures the lag of every group.
     ...stage === 'ledger' ? watching(READING_STAGES.filter(one => one !== stage)) : [],

@@ -27,8 +27,8 @@ function exporting ({ leads = true, everyMs = DAY_MS, exportedAt = '', tenants =
     metrics,
     clock: { now: () => NOW_MS },
     log: { info: vi.fn(), error },
+    tenants: { all: async () => names.toReversed() },
     redis: {
-      smembers: async () => names.toReversed(),
       get: async (key: string) => kept.get(key) ?? null,
       set: async (key: string, value: number) => { kept.set(key, String(value)) },
     },
