@@ -1,10 +1,11 @@
--- KEYS: wallet, outbox, job, manifest, active, open, gate.
+-- KEYS: wallet, outbox, job, manifest, active, open, replay, gate.
 -- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
 -- there is no block: nobody can read the job's rows, those finished before included, so none of
 -- them counts as a success and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
--- bitmap, made from what was open a moment ago, is right if it still fills the job exactly.
-local stopped = stopped_by(KEYS[7])
+-- bitmap, made from what was open a moment ago, is right if it still fills the job exactly. A job
+-- whose blocks are being counted again is left alone, as rows that have a verdict may seem open.
+local stopped = stopped_by(KEYS[8])
 if stopped then
   return stopped
 end
@@ -21,6 +22,9 @@ if not fields.status or fields.closed == '1' then
 end
 local total = tonumber(fields.totalRows)
 if fields.ended == '1' or tonumber(fields.finishedRows) + rows ~= total then
+  return tallied('known', keys)
+end
+if redis.call('HEXISTS', KEYS[7], job) == 1 then
   return tallied('known', keys)
 end
 if #bitmap ~= math.ceil(total / 8) then

@@ -29,8 +29,8 @@ function loadScripts (redis: Redis) {
     refuse: jobScript(redis, 'refuse', 3),
     announce: jobScript(redis, 'announce', 1),
     beginPart: jobScript(redis, 'begin-part', 1),
-    tally: jobScript(redis, 'tally', 7),
-    fail: jobScript(redis, 'fail', 6),
+    tally: jobScript(redis, 'tally', 8),
+    fail: jobScript(redis, 'fail', 7),
     close: jobScript(redis, 'close', 4),
     endJob: jobScript(redis, 'end', 4),
     read: jobScript(redis, 'read', 1),
@@ -68,11 +68,13 @@ export function createJobScripts (redis: Redis) {
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
     beginPart: (tenant: string, job: string) => beginPart(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
-    tally: (tenant: string, block: TallyBlock) =>
-      tally(tenant, tallyKeys(tenant, block.job), tallyArguments(tenant, block)),
+    tally: (tenant: string, block: TallyBlock, again: boolean) =>
+      tally(tenant, tallyKeys(tenant, block.job), [
+        ...tallyArguments(tenant, block), block.standsIn && !again ? 1 : 0,
+      ]),
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
-      const [wallet, outbox, record, , manifest, active, open] = tallyKeys(tenant, job)
-      const keys = [wallet, outbox, record, manifest, active, open]
+      const [wallet, outbox, record, , manifest, active, open, replay] = tallyKeys(tenant, job)
+      const keys = [wallet, outbox, record, manifest, active, open, replay]
       return fail(tenant, keys, [tenant, job, digest, finished, count(finished)])
     },
     end: (tenant: string, job: string) => {
@@ -125,10 +127,10 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
 }
 
 function tallyKeys (tenant: string, id: string) {
-  const { wallet, outbox } = moneyKeys(tenant)
+  const { wallet, outbox, replay } = moneyKeys(tenant)
   const { active, open } = tenantJobKeys(tenant)
   const { job, seen, manifest } = jobKeys(tenant, id)
-  return [wallet, outbox, job, seen, manifest, active, open] as const
+  return [wallet, outbox, job, seen, manifest, active, open, replay] as const
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {
@@ -139,9 +141,9 @@ function tallyArguments (tenant: string, block: TallyBlock): (string | number | 
   ]
 }
 
-function inputsOf ({ inputs, blank = false }: TallyBlock): 0 | 1 | 2 {
+function inputsOf ({ inputs, standsIn }: TallyBlock): 0 | 1 | 2 {
   if (!inputs) return 0
-  return blank ? 2 : 1
+  return standsIn ? 2 : 1
 }
 
 /** Pairs of big-endian 32-bit numbers: row, number of copies. */

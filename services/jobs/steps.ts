@@ -74,8 +74,11 @@ export type TallyBlock = {
   readonly digest: string
   /** True when the block holds all inputs of its chunk. */
   readonly inputs: boolean
-  /** True when those are blank, as the block that had them is lost: others are noted after them. */
-  readonly blank?: boolean
+  /**
+   * True when it stands in for blocks nobody can read: its inputs are blank, so others are noted
+   * after them.
+   */
+  readonly standsIn: boolean
   /** Index within the job, from 0, of the first row of the chunk. */
   readonly firstRow: number
   readonly finished: Buffer

@@ -116,9 +116,14 @@ function runningOf (run: Scripts) {
     cancel: async (tenant: string, job: string): Promise<Cancelled> =>
       cancelledOf(tenant, await run.cancel(tenant, job)),
 
-    /** Gives the block the rows no block had before; ends and settles the job with the last one. */
-    tally: async (tenant: string, block: TallyBlock): Promise<Tallied> =>
-      talliedOf(tenant, await run.tally(tenant, block)),
+    /**
+     * Gives the block the rows no block had before; ends and settles the job with the last one.
+     * `again` says that `ledger` counts the blocks of a job anew, in the order they came in.
+     * @throws ReplayingError for a block that stands in for others, while that is under way.
+     */
+    tally: async (
+      tenant: string, block: TallyBlock, { again = false }: { readonly again?: boolean } = {}
+    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, block, again)),
   }
 }
 

@@ -1,13 +1,15 @@
--- KEYS: wallet, outbox, job, seen, manifest, active, open, gate.
+-- KEYS: wallet, outbox, job, seen, manifest, active, open, replay, gate.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
--- pairs of big-endian 32-bit row and number.
+-- pairs of big-endian 32-bit row and number, then 1 for a block that stands in for one nobody can
+-- read. Such a block ends all open rows of its chunk, so it waits while the blocks of its job are
+-- counted again: rows that have a verdict may only seem open.
 -- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], seen = KEYS[4], manifest = KEYS[5],
   active = KEYS[6], open = KEYS[7],
 }
-local gate = gate_of(KEYS[8])
+local gate = gate_of(KEYS[9])
 if gate.shut then
   return gate.shut
 end
@@ -19,6 +21,7 @@ local bitmaps = {
   cached = ARGV[11], live = ARGV[12],
 }
 local copies = ARGV[13]
+local stands_in = ARGV[14] == '1'
 local INPUTS = 'inputs:' .. chunk
 
 local bits_of = { [0] = 0 }
@@ -111,6 +114,9 @@ if not fields.status or fields.closed == '1' then
 end
 if fields.ended == '1' then
   return tallied('known', keys)
+end
+if stands_in and redis.call('HEXISTS', KEYS[8], job) == 1 then
+  return redis.error_reply('REPLAYING the blocks of the job are counted again')
 end
 
 local before = redis.call('HGET', keys.seen, chunk) or ''

@@ -12,6 +12,13 @@ export class RecoveringError extends InfrastructureError {
   }
 }
 
+/** The blocks of a job are being counted again after a loss of Redis: wait and try again. */
+export class ReplayingError extends InfrastructureError {
+  constructor (tenant: string, cause: unknown) {
+    super(`blocks of jobs of ${tenant} are being counted again`, { cause })
+  }
+}
+
 /** Something about the tenant's money cannot be explained: nothing moves until people thaw it. */
 export class FrozenError extends Error {
   override readonly name = 'FrozenError'
@@ -64,6 +71,7 @@ const longer = (pauseMs: number) => Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
 function shutBy (tenant: string, error: unknown): unknown {
   const [word, ...rest] = error instanceof Error ? error.message.split(' ') : []
   if (word === 'RECOVERING') return new RecoveringError(tenant, error)
+  if (word === 'REPLAYING') return new ReplayingError(tenant, error)
   if (word !== 'FROZEN') return error
   return new FrozenError(`the wallet of ${tenant} is frozen: ${rest.join(' ')}`, { cause: error })
 }

@@ -6,9 +6,9 @@ import { digestOf } from './result-blocks.ts'
 /** What the tally has to know of a block. */
 export function tallyBlockOf (block: Finished): TallyBlock {
   const { job, chunk, part, inputs, firstRow, copies } = block
-  const blank = part === BLOCK_PARTS.dead
+  const standsIn = part === BLOCK_PARTS.dead
   const { finished, billable, succeeded, failed, cached, live } = block
   const digest = digestOf(block.sealed)
   const bitmaps = { finished, billable, succeeded, failed, cached, live }
-  return { job, chunk, digest, inputs, blank, firstRow, copies, ...bitmaps }
+  return { job, chunk, digest, inputs, standsIn, firstRow, copies, ...bitmaps }
 }

@@ -6,6 +6,8 @@ import { CHUNK_ROWS } from '../../services/jobs/chunks.ts'
 import { count, has } from '../../services/lib/bitmap.ts'
 import { createJobScripts } from '../../services/jobs/scripts.ts'
 import { createJobStore, type Outcome, type TallyBlock } from '../../services/jobs/store.ts'
+import { ReplayingError } from '../../services/money/gate.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
@@ -198,14 +200,36 @@ describe('the inputs of a chunk', () => {
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
     const inputs = (label: string, rows: readonly number[]) =>
       blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, { failed: rows })
-    await store.tally(tenant, { ...inputs('lost', upTo(9)), blank: true })
-    await store.tally(tenant, { ...inputs('lost again', []), blank: true })
+    await store.tally(tenant, { ...inputs('lost', upTo(9)), standsIn: true })
+    await store.tally(tenant, { ...inputs('lost again', []), standsIn: true })
     await store.tally(tenant, inputs('come', []))
     await store.tally(tenant, inputs('come again', []))
     const noted = (await store.manifest(tenant, 'job_1')).map(({ digest }) => digest)
     expect(noted.toSorted()).toEqual(
       [inputs('lost', upTo(9)), inputs('come', [])].map(({ digest }) => digest).toSorted())
     expect((await store.read(tenant, 'job_1'))!.counts.inputBlocks).toBe(1)
+  })
+})
+
+describe('while the blocks of a job are counted again', () => {
+  it('rows that seem open are left to their own blocks', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
+    const { replay } = moneyKeys(tenant)
+    await redis.hset(replay, 'job_1', 0)
+    const place = { job: 'job_1', chunkRows: 10, inputs: true }
+    const dead = { ...blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) }), standsIn: true }
+    await expect(store.tally(tenant, dead)).rejects.toThrow(ReplayingError)
+    const rows = (await store.openRows(tenant, 'job_1'))!
+    const lost = { digest: '', finished: rows }
+    expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: false })
+    await store.tally(tenant, blockOf(place, { live: upTo(4) }), { again: true })
+    await store.tally(tenant, dead, { again: true })
+    expect((await store.read(tenant, 'job_1'))!.counts)
+      .toMatchObject({ finishedRows: 10, billableRows: 4, successRecords: 4, failedRecords: 6 })
+    await redis.hdel(replay, 'job_1')
+    const other = { ...dead, chunk: 1, firstRow: 10 }
+    expect(await store.tally(tenant, other)).toMatchObject({ kind: 'counted', ended: true })
   })
 })
 

@@ -73,6 +73,7 @@ export function blockOf (
     chunk,
     digest: createHash('sha256').update(content).digest('hex'),
     inputs,
+    standsIn: false,
     firstRow,
     finished: bits(live, cached, failed, unknown, duplicates),
     billable: bits(live),

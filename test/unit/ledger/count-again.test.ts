@@ -54,12 +54,12 @@ describe('blocks that are counted again', () => {
       chunk: 1,
       firstRow: 4,
       inputs: false,
-      blank: false,
+      standsIn: false,
       copies: [{ row: 2, copies: 2 }],
       finished: Buffer.from([5]),
       billable: Buffer.from([5]),
     })
-    expect(tallyBlockOf({ ...one, part: -2 }).blank).toBe(true)
+    expect(tallyBlockOf({ ...one, part: -2 }).standsIn).toBe(true)
     expect(logged).toEqual([])
   })
 
