@@ -33,6 +33,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     createdAtMs: number('createdAtMs'),
     updatedAtMs: number('updatedAtMs'),
     announced: fields['announced'] === '1',
+    rebuilt: fields['rebuilt'] === '1',
     ended: fields['ended'] === '1',
     closed: fields['closed'] === '1',
     endedAtMs: number('endedAtMs'),

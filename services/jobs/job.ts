@@ -57,6 +57,8 @@ export type Job = {
   readonly createdAtMs: number
   readonly updatedAtMs: number
   readonly announced: boolean
+  /** Made anew from the journal: not announced, and yet its parts may have been produced. */
+  readonly rebuilt: boolean
   readonly ended: boolean
   readonly closed: boolean
   /** 0 until the job has ended. */

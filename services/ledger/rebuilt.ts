@@ -114,5 +114,6 @@ function recordOf (reserve: Journal, terms: Terms): readonly string[] {
     'reserveSeq', String(reserve.seq),
     'idempotencyKey', terms['idempotencyKey'] ?? '',
     ...numbers.flatMap(name => [name, '0']),
+    'rebuilt', '1',
   ]
 }

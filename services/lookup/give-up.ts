@@ -27,9 +27,10 @@ Promise<Decision<'lookup'>> {
 
 /**
  * Before `accept` the job is refused. Afterwards a promise was given: every row is emitted as
- * `unknown`, free, with the inputs of each chunk that can still be read. Nobody hears of the job
- * before its reservation is in the journal: without it a Redis that loses its last moments would
- * take the promise along.
+ * `unknown`, free, with the inputs of each chunk that can still be read. Of a job that was rebuilt
+ * parts may be at work already: its rows are left to them, and `ledger` ends what stays open.
+ * Nobody hears of the job before its reservation is in the journal: without it a Redis that loses
+ * its last moments would take the promise along.
  */
 export async function giveUp (
   unit: JobUnit, parts: JobParts
@@ -39,8 +40,9 @@ export async function giveUp (
   const refused = { finishes: unit.members, emits: [], dead: 'undecidable' }
   const outcome = await store.refuse(tenant, job, 'internal')
   if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
-  const { entry } = outcome
-  const blocks = unit.parts.map((message) => unknownBlock(message, clock.now()))
+  const { entry, job: { rebuilt } } = outcome
+  const atMs = clock.now()
+  const blocks = unit.parts.map((message) => blockOf(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,
     emits: entry === undefined ? blocks : [...blocks, journalOf(entry, laneOf(totalRows))],
@@ -48,10 +50,13 @@ export async function giveUp (
   }
 }
 
-function unknownBlock (message: ChunkMessage, atMs: number): Emission<'rows.finished'> {
+function blockOf (
+  message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
+): Emission<'rows.finished'> {
   const place = placeOf(message.value)
   const block = createBlock({ place, part: BLOCK_PARTS.lookup, ...inputsOf(message) })
-  for (let row = 0; row < place.rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
+  const rows = withRows ? place.rows : 0
+  for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(place.totalRows))
 }
 

@@ -134,7 +134,11 @@ async function whenDead (
   const { tenant, job, chunk, rows } = known.place
   const outcome = await store.refuse(tenant, job, 'internal')
   held.lose(known.place, chunk)
-  if (outcome.kind !== 'accepted' || outcome.job.announced || outcome.job.closed) return []
+  if (outcome.kind !== 'accepted') return []
+  // Where its parts were produced, or may have been, its rows are left to them: what never comes
+  // to an end `ledger` ends as a stalled job.
+  const { announced, rebuilt, closed } = outcome.job
+  if (announced || rebuilt || closed) return []
   const whole = { ...known, rows: fullBitmap(rows) }
   return [deadBlock(whole, { atMs: clock.now(), inputs: true })]
 }

@@ -27,6 +27,7 @@ export function endedJob (more: Partial<Job> = {}): Job {
     createdAtMs: Date.parse('2026-08-11T10:00:00.000Z'),
     updatedAtMs: Date.parse('2026-08-11T10:00:02.000Z'),
     announced: true,
+    rebuilt: false,
     ended: true,
     closed: true,
     endedAtMs: Date.parse('2026-08-11T10:00:02.500Z'),

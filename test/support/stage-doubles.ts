@@ -122,6 +122,7 @@ function jobOf (tenant: string, request: AcceptRequest): Job {
     status: 'queued',
     updatedAtMs: acceptByMs,
     announced: false,
+    rebuilt: false,
     ended: false,
     closed: false,
     endedAtMs: 0,

@@ -37,6 +37,7 @@ export const jobOf = (more: Partial<Job> = {}): Job => ({
   createdAtMs: NOW_MS - 5_000,
   updatedAtMs: NOW_MS - 4_000,
   announced: true,
+  rebuilt: false,
   ended: false,
   closed: false,
   endedAtMs: 0,

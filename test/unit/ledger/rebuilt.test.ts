@@ -78,6 +78,7 @@ describe('a job from its reserve entry', () => {
       createdAtMs: 900,
       updatedAtMs: 1_500,
       announced: false,
+      rebuilt: true,
       ended: false,
       closed: false,
       endedAtMs: 0,

@@ -341,6 +341,17 @@ describe('a job that cannot be decided', () => {
     await decision?.afterProduced?.()
     expect(store.jobs.get(JOB)?.announced).toBe(true)
   })
+
+  it('leaves the rows of a rebuilt job to the parts that may be at work already', async () => {
+    const { stage, store } = setUp()
+    store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
+    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
+    const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
+    expect(decision).toMatchObject({ finishes: [first, { raw: second!.raw }], dead: 'undecidable' })
+    const blocks = emitted([decision!], 'rows.finished')
+    expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], ['']])
+    expect(blocks.map(({ value }) => rowsOf(value.finished))).toEqual([[], []])
+  })
 })
 
 describe('a dead chunk', () => {
@@ -366,6 +377,12 @@ describe('a dead chunk', () => {
   it('of an announced job takes no rows from those who work on them', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, { ...acceptedJob(), announced: true })
+    expect(await stage.whenDead(headers)).toEqual([])
+  })
+
+  it('of a rebuilt job takes none either, as somebody may work on them', async () => {
+    const { stage, store } = setUp()
+    store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
     expect(await stage.whenDead(headers)).toEqual([])
   })
 })
