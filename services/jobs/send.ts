@@ -102,7 +102,7 @@ async function produce (
   for (let from = 0; from < chunks.length; from += CHUNKS_A_TURN) {
     const some = chunks.slice(from, from + CHUNKS_A_TURN)
     start(some.map((chunk, index) => emissionOf(context, chunk, from + index)))
-    await turn(lane)
+    await turn(lane, tenant)
     failpoint('submit.sealed')
   }
   await Promise.all(sent)

@@ -30,8 +30,8 @@ export function createEmitter (
     const sealed = new Map<ProducerName, OutgoingMessage[]>()
     for (let from = 0; from < emissions.length; from += SEALED_AT_ONCE) {
       const some = emissions.slice(from, from + SEALED_AT_ONCE)
-      const lane = some[0]?.lane ?? 'bulk'
-      if (from > 0 || lane === 'bulk') await turn(lane)
+      const { lane = 'bulk', value } = some[0] ?? {}
+      if (from > 0 || lane === 'bulk') await turn(lane, value?.tenant)
       const messages = await Promise.all(some.map(async emission =>
         traced(await wire.close(emission), emission)))
       for (const [index, emission] of some.entries()) {

@@ -99,7 +99,7 @@ export async function jobEmissions (
 ): Promise<readonly Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[]> {
   const emits: Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[] = []
   for (const chunk of chunks) {
-    await turn(terms.lane)
+    await turn(terms.lane, chunk.place.tenant)
     // The block with the inputs of a chunk goes first, its parts right behind it.
     emits.push(...emissionsOf(chunk, terms))
   }

@@ -47,7 +47,8 @@ export function createLoader (
   const loadOnce = (message: ChunkMessage) => {
     const known = loading.get(message)
     if (known !== undefined) return known
-    const started = turn(laneOf(message.value.totalRows)).then(() => load(message, find))
+    const { tenant, totalRows } = message.value
+    const started = turn(laneOf(totalRows), tenant).then(() => load(message, find))
     // Whoever needs the chunk sees the failure; until then nobody may be listening.
     started.catch(() => {})
     loading.set(message, started)

@@ -58,7 +58,7 @@ export async function readChunks (
     const chunk = { place, rows, tokenVersion, hits, originals: dedupe }
     addCounts(counts, place.rows, countRows(chunk))
     chunks.push(chunk)
-    await turn(terms.lane)
+    await turn(terms.lane, place.tenant)
   }
   if (counts.totalRows !== totalRows) throw new Error('the chunks of a job hold all its rows')
   return { chunks, counts }

@@ -45,7 +45,7 @@ export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'>
     decide: async (messages) => {
       const decisions: Decision<'normalize'>[] = []
       for (const message of messages) {
-        await turn(laneOf(message.value.totalRows))
+        await turn(laneOf(message.value.totalRows), message.value.tenant)
         decisions.push(await decideChunk(message))
       }
       return decisions
@@ -81,7 +81,7 @@ export async function normalizeRows (
     characters += input.length
     if (characters > CHARACTERS_A_TURN) {
       characters = 0
-      await turn(laneOf(value.totalRows))
+      await turn(laneOf(value.totalRows), value.tenant)
     }
     const result = canonicalize(input, country)
     if (result.ok) canonicals[row] = result.canonical

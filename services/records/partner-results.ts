@@ -73,7 +73,7 @@ export function createPartnerResults ({ codec, producerOf }: Parts): PartnerResu
         // Judged below, all together.
         sent.catch(() => {})
         sending.push(sent)
-        await turn('bulk')
+        await turn('bulk', of.partner)
       }
       await Promise.all(sending)
     },

@@ -106,12 +106,12 @@ Promise<PartDecision> {
   if (standing === 'skip') return { finishes: [message], emits: [] }
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
-  await turn(lane)
+  await turn(lane, value.tenant)
   const part = { value, rows: message.rows() }
   const outcomes = standing === 'cancelling'
     ? allWithout(part, 'cancelled', parts.clock.now())
     : await withinMessage('verify', message.raw, () => checkPart(part, parts, signal))
-  await turn(lane)
+  await turn(lane, value.tenant)
   signal.throwIfAborted()
   return { finishes: [message], emits: partEmissions(part, outcomes, parts) }
 }

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { dropTurns, turn } from '../../../services/lib/turn.ts'
 
 describe('turns', () => {
@@ -41,6 +41,28 @@ describe('turns', () => {
     const small = Array.from({ length: 9 }, () => take('small'))
     await Promise.all([take('bulk'), take('bulk'), ...small])
     expect(given.flatMap((lane, at) => lane === 'bulk' ? [at] : [])).toEqual([4, 9])
+  })
+
+  it('go to the tenant whose turns took the least time', async () => {
+    let nowMs = 0
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+    const given: string[] = []
+    const take = async (tenant: string, workMs: number) => {
+      await turn('bulk', tenant)
+      given.push(tenant)
+      nowMs += workMs
+    }
+    await Promise.all([
+      ...Array.from({ length: 4 }, () => take('costly', 30)),
+      ...Array.from({ length: 8 }, () => take('usual', 10)),
+    ])
+    expect(given.join(' ')).toBe('costly usual usual usual costly usual usual usual costly usual ' +
+      'usual costly')
+    // Who comes late has saved up nothing and owes nothing.
+    given.length = 0
+    await Promise.all([take('usual', 10), take('usual', 10), take('late', 10), take('late', 10)])
+    expect(given).toEqual(['usual', 'late', 'usual', 'late'])
+    clock.mockRestore()
   })
 
   it('go on after those who waited were forgotten', async () => {

@@ -5,7 +5,8 @@ import { decideOrGiveUp, giveUp } from '../../../services/lookup/give-up.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  chunksOf, createManualClock, createStoreDouble, emitted, entryOf, JOB, TENANT,
+  acceptedJob, chunksOf, createManualClock, createStoreDouble, emitted, entryOf, JOB, rowsOf,
+  TENANT,
 } from '../../support/stage-doubles.ts'
 
 const parts = chunksOf(['+12127365000'])
@@ -56,6 +57,17 @@ describe('a job that fails while it is decided', () => {
     expect(told).toEqual([])
     await decision.afterProduced?.()
     expect(told).toEqual(['announced', 'removed 7'])
+  })
+
+  it('leaves the rows of a rebuilt job to the parts that may be at work already', async () => {
+    const [rows, store] = [partsWith(() => 5), createStoreDouble()]
+    store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
+    const { dead, emits } = await giveUp(unit, { ...rows, store })
+    expect(dead).toBe('undecidable')
+    const [block, ...others] = emitted([{ emits }], 'rows.finished')
+    expect(block?.rows.inputs).toEqual([' +12127365000'])
+    expect(rowsOf(block!.value.finished)).toEqual([])
+    expect(others).toEqual([])
   })
 
   it('is left alone when the process cannot go on', async () => {

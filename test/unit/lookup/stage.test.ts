@@ -341,17 +341,6 @@ describe('a job that cannot be decided', () => {
     await decision?.afterProduced?.()
     expect(store.jobs.get(JOB)?.announced).toBe(true)
   })
-
-  it('leaves the rows of a rebuilt job to the parts that may be at work already', async () => {
-    const { stage, store } = setUp()
-    store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
-    const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
-    const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
-    expect(decision).toMatchObject({ finishes: [first, { raw: second!.raw }], dead: 'undecidable' })
-    const blocks = emitted([decision!], 'rows.finished')
-    expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], ['']])
-    expect(blocks.map(({ value }) => rowsOf(value.finished))).toEqual([[], []])
-  })
 })
 
 describe('a dead chunk', () => {
@@ -374,15 +363,9 @@ describe('a dead chunk', () => {
     expect(await stage.whenDead({})).toEqual([])
   })
 
-  it('of an announced job takes no rows from those who work on them', async () => {
+  it.each(['announced', 'rebuilt'])('of an %s job takes no rows from others', async (how) => {
     const { stage, store } = setUp()
-    store.jobs.set(JOB, { ...acceptedJob(), announced: true })
-    expect(await stage.whenDead(headers)).toEqual([])
-  })
-
-  it('of a rebuilt job takes none either, as somebody may work on them', async () => {
-    const { stage, store } = setUp()
-    store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
+    store.jobs.set(JOB, { ...acceptedJob(), [how]: true })
     expect(await stage.whenDead(headers)).toEqual([])
   })
 })
