@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Command } from 'commander'
 import { STAGES } from '../services/topology.ts'
@@ -29,25 +29,28 @@ export function makeSecrets (): Readonly<Record<string, string>> {
 }
 
 /**
- * Writes new secrets to a file that only its owner reads. False, and nothing is written, when there
- * is one: what was sealed with its keys could never be read again.
+ * Adds the secrets that a file lacks, and makes it, readable by its owner alone, if there is none.
+ * What is there stays: what was sealed with its keys could never be read again. Returns the names
+ * added.
  */
-export function writeSecrets (file: string): boolean {
-  const lines = Object.entries(makeSecrets()).map(([name, value]) => `${name}=${value}\n`)
-  try {
-    writeFileSync(file, lines.join(''), { mode: 0o600, flag: 'wx' })
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    throw error
-  }
+export function writeSecrets (file: string): readonly string[] {
+  const found = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  const known = new Set([...found.matchAll(/^(?:export\s+)?(\w+)\s*=/gm)].map(([, name]) => name))
+  const missing = Object.entries(makeSecrets()).filter(([name]) => !known.has(name))
+  if (missing.length === 0) return []
+  const separator = found === '' || found.endsWith('\n') ? '' : '\n'
+  const lines = missing.map(([name, value]) => `${name}=${value}\n`)
+  appendFileSync(file, separator + lines.join(''), { mode: 0o600 })
+  return missing.map(([name]) => name)
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const { file } = new Command('secrets')
-    .description('Makes the secrets of compose.yaml, once; a file that is there stays as it is.')
+    .description('Makes the secrets of compose.yaml; those that the file has stay as they are.')
     .option('--file <file>', 'where to', FILE)
     .parse().opts<{ file: string }>()
-  const made = writeSecrets(file)
-  console.log(made ? `${file} made: keep a copy in a safe place` : `${file} is there already`)
+  const added = writeSecrets(file)
+  console.log(added.length > 0
+    ? `${file} has new secrets (${added.join(', ')}): keep a copy in a safe place`
+    : `${file} has all secrets already`)
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -228,8 +228,18 @@ describe('the secrets of compose.yaml', () => {
   it('are never replaced, and never the same', () => {
     const path = join(folder, 'secrets.env')
     const before = readFileSync(path, 'utf8')
-    expect(writeSecrets(path)).toBe(false)
+    expect(writeSecrets(path)).toEqual([])
     expect(readFileSync(path, 'utf8')).toBe(before)
     expect(makeSecrets().KEY_RING).not.toBe(makeSecrets().KEY_RING)
+  })
+
+  it('are added where an earlier release made a file without them', () => {
+    const path = join(folder, 'earlier.env')
+    writeFileSync(path, "KEY_ACTIVE=k7\nKEY_RING='{}'")
+    const added = writeSecrets(path)
+    expect(added).toEqual(Object.keys(makeSecrets()).filter(name => !/^KEY_/.test(name)))
+    const found = envOf(readFileSync(path, 'utf8'))
+    expect(found).toMatchObject({ KEY_ACTIVE: 'k7', KEY_RING: '{}' })
+    expect(Object.keys(found).toSorted()).toEqual(Object.keys(makeSecrets()).toSorted())
   })
 })
