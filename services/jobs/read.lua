@@ -1,10 +1,8 @@
 -- KEYS: job, gate. What is known of a claim or job. That nothing is known is said only behind the
 -- gate: a Redis that has lost its jobs would say so of all of them.
-local fields, flat = record_of(KEYS[1])
-if not fields.status and not fields.refusal then
-  local gate = gate_of(KEYS[2])
-  if gate.shut then
-    return gate.shut
-  end
+local gate = gate_of(KEYS[2])
+if gate.shut then
+  return gate.shut
 end
+local _, flat = record_of(KEYS[1])
 return flat

@@ -66,7 +66,12 @@ function requestsOf (redis: Redis, run: Scripts) {
 
 /** What is known of a job; nothing here changes anything. */
 function readsOf (redis: Redis, run: Scripts) {
-  const fieldsIn = async (tenant: string, job: string) => fieldsOf(await run.read(tenant, job))
+  /** That nothing is known of a job is believed only behind the gate. */
+  const fieldsIn = async (tenant: string, job: string) => {
+    const found = await redis.hgetall(jobKeys(tenant, job).job)
+    const isDecided = found['status'] !== undefined || found['refusal'] !== undefined
+    return isDecided ? found : fieldsOf(await run.read(tenant, job))
+  }
   return {
     outcome: async (tenant: string, job: string): Promise<Outcome> => {
       const fields = await fieldsIn(tenant, job)

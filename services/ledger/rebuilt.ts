@@ -61,7 +61,9 @@ export function closedJobOf (
   const terms = JSON.parse(reserve.reason) as Terms
   const { fields } = openJobOf(reserve, nowMs)
   const { counts, status, endedAtMs, chargedMicros, releasedMicros } = job
-  const state = { status, settleSeq: end.seq, announced: 1, ended: 1, closed: 1 }
+  const state = {
+    status, settleSeq: end.seq, announced: 1, rebuilt: 0, ended: 1, closed: 1,
+  }
   const final = { ...counts, ...state, endedAtMs, chargedMicros, releasedMicros }
   return {
     ...bindingOf(reserve, { terms, nowMs }),
