@@ -9,6 +9,16 @@ import { callerOf } from './guard.ts'
 import type { Parts } from './ports.ts'
 import { readIdempotencyKey } from './request.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * The request starts a preflight; `keyed` when a repetition with the same Idempotency-Key
+     * starts none.
+     */
+    readonly preflight?: 'keyed' | 'keyless'
+  }
+}
+
 export type AdmissionRule = {
   readonly admission: Pick<Admission, 'refuses'>
   /** Whether a request with the key waits for a job, or has one; it begins no preflight. */

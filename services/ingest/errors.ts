@@ -57,6 +57,9 @@ export const ERRORS = {
   internal: [500, 'internal', 'Something went wrong on our side. Tell support the request_id.'],
   temporarily_unavailable: [503, 'unavailable',
     'The service cannot take this request now. Send it again after the seconds in Retry-After.'],
+  too_many_preflights: [503, 'unavailable',
+    'Too many requests of this account wait for their preflight. Nothing was reserved, and the ' +
+    'request counts towards no limit. Send it again after the seconds in Retry-After.'],
   wallet_unavailable: [503, 'unavailable',
     'The balance of this account is being checked by people and takes no new jobs meanwhile. ' +
     'Nothing was reserved. What runs goes on. Send it again later.'],

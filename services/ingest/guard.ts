@@ -4,7 +4,8 @@ import { authenticate, requireScope } from './authenticate.ts'
 import { FaultError } from './errors.ts'
 import { createHttpsCheck } from './https-only.ts'
 import { bodyHeaderFault } from './json-body.ts'
-import { createLimitRule } from './limits/apply.ts'
+import type { Limiter } from './limits/limiter.ts'
+import { retryAfterSeconds, standingHeaders } from './limits/standing.ts'
 import { accepts } from './negotiation.ts'
 import type { Parts } from './ports.ts'
 import { traceRequests } from './request-spans.ts'
@@ -32,7 +33,7 @@ export const API_VERSION = '2026-08-11'
 export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
   const requireHttps = createHttpsCheck(rules.trustedProxies)
   const methodsOf = collectMethods(app)
-  const applyLimits = createLimitRule(app, parts.limiter)
+  const applyLimits = createLimitRule(parts.limiter)
   const findKey = createKeyGuard(parts.findKey)
   app.decorateRequest('caller', undefined)
   traceRequests(app)
@@ -54,6 +55,22 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
     const fault = takesBody === true ? bodyHeaderFault(request) : undefined
     if (fault !== undefined) throw fault
   })
+}
+
+/**
+ * Counts a request of a tenant: GET and HEAD by the limit of reads, all others by that of POST.
+ * Every answer from then on tells where the tenant stands. Throws the fault to answer with when a
+ * limit is reached.
+ */
+function createLimitRule (limiter: Pick<Limiter, 'admit'>) {
+  return async (request: FastifyRequest, reply: FastifyReply, tenant: string): Promise<void> => {
+    const kind = ['GET', 'HEAD'].includes(request.method) ? 'get' : 'post'
+    const { kind: answer, levels } = await limiter.admit({ tenant, kind })
+    reply.headers(standingHeaders(levels))
+    if (answer === 'throttled') {
+      throw new FaultError({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
+    }
+  }
 }
 
 /** The caller of a route with a scope; its absence would be a route without guard. */

@@ -11,7 +11,7 @@ import type { Webhooks } from './webhooks.ts'
 /** What the routes need of the rest of the product; doubles stand in for it in tests. */
 export type Parts = Webhooks & {
   readonly findKey: (secret: string) => Promise<KeyLookup>
-  readonly limiter: Limiter
+  readonly limiter: Pick<Limiter, 'admit'>
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** What a job would be quoted; nothing is reserved and no job comes of it. */
   readonly quote: (submission: Submission) => Promise<Quoted>

@@ -7,6 +7,7 @@ import { connectAdmission } from './admission-parts.ts'
 import type { Config } from './config.ts'
 import { isUnavailable, requestSecretOf } from './key-ring.ts'
 import { limiterOf } from './limits/settings.ts'
+import { queuePreflights } from './preflight-queue.ts'
 import { createReader } from './reader.ts'
 import { serve } from './serve.ts'
 import { createSubmission } from './submission.ts'
@@ -22,12 +23,15 @@ export async function startIngest (
   const store = createJobStore(state)
   const keys = connectJobKeys(shared, settings)
   const { admission, rule } = connectAdmission(shared, settings)
-  const submitter = admission.watch(
-    await createSubmission({ ...shared, store, keys, settings, life }))
+  const limiter = limiterOf(state, settings)
+  const submission = await createSubmission({ ...shared, store, keys, settings, life })
+  const submitter = queuePreflights(admission.watch(submission), {
+    maxPreflights: settings.MAX_PREFLIGHTS, waitMs: settings.ACCEPT_WITHIN_MS, limiter,
+  })
   const ready = () => state.status === 'ready'
   const parts = {
     findKey: createApiKeys(state).findKey,
-    limiter: limiterOf(state, settings),
+    limiter,
     admission: rule,
     submit: submitter.submit,
     quote: submitter.quote,

@@ -1,8 +1,4 @@
-import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -11,7 +7,6 @@ import { startWorld, type World } from '../support/world.ts'
 const LONG_WINDOWS = {
   LIMIT_POST_SUSTAINED: '150', LIMIT_POST_SUSTAINED_SECONDS: '600', LIMIT_GET_SECONDS: '20',
 }
-/** Fewer than the places for preflights. */
 const AT_ONCE = 8
 const POLICY = '100;w=1, 150;w=600'
 /** A job of invalid rows alone costs nothing and takes no slot. */
@@ -39,6 +34,7 @@ const post = (key: string, body: string, headers: Record<string, string> = {}) =
 const get = (key: string) =>
   fetch(`${world.baseUrl}/jobs/job_unknown`, { headers: headersOf(key) })
 
+type Id = { readonly id: string }
 type Problem = { readonly error: { readonly code: string } }
 const codeOf = async (response: Response) => (await response.json() as Problem).error.code
 
@@ -128,41 +124,12 @@ describe('the headers of the limits', () => {
   })
 })
 
-describe('preflights under way', () => {
-  /** A request whose body does not come yet. */
-  function openPost (key: string): ClientRequest {
-    const headers = { ...headersOf(key), 'content-length': Buffer.byteLength(free) }
-    const sent = request(`${world.baseUrl}/jobs`, { method: 'POST', headers, agent: false })
-    sent.on('error', () => {})
-    sent.flushHeaders()
-    return sent
-  }
-
-  it('are ten; the eleventh waits, but not a repetition of an accepted job', async () => {
-    const { keys, orgId } = await newOrganization()
-    const repeated = { 'idempotency-key': randomUUID() }
-    const first = await post(keys.live, free, repeated)
-    const places = () => redis.zcard(`preflights:{${tenantOf(orgId, 'live')}}`)
-    const opened = Array.from({ length: 10 }, () => openPost(keys.live))
-    await expect.poll(places).toBe(10)
-
-    const eleventh = await post(keys.live, free)
-    expect([eleventh.status, await codeOf(eleventh)]).toEqual([429, 'concurrent_jobs_limit'])
-    expect(Number(waitOf(eleventh))).toBeGreaterThanOrEqual(1)
-    const again = await post(keys.live, free, repeated)
-    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([202, 'true'])
-    expect(await again.text()).toBe(await first.text())
-
-    opened.pop()?.destroy()
-    await expect.poll(places).toBe(9)
-    expect((await post(keys.live, free)).status).toBe(202)
-    const statuses = opened.map(async sent => {
-      sent.end(free)
-      const [answer] = await once(sent, 'response') as [IncomingMessage]
-      answer.resume()
-      return answer.statusCode
-    })
-    expect(await Promise.all(statuses)).toEqual(Array(9).fill(202))
-    expect(await places()).toBe(0)
+describe('a burst of a hundred jobs', () => {
+  it('is answered with a hundred jobs', async () => {
+    const { keys } = await newOrganization()
+    const answers = await Promise.all(Array.from({ length: 100 }, () => post(keys.live, free)))
+    expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(202))
+    const ids = await Promise.all(answers.map(async answer => (await answer.json() as Id).id))
+    expect(new Set(ids).size).toBe(100)
   })
 })

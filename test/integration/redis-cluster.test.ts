@@ -61,8 +61,7 @@ describe('the tenants of a state in a cluster', () => {
   it('are limited, known by their keys and told of their jobs wherever they are', async () => {
     const { limiter, keyStore, deliveries } = state
     await ofEach(async tenant => {
-      const preflight = { requestId: 'req_1', idempotencyKey: 'new' }
-      const admit = () => limiter.admit({ tenant, kind: 'post', preflight })
+      const admit = () => limiter.admit({ tenant, kind: 'post' })
       expect([(await admit()).kind, (await admit()).kind]).toEqual(['admitted', 'throttled'])
       await keyStore.add({
         hash: `hash of ${tenant}`,

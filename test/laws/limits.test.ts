@@ -3,15 +3,12 @@ import { describe, expect, it } from 'vitest'
 import {
   createLimiter, type LimitedRequest, type Limits,
 } from '../../services/ingest/limits/limiter.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
 const limits: Limits = {
   post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
   get: [{ capacity: 200, seconds: 1 }],
-  maxPreflights: 10,
-  placeKeptMs: 600_000,
 }
 const SET_CLOCK = new URL('../support/set-clock.lua', import.meta.url)
 let tenants = 0
@@ -144,80 +141,20 @@ describe('the clock of limits', () => {
   })
 })
 
-describe('the places of preflights', () => {
-  const limiter = createLimiter(redis, limits)
-  const request = (tenant: string, requestId: string, idempotencyKey = '') =>
-    limiter.admit({ tenant, kind: 'post', preflight: { requestId, idempotencyKey } })
-  const fill = (tenant: string) =>
-    Promise.all(Array.from({ length: 10 }, (_, index) => request(tenant, `req_${index}`)))
-  const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
-
-  it('are ten; the eleventh finds none until one is given back', async () => {
-    const tenant = newTenant()
-    const [first] = await fill(tenant)
-    expect((await request(tenant, 'req_10')).kind).toBe('crowded')
-    expect((await request(newTenant(), 'req_10')).kind).toBe('admitted')
-    expect((await limiter.admit({ tenant, kind: 'post' })).kind).toBe('admitted')
-    if (first?.kind === 'admitted') first.release()
-    expect((await request(tenant, 'req_11')).kind).toBe('admitted')
-    expect((await request(tenant, 'req_12')).kind).toBe('crowded')
-  })
-
-  it('are not taken by a throttled request', async () => {
-    const tenant = newTenant()
-    const slow = createLimiter(redis, { ...limits, post: [{ capacity: 1, seconds: 3_600 }] })
-    const kinds = ['req_0', 'req_1', 'req_2'].map(async requestId => (await slow.admit({
-      tenant, kind: 'post', preflight: { requestId, idempotencyKey: '' },
-    })).kind)
-    expect(await Promise.all(kinds)).toEqual(['admitted', 'throttled', 'throttled'])
-    expect(await redis.zrange(`preflights:{${tenant}}`, '0', '-1')).toEqual([' req_0'])
-  })
-
-  it('are free again by themselves', async () => {
-    const brief = createLimiter(redis, { ...limits, placeKeptMs: 1 })
-    const tenant = newTenant()
-    for (let index = 0; index < 30; index++) {
-      const preflight = { requestId: `req_${index}`, idempotencyKey: '' }
-      await brief.admit({ tenant, kind: 'post', preflight })
-      await expect.poll(() => redis.exists(`preflights:{${tenant}}`), { interval: 1 }).toBe(0)
-    }
-  })
-
-  it('are not needed for a key that is claimed, until its claim ends', async () => {
-    const tenant = newTenant()
-    const claim = { job: 'job_1', idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 600_000 }
-    await createJobStore(redis).claim(tenant, claim)
-    await fill(tenant)
-    expect((await request(tenant, 'req_10', KEY)).kind).toBe('admitted')
-    await redis.hset(`idem:{${tenant}}:${KEY}`, 'acceptBy', '1')
-    expect((await request(tenant, 'req_11', KEY)).kind).toBe('crowded')
-    await redis.hset(`idem:{${tenant}}:${KEY}`, 'accepted', '1')
-    expect((await request(tenant, 'req_12', KEY)).kind).toBe('admitted')
-  })
-
-  it('are shared by repetitions that come before the claim, and freed by the first', async () => {
-    const tenant = newTenant()
-    const [first, second] = await Promise.all([
-      request(tenant, 'req_0', KEY), request(tenant, 'req_1', KEY),
-    ])
-    const places = () => redis.zrange(`preflights:{${tenant}}`, '0', '-1')
-    expect(await places()).toEqual([`${KEY} req_0`])
-    if (second?.kind === 'admitted') second.release()
-    expect(await places()).toEqual([`${KEY} req_0`])
-    if (first?.kind === 'admitted') first.release()
-    expect(await places()).toEqual([])
-  })
-
-  it('are given back by a request whose answer from Redis was lost', async () => {
-    const tenant = newTenant()
-    const lossy = Object.create(redis) as typeof redis
-    lossy.call = async (...sent: readonly unknown[]) => {
-      await redis.call(...sent as Parameters<typeof redis.call>)
-      throw new Error('Command timed out')
-    }
-    const preflight = { requestId: 'req_1', idempotencyKey: '' }
-    await expect(createLimiter(lossy, limits).admit({ tenant, kind: 'post', preflight }))
-      .rejects.toThrow('Command timed out')
-    expect(await redis.zcard(`preflights:{${tenant}}`)).toBe(0)
+describe('what was taken by a request that came to nothing', () => {
+  it('is put back, and never more than there is room for', async () => {
+    const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
+    const [limiter, tenant] = [createLimiter(redis, slow), newTenant()]
+    const request = { tenant, kind: 'post' } as const
+    const kinds = async () => [
+      (await limiter.admit(request)).kind, (await limiter.admit(request)).kind,
+      (await limiter.admit(request)).kind,
+    ]
+    expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
+    const [level] = await limiter.giveBack(request)
+    expect(Math.floor(level!.tokens)).toBe(1)
+    expect(await kinds()).toEqual(['admitted', 'throttled', 'throttled'])
+    for (let times = 0; times < 5; times++) await limiter.giveBack(request)
+    expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
   })
 })

@@ -18,7 +18,5 @@ export const stateModules = (redis: Redis) => ({
   limiter: createLimiter(redis, {
     post: [{ capacity: 1, seconds: 60 }],
     get: [{ capacity: 1, seconds: 60 }],
-    maxPreflights: 1,
-    placeKeptMs: 10_000,
   }),
 })

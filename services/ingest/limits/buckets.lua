@@ -37,26 +37,31 @@ local function fill(key, now, buckets)
   return math.max(at, now)
 end
 
--- Takes one token from every bucket or, when one of them has none, from neither. Returns whether it
--- took, and leaves in each bucket its level.
-local function take_one(key, now, buckets)
-  local at = fill(key, now, buckets)
-  local enough, longest = true, 0
-  for _, bucket in ipairs(buckets) do
-    enough = enough and bucket.level >= 1
-    longest = math.max(longest, bucket.seconds)
-  end
-  local fields = { 'at', string.format('%.0f', at) }
+local function write(key, times, buckets)
+  local longest = 0
+  local fields = { 'at', string.format('%.0f', times.at) }
   for number, bucket in ipairs(buckets) do
-    if enough then
-      bucket.level = bucket.level - 1
-    end
+    longest = math.max(longest, bucket.seconds)
     fields[#fields + 1] = tostring(number)
     fields[#fields + 1] = string.format('%.17g', bucket.level)
   end
   redis.call('HSET', key, unpack(fields))
-  local until_full_ms = longest * 1000 + math.ceil((at - now) / 1000)
+  local until_full_ms = longest * 1000 + math.ceil((times.at - times.now) / 1000)
   redis.call('PEXPIRE', key, string.format('%.0f', until_full_ms + KEPT_FULL_MS))
+end
+
+-- Takes one token from every bucket or, when one of them has none, from neither. Returns whether it
+-- took, and leaves in each bucket its level.
+local function take_one(key, now, buckets)
+  local at = fill(key, now, buckets)
+  local enough = true
+  for _, bucket in ipairs(buckets) do
+    enough = enough and bucket.level >= 1
+  end
+  for _, bucket in ipairs(enough and buckets or {}) do
+    bucket.level = bucket.level - 1
+  end
+  write(key, { at = at, now = now }, buckets)
   return enough
 end
 

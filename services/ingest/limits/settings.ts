@@ -2,9 +2,6 @@ import type { Redis } from 'ioredis'
 import Type, { type Static } from 'typebox'
 import { createLimiter, type Limiter, type Limits } from './limiter.ts'
 
-/** A request that arrives slowly, and its answer, may take so long beside the preflight itself. */
-const ARRIVAL_MS = 60_000
-
 const whole = (value: number, description: string) =>
   Type.Integer({ default: value, minimum: 1, description })
 
@@ -16,11 +13,11 @@ export const limitFields = {
   LIMIT_POST_SUSTAINED_SECONDS: whole(60, 'Seconds in which that number of requests fills again.'),
   LIMIT_GET: whole(200, 'GET requests a tenant may send at once.'),
   LIMIT_GET_SECONDS: whole(1, 'Seconds in which the number of GET requests fills again.'),
-  MAX_PREFLIGHTS: whole(10, 'Requests of a tenant that may wait for their preflight at once.'),
+  MAX_PREFLIGHTS: whole(10, 'Preflights of a tenant that an instance has under way at once; ' +
+    'further requests wait for their turn.'),
 }
 
-type Settings = Static<ReturnType<typeof Type.Object<typeof limitFields>>> &
-  { readonly ACCEPT_WITHIN_MS: number }
+type Settings = Static<ReturnType<typeof Type.Object<typeof limitFields>>>
 
 /** The limits a configuration asks for. */
 export function limitsOf (settings: Settings): Limits {
@@ -30,8 +27,6 @@ export function limitsOf (settings: Settings): Limits {
       { capacity: settings.LIMIT_POST_SUSTAINED, seconds: settings.LIMIT_POST_SUSTAINED_SECONDS },
     ],
     get: [{ capacity: settings.LIMIT_GET, seconds: settings.LIMIT_GET_SECONDS }],
-    maxPreflights: settings.MAX_PREFLIGHTS,
-    placeKeptMs: settings.ACCEPT_WITHIN_MS + ARRIVAL_MS,
   }
 }
 

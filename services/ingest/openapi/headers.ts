@@ -67,8 +67,8 @@ export function commonHeaders (route: RouteOptions): Headers {
 }
 
 const WAITS: ReadonlySet<ErrorCode> = new Set([
-  'rate_limited', 'concurrent_jobs_limit', 'temporarily_unavailable', 'wallet_unavailable',
-  'job_not_completed',
+  'rate_limited', 'concurrent_jobs_limit', 'temporarily_unavailable', 'too_many_preflights',
+  'wallet_unavailable', 'job_not_completed',
 ])
 
 /** Headers that errors of these codes, all of one status, have beside those of all answers. */

@@ -79,8 +79,9 @@ of a path. \`/healthz\` and \`/readyz\` tell of this process; its metrics are se
 ## Limits
 
 Of each organization, live and test apart: POST 100 at once and 1,000 a minute, GET 200 a second, 10
-jobs that check live at a time, 10 requests that wait for their preflight. Every answer to a key
-tells in \`RateLimit-*\` where it stands, and \`Retry-After\` how many seconds to wait, 0 for none.
+jobs that check live at a time. Of many requests at once some wait for their preflight, and all are
+answered. Every answer to a key tells in \`RateLimit-*\` where it stands, and
+\`Retry-After\` how many seconds to wait, 0 for none.
 
 ## Repeating a request
 

@@ -36,7 +36,8 @@ export function createJobRoute (
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
       errors: [...REQUEST_ERRORS, 'invalid_idempotency_key', 'idempotency_key_reused',
-        'insufficient_balance', 'concurrent_jobs_limit', 'wallet_unavailable'],
+        'insufficient_balance', 'concurrent_jobs_limit', 'too_many_preflights',
+        'wallet_unavailable'],
     },
     schema: {
       operationId: 'createJob',

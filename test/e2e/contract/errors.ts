@@ -28,7 +28,7 @@ const CODES: Readonly<Record<number, string>> = {
   429: 'rate_limited concurrent_jobs_limit',
   431: 'headers_too_large',
   500: 'internal',
-  503: 'temporarily_unavailable wallet_unavailable',
+  503: 'temporarily_unavailable too_many_preflights wallet_unavailable',
 }
 
 describe('an error', () => {

@@ -24,8 +24,11 @@ export const ROWS = {
   'each service takes one kind of contact; the other is an invalid row': HERE,
   'a live key may use the services that have a provider': HERE,
   'room for bodies in flight is bounded: beyond it 503 before reading': HERE,
-  'ten preflights of an organization are under way at most':
-    'test/e2e/limits.test.ts: are ten; the eleventh waits, but not a repetition of an accepted job',
+  'a hundred jobs at once are a hundred times 202':
+    'test/e2e/limits.test.ts: is answered with a hundred jobs',
+  'who waits too long for a preflight is told so, and it counts towards no limit':
+    'test/unit/ingest/preflight-queue.test.ts: ' +
+    'that wait too long are refused, and take nothing from the limits',
 
   // Idempotency
   'is a UUID of version 4 in any case': HERE,

@@ -1,18 +1,15 @@
 import type { Redis } from 'ioredis'
-import Type from 'typebox'
 import { describe, expect, it } from 'vitest'
 import { limiterOf, limitFields, limitsOf } from '../../../../services/ingest/limits/settings.ts'
 import { defineConfig, loadConfig } from '../../../../services/lib/config.ts'
 
-const schema = defineConfig({ ...limitFields, ACCEPT_WITHIN_MS: Type.Integer({ default: 25_000 }) })
+const schema = defineConfig(limitFields)
 
 describe('the limits', () => {
   it('are those of the public interface unless others are set', () => {
     expect(limitsOf(loadConfig(schema, {}))).toEqual({
       post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
       get: [{ capacity: 200, seconds: 1 }],
-      maxPreflights: 10,
-      placeKeptMs: 85_000,
     })
   })
 
@@ -24,13 +21,9 @@ describe('the limits', () => {
       LIMIT_POST_SUSTAINED_SECONDS: '4',
       LIMIT_GET: '5',
       LIMIT_GET_SECONDS: '6',
-      MAX_PREFLIGHTS: '7',
-      ACCEPT_WITHIN_MS: '1000',
     }))).toEqual({
       post: [{ capacity: 1, seconds: 2 }, { capacity: 3, seconds: 4 }],
       get: [{ capacity: 5, seconds: 6 }],
-      maxPreflights: 7,
-      placeKeptMs: 61_000,
     })
     expect(() => loadConfig(schema, { LIMIT_GET: '0' })).toThrow(/LIMIT_GET must be >= 1/)
   })

@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest'
+import type { Admission, LimitedRequest } from '../../../services/ingest/limits/limiter.ts'
+import { application, good, JOB_ID, outage, type Sent } from './doubles.ts'
+
+const levels = [{ bucket: { capacity: 2, seconds: 60 }, tokens: 0.5 }]
+const headers = {
+  'ratelimit-limit': '2',
+  'ratelimit-remaining': '0',
+  'ratelimit-reset': '45',
+  'ratelimit-policy': '2;w=60',
+}
+
+/** A limiter with one answer to all; what it is asked is noted. */
+function limiterOf (kind: Admission['kind']) {
+  const asked: LimitedRequest[] = []
+  const limiter = {
+    admit: async (request: LimitedRequest) => {
+      asked.push(request)
+      return { kind, levels }
+    },
+  }
+  return { limiter, asked }
+}
+
+describe('every authenticated answer', () => {
+  it.each<[what: string, status: number, sent: Sent, body: unknown]>([
+    ['accepted', 202, {}, good],
+    ['not JSON', 400, {}, '{'],
+    ['without the scope', 403, { key: 'reader' }, good],
+    ['not to the taste of the client', 406, { headers: { accept: 'image/png' } }, good],
+    ['of another type', 415, { headers: { 'content-type': 'text/plain' } }, 'x'],
+  ])('to a POST %s tells where the tenant stands', async (...[, status, sent, body]) => {
+    const { limiter, asked } = limiterOf('admitted')
+    const answer = await application({ limiter }).post(body, sent)
+    expect(answer.statusCode).toBe(status)
+    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '0' })
+    expect(asked).toEqual([{ tenant: 'org_01.live', kind: 'post' }])
+  })
+
+  it.each([
+    [`/jobs/${JOB_ID}`, 200, '0'],
+    ['/jobs/job_unknown', 404, '0'],
+    [`/jobs/${JOB_ID}/results`, 409, '1'],
+  ])('to GET %s has its own Retry-After', async (path, status, retryAfter) => {
+    const { limiter, asked } = limiterOf('admitted')
+    const answer = await application({ limiter }).get(path)
+    expect(answer.statusCode).toBe(status)
+    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': retryAfter })
+    expect(asked).toEqual([{ tenant: 'org_01.live', kind: 'get' }])
+  })
+
+  it('has them also when something is away or wrong', async () => {
+    const { limiter } = limiterOf('admitted')
+    const failing = (error: Error) =>
+      application({ limiter, readJob: () => Promise.reject(error) }).get(`/jobs/${JOB_ID}`)
+    expect((await failing(outage)).headers).toMatchObject({ ...headers, 'retry-after': '2' })
+    expect((await failing(new Error('a slip'))).headers).toMatchObject(headers)
+  })
+
+  it('is the only one: without a caller nothing is counted', async () => {
+    const { limiter, asked } = limiterOf('admitted')
+    const { app, get, post } = application({ limiter })
+    const answers = [
+      await get(`/jobs/${JOB_ID}`, { key: 'unknown' }), await post(good, { key: 'revoked' }),
+      await app.inject('/healthz'), await get('/nothing'),
+    ]
+    expect(answers.map(answer => answer.statusCode)).toEqual([401, 401, 200, 404])
+    for (const answer of answers) expect(answer.headers).not.toHaveProperty('ratelimit-limit')
+    expect(asked).toEqual([])
+  })
+})
+
+describe('a request beyond the limits', () => {
+  it('is told when to come again, before its body is looked at', async () => {
+    const { limiter } = limiterOf('throttled')
+    const { post, asked } = application({ limiter })
+    const answer = await post('{', { headers: { accept: 'image/png' } })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([429, 'rate_limited'])
+    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '15' })
+    expect(asked.submissions).toEqual([])
+  })
+
+  it('can not be told apart when Redis is away', async () => {
+    const limiter = { admit: () => Promise.reject(outage) }
+    const answer = await application({ limiter }).post(good)
+    expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'temporarily_unavailable'])
+    expect(answer.headers['retry-after']).toBe('2')
+  })
+})

@@ -1,0 +1,68 @@
+import { describe, expect, it, vi } from 'vitest'
+import { FaultError } from '../../../services/ingest/errors.ts'
+import { queuePreflights } from '../../../services/ingest/preflight-queue.ts'
+import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
+import { jobOf } from './doubles.ts'
+
+const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false, response: '' }
+const levels = [{ bucket: { capacity: 100, seconds: 1 }, tokens: 7.5 }]
+
+/** A queue of two places, the submissions that have begun, and what ends each. */
+function setUp ({ waitMs = 60_000 } = {}) {
+  const begun: string[] = []
+  const ends: PromiseWithResolvers<Submitted>[] = []
+  const givenBack: unknown[] = []
+  const work = (submission: Submission) => {
+    begun.push(submission.idempotencyKey)
+    const end = Promise.withResolvers<Submitted>()
+    ends.push(end)
+    return end.promise
+  }
+  const { submit } = queuePreflights({ submit: work, quote: () => Promise.reject(new Error()) }, {
+    maxPreflights: 2,
+    waitMs,
+    limiter: {
+      giveBack: async request => {
+        givenBack.push(request)
+        return levels
+      },
+    },
+  })
+  const send = (idempotencyKey: string, tenant = 'org_1.live') =>
+    submit({ tenant, idempotencyKey } as Submission)
+  const hasBegun = (...keys: readonly string[]) => vi.waitFor(() => expect(begun).toEqual(keys))
+  return { hasBegun, ends, givenBack, send }
+}
+
+describe('the preflights of a tenant', () => {
+  it('are two at a time, the others in their order, and other tenants go beside', async () => {
+    const { hasBegun, ends, send } = setUp()
+    const sent = [send('a'), send('b'), send('c'), send('d'), send('e', 'org_2.live')]
+    await hasBegun('a', 'b', 'e')
+    ends[1]!.resolve(accepted)
+    await hasBegun('a', 'b', 'e', 'c')
+    ends[0]!.reject(new Error('the broker is away'))
+    await expect(sent[0]).rejects.toThrow('the broker is away')
+    await hasBegun('a', 'b', 'e', 'c', 'd')
+    for (const end of ends) end.resolve(accepted)
+    expect(await Promise.all(sent.slice(1))).toEqual(Array(4).fill(accepted))
+  })
+
+  it('that wait too long are refused, and take nothing from the limits', async () => {
+    const { hasBegun, ends, givenBack, send } = setUp({ waitMs: 1 })
+    const sent = [send('a'), send('b')]
+    const error = await send('c').catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(FaultError)
+    expect((error as FaultError).fault).toMatchObject({
+      code: 'too_many_preflights', retryAfterSeconds: 5, headers: { 'ratelimit-remaining': '7' },
+    })
+    expect(givenBack).toEqual([{ tenant: 'org_1.live', kind: 'post' }])
+    for (const end of ends) end.resolve(accepted)
+    await Promise.all(sent)
+    // Nobody was given the place of the one that left.
+    const next = send('d')
+    await hasBegun('a', 'b', 'd')
+    ends.at(-1)!.resolve(accepted)
+    await next
+  })
+})
