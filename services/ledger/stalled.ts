@@ -8,7 +8,7 @@ import { SealError } from '../lib/seal.ts'
 import type { Emission } from '../lib/stage.ts'
 import { deadBlock } from '../records/block.ts'
 import type { EndedJob } from '../records/finish.ts'
-import { digestOf } from '../records/result-blocks.ts'
+import { blockDigest } from '../records/result-blocks.ts'
 import type { Backlog } from './backlog.ts'
 
 export type StalledParts = {
@@ -47,8 +47,7 @@ async function digestOfStored (
     atMs: clock.now(), inputs: false,
   })
   try {
-    const { sealed } = await storeBlock(emission)
-    return digestOf(sealed)
+    return blockDigest(await storeBlock(emission))
   } catch (error) {
     if (!(error instanceof JobKeyLostError || error instanceof SealError)) throw error
     log.error({ tenant: job.tenant, job: job.id, err: error }, 'the results of a job are lost')

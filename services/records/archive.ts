@@ -1,10 +1,10 @@
+import { createHash } from 'node:crypto'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import { insertRows } from '../lib/clickhouse.ts'
+import { insertRows, streamRows } from '../lib/clickhouse.ts'
 import { InfrastructureError } from '../lib/errors.ts'
 import type { RecordMac, SignedRecord } from '../lib/record-mac.ts'
-import { digestOf } from './result-blocks.ts'
 
 /** A job that came to its end, with the blocks its results are made of. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
@@ -18,7 +18,7 @@ export type ListOptions = {
 }
 
 export type Archive = {
-  /** Stores final records in one insert; the same job again replaces its own. */
+  /** Stores final records in one insert; of several of a job, that of the latest end is read. */
   readonly save: (jobs: readonly ArchivedJob[]) => Promise<void>
   /** @throws InfrastructureError when all that is stored of the job is forged. */
   readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
@@ -34,50 +34,79 @@ export type Archive = {
   ) => Promise<readonly ArchivedJob[]>
 }
 
-/** Only so many of the records of a job are looked at: one, unless others than ours were added. */
-const MOST_RECORDS = 10
+/** How many times more rows are read when forged ones or copies filled a page. */
+const PAGE_GROWTH = 16
 
 /**
  * Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. Nothing is
- * believed that no service has signed.
+ * believed that no service has signed. Rows of another hand take time to skip, and nobody's place.
  */
 export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Archive {
   const save = async (jobs: readonly ArchivedJob[]) => {
     const values = jobs.map(job => rowOf(mac, job))
-    await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values })
+    // Of MACs: whoever can predict the token can make ClickHouse drop the insert.
+    const token = digestOf(values.map(row => row.mac).join())
+    await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values, token })
+  }
+  const isOwn = (row: StoredJob) => mac.isAuthentic(row.mac, signedOf(row)) && isWhole(row)
+  /** Each job once, in the order of the query, which keeps the rows of a job together. */
+  async function * select (
+    query: string, parameters: Record<string, unknown>, onRow = () => {}
+  ): AsyncGenerator<ArchivedJob, undefined> {
+    let last: ArchivedJob | undefined
+    for await (const row of streamRows<StoredJob>(clickhouse, query, parameters)) {
+      onRow()
+      if (!isOwn(row)) continue
+      const next = archivedOf(row)
+      if (last !== undefined && last.job.id !== next.job.id) {
+        yield last
+        last = undefined
+      }
+      if (last === undefined || next.job.endedAtMs > last.job.endedAtMs) last = next
+    }
+    if (last !== undefined) yield last
+    return undefined
   }
   const find = async (tenant: string, job: string) => {
-    const query = `SELECT ${WHOLE} FROM jobs
-      WHERE tenant = {tenant:String} AND job = {job:String} ORDER BY stored DESC
-      LIMIT ${MOST_RECORDS}`
-    const rows = await select<WholeStoredJob>(query, { tenant, job })
-    const own = rows.find(row => isOwn(row) && isWhole(row))
-    if (own === undefined && rows.length > 0) {
+    let rows = 0
+    const { value: own } = await select(FIND, { tenant, job }, () => { rows++ }).next()
+    if (own === undefined && rows > 0) {
       throw new InfrastructureError(`the record of ${job} in ClickHouse is forged`)
     }
-    return own === undefined ? undefined : archivedOf(own)
+    return own
   }
-  const isOwn = (row: StoredJob) => mac.isAuthentic(row.mac, signedOf(row))
   const findAll = async (tenant: string, jobs: readonly string[]) => {
-    const query = `SELECT ${RECORD} FROM jobs
-      WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
-      ORDER BY job, stored DESC LIMIT 1 BY job`
-    const found = (await select<StoredJob>(query, { tenant, jobs })).filter(isOwn).map(jobOf)
-    return new Map(found.map(job => [job.id, job]))
+    const found = new Map<string, Job>()
+    for await (const { job } of select(FIND_ALL, { tenant, jobs })) found.set(job.id, job)
+    return found
   }
-  const list = async (tenant: string, options: ListOptions) =>
-    (await select<StoredJob>(listOf(RECORD), filled(tenant, options))).filter(isOwn).map(jobOf)
-  const listWhole = async (tenant: string, options: ListOptions) =>
-    (await select<WholeStoredJob>(listOf(WHOLE), filled(tenant, options)))
-      .filter(row => isOwn(row) && isWhole(row)).map(archivedOf)
-  const select = async <T>(query: string, parameters: Record<string, unknown>) => {
-    const answer = await clickhouse.query({
-      query, query_params: parameters, format: 'JSONEachRow',
-    })
-    return await answer.json<T>()
+  const page = async (columns: string, tenant: string, options: ListOptions) => {
+    const { limit, before = '', status = '', service = '' } = options
+    const query = listOf(columns)
+    // The rows of a job are only complete once another job or the end comes behind them.
+    for (let most = limit + 1; ; most *= PAGE_GROWTH) {
+      const found: ArchivedJob[] = []
+      let rows = 0
+      const parameters = { tenant, before, status, service, most }
+      for await (const archived of select(query, parameters, () => { rows++ })) {
+        if (isListed(archived.job, options)) found.push(archived)
+        if (found.length > limit) break
+      }
+      if (found.length > limit || rows < most) return found.slice(0, limit)
+    }
   }
-  return { save, find, findAll, list, listWhole }
+  return {
+    save,
+    find,
+    findAll,
+    list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
+    listWhole: (...of) => page(WHOLE, ...of),
+  }
 }
+
+/** The columns that the query goes by are not signed; the record is. */
+const isListed = (job: Job, { status = '', service = '' }: ListOptions): boolean =>
+  (status === '' || job.status === status) && (service === '' || job.service === service)
 
 /** A manifest as it is stored: zstd of JSON, one array an entry. */
 export function packManifest (manifest: readonly ManifestEntry[]): Buffer {
@@ -93,6 +122,11 @@ export function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
     ({ chunk, digest, won: Buffer.from(won, 'base64'), firstRow, inputs: inputs === 1 }))
 }
 
+/** Hex SHA-256, by which a record names its packed manifest. */
+export function digestOf (content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('hex')
+}
+
 type PackedEntry =
   [chunk: number, digest: string, won: string, firstRow: number, inputs: number]
 
@@ -102,8 +136,9 @@ type StoredJob = {
   readonly record: string
   readonly header: string
   readonly mac: string
+  /** Not there where it was not selected. */
+  readonly manifest?: string
 }
-type WholeStoredJob = StoredJob & { readonly manifest: string }
 
 const COLUMNS = [
   'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
@@ -113,17 +148,19 @@ const COLUMNS = [
 const RECORD = 'tenant, job, record, base64Encode(header) AS header, mac'
 const WHOLE = `${RECORD}, base64Encode(manifest) AS manifest`
 
+const FIND = `SELECT ${WHOLE} FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}`
+
+const FIND_ALL = `
+  SELECT ${RECORD} FROM jobs
+  WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)} ORDER BY job`
+
 const listOf = (columns: string) => `
   SELECT ${columns} FROM jobs
   WHERE tenant = {tenant:String}
     AND ({before:String} = '' OR job < {before:String})
     AND ({status:String} = '' OR status = {status:String})
     AND ({service:String} = '' OR service = {service:String})
-  ORDER BY job DESC, stored DESC LIMIT 1 BY job LIMIT {limit:UInt32}`
-
-const filled = (
-  tenant: string, { limit, before = '', status = '', service = '' }: ListOptions
-) => ({ tenant, limit, before, status, service })
+  ORDER BY job DESC LIMIT {most:UInt64}`
 
 function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
   const { header: sealed, ...fields } = job
@@ -149,7 +186,7 @@ function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
 
 /** Whose the record is and everything it says. */
 export const signedOf = (
-  { tenant, job, record, header }: Omit<StoredJob, 'mac'>
+  { tenant, job, record, header }: Omit<StoredJob, 'mac' | 'manifest'>
 ): SignedRecord =>
   ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })
 
@@ -162,9 +199,13 @@ function jobOf ({ record, header }: StoredJob): Job {
 type SignedFields = Omit<Job, 'header'> & { readonly manifestDigest: string }
 
 /** Whether the manifest is that of the record, which is signed. */
-const isWhole = ({ record, manifest }: WholeStoredJob): boolean =>
+const isWhole = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||
   digestOf(Buffer.from(manifest, 'base64')) === (JSON.parse(record) as SignedFields).manifestDigest
 
-function archivedOf (row: WholeStoredJob): ArchivedJob {
-  return { job: jobOf(row), manifest: unpackManifest(Buffer.from(row.manifest, 'base64')) }
+function archivedOf (row: StoredJob): ArchivedJob {
+  const { manifest } = row
+  return {
+    job: jobOf(row),
+    manifest: manifest === undefined ? [] : unpackManifest(Buffer.from(manifest, 'base64')),
+  }
 }

@@ -89,9 +89,9 @@ export async function openChunks (
 async function checkBlocks (
   { blocks }: ReadingParts, job: Job, plan: JobPlan
 ): Promise<void> {
-  const needed = [...plan.jobWide, ...plan.chunks.flatMap(({ entries }) => entries)]
-  const stored = await blocks.digests(job.tenant, job.id)
-  const missing = needed.filter(({ digest }) => !stored.has(digest)).length
+  const needed = digestsOf([...plan.jobWide, ...plan.chunks.flatMap(({ entries }) => entries)])
+  const stored = await blocks.digests(job.tenant, job.id, needed)
+  const missing = needed.filter(digest => !stored.has(digest)).length
   if (missing === 0) return
   throw new MissingResultsError(`${missing} of ${needed.length} blocks of ${job.id} are missing`)
 }
@@ -101,8 +101,13 @@ async function openJobWide (
 ): Promise<readonly OpenBlock[]> {
   const { job, plan } = reading
   if (plan.jobWide.length === 0) return []
-  const range = { tenant: job.tenant, job: job.id, firstChunk: job.chunks, lastChunk: job.chunks }
-  const stored = byDigest(await blocks.read(range))
+  const stored = byDigest(await blocks.read({
+    tenant: job.tenant,
+    job: job.id,
+    firstChunk: job.chunks,
+    lastChunk: job.chunks,
+    digests: digestsOf(plan.jobWide),
+  }))
   return await openEntries({ codec }, reading, { entries: plan.jobWide, stored })
 }
 
@@ -127,8 +132,11 @@ async function readBlocks (
     job: job.id,
     firstChunk: Math.min(...numbers),
     lastChunk: Math.max(...numbers),
+    digests: digestsOf(plans.flatMap(({ entries }) => entries)),
   })
 }
+
+const digestsOf = (entries: readonly ManifestEntry[]) => entries.map(({ digest }) => digest)
 
 function byDigest (blocks: readonly StoredBlock[]): StoredBlocks {
   return new Map(blocks.map(block => [block.digest, block]))

@@ -4,7 +4,7 @@ import type { Archive, ArchivedJob } from '../../services/records/archive.ts'
 import { START, type Link } from '../../services/records/journal-chain.ts'
 import type { JournalCopy } from '../../services/records/journal-copy.ts'
 import {
-  digestOf, type ResultBlocks, type StoredBlock,
+  blockDigest, type ResultBlocks, type StoredBlock,
 } from '../../services/records/result-blocks.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
@@ -23,7 +23,7 @@ function blockStore (): ResultBlocks {
   }
   const stored = (block: Finished): StoredBlock => ({
     chunk: block.chunk,
-    digest: digestOf(block.sealed),
+    digest: blockDigest(block),
     part: block.part,
     chunks: block.chunks,
     rowsSchema: block.rowsSchema,
@@ -34,13 +34,14 @@ function blockStore (): ResultBlocks {
   return {
     insert: async blocks => {
       for (const block of blocks) {
-        of(block.tenant, block.job).set(digestOf(block.sealed), stored(block))
+        of(block.tenant, block.job).set(blockDigest(block), stored(block))
       }
     },
-    digests: async (tenant, job) => new Set(of(tenant, job).keys()),
-    read: async ({ tenant, job, firstChunk, lastChunk }) =>
-      [...of(tenant, job).values()]
-        .filter(({ chunk }) => chunk >= firstChunk && chunk <= lastChunk),
+    digests: async (tenant, job, wanted) =>
+      new Set(wanted.filter(digest => of(tenant, job).has(digest))),
+    read: async ({ tenant, job, firstChunk, lastChunk, digests }) =>
+      [...of(tenant, job).values()].filter(({ chunk, digest }) =>
+        chunk >= firstChunk && chunk <= lastChunk && digests.includes(digest)),
   }
 }
 

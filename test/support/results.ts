@@ -7,7 +7,7 @@ import type { Emission, Incoming } from '../../services/lib/stage.ts'
 import type { DuplicateOutcome } from '../../services/records/block.ts'
 import { createBlock } from '../../services/records/block.ts'
 import type { RowOutcome } from '../../services/records/outcome.ts'
-import { digestOf, type ResultBlocks } from '../../services/records/result-blocks.ts'
+import { blockDigest, type ResultBlocks } from '../../services/records/result-blocks.ts'
 import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from './stage-doubles.ts'
 
 const dataKey = randomBytes(32)
@@ -28,16 +28,17 @@ export function createBlocksDouble (): ResultBlocks & { stored: Finished[], inse
       inserts.push(blocks.length)
       stored.push(...blocks)
     },
-    digests: async (tenant, job) =>
-      new Set(of(tenant, job).map(({ sealed }) => digestOf(sealed))),
-    read: async ({ tenant, job, firstChunk, lastChunk }) => of(tenant, job)
-      .filter(({ chunk }) => chunk >= firstChunk && chunk <= lastChunk)
+    digests: async (tenant, job, wanted) =>
+      new Set(of(tenant, job).map(blockDigest).filter(digest => wanted.includes(digest))),
+    read: async ({ tenant, job, firstChunk, lastChunk, digests }) => of(tenant, job)
       .map(block => ({
         ...block,
-        digest: digestOf(block.sealed),
+        digest: blockDigest(block),
         bound: boundOf(block).toString('hex'),
         originals: block.copies.map(({ row }) => row),
-      })),
+      }))
+      .filter(({ chunk, digest }) =>
+        chunk >= firstChunk && chunk <= lastChunk && digests.includes(digest)),
   }
 }
 
@@ -95,8 +96,8 @@ export function blockEmission (
 
 /** What the tally notes of a block that won these rows of its chunk. */
 export function manifestEntry (block: Finished, won: readonly number[]): ManifestEntry {
-  const { chunk, firstRow, inputs, rows, sealed } = block
-  return { chunk, firstRow, inputs, digest: digestOf(sealed), won: bitmapOf(rows, won) }
+  const { chunk, firstRow, inputs, rows } = block
+  return { chunk, firstRow, inputs, digest: blockDigest(block), won: bitmapOf(rows, won) }
 }
 
 /** A job that came to its end. */

@@ -9,6 +9,7 @@ import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { closedJob, JOB_ID, MANIFEST } from './doubles.ts'
 import { packManifest } from '../../../services/records/archive.ts'
 import { recordMacOf, storedJob } from '../../support/signed.ts'
+import { rowsAnswer } from '../../support/stored.ts'
 
 const KEY = Buffer.alloc(32, 3)
 const owner = { tenant: 'org_01.live', job: JOB_ID }
@@ -17,9 +18,12 @@ const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.co
 /** A reader over these rows of ClickHouse, and over keys that know one job's or none, or fail. */
 function readerOf (rows: readonly object[], key?: Buffer | Error) {
   const asked: unknown[] = []
-  const query = async ({ query_params: parameters }: { query_params: unknown }) => {
+  const query = async ({ query, query_params: parameters }: {
+    readonly query: string, readonly query_params: unknown
+  }) => {
     asked.push(parameters)
-    return { json: async () => rows }
+    return rowsAnswer(rows.map(row =>
+      query.includes('AS manifest') ? row : { ...row, manifest: undefined }))
   }
   const reader = createReader({
     clickhouse: { query } as unknown as ClickHouseClient,

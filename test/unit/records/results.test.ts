@@ -184,6 +184,6 @@ describe('results', () => {
     const changed = createBlocksDouble()
     await changed.insert(blocks.stored.map((block): Finished =>
       ({ ...block, billable: Buffer.from([0]) })))
-    await expect(all(readerOf(changed).rows(job, manifest))).rejects.toThrow('seal')
+    await expect(all(readerOf(changed).rows(job, manifest))).rejects.toThrow('2 of 2 blocks')
   })
 })

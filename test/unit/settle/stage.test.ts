@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store.ts'
 import type { Decision } from '../../../services/lib/stage.ts'
-import { digestOf } from '../../../services/records/result-blocks.ts'
+import { blockDigest } from '../../../services/records/result-blocks.ts'
 import { storeBlock } from '../../../services/records/stored-block.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
@@ -35,7 +35,7 @@ function stageWith (
     outbox: { remove: async (_tenant, seqs) => { done.push(`remove ${seqs.join()}`) } },
     store: {
       tally: async (_tenant, block) => {
-        expect(blocks.stored.map(({ sealed }) => digestOf(sealed))).toContain(block.digest)
+        expect(blocks.stored.map(blockDigest)).toContain(block.digest)
         tallies.push(block)
         return answers.shift() ?? { kind: 'skip' }
       },
