@@ -49,24 +49,11 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values, token })
   }
   const isOwn = (row: StoredJob) => mac.isAuthentic(row.mac, signedOf(row)) && isWhole(row)
-  /** Each job once, in the order of the query, which keeps the rows of a job together. */
-  async function * select (
-    query: string, parameters: Record<string, unknown>, onRow = () => {}
-  ): AsyncGenerator<ArchivedJob, undefined> {
-    let last: ArchivedJob | undefined
-    for await (const row of streamRows<StoredJob>(clickhouse, query, parameters)) {
+  const select = (query: string, parameters: Record<string, unknown>, onRow = () => {}) =>
+    latestOf(streamRows<StoredJob>(clickhouse, query, parameters), row => {
       onRow()
-      if (!isOwn(row)) continue
-      const next = archivedOf(row)
-      if (last !== undefined && last.job.id !== next.job.id) {
-        yield last
-        last = undefined
-      }
-      if (last === undefined || next.job.endedAtMs > last.job.endedAtMs) last = next
-    }
-    if (last !== undefined) yield last
-    return undefined
-  }
+      return isOwn(row)
+    })
   const find = async (tenant: string, job: string) => {
     let rows = 0
     const { value: own } = await select(FIND, { tenant, job }, () => { rows++ }).next()
@@ -102,6 +89,24 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
     listWhole: (...of) => page(WHOLE, ...of),
   }
+}
+
+/** Each job once, in the order of the rows, which keep those of a job together. */
+async function * latestOf (
+  rows: AsyncIterable<StoredJob>, isOwn: (row: StoredJob) => boolean
+): AsyncGenerator<ArchivedJob, undefined> {
+  let last: ArchivedJob | undefined
+  for await (const row of rows) {
+    if (!isOwn(row)) continue
+    const next = archivedOf(row)
+    if (last !== undefined && last.job.id !== next.job.id) {
+      yield last
+      last = undefined
+    }
+    if (last === undefined || next.job.endedAtMs > last.job.endedAtMs) last = next
+  }
+  if (last !== undefined) yield last
+  return undefined
 }
 
 /** The columns that the query goes by are not signed; the record is. */

@@ -116,7 +116,8 @@ describe('whoever can write to ClickHouse', () => {
     ]
     for (const changed of changes) await insertCopy(job.id, changed)
     await insertCopy(job.id, { record: 'concat(record, toString(number))' }, 2_000)
-    await insertCopy(job.id, { job: "concat('job_7zzzzzzzzzzzzzzzzzzzzz', toString(number))" }, 2_000)
+    const later = "concat('job_7zzzzzzzzzzzzzzzzzzzzz', toString(number))"
+    await insertCopy(job.id, { job: later }, 2_000)
     const where = `${rowsOf(job.id)} ORDER BY created LIMIT 1 BY digest`
     const blockChanges: Changed[] = [
       { sealed: "'x'" }, { part: 'part + 1' }, { chunks: 'chunks + 1' }, { bound: 'digest' },

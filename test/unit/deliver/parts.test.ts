@@ -1,4 +1,3 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { deliverConfig } from '../../../services/deliver/config.ts'
@@ -7,6 +6,7 @@ import { WAITS_MS } from '../../../services/deliver/schedule.ts'
 import { loadConfig } from '../../../services/lib/config.ts'
 import { endedJob } from '../../support/deliveries.ts'
 import { MESSAGE_KEY_ENV, recordMacOf, storedJob } from '../../support/signed.ts'
+import { createClickhouseDouble } from '../../support/stored.ts'
 
 const env = {
   ...MESSAGE_KEY_ENV,
@@ -41,9 +41,7 @@ describe('the parts of deliver', () => {
     const job = endedJob({ closed: false })
     const parts = sendingParts(config, {
       state: { call: async () => [] } as unknown as Redis,
-      clickhouse: {
-        query: async () => ({ json: async () => [storedJob(job, [])] }),
-      } as unknown as ClickHouseClient,
+      clickhouse: createClickhouseDouble([storedJob(job, [])]).clickhouse,
       recordMac: recordMacOf(),
       clock: { now: () => 0, stop: () => {} },
       keys: { get: async () => undefined } as never,

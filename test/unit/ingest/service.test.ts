@@ -11,6 +11,7 @@ import { createMetrics } from '../../../services/lib/metrics.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { JOB_ID, NOW_MS } from './doubles.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { rowsAnswer } from '../../support/stored.ts'
 
 const { redis } = memoryRedis()
 const subscriber = Object.assign(new EventEmitter(), {
@@ -24,7 +25,7 @@ const state = Object.assign(redis, {
   call: async () => ['admitted', '199'],
 })
 const clickhouse = {
-  query: async () => ({ json: async () => [] }),
+  query: async () => rowsAnswer([]),
 } as unknown as ClickHouseClient
 
 const clock = { now: () => NOW_MS }

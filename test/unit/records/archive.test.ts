@@ -52,7 +52,8 @@ describe('the archive', () => {
   const again = jobOf(1, { endedAtMs: first.endedAtMs + 1, chargedMicros: 7 })
 
   it('takes of several true records of a job the one of the latest end', async () => {
-    for (const rows of [[first, again, first], [again, first, again]].map(jobs => jobs.map(rowOf))) {
+    for (const jobs of [[first, again, first], [again, first, again]]) {
+      const rows = jobs.map(rowOf)
       const { archive } = archiveOn(rows, rows, rows)
       expect(await archive.find(TENANT, 'job_1')).toEqual({ job: again, manifest: [] })
       expect(await archive.findAll(TENANT, ['job_1'])).toEqual(new Map([['job_1', again]]))
