@@ -5,6 +5,7 @@ import type { Metrics } from '../lib/metrics.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
+import { START, type ChainHead } from '../records/journal-chain.ts'
 import type { HeadsCodec, JournalHeads } from '../records/journal-heads.ts'
 import type { HeadTarget } from './head-target.ts'
 import { EXPORTED_KEY } from './redis-keys.ts'
@@ -15,7 +16,7 @@ export type ExportParts = {
   readonly redis: Pick<Redis, 'get' | 'set'>
   /** Whether this ledger leads: of several, one exports. */
   readonly leads: () => boolean
-  readonly codec: Pick<HeadsCodec, 'encode'>
+  readonly codec: HeadsCodec
   readonly target: HeadTarget
   /** Redis time. */
   readonly clock: Clock
@@ -27,26 +28,28 @@ export type ExportParts = {
 
 /** Longest pause until it is looked again whether an export is due. */
 const MAX_PAUSE_MS = 60_000
-const TENANTS_A_QUERY = 500
+const TENANTS_A_QUERY = 200
 
 /**
  * Exports the heads of all tenants' chains when the last export is `everyMs` ago, so that a
- * deleted end of the journal is noticed by comparing it with an export. Redis keeps when that was.
+ * deleted end of the journal is noticed by comparing it with an export. Redis keeps the last one,
+ * from which the next one continues, so no entry is read twice. A chain that lacked entries is read
+ * from its beginning, as they may have come since then.
  * An export that fails is logged and tried again within a minute.
  */
 export function startExporting (parts: ExportParts): { readonly stop: () => Promise<void> } {
   const stopping = new AbortController()
   const { signal } = stopping
-  let exportedAtMs: number | undefined
+  let last: JournalHeads | undefined
   parts.metrics.watchAll('journal_head_age_intervals', async () =>
-    !parts.leads() || exportedAtMs === undefined
+    !parts.leads() || last === undefined
       ? []
-      : [{ labels: {}, value: (parts.clock.now() - exportedAtMs) / parts.everyMs }])
+      : [{ labels: {}, value: (parts.clock.now() - last.at) / parts.everyMs }])
   const go = async () => {
     while (!signal.aborted) {
       try {
-        if (parts.leads()) exportedAtMs = Number(await parts.redis.get(EXPORTED_KEY))
-        if (parts.leads()) exportedAtMs = await exportIfDue(parts, exportedAtMs ?? 0, signal)
+        if (parts.leads()) last = await readLast(parts)
+        if (parts.leads()) last = await exportIfDue(parts, last ?? NONE, signal)
       } catch (error) {
         if (signal.aborted) return
         parts.log.error({ err: error }, 'the journal head was not exported: see that what ' +
@@ -64,27 +67,40 @@ export function startExporting (parts: ExportParts): { readonly stop: () => Prom
   }
 }
 
-/** Returns when the last export was, in Unix ms. A crash after it makes it come twice. */
+const NONE: JournalHeads = { at: 0, tenants: [] }
+
+/** What is not authentic is as if it was lost: the next export begins with the first entries. */
+async function readLast ({ redis, codec }: ExportParts): Promise<JournalHeads> {
+  return codec.decode(await redis.get(EXPORTED_KEY) ?? '') ?? NONE
+}
+
+/** Returns the last export. A crash after it makes it come twice. */
 async function exportIfDue (
-  parts: ExportParts, exportedAtMs: number, signal: AbortSignal
-): Promise<number> {
+  parts: ExportParts, last: JournalHeads, signal: AbortSignal
+): Promise<JournalHeads> {
   const { clock, codec, target, redis, log, everyMs } = parts
   const at = clock.now()
-  if (at - exportedAtMs < everyMs) return exportedAtMs
-  const heads = await readHeads(parts, at)
-  await target(codec.encode(heads), signal)
-  await redis.set(EXPORTED_KEY, at)
+  if (at - last.at < everyMs) return last
+  const heads = { at, tenants: await continueHeads(parts, last) }
+  const text = codec.encode(heads)
+  await target(text, signal)
+  await redis.set(EXPORTED_KEY, text)
   log.info({ tenants: heads.tenants.length }, 'journal head exported')
-  return at
+  return heads
 }
 
 /** All heads are in memory at once: some 200 bytes a tenant, so 4 MB for 20,000 of them. */
-async function readHeads ({ journal, tenants }: ExportParts, at: number): Promise<JournalHeads> {
+async function continueHeads (
+  { journal, tenants }: ExportParts, last: JournalHeads
+): Promise<JournalHeads['tenants']> {
+  const whole = last.tenants.filter(({ missing }) => missing.length === 0)
+  const lastOf = new Map<string, ChainHead>(whole.map(head => [head.tenant, head]))
   const known = (await tenants.all()).toSorted()
   const exported: JournalHeads['tenants'][number][] = []
   for (let from = 0; from < known.length; from += TENANTS_A_QUERY) {
-    const heads = await journal.heads(known.slice(from, from + TENANTS_A_QUERY))
-    for (const [tenant, { seq, hash }] of heads) exported.push({ tenant, seq, hash })
+    const some = known.slice(from, from + TENANTS_A_QUERY)
+    const heads = await journal.heads(new Map(some.map(one => [one, lastOf.get(one) ?? START])))
+    for (const [tenant, head] of heads) exported.push({ ...head, tenant })
   }
-  return { at, tenants: exported }
+  return exported
 }

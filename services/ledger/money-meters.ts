@@ -11,15 +11,16 @@ import { createReading } from './reading.ts'
 
 type Counting = Pick<Metrics, 'count'>
 
-/** The copy of the journal, but that what entries moved is counted once they are stored. */
+/** The copy of the journal, but that what entries moved is counted when they are stored. */
 export function countMovements (
   { append, ...rest }: JournalCopy, metrics: Counting
 ): JournalCopy {
   return {
     ...rest,
-    append: async links => {
-      await append(links)
-      for (const { entry } of links) countEntry(entry, metrics)
+    append: async entries => {
+      const stored = await append(entries)
+      for (const entry of stored) countEntry(entry, metrics)
+      return stored
     },
   }
 }

@@ -2,8 +2,8 @@
 export const LEADER_KEY = '{ledger}:leader'
 export const FENCE_KEY = '{ledger}:fence'
 
-/** String: when the head of the journal was last exported, in Unix ms of Redis time. */
-export const EXPORTED_KEY = '{ledger}:head-exported-at'
+/** String: the last export of the journal's heads, as it was exported. */
+export const EXPORTED_KEY = '{ledger}:head-exported'
 
 /** String: the run of the server in which jobs that were erased have been erased once more. */
 export const ERASED_IN_KEY = '{ledger}:erased-in'

@@ -1,20 +1,24 @@
 import { createHash } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
 
-/** What the first entry of a tenant follows. */
-export const GENESIS = '0'.repeat(64)
-
-/** The last entry of a tenant's chain. */
-export type ChainHead = { readonly seq: number, readonly hash: string }
-
-/** Where every tenant's chain begins. */
-export const START: ChainHead = { seq: 0, hash: GENESIS }
-
-/** An entry in its place in the chain: `prev` and `hash` are hex SHA-256. */
-export type Link = { readonly entry: Journal, readonly prev: string, readonly hash: string }
+/** Numbers from the first to the last, both included. */
+export type Range = readonly [first: number, last: number]
 
 /**
- * The text of an entry that the chain is made of: a JSON array, so that no two entries share a
+ * How far a tenant's journal is: the number of its last entry, a hex SHA-256 over the chain of all
+ * its entries, and the numbers below that were not there, in order.
+ */
+export type ChainHead = {
+  readonly seq: number
+  readonly hash: string
+  readonly missing: readonly Range[]
+}
+
+/** Where every tenant's chain begins. */
+export const START: ChainHead = { seq: 0, hash: '0'.repeat(64), missing: [] }
+
+/**
+ * The text of an entry that is signed and chained: a JSON array, so that no two entries share a
  * text, of a version and all fields in a fixed order; the sealed header stands as its SHA-256.
  */
 export function canonicalText (entry: Journal): string {
@@ -27,33 +31,20 @@ export function canonicalText (entry: Journal): string {
   ])
 }
 
-/** The hash of an entry that follows `prev`: SHA-256 of the previous hash and the entry's text. */
-export function nextHash (prev: string, entry: Journal): string {
-  return hashAfter(prev, canonicalText(entry))
-}
-
-/** The same for an entry whose canonical text is known. */
+/** The hash of the entry with this canonical text, after an entry with the hash `prev`. */
 export function hashAfter (prev: string, text: string): string {
   return hexDigest(`${prev}\n${text}`)
 }
 
-export type Chained = {
-  readonly links: readonly Link[]
-  readonly head: ChainHead
-}
-
-/** Continues a tenant's chain: entries it has are skipped, and nothing is taken beyond a gap. */
-export function continueChain (head: ChainHead, entries: readonly Journal[]): Chained {
-  const links: Link[] = []
-  let { seq, hash } = head
-  for (const entry of entries.toSorted((a, b) => a.seq - b.seq)) {
-    if (entry.seq !== seq + 1) continue
-    const prev = hash
-    hash = nextHash(prev, entry)
-    seq = entry.seq
-    links.push({ entry, prev, hash })
+/** The head after one more entry; entries come in order, and a repeated number is skipped. */
+export function follow (head: ChainHead, entry: Journal): ChainHead {
+  if (entry.seq <= head.seq) return head
+  const gap: Range = [head.seq + 1, entry.seq - 1]
+  return {
+    seq: entry.seq,
+    hash: hashAfter(head.hash, canonicalText(entry)),
+    missing: gap[0] > gap[1] ? head.missing : [...head.missing, gap],
   }
-  return { links, head: { seq, hash } }
 }
 
 function hexDigest (content: string | Buffer): string {

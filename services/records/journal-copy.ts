@@ -1,118 +1,161 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
+import type { Journal } from '../../schemas/types.ts'
 import { insertRows, streamRows } from '../lib/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../lib/record-mac.ts'
-import { nextHash, type ChainHead, type Link } from './journal-chain.ts'
+import { canonicalText, follow, START, type ChainHead } from './journal-chain.ts'
 
 /** What is stored of a tenant. */
 export type StoredJournal = {
   /** By seq, each entry once, however often it is stored. */
-  readonly links: readonly Link[]
+  readonly entries: readonly Journal[]
   /** Rows that no service stored, by the seq they claim. */
   readonly forged: readonly number[]
 }
 
 /**
- * The audit copy of the money journal in ClickHouse. Rows that no service has signed are reported
- * and left out wherever it is read.
+ * The audit copy of the money journal in ClickHouse: a set of signed entries, in whatever order
+ * they come. Rows that no service has signed are reported and left out wherever it is read.
  */
 export type JournalCopy = {
-  /** The ends of tenants' chains; tenants of whom nothing is stored yet are left out. */
-  readonly heads: (tenants: readonly string[]) => Promise<ReadonlyMap<string, ChainHead>>
-  readonly append: (links: readonly Link[]) => Promise<void>
+  /** Stores the entries that are not there yet, each once; returns those. */
+  readonly append: (entries: readonly Journal[]) => Promise<readonly Journal[]>
   readonly read: (tenant: string) => Promise<StoredJournal>
   /** The last entries of a tenant, or the last ones before a seq, newest first. */
   readonly readNewest: (
     tenant: string, options: { readonly limit: number, readonly before?: number | undefined }
-  ) => Promise<readonly Link[]>
+  ) => Promise<readonly Journal[]>
+  /** The heads of tenants, continued by all that is stored beyond them; none without an entry. */
+  readonly heads: (from: ReadonlyMap<string, ChainHead>) => Promise<ReadonlyMap<string, ChainHead>>
+  /**
+   * Of each tenant, how many of the numbers from 1 to the given one have a row. Forged rows count
+   * as well: a count that is too small is true, and `audit` judges each row.
+   */
+  readonly counts: (last: ReadonlyMap<string, number>) => Promise<ReadonlyMap<string, number>>
 }
+
+/** MACs are part of the address of the query, which has room for so many. */
+const ENTRIES_A_QUERY = 100
 
 /** Entries are written many an insert; of the same entries again, one is read. */
 export function createJournalCopy (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
 ): JournalCopy {
-  const isSigned = (tenant: string, row: StoredEntry, { entry, hash }: Link) =>
-    mac.isAuthentic(row.mac, signedOf(tenant, entry.seq, hash))
-  const append = async (links: readonly Link[]) => {
-    if (links.length === 0) return
-    const values = links.map(link => rowOf(link, mac))
+  const isSigned = (row: StoredEntry, entry: Journal) =>
+    mac.isAuthentic(row.mac, signedOf(entry))
+  const append = async (entries: readonly Journal[]) => {
+    const byMac = new Map(entries.map(entry => {
+      const row = rowOf(entry, mac)
+      return [row.mac, { entry, row }] as const
+    }))
+    const stored = await readMacs(clickhouse, [...byMac.values()].map(({ row }) => row))
+    const missing = [...byMac.values()].filter(({ row }) => !stored.has(row.mac))
+    if (missing.length === 0) return []
+    const values = missing.map(({ row }) => row)
     // Of MACs: an attacker who can predict the token can make ClickHouse drop the insert.
     const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
-    const columns = ['tenant', ...COLUMNS]
-    await insertRows(clickhouse, { table: 'journal', columns, values, token })
+    await insertRows(clickhouse, { table: 'journal', columns: COLUMNS, values, token })
+    return missing.map(({ entry }) => entry)
   }
   const read = async (tenant: string) => {
-    const links: Link[] = []
+    const entries = new Map<string, Journal>()
     const forged: number[] = []
     for await (const row of streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant })) {
-      const link = linkOf(tenant, row)
-      if (!isSigned(tenant, row, link)) forged.push(link.entry.seq)
-      else if (link.hash !== links.at(-1)?.hash) links.push(link)
+      const entry = entryOf(row)
+      if (isSigned(row, entry)) entries.set(canonicalText(entry), entry)
+      else forged.push(entry.seq)
     }
-    return { links, forged }
+    return { entries: [...entries.values()], forged }
   }
   const readNewest: JournalCopy['readNewest'] = async (
     tenant, { limit, before = Number.MAX_SAFE_INTEGER }
   ) => {
-    const links: Link[] = []
+    const entries: Journal[] = []
     const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before })
     for await (const row of rows) {
-      const link = linkOf(tenant, row)
-      if (link.entry.seq === links.at(-1)?.entry.seq || !isSigned(tenant, row, link)) continue
-      if (links.push(link) === limit) break
+      const entry = entryOf(row)
+      if (entry.seq === entries.at(-1)?.seq || !isSigned(row, entry)) continue
+      if (entries.push(entry) === limit) break
     }
-    return links
+    return entries
   }
-  const heads = async (tenants: readonly string[]) => {
-    const ends = new Map<string, ChainHead>()
-    if (tenants.length === 0) return ends
-    const found = streamRows<StoredHead>(clickhouse, SELECT_HEADS, { tenants })
-    const forged: string[] = []
-    for await (const { tenant, seq, hash, mac: given } of found) {
-      const head = { seq: Number(seq), hash }
-      if (mac.isAuthentic(given, signedOf(tenant, head.seq, hash))) ends.set(tenant, head)
-      else forged.push(tenant)
-    }
-    for (const tenant of forged) {
-      const [last] = await readNewest(tenant, { limit: 1 })
-      if (last !== undefined) ends.set(tenant, { seq: last.entry.seq, hash: last.hash })
+  const heads: JournalCopy['heads'] = async from => {
+    const ends = new Map([...from].filter(([, { seq }]) => seq > 0))
+    if (from.size === 0) return ends
+    const after = new Map([...from].map(([tenant, { seq }]) => [tenant, seq]))
+    const tenants = [...from.keys()]
+    const rows = streamRows<StoredEntry>(clickhouse, SELECT_AFTER, { tenants, after })
+    for await (const row of rows) {
+      const entry = entryOf(row)
+      if (!isSigned(row, entry)) continue
+      ends.set(row.tenant, follow(ends.get(row.tenant) ?? START, entry))
     }
     return ends
   }
-  return { heads, append, read, readNewest }
+  return { append, read, readNewest, heads, counts: last => readCounts(clickhouse, last) }
 }
 
-/** A hash says what the entry and all before it say, so nothing else has to be signed. */
-const signedOf = (tenant: string, seq: number, hash: string): SignedRecord =>
-  ({ table: 'journal', tenant, id: String(seq), content: hash })
+type Reading = Pick<ClickHouseClient, 'query'>
+
+/** Those MACs of rows that are stored. */
+async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set<string>> {
+  const stored = new Set<string>()
+  for (let from = 0; from < rows.length; from += ENTRIES_A_QUERY) {
+    const some = rows.slice(from, from + ENTRIES_A_QUERY)
+    const found = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
+      tenants: [...new Set(some.map(row => row.tenant))],
+      seqs: [...new Set(some.map(row => row.seq))],
+      macs: some.map(row => row.mac),
+    })
+    for await (const row of found) stored.add(row.mac)
+  }
+  return stored
+}
+
+async function readCounts (
+  clickhouse: Reading, last: ReadonlyMap<string, number>
+): Promise<ReadonlyMap<string, number>> {
+  const found = streamRows<{ readonly tenant: string, readonly entries: string }>(
+    clickhouse, SELECT_COUNTS, { tenants: [...last.keys()], last })
+  const entries = new Map<string, number>()
+  for await (const row of found) entries.set(row.tenant, Number(row.entries))
+  return entries
+}
+
+const signedOf = (entry: Journal): SignedRecord => ({
+  table: 'journal', tenant: entry.tenant, id: String(entry.seq), content: canonicalText(entry),
+})
 
 const COLUMNS = [
-  'seq', 'entry_id', 'type', 'job', 'amount_micros', 'charge_micros', 'available_micros',
-  'reserved_micros', 'charged_micros', 'funded_micros', 'at', 'reason', 'header_base64', 'prev',
-  'hash', 'mac',
+  'tenant', 'seq', 'entry_id', 'type', 'job', 'amount_micros', 'charge_micros', 'available_micros',
+  'reserved_micros', 'charged_micros', 'funded_micros', 'at', 'reason', 'header_base64', 'mac',
 ] as const
 
-/** The greatest by all that is read, so that of several rows with one seq it is always the same. */
-const SELECT_HEADS = `
-  SELECT tenant, last.1 AS seq, last.2 AS hash, last.3 AS mac
-  FROM (
-    SELECT tenant, max((seq, hash, mac)) AS last FROM journal
-    WHERE tenant IN {tenants:Array(String)} GROUP BY tenant)`
-
+const SELECT_MACS = `
+  SELECT DISTINCT mac FROM journal
+  WHERE tenant IN {tenants:Array(String)} AND seq IN {seqs:Array(UInt64)}
+    AND mac IN {macs:Array(String)}`
 const SELECT = `
-  SELECT seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
+  SELECT tenant, seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
     reserved_micros, charged_micros, funded_micros, toUnixTimestamp64Milli(at) AS at, reason,
-    base64Encode(header) AS header_base64, prev, mac
-  FROM journal WHERE tenant = {tenant:String}`
-const SELECT_ALL = `${SELECT} ORDER BY seq, hash`
-const SELECT_BEFORE = `${SELECT} AND seq < {before:UInt64} ORDER BY seq DESC`
-
-type StoredHead = Readonly<Record<'tenant' | 'seq' | 'hash' | 'mac', string>>
+    base64Encode(header) AS header_base64, mac
+  FROM journal`
+const SELECT_ALL = `${SELECT} WHERE tenant = {tenant:String} ORDER BY seq, mac`
+const SELECT_BEFORE = `
+  ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64} ORDER BY seq DESC`
+const SELECT_AFTER = `
+  ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq > {after:Map(String, UInt64)}[tenant]
+  ORDER BY tenant, seq, mac`
+const SELECT_COUNTS = `
+  SELECT tenant, uniqExact(seq) AS entries FROM journal
+  WHERE tenant IN {tenants:Array(String)} AND seq BETWEEN 1 AND {last:Map(String, UInt64)}[tenant]
+  GROUP BY tenant`
 
 /** Integers of 64 bits come as text. */
-type StoredEntry = Readonly<Record<Exclude<typeof COLUMNS[number], 'hash'>, string>>
+type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>
+type Row = ReturnType<typeof rowOf>
 
-function rowOf ({ entry, prev, hash }: Link, mac: RecordMac) {
+function rowOf (entry: Journal, mac: RecordMac) {
   return {
     tenant: entry.tenant,
     seq: entry.seq,
@@ -128,16 +171,13 @@ function rowOf ({ entry, prev, hash }: Link, mac: RecordMac) {
     at: new Date(entry.at).toISOString(),
     reason: entry.reason,
     header_base64: entry.header?.toString('base64') ?? '',
-    prev,
-    hash,
-    mac: mac.sign(signedOf(entry.tenant, entry.seq, hash)),
+    mac: mac.sign(signedOf(entry)),
   }
 }
 
-/** The hash is not that of the row, but the one of what the row says. */
-function linkOf (tenant: string, row: StoredEntry): Link {
-  const entry = {
-    tenant,
+function entryOf (row: StoredEntry): Journal {
+  return {
+    tenant: row.tenant,
     seq: Number(row.seq),
     entryId: row.entry_id,
     type: row.type,
@@ -152,5 +192,4 @@ function linkOf (tenant: string, row: StoredEntry): Link {
     reason: row.reason,
     header: row.header_base64 === '' ? null : Buffer.from(row.header_base64, 'base64'),
   }
-  return { entry, prev: row.prev, hash: nextHash(row.prev, entry) }
 }

@@ -37,7 +37,8 @@ type Document = JournalHeads & { readonly version: unknown, readonly mac: unknow
 
 /** The order of the fields does not matter: a receiver may store the document as JSON. */
 function contentOf ({ at, tenants }: JournalHeads): readonly string[] {
-  return [JSON.stringify([1, at, tenants.map(head => [head?.tenant, head?.seq, head?.hash])])]
+  return [JSON.stringify([1, at, tenants.map(head =>
+    [head?.tenant, head?.seq, head?.hash, head?.missing])])]
 }
 
 function parse (text: string): Document | null | undefined {

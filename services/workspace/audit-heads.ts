@@ -1,10 +1,9 @@
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
-import {
-  canonicalText, hashAfter, START, type ChainHead, type Link,
-} from '../records/journal-chain.ts'
+import type { Journal } from '../../schemas/types.ts'
+import { canonicalText, hashAfter, START, type ChainHead } from '../records/journal-chain.ts'
 import type { HeadsCodec } from '../records/journal-heads.ts'
-import type { JournalTexts } from './audit-history.ts'
+import type { JournalTexts } from './audit-journal.ts'
 import { breachUnless, type Breach } from './audit-report.ts'
 
 /** The last entry of a tenant that was ever exported, and when it was; Unix ms. */
@@ -31,8 +30,9 @@ export async function readExportedHeads (
         'MESSAGE_KEYS lacks the key it was signed with. Compare it with another copy; a line ' +
         'that a crash has cut may be removed')
     }
-    for (const { tenant, seq, hash } of heads.tenants) {
-      if (seq > (greatest.get(tenant)?.seq ?? 0)) greatest.set(tenant, { seq, hash, at: heads.at })
+    for (const { tenant, ...head } of heads.tenants) {
+      if (head.seq <= (greatest.get(tenant)?.seq ?? 0)) continue
+      greatest.set(tenant, { ...head, at: heads.at })
     }
   }
   if (number === 0) throw new Error(`${file} has no exported journal head in it`)
@@ -41,7 +41,7 @@ export async function readExportedHeads (
 
 /** What is known of a tenant that was exported; undefined for what the system does not have. */
 export type Journals = {
-  readonly copy: readonly Link[] | undefined
+  readonly copy: readonly Journal[] | undefined
   /** Undefined when Kafka was not read. */
   readonly kafka: JournalTexts | undefined
 }
@@ -56,25 +56,30 @@ export function checkHead (
     law: 'the journal contains the exported head', detail: `${exported}; ${why}`,
   })
   if (copy === undefined) return missedUnless(false, 'Redis does not know the tenant')
-  const texts = new Map(copy.map(({ entry }) => [entry.seq, canonicalText(entry)]))
+  const texts = new Map(copy.map(entry => [entry.seq, canonicalText(entry)]))
   return [['ClickHouse', texts] as const, ['Kafka', kafka] as const]
     .flatMap(([where, journal]) => {
       if (journal === undefined) return []
-      const found = chainUpTo(head.seq, journal)
-      const what = found.seq < head.seq
-        ? `ends at entry ${found.seq}`
-        : `has the hash ${found.hash} there`
-      return missedUnless(found.hash === head.hash, `the journal in ${where} ${what}`)
+      const { lacks, hash } = chainUpTo(head, journal)
+      const what = lacks === undefined ? `has the hash ${hash} there` : `lacks entry ${lacks}`
+      return missedUnless(hash === head.hash, `the journal in ${where} ${what}`)
     })
 }
 
-/** The chain of the entries from the first on, up to a seq or to the first gap before. */
-function chainUpTo (last: number, texts: JournalTexts): ChainHead {
+/**
+ * The hash of the chain up to an exported head, or the first entry that the chain lacks. What was
+ * missing when the head was exported is no part of its chain, though it may have come since then.
+ */
+function chainUpTo (
+  { seq: last, missing }: ChainHead, texts: JournalTexts
+): { readonly hash?: string, readonly lacks?: number } {
   let { seq, hash } = START
-  for (let text = texts.get(seq + 1); seq < last && text !== undefined;) {
+  while (seq < last) {
     seq += 1
+    if (missing.some(([from, to]) => seq >= from && seq <= to)) continue
+    const text = texts.get(seq)
+    if (text === undefined) return { lacks: seq }
     hash = hashAfter(hash, text)
-    text = texts.get(seq + 1)
   }
-  return { seq, hash }
+  return { hash }
 }

@@ -2,7 +2,6 @@ import type { Journal } from '../../schemas/types.ts'
 import type { Attempt } from '../jobs/delivery-history.ts'
 import { eventIdOf, eventTypeOf } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
-import { canonicalText, type Link } from '../records/journal-chain.ts'
 import { breachUnless, type Breach } from './audit-report.ts'
 
 type Found = readonly Omit<Breach, 'tenant'>[]
@@ -10,9 +9,6 @@ type Found = readonly Omit<Breach, 'tenant'>[]
 const DAY_MS = 86_400_000
 /** The last try is made 75 h 35 min after the first, a fifth more or less each time. */
 const DELIVERED_WITHIN_MS = 4 * DAY_MS
-
-/** The entries of a tenant by number, as texts to compare. */
-export type JournalTexts = ReadonlyMap<number, string>
 
 /** Every entry has an id of its own; a key had one job in any 24 hours. */
 export function checkIds (entries: readonly Journal[]): Found {
@@ -44,15 +40,6 @@ function checkKeys (entries: readonly Journal[]): Found {
       job,
       detail: `its key made ${before?.job} less than 24 hours before`,
     })
-  }))
-}
-
-/** The copy and the journal in Kafka have the same entries, as far as the copy is. */
-export function checkKafka (links: readonly Link[], kafka: JournalTexts): Found {
-  return links.flatMap(({ entry }) => breachUnless(kafka.get(entry.seq) === canonicalText(entry), {
-    law: 'Kafka and the copy have the same entries',
-    job: entry.job,
-    detail: `entry ${entry.seq} is ${kafka.has(entry.seq) ? 'another one' : 'missing'} in Kafka`,
   }))
 }
 

@@ -6,7 +6,7 @@ import { createMessageMac } from '../lib/message-mac.ts'
 import type { Codec } from '../lib/registry.ts'
 import { topicName } from '../lib/topics.ts'
 import { canonicalText } from '../records/journal-chain.ts'
-import type { JournalTexts } from './audit-history.ts'
+import type { JournalTexts } from './audit-journal.ts'
 
 /** The journal as Kafka has it, by tenant; of two entries with one number the first one counts. */
 export async function readKafkaJournal (

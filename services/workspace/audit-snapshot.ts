@@ -7,13 +7,13 @@ import { createJobStore } from '../jobs/store.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { createWallet, type Balance } from '../money/wallet.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
-import type { Link } from '../records/journal-chain.ts'
 
 /** Everything about a tenant but its closed jobs, as of one moment. */
 export type Snapshot = {
   readonly balance: Balance
   readonly outbox: readonly Journal[]
-  readonly links: readonly Link[]
+  /** Entries of the copy, by seq. */
+  readonly copy: readonly Journal[]
   /** Rows of the copy that no service stored, by the seq they claim. */
   readonly forged: readonly number[]
   /** Accepted and not closed. */
@@ -57,10 +57,11 @@ async function readSnapshot (
   const jobs = await Promise.all(open.map(({ job }) => store.read(tenant, job)))
   const openJobs = jobs.filter(job => job !== undefined && !job.closed) as readonly Job[]
   const outbox = await createOutbox(redis).pending(tenant)
-  return { balance, slots, openJobs, outbox, ...await journal.read(tenant) }
+  const { entries: copy, forged } = await journal.read(tenant)
+  return { balance, slots, openJobs, outbox, copy, forged }
 }
 
-function isAtRest ({ balance, outbox, links, openJobs }: Snapshot): boolean {
-  return outbox.length === 0 && (links.at(-1)?.entry.seq ?? 0) === balance.seq &&
+function isAtRest ({ balance, outbox, copy, openJobs }: Snapshot): boolean {
+  return outbox.length === 0 && copy.length >= balance.seq &&
     openJobs.every(({ ended }) => !ended)
 }

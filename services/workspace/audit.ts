@@ -3,14 +3,14 @@ import type { DeliveryHistory } from '../jobs/delivery-history.ts'
 import { isInfrastructure } from '../lib/errors.ts'
 import { createTenants } from '../money/tenants.ts'
 import type { Archive, ArchivedJob } from '../records/archive.ts'
-import type { Link } from '../records/journal-chain.ts'
 import type { Results } from '../records/results.ts'
 import { checkEntries, checkResults, checkSlots, countResults } from './audit-jobs.ts'
-import {
-  checkAges, checkDeliveries, checkIds, checkKafka, explain, type JournalTexts,
-} from './audit-history.ts'
+import { checkAges, checkDeliveries, checkIds, explain } from './audit-history.ts'
 import { checkHead, type ExportedHeads } from './audit-heads.ts'
-import { checkChain, checkFold, checkForged, checkWallet } from './audit-money.ts'
+import {
+  checkKafka, checkMovements, checkNumbers, type JournalTexts, type StoredMovements,
+} from './audit-journal.ts'
+import { checkFold, checkForged, checkWallet } from './audit-money.ts'
 import {
   breachUnless, type AuditReport, type Breach, type TenantReport,
 } from './audit-report.ts'
@@ -53,21 +53,26 @@ export async function audit (
 ): Promise<AuditReport> {
   const tenants: TenantReport[] = []
   const breaches: Breach[] = []
-  const copies = new Map<string, readonly Link[]>()
+  const stored = new Map<string, StoredMovements>()
   for (const tenant of options.only ?? (await createTenants(parts.redis).all()).toSorted()) {
-    const { report, found, links } = await auditTenant(parts, tenant, options)
+    const { report, found, movements } = await auditTenant(parts, tenant, options)
     tenants.push(report)
-    copies.set(tenant, links)
+    stored.set(tenant, movements)
     breaches.push(...found.map(breach => ({ tenant, ...breach })))
   }
   const kafka = await parts.kafka?.()
-  for (const [tenant, links] of kafka === undefined ? [] : copies) {
-    const found = checkKafka(links, kafka?.get(tenant) ?? new Map())
+  for (const [tenant, movements] of stored) {
+    const texts = kafka && (kafka.get(tenant) ?? new Map())
+    const found = [
+      ...checkMovements(movements, texts),
+      ...texts === undefined ? [] : checkKafka(movements.copy, texts),
+    ]
     breaches.push(...found.map(breach => ({ tenant, ...breach })))
   }
   for (const [tenant, head] of options.heads ?? []) {
     if (options.only?.includes(tenant) === false) continue
-    const journals = { copy: copies.get(tenant), kafka: kafka && (kafka.get(tenant) ?? new Map()) }
+    const texts = kafka && (kafka.get(tenant) ?? new Map())
+    const journals = { copy: stored.get(tenant)?.copy, kafka: texts }
     breaches.push(...checkHead(head, journals).map(breach => ({ tenant, ...breach })))
   }
   return { ok: breaches.length === 0, tenants, breaches }
@@ -77,7 +82,7 @@ async function auditTenant (
   parts: AuditParts, tenant: string, { waitMs = 10_000, explain: explains }: AuditOptions
 ) {
   const snapshot = await takeSnapshot(parts, tenant, waitMs)
-  const { balance, links, outbox, openJobs, slots } = snapshot
+  const { balance, copy, outbox, openJobs, slots } = snapshot
   const closedJobs: ArchivedJob['job'][] = []
   const results = { rows: 0, found: [] as Omit<Breach, 'tenant'>[] }
   for await (const page of closedJobsOf(parts, tenant)) {
@@ -89,13 +94,13 @@ async function auditTenant (
   }
   const closed = new Set(closedJobs.map(({ id }) => id))
   const jobs = [...closedJobs, ...openJobs.filter(({ id }) => !closed.has(id))]
-  const shipped = [...links.map(({ entry }) => entry), ...outbox]
-  const entries = [...new Map(shipped.map(entry => [entry.seq, entry])).values()]
+  const entries = [...new Map([...copy, ...outbox].map(entry => [entry.seq, entry])).values()]
+  const movements = { seq: balance.seq, outbox, copy }
   const found = [
     ...checkWallet(balance, openJobs),
     ...checkForged(snapshot.forged),
-    ...checkChain(links),
-    ...checkFold(links, outbox, balance),
+    ...checkNumbers(movements),
+    ...checkFold(copy, outbox, balance),
     ...checkIds(entries),
     ...checkEntries(jobs, entries),
     ...checkAges(openJobs, Date.now()),
@@ -112,7 +117,7 @@ async function auditTenant (
     breaches: found.length,
     ...explains === true && { explained: explain(entries, jobs) },
   }
-  return { report, found, links }
+  return { report, found, movements }
 }
 
 /** Jobs come newest first by id, a page at a time. */

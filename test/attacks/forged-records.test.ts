@@ -1,20 +1,29 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { follow, START } from '../../services/records/journal-chain.ts'
+import { createJournalCopy } from '../../services/records/journal-copy.ts'
+import { createHeadsCodec } from '../../services/records/journal-heads.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { messageKeysOf, recordMacOf } from '../support/signed.ts'
 import { breachesOf, runJob, startWorld, type World } from '../support/world.ts'
 
+const folder = mkdtempSync(`${tmpdir()}/verification-jobs-forged-`)
 let world: World
 let clickhouse: ReturnType<typeof connectClickhouse>
 /** Another customer, who wants the results of the first. */
 let other: { readonly tenant: string, readonly client: Client }
 beforeAll(async () => {
-  world = await startWorld()
+  world = await startWorld({
+    JOURNAL_HEAD_TARGET: `${folder}/heads`, JOURNAL_HEAD_EVERY_MS: '1000',
+  })
   clickhouse = connectClickhouse(world.env['CLICKHOUSE_URL'] ?? '')
   const { orgId, keys } = await createDemo(world.env)
   const client = createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 })
@@ -23,6 +32,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await clickhouse?.close()
   await world?.stop()
+  rmSync(folder, { recursive: true })
 })
 
 type Changed = Readonly<Record<string, string>>
@@ -41,7 +51,7 @@ const COLUMNS = {
   },
   journal: {
     plain: 'tenant, seq, entry_id, type, job, amount_micros, charge_micros, available_micros, ' +
-      'reserved_micros, charged_micros, funded_micros, at, reason, prev, hash, mac',
+      'reserved_micros, charged_micros, funded_micros, at, reason, mac',
     bytes: ['header'],
   },
   deliveries: {
@@ -76,6 +86,12 @@ async function insertCopy (job: string, changed: Changed, times = 1): Promise<vo
   const where = `${rowsOf(job)} ORDER BY stored LIMIT 1`
   await insertCopies({ table: 'jobs', where, times }, { stored: 'now64(3) + 1', ...changed })
 }
+
+/** The head of a tenant in the last export. */
+const exportedOf = (tenant: string) =>
+  createHeadsCodec(messageKeysOf(world.env))
+    .decode(readFileSync(`${folder}/heads`, 'utf8').trimEnd().split('\n').at(-1) ?? '')
+    ?.tenants.find(head => head.tenant === tenant)
 
 const forged = (table: keyof typeof COLUMNS) =>
   sumOf(world.services.list(), 'records_forged_total', { table })
@@ -144,7 +160,8 @@ describe('whoever can write to ClickHouse', () => {
       .rejects.toThrow('fits_in_memory')
   })
 
-  it('neither stops the copy of the journal nor moves money; the audit names rows', async () => {
+  it('neither stops the copy of the journal nor moves money, its exported head is right, and ' +
+    'the audit names rows', async () => {
     const { orgId, keys } = await createDemo(world.env)
     const client = createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 })
     const request = {
@@ -169,6 +186,9 @@ describe('whoever can write to ClickHouse', () => {
       detail: '1002 rows of the journal in ClickHouse have no authentic MAC and are left out: ' +
         'seq 2, 1000000000, 1000000001, 1000000002, 1000000003, ...',
     }])
+    const { entries } = await createJournalCopy(clickhouse, recordMacOf(world.env)).read(tenant)
+    await eventually(() => expect(exportedOf(tenant))
+      .toEqual({ tenant, ...entries.reduce(follow, START) }))
     expect(await forged('journal')).toBeGreaterThan(0)
   })
 

@@ -194,10 +194,10 @@ describe('a job from its blocks to its end', () => {
   })
 
   it('leaves nothing behind in Redis but balances', async () => {
-    const { balance, outbox: left, links, openJobs, slots } =
+    const { balance, outbox: left, copy, openJobs, slots } =
       await takeSnapshot({ redis, journal }, tenant, 0)
     expect([balance.seq, left, openJobs, slots]).toEqual([3, [], [], []])
-    expect(links.map(({ entry }) => entry.type)).toEqual(['topup', 'reserve', 'settle'])
+    expect(copy.map(({ type }) => type)).toEqual(['topup', 'reserve', 'settle'])
   })
 
   it('is missed by the audit when its results are gone', async () => {

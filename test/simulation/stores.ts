@@ -1,7 +1,7 @@
-import type { Finished } from '../../schemas/types.ts'
+import type { Finished, Journal } from '../../schemas/types.ts'
 import { boundOf } from '../../services/jobs/wire.ts'
 import type { Archive, ArchivedJob } from '../../services/records/archive.ts'
-import { START, type Link } from '../../services/records/journal-chain.ts'
+import { canonicalText } from '../../services/records/journal-chain.ts'
 import type { JournalCopy } from '../../services/records/journal-copy.ts'
 import {
   blockDigest, type ResultBlocks, type StoredBlock,
@@ -11,7 +11,7 @@ import {
 export type Stores = {
   readonly blocks: ResultBlocks
   readonly archive: Archive
-  readonly journal: Omit<JournalCopy, 'readNewest'>
+  readonly journal: Pick<JournalCopy, 'append' | 'read'>
 }
 
 function blockStore (): ResultBlocks {
@@ -64,23 +64,18 @@ function archiveStore (): Archive {
 }
 
 function journalStore (): Stores['journal'] {
-  const tenants = new Map<string, Map<number, Link>>()
-  const linksOf = (tenant: string) =>
-    [...(tenants.get(tenant) ?? new Map<number, Link>()).values()]
-      .toSorted((a, b) => a.entry.seq - b.entry.seq)
+  const tenants = new Map<string, Map<string, Journal>>()
+  const of = (tenant: string) => tenants.get(tenant) ?? new Map<string, Journal>()
   return {
-    heads: async wanted => new Map(wanted.map(tenant => {
-      const last = linksOf(tenant).at(-1)
-      return [tenant, last === undefined ? START : { seq: last.entry.seq, hash: last.hash }]
-    })),
-    append: async links => {
-      for (const link of links) {
-        const { tenant, seq } = link.entry
-        const known = tenants.get(tenant) ?? new Map<number, Link>()
-        tenants.set(tenant, known.set(seq, link))
-      }
-    },
-    read: async tenant => ({ links: linksOf(tenant), forged: [] }),
+    append: async entries => entries.filter(entry => {
+      const [known, text] = [of(entry.tenant), canonicalText(entry)]
+      const isNew = !known.has(text)
+      tenants.set(entry.tenant, known.set(text, entry))
+      return isNew
+    }),
+    read: async tenant => ({
+      entries: [...of(tenant).values()].toSorted((a, b) => a.seq - b.seq), forged: [],
+    }),
   }
 }
 

@@ -29,9 +29,9 @@ export type ReadMovements = (
 /** Reads movements from the audit copy of the journal, which follows it within seconds. */
 export function createMovements (journal: Pick<JournalCopy, 'readNewest'>): ReadMovements {
   return async (tenant, { limit, before }) => {
-    const links = await journal.readNewest(tenant, { limit: limit + 1, before })
-    const movements = links.slice(0, limit).map(({ entry }) => movementOf(entry))
-    const isLast = links.length <= limit
+    const entries = await journal.readNewest(tenant, { limit: limit + 1, before })
+    const movements = entries.slice(0, limit).map(movementOf)
+    const isLast = entries.length <= limit
     return { movements, before: isLast ? undefined : movements.at(-1)?.seq }
   }
 }

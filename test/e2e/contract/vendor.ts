@@ -31,10 +31,10 @@ async function journalOf (tenant: string, job: string): Promise<readonly Journal
   const journal = createJournalCopy(clickhouse, recordMacOf(env))
   try {
     return await eventually(async () => {
-      const { links } = await journal.read(tenant)
-      const entries = links.map(({ entry }) => entry).filter(entry => entry.job === job)
-      expect(entries.length).toBeGreaterThan(1)
-      return entries
+      const { entries } = await journal.read(tenant)
+      const found = entries.filter(entry => entry.job === job)
+      expect(found.length).toBeGreaterThan(1)
+      return found
     })
   } finally {
     await clickhouse.close()

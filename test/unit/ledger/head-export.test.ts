@@ -1,6 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createMetrics } from '../../../services/lib/metrics.ts'
 import { startExporting } from '../../../services/ledger/head-export.ts'
+import { EXPORTED_KEY } from '../../../services/ledger/redis-keys.ts'
+import { START, type ChainHead } from '../../../services/records/journal-chain.ts'
 import { createHeadsCodec, type JournalHeads } from '../../../services/records/journal-heads.ts'
 import { eventually } from '../../support/eventually.ts'
 import { messageKeysOf } from '../../support/signed.ts'
@@ -9,12 +11,21 @@ const DAY_MS = 86_400_000
 const NOW_MS = 100 * DAY_MS
 const codec = createHeadsCodec(messageKeysOf())
 
+const head = { seq: 7, hash: 'h', missing: [] }
+const exportAt = (at: number) =>
+  codec.encode({
+    at,
+    tenants: [
+      { tenant: 'org_0.live', ...head }, { tenant: 'org_2.live', ...head, missing: [[2, 3]] },
+    ],
+  })
+
 /** An export that does not run in the background: what a round does is awaited. */
-function exporting ({ leads = true, everyMs = DAY_MS, exportedAt = '', tenants = 2 } = {}) {
-  const kept = new Map(exportedAt === '' ? [] : [['{ledger}:head-exported-at', exportedAt]])
+function exporting ({ leads = true, everyMs = DAY_MS, last = '', tenants = 2 } = {}) {
+  const kept = new Map(last === '' ? [] : [[EXPORTED_KEY, last]])
   const names = Array.from({ length: tenants }, (_, index) => `org_${index}.live`)
   const exported: (JournalHeads | undefined)[] = []
-  const asked: number[] = []
+  const asked: ReadonlyMap<string, ChainHead>[] = []
   const [target, error] = [vi.fn(async (line: string) => {
     exported.push(codec.decode(line))
   }), vi.fn()]
@@ -30,13 +41,13 @@ function exporting ({ leads = true, everyMs = DAY_MS, exportedAt = '', tenants =
     tenants: { all: async () => names.toReversed() },
     redis: {
       get: async (key: string) => kept.get(key) ?? null,
-      set: async (key: string, value: number) => { kept.set(key, String(value)) },
+      set: async (key: string, value: string) => { kept.set(key, value) },
     },
     journal: {
-      heads: async (some: readonly string[]) => {
-        asked.push(some.length)
-        return new Map(some.filter(name => name !== 'org_1.live')
-          .map(name => [name, { seq: 3, hash: `hash of ${name}` }]))
+      heads: async (from: ReadonlyMap<string, ChainHead>) => {
+        asked.push(from)
+        return new Map([...from].filter(([name]) => name !== 'org_1.live').map(([name, { seq }]) =>
+          [name, { seq: seq + 3, hash: `hash of ${name}`, missing: [[2, 2]] }]))
       },
     },
   }
@@ -52,26 +63,46 @@ describe('the export of the heads of the journal', () => {
     await eventually(() => expect(kept.size).toBe(1))
     await stop()
     expect(exported).toMatchObject([
-      { at: NOW_MS, tenants: [{ tenant: 'org_0.live', seq: 3, hash: 'hash of org_0.live' }] },
+      {
+        at: NOW_MS,
+        tenants: [{ tenant: 'org_0.live', seq: 3, hash: 'hash of org_0.live', missing: [[2, 2]] }],
+      },
     ])
-    expect(kept.get('{ledger}:head-exported-at')).toBe(String(NOW_MS))
+    expect(codec.decode(kept.get(EXPORTED_KEY) ?? '')?.at).toBe(NOW_MS)
     expect(await age()).toBe('0')
+  })
+
+  it('continues the chains of the last export that were whole, if that is authentic', async () => {
+    const { asked, exported, stop } = exporting({ last: exportAt(1), tenants: 3 })
+    await eventually(() => expect(exported).toHaveLength(1))
+    await stop()
+    expect(asked).toEqual([
+      new Map([
+        ['org_0.live', expect.objectContaining(head)], ['org_1.live', START], ['org_2.live', START],
+      ]),
+    ])
+    expect(exported[0]?.tenants)
+      .toMatchObject([{ tenant: 'org_0.live', seq: 10 }, { tenant: 'org_2.live', seq: 3 }])
+    const changed = exporting({ last: exportAt(1).replace('"seq":7', '"seq":8') })
+    await eventually(() => expect(changed.exported).toHaveLength(1))
+    await changed.stop()
+    expect(changed.asked).toEqual([new Map([['org_0.live', START], ['org_1.live', START]])])
   })
 
   it('asks for a bounded number of tenants at once', async () => {
     const { exported, asked, kept, stop } = exporting({ tenants: 1_201 })
     await eventually(() => expect(kept.size).toBe(1))
     await stop()
-    expect(asked).toEqual([500, 500, 201])
+    expect(asked.map(({ size }) => size)).toEqual([200, 200, 200, 200, 200, 200, 1])
     expect(exported[0]?.tenants).toHaveLength(1_200)
   })
 
   it('is not made before its time, also by a process that has just started', async () => {
-    const { target, age, stop } = exporting({ exportedAt: String(NOW_MS - DAY_MS + 1) })
+    const { target, age, stop } = exporting({ last: exportAt(NOW_MS - DAY_MS + 1) })
     await eventually(async () => expect(Number(await age())).toBeCloseTo(1))
     await stop()
     expect(target).not.toHaveBeenCalled()
-    const due = exporting({ exportedAt: String(NOW_MS - DAY_MS) })
+    const due = exporting({ last: exportAt(NOW_MS - DAY_MS) })
     await eventually(() => expect(due.target).toHaveBeenCalledOnce())
     await due.stop()
   })

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { canonicalText, continueChain, START } from '../../../services/records/journal-chain.ts'
+import { canonicalText, follow, START } from '../../../services/records/journal-chain.ts'
 import { createHeadsCodec } from '../../../services/records/journal-heads.ts'
 import { checkHead, readExportedHeads } from '../../../services/workspace/audit-heads.ts'
 import { messageKeysOf } from '../../support/signed.ts'
@@ -13,7 +13,11 @@ const codec = createHeadsCodec(messageKeysOf())
 const file = `${folder}/heads.ndjson`
 
 const line = (at: number, ...tenants: readonly [tenant: string, seq: number, hash: string][]) =>
-  codec.encode({ at, tenants: tenants.map(([tenant, seq, hash]) => ({ tenant, seq, hash })) })
+  codec.encode({
+    at,
+    tenants: tenants.map(([tenant, seq, hash]) =>
+      ({ tenant, seq, hash, missing: [] }))
+  })
 
 describe('exported heads', () => {
   it('count by the greatest of each tenant, as a later one may be of a cut journal', async () => {
@@ -22,8 +26,9 @@ describe('exported heads', () => {
       line(3, ['a', 4, 'a4'], ['b', 1, 'b1']), '',
     ].join('\n'))
     expect(await readExportedHeads(file, codec)).toEqual(new Map([
-      ['a', { seq: 5, hash: 'a5', at: 2 }], ['gone', { seq: 1, hash: 'g1', at: 1 }],
-      ['b', { seq: 1, hash: 'b1', at: 3 }],
+      ['a', { seq: 5, hash: 'a5', missing: [], at: 2 }],
+      ['gone', { seq: 1, hash: 'g1', missing: [], at: 1 }],
+      ['b', { seq: 1, hash: 'b1', missing: [], at: 3 }],
     ]))
   })
 
@@ -40,31 +45,39 @@ describe('exported heads', () => {
   })
 })
 
-const { links } = continueChain(START, [1, 2, 3].map(seq =>
-  ({ ...entryOf(TENANT, acceptedJob()), seq })))
-const texts = new Map(links.map(({ entry }) => [entry.seq, canonicalText(entry)]))
-const head = { seq: 2, hash: links[1]!.hash, at: 0 }
+const entries = [1, 2, 3].map(seq => ({ ...entryOf(TENANT, acceptedJob()), seq }))
+const texts = new Map(entries.map(entry => [entry.seq, canonicalText(entry)]))
+const headOf = (some: typeof entries) => ({ ...some.reduce(follow, START), at: 0 })
+const head = headOf(entries.slice(0, 2))
 const exported = `entry 2 with hash ${head.hash} was exported at 1970-01-01T00:00:00.000Z`
 const found = (...details: readonly string[]) => details.map(detail =>
   ({ job: '', law: 'the journal contains the exported head', detail }))
 
 describe('an exported head', () => {
   it('is in both journals, which go on behind it', () => {
-    expect(checkHead(head, { copy: links, kafka: texts })).toEqual([])
-    expect(checkHead(head, { copy: links, kafka: undefined })).toEqual([])
+    expect(checkHead(head, { copy: entries, kafka: texts })).toEqual([])
+    expect(checkHead(head, { copy: entries, kafka: undefined })).toEqual([])
+  })
+
+  it('is in journals that lack what was missing when it was exported, or have it by now', () => {
+    const gapped = headOf(entries.toSpliced(1, 1))
+    expect(gapped).toMatchObject({ seq: 3, missing: [[2, 2]] })
+    expect(checkHead(gapped, { copy: entries.toSpliced(1, 1), kafka: texts })).toEqual([])
+    expect(checkHead(gapped, { copy: entries.slice(0, 2), kafka: undefined }))
+      .toMatchObject([{ detail: expect.stringMatching(/ClickHouse lacks entry 3$/) }])
   })
 
   it('is missed in a journal of which the end was deleted', () => {
-    expect(checkHead(head, { copy: links.slice(0, 1), kafka: new Map() })).toEqual(found(
-      `${exported}; the journal in ClickHouse ends at entry 1`,
-      `${exported}; the journal in Kafka ends at entry 0`))
+    expect(checkHead(head, { copy: entries.slice(0, 1), kafka: new Map() })).toEqual(found(
+      `${exported}; the journal in ClickHouse lacks entry 2`,
+      `${exported}; the journal in Kafka lacks entry 1`))
   })
 
   it('is missed in a journal that has another entry, in its place or before', () => {
-    const other = continueChain(START, links.map(({ entry }) =>
-      ({ ...entry, reason: entry.seq === 1 ? 'x' : entry.reason }))).links
-    expect(checkHead(head, { copy: other, kafka: texts })).toEqual(found(
-      `${exported}; the journal in ClickHouse has the hash ${other[1]?.hash} there`))
+    const other = entries.map(entry => ({ ...entry, reason: entry.seq === 1 ? 'x' : entry.reason }))
+    const { hash } = headOf(other.slice(0, 2))
+    expect(checkHead(head, { copy: other, kafka: texts }))
+      .toEqual(found(`${exported}; the journal in ClickHouse has the hash ${hash} there`))
   })
 
   it('of a tenant that Redis does not know is missed', () => {

@@ -2,9 +2,8 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Attempt } from '../../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
-import { canonicalText, continueChain, START } from '../../../services/records/journal-chain.ts'
 import {
-  checkAges, checkDeliveries, checkIds, checkKafka, explain,
+  checkAges, checkDeliveries, checkIds, explain,
 } from '../../../services/workspace/audit-history.ts'
 import { endedJob } from '../../support/results.ts'
 import { entryOf, JOB, TENANT } from '../../support/stage-doubles.ts'
@@ -53,24 +52,6 @@ describe('the ids of entries', () => {
     const topup = { type: 'topup', job: '', reason: 'no JSON' }
     expect(checkIds([entry({ ...topup, entryId: 'a' }), entry({ ...topup, entryId: 'b' })]))
       .toEqual([])
-  })
-})
-
-describe('the copy of the journal', () => {
-  const { links } = continueChain(START, [entry(), entry({ seq: 2 })])
-
-  it('is what Kafka has, which may be further', () => {
-    const kafka = new Map([1, 2, 3].map(seq => [seq, canonicalText(entry({ seq }))]))
-    expect(checkKafka(links, kafka)).toEqual([])
-  })
-
-  it('tells entries that are missing or others there', () => {
-    const kafka = new Map([[1, canonicalText(entry({ amountMicros: 999 }))]])
-    const law = 'Kafka and the copy have the same entries'
-    expect(checkKafka(links, kafka)).toEqual([
-      { law, job: JOB, detail: 'entry 1 is another one in Kafka' },
-      { law, job: JOB, detail: 'entry 2 is missing in Kafka' },
-    ])
   })
 })
 

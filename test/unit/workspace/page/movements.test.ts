@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { continueChain, START } from '../../../../services/records/journal-chain.ts'
 import { createMovements } from '../../../../services/workspace/page/movements.ts'
 import { acceptedJob, entryOf } from '../../../support/stage-doubles.ts'
 
-const { links } = continueChain(START, [1, 2, 3, 4, 5].map(seq => ({
+const entries = [1, 2, 3, 4, 5].map(seq => ({
   ...entryOf('org_1.live', acceptedJob()),
   seq,
   type: 'topup',
@@ -14,13 +13,13 @@ const { links } = continueChain(START, [1, 2, 3, 4, 5].map(seq => ({
   reservedMicros: 0,
   at: 1_000,
   reason: 'test',
-})))
+}))
 
 describe('movements', () => {
   it('come by pages, newest first', async () => {
     const read = createMovements({
       readNewest: async (_tenant, { limit, before = Infinity }) =>
-        links.toReversed().filter(({ entry: { seq } }) => seq < before).slice(0, limit),
+        entries.toReversed().filter(({ seq }) => seq < before).slice(0, limit),
     })
     const first = await read('org_1.live', { limit: 2, before: undefined })
     expect(first.movements.map(({ seq }) => seq)).toEqual([5, 4])
