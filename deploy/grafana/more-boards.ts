@@ -74,6 +74,7 @@ export const money: Board = {
       panels: [
         { title: 'Entries not shipped', metric: 'outbox_entries' },
         { title: 'Oldest entry not shipped', metric: 'outbox_oldest_seconds' },
+        { title: 'Entries missing in the copy', metric: 'journal_entries_missing' },
         { title: 'Frozen tenants', metric: 'tenants_frozen' },
         { title: 'Age of the exported journal head', metric: 'journal_head_age_intervals' },
         { title: 'Brought to an end later', metric: 'recovered_total', by: ['what'], inAll: true },

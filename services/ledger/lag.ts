@@ -5,9 +5,11 @@ import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import { createReading } from './reading.ts'
 
+/** A connection to the brokers for what they are asked now and then. */
+export type Administrator = ReturnType<typeof createAdministrator>
+
 type LagParts = {
-  readonly connection: KafkaConnection
-  readonly clientId: string
+  readonly administrator: Pick<Administrator, 'use'>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn'>
 }
@@ -17,10 +19,7 @@ type LagParts = {
  * which no process lives could not tell it. Every ledger tells the same. The groups of partners'
  * topics are left out, as names of partners belong into no metric.
  */
-export function watchLag ({ connection, clientId, metrics, log }: LagParts): {
-  readonly stop: () => Promise<void>
-} {
-  const administrator = createAdministrator(connection, clientId)
+export function watchLag ({ administrator, metrics, log }: LagParts): void {
   const places = () => administrator.use(admin => placesOf(admin))
   const read = createReading(places, { what: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>
@@ -35,11 +34,10 @@ export function watchLag ({ connection, clientId, metrics, log }: LagParts): {
     })))
   watch('consumer_lag_messages', 'lag')
   watch('consumer_offset', 'offset')
-  return { stop: administrator.close }
 }
 
 /** Made when it is first needed and kept, as a new one costs more than all it is asked. */
-function createAdministrator (connection: KafkaConnection, clientId: string) {
+export function createAdministrator (connection: KafkaConnection, clientId: string) {
   let open: Promise<Admin> | undefined
   const connect = async () => {
     const kafka = new Kafka({

@@ -21,7 +21,7 @@ await run('ledger', ledgerConfig, async (config, life) => {
   ])
   const wire = createJobWire(parts, config)
   const journal = meteredJournal(parts)
-  watchSystem(config, { ...life, ...parts })
+  watchSystem(config, { ...life, ...parts, journal })
   const sweep = sweepParts(config, { ...parts, wire, fatal: life.fatal })
   const subscriber = parts.state.duplicate({ autoResubscribe: true })
   subscriber.on('error', () => {})

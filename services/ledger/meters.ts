@@ -2,11 +2,13 @@ import type { Redis } from 'ioredis'
 import type { Clock } from '../lib/clock.ts'
 import type { Parts } from '../lib/connect.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
+import { placesOf, TOPOLOGY_GROUPS } from '../lib/kafka/lag.ts'
 import type { Life } from '../lib/run.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { createTenants } from '../money/tenants.ts'
 import { createJournalCopy, type JournalCopy } from '../records/journal-copy.ts'
-import { watchLag } from './lag.ts'
+import { watchGaps } from './gap-meters.ts'
+import { createAdministrator, watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
 import { watchOutbox } from './outbox-meters.ts'
 
@@ -15,19 +17,24 @@ type Config = KafkaSettings & { readonly INSTANCE: string }
 type Connected = Pick<Life, 'metrics' | 'log' | 'onStop'> & {
   readonly state: Redis
   readonly clock: Clock
+  readonly journal: Pick<JournalCopy, 'counts'>
 }
 
-/** What only a ledger tells of the whole system: lag of groups, sums of wallets, outboxes. */
+const LEDGERS = TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'ledger')
+
+/** What only a ledger tells of the whole system: lag of groups, sums of wallets, outboxes, gaps. */
 export function watchSystem (
-  config: Config, { state, clock, metrics, log, onStop }: Connected
+  config: Config, { state, clock, journal, metrics, log, onStop }: Connected
 ): void {
   watchOutbox({ outbox: createOutbox(state), clock, metrics, log })
-  watchMoney({ redis: state, tenants: createTenants(state), metrics, log })
-  const connection = kafkaConnectionOf(config)
-  const lag = watchLag({
-    connection, clientId: `ledger.${config.INSTANCE}.lag`, metrics, log,
-  })
-  onStop(lag.stop)
+  const tenants = createTenants(state)
+  watchMoney({ redis: state, tenants, metrics, log })
+  const administrator =
+    createAdministrator(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
+  onStop(administrator.close)
+  watchLag({ administrator, metrics, log })
+  const places = () => administrator.use(admin => placesOf(admin, LEDGERS))
+  watchGaps({ redis: state, tenants, journal, places, metrics, log })
 }
 
 /** The copy of the journal, whose entries tell how much money was moved, and jobs. */

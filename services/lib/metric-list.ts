@@ -189,6 +189,13 @@ export const METRICS = [
       'told by the leading ledger where JOURNAL_HEAD_TARGET is set.',
   },
   {
+    name: 'journal_entries_missing',
+    type: 'gauge',
+    labels: [],
+    help: 'Movements that the copy of the journal lacks for good: their entries are gone from ' +
+      'the topic, or were removed from the copy.',
+  },
+  {
     name: 'tenants_frozen',
     type: 'gauge',
     labels: [],

@@ -73,6 +73,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   outbox_oldest_seconds: { by: ['ledger'] },
   jobs_stalled: { by: ['ledger'] },
   journal_head_age_intervals: { by: ['ledger'] },
+  journal_entries_missing: { by: ['ledger'] },
   tenants_frozen: { by: ['ledger'] },
   jobs_open: { by: ['ledger'] },
   jobs_total: {

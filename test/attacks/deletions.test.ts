@@ -145,6 +145,33 @@ describe(`whoever deletes records of a topic, seed ${SEED}`, () => {
     await world.shipped()
     expect((await runAudit(world.env, { only: [world.tenant] })).breaches).not.toEqual([])
   })
+
+  it('of the money journal before they are copied stops no copy, and the audit names them; ' +
+    'what comes after all is copied', async () => {
+    await world.shipped()
+    await untilConsumed(world.env)
+    const { seq: first } = await balance()
+    await world.services.setScale({ ledger: 0 })
+    await runUsual()
+    await world.shipped()
+    const { seq: last } = await balance()
+    const removed = await adversary.capture('wallet.journal')
+    await adversary.remove('wallet.journal', (_low, high) => high)
+    await world.services.setScale({})
+    await runUsual()
+    const law = 'every movement is in the journal'
+    const lost = async () =>
+      (await runAudit(world.env, { only: [world.tenant], waitMs: 0 })).breaches
+        .filter(breach => breach.law === law)
+    const missing = () => sumOf(world.services.list(), 'journal_entries_missing')
+    const detail = `entries ${first + 1} to ${last} were lost from the journal before they were ` +
+      'copied: neither the outbox nor Kafka nor the copy has them'
+    await eventually(async () =>
+      expect(await lost()).toEqual([{ tenant: world.tenant, job: '', law, detail }]))
+    await eventually(async () => expect(await missing()).toBe(last - first))
+    await adversary.send(removed)
+    await eventually(async () => expect([await lost(), await missing()]).toEqual([[], 0]))
+  })
 })
 
 describe('whoever deletes what ClickHouse stores', () => {

@@ -1,0 +1,126 @@
+import type { Redis } from 'ioredis'
+import type { Place } from '../lib/kafka/lag.ts'
+import type { Log } from '../lib/log.ts'
+import type { Metrics } from '../lib/metrics.ts'
+import { moneyKeys } from '../money/redis-keys.ts'
+import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
+import type { JournalCopy } from '../records/journal-copy.ts'
+import { createReading } from './reading.ts'
+
+type GapParts = {
+  readonly redis: Pick<Redis, 'pipeline'>
+  readonly tenants: Pick<Tenants, 'all' | 'active'>
+  readonly journal: Pick<JournalCopy, 'counts'>
+  /** How far the ledgers are in each partition of the journal. */
+  readonly places: () => Promise<readonly Pick<Place, 'partition' | 'offset' | 'lag'>[]>
+  readonly metrics: Pick<Metrics, 'watchAll'>
+  readonly log: Pick<Log, 'warn' | 'error'>
+}
+
+/** Movements that Kafka has acknowledged, and where it had them at the latest. */
+type Shipped = {
+  /** Tenant -> number of the last one before any that may still be shipped. */
+  readonly last: ReadonlyMap<string, number>
+  /** Partition -> the offset behind them. */
+  readonly ends: ReadonlyMap<number, number>
+}
+
+const TENANTS_A_ROUND = 200
+
+/** Reports how many entries the copy of the journal lacks for good, when metrics are read. */
+export function watchGaps ({ metrics, log, ...parts }: GapParts): void {
+  const read = createReading(createGapCount({ ...parts, log }), {
+    what: 'gaps of the journal', log,
+  })
+  metrics.watchAll('journal_entries_missing', async () =>
+    (await read()).map(value => ({ labels: {}, value })))
+}
+
+/**
+ * Counts the movements that are not in the copy and cannot come any more. A movement that Redis
+ * has made and that is not in the outbox was acknowledged by Kafka, so it is before the end that
+ * its partition has then; once the ledgers have read up to that end, it is copied or lost. No
+ * message is believed, so a forged one makes no gap, and no clock tells when to stop waiting.
+ * Returns nothing before the first end is reached, and the last count while the ledgers are behind.
+ * Tenants are chosen as for the sums of money, and those with a gap are kept.
+ */
+export function createGapCount (
+  parts: Omit<GapParts, 'metrics'>, now = () => performance.now()
+): () => Promise<readonly number[]> {
+  const gaps = new Map<string, number>()
+  let counted: readonly number[] = []
+  let shipped: Shipped | undefined
+  let shippedAtMs = -Infinity
+  return async () => {
+    const places = await parts.places()
+    if (shipped !== undefined && isReached(shipped, places)) {
+      for (const [tenant, missing] of await missingOf(parts, shipped.last)) {
+        if (missing > (gaps.get(tenant) ?? 0)) logGap(parts, tenant, missing)
+        gaps.set(tenant, missing)
+        if (missing === 0) gaps.delete(tenant)
+      }
+      counted = [[...gaps.values()].reduce((sum, missing) => sum + missing, 0)]
+      shipped = undefined
+    }
+    if (shipped === undefined) {
+      const isRecent = now() - shippedAtMs < IDLE_AFTER_MS
+      shippedAtMs = now()
+      const active = isRecent ? await parts.tenants.active() : []
+      const tenants = isRecent
+        ? [...new Set([...active.map(({ tenant }) => tenant), ...gaps.keys()])]
+        : await parts.tenants.all()
+      shipped = await readShipped(parts, tenants)
+    }
+    return counted
+  }
+}
+
+function isReached ({ ends }: Shipped, places: Awaited<ReturnType<GapParts['places']>>): boolean {
+  return places.every(({ partition, offset }) => offset >= (ends.get(partition) ?? 0))
+}
+
+function logGap ({ log }: Pick<GapParts, 'log'>, tenant: string, entries: number): void {
+  log.error({ tenant, entries }, 'the copy of the journal lacks entries: they were removed from ' +
+    'Kafka before they were copied, or from ClickHouse; the audit names them')
+}
+
+/** The ends are asked for when Redis was read, so that they are behind all that it had shipped. */
+async function readShipped (
+  { redis, places }: Pick<GapParts, 'redis' | 'places'>, tenants: readonly string[]
+): Promise<Shipped> {
+  const last = new Map<string, number>()
+  for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
+    const round = tenants.slice(from, from + TENANTS_A_ROUND)
+    const pipeline = redis.pipeline()
+    for (const tenant of round) {
+      const { wallet, outbox } = moneyKeys(tenant)
+      // In this order: a movement that is made in between is not counted.
+      pipeline.hget(wallet, 'seq')
+      pipeline.hkeys(outbox)
+    }
+    const answers = (await pipeline.exec() ?? []).map(([error, answer]) => {
+      if (error !== null) throw error
+      return answer
+    })
+    for (const [index, tenant] of round.entries()) {
+      const pending = (answers[2 * index + 1] as readonly string[]).map(seq => Number(seq) - 1)
+      last.set(tenant, Math.min(Number(answers[2 * index]), ...pending))
+    }
+  }
+  const ends = new Map((await places()).map(({ partition, offset, lag }) =>
+    [partition, offset + lag]))
+  return { last, ends }
+}
+
+async function missingOf (
+  { journal }: Pick<GapParts, 'journal'>, last: Shipped['last']
+): Promise<ReadonlyMap<string, number>> {
+  const missing = new Map<string, number>()
+  const all = [...last]
+  for (let from = 0; from < all.length; from += TENANTS_A_ROUND) {
+    const round = all.slice(from, from + TENANTS_A_ROUND)
+    const counts = await journal.counts(new Map(round))
+    for (const [tenant, seq] of round) missing.set(tenant, seq - (counts.get(tenant) ?? 0))
+  }
+  return missing
+}

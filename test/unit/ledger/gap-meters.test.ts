@@ -1,0 +1,99 @@
+import { describe, expect, it, vi } from 'vitest'
+import { createGapCount } from '../../../services/ledger/gap-meters.ts'
+import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
+
+/** Redis, the brokers and the copy, whose contents a test sets. */
+function createWorld () {
+  const wallets: Record<string, { seq: string, outbox: readonly string[] }> = {
+    'a.live': { seq: '5', outbox: [] }, 'b.live': { seq: '2', outbox: [] },
+  }
+  const copied: Record<string, readonly number[]> = { 'a.live': [1, 2, 3, 4, 5], 'b.live': [1, 2] }
+  const state = { active: ['a.live'], nowMs: 0, places: [{ partition: 0, offset: 7, lag: 0 }] }
+  const asked: (readonly string[])[] = []
+  const pipeline = () => {
+    const answers: (readonly [null, unknown])[] = []
+    const walletOf = (key: string) => wallets[/\{(.+)\}/.exec(key)?.[1] ?? '']
+    return {
+      hget: (key: string) => answers.push([null, walletOf(key)?.seq ?? null]),
+      hkeys: (key: string) => answers.push([null, walletOf(key)?.outbox ?? []]),
+      exec: async () => answers,
+    }
+  }
+  const log = { warn: vi.fn(), error: vi.fn() }
+  const count = createGapCount({
+    redis: { pipeline } as never,
+    tenants: {
+      all: async () => ['a.live', 'b.live', 'new.live'],
+      active: async () => state.active.map(tenant => ({ tenant, sinceMs: 0 })),
+    },
+    journal: {
+      counts: async (last: ReadonlyMap<string, number>) => {
+        asked.push([...last.keys()])
+        return new Map([...last].map(([tenant, seq]) =>
+          [tenant, (copied[tenant] ?? []).filter(one => one >= 1 && one <= seq).length]))
+      },
+    },
+    places: async () => state.places,
+    log,
+  }, () => state.nowMs)
+  return { wallets, copied, state, asked, log, count }
+}
+
+describe('the count of missing entries', () => {
+  it('begins when the ledgers have read what Kafka had at the first look', async () => {
+    const { copied, state, asked, count } = createWorld()
+    copied['a.live'] = [1, 5]
+    state.places = [{ partition: 0, offset: 7, lag: 2 }, { partition: 1, offset: 1, lag: 1 }]
+    expect(await count()).toEqual([])
+    state.places = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 1, lag: 1 }]
+    expect(await count()).toEqual([])
+    expect(asked).toEqual([])
+    state.places = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 2, lag: 0 }]
+    expect(await count()).toEqual([3])
+    expect(asked).toEqual([['a.live', 'b.live', 'new.live']])
+  })
+
+  it('ends with what comes after all', async () => {
+    const { copied, log, count } = createWorld()
+    copied['b.live'] = [2]
+    await count()
+    expect([await count(), await count()]).toEqual([[1], [1]])
+    expect(log.error.mock.calls).toEqual([
+      [{ tenant: 'b.live', entries: 1 }, expect.stringContaining('the audit names them')],
+    ])
+    copied['b.live'] = [1, 2]
+    expect(await count()).toEqual([0])
+  })
+
+  it('leaves out what is still to be shipped, and all behind it', async () => {
+    const { wallets, copied, count } = createWorld()
+    wallets['a.live'] = { seq: '9', outbox: ['9', '7'] }
+    copied['a.live'] = [1, 2, 3, 4, 5, 8]
+    await count()
+    expect(await count()).toEqual([1])
+  })
+
+  it('is of movements that Redis has made: no number of a message adds to it', async () => {
+    const { copied, count } = createWorld()
+    copied['a.live'] = [0, 1, 2, 3, 4, 5, 900, 1_000]
+    await count()
+    expect(await count()).toEqual([0])
+  })
+
+  it('asks for active tenants and those with a gap, and for all after a pause', async () => {
+    const { copied, state, asked, count } = createWorld()
+    copied['b.live'] = []
+    const all = ['a.live', 'b.live', 'new.live']
+    for (let round = 0; round < 3; round += 1) await count()
+    expect(asked).toEqual([all, ['a.live', 'b.live']])
+    state.active = []
+    copied['b.live'] = [1, 2]
+    await count()
+    await count()
+    expect(asked.slice(2)).toEqual([['a.live', 'b.live']])
+    state.nowMs = IDLE_AFTER_MS
+    await count()
+    await count()
+    expect(asked.at(-1)).toEqual(all)
+  })
+})
