@@ -29,9 +29,10 @@ local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 -- Says why the job may not be, or nothing.
 local function objection(now, claim)
   local bound = not has_key or redis.call('HGET', keys.idem, 'job') == job
-  -- A server that was started anew may have lost that the claim was refused, and told so.
+  -- A server that was started anew may have lost that the claim was refused, and told so. Of a
+  -- frozen wallet no refusal is definite, as refuse.lua says.
   if now >= accept_by or not bound or claim.claimedIn ~= gate.run then
-    return { code = 'expired' }
+    return { code = gate.frozen and 'frozen' or 'expired' }
   end
   if cursor ~= '' and (redis.call('HGET', keys.cursors, cursor) or BEGINNING) ~= from then
     return { code = 'cursor_moved' }

@@ -7,6 +7,7 @@ import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
+import { acceptRequest } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createPlay, type Play } from '../support/recovery-play.ts'
 import {
@@ -183,6 +184,9 @@ describe('a contradiction', () => {
       expect(await harmed.store.refuse(HARMED, job, code))
         .toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
     }
+    const late = { ...acceptRequest('job_11', { freshChecks: 1 }), acceptByMs: 1 }
+    expect(await harmed.store.accept(HARMED, late))
+      .toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
     expect(await harmed.wallet.balance(HARMED)).toMatchObject({ ...balances, seq: 6 })
   })
 
