@@ -37,6 +37,7 @@ const job = {
   createdAtMs: 9,
   updatedAtMs: 10,
   announced: true,
+  rebuilt: false,
   ended: false,
   closed: false,
   endedAtMs: 11,
