@@ -46,10 +46,15 @@ export function createHeldJobs () {
       waiting.add(message)
       return unit
     },
-    /** Nobody can read this chunk of the job. */
-    lose: ({ tenant, job }: { readonly tenant: string, readonly job: string }, chunk: number) => {
+    /** No more comes of this chunk of the job; false where a message of it is held. */
+    lose: (
+      { tenant, job }: { readonly tenant: string, readonly job: string }, chunk: number
+    ): boolean => {
       const name = `${tenant}:${job}`
       dead.set(name, new Set([...dead.get(name) ?? [], chunk]))
+      const held = waiting.find(name)
+      return held === undefined ||
+        gather.membersOf(held).every(({ value }) => value.chunk !== chunk)
     },
     drop: (message: ChunkMessage): void => {
       gather.done(message)
@@ -103,6 +108,7 @@ function createWaiting () {
   }
   return {
     of,
+    find: (name: string): ChunkMessage | undefined => byName.get(name)?.message,
     add: (message: ChunkMessage): void => {
       lively.add(partitionOf(message.raw))
       byName.set(unitOf(message), { message, quietLooks: 0 })

@@ -123,8 +123,8 @@ async function decisionOf (
 
 /**
  * A chunk nobody can read: its job is refused, or if it was accepted before, its rows end. Of a job
- * that is announced everything is in Kafka already: this is only a repetition. Either way the job
- * waits for this chunk no more.
+ * that is announced everything is in Kafka already: this is only a repetition. So it is of a chunk
+ * that is held: its rows end with it. In any case the job waits for this chunk no more.
  */
 async function whenDead (
   headers: RawMessage['headers'], { held, parts: { store, clock } }: Held
@@ -133,8 +133,8 @@ async function whenDead (
   if (known === undefined) return []
   const { tenant, job, chunk, rows } = known.place
   const outcome = await store.refuse(tenant, job, 'internal')
-  held.lose(known.place, chunk)
-  if (outcome.kind !== 'accepted') return []
+  const isLost = held.lose(known.place, chunk)
+  if (!isLost || outcome.kind !== 'accepted') return []
   // Where its parts were produced, or may have been, its rows are left to them: what never comes
   // to an end `ledger` ends as a stalled job.
   const { announced, rebuilt, closed } = outcome.job

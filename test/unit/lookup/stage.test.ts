@@ -265,7 +265,7 @@ describe('held chunks of a job that never gets complete', () => {
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks)
     expect(store.jobs.get(JOB)?.announced).toBe(false)
-    await stage.whenDead(headersOf(1, 2))
+    expect(await stage.whenDead(headersOf(1, 2))).toEqual([])
     const [decision] = await stage.release!(placeOf(chunks[0]!))
     expect(decision?.finishes).toEqual(chunks)
     expect(emitted([decision!], 'rows.finished').map(({ value }) => value.chunk)).toEqual([0, 1])
