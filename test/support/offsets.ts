@@ -35,8 +35,9 @@ async function isBehind (admin: Admin, groupId: string): Promise<boolean> {
   for (const { topic, partitions } of await admin.fetchOffsets({ groupId })) {
     const ends = await admin.fetchTopicOffsets(topic)
     const committed = new Map(partitions.map(({ partition, offset }) => [partition, offset]))
-    const behind = ends.some(({ partition, high }) =>
-      Number(high) > 0 && Number(committed.get(partition) ?? -1) < Number(high))
+    // What was removed needs no reading.
+    const behind = ends.some(({ partition, low, high }) =>
+      Math.max(Number(low), Number(committed.get(partition) ?? -1)) < Number(high))
     if (behind) return true
   }
   return false

@@ -40,7 +40,7 @@ describe('the parts of deliver', () => {
   it('find a job in the archive once Redis has forgotten it', async () => {
     const job = endedJob({ closed: false })
     const parts = sendingParts(config, {
-      state: { call: async () => [] } as unknown as Redis,
+      state: { hgetall: async () => ({}), call: async () => [] } as unknown as Redis,
       clickhouse: createClickhouseDouble([storedJob(job, [])]).clickhouse,
       recordMac: recordMacOf(),
       clock: { now: () => 0, stop: () => {} },
