@@ -31,11 +31,16 @@ export type Suite = {
 
 /** Checks of deployment files that need no foreign tool. */
 const DEPLOY = ['test/deploy/compose.test.ts', 'test/deploy/dockerfile.test.ts']
+/** Tests of what hardly any change can break, each of which takes long. */
+const LONG = [
+  'test/integration/bus-crash.test.ts', 'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts',
+  'test/attacks/hostile-broker.test.ts',
+]
 /** Files that take longest: begun last, one would keep a single worker busy at the end. */
 export const LONGEST = [
   'test/e2e/contract/contract.test.ts', 'test/e2e/ops.test.ts', 'test/e2e/guides.test.ts',
   'test/e2e/crash.test.ts', 'test/e2e/bad-input/bad-input.test.ts',
-  'test/integration/recovery.test.ts',
+  'test/integration/recovery.test.ts', 'test/attacks/deletions.test.ts',
 ]
 const BROWSER = ['test/e2e/page.test.ts', 'test/e2e/reference-page.test.ts']
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
@@ -115,6 +120,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 150,
     stack: true,
     files: ['test/integration/**/*.test.ts'],
+    without: [...LONG],
   },
   {
     name: 'e2e',
@@ -124,18 +130,29 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 300,
     stack: true,
     files: ['test/e2e/**/*.test.ts'],
-    without: [...BROWSER, ...SCHEMATHESIS],
-    fullEnv: { FEED_CONTACTS: '250000', MEMORY_JOBS: '10', DOWNLOADED_ROWS: '100000' },
+    without: [...BROWSER, ...SCHEMATHESIS, ...LONG],
+    fullEnv: { FEED_CONTACTS: '250000', DOWNLOADED_ROWS: '100000' },
   },
   {
     name: 'attacks',
     kind: 'vitest',
     tier: 'fast',
     stage: 4,
-    expectedSeconds: 60,
+    expectedSeconds: 120,
     stack: true,
     files: ['test/attacks/**/*.test.ts'],
-    fullEnv: { FORGERIES: '1000', FUZZ_CASES: '100000' },
+    without: [...LONG],
+    fullEnv: { FUZZ_CASES: '100000' },
+  },
+  {
+    name: 'long',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 5,
+    expectedSeconds: 180,
+    stack: true,
+    files: [...LONG],
+    fullEnv: { FORGERIES: '1000', MEMORY_JOBS: '10' },
   },
   {
     name: 'chart',
