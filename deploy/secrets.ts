@@ -21,6 +21,7 @@ export function makeSecrets (): Readonly<Record<string, string>> {
     MESSAGE_KEY_ACTIVE: '1',
     REDIS_STATE_PASSWORD: password(),
     REDIS_CACHE_PASSWORD: password(),
+    REDIS_CACHE_PASSWORD_INGEST: password(),
     CLICKHOUSE_PASSWORD: password(),
     GRAFANA_PASSWORD: password(),
     ...Object.fromEntries(['admin', 'registry', ...STAGES].map(user =>

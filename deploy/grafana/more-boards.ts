@@ -10,6 +10,7 @@ export const intake: Board = {
       panels: [
         { title: 'Answers', metric: 'http_requests_total', by: ['status'] },
         { title: 'Requests', metric: 'http_requests_total', by: ['method', 'route'] },
+        { title: 'Limits without the cache Redis', metric: 'limits_local_total' },
         { title: 'Duration', metric: 'http_request_seconds' },
         {
           title: 'Duration of creating a job',

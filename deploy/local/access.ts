@@ -4,12 +4,13 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { STAGES, type StageName } from '../../services/topology.ts'
 import { selfSigned, type Certificate } from './certificate.ts'
 import { loadSecrets, secretsFile } from './launcher/secrets.ts'
+import type { Addresses } from './source.ts'
 
 export type Account = { readonly username: string, readonly password: string }
 
 /**
  * Who signs in where. At the brokers: they at each other as `broker`, each stage by its own name,
- * provisioning and commands as `admin`.
+ * provisioning and commands as `admin`. At the cache Redis, `ingest` reaches limits alone.
  */
 const USERS = {
   broker: 'broker',
@@ -17,6 +18,7 @@ const USERS = {
   registry: 'services',
   redisState: 'services',
   redisCache: 'services',
+  redisLimits: 'ingest',
   clickhouse: 'services',
 } as const
 
@@ -83,11 +85,19 @@ export function openAccess (dataDir: string): Access | undefined {
   return { accounts: readAccounts(folder), certificate, files, folder }
 }
 
-/** What the services of each stage sign in with at the brokers, in place of the commands' user. */
-export function signInOf ({ accounts }: Pick<Access, 'accounts'>): EnvOfStages {
+/**
+ * What the services of each stage sign in with at the brokers, in place of the commands' user, and
+ * `ingest` at the cache Redis.
+ */
+export function signInOf (
+  { accounts }: Pick<Access, 'accounts'>, { REDIS_CACHE_URL }: Pick<Addresses, 'REDIS_CACHE_URL'>
+): EnvOfStages {
+  const { username, password } = accounts.redisLimits
+  const limits = REDIS_CACHE_URL.replace(/\/\/[^@]*@/, `//${username}:${password}@`)
   return Object.fromEntries(STAGES.map(stage => [stage, {
     KAFKA_SASL_USERNAME: accounts[stage].username,
     KAFKA_SASL_PASSWORD: accounts[stage].password,
+    ...stage === 'ingest' && { REDIS_CACHE_URL: limits },
   }]))
 }
 

@@ -21,6 +21,10 @@ const cacheSettings = [
   '--maxmemory-policy', 'allkeys-lru',
 ] as const
 
+/** What `ingest` may do at the cache, of which it needs the limits of requests alone. */
+export const LIMITS_RIGHTS = 'resetchannels ~limit:* -@all +@connection -@dangerous +info ' +
+  '+cluster|slots +cluster|info +eval +evalsha +hmget +hset +pexpire +time'
+
 const settingsOf = { state: stateSettings, cache: cacheSettings } as const
 
 /** One of the two Redis servers. */
@@ -36,7 +40,7 @@ export async function redisPart (
   const account = access?.accounts[role === 'state' ? 'redisState' : 'redisCache']
   const isSecure = access !== undefined && account !== undefined
   const listening = isSecure
-    ? [settingsFile({ folder, port, access, account })]
+    ? [settingsFile({ folder, port, access, role })]
     : ['--port', String(port)]
   const user = isSecure ? `${account.username}:${account.password}@` : ''
   return {
@@ -54,9 +58,10 @@ export async function redisPart (
 
 /** A file, as arguments could be read by everybody of the machine. No port is open without TLS. */
 function settingsFile (
-  { folder, port, access, account }:
-  { folder: string, port: number, access: Access, account: Account }
+  { folder, port, access, role }:
+  { folder: string, port: number, access: Access, role: 'state' | 'cache' }
 ): string {
+  const { redisState, redisCache, redisLimits } = access.accounts
   const file = `${folder}/redis.conf`
   const settings = [
     'port 0',
@@ -66,12 +71,19 @@ function settingsFile (
     `tls-ca-cert-file "${access.files.certificate}"`,
     'tls-auth-clients no',
     // Nobody signs in as this one, but Redis reads transactions back from its file with its rights.
-    'user default off ~* &* +@all',
-    `user ${account.username} on >${account.password} ~* &* +@all`,
+    `user default off ${ALL_RIGHTS}`,
+    ...role === 'state'
+      ? [userOf(redisState, ALL_RIGHTS)]
+      : [userOf(redisCache, ALL_RIGHTS), userOf(redisLimits, LIMITS_RIGHTS)],
   ]
   writeFileSync(file, settings.map(line => `${line}\n`).join(''), { mode: 0o600 })
   return file
 }
+
+const ALL_RIGHTS = '~* &* +@all'
+
+const userOf = ({ username, password }: Account, rights: string): string =>
+  `user ${username} on >${password} ${rights}`
 
 /** A server that still loads its file accepts connections but answers PING with an error. */
 function answersPing (port: number, account: Account | undefined): Promise<boolean> {

@@ -98,7 +98,7 @@ async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   options.say(`stack ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
   const trust: Stack['trust'] =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  const envOf = access === undefined ? {} : signInOf(access)
+  const envOf = access === undefined ? {} : signInOf(access, addresses)
   return { source: 'embedded', addresses, trust, envOf, parts, untilReady, stop }
 }
 

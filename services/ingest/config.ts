@@ -8,8 +8,8 @@ import { tlsFields } from './tls.ts'
 /** Everything that can be set about `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
-    'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
+    'KEY_RING', 'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
   ]),
   HEAP_GROWTH_PERCENT: heapGrowth(130),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),

@@ -17,13 +17,13 @@ export async function startIngest (
   settings: Config, life: Life, connect = connectParts
 ): Promise<Running> {
   const shared = await connect(settings, life, [
-    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock',
+    'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
   ])
   const { state, clock } = shared
   const store = createJobStore(state)
   const keys = connectJobKeys(shared, settings)
   const { admission, rule } = connectAdmission(shared, settings)
-  const limiter = limiterOf(state, settings)
+  const limiter = limiterOf(shared, settings)
   const submission = await createSubmission({ ...shared, store, keys, settings, life })
   const submitter = queuePreflights(admission.watch(submission), {
     maxPreflights: settings.MAX_PREFLIGHTS, waitMs: settings.ACCEPT_WITHIN_MS, limiter,

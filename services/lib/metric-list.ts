@@ -164,6 +164,13 @@ export const METRICS = [
       'any when both lanes are behind.',
   },
   {
+    name: 'limits_local_total',
+    type: 'counter',
+    labels: [],
+    help: 'Requests that an instance let in by its own buckets alone, as the cache Redis gave no ' +
+      'answer.',
+  },
+  {
     name: 'outbox_entries',
     type: 'gauge',
     labels: [],

@@ -69,6 +69,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   preflight_oldest_age_seconds: { by: ['ingest'] },
   preflight_behind: { by: ['ingest'] },
   preflight_refusals_total: { by: ['ingest'], values: { lane: [...LANES, 'any'] } },
+  limits_local_total: { by: ['ingest'], values: {} },
   outbox_entries: { by: ['ledger'] },
   outbox_oldest_seconds: { by: ['ledger'] },
   jobs_stalled: { by: ['ledger'] },

@@ -61,6 +61,14 @@ describe.each([
     expect(await settingFaults(programs, OF_NODE)).toEqual([])
   })
 
+  it('has ingest alone reach the cache as a user of its own', () => {
+    const readers = running.filter(({ env }) => 'REDIS_CACHE_URL' in env)
+    const own = readers.filter(({ env }) => env.REDIS_CACHE_URL !== 'REDIS_CACHE_URL')
+    expect(readers.length).toBeGreaterThan(own.length)
+    expect(own.map(({ program, env }) => [program, env.REDIS_CACHE_URL]))
+      .toEqual([['services/ingest/main.ts', 'REDIS_CACHE_URL_INGEST']])
+  })
+
   it('scales every deployment, each group by the age of its oldest chunk', () => {
     const metric = METRICS.find(({ name }) => name === 'stage_oldest_age_seconds')
     expect(metric?.labels).toContain('group')

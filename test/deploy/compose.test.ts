@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { versionOf } from '../../deploy/local/parts.ts'
+import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { makeSecrets, writeSecrets } from '../../deploy/secrets.ts'
 import { loadConfig } from '../../services/lib/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
@@ -148,6 +149,16 @@ describe('compose.yaml', () => {
     expect(command('redis-state')).toContain("--save '' --appendonly yes \\ --appendfsync always")
     expect(command('redis-state')).toContain('--maxmemory-policy noeviction')
     expect(command('redis-cache')).toContain('--maxmemory-policy allkeys-lru')
+  })
+
+  it('lets ingest reach the limits of requests at the cache, and nothing else', () => {
+    const { REDIS_CACHE_PASSWORD: all, REDIS_CACHE_PASSWORD_INGEST: own } = secrets
+    const addressOf = (name: string) => model.services[name]?.environment.REDIS_CACHE_URL
+    expect(addressOf('ingest')).toBe(`redis://ingest:${own}@redis-cache:6379`)
+    expect(addressOf('lookup')).toBe(`redis://:${all}@redis-cache:6379`)
+    const { command, environment } = model.services['redis-cache'] as Service
+    expect(environment.REDIS_PASSWORD_INGEST).toBe(own)
+    expect(command?.join(' ')).toContain(`limits='${LIMITS_RIGHTS}'`)
   })
 
   it('runs the versions that are tested here', () => {

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from '../../deploy/local/ports.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
+import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { startWorld, type World } from '../support/world.ts'
 
 /** Windows so long that a slow machine comes to the end of a limit too. */
@@ -13,14 +15,24 @@ const POLICY = '100;w=1, 150;w=600'
 const free = JSON.stringify({ service: 'phone-validation', inputs: ['call me'] })
 
 let world: World
+let startCache: () => Promise<RedisServer>
+/** Of `ingest` alone, so that it can end. */
+let cache: RedisServer
 let redis: ReturnType<typeof connectRedis>
+let cached: ReturnType<typeof connectRedis>
 beforeAll(async () => {
-  world = await startWorld(LONG_WINDOWS, { stages: ['ingest'] })
+  const port = String(await freePort())
+  startCache = () => startRedisServer(['--port', port, '--bind', '127.0.0.1'])
+  cache = await startCache()
+  const own = { REDIS_CACHE_URL: `redis://127.0.0.1:${port}` }
+  world = await startWorld({ ...LONG_WINDOWS, ...own }, { stages: ['ingest'] })
   redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+  cached = connectRedis(own.REDIS_CACHE_URL)
 })
 afterAll(async () => {
-  redis?.disconnect()
+  for (const connection of [redis, cached]) connection?.disconnect()
   await world?.stop()
+  await cache?.stop()
 })
 
 const newOrganization = async () =>
@@ -121,6 +133,26 @@ describe('the headers of the limits', () => {
   it('are not for those who are not known', async () => {
     const stranger = await get('nonsense')
     expect([stranger.status, stranger.headers.has('ratelimit-limit')]).toEqual([401, false])
+  })
+})
+
+describe('an interface whose cache Redis is down', () => {
+  it('takes jobs, limits requests by itself, and goes back to Redis', async () => {
+    const [one, other] = [await newOrganization(), await newOrganization()]
+    await cache.stop()
+    const accepted = await Promise.all(Array.from({ length: 50 }, () => post(one.keys.live, free)))
+    expect(accepted.map(({ status }) => status)).toEqual(Array(50).fill(202))
+    const { admitted, throttled } = await flood(300, () => get(one.keys.live))
+    expect([admitted >= 198, throttled > 0]).toEqual([true, true])
+    await expect.poll(async () => {
+      const refused = await get(one.keys.live)
+      return [refused.status, limitsOf(refused).remaining]
+    }).toEqual([429, '0'])
+    cache = await startCache()
+    await expect.poll(async () => {
+      await get(other.keys.live)
+      return await cached.exists(`limit:{${other.orgId}.live}:get`)
+    }).toBe(1)
   })
 })
 

@@ -4,6 +4,7 @@ import { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import { createClient } from '../../services/client/client.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
 import { STAGES } from '../../services/topology.ts'
 import type { AuditReport } from '../../services/workspace/audit-report.ts'
 import { findings, formsOf } from '../support/canaries.ts'
@@ -57,6 +58,15 @@ describe('a stack with TLS and passwords everywhere', () => {
       type: 'job.completed', data: { id: job.id, chargedMicros: job.chargedMicros },
     })
     expect(job.chargedMicros).toBeGreaterThan(1_000_000)
+  })
+
+  it('keeps the limits of the interface in the cache Redis, of which it sees no more', async () => {
+    const { env, stack } = world
+    const [all, own] = [env, stack.envOf.ingest]
+      .map(it => connectRedis(String(it?.REDIS_CACHE_URL)))
+    expect(await all?.keys('limit:*')).toContain(`limit:{${world.demo.orgId}.live}:post`)
+    await expect(own?.keys('*')).rejects.toThrow('NOPERM')
+    for (const redis of [all, own]) redis?.disconnect()
   })
 
   it('has an audit of everybody, which operators call by the command', async () => {
@@ -161,7 +171,7 @@ describe('a stack with TLS and passwords everywhere', () => {
 
   it('shows no password in a log, in an argument or to others than its owner', () => {
     const all = passwords()
-    expect(new Set(all).size).toBe(6 + STAGES.length)
+    expect(new Set(all).size).toBe(7 + STAGES.length)
     const forms = all.flatMap(formsOf)
     const logs = [`${world.dataDir}/logs`, `${world.services.dataDir}/logs`]
     expect(findings(logs, forms)).toEqual([])

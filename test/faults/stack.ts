@@ -45,7 +45,7 @@ async function describe (dataDir: string, brokers: number) {
   const fronts = registry.front === undefined ? [] : [registry.front]
   const trust: Readonly<Record<string, string>> =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  const envOf = access === undefined ? {} : signInOf(access)
+  const envOf = access === undefined ? {} : signInOf(access, addresses)
   return { addresses, trust, envOf, specs: [...kafka.specs, ...others, ...fronts] }
 }
 

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Cluster, Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
+import { createRedisLimiter } from '../../services/ingest/limits/redis-limiter.ts'
 import { createWalletSums } from '../../services/ledger/money-meters.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createTenants } from '../../services/money/tenants.ts'
@@ -58,11 +60,9 @@ describe('the tenants of a state in a cluster', () => {
     expect(Math.min(...await keysOfNodes())).toBeGreaterThan(TENANTS.length / 4)
   })
 
-  it('are limited, known by their keys and told of their jobs wherever they are', async () => {
-    const { limiter, keyStore, deliveries } = state
+  it('are known by their keys and told of their jobs wherever they are', async () => {
+    const { keyStore, deliveries } = state
     await ofEach(async tenant => {
-      const admit = () => limiter.admit({ tenant, kind: 'post' })
-      expect([(await admit()).kind, (await admit()).kind]).toEqual(['admitted', 'throttled'])
       await keyStore.add({
         hash: `hash of ${tenant}`,
         orgId: tenant,
@@ -118,6 +118,18 @@ describe('the cache in a cluster', () => {
     const more = (await keysOfNodes()).map((keys, index) => keys - (before[index] ?? 0))
     expect(more.reduce((sum, keys) => sum + keys, 0)).toBe(TENANTS.length * ROWS)
     expect(more.every(keys => keys > 0 && keys % ROWS === 0)).toBe(true)
+  })
+
+  it('keeps the limits of a tenant on one node, for the user of ingest', async () => {
+    const limits = [{ capacity: 1, seconds: 3_600 }]
+    await Promise.all(cluster.nodes('master').map(node =>
+      node.call('ACL', 'SETUSER', 'ingest', 'on', '>secret', ...LIMITS_RIGHTS.split(' '))))
+    const own = await servers.connect('ingest:secret')
+    const limiter = createRedisLimiter(own, { post: limits, get: limits })
+    await ofEach(async tenant => {
+      const admit = () => limiter.admit({ tenant, kind: 'post' })
+      expect([(await admit()).kind, (await admit()).kind]).toEqual(['admitted', 'throttled'])
+    })
   })
 
   it('has misses for the tenants of a node that is gone, and does not wait for it', async () => {

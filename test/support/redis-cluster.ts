@@ -6,8 +6,11 @@ import { eventually } from './eventually.ts'
 import { startRedisServer } from './redis-server.ts'
 
 export type RedisCluster = {
-  /** A connection as services make it, told of two of the three nodes; closed by `stop`. */
-  readonly connect: () => Promise<Cluster>
+  /**
+   * A connection as services make it, told of two of the three nodes; closed by `stop`. `account`
+   * is user and password as in an address, the default user's when left out.
+   */
+  readonly connect: (account?: string) => Promise<Cluster>
   /** Ends one of the nodes for good. */
   readonly loseNode: () => Promise<void>
   readonly stop: () => Promise<void>
@@ -41,9 +44,8 @@ export async function startRedisCluster (): Promise<RedisCluster> {
   }
   const loseNode = async () => { await nodes.pop()?.stop() }
   const some = own.slice(0, 2).map(port => `127.0.0.1:${port}`).join(',')
-  const connect = async () => {
-    const connected = await connectRedisOrCluster(
-      `redis-cluster://:${encodeURIComponent(PASSWORD)}@${some}`)
+  const connect = async (account = `:${encodeURIComponent(PASSWORD)}`) => {
+    const connected = await connectRedisOrCluster(`redis-cluster://${account}@${some}`)
     if (!(connected instanceof Cluster)) throw new Error('the connection is to no cluster')
     opened.push(connected)
     return connected

@@ -1,13 +1,12 @@
 import type { Redis } from 'ioredis'
 import { createKeyStore } from '../../services/accounts/key-store.ts'
-import { createLimiter } from '../../services/ingest/limits/limiter.ts'
 import { createDeliveries } from '../../services/jobs/deliveries.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 
-/** Whatever keeps state in Redis, with limits of one request a minute. */
+/** Whatever keeps state in Redis. */
 export const stateModules = (redis: Redis) => ({
   wallet: createWallet(redis),
   store: createJobStore(redis),
@@ -15,8 +14,4 @@ export const stateModules = (redis: Redis) => ({
   keyStore: createKeyStore(redis),
   deliveries: createDeliveries(redis),
   desk: createDesk(redis),
-  limiter: createLimiter(redis, {
-    post: [{ capacity: 1, seconds: 60 }],
-    get: [{ capacity: 1, seconds: 60 }],
-  }),
 })

@@ -1,6 +1,6 @@
-import type { Redis } from 'ioredis'
-import { script } from '../../lib/redis.ts'
-import { joinLua } from '../../money/lua.ts'
+import { createLogThrottle } from '../../lib/log-throttle.ts'
+import type { Log } from '../../lib/log.ts'
+import type { Metrics } from '../../lib/metrics.ts'
 import type { Bucket, Level } from './standing.ts'
 
 /** Requests that change something are counted apart from those that only read. */
@@ -16,36 +16,84 @@ export type Admission = {
   readonly levels: readonly Level[]
 }
 
-/** One round trip to Redis each. Both throw what Redis does when it can't be asked. */
 export type Limiter = {
+  /** Takes one token from every bucket of the request's tenant and kind. */
   readonly admit: (request: LimitedRequest) => Promise<Admission>
   /** Puts back what an admitted request took; returns the levels since. */
   readonly giveBack: (request: LimitedRequest) => Promise<readonly Level[]>
 }
 
-const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
+/** The same at once. */
+export type LocalLimiter = {
+  readonly admit: (request: LimitedRequest) => Admission
+  readonly giveBack: (request: LimitedRequest) => readonly Level[]
+}
+
+export type LimiterDeps = {
+  /** Buckets of all instances together. */
+  readonly shared: Limiter
+  /** Buckets of this instance alone. */
+  readonly local: LocalLimiter
+  readonly log: Pick<Log, 'warn'>
+  readonly metrics: Pick<Metrics, 'count'>
+  /** Longest a request waits for the shared buckets. */
+  readonly timeoutMs?: number
+  /** Milliseconds of a clock that never goes back. */
+  readonly now?: () => number
+}
+
+/** How long the shared buckets are left alone after they did not answer. */
+const AWAY_MS = 1_000
+const LOG_EVERY_MS = 60_000
 
 /**
- * The limits of all tenants, kept in Redis so that they hold whichever instance is asked. `clock`
- * is the Lua file that defines `now_micros`.
+ * Takes from the local buckets and then from the shared ones, which decide. A request that finds
+ * the local ones empty is refused at once. While the shared ones do not answer, whatever the
+ * reason, the local ones decide alone: one request a second finds out whether they answer again.
+ * Never rejects.
  */
-export function createLimiter (redis: Redis, limits: Limits, clock = CLOCK_LUA): Limiter {
-  const ask = (name: string) => {
-    const files = ['./buckets.lua', `./${name}.lua`].map(path => new URL(path, import.meta.url))
-    const run = script(redis, { name, source: joinLua(clock, ...files), numberOfKeys: 1 })
-    return async ({ tenant, kind }: LimitedRequest) => {
-      const numbers = limits[kind].flatMap(({ capacity, seconds }) => [capacity, seconds])
-      const [answer, ...tokens] = await run([`limit:{${tenant}}:${kind}`], numbers) as string[]
-      const levels = limits[kind].map((bucket, at) => ({ bucket, tokens: Number(tokens[at]) }))
-      return { answer, levels }
+export function createLimiter (deps: LimiterDeps): Limiter {
+  const { shared, local, log, metrics, timeoutMs = 100, now = () => performance.now() } = deps
+  const mayLog = createLogThrottle(LOG_EVERY_MS, now)
+  /** 0 while they answer. */
+  let askAgainAtMs = 0
+  const ask = async <T>(question: () => Promise<T>): Promise<T | undefined> => {
+    if (now() < askAgainAtMs) return undefined
+    if (askAgainAtMs > 0) askAgainAtMs = now() + AWAY_MS
+    try {
+      const answer = await inTime(question(), timeoutMs)
+      askAgainAtMs = 0
+      return answer
+    } catch (error) {
+      askAgainAtMs = now() + AWAY_MS
+      if (mayLog('away')) log.warn({ err: error }, 'rate limits hold for each instance alone')
+      return undefined
     }
   }
-  const [take, putBack] = [ask('take'), ask('give-back')]
   return {
     admit: async request => {
-      const { answer, levels } = await take(request)
-      return { kind: answer === 'throttled' ? 'throttled' : 'admitted', levels }
+      const own = local.admit(request)
+      if (own.kind === 'throttled') return own
+      const answer = await ask(() => shared.admit(request))
+      if (answer === undefined) metrics.count('limits_local_total', {})
+      if (answer?.kind === 'throttled') local.giveBack(request)
+      return answer ?? own
     },
-    giveBack: async request => (await putBack(request)).levels,
+    giveBack: async request => {
+      const own = local.giveBack(request)
+      return await ask(() => shared.giveBack(request)) ?? own
+    },
+  }
+}
+
+async function inTime<T> (work: Promise<T>, timeoutMs: number): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const giveUp = () => late.reject(new Error(`the cache Redis did not answer in ${timeoutMs} ms`))
+  // Where this process itself was busy, an answer that has come meanwhile is read first.
+  const timer = setTimeout(() => setImmediate(giveUp), timeoutMs)
+  try {
+    return await Promise.race([work, late.promise])
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -1,6 +1,9 @@
-import type { Redis } from 'ioredis'
 import Type, { type Static } from 'typebox'
+import type { Parts } from '../../lib/connect.ts'
+import type { Life } from '../../lib/run.ts'
 import { createLimiter, type Limiter, type Limits } from './limiter.ts'
+import { createLocalLimiter } from './local-limiter.ts'
+import { createRedisLimiter } from './redis-limiter.ts'
 
 const whole = (value: number, description: string) =>
   Type.Integer({ default: value, minimum: 1, description })
@@ -30,7 +33,11 @@ export function limitsOf (settings: Settings): Limits {
   }
 }
 
-/** The limits a configuration asks for, kept in this Redis. */
-export function limiterOf (redis: Redis, settings: Settings): Limiter {
-  return createLimiter(redis, limitsOf(settings))
+/** The limits a configuration asks for, kept in the cache Redis. */
+export function limiterOf (
+  { cache, log, metrics }: Pick<Parts, 'cache'> & Pick<Life, 'log' | 'metrics'>, settings: Settings
+): Limiter {
+  const limits = limitsOf(settings)
+  const shared = createRedisLimiter(cache, limits)
+  return createLimiter({ shared, local: createLocalLimiter(limits), log, metrics })
 }

@@ -15,6 +15,7 @@ type Running = {
   readonly dns: DnsServer
   readonly canary: Receiver
   readonly redis: ReturnType<typeof connectRedis>
+  readonly cache: ReturnType<typeof connectRedis>
 }
 
 export const STRICT = {
@@ -62,11 +63,13 @@ export async function start (): Promise<void> {
     },
   })
   const redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
-  running = { world, strict, dns, canary, redis }
+  const cache = connectRedis(world.env.REDIS_CACHE_URL ?? '')
+  running = { world, strict, dns, canary, redis, cache }
 }
 
 export async function stop (): Promise<void> {
   running?.redis.disconnect()
+  running?.cache.disconnect()
   await running?.strict.stop()
   await running?.world.stop()
   await running?.dns.stop()

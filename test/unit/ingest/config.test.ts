@@ -10,6 +10,7 @@ const least = {
   KAFKA_BROKERS: 'localhost:9092',
   SCHEMA_REGISTRY_URL: 'http://localhost:8081',
   REDIS_STATE_URL: 'redis://localhost:6379',
+  REDIS_CACHE_URL: 'redis://localhost:6380',
   CLICKHOUSE_URL: 'http://localhost:8123',
   KEY_RING: JSON.stringify({ k1: secret }),
   KEY_ACTIVE: 'k1',

@@ -79,11 +79,4 @@ describe('a request beyond the limits', () => {
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '15' })
     expect(asked.submissions).toEqual([])
   })
-
-  it('can not be told apart when Redis is away', async () => {
-    const limiter = { admit: () => Promise.reject(outage) }
-    const answer = await application({ limiter }).post(good)
-    expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'temporarily_unavailable'])
-    expect(answer.headers['retry-after']).toBe('2')
-  })
 })

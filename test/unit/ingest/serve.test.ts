@@ -23,6 +23,7 @@ it('the interface is served on both ports until both are closed', async () => {
     KAFKA_BROKERS: 'localhost:1',
     SCHEMA_REGISTRY_URL: 'http://localhost:1',
     REDIS_STATE_URL: 'redis://localhost:1',
+    REDIS_CACHE_URL: 'redis://localhost:1',
     CLICKHOUSE_URL: 'http://localhost:1',
     KEY_RING: JSON.stringify({ k1: Buffer.alloc(32, 1).toString('base64') }),
     KEY_ACTIVE: 'k1',

@@ -21,9 +21,9 @@ const state = Object.assign(redis, {
   status: 'ready' as string,
   duplicate: () => subscriber,
   hgetallBuffer: async () => ({}),
-  // The script of the limits.
-  call: async () => ['admitted', '199'],
 })
+/** Answers the script of the limits. */
+const cache = { call: async () => ['admitted', '199'] }
 const clickhouse = {
   query: async () => rowsAnswer([]),
 } as unknown as ClickHouseClient
@@ -31,7 +31,7 @@ const clickhouse = {
 const clock = { now: () => NOW_MS }
 
 const connect = (async () =>
-  ({ bus: {}, codec: {}, state, clickhouse, clock })
+  ({ bus: {}, codec: {}, state, cache, clickhouse, clock })
 ) as unknown as Parameters<typeof startIngest>[2]
 
 it('the interface listens, knows keys and jobs, tells when it is ready, and stops', async () => {
@@ -41,6 +41,7 @@ it('the interface listens, knows keys and jobs, tells when it is ready, and stop
     KAFKA_BROKERS: 'localhost:1',
     SCHEMA_REGISTRY_URL: 'http://localhost:1',
     REDIS_STATE_URL: 'redis://localhost:1',
+    REDIS_CACHE_URL: 'redis://localhost:1',
     CLICKHOUSE_URL: 'http://localhost:1',
     KEY_RING: JSON.stringify({ k1: Buffer.alloc(32, 1).toString('base64') }),
     KEY_ACTIVE: 'k1',

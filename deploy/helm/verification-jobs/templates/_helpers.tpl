@@ -74,7 +74,8 @@ the consumer groups it is a member of, by its lanes and services.
 
 {{/*
 The settings of one program: (dict "root" $ "program" ... "user" ... "config" ... "given" ...). At
-brokers that want users it signs in as `user`, with that user's password from the secret.
+brokers that want users it signs in as `user`, with that user's password from the secret. What
+`secretKeys` names is taken from there by another key than its own name.
 */}}
 {{- define "verification-jobs.env" -}}
 {{- $plain := dict -}}
@@ -96,13 +97,19 @@ brokers that want users it signs in as `user`, with that user's password from th
 - name: {{ $key }}
   value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
 {{- end }}
+{{- range $key, $_ := .secretKeys }}
+{{- if not (hasKey $.program.secrets $key) -}}
+{{- fail (printf "%s reads no secret %s" $.program.program $key) -}}
+{{- end -}}
+{{- end }}
+{{- $keys := merge (dict "KAFKA_SASL_PASSWORD" (printf "KAFKA_PASSWORD_%s" ($user | upper | replace "-" "_"))) (.secretKeys | default dict) }}
 {{- range $key, $need := .program.secrets }}
 {{- if not (hasKey $plain $key) }}
 - name: {{ $key }}
   valueFrom:
     secretKeyRef:
       name: {{ include "verification-jobs.secretName" $.root }}
-      key: {{ ternary (printf "KAFKA_PASSWORD_%s" ($user | upper | replace "-" "_")) $key (eq $key "KAFKA_SASL_PASSWORD") }}
+      key: {{ get $keys $key | default $key }}
       {{- if eq $need "optional" }}
       optional: true
       {{- end }}

@@ -31,7 +31,7 @@ describe('the access to a secure stack', () => {
     const second = secure('once')
     expect(second.accounts).toEqual(first.accounts)
     const passwords = Object.values(first.accounts).map(({ password }) => password)
-    expect(passwords).toHaveLength(6 + STAGES.length)
+    expect(passwords).toHaveLength(7 + STAGES.length)
     expect(new Set(passwords).size).toBe(passwords.length)
     expect(passwords.every(password => /^[\w-]{32}$/.test(password))).toBe(true)
     const files = [...Object.values(first.files), join(first.folder, 'accounts.json')]
@@ -72,12 +72,19 @@ describe('the access to a secure stack', () => {
     })
   })
 
-  it('lets the services of each stage sign in as their own user', () => {
+  it('lets the services of each stage sign in as their own user, ingest at the cache too', () => {
     const { accounts } = secure('stages')
-    const signIn = signInOf({ accounts })
+    const { redisCache, redisLimits, verify } = accounts
+    const cache = (password: string, user: string) => `rediss://${user}:${password}@127.0.0.1:1`
+    const signIn = signInOf({ accounts }, {
+      REDIS_CACHE_URL: cache(redisCache.password, redisCache.username),
+    })
     expect(Object.keys(signIn)).toEqual(STAGES)
     expect(signIn['verify']).toEqual({
-      KAFKA_SASL_USERNAME: 'verify', KAFKA_SASL_PASSWORD: accounts.verify.password,
+      KAFKA_SASL_USERNAME: 'verify', KAFKA_SASL_PASSWORD: verify.password,
+    })
+    expect(signIn['ingest']).toMatchObject({
+      KAFKA_SASL_USERNAME: 'ingest', REDIS_CACHE_URL: cache(redisLimits.password, 'ingest'),
     })
   })
 

@@ -1,6 +1,5 @@
-import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { limiterOf, limitFields, limitsOf } from '../../../../services/ingest/limits/settings.ts'
+import { limitFields, limitsOf } from '../../../../services/ingest/limits/settings.ts'
 import { defineConfig, loadConfig } from '../../../../services/lib/config.ts'
 
 const schema = defineConfig(limitFields)
@@ -26,16 +25,5 @@ describe('the limits', () => {
       get: [{ capacity: 5, seconds: 6 }],
     })
     expect(() => loadConfig(schema, { LIMIT_GET: '0' })).toThrow(/LIMIT_GET must be >= 1/)
-  })
-
-  it('are kept in Redis under the hash tag of the tenant', async () => {
-    const calls: unknown[][] = []
-    const call = async (...sent: unknown[]) => {
-      calls.push(sent)
-      return ['admitted', '199']
-    }
-    const limiter = limiterOf({ call } as unknown as Redis, loadConfig(schema, {}))
-    await limiter.admit({ tenant: 'org_1.live', kind: 'get' })
-    expect(calls.map(([, , ...rest]) => rest)).toEqual([[1, 'limit:{org_1.live}:get', 200, 1]])
   })
 })

@@ -1,0 +1,47 @@
+import { LRUCache } from 'lru-cache'
+import type { LimitedRequest, Limits, LocalLimiter } from './limiter.ts'
+import type { Level } from './standing.ts'
+
+type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
+
+/** Some 3 MB. Of more, those not used for longest are forgotten, which makes them full. */
+const MAX_TENANTS_AND_KINDS = 10_000
+
+/**
+ * Limits in the memory of this process, by the arithmetic of `buckets.lua`. `now` is in
+ * milliseconds, of a clock that never goes back.
+ */
+export function createLocalLimiter (
+  limits: Limits, now: () => number = () => performance.now()
+): LocalLimiter {
+  const known = new LRUCache<string, Filled>({ max: MAX_TENANTS_AND_KINDS })
+  const fill = ({ tenant, kind }: LimitedRequest): Filled => {
+    const atMs = now()
+    const last = known.get(`${tenant}:${kind}`)
+    const levels = last === undefined
+      ? limits[kind].map(bucket => ({ bucket, tokens: bucket.capacity }))
+      : last.levels.map(level => flowIn(level, atMs - last.atMs))
+    return { atMs, levels }
+  }
+  const add = ({ tenant, kind }: LimitedRequest, filled: Filled, count: number) => {
+    const levels = filled.levels.map(({ bucket, tokens }) =>
+      ({ bucket, tokens: Math.min(tokens + count, bucket.capacity) }))
+    known.set(`${tenant}:${kind}`, { atMs: filled.atMs, levels })
+    return levels
+  }
+  return {
+    admit: request => {
+      const filled = fill(request)
+      const isEnough = filled.levels.every(({ tokens }) => tokens >= 1)
+      const levels = add(request, filled, isEnough ? -1 : 0)
+      return { kind: isEnough ? 'admitted' : 'throttled', levels }
+    },
+    giveBack: request => add(request, fill(request), 1),
+  }
+}
+
+function flowIn ({ bucket, tokens }: Level, elapsedMs: number): Level {
+  const { capacity, seconds } = bucket
+  const perMicro = capacity / (seconds * 1_000_000)
+  return { bucket, tokens: Math.min(tokens + elapsedMs * 1_000 * perMicro, capacity) }
+}

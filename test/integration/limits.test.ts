@@ -1,0 +1,134 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Redis } from 'ioredis'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
+import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
+import { freePort } from '../../deploy/local/ports.ts'
+import { createLimiter, type LimitKind } from '../../services/ingest/limits/limiter.ts'
+import { createLocalLimiter } from '../../services/ingest/limits/local-limiter.ts'
+import { createRedisLimiter } from '../../services/ingest/limits/redis-limiter.ts'
+import { createMetrics } from '../../services/lib/metrics.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { eventually } from '../support/eventually.ts'
+import { startRedisServer } from '../support/redis-server.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'limits-'))
+const path = join(folder, 's')
+const start = () => startRedisServer(['--unixsocket', path])
+let server = await start()
+const connections: Redis[] = []
+const connect = () => {
+  const connection = connectRedis(path)
+  connections.push(connection)
+  return connection
+}
+afterAll(async () => {
+  for (const connection of connections) connection.disconnect()
+  await server.stop()
+  rmSync(folder, { recursive: true })
+})
+const bucket = { capacity: 3, seconds: 86_400 }
+const limits = { post: [bucket], get: [bucket] }
+
+/** The limits of an instance of the interface, whose clock a test moves. */
+function instance (options: { readonly timeoutMs?: number } = {}) {
+  const connection = connect()
+  const clock = { ms: 0 }
+  const metrics = createMetrics()
+  const limiter = createLimiter({
+    shared: createRedisLimiter(connection, limits),
+    local: createLocalLimiter(limits, () => clock.ms),
+    log: { warn: () => {} },
+    metrics,
+    now: () => clock.ms,
+    ...options,
+  })
+  const kinds = async (tenant: string, times: number, kind: LimitKind = 'post') => {
+    const found: string[] = []
+    for (let sent = 0; sent < times; sent++) {
+      found.push((await limiter.admit({ tenant, kind })).kind)
+    }
+    return found
+  }
+  const localOnly = async () =>
+    Number(/^limits_local_total (\d+)$/m.exec(await metrics.text())?.[1] ?? 0)
+  return { clock, kinds, localOnly }
+}
+
+const admitted = (times: number) => Array(times).fill('admitted')
+
+describe('the limits of two instances', () => {
+  it('are shared, each its own while the cache Redis is down, and shared again after', async () => {
+    // A machine that is busy must not make a server that is there look as if it was away.
+    const [one, other] = [instance({ timeoutMs: 60_000 }), instance({ timeoutMs: 60_000 })]
+    expect(await one.kinds('org_1.live', 2)).toEqual(admitted(2))
+    expect(await other.kinds('org_1.live', 2)).toEqual(['admitted', 'throttled'])
+    await server.stop()
+    expect(await one.kinds('org_1.live', 2)).toEqual(['admitted', 'throttled'])
+    expect(await other.kinds('org_1.live', 3)).toEqual([...admitted(2), 'throttled'])
+    expect(await one.kinds('org_2.live', 4)).toEqual([...admitted(3), 'throttled'])
+    expect([await one.localOnly(), await other.localOnly()]).toEqual([4, 2])
+    server = await start()
+    await eventually(() => Promise.all(connections.map(connection => connection.ping())))
+    for (const { clock } of [one, other]) clock.ms += 1_000
+    expect(await one.kinds('org_3.live', 2)).toEqual(admitted(2))
+    expect(await other.kinds('org_3.live', 2)).toEqual(['admitted', 'throttled'])
+    expect([await one.localOnly(), await other.localOnly()]).toEqual([4, 2])
+  })
+
+  it('go on while the cache Redis answers nobody, with one waiting request a second', async () => {
+    const { clock, kinds, localOnly } = instance()
+    const redis = connect()
+    expect(await kinds('org_4.live', 1)).toEqual(admitted(1))
+    const calls = async () =>
+      /cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1]
+    const before = await calls()
+    await redis.call('CLIENT', 'PAUSE', '600000', 'WRITE')
+    try {
+      expect(await kinds('org_4.live', 3)).toEqual([...admitted(2), 'throttled'])
+      for (let tenant = 5; tenant < 50; tenant++) {
+        expect(await kinds(`org_${tenant}.live`, 1)).toEqual(admitted(1))
+      }
+      expect(await localOnly()).toBe(47)
+    } finally {
+      await redis.call('CLIENT', 'UNPAUSE')
+    }
+    // Of all these requests the first alone had asked Redis.
+    await expect.poll(calls).toBe(String(Number(before) + 1))
+    clock.ms += 1_000
+    expect(await kinds('org_50.live', 1)).toEqual(admitted(1))
+    expect(await redis.exists('limit:{org_50.live}:post')).toBe(1)
+  })
+})
+
+describe('the user of ingest at the cache Redis', () => {
+  it('reaches limits and nothing else', async () => {
+    const port = String(await freePort())
+    const own = await startRedisServer([
+      '--port', port, '--bind', '127.0.0.1',
+      '--user', 'ingest', 'on', '>secret', ...LIMITS_RIGHTS.split(' '),
+    ])
+    const redis = connectRedis(`redis://ingest:secret@127.0.0.1:${port}`)
+    onTestFinished(async () => {
+      redis.disconnect()
+      await own.stop()
+    })
+    const request = { tenant: 'org_1.live', kind: 'post' } as const
+    const limiter = createRedisLimiter(redis, limits)
+    expect((await limiter.admit(request)).kind).toBe('admitted')
+    expect(Math.round((await limiter.giveBack(request))[0]?.tokens ?? 0)).toBe(3)
+    await redis.pexpire('limit:{org_1.live}:post', 1)
+    const denied = [
+      ['HMGET', 'c:{abcdef}1:token', 'at'], ['HSET', 'c:{abcdef}1:token', 'at', '0'],
+      ['EVAL', "return redis.call('GET', 'limit:{org_1.live}:post')", '0'],
+      ['EVAL', "return redis.call('HMGET', 'c:{abcdef}1:token', 'at')", '0'],
+      ['KEYS', '*'], ['SCAN', '0'], ['DEL', 'limit:{org_1.live}:post'], ['FLUSHALL'],
+      ['CONFIG', 'GET', '*'], ['ACL', 'LIST'], ['CLIENT', 'LIST'], ['CLIENT', 'PAUSE', '1'],
+      ['MONITOR'], ['PUBLISH', 'a', 'b'],
+    ]
+    for (const [command = '', ...args] of denied) {
+      await expect(redis.call(command, ...args), command).rejects.toThrow(/NOPERM|can't/)
+    }
+  })
+})

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest'
+import type { LimitedRequest } from '../../../../services/ingest/limits/limiter.ts'
+import { createLocalLimiter } from '../../../../services/ingest/limits/local-limiter.ts'
+
+const post = { tenant: 'org_1.live', kind: 'post' } as const
+const get = { tenant: 'org_1.live', kind: 'get' } as const
+
+/** Local limits and their clock. */
+function setUp () {
+  const clock = { ms: 5_000 }
+  const limiter = createLocalLimiter({
+    post: [{ capacity: 4, seconds: 2 }, { capacity: 6, seconds: 60 }],
+    get: [{ capacity: 2, seconds: 1 }],
+  }, () => clock.ms)
+  const kinds = (request: LimitedRequest, times: number) =>
+    Array.from({ length: times }, () => limiter.admit(request).kind)
+  const tokens = (request: LimitedRequest) =>
+    limiter.admit(request).levels.map(level => level.tokens)
+  return { clock, limiter, kinds, tokens }
+}
+
+const admitted = (times: number) => Array(times).fill('admitted')
+
+describe('local buckets', () => {
+  it('begin full and let in a burst of their capacity', () => {
+    const { kinds, tokens } = setUp()
+    expect(kinds(get, 3)).toEqual([...admitted(2), 'throttled'])
+    expect(tokens(post)).toEqual([3, 5])
+  })
+
+  it('fill in proportion to time, up to their capacity', () => {
+    const { clock, kinds, tokens } = setUp()
+    kinds(get, 2)
+    clock.ms += 250
+    expect(tokens(get)).toEqual([0.5])
+    clock.ms += 250
+    expect(kinds(get, 2)).toEqual(['admitted', 'throttled'])
+    clock.ms += 3_600_000
+    expect(kinds(get, 3)).toEqual([...admitted(2), 'throttled'])
+  })
+
+  it('refuse a request when one of two is empty, and take from neither', () => {
+    const { clock, kinds, tokens } = setUp()
+    expect(kinds(post, 5)).toEqual([...admitted(4), 'throttled'])
+    clock.ms += 2_000
+    expect(kinds(post, 3)).toEqual([...admitted(2), 'throttled'])
+    expect(tokens(post)).toEqual([2, expect.closeTo(0.2, 9)])
+  })
+
+  it('take back what a request took, up to their capacity', () => {
+    const { limiter, kinds } = setUp()
+    kinds(get, 2)
+    expect(limiter.giveBack(get)).toMatchObject([{ tokens: 1 }])
+    limiter.giveBack(get)
+    expect(limiter.giveBack(get)).toMatchObject([{ tokens: 2 }])
+    expect(kinds(get, 3)).toEqual([...admitted(2), 'throttled'])
+  })
+
+  it('are of one tenant and one kind of request', () => {
+    const { kinds, tokens } = setUp()
+    kinds(get, 3)
+    expect(tokens({ ...get, tenant: 'org_2.live' })).toEqual([1])
+    expect(tokens(post)).toEqual([3, 5])
+  })
+
+  it('are forgotten, so full again, for the tenants not seen for longest', () => {
+    const { kinds, limiter, tokens } = setUp()
+    kinds(get, 2)
+    for (let other = 0; other < 10_000; other++) {
+      limiter.admit({ tenant: `org_other_${other}.live`, kind: 'get' })
+    }
+    expect(tokens(get)).toEqual([1])
+  })
+})

@@ -1,0 +1,20 @@
+import type { Redis } from 'ioredis'
+import { expect, it } from 'vitest'
+import { createRedisLimiter } from '../../../../services/ingest/limits/redis-limiter.ts'
+
+it('the shared buckets of a tenant are one key under its hash tag', async () => {
+  const calls: unknown[][] = []
+  const call = async (...sent: unknown[]) => {
+    calls.push(sent)
+    return ['admitted', '199']
+  }
+  const limiter = createRedisLimiter({ call } as unknown as Redis, {
+    post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
+    get: [{ capacity: 200, seconds: 1 }],
+  })
+  await limiter.admit({ tenant: 'org_1.live', kind: 'get' })
+  await limiter.giveBack({ tenant: 'org_1.live', kind: 'post' })
+  expect(calls.map(([, , ...rest]) => rest)).toEqual([
+    [1, 'limit:{org_1.live}:get', 200, 1], [1, 'limit:{org_1.live}:post', 100, 1, 1_000, 60],
+  ])
+})
