@@ -65,19 +65,23 @@ const stateAway: Fault = {
 const cacheAway: Fault = {
   name: 'cache-redis-away',
   kind: 'store',
-  about: 'the cache Redis is away for 15 s: nothing is found there, and jobs go on',
+  about: 'the cache Redis is away for 15 s: nothing is found there, requests and jobs go on',
   quick: false,
-  inject: async ({ world, load, say }) => {
+  inject: async ({ world, load, log, say }) => {
     await load.untilEnded(2)
     const part = world.stack.part('redis-cache')
     await part.down()
     const atMs = Date.now()
+    const accepted = await log.nextAccepted(atMs, 15_000)
     const ended = await load.nextEnd(atMs, 15_000)
     say(ended === undefined ? 'no job ended' : `a job ended after ${ended - atMs} ms`)
     await sleep(Math.max(0, atMs + 15_000 - Date.now()))
     await part.up()
     await load.untilEnded(3)
-    const breaches = ended === undefined ? ['no job of that time ended without the cache'] : []
+    const breaches = [
+      ...accepted === undefined ? ['nothing was accepted without the cache'] : [],
+      ...ended === undefined ? ['no job of that time ended without the cache'] : [],
+    ]
     return { injected: 1, breaches }
   },
 }
