@@ -9,17 +9,19 @@ const WORKSPACE = join(import.meta.dirname, '..', 'workspace', 'main.ts')
 type Options = {
   readonly json?: true
   readonly data: string
+  readonly full?: true
   readonly explain?: true
   readonly journalHead?: string
 }
 
 /** The words by which the workspace is asked for the same. */
 export function auditWords (
-  { json, data, explain, journalHead }: Options
+  { json, data, full, explain, journalHead }: Options
 ): readonly string[] {
   return [
     ...json === true ? ['--json'] : [],
-    '--data', data, 'audit', ...explain === true ? ['--explain'] : [],
+    '--data', data, 'audit', ...full === true ? ['--full'] : [],
+    ...explain === true ? ['--explain'] : [],
     ...journalHead === undefined ? [] : ['--journal-head', journalHead],
   ]
 }
@@ -28,9 +30,10 @@ export function auditWords (
 export function addAudit (program: Command): void {
   program.command('audit')
     .description('check balances, journal and results of all customers against each other')
-    .option('--explain', 'tell every movement in words as well')
+    .option('--full', 'read all, not only what is new since the last audit')
+    .option('--explain', 'tell every movement in words as well; reads all')
     .option('--journal-head <file>', 'check also that nothing is missing of what ' +
-      'JOURNAL_HEAD_TARGET was given')
+      'JOURNAL_HEAD_TARGET was given; reads all')
     .addHelpText('after', '\nExample:\n  npm run ops -- audit --explain')
     .action(async (_options: object, command: Command) => {
       const words = auditWords(command.optsWithGlobals<Options>())

@@ -26,6 +26,10 @@ export type Archive = {
   readonly findAll: (
     tenant: string, jobs: readonly string[]
   ) => Promise<ReadonlyMap<string, Job>>
+  /** The same with the manifests, each job once. */
+  readonly findAllWhole: (
+    tenant: string, jobs: readonly string[]
+  ) => Promise<readonly ArchivedJob[]>
   /** Newest first: ids sort by the time of the request. */
   readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
   /** The same with the manifests, for whoever reads the results of every job. */
@@ -67,6 +71,11 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     for await (const { job } of select(FIND_ALL, { tenant, jobs })) found.set(job.id, job)
     return found
   }
+  const findAllWhole = async (tenant: string, jobs: readonly string[]) => {
+    const found: ArchivedJob[] = []
+    for await (const archived of select(FIND_ALL_WHOLE, { tenant, jobs })) found.push(archived)
+    return found
+  }
   const page = async (columns: string, tenant: string, options: ListOptions) => {
     const { limit, before = '', status = '', service = '' } = options
     const query = listOf(columns)
@@ -86,6 +95,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     save,
     find,
     findAll,
+    findAllWhole,
     list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
     listWhole: (...of) => page(WHOLE, ...of),
   }
@@ -155,9 +165,11 @@ const WHOLE = `${RECORD}, base64Encode(manifest) AS manifest`
 
 const FIND = `SELECT ${WHOLE} FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}`
 
-const FIND_ALL = `
-  SELECT ${RECORD} FROM jobs
+const findAllOf = (columns: string) => `
+  SELECT ${columns} FROM jobs
   WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)} ORDER BY job`
+const FIND_ALL = findAllOf(RECORD)
+const FIND_ALL_WHOLE = findAllOf(WHOLE)
 
 const listOf = (columns: string) => `
   SELECT ${columns} FROM jobs

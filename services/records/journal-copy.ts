@@ -21,6 +21,13 @@ export type JournalCopy = {
   /** Stores the entries that are not there yet, each once; returns those. */
   readonly append: (entries: readonly Journal[]) => Promise<readonly Journal[]>
   readonly read: (tenant: string) => Promise<StoredJournal>
+  /**
+   * The same a page at a time, of entries from a number on or from a moment (Unix ms) on. The
+   * entries of one number are on one page.
+   */
+  readonly pages: (
+    tenant: string, from: { readonly seq: number, readonly atMs: number }
+  ) => AsyncIterable<StoredJournal>
   /** The last entries of a tenant, or the last ones before a seq, newest first. */
   readonly readNewest: (
     tenant: string, options: { readonly limit: number, readonly before?: number | undefined }
@@ -36,6 +43,10 @@ export type JournalCopy = {
 
 /** MACs are part of the address of the query, which has room for so many. */
 const ENTRIES_A_QUERY = 100
+
+const ROWS_A_PAGE = 2_000
+/** How many times more rows are read when those of one number filled a page. */
+const PAGE_GROWTH = 16
 
 /** Entries are written many an insert; of the same entries again, one is read. */
 export function createJournalCopy (
@@ -57,15 +68,10 @@ export function createJournalCopy (
     await insertRows(clickhouse, { table: 'journal', columns: COLUMNS, values, token })
     return missing.map(({ entry }) => entry)
   }
-  const read = async (tenant: string) => {
-    const entries = new Map<string, Journal>()
-    const forged: number[] = []
-    for await (const row of streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant })) {
-      const entry = entryOf(row)
-      if (isSigned(row, entry)) entries.set(canonicalText(entry), entry)
-      else forged.push(entry.seq)
-    }
-    return { entries: [...entries.values()], forged }
+  const read = (tenant: string) =>
+    judged(streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant }), isSigned)
+  const pages: JournalCopy['pages'] = async function * (tenant, from) {
+    for await (const rows of pagesFrom(clickhouse, tenant, from)) yield await judged(rows, isSigned)
   }
   const readNewest: JournalCopy['readNewest'] = async (
     tenant, { limit, before = Number.MAX_SAFE_INTEGER }
@@ -92,10 +98,53 @@ export function createJournalCopy (
     }
     return ends
   }
-  return { append, read, readNewest, heads, counts: last => readCounts(clickhouse, last) }
+  const counts = (last: ReadonlyMap<string, number>) => readCounts(clickhouse, last)
+  return { append, read, pages, readNewest, heads, counts }
 }
 
 type Reading = Pick<ClickHouseClient, 'query'>
+
+async function judged (
+  rows: AsyncIterable<StoredEntry> | readonly StoredEntry[],
+  isSigned: (row: StoredEntry, entry: Journal) => boolean
+): Promise<StoredJournal> {
+  const entries = new Map<string, Journal>()
+  const forged: number[] = []
+  for await (const row of rows) {
+    const entry = entryOf(row)
+    if (isSigned(row, entry)) entries.set(canonicalText(entry), entry)
+    else forged.push(entry.seq)
+  }
+  return { entries: [...entries.values()], forged }
+}
+
+/** A query a page: what is done between two of them may take hours. */
+async function * pagesFrom (
+  clickhouse: Reading, tenant: string, from: { readonly seq: number, readonly atMs: number }
+): AsyncGenerator<readonly StoredEntry[]> {
+  type First = { readonly first: string }
+  const [found] = await rowsOf<First>(clickhouse, SELECT_FIRST, { tenant, ...from })
+  let seq = found?.first ?? '0'
+  for (let most = ROWS_A_PAGE; ;) {
+    const rows = await rowsOf<StoredEntry>(clickhouse, SELECT_PAGE, { tenant, seq, most })
+    const isLast = rows.length < most
+    const last = rows.at(-1)?.seq ?? seq
+    // The rows of its last number may go on behind it.
+    const whole = isLast ? rows : rows.filter(row => row.seq !== last)
+    if (whole.length > 0) yield whole
+    if (isLast) return
+    most = whole.length > 0 ? ROWS_A_PAGE : most * PAGE_GROWTH
+    seq = last
+  }
+}
+
+async function rowsOf<T> (
+  clickhouse: Reading, query: string, parameters: Record<string, unknown>
+): Promise<readonly T[]> {
+  const rows: T[] = []
+  for await (const row of streamRows<T>(clickhouse, query, parameters)) rows.push(row)
+  return rows
+}
 
 /** Those MACs of rows that are stored. */
 async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set<string>> {
@@ -141,6 +190,13 @@ const SELECT = `
     base64Encode(header) AS header_base64, mac
   FROM journal`
 const SELECT_ALL = `${SELECT} WHERE tenant = {tenant:String} ORDER BY seq, mac`
+const SELECT_FIRST = `
+  SELECT toString(min(seq)) AS first FROM journal
+  WHERE tenant = {tenant:String}
+    AND (seq >= {seq:UInt64} OR at >= fromUnixTimestamp64Milli({atMs:Int64}))`
+const SELECT_PAGE = `
+  ${SELECT} WHERE tenant = {tenant:String} AND seq >= {seq:UInt64}
+  ORDER BY seq, mac LIMIT {most:UInt64}`
 const SELECT_BEFORE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64} ORDER BY seq DESC`
 const SELECT_AFTER = `

@@ -15,20 +15,24 @@ export type HeadsCodec = {
   readonly decode: (text: string) => JournalHeads | undefined
 }
 
-const PURPOSE = 'journal head'
-
-/** @throws TypeError when the active key is not among the keys. */
-export function createHeadsCodec (settings: MessageKeySettings): HeadsCodec {
+/**
+ * `purpose` keeps heads apart that say different things: those that were exported are no heads that
+ * an audit has proven.
+ * @throws TypeError when the active key is not among the keys.
+ */
+export function createHeadsCodec (
+  settings: MessageKeySettings, purpose: 'journal head' | 'proven journal head' = 'journal head'
+): HeadsCodec {
   const { sign, isAuthentic } = createMac(settings)
   return {
     encode: ({ at, tenants }) => {
-      const mac = sign(PURPOSE, contentOf({ at, tenants }))
+      const mac = sign(purpose, contentOf({ at, tenants }))
       return JSON.stringify({ version: 1, at, tenants, mac })
     },
     decode: text => {
       const document = parse(text)
       if (document?.version !== 1 || !Array.isArray(document.tenants)) return undefined
-      return isAuthentic(String(document.mac), PURPOSE, contentOf(document)) ? document : undefined
+      return isAuthentic(String(document.mac), purpose, contentOf(document)) ? document : undefined
     },
   }
 }

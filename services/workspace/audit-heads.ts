@@ -1,8 +1,9 @@
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Journal } from '../../schemas/types.ts'
+import type { MessageKeySettings } from '../lib/mac.ts'
 import { canonicalText, hashAfter, START, type ChainHead } from '../records/journal-chain.ts'
-import type { HeadsCodec } from '../records/journal-heads.ts'
+import { createHeadsCodec } from '../records/journal-heads.ts'
 import type { JournalTexts } from './audit-journal.ts'
 import { breachUnless, type Breach } from './audit-report.ts'
 
@@ -17,8 +18,9 @@ export type ExportedHeads = ReadonlyMap<string, ExportedHead>
  * @throws Error that names the line which is not authentic, or when there is none.
  */
 export async function readExportedHeads (
-  file: string, codec: Pick<HeadsCodec, 'decode'>
+  file: string, settings: MessageKeySettings
 ): Promise<ExportedHeads> {
+  const codec = createHeadsCodec(settings)
   const greatest = new Map<string, ExportedHead>()
   let number = 0
   const lines = createInterface({ input: createReadStream(file), crlfDelay: Infinity })

@@ -27,10 +27,15 @@ export function checkIds (entries: readonly Journal[]): Found {
 /** What a reserve entry tells of the key that made its job; claims are in Unix ms. */
 type Terms = { readonly idempotencyKey?: string, readonly claimedAt?: string }
 
+/** The key that made the job of a reserve entry; undefined for other entries. */
+export function termsOf ({ type, reason }: Journal): Terms | undefined {
+  return type === 'reserve' && reason !== '' ? JSON.parse(reason) as Terms : undefined
+}
+
 /** A key is taken from its first use on, a moment before its job is accepted. */
 function checkKeys (entries: readonly Journal[]): Found {
-  const made = entries.filter(({ type, reason }) => type === 'reserve' && reason !== '')
-    .map(({ job, reason }) => ({ job, ...JSON.parse(reason) as Terms }))
+  const made = entries.filter(entry => termsOf(entry) !== undefined)
+    .map(entry => ({ job: entry.job, ...termsOf(entry) }))
   const byKey = Map.groupBy(made, ({ idempotencyKey = '' }) => idempotencyKey)
   byKey.delete('')
   return [...byKey.values()].flatMap(jobs => jobs.slice(1).flatMap(({ job, claimedAt }, index) => {

@@ -8,7 +8,8 @@ import { createArchive } from '../records/archive.ts'
 import { createJournalCopy } from '../records/journal-copy.ts'
 import { createResultBlocks } from '../records/result-blocks.ts'
 import { createResults } from '../records/results.ts'
-import type { AuditParts } from './audit.ts'
+import { createAuditCounts } from './audit-counts.ts'
+import type { IncrementalParts } from './audit-incremental.ts'
 
 type Connected = {
   readonly redis: Redis
@@ -27,5 +28,6 @@ export function auditParts ({ redis, clickhouse, recordMac, codec, keys }: Conne
     archive: createArchive(clickhouse, recordMac),
     history: createDeliveryHistory(clickhouse, recordMac),
     results: createResults({ blocks, codec, keys }),
-  } satisfies AuditParts
+    counts: createAuditCounts(clickhouse),
+  } satisfies Omit<IncrementalParts, 'kafka'>
 }

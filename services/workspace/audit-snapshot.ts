@@ -22,9 +22,12 @@ export type Snapshot = {
   readonly slots: readonly string[]
 }
 
+/** The same without the copy. */
+export type Moment = Omit<Snapshot, 'copy' | 'forged'>
+
 export type SnapshotParts = {
   readonly redis: Redis
-  readonly journal: Pick<JournalCopy, 'read'>
+  readonly journal: Pick<JournalCopy, 'read' | 'counts'>
 }
 
 const LOOK_EVERY_MS = 100
@@ -41,15 +44,37 @@ export async function takeSnapshot (
   for (;;) {
     const snapshot = await readSnapshot(parts, tenant)
     const after = await createWallet(parts.redis).balance(tenant)
-    const rests = after.seq === snapshot.balance.seq && isAtRest(snapshot)
+    const rests = after.seq === snapshot.balance.seq && isAtRest(snapshot, snapshot.copy.length)
     if (rests || Date.now() >= until) return snapshot
     await pause(LOOK_EVERY_MS)
   }
 }
 
-async function readSnapshot (
-  { redis, journal }: SnapshotParts, tenant: string
-): Promise<Snapshot> {
+/** A moment at which a tenant rests and its copy is complete; undefined if none comes in time. */
+export async function takeMoment (
+  parts: SnapshotParts, tenant: string, waitMs: number
+): Promise<Moment | undefined> {
+  const until = Date.now() + waitMs
+  for (;;) {
+    const moment = await readMoment(parts, tenant)
+    const { balance: { seq } } = moment
+    const copied = (await parts.journal.counts(new Map([[tenant, seq]]))).get(tenant) ?? 0
+    const after = await createWallet(parts.redis).balance(tenant)
+    if (after.seq === seq && isAtRest(moment, copied)) return moment
+    if (Date.now() >= until) return undefined
+    await pause(LOOK_EVERY_MS)
+  }
+}
+
+async function readSnapshot (parts: SnapshotParts, tenant: string): Promise<Snapshot> {
+  const moment = await readMoment(parts, tenant)
+  const { entries: copy, forged } = await parts.journal.read(tenant)
+  return { ...moment, copy, forged }
+}
+
+async function readMoment (
+  { redis }: Pick<SnapshotParts, 'redis'>, tenant: string
+): Promise<Moment> {
   const store = createJobStore(redis)
   const balance = await createWallet(redis).balance(tenant)
   const slots = await redis.smembers(tenantJobKeys(tenant).active)
@@ -57,11 +82,9 @@ async function readSnapshot (
   const jobs = await Promise.all(open.map(({ job }) => store.read(tenant, job)))
   const openJobs = jobs.filter(job => job !== undefined && !job.closed) as readonly Job[]
   const outbox = await createOutbox(redis).pending(tenant)
-  const { entries: copy, forged } = await journal.read(tenant)
-  return { balance, slots, openJobs, outbox, copy, forged }
+  return { balance, slots, openJobs, outbox }
 }
 
-function isAtRest ({ balance, outbox, copy, openJobs }: Snapshot): boolean {
-  return outbox.length === 0 && copy.length >= balance.seq &&
-    openJobs.every(({ ended }) => !ended)
+function isAtRest ({ balance, outbox, openJobs }: Moment, copied: number): boolean {
+  return outbox.length === 0 && copied >= balance.seq && openJobs.every(({ ended }) => !ended)
 }

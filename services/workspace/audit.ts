@@ -8,8 +8,9 @@ import { checkEntries, checkResults, checkSlots, countResults } from './audit-jo
 import { checkAges, checkDeliveries, checkIds, explain } from './audit-history.ts'
 import { checkHead, type ExportedHeads } from './audit-heads.ts'
 import {
-  checkKafka, checkMovements, checkNumbers, type JournalTexts, type StoredMovements,
+  checkKafka, checkMovements, checkNumbers, type StoredMovements,
 } from './audit-journal.ts'
+import type { KafkaJournal } from './audit-kafka.ts'
 import { checkFold, checkForged, checkWallet } from './audit-money.ts'
 import {
   breachUnless, type AuditReport, type Breach, type TenantReport,
@@ -17,21 +18,21 @@ import {
 import { takeSnapshot, type SnapshotParts } from './audit-snapshot.ts'
 
 export type AuditParts = SnapshotParts & {
-  readonly archive: Pick<Archive, 'listWhole'>
+  readonly archive: Pick<Archive, 'listWhole' | 'findAll' | 'findAllWhole'>
   readonly results: Pick<Results, 'csvStream'>
   /** Nothing is said of deliveries without it. */
   readonly history?: Pick<DeliveryHistory, 'listAll'>
   /** The journal as Kafka has it; read once, when every tenant was looked at. */
-  readonly kafka?: () => Promise<ReadonlyMap<string, JournalTexts>>
+  readonly kafka?: Pick<KafkaJournal, 'texts'>
 }
 
 type Found = readonly Omit<Breach, 'tenant'>[]
 
-const JOBS_A_PAGE = 100
+export const JOBS_A_PAGE = 100
 const JOBS_AT_ONCE = 8
 
 /** Later than this the results of a job may be gone, and nothing is said of them. */
-const RESULTS_KEPT_MS = 90 * 86_400_000
+export const RESULTS_KEPT_MS = 90 * 86_400_000
 
 export type AuditOptions = {
   /** How long each tenant may take to come to rest; 10 s by default. */
@@ -60,7 +61,8 @@ export async function audit (
     stored.set(tenant, movements)
     breaches.push(...found.map(breach => ({ tenant, ...breach })))
   }
-  const kafka = await parts.kafka?.()
+  const named = new Set([...stored.keys(), ...options.heads?.keys() ?? []])
+  const kafka = named.size === 0 ? undefined : await parts.kafka?.texts(named)
   for (const [tenant, movements] of stored) {
     const texts = kafka && (kafka.get(tenant) ?? new Map())
     const found = [
@@ -133,7 +135,7 @@ async function * closedJobsOf (
 }
 
 /** One question about the deliveries of all, then the results of some jobs at a time. */
-async function auditPage (parts: AuditParts, tenant: string, page: readonly ArchivedJob[]) {
+export async function auditPage (parts: AuditParts, tenant: string, page: readonly ArchivedJob[]) {
   const attempts = await parts.history?.listAll(tenant, page.map(({ job }) => job.id)) ?? []
   const byJob = Map.groupBy(attempts, ({ job }) => job)
   const audited: { readonly rows: number, readonly found: Found }[] = []

@@ -141,17 +141,21 @@ function addPartners (program: Command, perform: Perform): void {
 
 function addAudit (program: Command, print: Print): void {
   program.command('audit').description('check balances, journal and results against each other')
-    .option('--explain', 'tell every movement in words as well')
+    .option('--full', 'read all, not only what is new since the last audit')
+    .option('--explain', 'tell every movement in words as well; reads all')
     .option('--journal-head <file>', 'check also that nothing is missing of what ' +
-      'JOURNAL_HEAD_TARGET was given')
+      'JOURNAL_HEAD_TARGET was given; reads all')
     .addHelpText('after', invariantsText())
     .action(async (_options: object, command: Command) => {
-      const { json, data, explain, journalHead } = command.optsWithGlobals<
-        Global & { readonly explain?: true, readonly journalHead?: string }>()
+      const { json, data, full, explain, journalHead } = command.optsWithGlobals<
+        Global & { readonly full?: true, readonly explain?: true, readonly journalHead?: string }>()
       // Only this command needs the stores of results, so only it loads them.
       const { auditTable, runAudit } = await import('./audit-command.ts')
       const report = await runAudit(commandEnvironment(process.env, data), {
-        explain: explain === true, journalHead,
+        explain: explain === true,
+        journalHead,
+        incremental: full !== true,
+        say: line => console.error(line),
       })
       print(json === true ? JSON.stringify(report) : auditTable(report))
       if (!report.ok) process.exitCode = 1

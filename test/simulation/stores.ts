@@ -58,6 +58,8 @@ function archiveStore (): Archive {
     find: async (tenant, job) => jobs.get(`${tenant}:${job}`),
     findAll: async (tenant, ids) => new Map(ofTenant(tenant)
       .filter(({ job }) => ids.includes(job.id)).map(({ job }) => [job.id, job])),
+    findAllWhole: async (tenant, ids) =>
+      ofTenant(tenant).filter(({ job }) => ids.includes(job.id)),
     list: async tenant => ofTenant(tenant).map(({ job }) => job),
     listWhole: async tenant => ofTenant(tenant),
   }

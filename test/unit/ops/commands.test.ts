@@ -65,4 +65,5 @@ it('asks the workspace for the audit', () => {
     .toEqual(['--json', '--data', 'x', 'audit', '--explain'])
   expect(auditWords({ data: 'x', journalHead: 'heads.ndjson' }))
     .toEqual(['--data', 'x', 'audit', '--journal-head', 'heads.ndjson'])
+  expect(auditWords({ data: 'x', full: true })).toEqual(['--data', 'x', 'audit', '--full'])
 })

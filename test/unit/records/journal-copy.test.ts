@@ -86,6 +86,35 @@ describe('the copy of the journal in ClickHouse', () => {
     expect(inserted).toHaveLength(250)
   })
 
+  /** All pages from the second entry on, of a copy that answers so. */
+  async function paged (...answers: readonly (readonly object[])[]) {
+    const { copy, asked } = copyOn([{ first: '1' }], ...answers)
+    const pages = []
+    for await (const page of copy.pages(TENANT, { seq: 2, atMs: 7 })) pages.push(page)
+    return { pages, asked: asked.map(({ query_params: given }) => given) }
+  }
+
+  it('gives pages, a query each, that have all rows of a number', async () => {
+    const [one, two, three] = await stored()
+    const { pages, asked } = await paged(
+      [...Array(1_999).fill(one), two!], [two!, { ...two!, reason: 'x' }, three!])
+    expect(pages).toEqual([
+      { entries: [entry(1)], forged: [] }, { entries: [entry(2), entry(3)], forged: [2] },
+    ])
+    expect(asked).toEqual([
+      { tenant: TENANT, seq: 2, atMs: 7 },
+      { tenant: TENANT, seq: '1', most: 2_000 }, { tenant: TENANT, seq: '2', most: 2_000 },
+    ])
+  })
+
+  it('reads more at once when the rows of one number fill a page', async () => {
+    const [one, two] = await stored()
+    const { pages, asked } = await paged(
+      Array(2_000).fill(one), [...Array(31_999).fill(one), two!], [two!])
+    expect(pages.map(page => page.entries)).toEqual([[entry(1)], [entry(2)]])
+    expect(asked.slice(1).map(({ most }) => most)).toEqual([2_000, 32_000, 2_000])
+  })
+
   const chain = (...all: readonly ReturnType<typeof entry>[]) => all.reduce(follow, START)
 
   it('continues heads by one query, and tenants without an entry have none', async () => {

@@ -28,6 +28,7 @@ it('heads of another hand, or that were changed or cut, are not authentic', () =
     text.replace('[3,4]', ''), text.replace('org_1', 'org_2'),
     text.replace('"version":1', '"version":2'), text.replace('"mac":"1:', '"mac":"2:'),
     JSON.stringify({ version: 1, at: heads.at, tenants: [], mac: JSON.parse(text).mac }),
+    createHeadsCodec(messageKeysOf(), 'proven journal head').encode(heads),
     createHeadsCodec({
       MESSAGE_KEYS: { 1: Buffer.alloc(32, 2).toString('base64') }, MESSAGE_KEY_ACTIVE: '1',
     }).encode(heads),

@@ -9,7 +9,8 @@ import { acceptedJob, entryOf, TENANT } from '../../support/stage-doubles.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)
 afterAll(() => rmSync(folder, { recursive: true }))
-const codec = createHeadsCodec(messageKeysOf())
+const keys = messageKeysOf()
+const codec = createHeadsCodec(keys)
 const file = `${folder}/heads.ndjson`
 
 const line = (at: number, ...tenants: readonly [tenant: string, seq: number, hash: string][]) =>
@@ -25,7 +26,7 @@ describe('exported heads', () => {
       line(1, ['a', 2, 'a2'], ['gone', 1, 'g1']), line(2, ['a', 5, 'a5']),
       line(3, ['a', 4, 'a4'], ['b', 1, 'b1']), '',
     ].join('\n'))
-    expect(await readExportedHeads(file, codec)).toEqual(new Map([
+    expect(await readExportedHeads(file, keys)).toEqual(new Map([
       ['a', { seq: 5, hash: 'a5', missing: [], at: 2 }],
       ['gone', { seq: 1, hash: 'g1', missing: [], at: 1 }],
       ['b', { seq: 1, hash: 'b1', missing: [], at: 3 }],
@@ -34,14 +35,14 @@ describe('exported heads', () => {
 
   it('in a line that was changed are an error that names it', async () => {
     writeFileSync(file, [line(1), line(2, ['a', 5, 'a5']).replace('"seq":5', '"seq":4')].join('\n'))
-    await expect(readExportedHeads(file, codec))
+    await expect(readExportedHeads(file, keys))
       .rejects.toThrow(`line 2 of ${file} is not authentic`)
   })
 
   it('in no file, or in one without a line, are an error', async () => {
     writeFileSync(file, '')
-    await expect(readExportedHeads(file, codec)).rejects.toThrow('no exported journal head')
-    await expect(readExportedHeads(`${folder}/none`, codec)).rejects.toThrow('ENOENT')
+    await expect(readExportedHeads(file, keys)).rejects.toThrow('no exported journal head')
+    await expect(readExportedHeads(`${folder}/none`, keys)).rejects.toThrow('ENOENT')
   })
 })
 

@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { insertRows } from '../../services/lib/clickhouse.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { createAuditCounts } from '../../services/workspace/audit-counts.ts'
+import { createKafkaJournal } from '../../services/workspace/audit-kafka.ts'
+import { auditIncrementally } from '../../services/workspace/audit-incremental.ts'
+import type { Proven } from '../../services/workspace/audit-proof.ts'
+import { connectAll } from '../support/connected.ts'
+import { endedJob } from '../support/results.ts'
+import { messageKeysOf } from '../support/signed.ts'
+import { entryOf } from '../support/stage-doubles.ts'
+import { runJob, startWorld, type World } from '../support/world.ts'
+
+const { env, brokers, codec, state, clickhouse, connected, ...parts } = connectAll()
+const kafka = createKafkaJournal({
+  KAFKA_BROKERS: brokers, ...messageKeysOf(env),
+} as Parameters<typeof createKafkaJournal>[0], codec)
+
+let world: World
+let tenant: string
+beforeAll(async () => {
+  world = await startWorld()
+  tenant = tenantOf(world.orgId, 'live')
+})
+afterAll(() => world?.stop())
+
+const run = (...inputs: readonly string[]) =>
+  runJob(world.live, { service: 'phone-validation', inputs })
+
+/** Audits the tenant beyond a position; what it says, and where the next one goes on. */
+async function auditFrom (from: ReadonlyMap<string, Proven> = new Map(), waitMs = 240_000) {
+  const said: string[] = []
+  const { report, proven } = await auditIncrementally({ ...parts, redis: state, kafka }, {
+    only: [tenant], waitMs, from, say: line => said.push(line),
+  })
+  const { breaches, tenants: [one] } = report
+  return { breaches, read: [one?.entries, one?.closedJobs, one?.rows], next: proven, said }
+}
+
+describe('what ClickHouse counts for an audit', () => {
+  const other = 'org_counted.live'
+  const job = endedJob({ id: 'job_counted', tenant: other, endedAtMs: Date.now() - 1_000 }, 7)
+  const entry = (change: Partial<Journal>) => ({ ...entryOf(other, job), ...change })
+
+  it('are ids of several entries, jobs that have no end, and rows', async () => {
+    const counts = createAuditCounts(clickhouse)
+    const found = async () =>
+      [await counts.sharedIds(other), await counts.jobsWithoutEnd(other, Date.now())]
+    const before = await counts.rowsSince(Date.now() - 60_000)
+    expect(await found()).toEqual([0, 0])
+    await parts.archive.save([{ job, manifest: [] }])
+    await parts.journal.append([entry({ seq: 1 }), entry({ seq: 2, entryId: 'another' })])
+    expect(await found()).toEqual([0, 1])
+    expect(await counts.jobsWithoutEnd(other, Date.now() - 60_000)).toBe(0)
+    expect(await counts.rowsSince(Date.now() - 60_000)).toBeGreaterThanOrEqual(before + 7)
+    await parts.journal.append([entry({ seq: 3, type: 'settle' })])
+    expect(await found()).toEqual([1, 0])
+  })
+})
+
+describe('an incremental audit', () => {
+  it('reads what is new, and all of a tenant of whom something does not hold', async () => {
+    await run('+12127365001', '+12127365002')
+    const first = await auditFrom()
+    expect([first.breaches, first.read]).toEqual([[], [3, 1, 2]])
+    expect(first.said).toEqual([
+      expect.stringMatching(/^reading 3 journal entries and about \d+ rows of results of 1 /),
+    ])
+    const second = await auditFrom(first.next)
+    expect([second.breaches, second.read]).toEqual([[], [3, 0, 0]])
+    expect(second.next.get(tenant)).toMatchObject({ seq: 3 })
+
+    await run('+12127365003')
+    const third = await auditFrom(second.next)
+    expect([third.breaches, third.read]).toEqual([[], [5, 1, 1]])
+    expect(third.next.get(tenant)).toEqual({
+      ...(await auditFrom()).next.get(tenant), at: expect.any(Number),
+    })
+    expect(third.next.get(tenant)?.at).toBeGreaterThan(second.next.get(tenant)?.at ?? Infinity)
+
+    const { wallet } = moneyKeys(tenant)
+    await state.hincrby(wallet, 'available', 1)
+    const broken = await auditFrom(third.next, 1_000)
+    await state.hincrby(wallet, 'available', -1)
+    expect(broken.breaches.map(({ law }) => law)).toEqual([
+      'available + reserved + charged = funded', 'the journal leads to the balances',
+    ])
+    expect([broken.read, broken.next.size]).toEqual([[5, 2, 3], 0])
+    expect(broken.said.at(-1)).toContain('reading 1 of 1 tenants as a whole')
+  })
+
+  it('reads all from a position that is of another journal', async () => {
+    const { next } = await auditFrom()
+    const proven = next.get(tenant)!
+    const { before } = proven
+    const others = [{ hash: before.hash }, { seq: 6 }, { seq: 4 }, { before: proven }]
+    for (const other of others) {
+      const { breaches, read } = await auditFrom(new Map([[tenant, { ...proven, ...other }]]))
+      expect([other, breaches, read]).toEqual([other, [], [5, 2, 3]])
+    }
+  })
+
+  it('finds an old entry that is gone from the copy, as its number is missing', async () => {
+    const { next } = await auditFrom()
+    const which = { query_params: { tenant } }
+    const query = 'SELECT * EXCEPT header FROM journal WHERE tenant = {tenant:String} AND seq = 1'
+    const [row = {}] = await (await clickhouse.query({ query, ...which, format: 'JSONEachRow' }))
+      .json<Record<string, unknown>>()
+    await clickhouse.command({
+      query: 'DELETE FROM journal WHERE tenant = {tenant:String} AND seq = 1',
+      ...which,
+      clickhouse_settings: { mutations_sync: '2' },
+    })
+    const { breaches } = await auditFrom(next, 1_000)
+    // No other file on this stack shall find it missing.
+    await insertRows(clickhouse, { table: 'journal', columns: Object.keys(row), values: [row] })
+    expect(breaches.map(({ law }) => law)).toContain('every movement is in the journal')
+    expect((await auditFrom(next)).read).toEqual([5, 0, 0])
+  })
+})

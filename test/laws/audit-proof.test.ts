@@ -1,0 +1,264 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
+import type { Attempt } from '../../services/jobs/delivery-history.ts'
+import { eventIdOf } from '../../services/jobs/events.ts'
+import type { Job } from '../../services/jobs/job.ts'
+import { NOTHING, post } from '../../services/money/fold.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { follow, START } from '../../services/records/journal-chain.ts'
+import { audit } from '../../services/workspace/audit.ts'
+import { prove, type ProofParts, type Proven } from '../../services/workspace/audit-proof.ts'
+import { startRedis } from '../support/redis.ts'
+import { endedJob } from '../support/results.ts'
+import { entryOf } from '../support/stage-doubles.ts'
+
+const { redis } = await startRedis()
+const HOUR_MS = 3_600_000
+const nowMs = Date.now()
+let tenants = 0
+
+/** What is stored of a tenant. */
+type Stored = {
+  readonly entries: Journal[]
+  readonly jobs: Job[]
+  /** Numbers of rows that no service stored, and jobs whose last delivery has failed. */
+  readonly forged: number[]
+  readonly late: string[]
+  /** The wallet in Redis. */
+  readonly wallet: Record<'available' | 'reserved' | 'charged' | 'funded' | 'seq', number>
+}
+
+/** A top-up and jobs of one row, with some hours between two entries. */
+function historyOf (
+  tenant: string, { jobs, hours, unitPriceMicros }: Omit<Scenario, 'place' | 'broken' | 'proven'>
+): Stored {
+  const stored: Omit<Stored, 'wallet'> = { entries: [], jobs: [], forged: [], late: [] }
+  let amounts = NOTHING
+  const add = (entry: Pick<Journal, 'type' | 'amountMicros'> & Partial<Journal>) => {
+    const seq = stored.entries.length + 1
+    const whole = { ...entryOf(tenant, endedJob()), seq, chargeMicros: 0, job: '', ...entry }
+    amounts = post(amounts, whole)
+    const at = nowMs - (2 * jobs + 1 - seq) * hours * HOUR_MS
+    stored.entries.push({ ...whole, ...amounts, at, entryId: `${entry.type}:${seq}` })
+  }
+  add({ type: 'topup', amountMicros: 1_000_000 })
+  for (let number = 1; number <= jobs; number++) {
+    const id = `job_${String(number).padStart(26, '0')}`
+    const maxQuoteMicros = 2 * unitPriceMicros
+    const chargedMicros = unitPriceMicros
+    const usual = endedJob({ id, tenant, unitPriceMicros })
+    const claimedAt = nowMs - (2 * jobs - 2 * number) * hours * HOUR_MS
+    const reason = JSON.stringify({ idempotencyKey: `key ${number}`, claimedAt: String(claimedAt) })
+    add({ type: 'reserve', amountMicros: maxQuoteMicros, job: id, reason })
+    add({ type: 'settle', amountMicros: maxQuoteMicros, chargeMicros: chargedMicros, job: id })
+    stored.jobs.push({
+      ...usual,
+      endedAtMs: nowMs - HOUR_MS,
+      chargedMicros,
+      releasedMicros: maxQuoteMicros - chargedMicros,
+      preflight: { ...usual.preflight, totalRows: 1, maxQuoteMicros },
+      counts: { ...usual.counts, freshRecords: 1, successRecords: 1 },
+    })
+  }
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
+  const wallet = {
+    available: availableMicros,
+    reserved: reservedMicros,
+    charged: chargedMicros,
+    funded: fundedMicros,
+    seq: stored.entries.length,
+  }
+  return { ...stored, wallet }
+}
+
+const failedLongAgo = (job: string): Attempt => ({
+  tenant: '',
+  job,
+  event: eventIdOf(job, 'job.completed'),
+  attempt: 1,
+  type: 'job.completed',
+  atMs: nowMs - 200 * HOUR_MS,
+  outcome: 'failed',
+  reason: '',
+  httpStatus: 500,
+  durationMs: 1,
+  nextAtMs: undefined,
+})
+
+function partsOf ({ entries, jobs, forged, late }: Stored): ProofParts {
+  const sorted = entries.toSorted((a, b) => a.seq - b.seq)
+  const archived = jobs.map(job => ({ job, manifest: [] }))
+  const among = (ids: readonly string[]) => archived.filter(({ job }) => ids.includes(job.id))
+  const ends = new Set(entries.filter(({ type }) => type === 'settle').map(({ job }) => job))
+  return {
+    redis,
+    journal: {
+      read: async () => ({ entries: sorted, forged }),
+      pages: async function * (_tenant, { seq, atMs }) {
+        const first = sorted.find(entry => entry.seq >= seq || entry.at >= atMs)?.seq ?? seq
+        const found = sorted.filter(entry => entry.seq >= first)
+        for (let at = 0; at < found.length; at += 3) {
+          yield { entries: found.slice(at, at + 3), forged: [] }
+        }
+        yield { entries: [], forged }
+      },
+      counts: async last => new Map([...last.keys()].map(tenant => [tenant, Infinity])),
+    },
+    archive: {
+      listWhole: async (_tenant, { before }) => before === '' ? archived : [],
+      findAll: async (_tenant, ids) => new Map(among(ids).map(({ job }) => [job.id, job])),
+      findAllWhole: async (_tenant, ids) => among(ids),
+    },
+    history: {
+      listAll: async (_tenant, ids) => ids.filter(id => late.includes(id)).map(failedLongAgo),
+    },
+    results: {
+      csvStream: async function * () {
+        yield Buffer.from('row,status,source,reason\r\n1,valid,live,\r\n')
+      },
+    },
+    counts: {
+      sharedIds: async () => entries.length - new Set(entries.map(entry => entry.entryId)).size,
+      jobsWithoutEnd: async () => jobs.filter(({ id }) => !ends.has(id)).length,
+    },
+  }
+}
+
+const provenOf = (entries: readonly Journal[], at: number): Proven => ({
+  ...entries.reduce(follow, START), before: entries.slice(0, -1).reduce(follow, START), at,
+})
+
+const jobAt = ({ entries, jobs }: Stored, at: number) =>
+  jobs.findIndex(({ id }) => id === entries[Math.max(at, 1)]!.job)
+
+/**
+ * Ways to break what is stored at a place of the journal; what is returned is how many entries an
+ * audit may have proven before, those up to the place if nothing is.
+ */
+const BREAKS: Readonly<Record<string, (stored: Stored, at: number) => number | void>> = {
+  'an entry is gone': ({ entries }, at) => { entries.splice(at, 1) },
+  'the last job is gone': ({ entries, jobs }) => {
+    entries.splice(-2)
+    jobs.pop()
+    return entries.length
+  },
+  'an entry is another': ({ entries }, at) => {
+    entries[at] = { ...entries[at]!, availableMicros: entries[at]!.availableMicros + 1 }
+  },
+  'the balance is another': ({ entries, wallet }) => {
+    wallet.available += 1
+    wallet.funded += 1
+    return entries.length
+  },
+  'a reservation of nothing has no job': ({ entries, wallet }) => {
+    const last = entries.at(-1)!
+    wallet.seq += 1
+    entries.push({
+      ...last, type: 'reserve', amountMicros: 0, seq: wallet.seq, entryId: 'odd', job: 'job_odd',
+    })
+    return wallet.seq - 1
+  },
+  'a row is forged': ({ forged }) => { forged.push(7) },
+  'a number is taken twice': ({ entries }, at) => {
+    entries.push({ ...entries[at]!, entryId: 'again' })
+  },
+  'an entry is beyond the last': ({ entries }, at) => {
+    entries.push({ ...entries[at]!, entryId: 'beyond', seq: entries.length + 1 })
+  },
+  'two entries share an id': ({ entries }, at) => {
+    entries[at] = { ...entries[at]!, entryId: entries[at === 0 ? 1 : 0]!.entryId }
+  },
+  'a job is not stored': (stored, at) => { stored.jobs.splice(jobAt(stored, at), 1) },
+  'a job says another charge': (stored, at) => {
+    const index = jobAt(stored, at)
+    const job = stored.jobs[index]!
+    stored.jobs[index] = { ...job, chargedMicros: job.chargedMicros + 1 }
+  },
+  'a job lacks a row': (stored, at) => {
+    const index = jobAt(stored, at)
+    const job = stored.jobs[index]!
+    stored.jobs[index] = { ...job, preflight: { ...job.preflight, totalRows: 2 } }
+  },
+  'a job has no entries': ({ jobs }) => { jobs.push({ ...jobs[0]!, id: 'job_stray' }) },
+  'a delivery is late': (stored, at) => {
+    const { id } = stored.jobs[jobAt(stored, at)]!
+    stored.late.push(id)
+    return stored.entries.findLast(({ job }) => job === id)?.seq
+  },
+  'a key made two jobs': ({ entries }, at) => {
+    const [reserve, next] = entries.filter(({ type }) => type === 'reserve').slice(at >> 1)
+    if (next === undefined) entries.splice(at, 1)
+    else entries[next.seq - 1] = { ...next, reason: reserve!.reason }
+    return next === undefined ? at : next.seq - 1
+  },
+}
+
+const scenario = fc.record({
+  jobs: fc.integer({ min: 1, max: 12 }),
+  hours: fc.constantFrom(0.1, 3, 20),
+  unitPriceMicros: fc.constantFrom(0, 2_000),
+  place: fc.nat(),
+  proven: fc.nat(),
+  broken: fc.constantFrom(undefined, ...Object.keys(BREAKS)),
+})
+
+type Scenario = typeof scenario extends fc.Arbitrary<infer T> ? T : never
+
+async function stored (given: Scenario) {
+  const { place, broken } = given
+  const tenant = `org_${++tenants}.live`
+  const whole = historyOf(tenant, given)
+  const count = whole.entries.length
+  const at = place % count
+  const now: Stored = {
+    ...whole, entries: [...whole.entries], jobs: [...whole.jobs], wallet: { ...whole.wallet },
+  }
+  const sound = broken === undefined ? count : BREAKS[broken]?.(now, at) ?? at
+  await redis.hset(moneyKeys(tenant).wallet, now.wallet)
+  const parts = partsOf(now)
+  const { breaches } = await audit(parts, { only: [tenant], waitMs: 0 })
+  return { tenant, whole, sound, parts, breaches, isBroken: broken !== undefined }
+}
+
+describe('the proof of a tenant', () => {
+  it('from its first entry exists if and only if the audit finds no breach', async () => {
+    await fc.assert(fc.asyncProperty(scenario, async given => {
+      const { tenant, parts, breaches, isBroken } = await stored(given)
+      expect(breaches.length > 0).toBe(isBroken)
+      const proof = await prove(parts, tenant, { waitMs: 0 })
+      expect(proof === undefined).toBe(isBroken)
+      if (proof === undefined) return
+      const { tenants: [report] } = await audit(parts, { only: [tenant], waitMs: 0 })
+      expect(proof.report).toEqual(report)
+    }), { numRuns: 300 })
+  })
+
+  it('from a position is none of what is broken beyond it, and reads no more', async () => {
+    await fc.assert(fc.asyncProperty(scenario, async given => {
+      const { tenant, whole, sound, parts, isBroken } = await stored(given)
+      const entries = whole.entries.slice(0, given.proven % (sound + 1))
+      const last = entries.at(-1)
+      const from = provenOf(entries, last?.at ?? nowMs)
+      const proof = await prove(parts, tenant, last === undefined
+        ? { waitMs: 0 }
+        : { from, waitMs: 0 })
+      expect(proof === undefined).toBe(isBroken)
+      const ends = whole.entries.slice(entries.length).filter(({ type }) => type === 'settle')
+      if (proof !== undefined) expect(proof.report.rows).toBe(ends.length)
+    }), { numRuns: 300 })
+  })
+
+  it('does not exist from a position that is not of this journal', async () => {
+    const { tenant, whole, parts } = await stored(
+      { jobs: 3, hours: 3, unitPriceMicros: 0, place: 0, proven: 0, broken: undefined })
+    const proven = provenOf(whole.entries, nowMs)
+    const proofFrom = (change: Partial<Proven>) =>
+      prove(parts, tenant, { from: { ...proven, ...change }, waitMs: 0 })
+    expect((await proofFrom({}))?.report.rows).toBe(0)
+    expect(await proofFrom({ seq: proven.seq + 1 })).toBeUndefined()
+    expect(await proofFrom({ seq: proven.seq - 1 })).toBeUndefined()
+    expect(await proofFrom({ hash: START.hash })).toBeUndefined()
+    expect(await proofFrom({ before: START })).toBeUndefined()
+  })
+})
