@@ -2,9 +2,10 @@ import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:cryp
 import type { JobRequest } from './request.ts'
 
 /**
- * What tells two requests with the same Idempotency-Key apart: an HMAC-SHA256, in hex, over the
- * request as canonical JSON with defaults filled in. The order of fields and of labels does not
- * matter, the order of inputs does. An HMAC, since a plain digest would let readers guess contacts.
+ * What tells two requests with the same Idempotency-Key apart: 16 bytes of an HMAC-SHA256, in
+ * hex, over the request as canonical JSON with defaults filled in. The order of fields and of labels
+ * does not matter, the order of inputs does. An HMAC, since a plain digest would let readers guess
+ * contacts.
  */
 export function fingerprintOf (request: JobRequest, key: KeyObject): string {
   const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -13,7 +14,7 @@ export function fingerprintOf (request: JobRequest, key: KeyObject): string {
   ]
   const hmac = createHmac('sha256', key).update(JSON.stringify(options))
   for (const text of jsonOf(request.inputs)) hmac.update(text)
-  return hmac.digest('hex')
+  return hmac.digest('hex').slice(0, 32)
 }
 
 /** The list as JSON in pieces, as the text of a whole body would take its size once more. */

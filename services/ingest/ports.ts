@@ -15,8 +15,6 @@ export type Parts = Webhooks & {
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** What a job would be quoted; nothing is reserved and no job comes of it. */
   readonly quote: (submission: Submission) => Promise<Quoted>
-  /** Keeps the first body given for a key and returns the one kept. */
-  readonly rememberResponse: (tenant: string, key: string, body: string) => Promise<string>
   /** A job that runs or ended lately. */
   readonly readJob: (tenant: string, job: string) => Promise<Job | undefined>
   /** Every job of the tenant that is not closed, in no order. */

@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify'
 import type { Submitted } from '../jobs/submit.ts'
 import { noteOnSpan } from '../lib/tracing.ts'
 import { errorBody, statusOf, type Fault } from './errors.ts'
-import { jobPath } from './response.ts'
+import { acceptedBody, jobPath } from './response.ts'
 
 /** What a 503 or 429 without a better estimate tells the client to wait. */
 export const RETRY_AFTER_SECONDS = 2
@@ -23,7 +23,7 @@ export function sendFault (reply: FastifyReply, fault: Fault): FastifyReply {
 
 /** Answers a request with its job, of which its span and its log tell from here on. */
 export function sendAccepted (
-  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>, body: string
+  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>
 ): FastifyReply {
   const { request } = reply
   noteOnSpan({ job: job.id, rows: job.preflight.totalRows })
@@ -33,5 +33,5 @@ export function sendAccepted (
   return reply.code(202)
     .header('location', jobPath(job.id))
     .type('application/json; charset=utf-8')
-    .send(body)
+    .send(JSON.stringify(acceptedBody(job)))
 }

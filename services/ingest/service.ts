@@ -24,7 +24,11 @@ export async function startIngest (
   const keys = connectJobKeys(shared, settings)
   const { admission, rule } = connectAdmission(shared, settings)
   const limiter = limiterOf(shared, settings)
-  const submission = await createSubmission({ ...shared, store, keys, settings, life })
+  const reader = createReader({ ...shared, store, keys })
+  const { findArchived } = reader
+  const submission = await createSubmission({
+    ...shared, store, findArchived, keys, settings, life,
+  })
   const submitter = queuePreflights(admission.watch(submission), {
     maxPreflights: settings.MAX_PREFLIGHTS, waitMs: settings.ACCEPT_WITHIN_MS, limiter,
   })
@@ -35,10 +39,9 @@ export async function startIngest (
     admission: rule,
     submit: submitter.submit,
     quote: submitter.quote,
-    rememberResponse: store.rememberResponse,
     readJob: store.read,
     cancel: store.cancel,
-    ...createReader({ ...shared, store, keys }),
+    ...reader,
     isInfrastructure: isUnavailable,
     ready,
     now: clock.now,

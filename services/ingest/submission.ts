@@ -10,6 +10,7 @@ import { createEmitter } from '../lib/emit.ts'
 import { startPresence } from '../lib/presence.ts'
 import type { Codec } from '../lib/registry.ts'
 import type { Life } from '../lib/run.ts'
+import type { Archive } from '../records/archive.ts'
 
 type Options = {
   readonly bus: Bus
@@ -17,6 +18,7 @@ type Options = {
   readonly state: Redis
   readonly clock: Clock
   readonly store: JobStore
+  readonly findArchived: Archive['find']
   readonly keys: JobKeys
   readonly settings: { readonly CACHE_SECRET_ACTIVE: string, readonly ACCEPT_WITHIN_MS: number }
   readonly life: Pick<Life, 'onStop'>
@@ -24,12 +26,12 @@ type Options = {
 
 /** The way into the pipeline: producers by lane, and a connection that hears of outcomes. */
 export async function createSubmission (options: Options): Promise<Submitter> {
-  const { codec, clock, store, keys, settings, life } = options
+  const { codec, clock, store, findArchived, keys, settings, life } = options
   // A subscribed connection serves nothing else, so this one is of its own.
   const subscriber = options.state.duplicate()
   subscriber.on('error', () => {})
   life.onStop(() => subscriber.disconnect())
-  const outcomes = await createOutcomes({ store, subscriber, clock })
+  const outcomes = await createOutcomes({ store, findArchived, subscriber, clock })
   life.onStop(() => outcomes.stop())
   const wire = createWire({ codec, keys })
   const emitter = createEmitter({ wire, producerOf: oneOfEach(options.bus) })

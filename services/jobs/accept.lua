@@ -6,8 +6,6 @@ local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], idem = KEYS[4], active = KEYS[5],
   open = KEYS[6], data_key = KEYS[7], cursors = KEYS[8],
 }
-local KEY_BOUND_MS = 86400000
-local DATA_KEY_KEPT_MS = 7862400000
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
 
@@ -28,7 +26,7 @@ local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 
 -- Says why the job may not be, or nothing.
 local function objection(now, claim)
-  local bound = not has_key or redis.call('HGET', keys.idem, 'job') == job
+  local bound = not has_key or bound_job(keys.idem) == job
   -- A server that was started anew may have lost that the claim was refused, and told so. Of a
   -- frozen wallet no refusal is definite, as refuse.lua says.
   if now >= accept_by or not bound or claim.claimedIn ~= gate.run then
@@ -81,7 +79,8 @@ end
 local function terms_of(claim)
   local terms = {
     unitPriceMicros = text(price), acceptBy = ARGV[4], needsSlot = ARGV[5],
-    idempotencyKey = ARGV[3], fingerprint = claim[1] or '', claimedAt = claim[2] or '',
+    idempotencyKey = ARGV[3], fingerprint = has_key and claim.fingerprint or '',
+    claimedAt = has_key and claim.claimedAt or '',
     cursor = cursor, cursorTo = to,
   }
   for at = FIRST_FIELD, #ARGV, 2 do
@@ -93,7 +92,6 @@ end
 local function bind_keys(claimed_at)
   redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
   if has_key then
-    redis.call('HSET', keys.idem, 'accepted', '1')
     redis.call('PEXPIREAT', keys.idem, text(tonumber(claimed_at) + KEY_BOUND_MS))
   end
 end
@@ -117,13 +115,12 @@ if refusal then
 end
 
 write_record(now)
-local bound = has_key and redis.call('HMGET', keys.idem, 'fingerprint', 'claimedAt') or {}
 local seq, entry = reserve(keys, {
   tenant = tenant, job = job, amount = maximum, at = now, header = header,
-  reason = terms_of(bound),
+  reason = terms_of(claim),
 })
 redis.call('HSET', keys.job, 'reserveSeq', seq)
-bind_keys(bound[2])
+bind_keys(claim.claimedAt)
 if cursor ~= '' then
   -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
   redis.call('HSET', keys.cursors, cursor, to)

@@ -1,10 +1,9 @@
 -- KEYS: job, seen, manifest, open, gate. ARGV: job.
--- Cuts a job that has ended to its header.
+-- Cuts a job that has ended to its header, which goes soon afterwards.
 local gate = gate_of(KEYS[5])
 if gate.shut then
   return gate.shut
 end
-local HEADER_KEPT_MS = 604800000
 local found = redis.call('HMGET', KEYS[1], 'ended', 'closed')
 if found[2] == '1' then
   return { 'closed' }
@@ -13,7 +12,7 @@ if found[1] ~= '1' then
   return { 'open' }
 end
 redis.call('HSET', KEYS[1], 'closed', '1', 'announced', '1')
-redis.call('PEXPIRE', KEYS[1], text(HEADER_KEPT_MS))
+redis.call('PEXPIRE', KEYS[1], text(CLOSED_KEPT_MS))
 redis.call('DEL', KEYS[2], KEYS[3])
 redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('PUBLISH', OUTCOMES, ARGV[1])

@@ -3,12 +3,20 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Clock } from '../lib/clock.ts'
 import { InfrastructureError } from '../lib/errors.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
+import type { Job } from './job.ts'
 import type { JobStore, Outcome } from './store.ts'
 
 export type Decided = Exclude<Outcome, { readonly kind: 'open' }>
 
 export type OutcomesOptions = {
   readonly store: Pick<JobStore, 'outcome' | 'refuse'>
+  /**
+   * A job that was closed so long ago that Redis has forgotten it. Feeds do without: by its cursor
+   * none of their contacts comes to a second job.
+   */
+  readonly findArchived?: (
+    tenant: string, job: string,
+  ) => Promise<{ readonly job: Job } | undefined>
   /** A connection of its own: once subscribed it serves nothing else. */
   readonly subscriber: Redis
   readonly clock: Clock
@@ -19,7 +27,8 @@ export type Outcomes = {
   /**
    * What became of a claim: the accepted job once it is announced, or its refusal; at `acceptByMs`
    * whatever is stored by then, or else the refusal `expired`, stored now. A job whose reservation
-   * is in the outbox alone is nobody's to hear of: Redis could still lose it.
+   * is in the outbox alone is nobody's to hear of: Redis could still lose it. A job that Redis has
+   * forgotten is answered from the archive.
    * @throws InfrastructureError when that does not come to the journal within ten seconds.
    * @throws the abort reason after `stop`, or when `signal` is aborted.
    */
@@ -35,7 +44,7 @@ export type Outcomes = {
 
 /** Waits of requests for their outcomes: a nudge by pub/sub, and polling where a nudge is lost. */
 export async function createOutcomes (options: OutcomesOptions): Promise<Outcomes> {
-  const { store, subscriber, clock, pollMs = 250 } = options
+  const { store, findArchived, subscriber, clock, pollMs = 250 } = options
   const nudges = new EventTarget()
   const stopped = new AbortController()
   subscriber.on('message', (_channel, job) => nudges.dispatchEvent(new Event(job)))
@@ -65,6 +74,10 @@ export async function createOutcomes (options: OutcomesOptions): Promise<Outcome
     const late = lateMs >= 0
     const outcome = await (late ? store.refuse(tenant, job, 'expired') : store.outcome(tenant, job))
     if (outcome.kind === 'open') return undefined
+    if (outcome.kind === 'refused' && outcome.forgotten === true) {
+      const archived = await findArchived?.(tenant, job)
+      return archived === undefined ? outcome : { kind: 'accepted', job: archived.job }
+    }
     const ready = outcome.kind === 'refused' || outcome.job.announced || (late && isSafe(outcome))
     if (!ready && lateMs > JOURNALED_WITHIN_MS) throw notJournaled()
     return ready ? outcome : undefined

@@ -32,16 +32,19 @@ local function stored_outcome(job_key, outbox)
   return nil, fields
 end
 
--- Stores a refusal; a key bound to this job is free again, so that a repetition is judged anew.
+-- Stores a refusal; a key bound to this job is free again, so that a repetition is judged anew. Of
+-- a claim that is forgotten nothing changes: its job may have been accepted, and closed since.
 local function refuse_job(keys, refusal)
   local required = refusal.required or '0'
   local available = refusal.available or '0'
+  if redis.call('EXISTS', keys.job) == 0 then
+    return { 'refused', 'refusal', refusal.code, 'forgotten', '1' }
+  end
   redis.call('HSET', keys.job, 'refusal', refusal.code,
     'requiredMicros', required, 'availableMicros', available)
-  -- Read now: of a claim long past there is nothing left behind the next line.
   local _, flat = record_of(keys.job)
   redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_KEPT_MS))
-  if redis.call('HGET', keys.idem, 'job') == refusal.job then
+  if bound_job(keys.idem) == refusal.job then
     redis.call('DEL', keys.idem)
   end
   redis.call('PUBLISH', OUTCOMES, refusal.job)

@@ -26,7 +26,7 @@ export const cursorsKeyOf = (
   tenant: string, { partner, partition }: { readonly partner: string, readonly partition: number }
 ): string => `cursors:{${tenant}}:${partner}:${partition}`
 
-/** Hash: job, fingerprint, acceptBy, claimedAt, accepted, response of an Idempotency-Key. */
+/** String: the job an Idempotency-Key is bound to, and the fingerprint of its request. */
 export const idempotencyKeyOf = (tenant: string, key: string): string => `idem:{${tenant}}:${key}`
 
 /** Pub/sub channel: the id of each job whose request can be answered. */

@@ -12,9 +12,8 @@ if stored then
   return stored
 end
 -- A claim that is forgotten has passed its acceptBy long ago.
-local now = now_ms()
-local accept_by = tonumber(claim.acceptBy or text(now))
-if code == 'expired' and now < accept_by then
+local accept_by = tonumber(claim.acceptBy or '0')
+if code == 'expired' and now_ms() < accept_by then
   return { 'open' }
 end
 -- The journal of a frozen wallet may have an earlier try of the same request behind its gap, so no

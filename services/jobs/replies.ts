@@ -9,8 +9,8 @@ export function claimedOf (reply: readonly string[]): Claim {
   switch (kind) {
     case 'new': return { kind, nowMs: integer(rest[0]), acceptByMs: integer(rest[1]) }
     case 'same': {
-      const [job = '', acceptBy, response = '', owner = ''] = rest
-      return { kind, job, acceptByMs: integer(acceptBy), response, owner }
+      const [job = '', acceptBy, owner = ''] = rest
+      return { kind, job, acceptByMs: integer(acceptBy), owner }
     }
     case 'reused': return { kind }
     default: throw new Error(`claim answered ${kind}`)
@@ -27,7 +27,9 @@ export function acceptedOf (tenant: string, reply: readonly string[]): Accepted 
 /** What `refuse` answered: what was stored before, or the refusal, or nothing yet. */
 export function outcomeOf (tenant: string, reply: readonly string[]): Outcome {
   if (reply[0] === 'open') return { kind: 'open' }
-  return acceptedOf(tenant, reply)
+  const outcome = acceptedOf(tenant, reply)
+  const isForgotten = outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'
+  return isForgotten ? { ...outcome, forgotten: true } : outcome
 }
 
 /** What `tally` and `fail` answered. */

@@ -6,6 +6,9 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys } from './redis-keys.ts'
 import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './steps.ts'
 
+/** What Redis keeps of a job, and for how long; shared with those who make jobs anew. */
+export const KEPT_LUA = new URL('./kept.lua', import.meta.url)
+
 const RECORD_LUA = new URL('./record.lua', import.meta.url)
 
 /**
@@ -14,7 +17,7 @@ const RECORD_LUA = new URL('./record.lua', import.meta.url)
  */
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
-  const source = joinLua(GATE_LUA, WALLET_LUA, RECORD_LUA, file)
+  const source = joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, RECORD_LUA, file)
   const call = gatedScript(redis, { name, source, numberOfKeys: numberOfKeys + 1 })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]
@@ -34,7 +37,6 @@ function loadScripts (redis: Redis) {
     close: jobScript(redis, 'close', 4),
     endJob: jobScript(redis, 'end', 4),
     read: jobScript(redis, 'read', 1),
-    remember: jobScript(redis, 'remember', 1),
     cancel: jobScript(redis, 'cancel', 1),
   }
 }
@@ -42,7 +44,7 @@ function loadScripts (redis: Redis) {
 /** One function a script: which keys it touches, and in which order it takes its arguments. */
 export function createJobScripts (redis: Redis) {
   const {
-    claim, accept, refuse, announce, beginPart, tally, fail, close, endJob, read, remember, cancel,
+    claim, accept, refuse, announce, beginPart, tally, fail, close, endJob, read, cancel,
   } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
@@ -85,8 +87,6 @@ export function createJobScripts (redis: Redis) {
       const { job: record, seen, manifest } = jobKeys(tenant, job)
       return close(tenant, [record, seen, manifest, tenantJobKeys(tenant).open], [job])
     },
-    remember: (tenant: string, idempotencyKey: string, body: string) =>
-      remember(tenant, [idempotencyKeyOf(tenant, idempotencyKey)], [body]),
   }
 }
 

@@ -18,9 +18,9 @@ export type ClaimRequest = {
 }
 
 /**
- * `same`: the key belongs to a job of the same request; `response` is the stored answer, or '';
- * `owner` is who brings its rows on their way, or '' once it is accepted or if nobody can tell.
- * `reused`: the key belongs to another request.
+ * `same`: the key belongs to a job of the same request; `acceptByMs` is 0 once that was closed so
+ * long ago that the archive alone knows it; `owner` is who brings its rows on their way, or '' once
+ * it is accepted or if nobody can tell. `reused`: the key belongs to another request.
  */
 export type Claim =
   | { readonly kind: 'new', readonly nowMs: number, readonly acceptByMs: number }
@@ -28,7 +28,6 @@ export type Claim =
     readonly kind: 'same'
     readonly job: string
     readonly acceptByMs: number
-    readonly response: string
     readonly owner: string
   }
   | { readonly kind: 'reused' }
@@ -57,11 +56,12 @@ export type Accepted =
 
 /**
  * `open`: nothing is decided yet. An accepted job may not be announced yet. `entry`: its reserve
- * entry while the outbox holds it, which only `refuse` tells.
+ * entry while the outbox holds it, which only `refuse` tells. `forgotten`, told by `refuse` alone:
+ * Redis has nothing of the claim, and its job may have been accepted and closed long ago.
  */
 export type Outcome =
   | { readonly kind: 'accepted', readonly job: Job, readonly entry?: Journal | undefined }
-  | { readonly kind: 'refused', readonly refusal: Refusal }
+  | { readonly kind: 'refused', readonly refusal: Refusal, readonly forgotten?: true }
   | { readonly kind: 'open' }
 
 /**

@@ -55,12 +55,6 @@ function requestsOf (redis: Redis, run: Scripts) {
     eraseKey: async (tenant: string, job: string): Promise<void> => {
       await redis.del(jobKeys(tenant, job).dataKey)
     },
-
-    /** Keeps the answer to a request for repetitions of its key: all get the first one's. */
-    rememberResponse: async (tenant: string, key: string, body: string): Promise<string> => {
-      const [stored = body] = await run.remember(tenant, key, body)
-      return stored
-    },
   }
 }
 
@@ -80,7 +74,7 @@ function readsOf (redis: Redis, run: Scripts) {
       return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
     },
 
-    /** The accepted job, while it runs and for 7 days after it was closed. */
+    /** The accepted job, while it runs and for 10 minutes after it was closed. */
     read: async (tenant: string, job: string): Promise<Job | undefined> => {
       const fields = await fieldsIn(tenant, job)
       return fields['status'] === undefined ? undefined : jobOf(tenant, fields)
@@ -139,7 +133,7 @@ function endsOf (run: Scripts, { read, manifest }: Reads) {
     end: async (tenant: string, job: string): Promise<Tallied> =>
       talliedOf(tenant, await run.end(tenant, job)),
 
-    /** Cuts a job that has ended to its header, kept for 7 days; false when none has ended. */
+    /** Cuts a job that has ended to its header, kept for 10 minutes; false when none has ended. */
     close: async (tenant: string, job: string): Promise<boolean> => {
       const [answer] = await run.close(tenant, job)
       return answer === 'closed'

@@ -1,6 +1,6 @@
 import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
-import { isInfrastructure } from '../lib/errors.ts'
+import { InfrastructureError, isInfrastructure } from '../lib/errors.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Presence } from '../lib/presence.ts'
 import { atMost } from '../lib/retry.ts'
@@ -12,16 +12,11 @@ import type { Claim, ClaimRequest, JobStore } from './store.ts'
 export type { Submission } from './send.ts'
 
 /**
- * `replayed`: the job belongs to an earlier request with the same key; `response` is what that was
- * answered, or '' when it is not stored (yet). `reused`: the key belongs to a different request.
+ * `replayed`: the job belongs to an earlier request with the same key. `reused`: the key belongs to
+ * a different request.
  */
 export type Submitted =
-  | {
-    readonly kind: 'accepted'
-    readonly job: Job
-    readonly replayed: boolean
-    readonly response: string
-  }
+  | { readonly kind: 'accepted', readonly job: Job, readonly replayed: boolean }
   | { readonly kind: 'refused', readonly refusal: Refusal }
   | { readonly kind: 'reused' }
 
@@ -64,9 +59,7 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
         : await outcomes.wait({ tenant, ...claim })
       failpoint('submit.decided')
       if (outcome.kind === 'refused') return outcome
-      return claim.kind === 'new'
-        ? { ...outcome, replayed: false, response: '' }
-        : { ...outcome, replayed: true, response: claim.response }
+      return { ...outcome, replayed: claim.kind === 'same' }
     },
     quote: (submission) => quote(options, submission),
   }
@@ -141,12 +134,18 @@ async function sendAndWait (
     const outcome = await store.refuse(tenant, job, 'internal')
     if (outcome.kind === 'open') throw error
     if (outcome.kind === 'accepted' && !isSafe(outcome)) throw notJournaled(error)
+    if (outcome.kind === 'refused' && outcome.forgotten === true) throw forgotten(error)
     // Clients are answered the same in any case. A feed gives up contacts that no job can be made
     // of, and an outage says nothing about those.
     const isOutage = outcome.kind === 'refused' && isInfrastructure(error)
     if (isOutage && submission.feed !== undefined) throw error
     return outcome
   }
+}
+
+/** Redis has nothing of a claim that may have become a job and was closed long ago. */
+function forgotten (cause: unknown): InfrastructureError {
+  return new InfrastructureError('nothing is known of the claim any more', { cause })
 }
 
 /** Rejects as the work does and never resolves, so that it can lose a race only by failing. */

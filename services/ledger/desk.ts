@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import {
   cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys,
 } from '../jobs/redis-keys.ts'
+import { KEPT_LUA } from '../jobs/scripts.ts'
 import { script } from '../lib/redis.ts'
 import type { Amounts } from '../money/fold.ts'
 import { GATE_LUA, joinLua } from '../money/lua.ts'
@@ -79,7 +80,9 @@ export function createDesk (redis: Redis) {
 
 function loadScripts (redis: Redis) {
   const load = (name: string, numberOfKeys: number) => script(redis, {
-    name, numberOfKeys, source: joinLua(GATE_LUA, new URL(`./${name}.lua`, import.meta.url)),
+    name,
+    numberOfKeys,
+    source: joinLua(GATE_LUA, KEPT_LUA, new URL(`./${name}.lua`, import.meta.url)),
   })
   return {
     lead: load('lead', 2),
@@ -137,9 +140,9 @@ function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] 
 }
 
 function rebuildArguments ({ run, fence }: Mandate, rebuilt: Rebuilt): string[] {
-  const { job, nowMs, idempotencyKey, fingerprint, claimedAt, acceptBy, feed, settled } = rebuilt
+  const { job, nowMs, idempotencyKey, fingerprint, claimedAt, feed, settled } = rebuilt
   return [
-    run, fence, job, String(nowMs), idempotencyKey, fingerprint, claimedAt, acceptBy,
+    run, fence, job, String(nowMs), idempotencyKey, fingerprint, claimedAt,
     rebuilt.needsSlot ? '1' : '0', feed.cursor, feed.to,
     settled === undefined ? '' : String(settled.seq), String(settled?.chargeMicros ?? 0),
     rebuilt.isClosed ? '1' : '0', ...rebuilt.fields,

@@ -9,8 +9,6 @@ export type Interest = {
   readonly seq: number
   /** Jobs that Redis takes for open. */
   readonly openJobs: ReadonlySet<string>
-  /** Ended jobs that reserved since then are remembered, as their keys may be sent again. */
-  readonly sinceMs: number
 }
 
 /** A job whose money has moved for the last time. */
@@ -97,14 +95,15 @@ function begin (fold: Fold, entry: Journal, { seq }: Interest): void {
   if (entry.seq > seq) fold.missed.set(entry.job, entry.at)
 }
 
-function end (fold: Fold, entry: Journal, { seq, openJobs, sinceMs }: Interest): void {
+function end (fold: Fold, entry: Journal, { seq, openJobs }: Interest): void {
   const reserve = fold.open.get(entry.job)
   fold.open.delete(entry.job)
   if (reserve === undefined || reserve.amountMicros !== entry.amountMicros) {
     fold.faults.push(`entry ${entry.seq} ends a job that had not reserved so much`)
     return
   }
-  const matters = entry.seq > seq || reserve.at >= sinceMs || openJobs.has(entry.job)
+  // A job that has ended for Redis and is not open there is closed, and Redis may have forgotten it.
+  const matters = entry.seq > seq || openJobs.has(entry.job)
   if (matters) fold.ended.set(entry.job, { reserve, end: entry })
 }
 

@@ -27,8 +27,8 @@ export type Verdict = {
 }
 
 /** What a journal has to be remembered for, so that it can be compared with a tenant. */
-export function interestOf ({ seq, openJobs }: Standing, sinceMs: number): Interest {
-  return { seq, openJobs: new Set(openJobs), sinceMs }
+export function interestOf ({ seq, openJobs }: Standing): Interest {
+  return { seq, openJobs: new Set(openJobs) }
 }
 
 /**

@@ -1,7 +1,7 @@
 -- KEYS: gate, job, seen, manifest, idem, active, open, data key, cursors.
--- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, acceptBy, 1 for a job
--- that needs a slot, cursor or '', where the cursor was moved to, number of the entry that ended
--- the job or '', what it charged, 1 for a job that is closed, then fields and values of its record.
+-- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, 1 for a job that needs
+-- a slot, cursor or '', where the cursor was moved to, number of the entry that ended the job or '',
+-- what it charged, 1 for a job that is closed, then fields and values of its record.
 -- Makes a job anew of which Redis has nothing, and tells one that it has what the journal knows.
 -- Anything it did before it leaves as it is.
 local keys = {
@@ -9,13 +9,10 @@ local keys = {
   active = KEYS[6], open = KEYS[7], data_key = KEYS[8], cursors = KEYS[9],
 }
 local run, fence, job, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local key, fingerprint, claimed_at, accept_by = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local needs_slot, cursor, cursor_to = ARGV[9] == '1', ARGV[10], ARGV[11]
-local settled_seq, settled_micros, is_closed = ARGV[12], ARGV[13], ARGV[14] == '1'
-local FIRST_FIELD = 15
-local HEADER_KEPT_MS = 604800000
-local DATA_KEY_KEPT_MS = 7862400000
-local KEY_BOUND_MS = 86400000
+local key, fingerprint, claimed_at = ARGV[5], ARGV[6], ARGV[7]
+local needs_slot, cursor, cursor_to = ARGV[8] == '1', ARGV[9], ARGV[10]
+local settled_seq, settled_micros, is_closed = ARGV[11], ARGV[12], ARGV[13] == '1'
+local FIRST_FIELD = 14
 
 if run_id() ~= run or redis.call('HGET', keys.gate, 'fence') ~= fence then
   return 'moved'
@@ -33,7 +30,7 @@ end
 
 local function write_closed()
   write_record()
-  redis.call('PEXPIRE', keys.job, HEADER_KEPT_MS)
+  redis.call('PEXPIRE', keys.job, CLOSED_KEPT_MS)
   redis.call('DEL', keys.seen, keys.manifest)
   redis.call('SREM', keys.active, job)
   redis.call('ZREM', keys.open, job)
@@ -64,11 +61,9 @@ if found[3] ~= '1' then
     write_open(found[2])
   end
 end
-if key ~= '' and redis.call('HGET', keys.idem, 'accepted') ~= '1' then
-  redis.call('DEL', keys.idem)
-  redis.call('HSET', keys.idem, 'job', job, 'fingerprint', fingerprint, 'acceptBy', accept_by,
-    'claimedAt', claimed_at, 'accepted', '1')
-  redis.call('PEXPIREAT', keys.idem, string.format('%.0f', tonumber(claimed_at) + KEY_BOUND_MS))
+if key ~= '' then
+  redis.call('SET', keys.idem, binding_of(job, fingerprint), 'PXAT',
+    string.format('%.0f', tonumber(claimed_at) + KEY_BOUND_MS))
 end
 if cursor ~= '' then
   local at = tonumber(redis.call('HGET', keys.cursors, cursor) or '-1')

@@ -11,7 +11,6 @@ export type Rebuilt = {
   readonly idempotencyKey: string
   readonly fingerprint: string
   readonly claimedAt: string
-  readonly acceptBy: string
   readonly needsSlot: boolean
   /** `cursor` is empty when it is no job of a feed. */
   readonly feed: {
@@ -32,7 +31,7 @@ type Terms = Readonly<Record<string, string>>
 
 /** Named by the record itself or by its idempotency key, and no field of it. */
 const NO_FIELDS: ReadonlySet<string> = new Set([
-  'acceptBy', 'needsSlot', 'fingerprint', 'claimedAt', 'cursor', 'cursorTo',
+  'needsSlot', 'fingerprint', 'claimedAt', 'cursor', 'cursorTo',
 ])
 
 const KEY_BOUND_MS = 86_400_000
@@ -86,7 +85,6 @@ function bindingOf (
     idempotencyKey: isBound ? terms['idempotencyKey'] ?? '' : '',
     fingerprint: terms['fingerprint'] ?? '',
     claimedAt: terms['claimedAt'] ?? '',
-    acceptBy: terms['acceptBy'] ?? '',
     needsSlot: terms['needsSlot'] === '1',
     feed: {
       partner,

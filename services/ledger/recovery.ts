@@ -27,9 +27,6 @@ export type RecoveryParts = JournalParts & RebuildParts & MendKeysParts & {
 
 type Compared = { readonly standing: Standing, readonly fold: Fold, readonly verdict: Verdict }
 
-/** Jobs that reserved longer ago have no key that could be sent again. */
-const REMEMBERED_MS = 25 * 3_600_000
-
 /**
  * Compares every tenant that is not let in with the journal, brings what Redis lacks, and lets it
  * in: the one way in for a tenant with a past. Each step may be repeated, and letting in is the
@@ -74,12 +71,9 @@ async function compareAll (
   parts: RecoveryParts, fence: string, signal: AbortSignal
 ): Promise<Comparison> {
   const standings = await surveyAll(parts, fence, await parts.tenants.all())
-  const sinceMs = parts.clock.now() - REMEMBERED_MS
   const interest = (tenant: string): Interest => {
     const standing = standings.get(tenant)
-    return standing === undefined
-      ? { seq: 0, openJobs: new Set(), sinceMs }
-      : interestOf(standing, sinceMs)
+    return standing === undefined ? { seq: 0, openJobs: new Set() } : interestOf(standing)
   }
   const folds = await readJournal(parts, { interestOf: interest, signal })
   const forgotten = [...folds.keys()].filter(tenant => !standings.has(tenant))
@@ -91,7 +85,7 @@ async function compareAll (
     for (const [tenant, standing] of late) standings.set(tenant, standing)
   }
   const compared = [...standings.values()].map((standing): Compared => {
-    const of = interestOf(standing, sinceMs)
+    const of = interestOf(standing)
     const fold = folds.get(standing.tenant) ?? emptyFold(of)
     return { standing, fold, verdict: judge(standing, fold, of) }
   })

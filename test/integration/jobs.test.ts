@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
 import { createOutcomes } from '../../services/jobs/outcomes.ts'
-import { jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { idempotencyKeyOf, jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
+import { newJobId } from '../../services/jobs/submit.ts'
 import { createKeyRing } from '../../services/lib/key-ring.ts'
 import { redisClock } from '../../services/lib/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
@@ -113,7 +114,7 @@ describe('an idempotency key', () => {
   const claim = (job: string, fingerprint = 'f') =>
     ({ job, idempotencyKey: 'key', fingerprint, acceptWithinMs: 60_000 })
 
-  it('is bound for 24 h once its job is accepted, and keeps the first answer', async () => {
+  it('is bound for 24 h once its job is accepted, and to its request', async () => {
     const tenant = await fundedTenant()
     const mine = await store.claim(tenant, claim('job_1'))
     if (mine.kind !== 'new') throw new Error(mine.kind)
@@ -121,13 +122,48 @@ describe('an idempotency key', () => {
     expect(await store.claim(tenant, claim('job_1'))).toEqual(mine)
     await expectLifetime(redis, { key: `idem:{${tenant}}:key`, ms: DAY_MS }, async () =>
       await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key', ...mine })))
-    expect(await store.rememberResponse(tenant, 'key', 'first')).toBe('first')
-    expect(await store.rememberResponse(tenant, 'key', 'second')).toBe('first')
-    expect(await store.rememberResponse(tenant, 'unknown', 'body')).toBe('body')
     expect(await store.claim(tenant, claim('job_2'))).toEqual({
-      kind: 'same', job: 'job_1', acceptByMs: mine.acceptByMs, response: 'first', owner: '',
+      kind: 'same', job: 'job_1', acceptByMs: mine.acceptByMs, owner: '',
     })
     expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
+  })
+
+  it('stays bound to a closed job that Redis has forgotten, whatever comes late', async () => {
+    const tenant = await fundedTenant()
+    await store.claim(tenant, claim('job_1'))
+    const request = acceptRequest('job_1', { idempotencyKey: 'key' })
+    const job = await accepted(store, tenant, request)
+    await store.tally(tenant, whole('job_1'))
+    await store.close(tenant, 'job_1')
+    await redis.del(jobKeys(tenant, 'job_1').job)
+    const before = await redis.dump(idempotencyKeyOf(tenant, 'key'))
+    const forgotten = { kind: 'refused', refusal: { code: 'expired' }, forgotten: true }
+    expect(await store.refuse(tenant, 'job_1', 'expired')).toEqual(forgotten)
+    expect(await store.accept(tenant, { ...request, acceptByMs: Date.now() + 60_000 }))
+      .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
+    expect(await store.tally(tenant, whole('job_1'))).toEqual({ kind: 'skip' })
+    expect(await redis.dump(idempotencyKeyOf(tenant, 'key'))).toEqual(before)
+    expect(await redis.exists(jobKeys(tenant, 'job_1').job)).toBe(0)
+    const again = await store.claim(tenant, claim('job_2'))
+    expect(again).toEqual({ kind: 'same', job: 'job_1', acceptByMs: 0, owner: '' })
+    expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
+    const clock = await redisClock(redis)
+    const findArchived = async () => ({ job })
+    const outcomes = await createOutcomes({ store, findArchived, subscriber: connect(), clock })
+    expect(await outcomes.wait({ tenant, job: 'job_1', acceptByMs: 0 }))
+      .toEqual({ kind: 'accepted', job })
+    outcomes.stop()
+    clock.stop()
+  })
+
+  it('holds its job and the fingerprint in one piece of memory', async () => {
+    const tenant = await fundedTenant()
+    const job = newJobId(Date.now())
+    await store.claim(tenant, claim(job, '0123456789abcdef'.repeat(2)))
+    const key = idempotencyKeyOf(tenant, 'key')
+    expect(await redis.object('ENCODING', key)).toBe('embstr')
+    expect((await redis.getBuffer(key))?.toString('hex'))
+      .toBe(`${Buffer.from(`${job.slice(4)}:`).toString('hex')}${'0123456789abcdef'.repeat(2)}`)
   })
 
   it('is free again after a refusal, and the old job stays refused', async () => {
@@ -183,7 +219,7 @@ describe('the states of a job', () => {
 })
 
 describe('the end of a job', () => {
-  it('settles, waits to be closed, and is then a header for 7 days', async () => {
+  it('settles, waits to be closed, and is then a header for 10 minutes', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1'))
     const last = await store.tally(tenant, whole('job_1'))
@@ -202,7 +238,7 @@ describe('the end of a job', () => {
       },
     ])
     const { job, seen, manifest } = jobKeys(tenant, 'job_1')
-    await expectLifetime(redis, { key: job, ms: 7 * DAY_MS }, async () => {
+    await expectLifetime(redis, { key: job, ms: 600_000 }, async () => {
       expect(await store.close(tenant, 'job_1')).toBe(true)
       expect(await store.close(tenant, 'job_1')).toBe(true)
     })

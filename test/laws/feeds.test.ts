@@ -62,7 +62,7 @@ function pipeline (fates: Iterator<Fate>, taken: number[]) {
     const answer = await store.accept(tenant, request)
     if (answer.kind === 'refused') return answer
     taken.push(...feed!.offsets)
-    return { ...answer, replayed: false, response: '' }
+    return { ...answer, replayed: false }
   }
   const submit = async (submission: Submission): Promise<Submitted> => {
     const { afterMs, heard } = fates.next().value as Fate

@@ -6,7 +6,7 @@ import { announceAgain } from '../../services/ledger/announce-again.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
-import { putBack, snapshotOf } from '../support/redis-content.ts'
+import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createPlay, type Play } from '../support/recovery-play.ts'
 import { createRecoveryWorld, runLedger } from '../support/recovery-world.ts'
 
@@ -110,10 +110,22 @@ describe('a job that is archived', () => {
     expect(await play.store.read(TENANT, 'job_1'))
       .toEqual({ ...before, updatedAtMs: expect.any(Number) as number })
     expect(await redis.exists(`open:{${TENANT}}`, `active:{${TENANT}}`)).toBe(0)
-    expect(await redis.pttl(jobKeys(TENANT, 'job_1').job)).toBeGreaterThan(604_000_000)
+    expect(await redis.pttl(jobKeys(TENANT, 'job_1').job)).toBeLessThanOrEqual(600_000)
     // The bus may bring a message twice; the repetition says the same.
     expect(Math.sign(world.bus.messages('jobs.settled').length - announced)).toBe(times)
     expect(events().size).toBe(1)
+  })
+
+  it('and that Redis has forgotten since is neither made nor announced again', async () => {
+    await settled('job_1')
+    await play.archive('job_1', true)
+    await play.ship(false)
+    await redis.del(jobKeys(TENANT, 'job_1').job)
+    const announced = world.bus.messages('jobs.settled').length
+    await endRun(redis)
+    await runLedger(world.parts)
+    expect(await play.store.read(TENANT, 'job_1')).toBeUndefined()
+    expect(world.bus.messages('jobs.settled')).toHaveLength(announced)
   })
 
   it('that has not come to an end has no event', async () => {

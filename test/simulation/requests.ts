@@ -90,7 +90,7 @@ export async function known (
     for (const id of outcome === undefined ? jobs : []) {
       const found = await archive.find(rest.tenant, id)
       if (found === undefined) continue
-      const accepted = { kind: 'accepted', job: found.job, replayed: false, response: '' } as const
+      const accepted = { kind: 'accepted', job: found.job, replayed: false } as const
       sent.push({ ...rest, outcome: accepted })
     }
   }

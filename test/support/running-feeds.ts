@@ -29,7 +29,7 @@ export function runFeeds (
   const submitter = {
     submit: async (submission: Submission): Promise<Submitted> => {
       asked.push(submission)
-      return { kind: 'accepted', job: undefined as never, replayed: false, response: '' }
+      return { kind: 'accepted', job: undefined as never, replayed: false }
     },
     quote: async () => { throw new Error('nobody asks for a quote') },
   }

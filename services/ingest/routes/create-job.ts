@@ -11,15 +11,13 @@ import type { Parts } from '../ports.ts'
 import type { Rules } from '../rules.ts'
 import { sendAccepted, sendFault } from '../reply.ts'
 import { readKeyedSubmission } from '../read-submission.ts'
-import { acceptedBody, OUTCOME_UNKNOWN, refusalFault } from '../response.ts'
+import { OUTCOME_UNKNOWN, refusalFault } from '../response.ts'
 
 /** What can be wrong with the rows of a request, beside what holds for every body. */
 export const REQUEST_ERRORS = [
   'unknown_service', 'service_not_configured', 'invalid_country_code', 'too_many_inputs',
   'invalid_webhook_url',
 ] as const
-
-type Accepted = Extract<Submitted, { kind: 'accepted' }>
 
 /** POST /api/v1/jobs: creates and at once approves a job; answers when its price is reserved. */
 export function createJobRoute (
@@ -55,9 +53,8 @@ export function createJobRoute (
       const outcome = await submitted(parts, read)
       if (outcome === undefined) return sendFault(reply, OUTCOME_UNKNOWN)
       if (outcome.kind !== 'accepted') return sendFault(reply, refusalFault(outcome))
-      const body = await remembered(parts, read, outcome)
       failpoint('ingest.answering')
-      return sendAccepted(reply, outcome, body)
+      return sendAccepted(reply, outcome)
     },
   }
 }
@@ -68,22 +65,6 @@ async function submitted (parts: Parts, submission: Submission): Promise<Submitt
     return await parts.submit(submission)
   } catch (error) {
     if (parts.isInfrastructure(error)) return undefined
-    throw error
-  }
-}
-
-/** The first body answered for an idempotency key is the body of every later answer. */
-async function remembered (
-  parts: Parts, { tenant, idempotencyKey }: Submission, accepted: Accepted
-): Promise<string> {
-  if (accepted.response !== '') return accepted.response
-  const body = JSON.stringify(acceptedBody(accepted.job))
-  if (idempotencyKey === '') return body
-  try {
-    return await parts.rememberResponse(tenant, idempotencyKey, body)
-  } catch (error) {
-    // The job is accepted, and its body is the same whenever it is made.
-    if (parts.isInfrastructure(error)) return body
     throw error
   }
 }

@@ -20,7 +20,7 @@ export function standingOf (outcome: Outcome): Standing {
   if (outcome.kind === 'open') {
     return {
       standing: 'unknown',
-      replay: 'charges nothing: there is no such job, or it ended more than a week ago',
+      replay: 'charges nothing: there is no such job, or it ended more than ten minutes ago',
     }
   }
   const { ended, closed, status: standing } = outcome.job

@@ -85,19 +85,12 @@ describe('a request while the stages before acceptance are behind', () => {
 })
 
 describe('a key', () => {
-  it('is claimed while its job is accepted or may still be', async () => {
-    const stored: Record<string, (string | null)[]> = {
-      'idem:{t}:job': ['job_1', '1', '500'],
-      'idem:{t}:open': ['job_1', null, '1001'],
-      'idem:{t}:over': ['job_1', null, '1000'],
-    }
+  it('is claimed while it is bound to a job', async () => {
     const state = {
-      hmget: async (name: string) => stored[name] ?? [null, null, null],
+      exists: async (name: string) => name === 'idem:{t}:bound' ? 1 : 0,
     } as unknown as Redis
-    const { rule } = connectAdmission(
-      { state, clock: { now: () => 1_000 }, metrics: createMetrics() }, { BEHIND_AFTER_MS: 10 })
-    const keys = ['job', 'open', 'over', 'none']
-    expect(await Promise.all(keys.map(key => rule.isClaimed('t', key))))
-      .toEqual([true, true, false, false])
+    const { rule } = connectAdmission({ state, metrics: createMetrics() }, { BEHIND_AFTER_MS: 10 })
+    expect(await Promise.all(['bound', 'free'].map(key => rule.isClaimed('t', key))))
+      .toEqual([true, false])
   })
 })

@@ -6,7 +6,7 @@ import { jobOf } from './doubles.ts'
 
 const BEHIND_AFTER_MS = 1_000
 
-const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false, response: '' }
+const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
 const expired: Submitted = { kind: 'refused', refusal: { code: 'expired' } }
 const quoted: Quoted = { kind: 'quoted', preflight: jobOf().preflight, forgetAtMs: 0 }
 

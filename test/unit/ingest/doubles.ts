@@ -98,7 +98,7 @@ export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: A
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
     submit: async submission => {
       asked.submissions.push(submission)
-      return { kind: 'accepted', job: jobOf(), replayed: false, response: '' }
+      return { kind: 'accepted', job: jobOf(), replayed: false }
     },
     quote: async submission => {
       asked.submissions.push(submission)
@@ -112,7 +112,6 @@ export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: A
     }),
     rows: async function * () { yield [] },
     page: async () => ({ rows: [], nextAfterRow: undefined }),
-    rememberResponse: async (_tenant, _key, body) => body,
     readJob: async (tenant, id) => {
       asked.lookups.push(id)
       return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined

@@ -27,8 +27,8 @@ describe('the fingerprint of a request', () => {
   const key = fingerprintKey(firstSecret(ring))
   const own = fingerprintOf(request, key)
 
-  it('is one HMAC-SHA256 in hex, the same whatever the order of labels', () => {
-    expect(own).toMatch(/^[0-9a-f]{64}$/)
+  it('is half an HMAC-SHA256 in hex, the same whatever the order of labels', () => {
+    expect(own).toMatch(/^[0-9a-f]{32}$/)
     expect(fingerprintOf({ ...request, metadata: { b: '2', a: '1' } }, key)).toBe(own)
   })
 
@@ -46,7 +46,7 @@ describe('the fingerprint of a request', () => {
     const options = ['v1', request.service, '', false, '', [['a', '1'], ['b', '2']]]
     const text = JSON.stringify(options) + JSON.stringify(inputs)
     const expected = createHmac('sha256', key).update(text).digest('hex')
-    expect(fingerprintOf({ ...request, inputs }, key)).toBe(expected)
+    expect(fingerprintOf({ ...request, inputs }, key)).toBe(expected.slice(0, 32))
   })
 
   it('depends on its secret, at first that of the first key of the ring', () => {

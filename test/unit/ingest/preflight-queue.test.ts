@@ -4,7 +4,7 @@ import { queuePreflights } from '../../../services/ingest/preflight-queue.ts'
 import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { jobOf } from './doubles.ts'
 
-const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false, response: '' }
+const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
 const levels = [{ bucket: { capacity: 100, seconds: 1 }, tokens: 7.5 }]
 
 /** A queue of two places, the submissions that have begun, and what ends each. */

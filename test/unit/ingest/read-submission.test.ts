@@ -19,7 +19,7 @@ describe('what a request asks for', () => {
       metadata: {},
       webhookUrl: '',
       idempotencyKey: KEY,
-      fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/),
+      fingerprint: expect.stringMatching(/^[0-9a-f]{32}$/),
     })
   })
 

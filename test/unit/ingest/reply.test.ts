@@ -61,8 +61,8 @@ it('an accepted job is named in the log, with the tenant', async () => {
   const logController = new LogController({ disableRequestLogging: true })
   const app = Fastify({ loggerInstance: log, logController })
   const job = jobOf()
-  const accepted = { kind: 'accepted', job, replayed: true, response: '' } as const
-  app.get('/', (_request, reply) => sendAccepted(reply, accepted, '{}'))
+  const accepted = { kind: 'accepted', job, replayed: true } as const
+  app.get('/', (_request, reply) => sendAccepted(reply, accepted))
   const answer = await app.inject('/')
   expect([answer.statusCode, answer.headers['idempotent-replayed']]).toEqual([202, 'true'])
   expect(lines.map(line => JSON.parse(line) as object)).toEqual([

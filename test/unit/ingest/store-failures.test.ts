@@ -80,10 +80,4 @@ describe('a store that fails is told as what passes', () => {
     expect(await answered(`GET /jobs/${JOB_ID}/results?format=${format}`, more))
       .toEqual([503, 'temporarily_unavailable', true])
   })
-
-  it('but for what is accepted already, which is told so', async () => {
-    const headers = { 'idempotency-key': '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a' }
-    const { post } = application({ rememberResponse: fails(readOnly) })
-    expect((await post(good, { headers })).statusCode).toBe(202)
-  })
 })

@@ -58,6 +58,7 @@ async function setUp () {
     state: { duplicate: () => subscriber, set: async () => 'OK' } as unknown as Redis,
     clock: { now: () => NOW_MS },
     store: store as unknown as JobStore,
+    findArchived: async () => undefined,
     keys: { create: async () => ({ key: KEY, wrapped: Buffer.of(1) }), get: async () => KEY },
     settings: { CACHE_SECRET_ACTIVE: 'v1', ACCEPT_WITHIN_MS: 700 },
     life: { onStop: close => { closers.push(close) } },
@@ -70,7 +71,7 @@ describe('the way into the pipeline', () => {
     const { submitter, events, claims, job } = await setUp()
     expect(events).toEqual(['subscribed to outcomes'])
     expect(await submitter.submit(submission))
-      .toEqual({ kind: 'accepted', job, replayed: false, response: '' })
+      .toEqual({ kind: 'accepted', job, replayed: false })
     await submitter.submit({ ...submission, inputs: Array<string>(2_001).fill('1') })
     expect(events.filter(event => event.startsWith('producer')).toSorted())
       .toEqual(['producer ingest.bulk', 'producer ingest.money', 'producer ingest.small'])

@@ -87,8 +87,8 @@ it('a feed job says where its contacts came from', () => {
 describe('replies', () => {
   it('of claim', () => {
     expect(claimedOf(['new', '1', '2'])).toEqual({ kind: 'new', nowMs: 1, acceptByMs: 2 })
-    expect(claimedOf(['same', 'job_1', '2', 'body', 'one']))
-      .toEqual({ kind: 'same', job: 'job_1', acceptByMs: 2, response: 'body', owner: 'one' })
+    expect(claimedOf(['same', 'job_1', '2', 'one']))
+      .toEqual({ kind: 'same', job: 'job_1', acceptByMs: 2, owner: 'one' })
     expect(claimedOf(['reused'])).toEqual({ kind: 'reused' })
     expect(() => claimedOf(['else'])).toThrow('claim answered else')
   })
@@ -98,6 +98,8 @@ describe('replies', () => {
       .toEqual({ kind: 'accepted', job, entry: undefined })
     expect(acceptedOf('org_1.live', ['refused', ...refusal])).toEqual(refused)
     expect(outcomeOf('org_1.live', ['refused', ...refusal])).toEqual(refused)
+    expect(outcomeOf('org_1.live', ['refused', ...refusal, 'forgotten', '1']))
+      .toEqual({ ...refused, forgotten: true })
     expect(outcomeOf('org_1.live', ['accepted', '', ...pairs])).toEqual({ kind: 'accepted', job })
     expect(outcomeOf('org_1.live', ['open'])).toEqual({ kind: 'open' })
   })

@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createOutcomes, isSafe } from '../../../services/jobs/outcomes.ts'
+import type { Job } from '../../../services/jobs/job.ts'
 import type { Outcome } from '../../../services/jobs/store.ts'
 
 const open: Outcome = { kind: 'open' }
@@ -14,6 +15,7 @@ async function setUp ({ pollMs = 60_000 } = {}) {
   const world = {
     outcome: open,
     refused: expired,
+    archived: undefined as { readonly job: Job } | undefined,
     nowMs: 0,
     asked: 0,
     refusals: 0,
@@ -33,7 +35,8 @@ async function setUp ({ pollMs = 60_000 } = {}) {
   }
   const clock = { now: () => world.nowMs }
   const subscriber = channel as unknown as Redis
-  const outcomes = await createOutcomes({ store, subscriber, clock, pollMs })
+  const findArchived = async () => world.archived
+  const outcomes = await createOutcomes({ store, findArchived, subscriber, clock, pollMs })
   const nudge = (job = 'job_1') => channel.emit('message', 'outcomes', job)
   return { world, outcomes, nudge }
 }
@@ -75,6 +78,16 @@ describe('a wait for an outcome', () => {
     world.refused = accepted(false)
     expect(await outcomes.wait(claim)).toEqual(accepted(false))
     expect(world.asked).toBe(0)
+  })
+
+  it('ends with the archived job where Redis has forgotten the claim', async () => {
+    const { world, outcomes } = await setUp()
+    world.nowMs = 50_000
+    world.refused = { ...expired, forgotten: true } as Outcome
+    expect(await outcomes.wait(claim)).toBe(world.refused)
+    const job = { id: 'job_1', announced: false, closed: true } as Job
+    world.archived = { job }
+    expect(await outcomes.wait(claim)).toEqual({ kind: 'accepted', job })
   })
 
   it('tells of no job whose reservation Redis alone has', async () => {

@@ -73,7 +73,7 @@ describe('a submission', () => {
   it('sends the key and the chunks, and answers with the job', async () => {
     const { submitter, emitted } = setUp()
     expect(await submitter.submit(submission))
-      .toEqual({ kind: 'accepted', job, replayed: false, response: '' })
+      .toEqual({ kind: 'accepted', job, replayed: false })
     expect(emitted.map(({ topic }) => topic)).toEqual(['job.keys', 'rows.submitted'])
     const [keys, rows] = emitted as [Emission<'job.keys'>, Emission<'rows.submitted'>]
     const { job: id, header, ...envelope } = rows.value
@@ -113,17 +113,17 @@ describe('a submission', () => {
 
   it('repeated waits for the same job and sends nothing', async () => {
     const claim = {
-      kind: 'same', job: 'job_1', acceptByMs: 26_000, response: '{"id":"job_1"}', owner: '',
+      kind: 'same', job: 'job_1', acceptByMs: 26_000, owner: '',
     } as const
     const { submitter, emitted } = setUp({ claim })
     expect(await submitter.submit(submission))
-      .toEqual({ kind: 'accepted', job, replayed: true, response: '{"id":"job_1"}' })
+      .toEqual({ kind: 'accepted', job, replayed: true })
     expect(emitted).toEqual([])
   })
 
   describe('whose key a process has', () => {
     const claim = {
-      kind: 'same', job: 'job_0', acceptByMs: 26_000, response: '', owner: 'one',
+      kind: 'same', job: 'job_0', acceptByMs: 26_000, owner: 'one',
     } as const
     const presence = (own: string, gone: boolean) => ({ own, isGone: async () => gone })
 
@@ -196,6 +196,9 @@ describe('a submission', () => {
     const pending = { kind: 'accepted', job: { id: 'job_1', announced: false }, entry: {} }
     const unsafe = setUp({ ...broken, refuse: async () => pending as Outcome })
     await expect(unsafe.submitter.submit(submission)).rejects.toThrow(InfrastructureError)
+    const forgotten: Outcome = { kind: 'refused', refusal: { code: 'internal' }, forgotten: true }
+    const late = setUp({ ...broken, refuse: async () => forgotten })
+    await expect(late.submitter.submit(submission)).rejects.toThrow('nothing is known of the claim')
   })
 
   it('fails when an outage keeps the job of a feed from being sent', async () => {

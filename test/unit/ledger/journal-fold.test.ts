@@ -16,10 +16,10 @@ const jobAt = (job: string, firstSeq: number, at: number): readonly Journal[] =>
 const entries = [...jobAt('a', 1, 10), ...jobAt('b', 3, 20), ...jobAt('c', 5, 30)]
 
 it.each<[string, Interest, readonly string[]]>([
-  ['that Redis has not heard of', { seq: 2, openJobs: new Set(), sinceMs: 99 }, ['b', 'c']],
-  ['whose end Redis has not heard of', { seq: 3, openJobs: new Set(), sinceMs: 99 }, ['b', 'c']],
-  ['that Redis takes for open', { seq: 6, openJobs: new Set(['a']), sinceMs: 99 }, ['a']],
-  ['whose keys may be sent again', { seq: 6, openJobs: new Set(), sinceMs: 20 }, ['b', 'c']],
+  ['that Redis has not heard of', { seq: 2, openJobs: new Set() }, ['b', 'c']],
+  ['whose end Redis has not heard of', { seq: 3, openJobs: new Set() }, ['b', 'c']],
+  ['that Redis takes for open', { seq: 6, openJobs: new Set(['a']) }, ['a']],
+  ['but none that Redis has closed', { seq: 6, openJobs: new Set() }, []],
 ])('of ended jobs those are remembered %s', (_, interest, remembered) => {
   const fold = emptyFold(interest)
   for (const entry of entries) take(fold, entry, interest)

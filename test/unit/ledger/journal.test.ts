@@ -6,7 +6,7 @@ import type { Interest } from '../../../services/ledger/journal-fold.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { entryOf } from '../../support/stage-doubles.ts'
 
-const NONE: Interest = { seq: 0, openJobs: new Set(), sinceMs: 0 }
+const NONE: Interest = { seq: 0, openJobs: new Set() }
 const topUp = (tenant: string, seq: number): Journal => ({
   ...entryOf(tenant, endedJob()),
   seq,

@@ -45,7 +45,7 @@ function verdictOf (journal: readonly Journal[], standing: Partial<Standing>) {
     trustsJournal: false,
     ...standing,
   }
-  const interest = interestOf(whole, 0)
+  const interest = interestOf(whole)
   const fold = emptyFold(interest)
   for (const entry of journal) take(fold, entry, interest)
   return { ...judge(whole, fold, interest), fold }
@@ -60,7 +60,7 @@ describe('a tenant that is compared with its journal', () => {
     const { behind, faults, fold } =
       verdictOf([first, third, second, third, second, fourth, first], at(4))
     expect([behind, faults, fold.seq]).toEqual([false, [], 4])
-    expect([[...fold.open.keys()], [...fold.ended.keys()]]).toEqual([['b'], ['a']])
+    expect([[...fold.open.keys()], [...fold.ended.keys()]]).toEqual([['b'], []])
   })
 
   it('is ahead of it by what its outbox has', () => {

@@ -12,7 +12,7 @@ const LAST: Move = ['adjust', '', 1, 0]
 
 /** What is told of a journal of these movements when those at these places are nowhere. */
 function told (moves: readonly Move[], ...lost: readonly number[]) {
-  const interest = { seq: 0, openJobs: new Set<string>(), sinceMs: 0 }
+  const interest = { seq: 0, openJobs: new Set<string>() }
   const fold = emptyFold(interest)
   let amounts: Amounts = NOTHING
   for (const [index, [type, job, amountMicros, chargeMicros]] of moves.entries()) {

@@ -42,7 +42,7 @@ function world (
 }
 
 function foldOf (open: readonly Journal[], ended: readonly string[] = []) {
-  const fold = emptyFold({ seq: 0, openJobs: new Set(), sinceMs: 0 })
+  const fold = emptyFold({ seq: 0, openJobs: new Set() })
   for (const entry of open) fold.open.set(entry.job, entry)
   for (const job of ended) fold.ended.set(job, { reserve: reserve(job), end: end(job) })
   return fold

@@ -49,7 +49,6 @@ describe('a job from its reserve entry', () => {
       idempotencyKey: 'k',
       fingerprint: 'f',
       claimedAt: '1000',
-      acceptBy: '60',
       needsSlot: true,
       feed: { partner: 'acme', partition: 3, cursor: 'c', to: '8' },
       settled: undefined,

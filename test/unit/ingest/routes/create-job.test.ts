@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { MAX_BODY_BYTES } from '../../../../services/ingest/body-budget.ts'
 import { createJobRoute } from '../../../../services/ingest/routes/create-job.ts'
-import { application, doubles, good, jobOf, rules } from '../doubles.ts'
+import { application, closedJob, doubles, good, rules } from '../doubles.ts'
 
 const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
 
@@ -16,20 +16,9 @@ describe('the route that creates jobs', () => {
     expect(MAX_BODY_BYTES).toBe(35_651_584)
   })
 
-  it('stores no body for a request without an Idempotency-Key', async () => {
-    const { post } = application({ rememberResponse: () => Promise.reject(new Error('stored')) })
-    expect((await post(good)).statusCode).toBe(202)
-  })
-
-  it('is 500, not a false 202, when storing the body fails by a fault of ours', async () => {
-    const { post } = application({ rememberResponse: () => Promise.reject(new Error('a slip')) })
-    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
-    expect([answer.statusCode, answer.json().error.code]).toEqual([500, 'internal'])
-  })
-
-  it('answers a replay whose body is not stored with the body made anew', async () => {
+  it('answers a replay with the body of the first answer, though the job has ended', async () => {
     const { post } = application({
-      submit: async () => ({ kind: 'accepted', job: jobOf(), replayed: true, response: '' }),
+      submit: async () => ({ kind: 'accepted', job: closedJob(), replayed: true }),
     })
     const first = await application().post(good)
     const again = await post(good, { headers: { 'idempotency-key': KEY } })
