@@ -46,7 +46,7 @@ export const topology = {
     settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
     deliver: { reads: ['jobs.settled'], writes: [] },
     handback: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
-    ledger: { reads: ['wallet.journal'], writes: ['wallet.journal', 'jobs.settled'] },
+    ledger: { reads: ['wallet.journal', 'job.keys'], writes: ['wallet.journal', 'jobs.settled'] },
   },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology

@@ -11,8 +11,8 @@ const stages = Object.entries(topology.stages)
 const names = stages.map(([name]) => name)
 const firstIndex = (topic: string) => topics.indexOf(topic)
 
-/** Topics that no stage follows: keys are read when one is missing, results by partners. */
-const unread = ['job.keys', 'feeds.finished']
+/** Topics that no stage follows: results are read by partners. */
+const unread = ['feeds.finished']
 /** Topics that no stage writes: partners do. */
 const unwritten = ['feeds.submitted']
 /** What two stages follow, each for its own ends. */

@@ -3,7 +3,7 @@ import { connectParts } from '../lib/connect.ts'
 import { runStage } from '../lib/engine.ts'
 import { run } from '../lib/run.ts'
 import { subscriptionsOf } from '../lib/topics.ts'
-import { connectJobKeys } from '../records/job-wire.ts'
+import { closedKeys, connectJobKeys } from '../records/job-wire.ts'
 import { deliverConfig } from './config.ts'
 import { sendingParts } from './parts.ts'
 import { startSending } from './sending.ts'
@@ -13,7 +13,7 @@ await run('deliver', deliverConfig, async (config, life) => {
   const parts = await connectParts(config, life, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
-  const keys = connectJobKeys(parts, config)
+  const keys = connectJobKeys(parts, config, closedKeys(parts))
   const sending = { ...sendingParts(config, { ...parts, keys }), gate: parts.gate }
   const { wake, ready, stop } = startSending(sending)
   life.onStop(stop)

@@ -2,7 +2,7 @@ import { createApiKeys } from '../accounts/api-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectParts } from '../lib/connect.ts'
 import type { Life, Running } from '../lib/run.ts'
-import { connectJobKeys } from '../records/job-wire.ts'
+import { closedKeys, connectJobKeys } from '../records/job-wire.ts'
 import { connectAdmission } from './admission-parts.ts'
 import type { Config } from './config.ts'
 import { isUnavailable, requestSecretOf } from './key-ring.ts'
@@ -21,7 +21,7 @@ export async function startIngest (
   ])
   const { state, clock } = shared
   const store = createJobStore(state)
-  const keys = connectJobKeys(shared, settings)
+  const keys = connectJobKeys(shared, settings, closedKeys(shared))
   const { admission, rule } = connectAdmission(shared, settings)
   const limiter = limiterOf(shared, settings)
   const reader = createReader({ ...shared, store, keys })

@@ -8,6 +8,7 @@ import type { KeyRing } from '../lib/key-ring.ts'
 import type { Codec } from '../lib/registry.ts'
 import { SealError } from '../lib/seal.ts'
 import { messageKey, topicName } from '../lib/topics.ts'
+import { requestedAtMs } from './job.ts'
 import { jobKeys } from './redis-keys.ts'
 
 export type JobKeys = {
@@ -15,7 +16,8 @@ export type JobKeys = {
   readonly create: (tenant: string, job: string) =>
   Promise<{ readonly key: Buffer, readonly wrapped: Buffer }>
   /**
-   * The data key; undefined for a job that was refused, never accepted, or erased.
+   * The data key; undefined for a job that was refused, never accepted, or erased, and for a closed
+   * one unless `findClosed` is given.
    * @throws JobKeyLostError when the job runs and its key is nowhere.
    * @throws SealError when what is stored cannot be opened and the topic has nothing better.
    * @throws FatalError when the ring lacks the key it is wrapped by.
@@ -30,6 +32,8 @@ export type JobKeysOptions = {
   readonly isRunning?: (tenant: string, job: string) => Promise<boolean>
   /** The wrapped key as the topic `job.keys` has it. */
   readonly restore?: (tenant: string, job: string) => Promise<Buffer | undefined>
+  /** The wrapped key of a job that was closed so long ago that Redis has forgotten it. */
+  readonly findClosed?: (tenant: string, job: string) => Promise<Buffer | undefined>
 }
 
 /** A running job whose data key neither Redis nor the topic `job.keys` has. */
@@ -37,9 +41,12 @@ export class JobKeyLostError extends Error {
   override readonly name = 'JobKeyLostError'
 }
 
-/** How long the wrapped key of a job that nobody accepts is kept. */
-const UNACCEPTED_MS = 3_600_000
-/** Kept a day longer than the results it opens. */
+/**
+ * How long Redis keeps a wrapped key of which it is not known that its job is accepted, or still
+ * runs; of one that does it is restored as often as it is asked for.
+ */
+const UNCERTAIN_MS = 3_600_000
+/** Kept a day longer than the results it opens, though by Redis no longer than its job runs. */
 export const ACCEPTED_KEY_MS = 91 * 86_400_000
 /** An erased key is out of every process after at most this long. */
 export const REMEMBERED_MS = 5_000
@@ -56,6 +63,17 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     unwrapped.set(name, key)
   }
   const restored = createRestored(options)
+  const isErased = async (tenant: string, job: string) =>
+    await redis.exists(jobKeys(tenant, job).erased) === 1
+  const closed = async (tenant: string, job: string): Promise<Buffer | undefined> => {
+    const { findClosed } = options
+    if (findClosed === undefined || isOutdated(job) || await isErased(tenant, job)) return undefined
+    const wrapped = await findClosed(tenant, job)
+    // The search takes a while: a job that was erased meanwhile stays erased.
+    return await isErased(tenant, job) ? undefined : wrapped
+  }
+  const elsewhere = async (tenant: string, job: string) =>
+    await closed(tenant, job) ?? await restored(tenant, job)
   /** Redis may hold broken bytes where the topic has whole ones. */
   const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
     const aad = dataKeyAad(tenant, job)
@@ -64,7 +82,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     } catch (error) {
       const mayBeBroken = error instanceof SealError || error instanceof FatalError
       if (!mayBeBroken || options.restore === undefined) throw error
-      const whole = await restored(tenant, job)
+      const whole = await elsewhere(tenant, job)
       if (whole === undefined) throw error
       return ring.unwrap(whole, aad)
     }
@@ -73,7 +91,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     create: async (tenant, job) => {
       const key = randomBytes(32)
       const wrapped = ring.wrap(key, dataKeyAad(tenant, job))
-      await redis.set(nameOf(tenant, job), wrapped, 'PX', UNACCEPTED_MS)
+      await redis.set(nameOf(tenant, job), wrapped, 'PX', UNCERTAIN_MS)
       remember(nameOf(tenant, job), key)
       return { key, wrapped }
     },
@@ -81,7 +99,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       const name = nameOf(tenant, job)
       const known = unwrapped.get(name)
       if (known !== undefined) return known
-      const wrapped = await redis.getBuffer(name) ?? await restored(tenant, job)
+      const wrapped = await redis.getBuffer(name) ?? await elsewhere(tenant, job)
       if (wrapped === undefined) return undefined
       const key = await unwrap(tenant, job, wrapped)
       remember(name, key)
@@ -89,6 +107,9 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     },
   }
 }
+
+/** Whoever has kept a copy of a wrapped key cannot make it last for longer. */
+const isOutdated = (job: string) => requestedAtMs(job) + ACCEPTED_KEY_MS <= Date.now()
 
 /** Puts the wrapped key of a running job back to Redis; undefined when the job does not run. */
 function createRestored (options: JobKeysOptions) {
@@ -99,7 +120,7 @@ function createRestored (options: JobKeysOptions) {
     if (wrapped === undefined) {
       throw new JobKeyLostError(`the data key of the running job ${job} is gone`)
     }
-    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', ACCEPTED_KEY_MS)
+    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', UNCERTAIN_MS)
     // The search takes a while: a job that ended and was erased meanwhile stays erased.
     if (await options.redis.exists(jobKeys(tenant, job).erased) === 0) return wrapped
     await options.redis.del(nameOf(tenant, job))

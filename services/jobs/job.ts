@@ -1,4 +1,18 @@
+import { decodeTime, ulid } from 'ulid'
 import type { Lane, ServiceSlug } from '../topology.ts'
+
+/** `job_` and a ULID in lower case; the moment is Redis time in ms. */
+export function newJobId (nowMs: number): string {
+  return `job_${ulid(nowMs).toLowerCase()}`
+}
+
+/**
+ * When the job of an id was requested: Redis time in ms.
+ * @throws Error for a text that is no id of a job.
+ */
+export function requestedAtMs (job: string): number {
+  return decodeTime(job.slice('job_'.length).toUpperCase())
+}
 
 export const JOB_STATUSES = [
   'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',

@@ -1,7 +1,7 @@
 -- For how long Redis keeps what it has of a job, and what a job keeps of its idempotency key.
 
--- From its close on everything of a job is in ClickHouse; the record and the data key stay in Redis
--- for so long that whoever works on the job, or is behind in copying its key, still finds them.
+-- From its close on everything of a job is in ClickHouse, its data key as soon as ledger has copied
+-- it; the record and the key stay in Redis for whoever still works on the job.
 local CLOSED_KEPT_MS = 600000
 local DATA_KEY_KEPT_MS = 7862400000
 -- An idempotency key is bound to its job from the first use on.

@@ -34,7 +34,7 @@ function loadScripts (redis: Redis) {
     beginPart: jobScript(redis, 'begin-part', 1),
     tally: jobScript(redis, 'tally', 8),
     fail: jobScript(redis, 'fail', 7),
-    close: jobScript(redis, 'close', 4),
+    close: jobScript(redis, 'close', 5),
     endJob: jobScript(redis, 'end', 4),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
@@ -84,8 +84,9 @@ export function createJobScripts (redis: Redis) {
       return endJob(tenant, [wallet, outbox, record, active], [tenant, job])
     },
     close: (tenant: string, job: string) => {
-      const { job: record, seen, manifest } = jobKeys(tenant, job)
-      return close(tenant, [record, seen, manifest, tenantJobKeys(tenant).open], [job])
+      const { job: record, seen, manifest, dataKey } = jobKeys(tenant, job)
+      const { open } = tenantJobKeys(tenant)
+      return close(tenant, [record, seen, manifest, open, dataKey], [job])
     },
   }
 }

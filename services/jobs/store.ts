@@ -133,7 +133,10 @@ function endsOf (run: Scripts, { read, manifest }: Reads) {
     end: async (tenant: string, job: string): Promise<Tallied> =>
       talliedOf(tenant, await run.end(tenant, job)),
 
-    /** Cuts a job that has ended to its header, kept for 10 minutes; false when none has ended. */
+    /**
+     * Cuts a job that has ended to its header, kept for 10 minutes with the data key; false when
+     * none has ended.
+     */
     close: async (tenant: string, job: string): Promise<boolean> => {
       const [answer] = await run.close(tenant, job)
       return answer === 'closed'

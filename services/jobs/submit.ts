@@ -1,10 +1,9 @@
-import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
 import { InfrastructureError, isInfrastructure } from '../lib/errors.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import type { Presence } from '../lib/presence.ts'
 import { atMost } from '../lib/retry.ts'
-import type { Job, Preflight, Refusal } from './job.ts'
+import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
 import { isSafe, notJournaled, type Decided, type Outcomes } from './outcomes.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
 import type { Claim, ClaimRequest, JobStore } from './store.ts'
@@ -103,11 +102,6 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
   } finally {
     await store.eraseKey(tenant, job)
   }
-}
-
-/** `job_` and a ULID in lower case; the moment is Redis time in ms. */
-export function newJobId (nowMs: number): string {
-  return `job_${ulid(nowMs).toLowerCase()}`
 }
 
 /** Enough for 100,000 rows through a busy pipeline, and less than clients commonly wait. */

@@ -2,6 +2,7 @@ import { connectParts } from '../lib/connect.ts'
 import { runStage } from '../lib/engine.ts'
 import { run } from '../lib/run.ts'
 import { subscriptionsOf } from '../lib/topics.ts'
+import { createJobKeyCopy } from '../records/job-key-copy.ts'
 import { createJobWire } from '../records/job-wire.ts'
 import { ledgerConfig } from './config.ts'
 import { startExporting } from './head-export.ts'
@@ -34,7 +35,8 @@ await run('ledger', ledgerConfig, async (config, life) => {
     const exporting = startExporting(exportParts({ ...config, target }, exported))
     life.onStop(exporting.stop)
   }
-  const stage = () => createLedgerStage({ journal, batch: config.BATCH_MESSAGES })
+  const keys = createJobKeyCopy(parts.clickhouse, parts.recordMac)
+  const stage = () => createLedgerStage({ journal, keys, batch: config.BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {
     ...parts, wire, subscriptions, gather: () => GATHER,

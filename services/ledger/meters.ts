@@ -4,6 +4,7 @@ import type { Parts } from '../lib/connect.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
 import { placesOf, TOPOLOGY_GROUPS } from '../lib/kafka/lag.ts'
 import type { Life } from '../lib/run.ts'
+import { topicName } from '../lib/topics.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { createTenants } from '../money/tenants.ts'
 import { createJournalCopy, type JournalCopy } from '../records/journal-copy.ts'
@@ -20,7 +21,9 @@ type Connected = Pick<Life, 'metrics' | 'log' | 'onStop'> & {
   readonly journal: Pick<JournalCopy, 'counts'>
 }
 
+/** Where the ledgers are in the journal; the keys that they copy as well move no money. */
 const LEDGERS = TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'ledger')
+  .map(group => ({ ...group, topics: [topicName('wallet.journal')] }))
 
 /** What only a ledger tells of the whole system: lag of groups, sums of wallets, outboxes, gaps. */
 export function watchSystem (

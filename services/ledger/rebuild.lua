@@ -49,6 +49,9 @@ local function write_open(ended)
   end
 end
 
+if is_closed then
+  redis.call('PEXPIRE', keys.data_key, CLOSED_KEPT_MS)
+end
 local found = redis.call('HMGET', keys.job, 'status', 'ended', 'closed')
 local answer = found[1] and 'known' or 'made'
 if found[3] ~= '1' then

@@ -17,7 +17,7 @@ export function createBury (
   { stage, deadLetters, steps, log }: ProcessParts, perform: Perform
 ): Bury {
   const emissionsOf = async ({ raw }: DeadLetter, slice: Slice): Promise<readonly Emission[]> =>
-    steps.step(3, () => stage.whenDead(raw.headers), slice)
+    steps.step(3, () => stage.whenDead(raw.headers, raw.topic), slice)
   return async (letter, given) => {
     const slice = { ...given, messages: [letter.raw] }
     const about = { ...idsOf([letter.raw]), offset: String(letter.raw.offset) }

@@ -5,7 +5,7 @@ import type { Metrics } from './metrics.ts'
 
 /** What is signed of a row of ClickHouse: where it belongs and everything it says. */
 export type SignedRecord = {
-  readonly table: 'jobs' | 'journal' | 'deliveries'
+  readonly table: 'jobs' | 'journal' | 'deliveries' | 'job_keys'
   readonly tenant: string
   /** What tells it from other records of the table and tenant. */
   readonly id: string

@@ -76,10 +76,12 @@ export type Stage<S extends StageName = StageName> = {
     messages: readonly Incoming<ReadsOf<S>>[], signal: AbortSignal,
   ) => Promise<readonly (Decision<S> | Postponement<S>)[]>
   /**
-   * What is emitted for the rows of a message that can never be decided, known by its headers
-   * alone.
+   * What is emitted for the rows of a message that can never be decided, known by its headers and
+   * topic alone.
    */
-  readonly whenDead: (headers: RawMessage['headers']) => Promise<readonly EmittedBy<S>[]>
+  readonly whenDead: (
+    headers: RawMessage['headers'], topic: RawMessage['topic'],
+  ) => Promise<readonly EmittedBy<S>[]>
   /**
    * Decisions about held messages of a partition that have nothing more to wait for, though nothing
    * new came for them; asked for every second. The stage forgets what it gives here: it is carried

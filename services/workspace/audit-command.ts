@@ -2,10 +2,14 @@ import Type from 'typebox'
 import { createJobKeys } from '../jobs/job-keys.ts'
 import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
 import { commonConfig, messageKeys, loadConfig, pick } from '../lib/config.ts'
+import { createKafkaBus } from '../lib/kafka/bus.ts'
+import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
+import { createMessageMac } from '../lib/message-mac.ts'
 import { createRecordMac } from '../lib/record-mac.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
+import { closedKeys } from '../records/job-wire.ts'
 import { audit, type AuditOptions } from './audit.ts'
 import { readExportedHeads } from './audit-heads.ts'
 import { createKafkaJournal } from './audit-kafka.ts'
@@ -45,10 +49,17 @@ export async function runAudit (
     : await readExportedHeads(journalHead, config)
   const redis = connectRedis(config.REDIS_STATE_URL)
   const clickhouse = connectClickhouse(config.CLICKHOUSE_URL, PATIENT_MS)
+  const bus = createKafkaBus({
+    ...kafkaConnectionOf(config),
+    mac: createMessageMac(config),
+    clientId: 'workspace',
+    onFatal: error => { throw error },
+  })
   try {
     const codec = createCodec(registrySource(config.SCHEMA_REGISTRY_URL))
-    const keys = createJobKeys({ redis, ring: createKeyRing(config) })
     const recordMac = createRecordMac(config)
+    const findClosed = closedKeys({ bus, codec, clickhouse, recordMac })
+    const keys = createJobKeys({ redis, ring: createKeyRing(config), findClosed })
     const kafka = createKafkaJournal(config, codec)
     const parts = { ...auditParts({ redis, clickhouse, recordMac, codec, keys }), kafka }
     if (options.explain === true || heads.size > 0) return await audit(parts, { ...options, heads })
@@ -58,6 +69,7 @@ export async function runAudit (
     if (options.only === undefined) await position.keep(proven)
     return report
   } finally {
+    await bus.close()
     redis.disconnect()
     await clickhouse.close()
   }

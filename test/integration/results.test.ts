@@ -16,12 +16,12 @@ const {
   textOf,
 } = support
 const {
-  archive, blocks, clickhouse, connected, env, journal, keys, outbox, redis, results, store,
-  wallet, wire,
+  archive, blocks, clickhouse, connected, env, journal, keyCopy, keys, outbox, redis, results,
+  store, wallet, wire,
 } = connectAll()
 const signal = new AbortController().signal
 const settle = createSettleStage(settleParts({ BATCH_MESSAGES: 10 }, connected))
-const ledger = createLedgerStage({ journal, batch: 100 })
+const ledger = createLedgerStage({ journal, keys: keyCopy, batch: 100 })
 
 const place = { chunks: 2, rows: 4, totalRows: 8 }
 const inputs = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)

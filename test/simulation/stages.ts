@@ -38,7 +38,7 @@ export function stageMakers (
     lookup: () => lookupStage(of('lookup')),
     verify: () => verifyStage(of('verify')),
     settle: () => settleStage(of('settle')),
-    ledger: () => createLedgerStage({ journal: shared.stores.journal, batch: 20 }),
+    ledger: () => createLedgerStage({ ...shared.stores, batch: 20 }),
   }
   // Each is typed by what it reads and writes; to whoever starts them all are alike.
   return makers as unknown as Readonly<Record<SimulatedStage, () => Stage>>

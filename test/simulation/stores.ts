@@ -2,6 +2,7 @@ import type { Finished, Journal } from '../../schemas/types.ts'
 import { boundOf } from '../../services/jobs/wire.ts'
 import type { Archive, ArchivedJob } from '../../services/records/archive.ts'
 import { canonicalText } from '../../services/records/journal-chain.ts'
+import type { JobKeyCopy } from '../../services/records/job-key-copy.ts'
 import type { JournalCopy } from '../../services/records/journal-copy.ts'
 import {
   blockDigest, type ResultBlocks, type StoredBlock,
@@ -12,6 +13,7 @@ export type Stores = {
   readonly blocks: ResultBlocks
   readonly archive: Archive
   readonly journal: Pick<JournalCopy, 'append' | 'read'>
+  readonly keys: Pick<JobKeyCopy, 'append'>
 }
 
 function blockStore (): ResultBlocks {
@@ -83,5 +85,10 @@ function journalStore (): Stores['journal'] {
 
 /** Empty stores. */
 export function createStores (): Stores {
-  return { blocks: blockStore(), archive: archiveStore(), journal: journalStore() }
+  return {
+    blocks: blockStore(),
+    archive: archiveStore(),
+    journal: journalStore(),
+    keys: { append: async () => {} },
+  }
 }

@@ -7,6 +7,7 @@ import { createKeyRing } from '../../services/lib/key-ring.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { createCodec, registrySource } from '../../services/lib/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { createJobKeyCopy } from '../../services/records/job-key-copy.ts'
 import { createStores } from '../../services/records/stores.ts'
 import { auditParts } from '../../services/workspace/audit-parts.ts'
 import { messageMacOf, recordMacOf } from './signed.ts'
@@ -45,5 +46,6 @@ export function connectAll () {
     keys,
     connected,
     wallet: createWallet(state),
+    keyCopy: createJobKeyCopy(clickhouse, recordMac),
   }
 }

@@ -191,7 +191,8 @@ export function entryOf (tenant: string, job: Job): Journal {
 /** A message as a stage is given it; `offset` tells messages of the same content apart. */
 export function incoming<T extends TopicName> (
   topic: T, value: Incoming<T>['value'],
-  { rows, offset = 0 }: { rows: () => RowsOf<T>, offset?: number }
+  { rows, offset = 0, timestampMs = QUOTED_AT_MS }:
+  { rows: () => RowsOf<T>, offset?: number, timestampMs?: number }
 ): Incoming<T> {
   const raw: RawMessage = {
     topic,
@@ -200,7 +201,7 @@ export function incoming<T extends TopicName> (
     key: Buffer.from('key'),
     value: Buffer.alloc(0),
     headers: {},
-    timestampMs: QUOTED_AT_MS,
+    timestampMs,
   }
   return { topic, value, rows, raw }
 }

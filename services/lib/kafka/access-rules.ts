@@ -22,10 +22,10 @@ export const principalOf = (stage: StageName): string => `User:${stage}`
 export function rulesOf (stage: StageName): readonly AccessRule[] {
   const { writes } = topology.stages[stage]
   const recovers = stage === 'ledger' ? RECOVERY_READS.ledger : []
-  const reads: readonly TopicName[] =
-    [...topology.stages[stage].reads, ...RECOVERY_READS.all, ...recovers]
+  const reads = new Set<TopicName>(
+    [...topology.stages[stage].reads, ...RECOVERY_READS.all, ...recovers])
   const rights: readonly Right[] = [
-    ...onTopics(reads, 'read'),
+    ...onTopics([...reads], 'read'),
     ...onTopics(writes, 'write'),
     ...READING_STAGES.includes(stage) ? [deadLetters(stage)] : [],
     ...onGroups(stage, 'read'),

@@ -1,5 +1,6 @@
 import Type from 'typebox'
 import { createPartners } from '../../accounts/partners.ts'
+import { keysInTopic } from '../../jobs/job-keys.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import type { Bus, RawMessage } from '../../lib/bus.ts'
 import type { Environment } from '../../lib/command-environment.ts'
@@ -34,7 +35,7 @@ export async function withInspector<T> (
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {
     if (ringSettings === undefined) return undefined
-    const wire = createJobWire({ bus, codec, state }, ringSettings)
+    const wire = createJobWire({ bus, codec, state }, ringSettings, keysInTopic({ bus, codec }))
     const partners = createPartners({ redis: state, ring: createKeyRing(ringSettings) })
     return await openContent({ codec, wire, partners }, raw)
   }

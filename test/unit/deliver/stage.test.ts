@@ -65,7 +65,7 @@ describe('the stage deliver', () => {
     const erased = [message(sealHeader(key, owner, header))]
     expect(await stage.decide(erased, new AbortController().signal))
       .toEqual([{ finishes: erased, emits: [] }])
-    expect(await stage.whenDead({})).toEqual([])
+    expect(await stage.whenDead({}, '')).toEqual([])
   })
 
   it('does not decide what is no end, or what is sealed by another key', async () => {

@@ -1,6 +1,9 @@
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { createJobKeys, JobKeyLostError, keysInTopic } from '../../../services/jobs/job-keys.ts'
+import { newJobId } from '../../../services/jobs/job.ts'
+import {
+  createJobKeys, dataKeyAad, JobKeyLostError, keysInTopic,
+} from '../../../services/jobs/job-keys.ts'
 import { createKeyRing } from '../../../services/lib/key-ring.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { SealError } from '../../../services/lib/seal.ts'
@@ -29,10 +32,49 @@ describe('the topic of data keys', () => {
   })
 })
 
-describe('a wrapped key that Redis has with broken bytes', () => {
-  const ring = createKeyRing({
-    KEY_RING: { 1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: '1',
+const ring = createKeyRing({
+  KEY_RING: { 1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: '1',
+})
+
+describe('the wrapped key of a job that Redis has forgotten', () => {
+  const DAY_MS = 86_400_000
+  const key = Buffer.alloc(32, 5)
+  /** The keys of a job that was closed, while marks of erased jobs come and go. */
+  const scene = (requestedAtMs = Date.now() - DAY_MS) => {
+    const job = newJobId(requestedAtMs)
+    const world = { erased: [] as number[], searches: 0 }
+    const redis = {
+      getBuffer: async () => null,
+      exists: async () => world.erased.shift() ?? 0,
+    } as unknown as Redis
+    const findClosed = async () => {
+      world.searches += 1
+      return ring.wrap(key, dataKeyAad('t', job))
+    }
+    const { get } = createJobKeys({ redis, ring, isRunning: async () => false, findClosed })
+    return { world, get: () => get('t', job) }
+  }
+
+  it('is found by those who read closed jobs', async () => {
+    expect(await scene().get()).toEqual(key)
   })
+
+  it('is not looked for once the job is erased, and not given if that is just so', async () => {
+    const { world, get } = scene()
+    world.erased = [1]
+    expect([await get(), world.searches]).toEqual([undefined, 0])
+    world.erased = [0, 1]
+    expect([await get(), world.searches]).toEqual([undefined, 1])
+  })
+
+  it('opens nothing any more after 91 days, whoever has kept it', async () => {
+    expect(await scene(Date.now() - 90 * DAY_MS).get()).toEqual(key)
+    const { world, get } = scene(Date.now() - 92 * DAY_MS)
+    expect([await get(), world.searches]).toEqual([undefined, 0])
+  })
+})
+
+describe('a wrapped key that Redis has with broken bytes', () => {
   /** The keys of a job whose wrapped key is broken in Redis; `restore` gives it as it was made. */
   const scene = async (isRunning = true) => {
     const entries = new Map<string, Buffer>()

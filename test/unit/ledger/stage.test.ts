@@ -3,6 +3,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
 import type { Decision } from '../../../services/lib/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
+import type { CopiedKey } from '../../../services/records/job-key-copy.ts'
 import { entryOf, incoming, TENANT, acceptedJob } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -19,11 +20,13 @@ function createWorld () {
     stored.push(...entries)
     return entries
   }
-  const stage = createLedgerStage({ journal: { append }, batch: 10 })
+  const copied: CopiedKey[] = []
+  const keys = { append: async (some: readonly CopiedKey[]) => { copied.push(...some) } }
+  const stage = createLedgerStage({ journal: { append }, keys, batch: 10 })
   const finish = async (...entries: readonly ReturnType<typeof entry>[]) =>
     (await stage.decide(entries, signal) as readonly Decision<'ledger'>[])
-      .flatMap(({ finishes }) => finishes.map(({ value }) => value.seq))
-  return { stage, stored, finish, fail: (next: boolean) => { failing = next } }
+      .flatMap(({ finishes }) => finishes.map(({ value }) => (value as Journal).seq))
+  return { stage, stored, copied, finish, fail: (next: boolean) => { failing = next } }
 }
 
 describe('ledger', () => {
@@ -52,6 +55,15 @@ describe('ledger', () => {
   })
 
   it('stops for good rather than leave an entry out', async () => {
-    await expect(createWorld().stage.whenDead({})).rejects.toThrow(FatalError)
+    await expect(createWorld().stage.whenDead({}, 'wallet.journal')).rejects.toThrow(FatalError)
+  })
+
+  it('copies wrapped keys with the time they were sent, and goes on without one', async () => {
+    const { stage, stored, copied } = createWorld()
+    const value = { tenant: TENANT, job: 'job_1', wrapped: Buffer.of(1) }
+    const message = incoming('job.keys', value, { rows: () => undefined, timestampMs: 7 })
+    expect(await stage.decide([message], signal)).toEqual([{ finishes: [message], emits: [] }])
+    expect([stored, copied]).toEqual([[], [{ ...value, createdMs: 7 }]])
+    expect(await stage.whenDead({}, 'job.keys')).toEqual([])
   })
 })

@@ -234,7 +234,7 @@ describe('held chunks of a job that never gets complete', () => {
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(2)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
     await decisionsOf(stage, [first!])
-    expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3)) }], 'rows.finished'))
+    expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3), '') }], 'rows.finished'))
       .toHaveLength(1)
     // The third may still come.
     expect(await stage.release!(placeOf(first!))).toEqual([])
@@ -253,7 +253,7 @@ describe('held chunks of a job that never gets complete', () => {
     const { stage, store } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
-    await stage.whenDead(headersOf(1, 2))
+    await stage.whenDead(headersOf(1, 2), '')
     const [decision] = await decisionsOf(stage, [first!, second!])
     expect(emitted([decision!], 'rows.missed')).toHaveLength(2)
     await decision?.afterProduced?.()
@@ -265,7 +265,7 @@ describe('held chunks of a job that never gets complete', () => {
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks)
     expect(store.jobs.get(JOB)?.announced).toBe(false)
-    expect(await stage.whenDead(headersOf(1, 2))).toEqual([])
+    expect(await stage.whenDead(headersOf(1, 2), '')).toEqual([])
     const [decision] = await stage.release!(placeOf(chunks[0]!))
     expect(decision?.finishes).toEqual(chunks)
     expect(emitted([decision!], 'rows.finished').map(({ value }) => value.chunk)).toEqual([0, 1])
@@ -348,25 +348,25 @@ describe('a dead chunk', () => {
 
   it('has its job refused', async () => {
     const { stage, store } = setUp()
-    expect(await stage.whenDead(headers)).toEqual([])
+    expect(await stage.whenDead(headers, '')).toEqual([])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
   it('of an accepted job ends its rows and stands in for the input block', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
-    const [block] = emitted([{ emits: await stage.whenDead(headers) }], 'rows.finished')
+    const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.finished')
     expect(block?.value).toMatchObject({ chunk: 1, firstRow: 8, rows: 3, inputs: true })
     expect(rowsOf(block!.value.failed)).toEqual([0, 1, 2])
     store.change(JOB, { closed: true })
-    expect(await stage.whenDead(headers)).toEqual([])
-    expect(await stage.whenDead({})).toEqual([])
+    expect(await stage.whenDead(headers, '')).toEqual([])
+    expect(await stage.whenDead({}, '')).toEqual([])
   })
 
   it.each(['announced', 'rebuilt'])('of an %s job takes no rows from others', async (how) => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, { ...acceptedJob(), [how]: true })
-    expect(await stage.whenDead(headers)).toEqual([])
+    expect(await stage.whenDead(headers, '')).toEqual([])
   })
 })
 

@@ -180,7 +180,7 @@ describe('normalize', () => {
 
   it('has the job refused when a chunk can never be read', async () => {
     const { stage, store } = setUp()
-    expect(await stage.whenDead({ tenant: TENANT, job: JOB })).toEqual([])
+    expect(await stage.whenDead({ tenant: TENANT, job: JOB }, '')).toEqual([])
     expect(await store.outcome(TENANT, JOB))
       .toEqual({ kind: 'refused', refusal: { code: 'internal' } })
   })
@@ -188,8 +188,8 @@ describe('normalize', () => {
   it('leaves a job that is accepted already alone', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
-    await stage.whenDead({ tenant: TENANT, job: JOB })
+    await stage.whenDead({ tenant: TENANT, job: JOB }, '')
     expect((await store.outcome(TENANT, JOB)).kind).toBe('accepted')
-    expect(await stage.whenDead({})).toEqual([])
+    expect(await stage.whenDead({}, '')).toEqual([])
   })
 })

@@ -110,7 +110,7 @@ describe('settle', () => {
     const rows: BlockRows = [[1, live('x')], [3, live('y')]]
     const inputs = ['a', 'b', 'c', 'd']
     const { headers } = await wire.close(blockEmission(place, rows, { inputs }))
-    expect(await stage.whenDead(headers)).toEqual([])
+    expect(await stage.whenDead(headers, '')).toEqual([])
     expect(tallies).toHaveLength(1)
     const [tally] = tallies as [TallyBlock]
     expect([tally.finished, tally.failed, tally.billable].map(rowsOf)).toEqual([[1, 3], [1, 3], []])
@@ -127,15 +127,15 @@ describe('settle', () => {
     const { headers } = await wire.close(blockEmission(place, [[1, live('x')]]))
     expect(headers['inputs']).toBe('false')
     const { inputs: _said, ...without } = headers
-    await stage.whenDead(inputs === undefined ? without : headers)
+    await stage.whenDead(inputs === undefined ? without : headers, '')
     expect(tallies.map((tally) => tally.inputs)).toEqual([expected])
   })
 
   it('leaves dead letters of ended jobs, and those that name no rows, alone', async () => {
     const over = stageWith([], endedJob())
     const { headers } = await wire.close(blockEmission(place, [[1, live('x')]]))
-    expect(await over.stage.whenDead(headers)).toEqual([])
-    expect(await over.stage.whenDead({})).toEqual([])
+    expect(await over.stage.whenDead(headers, '')).toEqual([])
+    expect(await over.stage.whenDead({}, '')).toEqual([])
     expect([over.blocks.stored, over.tallies]).toEqual([[], []])
   })
 })

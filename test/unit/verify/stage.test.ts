@@ -116,13 +116,13 @@ describe('verify', () => {
       totalRows: '9',
       rows: bitmapOf(9, [2, 8]).toString('base64'),
     }
-    const [block] = emitted([{ emits: await stage.whenDead(headers) }], 'rows.finished')
+    const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.finished')
     expect(rowsOf(block!.value.finished)).toEqual([2, 8])
     expect(reasonsIn(block!)).toEqual(['internal', 'internal'])
     expect(block).toMatchObject({ lane: 'bulk', value: { inputs: false } })
     store.change(JOB, { closed: true })
-    expect(await stage.whenDead(headers)).toEqual([])
-    expect(await stage.whenDead({ tenant: TENANT })).toEqual([])
+    expect(await stage.whenDead(headers, '')).toEqual([])
+    expect(await stage.whenDead({ tenant: TENANT }, '')).toEqual([])
   })
 })
 

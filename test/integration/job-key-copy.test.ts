@@ -1,0 +1,63 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { newJobId } from '../../services/jobs/job.ts'
+import { createRecordMac } from '../../services/lib/record-mac.ts'
+import { createJobKeyCopy } from '../../services/records/job-key-copy.ts'
+import { filesWith } from '../support/bytes.ts'
+import { connectAll } from '../support/connected.ts'
+import { messageKeysOf } from '../support/signed.ts'
+import { testStack } from '../support/stack.ts'
+
+const { clickhouse, env } = connectAll()
+const forged: string[] = []
+const mac = createRecordMac(messageKeysOf(env), ({ id }) => { forged.push(id) })
+const copy = createJobKeyCopy(clickhouse, mac)
+const folder = `${testStack().dataDir}/clickhouse`
+
+const tenant = `org_${randomUUID()}.live`
+const keyOf = (job = newJobId(Date.now()), wrapped = randomBytes(60)) =>
+  ({ tenant, job, wrapped, createdMs: Date.now() })
+
+const filesOf = (...keys: readonly { readonly wrapped: Buffer }[]) =>
+  filesWith(folder, keys.map(({ wrapped }) => wrapped)).length
+
+describe('the copy of data keys', () => {
+  it('finds the newest of each job, however often it was stored', async () => {
+    const [one, other] = [keyOf(), keyOf()]
+    await copy.append([one, other])
+    await copy.append([one, other])
+    const fresh = { ...keyOf(one.job), createdMs: one.createdMs + 1 }
+    await copy.append([fresh])
+    const names = [one.job, other.job, newJobId(Date.now())]
+    expect(await Promise.all(names.map(job => copy.find(tenant, job))))
+      .toEqual([fresh.wrapped, other.wrapped, undefined])
+    expect(await copy.find('org_other.live', one.job)).toBeUndefined()
+  })
+
+  it('leaves out what no service has signed, and reports it', async () => {
+    const key = keyOf()
+    await copy.append([key])
+    await clickhouse.insert({
+      table: 'job_keys',
+      columns: ['tenant', 'job', 'wrapped_base64', 'created', 'mac'],
+      values: [{
+        tenant, job: key.job, wrapped_base64: 'AAAA', created: '2100-01-01 00:00:00', mac: 'none',
+      }],
+      format: 'JSONEachRow',
+    })
+    expect(await copy.find(tenant, key.job)).toEqual(key.wrapped)
+    expect(forged).toEqual([key.job])
+  })
+
+  it('has no byte of erased jobs left on the disk, and all of the others', async () => {
+    const [one, two, other] = [keyOf(), keyOf(), keyOf()]
+    await copy.append([one, other])
+    await copy.append([two])
+    expect([filesOf(one), filesOf(two), filesOf(other)]).not.toContain(0)
+    await copy.erase(tenant, [one.job, two.job])
+    expect(await copy.count(tenant, [one.job, two.job])).toBe(0)
+    expect(await copy.find(tenant, other.job)).toEqual(other.wrapped)
+    await expect.poll(() => filesOf(one, two)).toBe(0)
+    expect(filesOf(other)).toBeGreaterThan(0)
+  })
+})
