@@ -61,11 +61,12 @@ export function createJobKeyCopy (
     /** All there are. */
     all: (): AsyncIterable<CopiedKey> => select(SELECT),
 
-    /** How many rows there are of some jobs of a tenant, forged ones included. */
-    count: async (tenant: string, jobs: readonly string[]): Promise<number> => {
-      const rows = streamRows<{ readonly rows: string }>(clickhouse, COUNT, { tenant, jobs })
-      for await (const row of rows) return Number(row.rows)
-      return 0
+    /** The job of each row that there is of some jobs of a tenant, forged ones included. */
+    rowsOf: async (tenant: string, jobs: readonly string[]): Promise<readonly string[]> => {
+      const found: string[] = []
+      const rows = streamRows<{ readonly job: string }>(clickhouse, SELECT_JOBS, { tenant, jobs })
+      for await (const { job } of rows) found.push(job)
+      return found
     },
 
     /** Deletes the rows of some jobs of a tenant; the files with them go some seconds later. */
@@ -97,7 +98,7 @@ const OF_JOBS = 'WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}'
 const SELECT_SOME = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
   ORDER BY created`
-const COUNT = `SELECT toString(count()) AS rows FROM job_keys ${OF_JOBS}`
+const SELECT_JOBS = `SELECT job FROM job_keys ${OF_JOBS}`
 const ERASE = `ALTER TABLE job_keys DELETE ${OF_JOBS} SETTINGS mutations_sync = 2`
 
 function rowOf ({ tenant, job, wrapped, createdMs }: CopiedKey, mac: RecordMac) {

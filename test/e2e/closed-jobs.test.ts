@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { connectClickhouse } from '../../services/lib/clickhouse.ts'
+import { connectRedis } from '../../services/lib/redis.ts'
+import { createJobKeyCopy } from '../../services/records/job-key-copy.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { recordMacOf } from '../support/signed.ts'
+import { startAll, type RunningServices } from '../support/services.ts'
+import { stackEnv } from '../support/stack.ts'
+import { startWorld, type World } from '../support/world.ts'
+
+const env = stackEnv() as Record<string, string>
+const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+const copy = createJobKeyCopy(clickhouse, recordMacOf(env))
+const receiver = await startReceiver()
+
+let world: World
+let further: RunningServices | undefined
+let tenant: string
+beforeAll(async () => {
+  world = await startWorld()
+  tenant = tenantOf(world.orgId, 'live')
+})
+afterAll(async () => {
+  await further?.stop()
+  await world.stop()
+  redis.disconnect()
+  await clickhouse.close()
+})
+
+/** Does what time does ten minutes after the close: all that expires then goes now. */
+async function forget (job: string): Promise<void> {
+  const { job: record, dataKey } = jobKeys(tenant, job)
+  for (const key of [record, dataKey]) {
+    await expect.poll(() => redis.pttl(key)).toBeGreaterThan(0)
+    expect(await redis.pttl(key)).toBeLessThanOrEqual(600_000)
+    await redis.del(key)
+  }
+}
+
+const post = async (path: string, body?: object, headers: Record<string, string> = {}) => {
+  const type = body === undefined ? {} : { 'content-type': 'application/json' }
+  const answer = await fetch(`${further?.baseUrl ?? world.baseUrl}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${world.keys.live}`, ...type, ...headers },
+    ...body !== undefined && { body: JSON.stringify(body) },
+  })
+  return { status: answer.status, text: await answer.text(), headers: answer.headers }
+}
+
+const phones = (count: number) => Array.from({ length: count }, (_, at) => `+1212739${2_000 + at}`)
+
+describe('a closed job that Redis has forgotten', () => {
+  it('is read, listed, resent and not cancelled, and its request answered as before', async () => {
+    const path = `/${randomUUID()}`
+    const request = {
+      service: 'phone-validation',
+      inputs: phones(2),
+      metadata: { campaign: 'spring' },
+      webhook_url: `http://127.0.0.1:${receiver.port}${path}`,
+    }
+    const key = { 'idempotency-key': randomUUID() }
+    const first = await post('/jobs', request, key)
+    const { id } = JSON.parse(first.text) as { id: string }
+    const job = await world.live.waitForEnd(id)
+    await receiver.until(1, path)
+    const rows = await world.live.results(id)
+    await expect.poll(() => copy.find(tenant, id)).toBeDefined()
+    await forget(id)
+    // One that has never had the key in memory.
+    const overrides = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
+    further = await startAll({ env, stages: ['ingest'], overrides })
+    const client = world.clientAt(further.baseUrl, 'live')
+
+    const again = await post('/jobs', request, key)
+    expect([again.status, again.text]).toEqual([202, first.text])
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    const other = await post('/jobs', { ...request, inputs: phones(3) }, key)
+    expect([other.status, other.text]).toEqual([422, expect.stringContaining('key_reused')])
+    expect(await client.job(id)).toEqual(job)
+    expect(job.metadata).toEqual(request.metadata)
+    expect(await client.results(id)).toEqual(rows)
+    const listed = await fetch(`${further.baseUrl}/jobs?limit=1`, {
+      headers: { authorization: `Bearer ${world.keys.live}` },
+    })
+    expect(await listed.json()).toMatchObject({ data: [job] })
+    const cancelled = await post(`/jobs/${id}/cancel`)
+    expect([cancelled.status, cancelled.text])
+      .toEqual([409, expect.stringContaining('job_not_cancellable')])
+    const [sent] = receiver.received.filter(one => one.path === path)
+    const delivery = String(sent?.headers['webhook-id'])
+    expect((await post(`/jobs/${id}/deliveries/${delivery}/resend`)).status).toBe(202)
+    const [, resent] = await receiver.until(2, path)
+    expect(resent?.body).toBe(sent?.body)
+  })
+
+  it('leaves Redis at most 200 bytes of each', async () => {
+    const jobs = 10
+    const keysOf = async () => new Set(await redis.keys(`*{${tenant}}*`))
+    const before = await keysOf()
+    for (const inputs of phones(jobs).map(phone => [phone])) {
+      const request = { service: 'phone-validation', inputs, metadata: { order: '7' } }
+      const { id } = await world.live.createJob(request, randomUUID())
+      await world.live.waitForEnd(id)
+      await forget(id)
+    }
+    const left = [...await keysOf()].filter(key => !before.has(key))
+    const sizes = await Promise.all(left.map(key => redis.memory('USAGE', key)))
+    const bytes = sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0)
+    expect(left).toHaveLength(jobs)
+    expect(bytes / jobs).toBeLessThanOrEqual(200)
+  })
+})
