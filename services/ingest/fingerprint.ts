@@ -3,9 +3,9 @@ import type { JobRequest } from './request.ts'
 
 /**
  * What tells two requests with the same Idempotency-Key apart: 16 bytes of an HMAC-SHA256, in
- * hex, over the request as canonical JSON with defaults filled in. The order of fields and of labels
- * does not matter, the order of inputs does. An HMAC, since a plain digest would let readers guess
- * contacts.
+ * hex, over the request as canonical JSON with defaults filled in. The order of fields and of
+ * labels does not matter, the order of inputs does. An HMAC, since a plain digest would let readers
+ * guess contacts.
  */
 export function fingerprintOf (request: JobRequest, key: KeyObject): string {
   const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))

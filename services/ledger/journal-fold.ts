@@ -102,7 +102,7 @@ function end (fold: Fold, entry: Journal, { seq, openJobs }: Interest): void {
     fold.faults.push(`entry ${entry.seq} ends a job that had not reserved so much`)
     return
   }
-  // A job that has ended for Redis and is not open there is closed, and Redis may have forgotten it.
+  // A job that ended for Redis and is not open there is closed, and Redis may have forgotten it.
   const matters = entry.seq > seq || openJobs.has(entry.job)
   if (matters) fold.ended.set(entry.job, { reserve, end: entry })
 }

@@ -19,8 +19,8 @@ const JOBS_A_QUERY = 100
 
 /**
  * The copy of the topic `job.keys` in ClickHouse, where the wrapped data keys of closed jobs are
- * read: Redis forgets them soon after the close, and a search of the topic takes its time. Rows that
- * no service has signed are reported and left out.
+ * read: Redis forgets them soon after the close, and a search of the topic takes its time. Rows
+ * that no service has signed are reported and left out.
  */
 export function createJobKeyCopy (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert' | 'command'>, mac: RecordMac
@@ -73,6 +73,12 @@ export function createJobKeyCopy (
     erase: async (tenant: string, jobs: readonly string[]): Promise<void> => {
       await clickhouse.command({ query: ERASE, query_params: { tenant, jobs } })
     },
+
+    /** Deletes, of all jobs that have a row wrapped by this key of the ring, every other row. */
+    keepWrappedBy: async (kid: string): Promise<void> => {
+      const prefix = Buffer.from([Buffer.byteLength(kid), ...Buffer.from(kid)]).toString('hex')
+      await clickhouse.command({ query: KEEP, query_params: { prefix } })
+    },
   }
 }
 
@@ -100,6 +106,12 @@ const SELECT_SOME = `
   ORDER BY created`
 const SELECT_JOBS = `SELECT job FROM job_keys ${OF_JOBS}`
 const ERASE = `ALTER TABLE job_keys DELETE ${OF_JOBS} SETTINGS mutations_sync = 2`
+const IS_WRAPPED = 'startsWith(wrapped, unhex({prefix:String}))'
+const KEEP = `
+  ALTER TABLE job_keys DELETE
+  WHERE NOT ${IS_WRAPPED}
+    AND (tenant, job) IN (SELECT tenant, job FROM job_keys WHERE ${IS_WRAPPED})
+  SETTINGS mutations_sync = 2`
 
 function rowOf ({ tenant, job, wrapped, createdMs }: CopiedKey, mac: RecordMac) {
   const row = { tenant, job, wrapped_base64: wrapped.toString('base64') }

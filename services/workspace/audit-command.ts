@@ -1,14 +1,7 @@
 import Type from 'typebox'
 import { createJobKeys } from '../jobs/job-keys.ts'
-import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
 import { commonConfig, messageKeys, loadConfig, pick } from '../lib/config.ts'
-import { createKafkaBus } from '../lib/kafka/bus.ts'
-import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
-import { createMessageMac } from '../lib/message-mac.ts'
-import { createRecordMac } from '../lib/record-mac.ts'
-import { connectRedis } from '../lib/redis.ts'
-import { createCodec, registrySource } from '../lib/registry.ts'
 import { closedKeys } from '../records/job-wire.ts'
 import { audit, type AuditOptions } from './audit.ts'
 import { readExportedHeads } from './audit-heads.ts'
@@ -17,6 +10,7 @@ import { auditIncrementally } from './audit-incremental.ts'
 import { auditParts } from './audit-parts.ts'
 import { createPosition } from './audit-position.ts'
 import { auditTable, type AuditReport } from './audit-report.ts'
+import { withStores } from './stores.ts'
 
 export { auditTable }
 
@@ -47,30 +41,17 @@ export async function runAudit (
   const heads = journalHead === undefined
     ? new Map()
     : await readExportedHeads(journalHead, config)
-  const redis = connectRedis(config.REDIS_STATE_URL)
-  const clickhouse = connectClickhouse(config.CLICKHOUSE_URL, PATIENT_MS)
-  const bus = createKafkaBus({
-    ...kafkaConnectionOf(config),
-    mac: createMessageMac(config),
-    clientId: 'workspace',
-    onFatal: error => { throw error },
-  })
-  try {
-    const codec = createCodec(registrySource(config.SCHEMA_REGISTRY_URL))
-    const recordMac = createRecordMac(config)
-    const findClosed = closedKeys({ bus, codec, clickhouse, recordMac })
+  return await withStores(env, async stores => {
+    const { redis, codec } = stores
+    const findClosed = closedKeys(stores)
     const keys = createJobKeys({ redis, ring: createKeyRing(config), findClosed })
     const kafka = createKafkaJournal(config, codec)
-    const parts = { ...auditParts({ redis, clickhouse, recordMac, codec, keys }), kafka }
+    const parts = { ...auditParts({ ...stores, keys }), kafka }
     if (options.explain === true || heads.size > 0) return await audit(parts, { ...options, heads })
     const position = createPosition(redis, config)
     const from = incremental ? await position.read() : new Map()
     const { report, proven } = await auditIncrementally(parts, { ...options, from, say })
     if (options.only === undefined) await position.keep(proven)
     return report
-  } finally {
-    await bus.close()
-    redis.disconnect()
-    await clickhouse.close()
-  }
+  })
 }

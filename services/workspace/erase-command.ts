@@ -4,15 +4,15 @@ import { sleep } from '../lib/retry.ts'
 import { UsageError } from '../lib/run-command.ts'
 import { createArchive } from '../records/archive.ts'
 import type { Environment } from './environment.ts'
-import { createErasableKey } from './erasable-key.ts'
-import { eraseJob, type EraseParts, type Erasure } from './erase.ts'
+import { createErasableKeys } from './erasable-key.ts'
+import { eraseJobs, type EraseParts, type Erasure } from './erase.ts'
 import { modeOf, type Options } from './options.ts'
 import { withStores, type Stores } from './stores.ts'
 
 const MINUTE_MS = 60_000
 const POLL_MS = 1_000
 
-/** Erases a job on the stack that the environment names. */
+/** Erases jobs on the stack that the environment names. */
 export async function runErase (
   env: Environment, options: Options
 ): Promise<Erasure & { readonly note: string }> {
@@ -21,10 +21,11 @@ export async function runErase (
   if (waitMinutes === '' || !Number.isFinite(minutes) || minutes < 0) {
     throw new UsageError('--wait-minutes is a number from 0.')
   }
+  const jobs = [...new Set(job.split(','))]
   const request = {
-    tenant: tenantOf(org, modeOf(options)), job, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
+    tenant: tenantOf(org, modeOf(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
   }
-  const done = await withStores(env, stores => eraseJob(erasePartsOf(stores), request))
+  const done = await withStores(env, stores => eraseJobs(erasePartsOf(stores), request))
   return { ...done, note: noteOf(done) }
 }
 
@@ -34,7 +35,7 @@ export function erasePartsOf (stores: Stores): EraseParts {
   return {
     store: createJobStore(stores.redis),
     findArchived: async (tenant, job) => (await archive.find(tenant, job))?.job,
-    key: createErasableKey(stores),
+    keys: createErasableKeys(stores),
     now: Date.now,
     sleep,
   }
@@ -43,8 +44,8 @@ export function erasePartsOf (stores: Stores): EraseParts {
 /** What is left to do, in words. */
 export function noteOf ({ done, aof }: Erasure): string {
   if (!done) {
-    return 'Nobody can read the job any more, but copies of its wrapped key are left. Brokers ' +
-      'take theirs out within max.compaction.lag.ms of job.keys: run the command again then.'
+    return 'Nobody can read the jobs any more, but copies of wrapped keys are left. Brokers take ' +
+      'theirs out within max.compaction.lag.ms of job.keys: run the command again then.'
   }
   return aof === 'none' ? 'Redis keeps no append-only file; erase its snapshots yourself.' : 'Done.'
 }

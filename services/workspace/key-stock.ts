@@ -3,7 +3,8 @@ import { SealError } from '../lib/seal.ts'
 
 /** What the ring wraps, by where it is stored. */
 export const HOLDERS = [
-  'jobKeys', 'jobKeysInTopic', 'webhookSecrets', 'partnerKeys', 'requestSecrets',
+  'jobKeys', 'jobKeysInTopic', 'jobKeysInClickhouse', 'webhookSecrets', 'partnerKeys',
+  'requestSecrets',
 ] as const
 
 export type Holder = typeof HOLDERS[number]
@@ -110,9 +111,8 @@ function emptyCounts (kids: readonly string[]): Counts {
 }
 
 function countIn (counts: Counts, kid: string): Record<Holder, number> {
-  const known = counts.get(kid) ?? {
-    jobKeys: 0, jobKeysInTopic: 0, webhookSecrets: 0, partnerKeys: 0, requestSecrets: 0,
-  }
+  const known = counts.get(kid) ??
+    Object.fromEntries(HOLDERS.map(holder => [holder, 0])) as Record<Holder, number>
   counts.set(kid, known)
   return known
 }

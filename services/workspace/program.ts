@@ -164,11 +164,11 @@ function addAudit (program: Command, print: Print): void {
 
 function addErasing (program: Command, print: Print): void {
   program.command('job').description('jobs')
-    .command('erase').description('make all that was sealed for a job unreadable for good')
+    .command('erase').description('make all that was sealed for jobs unreadable for good')
     .requiredOption('--org <id>', 'organization')
-    .requiredOption('--job <id>', 'job; one that runs is cancelled first')
+    .requiredOption('--job <ids>', 'jobs, with commas between; those that run are cancelled first')
     .option('--mode <mode>', 'live or test', 'live')
-    .option('--wait-minutes <minutes>', 'how long to wait for its end and for its copies', '30')
+    .option('--wait-minutes <minutes>', 'how long to wait for their end and for copies', '30')
     .action(async (_options: object, command: Command) => {
       const { json, data, ...options } = command.optsWithGlobals<Global & Options>()
       const { runErase } = await import('./erase-command.ts')

@@ -11,11 +11,13 @@ import { createMessageMac } from '../lib/message-mac.ts'
 import { createRecordMac } from '../lib/record-mac.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
+import { createJobKeyCopy, type JobKeyCopy } from '../records/job-key-copy.ts'
 import type { Environment } from './environment.ts'
 
 /** What commands work with that reach into every store. */
-export type Stores = Pick<Parts, 'clickhouse' | 'recordMac' | 'codec'> & {
+export type Stores = Pick<Parts, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
   readonly redis: Parts['state']
+  readonly keyCopy: JobKeyCopy
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
 }
@@ -35,11 +37,14 @@ export async function withStores<T> (
   const bus = createKafkaBus({
     ...connection, clientId: 'workspace', onFatal: error => { throw error },
   })
+  const recordMac = createRecordMac(settings)
   try {
     return await work({
+      bus,
       redis,
       clickhouse,
-      recordMac: createRecordMac(settings),
+      recordMac,
+      keyCopy: createJobKeyCopy(clickhouse, recordMac),
       codec: createCodec(registrySource(settings.SCHEMA_REGISTRY_URL)),
       producer: bus.producer('workspace'),
       read: createTopicReader({ ...connection, clientId: 'workspace' }).read,

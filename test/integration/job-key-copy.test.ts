@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
+import { createKeyRing } from '../../services/lib/key-ring.ts'
 import { createRecordMac } from '../../services/lib/record-mac.ts'
 import { createJobKeyCopy } from '../../services/records/job-key-copy.ts'
 import { closedKeys } from '../../services/records/job-wire.ts'
@@ -16,7 +17,7 @@ const copy = createJobKeyCopy(clickhouse, mac)
 const folder = `${testStack().dataDir}/clickhouse`
 
 const tenant = `org_${randomUUID()}.live`
-const keyOf = (job = newJobId(Date.now()), wrapped = randomBytes(60)) =>
+const keyOf = (job = newJobId(Date.now()), wrapped: Buffer = randomBytes(60)) =>
   ({ tenant, job, wrapped, createdMs: Date.now() })
 
 const filesOf = (...keys: readonly { readonly wrapped: Buffer }[]) =>
@@ -61,6 +62,25 @@ describe('the copy of data keys', () => {
     })
     expect(await copy.find(tenant, key.job)).toEqual(key.wrapped)
     expect(forged).toEqual([key.job])
+  })
+
+  it('keeps of jobs that are wrapped anew the new rows alone', async () => {
+    const ringOf = (kid: string) => createKeyRing({
+      KEY_RING: { [kid]: randomBytes(32).toString('base64') }, KEY_ACTIVE: kid,
+    })
+    const wrapBy = (kid: string) => ringOf(kid).wrap(randomBytes(32), [])
+    const [old, untouched] = [keyOf(undefined, wrapBy('old')), keyOf(undefined, wrapBy('old'))]
+    const fresh = { ...old, wrapped: wrapBy(`new-${tenant}`) }
+    await copy.append([old, untouched])
+    await copy.append([fresh])
+    await copy.keepWrappedBy(`new-${tenant}`)
+    const all = new Map<string, Buffer[]>()
+    for await (const { job, wrapped } of copy.all()) {
+      all.set(job, [...all.get(job) ?? [], wrapped])
+    }
+    expect(all.get(old.job)).toEqual([fresh.wrapped])
+    expect(all.get(untouched.job)).toEqual([untouched.wrapped])
+    await expect.poll(() => filesOf(old)).toBe(0)
   })
 
   it('has no byte of erased jobs left on the disk, and all of the others', async () => {

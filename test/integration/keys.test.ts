@@ -5,10 +5,11 @@ import {
   tombstoneOf, wrappedInRedis, wrappedInTopic,
 } from '../../services/jobs/wrapped-keys.ts'
 import { kidOf } from '../../services/lib/key-ring.ts'
-import { createErasableKey } from '../../services/workspace/erasable-key.ts'
+import { createErasableKeys } from '../../services/workspace/erasable-key.ts'
+import { holdersIn } from '../../services/workspace/key-holders.ts'
 import { rewrapAll, takeStock } from '../../services/workspace/key-stock.ts'
 import {
-  accountsOf, bus, codec, makeJob, partsOf, producer, redis, ringOf, stores, tenant,
+  accountsOf, bus, codec, copied, makeJob, partsOf, producer, redis, ringOf, stores, tenant,
 } from '../support/wrapped-keys.ts'
 
 describe('a key of the ring', () => {
@@ -27,12 +28,22 @@ describe('a key of the ring', () => {
     expect(partner?.key).toBeDefined()
 
     const wraps = {
-      jobKeys: 1, jobKeysInTopic: 1, webhookSecrets: 2, partnerKeys: 1, requestSecrets: 1,
+      jobKeys: 1,
+      jobKeysInTopic: 1,
+      jobKeysInClickhouse: 1,
+      webhookSecrets: 2,
+      partnerKeys: 1,
+      requestSecrets: 1,
     }
     const none = {
-      jobKeys: 0, jobKeysInTopic: 0, webhookSecrets: 0, partnerKeys: 0, requestSecrets: 0,
+      jobKeys: 0,
+      jobKeysInTopic: 0,
+      jobKeysInClickhouse: 0,
+      webhookSecrets: 0,
+      partnerKeys: 0,
+      requestSecrets: 0,
     }
-    const jobs = { ...none, jobKeys: 1, jobKeysInTopic: 1 }
+    const jobs = { ...none, jobKeys: 1, jobKeysInTopic: 1, jobKeysInClickhouse: 1 }
     expect(await takeStock(partsOf(both))).toEqual({
       keys: [
         { kid: 'k1', inRing: true, isActive: false, wraps, isFree: false },
@@ -45,7 +56,7 @@ describe('a key of the ring', () => {
     expect(await rewrapAll(partsOf(fresh))).toMatchObject({ rewrapped: 0, lacking: ['k1'] })
 
     const done = await rewrapAll(partsOf(both))
-    expect(done).toMatchObject({ rewrapped: 6, missed: 0, lacking: [], broken: 0 })
+    expect(done).toMatchObject({ rewrapped: 7, missed: 0, lacking: [], broken: 0 })
     expect(done.keys[0]).toEqual({
       kid: 'k1', inRing: true, isActive: false, wraps: none, isFree: true,
     })
@@ -55,6 +66,8 @@ describe('a key of the ring', () => {
       .toEqual([first, second])
     const inTopic = await keysInTopic({ bus, codec })(tenant, 'job_1') ?? Buffer.alloc(0)
     expect(kidOf(inTopic)).toBe('k2')
+    expect(copied.map(({ job, wrapped }) => [job, kidOf(wrapped)]).toSorted())
+      .toEqual([['job_1', 'k2'], ['job_2', 'k2']])
     expect(await accountsOf(fresh).webhookSecrets.active(org))
       .toEqual([rotated, secret])
     expect(await accountsOf(fresh).partners.keysOf('acme'))
@@ -77,34 +90,46 @@ describe('a job that is erased', () => {
 
   it('loses its key in Redis and in its topic, and gets it back from nobody', async () => {
     await makeJob('job_3', old)
-    const key = createErasableKey(stores)
-    expect(await key.isInRedis(tenant, 'job_3')).toBe(true)
-    const wrapped = await key.remove(tenant, 'job_3')
-    expect(wrapped.map(kidOf)).toEqual(['k1', 'k1'])
-    expect(await key.isInRedis(tenant, 'job_3')).toBe(false)
+    const keys = createErasableKeys(stores)
+    const jobs = ['job_3', 'job_4']
+    expect(await keys.copiesInRedis({ tenant, jobs })).toEqual(new Map([['job_3', 1]]))
+    const wrapped = await keys.remove({ tenant, jobs })
+    expect(wrapped.get('job_3')?.map(kidOf)).toEqual(['k1', 'k1'])
+    expect(await keys.copiesInRedis({ tenant, jobs })).toEqual(new Map())
+    expect(await keys.copiesInClickhouse({ tenant, jobs })).toEqual(new Map([['job_3', 1]]))
+    await keys.removeCopies({ tenant, jobs })
+    expect(await keys.copiesInClickhouse({ tenant, jobs })).toEqual(new Map())
     expect(await keysInTopic({ bus, codec })(tenant, 'job_3')).toBeUndefined()
     // What is not compacted yet is a copy.
-    expect([await key.copiesInTopic('job_3'), await key.copiesInTopic('job_4')]).toEqual([1, 0])
-    expect(await key.copiesInDeadLetters('job_3', wrapped)).toBe(0)
-    const value = Buffer.concat([Buffer.from('a'), ...wrapped])
+    expect(await keys.copiesInTopic(jobs)).toEqual(new Map([['job_3', 1]]))
+    expect(await keys.copiesInDeadLetters(wrapped)).toEqual(new Map())
+    const value = Buffer.concat([Buffer.from('a'), ...wrapped.get('job_3') ?? []])
     await producer.send([{ topic: 'settle.dead', key: 'job_3', value, headers: {} }])
-    expect(await key.copiesInDeadLetters('job_3', wrapped)).toBe(1)
+    expect(await keys.copiesInDeadLetters(wrapped)).toEqual(new Map([['job_3', 1]]))
   })
 
   it('stays erased when its key is wrapped anew at the same moment', async () => {
     await makeJob('job_5', old)
-    const key = createErasableKey(stores)
-    for await (const { bytes, binding, replace } of wrappedInTopic(stores)) {
-      if (binding[2] !== 'job_5') continue
-      await key.remove(tenant, 'job_5')
-      expect(await replace(ring.rewrap(bytes, binding) ?? bytes)).toBe(false)
+    const keys = createErasableKeys(stores)
+    const erased = { tenant, jobs: ['job_5'] }
+    const before = [...copied]
+    const { jobKeysInClickhouse } = holdersIn(stores, ring)
+    for (const found of [wrappedInTopic(stores), jobKeysInClickhouse()]) {
+      for await (const { bytes, binding, replace } of found) {
+        if (binding[2] !== 'job_5') continue
+        await keys.remove(erased)
+        await keys.removeCopies(erased)
+        expect(await replace(ring.rewrap(bytes, binding) ?? bytes)).toBe(false)
+      }
+      expect(copied.map(({ job }) => job)).not.toContain('job_5')
+      copied.splice(0, copied.length, ...before)
     }
     expect(await keysInTopic({ bus, codec })(tenant, 'job_5')).toBeUndefined()
     for await (const { binding } of wrappedInRedis(redis)) expect(binding[2]).not.toBe('job_5')
   })
 
   it('is gone from the append-only file, even when that is being rewritten already', async () => {
-    const key = createErasableKey(stores)
+    const key = createErasableKeys(stores)
     expect(await key.rewriteAof()).toBe('none')
     await redis.config('SET', 'appendonly', 'yes')
     expect(await key.rewriteAof()).toBe('rewritten')

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { erasePartsOf } from '../../services/workspace/erase-command.ts'
-import { eraseJob } from '../../services/workspace/erase.ts'
+import { eraseJobs } from '../../services/workspace/erase.ts'
 import { withStores } from '../../services/workspace/stores.ts'
 
 /** Erases a job that ended, on demand, and does not wait for the brokers to compact. */
@@ -12,7 +12,7 @@ export async function eraseNow (
   job: string
 ): Promise<void> {
   await withStores(stack.env, stores =>
-    eraseJob(erasePartsOf(stores), { tenant, job, waitMs: 0, pollMs: 100 }))
+    eraseJobs(erasePartsOf(stores), { tenant, jobs: [job], waitMs: 0, pollMs: 100 }))
 }
 
 /** Whether Redis has the data key of a job. */

@@ -4,8 +4,9 @@ import { createRequestSecret } from '../../services/accounts/request-secret.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
 import type { ReadTopic } from '../../services/jobs/wrapped-keys.ts'
-import { createKeyRing, type KeyRing } from '../../services/lib/key-ring.ts'
+import { createKeyRing, kidOf, type KeyRing } from '../../services/lib/key-ring.ts'
 import { createCodec, localSource } from '../../services/lib/registry.ts'
+import type { CopiedKey, JobKeyCopy } from '../../services/records/job-key-copy.ts'
 import { holdersIn } from '../../services/workspace/key-holders.ts'
 import { createMemoryBus } from './memory-bus.ts'
 import { startRedis } from './redis.ts'
@@ -18,7 +19,26 @@ export const producer = bus.producer('keys')
 export const tenant = 'org_1.live'
 
 const read: ReadTopic = async (topic, onMessages) => { await onMessages(bus.messages(topic)) }
-export const stores = { redis, codec, producer, read }
+
+/** What ClickHouse has of them, in memory. */
+export const copied: CopiedKey[] = []
+const keep = (isKept: (key: CopiedKey) => boolean) => {
+  copied.splice(0, copied.length, ...copied.filter(isKept))
+}
+const keyCopy: JobKeyCopy = {
+  append: async keys => { copied.push(...keys) },
+  find: async (_tenant, job) => copied.findLast(key => key.job === job)?.wrapped,
+  all: async function * () { yield * [...copied] },
+  rowsOf: async (_tenant, jobs) => copied.map(({ job }) => job).filter(job => jobs.includes(job)),
+  erase: async (_tenant, jobs) => keep(({ job }) => !jobs.includes(job)),
+  keepWrappedBy: async kid => {
+    const isFresh = ({ wrapped }: CopiedKey) => kidOf(wrapped) === kid
+    const fresh = new Set(copied.filter(isFresh).map(({ job }) => job))
+    keep(key => !fresh.has(key.job) || isFresh(key))
+  },
+}
+
+export const stores = { redis, codec, producer, read, keyCopy }
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 
@@ -41,10 +61,11 @@ export function accountsOf (ring: KeyRing) {
   }
 }
 
-/** A job's data key, in Redis and in its topic. */
+/** A job's data key, in Redis, in its topic and in ClickHouse. */
 export async function makeJob (job: string, ring: KeyRing): Promise<Buffer> {
   const { key, wrapped } = await createJobKeys({ redis, ring }).create(tenant, job)
   const value = await codec.encode('job.keys-value', { tenant, job, wrapped })
   await producer.send([{ topic: 'job.keys', key: job, value, headers: {} }])
+  copied.push({ tenant, job, wrapped, createdMs: 0 })
   return key
 }

@@ -4,7 +4,12 @@ import { listKeys, noteOf, rewrapKeys } from '../../../services/workspace/key-co
 import { withStores } from '../../../services/workspace/stores.ts'
 
 const wraps = {
-  jobKeys: 0, jobKeysInTopic: 0, webhookSecrets: 0, partnerKeys: 0, requestSecrets: 0,
+  jobKeys: 0,
+  jobKeysInTopic: 0,
+  jobKeysInClickhouse: 0,
+  webhookSecrets: 0,
+  partnerKeys: 0,
+  requestSecrets: 0,
 }
 const active = {
   kid: 'k2', inRing: true, isActive: true, isFree: false, wraps: { ...wraps, jobKeys: 1 },
