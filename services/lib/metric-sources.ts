@@ -45,7 +45,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   messages_forged_total: { by: CONSUMERS, byTopic: true },
   records_forged_total: {
     by: ['ingest', 'settle', 'deliver', 'handback', 'ledger'],
-    values: { table: ['jobs', 'journal', 'deliveries'] },
+    values: { table: ['jobs', 'journal', 'deliveries', 'job_keys'] },
   },
   stage_expired_total: { by: ['normalize'], values: {} },
   stage_retries_total: {

@@ -50,18 +50,20 @@ describe('the copy of data keys', () => {
   })
 
   it('leaves out what no service has signed, and reports it', async () => {
-    const key = keyOf()
+    const [key, other] = [keyOf(), keyOf()]
     await copy.append([key])
+    const content = other.wrapped.toString('base64')
+    const moved = mac.sign({ table: 'job_keys', tenant, id: other.job, content })
     await clickhouse.insert({
       table: 'job_keys',
       columns: ['tenant', 'job', 'wrapped_base64', 'created', 'mac'],
-      values: [{
-        tenant, job: key.job, wrapped_base64: 'AAAA', created: '2100-01-01 00:00:00', mac: 'none',
-      }],
+      values: [['', ''], ['AAAA', 'none'], [content, moved]].map(([wrapped, mac]) => ({
+        tenant, job: key.job, wrapped_base64: wrapped, created: '2100-01-01 00:00:00', mac,
+      })),
       format: 'JSONEachRow',
     })
     expect(await copy.find(tenant, key.job)).toEqual(key.wrapped)
-    expect(forged).toEqual([key.job])
+    expect(forged).toEqual([key.job, key.job, key.job])
   })
 
   it('keeps of jobs that are wrapped anew the new rows alone', async () => {

@@ -78,13 +78,17 @@ function topicsOf (stages: readonly StageAdvice[]): readonly TopicAdvice[] {
 }
 
 /**
- * The topics that limit a stage: what it writes to itself, to be done later, has fewer partitions
- * on purpose, and each of those is read beside the others.
+ * The topics that limit a stage: what it alone writes to itself, to be done later, has fewer
+ * partitions on purpose, and each of those is read beside the others.
  */
 function readsOf (stage: StageName): readonly TopicName[] {
-  const { reads, writes }: { reads: readonly TopicName[], writes: readonly TopicName[] } =
-    topology.stages[stage]
-  return reads.length === 1 ? reads : reads.filter(topic => !writes.includes(topic))
+  const reads: readonly TopicName[] = topology.stages[stage].reads
+  return reads.filter(topic => writersOf(topic).join() !== stage)
+}
+
+function writersOf (topic: TopicName): readonly StageName[] {
+  return STAGES.filter(stage =>
+    (topology.stages[stage].writes as readonly TopicName[]).includes(topic))
 }
 
 function partitionsOf (topic: TopicName): number {

@@ -89,8 +89,9 @@ describe('subscriptions', () => {
     }])
   })
 
-  it('are one for a topic that is not divided', () => {
-    expect(subscriptionsOf('ledger')).toEqual([{ group: 'ledger', topics: ['wallet.journal'] }])
+  it('are one for all topics that are not divided', () => {
+    expect(subscriptionsOf('ledger'))
+      .toEqual([{ group: 'ledger', topics: ['wallet.journal', 'job.keys'] }])
   })
 })
 

@@ -91,6 +91,7 @@ describe('an advice', () => {
       { topic: 'rows.normalized', readBy: ['lookup'], partitions: 4, needed: 4 },
       { topic: 'rows.missed', readBy: ['verify'], partitions: 4, needed: 6 },
       { topic: 'wallet.journal', readBy: ['ledger'], partitions: 2, needed: 2 },
+      { topic: 'job.keys', readBy: ['ledger'], partitions: 2, needed: 2 },
     ])
   })
 
