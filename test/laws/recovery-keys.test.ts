@@ -91,17 +91,24 @@ describe('the data keys of jobs', () => {
     expect(left).toBeLessThanOrEqual(ACCEPTED_KEY_MS)
   })
 
-  it('that an old file keeps for an hour are kept as long as the results they open', async () => {
+  it.each([
+    ['runs', 'as long as its results', ACCEPTED_KEY_MS], ['is closed', '10 minutes', 600_000],
+  ])('that an old file has for an hour are kept, of one that %s, %s', async (state, _, keptMs) => {
     await redis.set(dataKey('job_1'), 'one', 'PX', 3_600_000)
     const old = await snapshotOf(redis)
     await play.accept('job_1', 100)
-    await play.finish('job_1')
-    await play.archive('job_1', true)
+    await play.ship(false)
+    if (state === 'is closed') {
+      await play.finish('job_1')
+      await play.archive('job_1', true)
+    }
     await put('job_1', wrapped('one'))
     await putBack(redis, old)
     await runLedger(world.parts)
     expect(await redis.get(dataKey('job_1'))).toBe('one')
-    expect(await redis.pttl(dataKey('job_1'))).toBeGreaterThan(ACCEPTED_KEY_MS - 600_000)
+    const left = await redis.pttl(dataKey('job_1'))
+    expect(left).toBeGreaterThan(keptMs - 600_000)
+    expect(left).toBeLessThanOrEqual(keptMs)
   })
 })
 
