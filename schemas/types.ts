@@ -382,6 +382,30 @@ export type Journal = {
   readonly header: null | Buffer
 }
 
+/** A wallet as its journal had it after one of its entries. */
+export type Snapshot = {
+  /** Organization and mode. */
+  readonly tenant: string
+  /** Number of the last journal entry that it includes. */
+  readonly seq: number
+  /** When that entry was made. */
+  readonly at: number
+  /** Balance that can be reserved, after that entry. */
+  readonly availableMicros: number
+  /** Reserved, after that entry. */
+  readonly reservedMicros: number
+  /** Charged in all, after that entry. */
+  readonly chargedMicros: number
+  /** Funded in all, after that entry. */
+  readonly fundedMicros: number
+  /** Jobs that have a reservation. */
+  readonly open: readonly { readonly job: string, readonly seq: number, readonly at: number, readonly amountMicros: number }[]
+  /** All top-ups and adjustments. */
+  readonly posted: readonly { readonly id: string, readonly seq: number, readonly amountMicros: number }[]
+  /** Of each partition of the journal the offset from which entries are read on: snapshots written earlier include everything before it. */
+  readonly from: readonly number[]
+}
+
 /** The readable value of each topic. */
 export type Values = {
   'feeds.finished': FeedResult
@@ -394,6 +418,7 @@ export type Values = {
   'rows.normalized': Normalized
   'rows.submitted': Submitted
   'wallet.journal': Journal
+  'wallet.snapshots': Snapshot
 }
 
 /** What is sealed in the values of each topic that carries rows. */

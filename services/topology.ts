@@ -29,6 +29,9 @@ export const topology = {
     'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
     'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
     'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: quarter, compact: true },
+    'wallet.snapshots': {
+      key: 'tenant', split: 'none', partitions: 2, keepHours: forever, compact: true,
+    },
     'feeds.finished': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
   },
   stages: {
@@ -46,8 +49,13 @@ export const topology = {
     settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
     deliver: { reads: ['jobs.settled'], writes: [] },
     handback: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
-    ledger: { reads: ['wallet.journal', 'job.keys'], writes: ['wallet.journal', 'jobs.settled'] },
+    ledger: {
+      reads: ['wallet.journal', 'job.keys'],
+      writes: ['wallet.journal', 'wallet.snapshots', 'jobs.settled'],
+    },
   },
+  /** What is read where Redis has lost something, in groups that last for one reading. */
+  recovery: { all: ['job.keys'], ledger: ['rows.finished', 'wallet.snapshots'] },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
 
@@ -83,5 +91,6 @@ type Topology = {
     readonly reads: readonly string[]
     readonly writes: readonly string[]
   }>>
+  readonly recovery: Readonly<Record<'all' | 'ledger', readonly string[]>>
   readonly dead: { readonly partitions: number, readonly keepHours: number }
 }

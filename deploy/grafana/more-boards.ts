@@ -77,6 +77,8 @@ export const money: Board = {
         { title: 'Oldest entry not shipped', metric: 'outbox_oldest_seconds' },
         { title: 'Entries missing in the copy', metric: 'journal_entries_missing' },
         { title: 'Frozen tenants', metric: 'tenants_frozen' },
+        { title: 'Tenants still compared with the journal', metric: 'tenants_waiting' },
+        { title: 'Snapshots of wallets', metric: 'snapshots_total' },
         { title: 'Age of the exported journal head', metric: 'journal_head_age_intervals' },
         { title: 'Brought to an end later', metric: 'recovered_total', by: ['what'], inAll: true },
       ],

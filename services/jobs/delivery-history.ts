@@ -35,8 +35,10 @@ export type DeliveryHistory = {
   readonly append: (attempts: readonly Attempt[]) => Promise<void>
   /** All attempts of a job's deliveries, in order. */
   readonly list: (tenant: string, job: string) => Promise<readonly Attempt[]>
-  /** Those of several jobs of a tenant, in the order of each. */
-  readonly listAll: (tenant: string, jobs: readonly string[]) => Promise<readonly Attempt[]>
+  /** Those of several jobs of these tenants, in the order of each. */
+  readonly listAll: (
+    tenants: readonly string[], jobs: readonly string[]
+  ) => Promise<readonly Attempt[]>
 }
 
 /**
@@ -46,9 +48,9 @@ export type DeliveryHistory = {
 export function createDeliveryHistory (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
 ): DeliveryHistory {
-  const listAll = async (tenant: string, jobs: readonly string[]) => {
+  const listAll = async (tenants: readonly string[], jobs: readonly string[]) => {
     const newest = new Map<string, Attempt>()
-    for await (const row of streamRows<Row>(clickhouse, SELECT, { tenant, jobs })) {
+    for await (const row of streamRows<Row>(clickhouse, SELECT, { tenants, jobs })) {
       const attempt = attemptOf(row)
       const signed = signedOf(attempt)
       if (mac.isAuthentic(row.mac, signed)) newest.set(signed.id, attempt)
@@ -61,7 +63,7 @@ export function createDeliveryHistory (
       const values = attempts.map(attempt => rowOf(attempt, mac))
       await insertRows(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
     },
-    list: (tenant, job) => listAll(tenant, [job]),
+    list: (tenant, job) => listAll([tenant], [job]),
     listAll,
   }
 }
@@ -84,7 +86,7 @@ const SELECT = `
     reason, http_status, duration_ms,
     toString(toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC')))) AS next_at_ms,
     mac
-  FROM deliveries WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}
+  FROM deliveries WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
   ORDER BY event, attempt, stored`
 
 type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outcome' | 'reason'> & {

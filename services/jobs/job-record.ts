@@ -43,6 +43,23 @@ export function jobOf (tenant: string, fields: JobFields): Job {
   }
 }
 
+/** Fields and values of the hash of this job, one after another. */
+export function recordOf (job: Job): readonly string[] {
+  const { preflight, counts, feed, header, tenant: _, ...own } = job
+  const { cacheHits: quotedHits, freshChecks: quotedFresh, ...rows } = preflight
+  const fields = {
+    ...own,
+    ...rows,
+    quotedHits,
+    quotedFresh,
+    ...counts,
+    ...feed && { feed: `${feed.partner}:${feed.partition}` },
+    header: header.toString('base64'),
+  }
+  return Object.entries(fields).flatMap(([name, value]) =>
+    [name, String(typeof value === 'boolean' ? Number(value) : value)])
+}
+
 /** The refusal a hash holds, if it holds one. */
 export function refusalOf (fields: JobFields): Refusal | undefined {
   const code = fields['refusal']

@@ -94,7 +94,7 @@ async function close ({ codec, keys }: WireOptions, emission: Emission): Promise
   }
   if (!hasRows(topic)) {
     const { tenant } = value
-    const headers = { tenant, job: value.job }
+    const headers = { tenant, ...'job' in value ? { job: value.job } : {} }
     return { ...message, value: await codec.encode(`${topic}-value`, value), headers }
   }
   const rowsValue = value as RowsValue

@@ -11,7 +11,7 @@ import { jobKeys } from './redis-keys.ts'
 /** Hands over all messages of a topic, in the order of each partition. */
 export type ReadTopic = (
   topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
-) => Promise<void>
+) => Promise<unknown>
 
 type TopicParts = {
   readonly redis: Redis

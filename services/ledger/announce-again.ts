@@ -10,19 +10,22 @@ export type AnnounceAgainParts = {
 }
 
 /**
- * Announces jobs of a tenant that ended before Redis was lost once more, but for those whose event
- * came to its end. Whether an event was ever produced nobody knows, and a delivery that was due is
- * lost with Redis. One that came to its end is in the history; its id tells every other repetition.
+ * Announces jobs once more that ended before Redis was lost, but for those without a receiver and
+ * those whose event came to its end. Whether an event was ever produced nobody knows, and a
+ * delivery that was due is lost with Redis. One that came to its end is in the history; its id
+ * tells every other repetition.
  */
 export async function announceAgain (
-  { history, emitter }: AnnounceAgainParts, tenant: string, jobs: readonly Job[]
+  { history, emitter }: AnnounceAgainParts, jobs: readonly Job[]
 ): Promise<void> {
-  const events = new Map(jobs.flatMap(job => {
+  const received = jobs.filter(({ header, feed }) => header.length > 0 || feed !== undefined)
+  const events = new Map(received.flatMap(job => {
     const type = eventTypeOf(job.status)
     return type === undefined ? [] : [[job, eventIdOf(job.id, type)] as const]
   }))
   if (events.size === 0) return
-  const attempts = await history.listAll(tenant, [...events.keys()].map(({ id }) => id))
+  const tenants = [...new Set(received.map(({ tenant }) => tenant))]
+  const attempts = await history.listAll(tenants, [...events.keys()].map(({ id }) => id))
   const last = new Map(attempts.map(({ event, outcome }) => [event, outcome]))
   const open = [...events].filter(([, event]) => (last.get(event) ?? 'failed') === 'failed')
   if (open.length === 0) return

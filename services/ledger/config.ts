@@ -41,6 +41,18 @@ export const ledgerConfig = defineConfig({
     minimum: 100,
     description: 'Pause between two times that the sums of all wallets are checked.',
   }),
+  SNAPSHOT_EVERY_MS: Type.Integer({
+    default: 30_000,
+    minimum: 100,
+    description: 'Pause between two times that wallets whose money has moved are written down, ' +
+      'from where a recovery reads the journal on.',
+  }),
+  SNAPSHOT_BEHIND_MS: Type.Integer({
+    default: 60_000,
+    minimum: 0,
+    description: 'Entries younger than this are not in such a snapshot. A Redis that loses more ' +
+      'than so much at once has the whole journal read.',
+  }),
   JOURNAL_HEAD_TARGET: Type.Optional(Type.String({
     pattern: '^(/|https://|http://(127\\.0\\.0\\.1|localhost)[:/]).+',
     description: 'Where the signed heads of the journal are exported to, for `audit ' +

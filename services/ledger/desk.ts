@@ -8,7 +8,7 @@ import type { Amounts } from '../money/fold.ts'
 import { GATE_LUA, joinLua } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
-import type { Standing } from './judge.ts'
+import type { OpenJob, Standing } from './judge.ts'
 import type { Rebuilt } from './rebuilt.ts'
 import { FENCE_KEY, LEADER_KEY } from './redis-keys.ts'
 
@@ -44,7 +44,8 @@ export function createDesk (redis: Redis) {
     survey: async (tenant: string, fence: string): Promise<Standing | 'fenced' | undefined> => {
       const { gate, wallet, outbox } = moneyKeys(tenant)
       const keys = [gate, wallet, outbox, tenantJobKeys(tenant).open]
-      return standingOf(tenant, await scripts.survey(keys, [fence]) as Surveyed)
+      const answer = await scripts.survey(keys, [fence, jobKeys(tenant, '').job])
+      return standingOf(tenant, answer as Surveyed)
     },
 
     /**
@@ -107,7 +108,7 @@ type Surveyed =
 
 function standingOf (tenant: string, answer: Surveyed): Standing | 'fenced' | undefined {
   if (answer[0] !== 'waiting') return answer[0] === 'fenced' ? 'fenced' : undefined
-  const [, run, trust, [seq, available, reserved, charged, funded], outbox, open] = answer
+  const [, run, trust, [seq, available, reserved, charged, funded], outbox, jobs] = answer
   return {
     tenant,
     run,
@@ -119,9 +120,17 @@ function standingOf (tenant: string, answer: Surveyed): Standing | 'fenced' | un
       fundedMicros: integer(funded),
     },
     outbox: outbox.map(entryOf).toSorted((a, b) => a.seq - b.seq),
-    openJobs: open,
+    openJobs: openJobsOf(jobs),
     trustsJournal: trust === 'journal',
   }
+}
+
+/** Job, time and state, one after another. */
+function openJobsOf (flat: readonly string[]): readonly OpenJob[] {
+  return Array.from({ length: flat.length / 3 }, (_, index) => {
+    const [job = '', sinceMs, state] = flat.slice(3 * index)
+    return { job, sinceMs: integer(sinceMs), state: state as OpenJob['state'] }
+  })
 }
 
 function walletArguments ({ seq, amounts }: NonNullable<Blessing['restored']>): string[] {

@@ -6,7 +6,7 @@ import type { TopicReader } from '../lib/kafka/topic-reader.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import { topicName } from '../lib/topics.ts'
-import { ERASED_IN_KEY } from './redis-keys.ts'
+import { ERASED_IN_KEY, ERASED_UNTIL_KEY } from './redis-keys.ts'
 
 export type EraseAgainParts = {
   readonly redis: Pick<Redis, 'get' | 'set' | 'del'>
@@ -41,22 +41,35 @@ export async function eraseAgain (
     deleted += await redis.del(dataKey)
   }
   await redis.set(ERASED_IN_KEY, run)
+  await noteErased(parts)
   if (deleted === 0) return
   metrics.count('recovered_total', { what: 'erasure' }, deleted)
   log.warn({ jobs: deleted }, 'the keys of erased jobs had come back, and are erased again')
 }
 
-/** The jobs whose key was ever taken out of the topic: nobody puts one back. */
+/**
+ * Notes that Redis has all erasures up to now: to be called once in a while by whoever has erased
+ * again in this run, so that the next one looks through little.
+ */
+export async function noteErased (
+  { redis, clock }: Pick<EraseAgainParts, 'redis' | 'clock'>
+): Promise<void> {
+  await redis.set(ERASED_UNTIL_KEY, String(clock.now()))
+}
+
+/** The jobs whose key was taken out of the topic and may be in Redis: nobody puts one back. */
 async function erasedJobs (
-  { reader }: Pick<EraseAgainParts, 'reader'>, signal: AbortSignal
+  { redis, reader }: Pick<EraseAgainParts, 'redis' | 'reader'>, signal: AbortSignal
 ): Promise<Iterable<Erased>> {
   const erased = new Map<string, Erased>()
+  const untilMs = await redis.get(ERASED_UNTIL_KEY)
+  const sinceMs = untilMs === null ? undefined : Number(untilMs)
   await reader.read(topicName('job.keys'), messages => {
     for (const { key, value, headers: { tenant }, timestampMs: atMs } of messages) {
       if (value !== null || tenant === undefined) continue
       const job = key.toString()
       erased.set(job, { tenant, job, atMs })
     }
-  }, { signal })
+  }, { sinceMs, signal })
   return erased.values()
 }

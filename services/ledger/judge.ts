@@ -11,9 +11,19 @@ export type Standing = {
   readonly seq: number
   readonly amounts: Amounts
   readonly outbox: readonly Journal[]
-  readonly openJobs: readonly string[]
+  readonly openJobs: readonly OpenJob[]
   /** True when people have decided that the journal is right, whatever Redis says. */
   readonly trustsJournal: boolean
+}
+
+/**
+ * A job that Redis takes for open. `settled`: its last movement was made; `ended`: all its rows
+ * were counted as well. `gone`: there is no record of it.
+ */
+export type OpenJob = {
+  readonly job: string
+  readonly sinceMs: number
+  readonly state: 'running' | 'settled' | 'ended' | 'gone'
 }
 
 /**
@@ -27,8 +37,11 @@ export type Verdict = {
 }
 
 /** What a journal has to be remembered for, so that it can be compared with a tenant. */
-export function interestOf ({ seq, openJobs }: Standing): Interest {
-  return { seq, openJobs: new Set(openJobs) }
+export function interestOf (
+  { seq, openJobs, trustsJournal }: Standing, sinceMs: number
+): Interest {
+  const jobs = new Set(openJobs.map(({ job }) => job))
+  return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs }
 }
 
 /**
@@ -89,7 +102,10 @@ function sumFaults ({ amounts, open }: Fold): readonly string[] {
   ]
 }
 
-function strangers ({ openJobs }: Standing, { open, ended }: Fold): readonly string[] {
-  const unknown = openJobs.filter(job => !open.has(job) && !ended.has(job))
-  return unknown.map(job => `the job ${job} runs and has reserved nothing`)
+/** The money of a job that Redis knows to be settled does not move, whatever becomes of the job. */
+function strangers ({ openJobs }: Standing, { open, endedOpen }: Fold): readonly string[] {
+  return openJobs
+    .filter(({ job, state }) => state !== 'settled' && state !== 'ended' &&
+      !open.has(job) && !endedOpen.has(job))
+    .map(({ job }) => `the job ${job} runs and has reserved nothing`)
 }

@@ -8,12 +8,14 @@ import { createMessageMac, reportForged } from '../lib/message-mac.ts'
 import { sleep } from '../lib/retry.ts'
 import type { Life } from '../lib/run.ts'
 import type { Wire } from '../lib/wire.ts'
+import { createJournalCopy } from '../records/journal-copy.ts'
 import { createDesk } from './desk.ts'
 import type { LeadingParts } from './leading.ts'
 import type { LedgerSettings, sweepParts } from './parts.ts'
 
 type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
-  'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS'>
+  'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS' |
+  'SNAPSHOT_EVERY_MS' | 'SNAPSHOT_BEHIND_MS'>
 type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
   Pick<Life, 'log' | 'metrics'> & { readonly wire: Wire }
 
@@ -44,11 +46,14 @@ export function leadingParts (
       mac: createMessageMac(config, reportForged({ log, metrics })),
     }),
     history: createDeliveryHistory(clickhouse, recordMac),
+    journal: createJournalCopy(clickhouse, recordMac),
     // Two processes may have been given the same name; only one of them may lead.
     name: `${name}.${randomUUID()}`,
     graceMs: config.GRACE_MS,
     leaseMs: config.LEASE_MS,
     lookEveryMs: config.LOOK_EVERY_MS,
     checkEveryMs: config.CHECK_EVERY_MS,
+    snapshotEveryMs: config.SNAPSHOT_EVERY_MS,
+    snapshotBehindMs: config.SNAPSHOT_BEHIND_MS,
   }
 }

@@ -4,13 +4,16 @@ import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import { sleep } from '../lib/retry.ts'
 import { UNBLESSED_CHANNEL } from '../money/redis-keys.ts'
-import { IDLE_AFTER_MS } from '../money/tenants.ts'
+import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { Desk } from './desk.ts'
+import { noteErased } from './erase-again.ts'
 import { recover, type RecoveryParts } from './recovery.ts'
 import { replay, type ReplayParts } from './replay.ts'
+import { readSnapshots, takeSnapshots, type Base, type SnapshotParts } from './snapshots.ts'
 
-export type LeadingParts = RecoveryParts & ReplayParts & {
+export type LeadingParts = RecoveryParts & ReplayParts & SnapshotParts & {
   readonly desk: Pick<Desk, 'lead' | 'check'>
+  readonly tenants: Pick<Tenants, 'active' | 'deactivate'>
   /** A connection of its own: once subscribed it serves nothing else. */
   readonly subscriber: Pick<Redis, 'on' | 'subscribe'>
   readonly clock: Clock
@@ -21,6 +24,7 @@ export type LeadingParts = RecoveryParts & ReplayParts & {
   readonly lookEveryMs: number
   /** Pause between two times that all active tenants are added up. */
   readonly checkEveryMs: number
+  readonly snapshotEveryMs: number
 }
 
 export type Leading = {
@@ -44,8 +48,11 @@ export function startLeading (parts: LeadingParts): Leading {
   const stopping = new AbortController()
   const { signal } = stopping
   const asking = listen(parts)
-  const state: State = { reign: undefined, healthy: false, frozen: 0, checkedAt: -Infinity }
+  const state: State = {
+    reign: undefined, healthy: false, frozen: 0, waiting: 0, checkedAt: -Infinity,
+  }
   parts.metrics.watch('tenants_frozen', {}, () => state.frozen)
+  parts.metrics.watch('tenants_waiting', {}, () => state.waiting)
   const repeat = createRepeat(signal, error => fail(parts, state, error))
   const renewing = repeat(parts.lookEveryMs, async () => {
     await renew(parts, state)
@@ -55,12 +62,16 @@ export function startLeading (parts: LeadingParts): Leading {
     await asking.next(signal)
     await look(parts, state, { asking, signal })
   })
+  const repeatSnapshot = createRepeat(signal, error => parts.log.warn({ err: error },
+    'snapshots of wallets could not be written: the next recovery reads more of the journal'))
+  const snapshotting = repeatSnapshot(
+    parts.snapshotEveryMs, () => snapshot(parts, state, signal))
   return {
     ready: () => state.healthy,
     leads: () => state.mandate !== undefined,
     stop: async () => {
       stopping.abort()
-      await Promise.all([renewing, working])
+      await Promise.all([renewing, working, snapshotting])
     },
   }
 }
@@ -70,7 +81,10 @@ type State = {
   mandate?: { readonly run: string, readonly fence: string } | undefined
   healthy: boolean
   frozen: number
+  waiting: number
   checkedAt: number
+  /** What the last snapshots of this leader say, and those before them. */
+  base?: Base | undefined
 }
 
 function fail ({ log }: LeadingParts, state: State, error: unknown): void {
@@ -99,15 +113,25 @@ async function look (
   const strangers = isNew ? asked : await welcome(parts, state.reign as Reign, asked)
   if (isNew || strangers.length > 0) {
     if (strangers.length > 0) await parts.tenants.activate(strangers)
-    const known = await recover(parts, mandate.fence, signal)
+    const onWaiting = (tenants: number) => { state.waiting = tenants }
+    const known = await recover(parts, mandate.fence, { signal, onWaiting })
     state.reign = { ...mandate, known: new Set(known) }
+    state.base = undefined
   }
   await replay(parts, signal)
   if (parts.clock.now() - state.checkedAt >= parts.checkEveryMs) {
     state.checkedAt = parts.clock.now()
     state.frozen = await checkAll(parts, signal)
+    await noteErased(parts)
   }
   state.healthy = true
+}
+
+async function snapshot (parts: LeadingParts, state: State, signal: AbortSignal): Promise<void> {
+  if (state.mandate === undefined) state.base = undefined
+  // A recovery is not to wait for it, nor to read what it writes.
+  if (state.mandate === undefined || !state.healthy) return
+  state.base = await takeSnapshots(parts, state.base ?? await readSnapshots(parts, signal), signal)
 }
 
 /** Lets in whoever has no past; returns those that have one and are to be compared first. */

@@ -1,98 +1,103 @@
-import type { Redis } from 'ioredis'
-import { jobKeys } from '../jobs/redis-keys.ts'
+import type { Journal } from '../../schemas/types.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Archive } from '../records/archive.ts'
 import { announceAgain, type AnnounceAgainParts } from './announce-again.ts'
 import type { Desk, Mandate } from './desk.ts'
 import type { EndedEntries, Fold } from './journal-fold.ts'
+import type { OpenJob } from './judge.ts'
 import { closedJobOf, hasTerms, openJobOf, type Rebuilt } from './rebuilt.ts'
 
 export type RebuildParts = AnnounceAgainParts & {
-  readonly redis: Pick<Redis, 'hmget'>
   readonly desk: Pick<Desk, 'rebuild'>
   readonly archive: Pick<Archive, 'findAll'>
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-export type RebuiltJobs =
-  | {
-    readonly kind: 'done'
-    readonly made: number
-    /** Jobs whose blocks are to be counted again -> when they reserved. */
-    readonly since: ReadonlyMap<string, number>
-  }
-  | { readonly kind: 'moved' }
-  | { readonly kind: 'faulty', readonly faults: readonly string[] }
+/** A job of a tenant that its journal knows to have ended and Redis does not. */
+export type Ended = EndedEntries & {
+  readonly mandate: Mandate
+  /** Whether Redis has the job, and takes it for open. */
+  readonly isOpen: boolean
+}
+
+/** Jobs that were written, how many of them anew, and those that are to be counted again. */
+export type RebuiltJobs = {
+  readonly made: number
+  readonly uncounted: readonly Journal[]
+  /** True when somebody else acts now, or the server ended. */
+  readonly moved: boolean
+}
 
 /**
- * Makes sure that Redis has every job of a journal that matters: those that run, to be counted
- * again, and those that ended while their keys may still be sent again.
+ * Makes sure that Redis has the open jobs of a journal. Those that it takes for open and the entry
+ * of which was not read stay as they are. Faults: jobs that it lacks and nothing says what they
+ * were.
  */
-export async function rebuildJobs (
-  parts: RebuildParts, mandate: Mandate, { open, ended }: Pick<Fold, 'open' | 'ended'>
-): Promise<RebuiltJobs> {
-  let made = 0
-  const faults: string[] = []
-  const since = new Map([...open].map(([job, { at }]) => [job, at]))
-  const write = async (job: Rebuilt): Promise<boolean> => {
-    const step = await parts.desk.rebuild(mandate, job)
-    if (step === 'made') made += 1
-    return step !== 'moved'
-  }
+export async function rebuildOpen (
+  parts: RebuildParts, mandate: Mandate,
+  { open, known }: Pick<Fold, 'open'> & { readonly known: ReadonlyMap<string, OpenJob> }
+): Promise<RebuiltJobs & { readonly faults: readonly string[] }> {
   const nowMs = parts.clock.now()
-  for (const reserve of open.values()) {
-    if (hasTerms(reserve)) {
-      if (!await write(openJobOf(reserve, nowMs))) return { kind: 'moved' }
-    } else if (!await isKnown(parts, reserve)) {
-      faults.push(`nothing says what the open job ${reserve.job} was`)
+  const faults: string[] = []
+  const jobs: Rebuilt[] = []
+  const uncounted: Journal[] = []
+  for (const { job, entry } of open.values()) {
+    if (entry !== undefined && hasTerms(entry)) {
+      jobs.push(openJobOf(entry, nowMs))
+      uncounted.push(entry)
+    } else if ((known.get(job)?.state ?? 'gone') === 'gone') {
+      faults.push(`nothing says what the open job ${job} was`)
     }
   }
-  const all = [...ended.values()]
-  for (let from = 0; from < all.length; from += JOBS_AT_ONCE) {
-    const some = await endedJobsOf(parts, all.slice(from, from + JOBS_AT_ONCE), nowMs)
-    const written = await Promise.all(some.map(({ job }) => write(job)))
-    if (written.includes(false)) return { kind: 'moved' }
-    for (const { job, atMs } of some) if (!job.isClosed) since.set(job.job, atMs)
+  return { ...await write(parts, jobs.map(job => ({ job, mandate }))), uncounted, faults }
+}
+
+/**
+ * Tells Redis that jobs have ended: one that is archived is closed, any other one is counted to its
+ * end once more. One that Redis lacks and whose entries say too little is left out.
+ */
+export async function rebuildEnded (
+  parts: RebuildParts, ended: readonly Ended[]
+): Promise<RebuiltJobs> {
+  const nowMs = parts.clock.now()
+  const jobs: { readonly job: Rebuilt, readonly mandate: Mandate }[] = []
+  const uncounted: Journal[] = []
+  for (let from = 0; from < ended.length; from += JOBS_A_QUERY) {
+    const some = ended.slice(from, from + JOBS_A_QUERY)
+    const tenants = [...new Set(some.map(({ end }) => end.tenant))]
+    const archived = await parts.archive.findAll(tenants, some.map(({ end }) => end.job))
+    await announceAgain(parts, [...archived.values()])
+    for (const { reserve, end, mandate, isOpen } of some) {
+      const job = archived.get(end.job)
+      const entry = reserve ?? end
+      if (job !== undefined) {
+        jobs.push({ job: closedJobOf(job, { reserve, end, nowMs }), mandate })
+      } else if (hasTerms(entry) || isOpen) {
+        jobs.push({ job: openJobOf(entry, nowMs, end), mandate })
+        uncounted.push(entry)
+      }
+    }
   }
-  if (made > 0) parts.metrics.count('recovered_total', { what: 'job' }, made)
-  return faults.length > 0 ? { kind: 'faulty', faults } : { kind: 'done', made, since }
+  return { ...await write(parts, jobs), uncounted }
 }
 
 /** Each question has its price; so many jobs share one. */
-const JOBS_AT_ONCE = 100
+const JOBS_A_QUERY = 1_000
+const WRITTEN_AT_ONCE = 100
 
-async function isKnown (parts: RebuildParts, { tenant, job }: { tenant: string, job: string }) {
-  const [status] = await parts.redis.hmget(jobKeys(tenant, job).job, 'status')
-  return status !== null
-}
-
-/**
- * Jobs of a tenant whose money has moved for the last time, and when they reserved. Where Redis has
- * the end of one, whoever closes it does; else it is closed from the archive, or counted to its end
- * once more if that has nothing of it.
- */
-async function endedJobsOf (
-  parts: RebuildParts, entries: readonly EndedEntries[], nowMs: number
-): Promise<readonly { readonly job: Rebuilt, readonly atMs: number }[]> {
-  const isLost = await Promise.all(entries.map(async ({ reserve }) => {
-    const { tenant, job } = reserve
-    const [ended] = await parts.redis.hmget(jobKeys(tenant, job).job, 'ended')
-    return ended !== '1' && hasTerms(reserve)
-  }))
-  const lost = entries.filter((_, index) => isLost[index])
-  const [first] = lost
-  if (first === undefined) return []
-  const { tenant } = first.reserve
-  const archived = await parts.archive.findAll(tenant, lost.map(({ reserve }) => reserve.job))
-  await announceAgain(parts, tenant, [...archived.values()])
-  return lost.map(one => {
-    const { reserve, end } = one
-    const job = archived.get(reserve.job)
-    const rebuilt = job === undefined
-      ? openJobOf(reserve, nowMs, end)
-      : closedJobOf(one, { job, nowMs })
-    return { job: rebuilt, atMs: reserve.at }
-  })
+async function write (
+  { desk, metrics }: RebuildParts,
+  jobs: readonly { readonly job: Rebuilt, readonly mandate: Mandate }[]
+): Promise<Pick<RebuiltJobs, 'made' | 'moved'>> {
+  let [made, moved] = [0, false]
+  for (let from = 0; from < jobs.length && !moved; from += WRITTEN_AT_ONCE) {
+    const steps = await Promise.all(jobs.slice(from, from + WRITTEN_AT_ONCE)
+      .map(({ job, mandate }) => desk.rebuild(mandate, job)))
+    made += steps.filter(step => step === 'made').length
+    moved = steps.includes('moved')
+  }
+  if (made > 0) metrics.count('recovered_total', { what: 'job' }, made)
+  return { made, moved }
 }

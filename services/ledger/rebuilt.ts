@@ -1,5 +1,6 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
+import { recordOf as closedRecordOf } from '../jobs/job-record.ts'
 import type { EndedEntries } from './journal-fold.ts'
 
 /** A job as it is written to Redis where nothing of it is left. */
@@ -41,36 +42,40 @@ export function hasTerms ({ reason }: Pick<Journal, 'reason'>): boolean {
   return reason.startsWith('{')
 }
 
-/** An open job from its reserve entry; `settled` when the journal has its end as well. */
-export function openJobOf (reserve: Journal, nowMs: number, settled?: Journal): Rebuilt {
-  const terms = JSON.parse(reserve.reason) as Terms
+/**
+ * An open job from its reserve entry; `settled` when the journal has its end as well. From any
+ * other entry it has no record, and can only change the one that Redis has.
+ */
+export function openJobOf (entry: Journal, nowMs: number, settled?: Journal): Rebuilt {
+  const terms = termsOf(entry)
   return {
-    ...bindingOf(reserve, { terms, nowMs }),
+    ...bindingOf(entry, { terms, nowMs }),
     settled: settled && { seq: settled.seq, chargeMicros: settled.chargeMicros },
     isClosed: false,
-    fields: [...recordOf(reserve, terms), ...Object.entries(terms)
-      .filter(([name]) => !NO_FIELDS.has(name)).flat()],
+    fields: hasTerms(entry)
+      ? [...recordOf(entry, terms), ...Object.entries(terms)
+          .filter(([name]) => !NO_FIELDS.has(name)).flat()]
+      : [],
   }
 }
 
 /** A closed job, as the archive has it, for whoever sends its key again or asks for it. */
 export function closedJobOf (
-  { reserve, end }: EndedEntries, { job, nowMs }: { readonly job: Job, readonly nowMs: number }
+  job: Job,
+  { reserve, end, nowMs }: EndedEntries & { readonly nowMs: number }
 ): Rebuilt {
-  const terms = JSON.parse(reserve.reason) as Terms
-  const { fields } = openJobOf(reserve, nowMs)
-  const { counts, status, endedAtMs, chargedMicros, releasedMicros } = job
-  const state = {
-    status, settleSeq: end.seq, announced: 1, rebuilt: 0, ended: 1, closed: 1,
-  }
-  const final = { ...counts, ...state, endedAtMs, chargedMicros, releasedMicros }
+  const terms = reserve === undefined ? {} : termsOf(reserve)
+  const state = { announced: true, rebuilt: false, ended: true, closed: true }
   return {
-    ...bindingOf(reserve, { terms, nowMs }),
+    ...bindingOf(end, { terms, nowMs }),
     settled: { seq: end.seq, chargeMicros: end.chargeMicros },
     isClosed: true,
-    fields: [...fields, ...Object.entries(final).flatMap(([name, value]) =>
-      [name, String(value)])],
+    fields: [...closedRecordOf({ ...job, ...state }), 'settleSeq', String(end.seq)],
   }
+}
+
+function termsOf (entry: Journal): Terms {
+  return hasTerms(entry) ? JSON.parse(entry.reason) as Terms : {}
 }
 
 function bindingOf (

@@ -4,104 +4,110 @@ import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Sleep } from '../lib/retry.ts'
 import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
-import type { Tenants } from '../money/tenants.ts'
-import type { Desk, Mandate, Step } from './desk.ts'
-import { readJournal, type JournalParts } from './journal.ts'
-import { emptyFold, withHeld, type Fold, type Interest } from './journal-fold.ts'
-import { interestOf, judge, type Standing, type Verdict } from './judge.ts'
-import { rebuildJobs, type RebuildParts } from './rebuild-jobs.ts'
+import { compare, type CompareParts, type Compared, type Comparison } from './compare.ts'
+import type { Mandate, Step } from './desk.ts'
+import { withHeld } from './journal-fold.ts'
+import { rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
 import { mendKeys, type Lacking, type MendKeysParts } from './restore-keys.ts'
+import { NO_BASE, readSnapshots } from './snapshots.ts'
 
-export type RecoveryParts = JournalParts & RebuildParts & MendKeysParts & {
+export type RecoveryParts = CompareParts & MendKeysParts & {
   readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>
-  readonly tenants: Pick<Tenants, 'all' | 'active' | 'activate' | 'deactivate'>
-  readonly desk: Pick<Desk, 'survey' | 'bless' | 'rebuild'>
   /** Redis time. */
   readonly clock: Clock
   readonly sleep: Sleep
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>
   readonly metrics: Pick<Metrics, 'count'>
-  /** After a restart of Redis the journal is read once more so much later. */
-  readonly graceMs: number
 }
 
-type Compared = { readonly standing: Standing, readonly fold: Fold, readonly verdict: Verdict }
+/** Tenants that are let in at the same time. */
+const AT_ONCE = 32
+const PROGRESS_EVERY_MS = 5_000
 
 /**
  * Compares every tenant that is not let in with the journal, brings what Redis lacks, and lets it
- * in: the one way in for a tenant with a past. Each step may be repeated, and letting in is the
- * last one, so a crash anywhere leaves a tenant that waits for the next recovery. Returns every
- * tenant that the journal has entries of or that was compared.
+ * in, the busiest first: the one way in for a tenant with a past. Snapshots are believed as far as
+ * nothing contradicts them; whoever is left is compared with the whole journal behind the others.
+ * Each step may be repeated, and letting in is the last one, so a crash anywhere leaves a tenant
+ * that waits for the next recovery. Returns every tenant that the journal has entries of or that
+ * was compared. `onWaiting` hears how many still wait.
  * @throws InfrastructureError when Redis, Kafka or the archive cannot be read.
  */
 export async function recover (
-  parts: RecoveryParts, fence: string, signal: AbortSignal
+  parts: RecoveryParts, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
 ): Promise<ReadonlySet<string>> {
-  const first = await compareAll(parts, fence, signal)
-  // What Redis has lost may still be on its way to the journal, sent by whoever had its answer, and
-  // may be all that it has lost.
-  const someWait = first.compared.length > 0
-  // What comes back from a backup may have open jobs and no mark.
-  await parts.tenants.activate(first.compared.map(({ standing }) => standing.tenant))
-  if (someWait) await parts.sleep(parts.graceMs, signal)
-  const { compared, known } = someWait ? await compareAll(parts, fence, signal) : first
+  const admit = async ({ compared, doubtful }: Comparison) => {
+    const progress = createProgress(parts, compared.length + doubtful.size, onWaiting)
+    await admitAll(parts, fence, { compared, progress, signal })
+  }
+  const base = await readSnapshots(parts, signal)
+  const first = await compare(parts, { fence, base, signal })
+  await admit(first)
+  const { doubtful } = first
+  if (doubtful.size > 0) {
+    const some = [...doubtful].slice(0, 10)
+    parts.log.warn({ tenants: doubtful.size, some }, 'tenants whose state does not continue ' +
+      'their last snapshot are compared with the whole journal')
+    await admit(await compare(parts, { fence, base: NO_BASE, signal, only: doubtful }))
+  }
+  return first.known
+}
+
+type RecoverOptions = {
+  readonly signal: AbortSignal
+  readonly onWaiting?: (tenants: number) => void
+}
+
+/** Tells how many tenants are left, and logs it once in a while. */
+function createProgress (
+  { clock, log }: Pick<RecoveryParts, 'clock' | 'log'>, all: number,
+  onWaiting: (tenants: number) => void
+) {
+  let left = all
+  let loggedAtMs = clock.now()
+  onWaiting(left)
+  return (letIn: number) => {
+    left -= letIn
+    onWaiting(left)
+    if (clock.now() - loggedAtMs < PROGRESS_EVERY_MS) return
+    loggedAtMs = clock.now()
+    log.info({ waiting: left, of: all }, 'tenants are let in')
+  }
+}
+
+async function admitAll (
+  parts: RecoveryParts, fence: string,
+  { compared, progress, signal }: Pick<Comparison, 'compared'> & {
+    readonly progress: (letIn: number) => void, readonly signal: AbortSignal,
+  }
+): Promise<void> {
+  // What comes back from a backup may have work and no mark.
+  await parts.tenants.activate(compared.filter(isAtWork).map(({ standing }) => standing.tenant))
   const run = compared[0]?.standing.run
   await mendKeys(parts, { run, lacking: lackingOf(compared) }, signal)
-  for (const one of compared) {
+  const waiting = compared.toSorted(byWork)
+  for (let from = 0; from < waiting.length; from += AT_ONCE) {
     signal.throwIfAborted()
-    await letIn(parts, { run: one.standing.run, fence }, one)
+    const some = waiting.slice(from, from + AT_ONCE)
+    await Promise.all(some.map(one => letIn(parts, { run: one.standing.run, fence }, one)))
+    progress(some.length)
   }
-  return known
 }
 
-/** Jobs of whose data keys Redis may have nothing. */
+const isAtWork = ({ standing, fold, verdict, uncounted }: Compared) => verdict.behind ||
+  standing.outbox.length + standing.openJobs.length + fold.open.size + uncounted.length > 0
+
+/** Those with most open jobs, then those whose money moved last. */
+const byWork = ({ fold: one }: Compared, { fold: other }: Compared) =>
+  other.open.size - one.open.size || other.at - one.at
+
+/** Jobs that reserved after what Redis knows, so that it may lack their data keys. */
 function lackingOf (compared: readonly Compared[]): ReadonlyMap<string, Lacking> {
-  return new Map(compared.filter(({ verdict }) => verdict.behind).flatMap(({ standing, fold }) =>
-    [...fold.missed].map(([job, atMs]) => [job, { tenant: standing.tenant, atMs }] as const)))
-}
-
-const isBegun = ({ seq, openJobs }: Standing) => seq > 0 || openJobs.length > 0
-
-type Comparison = {
-  readonly compared: readonly Compared[]
-  readonly known: ReadonlySet<string>
-}
-
-async function compareAll (
-  parts: RecoveryParts, fence: string, signal: AbortSignal
-): Promise<Comparison> {
-  const standings = await surveyAll(parts, fence, await parts.tenants.all())
-  const interest = (tenant: string): Interest => {
-    const standing = standings.get(tenant)
-    return standing === undefined ? { seq: 0, openJobs: new Set() } : interestOf(standing)
-  }
-  const folds = await readJournal(parts, { interestOf: interest, signal })
-  const forgotten = [...folds.keys()].filter(tenant => !standings.has(tenant))
-  if (forgotten.length > 0) {
-    await parts.tenants.activate(forgotten)
-    const late = await surveyAll(parts, fence, forgotten)
-    // Their entries were taken as if Redis had nothing of them.
-    if ([...late.values()].some(isBegun)) return await compareAll(parts, fence, signal)
-    for (const [tenant, standing] of late) standings.set(tenant, standing)
-  }
-  const compared = [...standings.values()].map((standing): Compared => {
-    const of = interestOf(standing)
-    const fold = folds.get(standing.tenant) ?? emptyFold(of)
-    return { standing, fold, verdict: judge(standing, fold, of) }
-  })
-  return { compared, known: new Set([...folds.keys(), ...standings.keys()]) }
-}
-
-/** Those that wait; a tenant that is let in, or that a later ledger has taken over, is not. */
-async function surveyAll (
-  { desk }: RecoveryParts, fence: string, tenants: readonly string[]
-): Promise<Map<string, Standing>> {
-  const found = new Map<string, Standing>()
-  for (const tenant of tenants) {
-    const standing = await desk.survey(tenant, fence)
-    if (standing !== undefined && standing !== 'fenced') found.set(tenant, standing)
-  }
-  return found
+  return new Map(compared.flatMap(({ standing: { tenant, seq }, fold, uncounted }) => {
+    const ended = [...fold.ended.values()].map(({ reserve, end }) => reserve ?? end)
+    return [...fold.open.values(), ...uncounted, ...ended].filter(entry => entry.seq > seq)
+      .map(({ job, at }) => [job, { tenant, atMs: at }] as const)
+  }))
 }
 
 async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Promise<void> {
@@ -110,17 +116,21 @@ async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Pr
   if (missing.length > 0) await writeMissing(parts, one)
   // Of a frozen tenant no money moves, and the rows of its jobs are finished all the same: whoever
   // finds no job drops them.
-  const rebuilt = await rebuildJobs(parts, mandate, withHeld(one.fold))
-  if (rebuilt.kind === 'moved') return
-  const all = rebuilt.kind === 'faulty' ? [...faults, ...rebuilt.faults] : faults
-  if (rebuilt.kind === 'faulty' || all.length > 0) {
+  const { open, ended } = withHeld(one.fold)
+  const known = new Map(one.standing.openJobs.map(job => [job.job, job]))
+  const begun = await rebuildOpen(parts, mandate, { open, known })
+  const over = await rebuildEnded(parts, [...ended.values()].map(entries =>
+    ({ ...entries, mandate, isOpen: known.has(entries.end.job) })))
+  if (begun.moved || over.moved) return
+  const all = [...faults, ...begun.faults]
+  if (all.length > 0) {
     return await freeze(parts, mandate, { ...one, verdict: { ...one.verdict, faults: all } })
   }
-  const step = await restore(parts, mandate, { ...one, since: rebuilt.since })
-  if (step === 'moved') return
+  const uncounted = [...one.uncounted, ...begun.uncounted, ...over.uncounted]
+  if (await restore(parts, mandate, { ...one, uncounted }) === 'moved') return
   parts.metrics.count('recovered_total', { what: 'tenant' })
   const { seq } = one.standing
-  const details = { tenant, seq, journal: one.fold.seq, jobsMade: rebuilt.made }
+  const details = { tenant, seq, journal: one.fold.seq, jobsMade: begun.made + over.made }
   if (one.verdict.behind) parts.log.warn(details, 'a wallet was brought to the end of the journal')
   else parts.log.info(details, 'a tenant was let in')
 }
@@ -135,19 +145,34 @@ async function writeMissing (
 }
 
 async function restore (
-  { redis, desk }: RecoveryParts, mandate: Mandate,
-  { standing, fold, verdict, since }: Compared & { readonly since: ReadonlyMap<string, number> }
+  { redis, desk }: RecoveryParts, mandate: Mandate, one: Compared
 ): Promise<Step> {
-  const { tenant, seq } = standing
+  const { standing: { tenant, seq }, fold, verdict } = one
   const { posted, replay } = moneyKeys(tenant)
-  for (const [id, what] of fold.posted) await redis.hsetnx(posted, id, what)
+  if (verdict.behind) {
+    await Promise.all([...fold.posted.values()].map(one =>
+      redis.hsetnx(posted, one.id, `${one.seq}:${one.amountMicros}`)))
+  }
   // Whatever was counted of a running job may be lost as well: its blocks are counted again.
+  const since = sinceOf(one)
   if (since.size > 0) {
     await redis.sadd(REPLAYING_KEY, tenant)
     await redis.hset(replay, Object.fromEntries(since))
   }
   const restored = verdict.behind ? { seq: fold.seq, amounts: fold.amounts } : undefined
   return await desk.bless(tenant, mandate, { seq, restored })
+}
+
+/** Jobs whose blocks are to be counted again, and from when on. */
+function sinceOf (
+  { standing: { openJobs }, fold, uncounted }: Compared
+): ReadonlyMap<string, number> {
+  const running = openJobs.filter(({ job, state }) =>
+    (state === 'running' || state === 'settled') && !fold.endedOpen.has(job))
+  return new Map([
+    ...running.map(({ job, sinceMs }) => [job, sinceMs] as const),
+    ...uncounted.map(({ job, at }) => [job, at] as const),
+  ])
 }
 
 async function freeze (

@@ -18,8 +18,6 @@ export type ReplayParts = CountParts & {
 /** Jobs by tenant and id, with the moment from which their blocks are read. */
 type Marked = ReadonlyMap<string, ReadonlyMap<string, number>>
 
-/** Whoever stamps a message may be behind Redis by so much. */
-const CLOCKS_DIFFER_MS = 300_000
 const BLOCKS_AT_ONCE = 64
 
 /**
@@ -31,7 +29,7 @@ export async function replay (parts: ReplayParts, signal: AbortSignal): Promise<
   const marked = await marksOf(parts)
   const since = [...marked.values()].flatMap(jobs => [...jobs.values()])
   if (since.length === 0) return 0
-  const sinceMs = Math.min(...since) - CLOCKS_DIFFER_MS
+  const sinceMs = Math.min(...since)
   for (const lane of LANES) {
     await parts.reader.read(topicName('rows.finished', { lane }), async messages => {
       const wanted = messages.filter(message => isMarked(marked, message))

@@ -50,6 +50,8 @@ export async function restoreKeys (
   lacking: ReadonlyMap<string, Lacking>, signal: AbortSignal
 ): Promise<void> {
   if (lacking.size === 0) return
+  let sinceMs = Infinity
+  for (const { atMs } of lacking.values()) sinceMs = Math.min(sinceMs, atMs)
   const newest = new Map<string, Buffer>()
   // Nobody puts an erased key back: one that comes behind its erasure is an old message again.
   const erasedJobs = new Set<string>()
@@ -64,7 +66,7 @@ export async function restoreKeys (
       const { tenant, wrapped } = await codec.decode('job.keys', value) as Keys
       if (tenant === lacking.get(job)?.tenant) newest.set(job, wrapped)
     }
-  }, { signal })
+  }, { sinceMs, signal })
   let restored = 0
   for (const [job, { tenant, atMs }] of lacking) {
     const wrapped = erasedJobs.has(job) ? undefined : newest.get(job)

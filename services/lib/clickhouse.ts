@@ -18,6 +18,8 @@ export function connectClickhouse (
     request_timeout: timeoutMs,
     // A process that was late would write to a connection that the server has closed meanwhile.
     keep_alive: { eagerly_destroy_stale_sockets: true },
+    // Parameters that are too long for an address travel in the body.
+    use_multipart_params_auto: true,
     // The client's own log would print parts of statements.
     log: { level: ClickHouseLogLevel.OFF },
     // An answer means stored; servers that gather inserts by themselves keep them waiting for it.

@@ -209,6 +209,19 @@ export const METRICS = [
     help: 'Tenants whose money cannot be explained and does not move; told by the leading ledger.',
   },
   {
+    name: 'tenants_waiting',
+    type: 'gauge',
+    labels: [],
+    help: 'Tenants whose money does not move yet, as it is compared with the journal after a ' +
+      'restart of Redis; told by the leading ledger.',
+  },
+  {
+    name: 'snapshots_total',
+    type: 'counter',
+    labels: [],
+    help: 'Snapshots written of tenants whose money has moved; a recovery reads on from them.',
+  },
+  {
     name: 'jobs_open',
     type: 'gauge',
     labels: ['mode'],

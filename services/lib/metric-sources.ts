@@ -76,6 +76,8 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   journal_head_age_intervals: { by: ['ledger'] },
   journal_entries_missing: { by: ['ledger'] },
   tenants_frozen: { by: ['ledger'] },
+  tenants_waiting: { by: ['ledger'] },
+  snapshots_total: { by: ['ledger'] },
   jobs_open: { by: ['ledger'] },
   jobs_total: {
     by: ['ledger'], values: { event: ['accepted', 'settled', 'voided'], mode: MODES },

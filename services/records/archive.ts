@@ -22,9 +22,9 @@ export type Archive = {
   readonly save: (jobs: readonly ArchivedJob[]) => Promise<void>
   /** @throws InfrastructureError when all that is stored of the job is forged. */
   readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
-  /** Those of several jobs of a tenant that are stored, by id. */
+  /** Those of several jobs of these tenants that are stored, by id. */
   readonly findAll: (
-    tenant: string, jobs: readonly string[]
+    tenants: readonly string[], jobs: readonly string[]
   ) => Promise<ReadonlyMap<string, Job>>
   /** The same with the manifests, each job once. */
   readonly findAllWhole: (
@@ -66,14 +66,15 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     }
     return own
   }
-  const findAll = async (tenant: string, jobs: readonly string[]) => {
+  const findAll = async (tenants: readonly string[], jobs: readonly string[]) => {
     const found = new Map<string, Job>()
-    for await (const { job } of select(FIND_ALL, { tenant, jobs })) found.set(job.id, job)
+    for await (const { job } of select(FIND_ALL, { tenants, jobs })) found.set(job.id, job)
     return found
   }
   const findAllWhole = async (tenant: string, jobs: readonly string[]) => {
     const found: ArchivedJob[] = []
-    for await (const archived of select(FIND_ALL_WHOLE, { tenant, jobs })) found.push(archived)
+    const parameters = { tenants: [tenant], jobs }
+    for await (const archived of select(FIND_ALL_WHOLE, parameters)) found.push(archived)
     return found
   }
   const page = async (columns: string, tenant: string, options: ListOptions) => {
@@ -167,7 +168,7 @@ const FIND = `SELECT ${WHOLE} FROM jobs WHERE tenant = {tenant:String} AND job =
 
 const findAllOf = (columns: string) => `
   SELECT ${columns} FROM jobs
-  WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)} ORDER BY job`
+  WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)} ORDER BY job`
 const FIND_ALL = findAllOf(RECORD)
 const FIND_ALL_WHOLE = findAllOf(WHOLE)
 

@@ -39,6 +39,11 @@ export type JournalCopy = {
    * as well: a count that is too small is true, and `audit` judges each row.
    */
   readonly counts: (last: ReadonlyMap<string, number>) => Promise<ReadonlyMap<string, number>>
+  /**
+   * The highest number of each tenant, forged rows included: a number that is too small means that
+   * rows were deleted or have not come yet.
+   */
+  readonly lengths: () => Promise<ReadonlyMap<string, number>>
 }
 
 /** MACs are part of the address of the query, which has room for so many. */
@@ -98,8 +103,14 @@ export function createJournalCopy (
     }
     return ends
   }
-  const counts = (last: ReadonlyMap<string, number>) => readCounts(clickhouse, last)
-  return { append, read, pages, readNewest, heads, counts }
+  return { append, read, pages, readNewest, heads, ...numbersOf(clickhouse) }
+}
+
+function numbersOf (clickhouse: Reading): Pick<JournalCopy, 'counts' | 'lengths'> {
+  return {
+    counts: last => readNumbers(clickhouse, SELECT_COUNTS, { tenants: [...last.keys()], last }),
+    lengths: () => readNumbers(clickhouse, SELECT_LENGTHS, {}),
+  }
 }
 
 type Reading = Pick<ClickHouseClient, 'query'>
@@ -161,11 +172,11 @@ async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set
   return stored
 }
 
-async function readCounts (
-  clickhouse: Reading, last: ReadonlyMap<string, number>
+async function readNumbers (
+  clickhouse: Reading, query: string, parameters: Record<string, unknown>
 ): Promise<ReadonlyMap<string, number>> {
   const found = streamRows<{ readonly tenant: string, readonly entries: string }>(
-    clickhouse, SELECT_COUNTS, { tenants: [...last.keys()], last })
+    clickhouse, query, parameters)
   const entries = new Map<string, number>()
   for await (const row of found) entries.set(row.tenant, Number(row.entries))
   return entries
@@ -206,6 +217,7 @@ const SELECT_COUNTS = `
   SELECT tenant, uniqExact(seq) AS entries FROM journal
   WHERE tenant IN {tenants:Array(String)} AND seq BETWEEN 1 AND {last:Map(String, UInt64)}[tenant]
   GROUP BY tenant`
+const SELECT_LENGTHS = 'SELECT tenant, max(seq) AS entries FROM journal GROUP BY tenant'
 
 /** Integers of 64 bits come as text. */
 type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>

@@ -208,8 +208,8 @@ async function areDelivered (
   { archive, history }: ProofParts, tenant: string, ids: readonly string[]
 ): Promise<boolean> {
   if (history === undefined) return true
-  const jobs = await archive.findAll(tenant, ids)
-  const attempts = Map.groupBy(await history.listAll(tenant, ids), ({ job }) => job)
+  const jobs = await archive.findAll([tenant], ids)
+  const attempts = Map.groupBy(await history.listAll([tenant], ids), ({ job }) => job)
   return [...jobs.values()].every(job =>
     checkDeliveries(job, attempts.get(job.id) ?? [], Date.now()).length === 0)
 }

@@ -136,7 +136,7 @@ async function * closedJobsOf (
 
 /** One question about the deliveries of all, then the results of some jobs at a time. */
 export async function auditPage (parts: AuditParts, tenant: string, page: readonly ArchivedJob[]) {
-  const attempts = await parts.history?.listAll(tenant, page.map(({ job }) => job.id)) ?? []
+  const attempts = await parts.history?.listAll([tenant], page.map(({ job }) => job.id)) ?? []
   const byJob = Map.groupBy(attempts, ({ job }) => job)
   const audited: { readonly rows: number, readonly found: Found }[] = []
   for (let at = 0; at < page.length; at += JOBS_AT_ONCE) {

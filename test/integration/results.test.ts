@@ -130,7 +130,7 @@ describe('a job from its blocks to its end', () => {
     expect((await archive.list(tenant, { limit: 10 })).map(({ id }) => id)).toEqual([job])
     expect(await archive.list(tenant, { limit: 10, status: 'failed' })).toEqual([])
     expect(await archive.find(tenant, 'job_other')).toBeUndefined()
-    const together = await archive.findAll(tenant, [job, 'job_other'])
+    const together = await archive.findAll([tenant], [job, 'job_other'])
     expect([...together]).toEqual([[job, found?.job]])
   })
 

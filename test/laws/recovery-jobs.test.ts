@@ -50,7 +50,7 @@ describe('a job that has ended and is archived nowhere', () => {
     expect(await play.outbox.pending(TENANT)).toEqual([])
     // Whoever closes jobs that ended finds it, and archives it.
     await play.archive('job_1', true)
-    const archived = await world.parts.archive.findAll(TENANT, ['job_1'])
+    const archived = await world.parts.archive.findAll([TENANT], ['job_1'])
     expect(archived.get('job_1')).toMatchObject({
       id: 'job_1', chargedMicros: 200, counts: { billableRows: 2, finishedRows: 10 },
     })
@@ -130,7 +130,7 @@ describe('a job that is archived', () => {
 
   it('that has not come to an end has no event', async () => {
     await play.accept('job_1', 100)
-    await announceAgain(world.parts, TENANT, [(await play.store.read(TENANT, 'job_1'))!])
+    await announceAgain(world.parts, [(await play.store.read(TENANT, 'job_1'))!])
     expect(world.bus.messages('jobs.settled')).toEqual([])
   })
 })

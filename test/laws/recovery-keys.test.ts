@@ -189,7 +189,7 @@ describe('jobs that were erased on demand', () => {
     const reader: typeof world.parts.reader = {
       read: async (topic, ...more) => {
         topics.push(topic)
-        await world.parts.reader.read(topic, ...more)
+        return await world.parts.reader.read(topic, ...more)
       },
     }
     for (let time = 0; time < 2; time += 1) {

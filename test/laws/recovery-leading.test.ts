@@ -23,11 +23,11 @@ beforeEach(async () => {
 describe('the ledger that leads', () => {
   const running: Leading[] = []
   afterEach(async () => { await Promise.all(running.splice(0).map(one => one.stop())) })
-  const watched: (() => number)[] = []
+  const watched = new Map<string, () => number>()
   function lead (name: string, more: object = {}): Leading {
     const metrics = {
       ...world.parts.metrics,
-      watch: (_: string, __: object, read: () => number) => { watched.push(read) }
+      watch: (gauge: string, _: object, read: () => number) => { watched.set(gauge, read) },
     }
     const leading = startLeading({
       ...world.parts,
@@ -39,6 +39,7 @@ describe('the ledger that leads', () => {
       leaseMs: SOME_MINUTES_MS,
       lookEveryMs: 10,
       checkEveryMs: 20,
+      snapshotEveryMs: 20,
       ...more,
     })
     running.push(leading)
@@ -106,12 +107,12 @@ describe('the ledger that leads', () => {
       frozen: 'the sums are wrong: available 1000, reserved 0, charged 3, funded 1000, ' +
         'quotes of open jobs 0',
     }))
-    await eventually(() => expect(watched.at(-1)?.()).toBe(1))
+    await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(1))
     await gates.thaw(TENANT, true)
     await eventually(async () =>
       expect(await gates.standing(TENANT)).toEqual({ isOpen: true, frozen: '' }))
     expect((await topUp('b')).kind).toBe('posted')
-    await eventually(() => expect(watched.at(-1)?.()).toBe(0))
+    await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(0))
     expect(await createWallet(redis).balance(TENANT)).toMatchObject({ chargedMicros: 0, seq: 2 })
   })
 

@@ -23,13 +23,14 @@ const NEVER_MS = 3_600_000
 /** As `main` of the ledger puts them together, but for Kafka, ClickHouse and the stage. */
 export function leaderParts (options: LeaderOptions, redis: Redis, name: string) {
   const { pipeline, chaos, subscriber, onLetIn } = options
-  const { bus, wire, codec, stores: { blocks } } = pipeline
+  const { bus, wire, codec, stores: { blocks, journal } } = pipeline
   return {
     ...sweepParts(pipeline, redis),
     redis,
     wire,
     codec,
     blocks,
+    journal,
     name,
     sleep,
     desk: createDesk(redis),
@@ -43,6 +44,8 @@ export function leaderParts (options: LeaderOptions, redis: Redis, name: string)
     leaseMs: NEVER_MS,
     lookEveryMs: 1_000,
     checkEveryMs: 5_000,
+    snapshotEveryMs: 700,
+    snapshotBehindMs: 300,
     leftOverAfterMs: 100,
     stalledAfterMs: NEVER_MS,
     fatal: (error: unknown) => { throw error },

@@ -33,7 +33,9 @@ export async function checkLetters (evidence: Evidence, complain: Complain): Pro
     const isAccepted = accepted.has(job)
     // Requests that were lost with Redis concern nobody, and their refusals are lost as well.
     const isForgotten = evidence.losses.length > 0 && !isAccepted
-    if (!isForgotten) checkLetter(pipeline, broken, complain)
+    // Before people told of a reservation, nobody knew of its job, and passed its messages over.
+    const isFoundLate = evidence.salvaged.some(entry => entry.job === job)
+    if (!isForgotten && !isFoundLate) checkLetter(pipeline, broken, complain)
     const { kind } = await pipeline.store.outcome(tenant, job)
     complain(`${job} with broken chunks`, isAccepted ? 'accepted' : 'refused',
       isForgotten && kind === 'open' ? 'refused' : kind)

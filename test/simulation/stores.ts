@@ -12,7 +12,7 @@ import {
 export type Stores = {
   readonly blocks: ResultBlocks
   readonly archive: Archive
-  readonly journal: Pick<JournalCopy, 'append' | 'read'>
+  readonly journal: Pick<JournalCopy, 'append' | 'read' | 'lengths'>
   readonly keys: Pick<JobKeyCopy, 'append'>
 }
 
@@ -58,7 +58,7 @@ function archiveStore (): Archive {
       }
     },
     find: async (tenant, job) => jobs.get(`${tenant}:${job}`),
-    findAll: async (tenant, ids) => new Map(ofTenant(tenant)
+    findAll: async (tenants, ids) => new Map(tenants.flatMap(ofTenant)
       .filter(({ job }) => ids.includes(job.id)).map(({ job }) => [job.id, job])),
     findAllWhole: async (tenant, ids) =>
       ofTenant(tenant).filter(({ job }) => ids.includes(job.id)),
@@ -80,6 +80,8 @@ function journalStore (): Stores['journal'] {
     read: async tenant => ({
       entries: [...of(tenant).values()].toSorted((a, b) => a.seq - b.seq), forged: [],
     }),
+    lengths: async () => new Map([...tenants].map(([tenant, entries]) =>
+      [tenant, Math.max(...[...entries.values()].map(({ seq }) => seq))])),
   }
 }
 

@@ -1,25 +1,42 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { LeadingParts } from '../../services/ledger/leading.ts'
+import type { RawMessage } from '../../services/lib/bus.ts'
 import { InfrastructureError } from '../../services/lib/errors.ts'
+import { topicName } from '../../services/lib/topics.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
+import { createMemoryReader } from '../support/memory-reader.ts'
 import type { Chaos } from './chaos.ts'
 
 const KAFKA_AWAY = 0.03
-const MESSAGES_A_PIECE = 7
+const SNAPSHOTS_HARMED = 0.2
 
-/** Reads a topic to the end it has now, in pieces of few messages; at times Kafka is away. */
+/** Reads topics of the bus; at times Kafka is away, or somebody has harmed the snapshots. */
 export function topicReader (
   bus: Pick<MemoryBus, 'messages'>, chaos: Chaos
 ): LeadingParts['reader'] {
+  const { read } = createMemoryReader(bus, async topic => {
+    await turn()
+    if (chaos.happens(KAFKA_AWAY)) throw new InfrastructureError(`${topic} is not to be had`)
+  })
   return {
-    read: async (topic, onMessages, { sinceMs = 0, signal } = {}) => {
-      const messages = bus.messages(topic).filter(({ timestampMs }) => timestampMs >= sinceMs)
-      for (let at = 0; at < messages.length; at += MESSAGES_A_PIECE) {
-        await turn()
-        signal?.throwIfAborted()
-        if (chaos.happens(KAFKA_AWAY)) throw new InfrastructureError(`${topic} is not to be had`)
-        await onMessages(messages.slice(at, at + MESSAGES_A_PIECE))
-      }
+    read: (topic, onMessages, limits) => {
+      const isHarmed = topic === topicName('wallet.snapshots') && chaos.happens(SNAPSHOTS_HARMED)
+      const isLeft = isHarmed ? harm(bus.messages(topic), chaos) : () => true
+      return read(topic, messages => onMessages(messages.filter(isLeft)), limits)
     },
   }
+}
+
+/**
+ * Of one tenant all snapshots are deleted but an old one, or that as well: what a writer to the
+ * brokers can do by sending it once more until compaction takes the others.
+ */
+function harm (
+  messages: readonly RawMessage[], chaos: Chaos
+): (message: RawMessage) => boolean {
+  if (messages.length === 0) return () => true
+  const { key } = chaos.pick(messages)
+  const own = messages.filter(message => message.key.equals(key))
+  const left = chaos.happens(0.5) ? chaos.pick(own) : undefined
+  return message => message === left || !message.key.equals(key)
 }

@@ -8,7 +8,7 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { finishJob } from '../../services/records/finish.ts'
 import { tallyBlockOf } from '../../services/records/tally-block.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from './jobs.ts'
-import { blocksOf, type RecoveryWorld } from './recovery-world.ts'
+import { blocksOf, snapshotAll, type RecoveryWorld } from './recovery-world.ts'
 import { codec, wire } from './results.ts'
 
 const ROWS = 10
@@ -40,7 +40,8 @@ export const action = fc.oneof(
   fc.record({ do: fc.constant('finish' as const), job }),
   fc.record({ do: fc.constant('fail' as const), job }),
   fc.record({ do: fc.constant('ship' as const), keep: fc.boolean() }),
-  fc.record({ do: fc.constant('archive' as const), job, close: fc.boolean() })
+  fc.record({ do: fc.constant('archive' as const), job, close: fc.boolean() }),
+  fc.record({ do: fc.constant('snapshot' as const) })
 )
 type Generated = typeof action extends fc.Arbitrary<infer A> ? A : never
 type Tally = Extract<Generated, { do: 'tally' }>
@@ -81,7 +82,8 @@ export function createPlay (redis: Redis, world: RecoveryWorld, tenant: string) 
     await world.emitter.emit(finishing.emits)
     if (close) await finishing.close()
   }
-  const steps = { wallet, store, accept, ship, finish, archive, produce, count }
+  const snapshot = () => snapshotAll(world.parts)
+  const steps = { wallet, store, accept, ship, finish, archive, produce, count, snapshot }
   const act = (step: Action) => perform(steps, tenant, step)
   /** Everything that waits in the topic is counted, and every job that runs comes to its end. */
   const endAll = async (): Promise<void> => {
@@ -117,10 +119,11 @@ function createBlocks ({ store, bus }: RecoveryWorld, tenant: string) {
 }
 
 type Steps = Pick<ReturnType<typeof createPlay>,
-  'wallet' | 'store' | 'accept' | 'ship' | 'finish' | 'archive'> & ReturnType<typeof createBlocks>
+  'wallet' | 'store' | 'accept' | 'ship' | 'finish' | 'archive'> &
+  { readonly snapshot: () => Promise<void> } & ReturnType<typeof createBlocks>
 
 async function perform (
-  { wallet, store, accept, ship, finish, archive, produce, count }: Steps,
+  { wallet, store, accept, ship, finish, archive, produce, count, snapshot }: Steps,
   tenant: string, step: Action
 ): Promise<void> {
   switch (step.do) {
@@ -149,7 +152,8 @@ async function perform (
       return
     }
     case 'ship': return await ship(step.keep)
-    case 'archive': await archive(step.job, step.close)
+    case 'archive': return await archive(step.job, step.close)
+    case 'snapshot': await snapshot()
   }
 }
 

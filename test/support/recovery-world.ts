@@ -8,11 +8,17 @@ import { createEmitter } from '../../services/lib/emit.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
 import { recover, type RecoveryParts } from '../../services/ledger/recovery.ts'
 import { replay, type ReplayParts } from '../../services/ledger/replay.ts'
-import { createTenants } from '../../services/money/tenants.ts'
+import {
+  readSnapshots, takeSnapshots, type SnapshotParts,
+} from '../../services/ledger/snapshots.ts'
+import { createTenants, type Tenants } from '../../services/money/tenants.ts'
 import { createBlocksDouble, codec, wire } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
+import { createMemoryReader } from './memory-reader.ts'
 
-export type LedgerParts = RecoveryParts & ReplayParts
+export type LedgerParts = RecoveryParts & ReplayParts & SnapshotParts & {
+  readonly tenants: Tenants
+}
 
 /** What a ledger is made of: Redis is real, all else is in memory. `logged`: level and message. */
 export function createRecoveryWorld (redis: Redis, seed = 1) {
@@ -37,7 +43,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
     blocks,
     store,
     desk: createDesk(redis),
-    reader: { read: readerOf(bus) },
+    reader: createMemoryReader(bus, async () => {}),
     clock: systemClock,
     sleep: async ms => { pauses.push(ms) },
     log: { info: log('info'), warn: log('warn'), error: log('error') } as never,
@@ -48,16 +54,19 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
       },
     },
     graceMs: 7,
+    // What was written in this very millisecond is in it as well.
+    snapshotBehindMs: -1_000,
     archive: {
-      findAll: async (tenant, ids) => new Map(ids.flatMap(id => {
+      findAll: async (tenants, ids) => new Map(tenants.flatMap(tenant => ids.flatMap(id => {
         const job = archived.get(`${tenant} ${id}`)
         return job === undefined ? [] : [[id, { ...job, closed: true }] as const]
-      })),
+      }))),
     },
     history: {
-      listAll: async (tenant, jobs) =>
-        attempts.filter(one => one.tenant === tenant && jobs.includes(one.job)),
+      listAll: async (tenants, jobs) =>
+        attempts.filter(one => tenants.includes(one.tenant) && jobs.includes(one.job)),
     },
+    journal: { lengths: () => lengthsOf(bus) },
   }
   const save = async (jobs: readonly { readonly job: Job }[]) => {
     for (const { job } of jobs) archived.set(`${job.tenant} ${job.id}`, job)
@@ -67,23 +76,12 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
 
 export type RecoveryWorld = ReturnType<typeof createRecoveryWorld>
 
-/** Reads a topic in pieces of few messages, partition by partition. */
-function readerOf (bus: MemoryBus): LedgerParts['reader']['read'] {
-  return async (topic, onMessages, { sinceMs = 0, signal } = {}) => {
-    const messages = bus.messages(topic).filter(({ timestampMs }) => timestampMs >= sinceMs)
-    for (let at = 0; at < messages.length; at += 7) {
-      signal?.throwIfAborted()
-      await onMessages(messages.slice(at, at + 7))
-    }
-  }
-}
-
 let fences = 1_000
 const { signal } = new AbortController()
 
 /** A ledger takes the lead and compares all tenants. */
 export async function compareAll (parts: LedgerParts): Promise<void> {
-  await recover(parts, String(fences += 1), signal)
+  await recover(parts, String(fences += 1), { signal })
 }
 
 /** The ledger counts again what is marked. */
@@ -91,10 +89,27 @@ export async function countMarked (parts: LedgerParts): Promise<void> {
   await replay(parts, signal)
 }
 
+/** The leader writes snapshots down, from what it finds. */
+export async function snapshotAll (parts: LedgerParts): Promise<void> {
+  await takeSnapshots(parts, await readSnapshots(parts, signal), signal)
+}
+
 /** Both, as a ledger does them when it takes the lead. */
 export async function runLedger (parts: LedgerParts): Promise<void> {
   await compareAll(parts)
   await countMarked(parts)
+}
+
+/** The journal's copy is never behind. */
+export async function lengthsOf (
+  bus: Pick<MemoryBus, 'messages'>
+): Promise<ReadonlyMap<string, number>> {
+  const lengths = new Map<string, number>()
+  for (const { value } of bus.messages('wallet.journal')) {
+    const { tenant, seq } = await codec.decode('wallet.journal', value!) as Journal
+    lengths.set(tenant, Math.max(seq, lengths.get(tenant) ?? 0))
+  }
+  return lengths
 }
 
 /** The entries of a tenant by the topic and the outbox, each number once, in order. */

@@ -5,12 +5,6 @@ import type { AccessRule } from './admin.ts'
 type Right = Omit<AccessRule, 'principal'>
 type Operation = AccessRule['operation']
 
-/**
- * Topics that are read again where Redis lost something, in groups that last for one reading: keys
- * of running jobs by every stage, rows that ended by the ledger.
- */
-const RECOVERY_READS = { all: ['job.keys'], ledger: ['rows.finished'] } as const
-
 /** As whom a stage signs in at the brokers: its user has the name of the stage. */
 export const principalOf = (stage: StageName): string => `User:${stage}`
 
@@ -21,9 +15,9 @@ export const principalOf = (stage: StageName): string => `User:${stage}`
  */
 export function rulesOf (stage: StageName): readonly AccessRule[] {
   const { writes } = topology.stages[stage]
-  const recovers = stage === 'ledger' ? RECOVERY_READS.ledger : []
+  const { all, ledger } = topology.recovery
   const reads = new Set<TopicName>(
-    [...topology.stages[stage].reads, ...RECOVERY_READS.all, ...recovers])
+    [...topology.stages[stage].reads, ...all, ...stage === 'ledger' ? ledger : []])
   const rights: readonly Right[] = [
     ...onTopics([...reads], 'read'),
     ...onTopics(writes, 'write'),

@@ -10,30 +10,44 @@ import { sleep, times } from '../retry.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { rawMessage } from './partition-reader.ts'
 
-export type Reading = {
+/** Of each partition the offset of the next message to read. */
+export type Positions = ReadonlyMap<number, bigint>
+
+/** Which messages of a topic are read; all that it has when everything is left out. */
+export type Limits = {
+  /** Messages written more than five minutes before are left out: clocks may differ by so much. */
+  readonly sinceMs?: number | undefined
+  /** Messages before these positions are left out, unless they were written after `sinceMs`. */
+  readonly from?: Positions | undefined
+  /** Messages written at this moment and later are left out, as far as the brokers can tell. */
+  readonly untilMs?: number | undefined
+}
+
+export type Reading = Limits & {
   readonly topic: string
   /** Used by nobody else; it is gone again afterwards. */
   readonly groupId: string
   readonly signal: AbortSignal
   /** The partitions that matter; all when left out. */
   readonly only?: (admin: Admin) => Promise<ReadonlySet<number>>
-  /** Messages written before are left out, as far as the brokers can tell; none when left out. */
-  readonly sinceMs?: number | undefined
   /** The next batch of a partition is read when it has resolved. */
-  readonly onBatch: (batch: Batch) => Promise<void> | void
+  readonly onBatch: (batch: Read) => Promise<void> | void
 }
+
+/** Messages of one partition, in order. */
+export type Read = Pick<Batch, 'topic' | 'partition' | 'messages'>
 
 export type TopicReader = {
   /**
-   * Hands over all messages of a topic but forged ones, in the order of each partition, or those
-   * written since a moment; the next ones come when `onMessages` has resolved, and an error of its
-   * own ends the reading.
+   * Hands over the messages of a topic but forged ones, in the order of each partition; the next
+   * ones come when `onMessages` has resolved, and an error of its own ends the reading. Returns
+   * where it ended, from where another reading goes on.
    * @throws InfrastructureError when the topic can't be read to its end.
    */
   readonly read: (
     topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
-    limits?: { readonly sinceMs?: number, readonly signal?: AbortSignal },
-  ) => Promise<void>
+    limits?: Limits & { readonly signal?: AbortSignal },
+  ) => Promise<Positions>
 }
 
 /** A partition is read at tens of megabytes a second: so long without any message is an outage. */
@@ -51,10 +65,10 @@ export function createTopicReader (
     ...kafkaOptionsOf(connection), clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
   })
   return {
-    read: async (topic, onMessages, { sinceMs, signal = new AbortController().signal } = {}) => {
+    read: async (topic, onMessages, { signal = new AbortController().signal, ...limits } = {}) => {
       let fault: { readonly error: unknown } | undefined
       const failed = new AbortController()
-      const onBatch = async (batch: Batch) => {
+      const onBatch = async (batch: Read) => {
         if (fault !== undefined) return
         try {
           await onMessages(batch.messages.map(message => rawMessage(batch, message, mac))
@@ -68,29 +82,34 @@ export function createTopicReader (
       const until = AbortSignal.any([signal, failed.signal])
       const groupId = `${clientId}.${topic}.${randomUUID()}`
       try {
-        await readToEnd(kafka, { topic, groupId, sinceMs, signal: until, onBatch })
+        const ends = await readToEnd(kafka, { ...limits, topic, groupId, signal: until, onBatch })
+        if (fault === undefined) return ends
       } catch (cause) {
         if (fault === undefined) {
           throw new InfrastructureError(`${topic} could not be read`, { cause })
         }
       }
-      if (fault !== undefined) throw fault.error
+      throw fault.error
     },
   }
 }
 
-/** Reads partitions of a topic from their beginnings to the ends they have now. */
-export async function readToEnd (kafka: Kafka, reading: Reading): Promise<void> {
+/** Reads partitions of a topic to the ends they have now; returns these ends. */
+export async function readToEnd (kafka: Kafka, reading: Reading): Promise<Positions> {
   const { groupId, signal } = reading
   // A leader that has just moved is found only with new metadata, so each try is a new client.
-  const open = await times(ENDS_TRIES, () => asAdmin(kafka, admin => endsOf(admin, reading)), {
+  const bounds = await times(ENDS_TRIES, () => asAdmin(kafka, admin => boundsOf(admin, reading)), {
     signal, maxMs: 1_000, when: error => (error as { retriable?: unknown }).retriable === true,
   })
-  if (open.size === 0) return
+  const ends = new Map(bounds.map(({ partition, end }) => [partition, end]))
+  const open = bounds.filter(({ start, end }) => start < end)
+  if (open.length === 0) return ends
   try {
-    await begin(kafka, reading, open)
-    if (open.size === 0) return
+    if (reading.sinceMs !== undefined || reading.from !== undefined) {
+      await begin(kafka, reading, open)
+    }
     await consumeUntil(kafka, reading, open)
+    return ends
   } finally {
     // The broker forgets empty groups by itself, but not at once.
     await asAdmin(kafka, admin => admin.deleteGroups([groupId])).catch(() => {})
@@ -109,41 +128,53 @@ async function asAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Pr
   }
 }
 
-/** The offsets at which the partitions end that matter and have messages. */
-async function endsOf (
-  admin: Admin, { topic, only }: Pick<Reading, 'topic' | 'only'>
-): Promise<Map<number, bigint>> {
-  const ends = (await admin.fetchTopicOffsets(topic)).filter(({ low, high }) => low !== high)
-  const wanted = await only?.(admin) ?? new Set(ends.map(({ partition }) => partition))
-  return new Map(ends.filter(({ partition }) => wanted.has(partition))
-    .map(({ partition, high }) => [partition, BigInt(high)]))
+const CLOCKS_DIFFER_MS = 300_000
+
+/** The offsets at which the reading of a partition begins and ends. */
+type Bounds = { readonly partition: number, readonly start: bigint, readonly end: bigint }
+
+async function boundsOf (
+  admin: Admin, { topic, only, sinceMs, from, untilMs }: Reading
+): Promise<readonly Bounds[]> {
+  const all = await admin.fetchTopicOffsets(topic)
+  const wanted = await only?.(admin) ?? new Set(all.map(({ partition }) => partition))
+  const offsetsFrom = (ms: number | undefined) =>
+    ms === undefined ? undefined : offsetsAt(admin, topic, ms)
+  const starts = await offsetsFrom(sinceMs && sinceMs - CLOCKS_DIFFER_MS)
+  const ends = await offsetsFrom(untilMs)
+  return all.filter(({ partition }) => wanted.has(partition)).map(({ partition, low, high }) => {
+    const asked = [starts?.get(partition), from && (from.get(partition) ?? 0n)]
+      .filter(offset => offset !== undefined)
+    const end = ends?.get(partition) ?? BigInt(high)
+    const start = asked.reduce((least, offset) => offset < least ? offset : least, asked[0] ?? 0n)
+    return { partition, start: start < BigInt(low) ? BigInt(low) : start, end }
+  })
 }
 
-/**
- * Lets the group begin where the messages of that moment are; partitions without any are done. What
- * is committed here is gone with the group.
- */
+/** Of each partition the offset of the first message written at that moment or later, if any. */
+async function offsetsAt (
+  admin: Admin, topic: string, ms: number
+): Promise<ReadonlyMap<number, bigint>> {
+  const found = await admin.fetchTopicOffsetsByTimestamp(topic, ms)
+  return new Map(found.map(({ partition, offset }) => [partition, BigInt(offset)] as const)
+    .filter(([, offset]) => offset >= 0n))
+}
+
+/** Lets the group begin there. What is committed here is gone with the group. */
 async function begin (
-  kafka: Kafka, { topic, groupId, sinceMs }: Reading, open: Map<number, bigint>
+  kafka: Kafka, { topic, groupId }: Reading, open: readonly Bounds[]
 ): Promise<void> {
-  if (sinceMs === undefined) return
-  await asAdmin(kafka, async admin => {
-    const found = await admin.fetchTopicOffsetsByTimestamp(topic, sinceMs)
-    const starts = found.filter(({ partition, offset }) =>
-      BigInt(offset) >= 0n && BigInt(offset) < (open.get(partition) ?? 0n))
-    const begun = new Set(starts.map(({ partition }) => partition))
-    for (const partition of open.keys()) if (!begun.has(partition)) open.delete(partition)
-    if (starts.length > 0) await admin.setOffsets({ groupId, topic, partitions: starts })
-  })
+  const partitions = open.map(({ partition, start }) => ({ partition, offset: String(start) }))
+  await asAdmin(kafka, admin => admin.setOffsets({ groupId, topic, partitions }))
 }
 
 /**
  * A consumer whose group is its own and which commits nothing: kafkajs has no other way to read.
- * `open` has the offset at which each partition ends.
  */
 async function consumeUntil (
-  kafka: Kafka, { topic, groupId, signal, onBatch }: Reading, open: Map<number, bigint>
+  kafka: Kafka, { topic, groupId, signal, onBatch }: Reading, bounds: readonly Bounds[]
 ): Promise<void> {
+  const open = new Map(bounds.map(({ partition, end }) => [partition, end]))
   const over = Promise.withResolvers<void>()
   // It may fail while nobody waits for it yet.
   over.promise.catch(() => {})
@@ -165,9 +196,11 @@ async function consumeUntil (
     await start(consumer, topic, async batch => {
       isBegun = true
       watch.moved()
-      await onBatch(batch)
-      const end = open.get(batch.partition) ?? 0n
-      if (BigInt(batch.lastOffset()) + 1n >= end) open.delete(batch.partition)
+      const { topic, partition, messages } = batch
+      const end = open.get(partition) ?? 0n
+      const wanted = messages.filter(({ offset }) => BigInt(offset) < end)
+      if (wanted.length > 0) await onBatch({ topic, partition, messages: wanted })
+      if (BigInt(batch.lastOffset()) + 1n >= end) open.delete(partition)
       if (open.size === 0) over.resolve()
     })
     await over.promise

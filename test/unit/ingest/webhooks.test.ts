@@ -50,7 +50,7 @@ describe('the webhook of a job', () => {
     const { webhooks, asked } = webhooksOf(
       await storedAttempts([attempt]), { state: 'exhausted', attempts: '4', dueAtMs: '' })
     expect(await webhooks.listAttempts('org_01.live', JOB_ID)).toEqual([attempt])
-    expect(asked).toEqual([{ tenant: 'org_01.live', jobs: [JOB_ID] }])
+    expect(asked).toEqual([{ tenants: ['org_01.live'], jobs: [JOB_ID] }])
     expect(await webhooks.findDelivery('evt_1'))
       .toEqual({ state: 'exhausted', attempts: 4, dueAtMs: undefined })
   })

@@ -59,7 +59,7 @@ describe('the history of deliveries', () => {
     const { history, forged, asked } = historyOn([one!, one!, two!])
     expect(await history.list('org_1.live', 'job_1'))
       .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
-    expect(asked[0]?.query_params).toEqual({ tenant: 'org_1.live', jobs: ['job_1'] })
+    expect(asked[0]?.query_params).toEqual({ tenants: ['org_1.live'], jobs: ['job_1'] })
     expect(forged).toEqual([])
   })
 

@@ -268,7 +268,7 @@ describe('a quote', () => {
       .toEqual({ kind: 'quoted', preflight, forgetAtMs: 86_000 })
     expect(emitted.map(({ topic }) => topic)).toEqual(['rows.submitted'])
     expect(emitted[0]?.value).toMatchObject({ idempotencyKey: '' })
-    expect(erased).toEqual([emitted[0]?.value.job])
+    expect(erased).toEqual([(emitted[0]?.value as { job: string }).job])
     expect(refused).toEqual([])
   })
 

@@ -1,20 +1,23 @@
 import { describe, expect, it } from 'vitest'
 import type { Attempt, AttemptOutcome } from '../../../services/jobs/delivery-history.ts'
+import type { Job } from '../../../services/jobs/job.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { announceAgain } from '../../../services/ledger/announce-again.ts'
 import type { Emission } from '../../../services/lib/stage.ts'
 import { settledOf } from '../../../services/records/finish.ts'
-import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
+import { DELIVERED_JOB, endedJob as anyJob } from '../../support/deliveries.ts'
 
 const attemptOf = (outcome: AttemptOutcome, event = eventIdOf(DELIVERED_JOB, 'job.completed')) =>
   ({ event, outcome }) as Attempt
+
+const endedJob = (change: Partial<Job> = {}) => anyJob({ header: Buffer.from('h'), ...change })
 
 async function announced (attempts: readonly Attempt[], job = endedJob()) {
   const emitted: Emission[] = []
   await announceAgain({
     history: { listAll: async () => attempts },
     emitter: { emit: async (all) => { emitted.push(...all) } },
-  }, job.tenant, [job])
+  }, [job])
   return emitted
 }
 
@@ -32,5 +35,6 @@ describe('the event of a job that ended before Redis was lost', () => {
     expect(await announced([attemptOf('failed'), attemptOf('delivered')])).toEqual([])
     expect(await announced([attemptOf('exhausted')])).toEqual([])
     expect(await announced([], endedJob({ status: 'verifying' }))).toEqual([])
+    expect(await announced([], endedJob({ header: Buffer.alloc(0) }))).toEqual([])
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { emptyFold, take } from '../../../services/ledger/journal-fold.ts'
-import { interestOf, judge, type Standing } from '../../../services/ledger/judge.ts'
+import { beginFold, take } from '../../../services/ledger/journal-fold.ts'
+import { interestOf, judge, type OpenJob, type Standing } from '../../../services/ledger/judge.ts'
 import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
 
 type Move = Pick<Journal, 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
@@ -45,14 +45,16 @@ function verdictOf (journal: readonly Journal[], standing: Partial<Standing>) {
     trustsJournal: false,
     ...standing,
   }
-  const interest = interestOf(whole)
-  const fold = emptyFold(interest)
+  const interest = interestOf(whole, 0)
+  const fold = beginFold(interest)
   for (const entry of journal) take(fold, entry, interest)
   return { ...judge(whole, fold, interest), fold }
 }
 
+const running = (job: string, state: OpenJob['state'] = 'running'): OpenJob =>
+  ({ job, sinceMs: 0, state })
 const at = (seq: number): Partial<Standing> =>
-  ({ seq, amounts: entries[seq - 1] ?? NOTHING, openJobs: seq === 4 ? ['b'] : [] })
+  ({ seq, amounts: entries[seq - 1] ?? NOTHING, openJobs: seq === 4 ? [running('b')] : [] })
 
 describe('a tenant that is compared with its journal', () => {
   it('is sound when both end alike, whatever came twice or out of order', () => {
@@ -99,7 +101,11 @@ describe('a tenant that is compared with its journal', () => {
   })
 
   it('is frozen for a job that runs and has reserved nothing', () => {
-    expect(verdictOf(entries, { ...at(4), openJobs: ['b', 'x'] }).faults)
-      .toEqual(['the job x runs and has reserved nothing'])
+    const strangers = [running('b'), running('x'), running('y', 'gone')]
+    expect(verdictOf(entries, { ...at(4), openJobs: strangers }).faults)
+      .toEqual(['x', 'y'].map(job => `the job ${job} runs and has reserved nothing`))
+    const closing = [running('x', 'ended'), running('y', 'settled')]
+    expect(verdictOf(entries, { ...at(4), openJobs: [running('b'), ...closing] }).faults)
+      .toEqual([])
   })
 })

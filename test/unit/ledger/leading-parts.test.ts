@@ -10,12 +10,21 @@ const config = {
   LEASE_MS: 2,
   GRACE_MS: 3,
   CHECK_EVERY_MS: 4,
+  SNAPSHOT_EVERY_MS: 5,
+  SNAPSHOT_BEHIND_MS: 6,
 }
 
 it('ledgers of the same name are told apart, and each has the times it was given', () => {
   const make = () => leadingParts(config, {} as never, {} as never)
   const [one, other] = [make(), make()]
-  expect(one).toMatchObject({ lookEveryMs: 1, leaseMs: 2, graceMs: 3, checkEveryMs: 4 })
+  expect(one).toMatchObject({
+    lookEveryMs: 1,
+    leaseMs: 2,
+    graceMs: 3,
+    checkEveryMs: 4,
+    snapshotEveryMs: 5,
+    snapshotBehindMs: 6,
+  })
   expect(one.name).toMatch(/^ledger\.i1\.[0-9a-f-]{36}$/)
   expect(other.name).not.toBe(one.name)
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { emptyFold, take } from '../../../services/ledger/journal-fold.ts'
+import { beginFold, take } from '../../../services/ledger/journal-fold.ts'
 import { missingEntry } from '../../../services/ledger/missing.ts'
 import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
 
@@ -12,8 +12,8 @@ const LAST: Move = ['adjust', '', 1, 0]
 
 /** What is told of a journal of these movements when those at these places are nowhere. */
 function told (moves: readonly Move[], ...lost: readonly number[]) {
-  const interest = { seq: 0, openJobs: new Set<string>() }
-  const fold = emptyFold(interest)
+  const interest = { seq: 0, openJobs: new Set<string>(), sinceMs: 0 }
+  const fold = beginFold(interest)
   let amounts: Amounts = NOTHING
   for (const [index, [type, job, amountMicros, chargeMicros]] of moves.entries()) {
     amounts = post(amounts, { type, amountMicros, chargeMicros })

@@ -134,7 +134,7 @@ describe('a closed job from the archive', () => {
     const job = endedJob({
       status: 'cancelled', counts, endedAtMs: 7_000, chargedMicros: 24, releasedMicros: 36,
     })
-    const rebuilt = closedJobOf({ reserve, end }, { job, nowMs: 2_000 })
+    const rebuilt = closedJobOf(job, { reserve, end, nowMs: 2_000 })
     expect(rebuilt).toMatchObject({
       isClosed: true, settled: { seq: 9, chargeMicros: 24 }, idempotencyKey: 'k',
     })
@@ -148,8 +148,9 @@ describe('a closed job from the archive', () => {
       counts,
       chargedMicros: 24,
       releasedMicros: 36,
-      unitPriceMicros: 4,
+      unitPriceMicros: job.unitPriceMicros,
+      preflight: job.preflight,
     })
-    expect(fieldsOf(rebuilt.fields)).toMatchObject({ settleSeq: '9', reserveSeq: '6' })
+    expect(fieldsOf(rebuilt.fields)).toMatchObject({ settleSeq: '9' })
   })
 })

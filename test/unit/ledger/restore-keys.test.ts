@@ -26,6 +26,7 @@ function world (jobs: readonly string[], nowMs: number, erased = '') {
           }),
         }))
         await onMessages(await Promise.all(messages) as never)
+        return new Map()
       },
     },
     codec,

@@ -56,7 +56,7 @@ describe('the archive', () => {
       const rows = jobs.map(rowOf)
       const { archive } = archiveOn(rows, rows, rows)
       expect(await archive.find(TENANT, 'job_1')).toEqual({ job: again, manifest: [] })
-      expect(await archive.findAll(TENANT, ['job_1'])).toEqual(new Map([['job_1', again]]))
+      expect(await archive.findAll([TENANT], ['job_1'])).toEqual(new Map([['job_1', again]]))
       expect(await archive.list(TENANT, { limit: 5 })).toEqual([again])
     }
   })

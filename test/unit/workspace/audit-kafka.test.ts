@@ -14,6 +14,7 @@ const createReader: typeof createTopicReader = options => ({
   read: async (topic, onMessages, limits) => {
     opened.push([options, topic, limits])
     for (const batch of batches) await onMessages(batch as unknown as readonly RawMessage[])
+    return new Map()
   },
 })
 

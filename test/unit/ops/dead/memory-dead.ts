@@ -55,6 +55,7 @@ export function memoryDead () {
   const parts: DeadParts = {
     read: async (topic, onMessages) => {
       for (const message of [...topics.get(topic) ?? []]) await onMessages([message])
+      return new Map()
     },
     send: async messages => {
       sends.push(messages)

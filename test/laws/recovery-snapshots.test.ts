@@ -1,0 +1,224 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
+import { recover } from '../../services/ledger/recovery.ts'
+import { NO_BASE, takeSnapshots } from '../../services/ledger/snapshots.ts'
+import { InfrastructureError } from '../../services/lib/errors.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { startGatedRedis } from '../support/gated-redis.ts'
+import { openGates } from '../support/gates.ts'
+import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
+import { createPlay, type Play } from '../support/recovery-play.ts'
+import {
+  compareAll, createRecoveryWorld, snapshotAll, type LedgerParts, type RecoveryWorld,
+} from '../support/recovery-world.ts'
+
+const { redis } = await startGatedRedis()
+const [BUSY, IDLE] = ['org_busy.live', 'org_idle.live']
+const { signal } = new AbortController()
+const DAY_MS = 86_400_000
+
+let world: RecoveryWorld
+let busy: Play
+let idle: Play
+beforeEach(async () => {
+  await redis.flushall()
+  world = createRecoveryWorld(redis)
+  busy = createPlay(redis, world, BUSY)
+  idle = createPlay(redis, world, IDLE)
+  await openGates(redis, [BUSY, IDLE])
+  for (const play of [busy, idle]) await work(play, 'job_1')
+})
+
+const balances = () => Promise.all([busy, idle].map(play => play.wallet.balance(play.tenant)))
+const topUp = (play: Play, id: string) =>
+  play.wallet.topUp(play.tenant, { id, amountMicros: 1_000, reason: '' })
+
+/** Money comes, and a job that is closed and one that runs take some of it. */
+async function work (play: Play, job: string): Promise<void> {
+  await topUp(play, `for ${job}`)
+  await play.accept(job, 20)
+  await play.finish(job)
+  await play.archive(job, true)
+  await play.accept(`${job}_open`, 10)
+  await play.ship(false)
+}
+
+/** The same parts; of the journal it is noted how many messages were read. */
+function watched (parts: LedgerParts = world.parts) {
+  const read = { journal: 0 }
+  const reader: LedgerParts['reader'] = {
+    read: (topic, onMessages, limits) => parts.reader.read(topic, async messages => {
+      if (topic === 'wallet.journal') read.journal += messages.length
+      await onMessages(messages)
+    }, limits),
+  }
+  return { read, parts: { ...parts, reader } }
+}
+
+const entries = () => world.bus.messages('wallet.journal').length
+
+describe('a recovery from snapshots', () => {
+  beforeEach(async () => {
+    await snapshotAll(world.parts)
+    await work(busy, 'job_2')
+    await snapshotAll(world.parts)
+    await work(busy, 'job_3')
+  })
+
+  it('of a Redis that lost nothing reads no entry before them', async () => {
+    await snapshotAll(world.parts)
+    const before = await balances()
+    await endRun(redis)
+    const { parts, read } = watched()
+    await compareAll(parts)
+    expect(await balances()).toEqual(before)
+    expect(read.journal).toBe(0)
+  })
+
+  it('a Redis that lost nothing is let in by the entries behind them', async () => {
+    const before = await balances()
+    await endRun(redis)
+    const { parts, read } = watched()
+    await compareAll(parts)
+    expect(await balances()).toEqual(before)
+    expect(read.journal).toBeGreaterThan(0)
+    expect(read.journal).toBeLessThan(entries() / 2)
+    expect(world.counted['job']).toBe(undefined)
+  })
+
+  it('a Redis that lost everything gets money, jobs and ids of top-ups back', async () => {
+    const before = await balances()
+    const posted = await redis.hgetall(moneyKeys(BUSY).posted)
+    await redis.flushall()
+    await compareAll(world.parts)
+    expect(await balances()).toEqual(before)
+    expect(await redis.hgetall(moneyKeys(BUSY).posted)).toEqual(posted)
+    expect((await busy.store.openJobs(BUSY)).map(({ job }) => job).toSorted())
+      .toEqual([1, 2, 3].map(number => `job_${number}_open`))
+    expect((await topUp(busy, 'for job_1')).kind).toBe('known')
+  })
+
+  it('a Redis from before them is compared with the whole journal, alone', async () => {
+    const old = await snapshotOf(redis)
+    await work(idle, 'job_4')
+    await snapshotAll(world.parts)
+    const before = await balances()
+    await putBack(redis, old)
+    const { parts, read } = watched()
+    const waiting: number[] = []
+    await recover(parts, '5000', { signal, onWaiting: tenants => waiting.push(tenants) })
+    expect(await balances()).toEqual(before)
+    expect(read.journal).toBe(entries())
+    // The other tenant is in before the whole journal is read.
+    expect(waiting).toEqual([2, 1, 1, 0])
+  })
+
+  it('a crash while some are written leaves the positions before them in force', async () => {
+    await work(idle, 'job_4')
+    await work(busy, 'job_5')
+    const emitter: LedgerParts['emitter'] = {
+      emit: async ([first]) => {
+        await world.emitter.emit(first === undefined ? [] : [first])
+        throw new InfrastructureError('the broker is away')
+      },
+    }
+    await expect(snapshotAll({ ...world.parts, emitter })).rejects.toThrow('away')
+    const before = await balances()
+    await redis.flushall()
+    await compareAll(world.parts)
+    expect(await balances()).toEqual(before)
+  })
+})
+
+describe('a snapshot that somebody else puts back', () => {
+  /** A writer to Kafka has compaction take all snapshots but the oldest of each tenant. */
+  function withOldest (parts: LedgerParts, tenant: string): LedgerParts {
+    const reader: LedgerParts['reader'] = {
+      read: (topic, onMessages, limits) => parts.reader.read(topic, async messages => {
+        const isOld = (index: number) => index === world.bus.messages(topic)
+          .findIndex(({ key }) => String(key) === tenant)
+        const all = world.bus.messages(topic)
+        await onMessages(topic !== 'wallet.snapshots'
+          ? messages
+          : messages.filter(message =>
+            String(message.key) !== tenant || isOld(all.indexOf(message))))
+      }, limits),
+    }
+    return { ...parts, reader }
+  }
+
+  /** Two days later nobody reads the entries of today by their time. */
+  let later: LedgerParts
+  beforeEach(async () => {
+    for (const play of [busy, idle]) await play.endAll()
+    for (const play of [busy, idle]) await play.ship(false)
+    await snapshotAll(world.parts)
+    // What is charged now would be had back by the snapshot before it.
+    await work(idle, 'job_2')
+    await idle.endAll()
+    await idle.ship(false)
+    await snapshotAll(world.parts)
+    await topUp(busy, 'last')
+    await busy.ship(false)
+    await snapshotAll(world.parts)
+    later = { ...world.parts, clock: { now: () => Date.now() + 2 * DAY_MS } }
+  })
+
+  it.each(['nothing', 'everything'])('makes no money where Redis lost %s', async lost => {
+    const before = await balances()
+    if (lost === 'nothing') await endRun(redis)
+    else await redis.flushall()
+    await compareAll(withOldest(later, IDLE))
+    expect(await balances()).toEqual(before)
+    expect(await redis.hget(moneyKeys(IDLE).gate, 'frozen')).toBe(null)
+    expect(world.logged.map(([, message]) => message)).toContain('tenants whose state does not ' +
+      'continue their last snapshot are compared with the whole journal')
+  })
+
+  it('lets nobody in while the copy of the journal cannot be asked', async () => {
+    const before = await balances()
+    await redis.flushall()
+    const journal = { lengths: async () => { throw new InfrastructureError('away') } }
+    const parts = withOldest(later, IDLE)
+    await expect(compareAll({ ...parts, journal })).rejects.toThrow('away')
+    expect(await redis.hget(moneyKeys(BUSY).gate, 'run')).toBe(null)
+    await compareAll(parts)
+    expect(await balances()).toEqual(before)
+  })
+
+  it('keeps nobody out whose money never moved while the copy cannot be asked', async () => {
+    const fresh = createPlay(redis, world, 'org_new.live')
+    await world.parts.tenants.activate([fresh.tenant])
+    await endRun(redis)
+    const journal = { lengths: async () => { throw new InfrastructureError('away') } }
+    await compareAll({ ...later, journal })
+    expect((await topUp(fresh, 'first')).kind).toBe('posted')
+  })
+
+  it('nor does one that was deleted', async () => {
+    const before = await balances()
+    await redis.flushall()
+    const { reader } = world.parts
+    const without: LedgerParts['reader'] = {
+      read: (topic, onMessages, limits) => reader.read(topic, async messages => {
+        await onMessages(topic !== 'wallet.snapshots'
+          ? messages
+          : messages.filter(({ key }) => String(key) !== IDLE))
+      }, limits),
+    }
+    await compareAll({ ...later, reader: without })
+    expect(await balances()).toEqual(before)
+  })
+})
+
+it('a journal that contradicts itself gets no snapshot', async () => {
+  const { parts } = world
+  const [first] = world.bus.messages('wallet.journal').filter(({ key }) => String(key) === IDLE)
+  const entry = await parts.codec.decode('wallet.journal', first!.value!) as Journal
+  const value = { ...entry, entryId: 'another' }
+  await world.emitter.emit([{ topic: 'wallet.journal', lane: 'small', value, rows: undefined }])
+  const { byTenant } = await takeSnapshots(parts, NO_BASE, signal)
+  expect([...byTenant.keys()]).toEqual([BUSY])
+  expect(world.logged.at(-1)).toEqual(['error', 'a journal contradicts itself: its tenant will ' +
+    'be frozen at the next restart of Redis; see the runbook on TenantsFrozen'])
+})

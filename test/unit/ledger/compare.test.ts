@@ -1,0 +1,128 @@
+import { describe, expect, it } from 'vitest'
+import type { Journal, Snapshot } from '../../../schemas/types.ts'
+import { compare, type CompareParts } from '../../../services/ledger/compare.ts'
+import type { Standing } from '../../../services/ledger/judge.ts'
+import type { Rebuilt } from '../../../services/ledger/rebuilt.ts'
+import { NO_BASE } from '../../../services/ledger/snapshots.ts'
+import type { Limits } from '../../../services/lib/kafka/topic-reader.ts'
+import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
+import { codec, endedJob } from '../../support/results.ts'
+import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
+
+const DAY_MS = 86_400_000
+const NOW_MS = 100 * DAY_MS
+const { signal } = new AbortController()
+
+type Movement = Pick<Journal, 'type' | 'job' | 'amountMicros'>
+
+/** A top-up, and so many jobs that reserved and were charged all of it. */
+function journalOf (jobs: number): readonly Journal[] {
+  let amounts: Amounts = NOTHING
+  const entry = (seq: number, movement: Movement): Journal => {
+    const chargeMicros = movement.type === 'settle' ? movement.amountMicros : 0
+    amounts = post(amounts, { ...movement, chargeMicros })
+    const entryId = `${movement.job}:${movement.type}`
+    const more = { tenant: TENANT, at: NOW_MS - 1, reason: '{}', header: null }
+    return { ...movement, ...amounts, ...more, chargeMicros, entryId, seq }
+  }
+  const funded = entry(1, { type: 'topup', job: '', amountMicros: 9_000 })
+  return [funded, ...Array.from({ length: jobs }, (_, index) => {
+    const job = { job: `job_${index}`, amountMicros: 2 }
+    return [entry(2 * index + 2, { type: 'reserve', ...job }),
+      entry(2 * index + 3, { type: 'settle', ...job })]
+  }).flat()]
+}
+
+function world (journal: readonly Journal[], standing: Partial<Standing> = {}) {
+  const rebuilt: Rebuilt[] = []
+  const read: Limits[] = []
+  const held: number[] = []
+  const whole: Standing = {
+    tenant: TENANT,
+    run: 'r',
+    seq: 0,
+    amounts: NOTHING,
+    outbox: [],
+    openJobs: [],
+    trustsJournal: false,
+    ...standing,
+  }
+  const parts: CompareParts = {
+    codec,
+    reader: {
+      read: async (_topic, onMessages, { sinceMs, from } = {}) => {
+        read.push({ sinceMs, from })
+        for (let at = 0; at < journal.length && read.length === 1; at += 100) {
+          await onMessages(await Promise.all(journal.slice(at, at + 100).map(async entry => ({
+            value: await codec.encode('wallet.journal-value', entry), partition: 0, offset: 0n,
+          }))) as never)
+          held.push(rebuilt.length)
+        }
+        return new Map([[0, BigInt(journal.length)]])
+      },
+    },
+    tenants: { all: async () => [TENANT], activate: async () => {} },
+    desk: {
+      survey: async () => whole,
+      bless: async () => 'done',
+      rebuild: async (_mandate, job) => {
+        rebuilt.push(job)
+        return 'made'
+      },
+    },
+    journal: { lengths: async () => new Map([[TENANT, journal.length]]) },
+    archive: {
+      findAll: async (_tenants, jobs) => new Map(jobs.map(id =>
+        [id, endedJob({ id, header: Buffer.alloc(0) })])),
+    },
+    history: { listAll: async () => [] },
+    emitter: { emit: async () => {} },
+    log: { error: () => {} },
+    metrics: { count: () => {} },
+    clock: createManualClock(NOW_MS),
+    sleep: async () => {},
+    graceMs: 1,
+  }
+  return { parts, rebuilt, read, held }
+}
+
+describe('a tenant whose Redis has lost everything', () => {
+  it('has its ended jobs told while the journal is read, and then forgotten', async () => {
+    const { parts, rebuilt, held } = world(journalOf(2_500))
+    const { compared } = await compare(parts, { fence: '1', base: NO_BASE, signal })
+    const [{ fold } = { fold: undefined }] = compared
+    expect([fold?.seq, fold?.past.size, fold?.faults]).toEqual([5_001, 0, []])
+    expect(rebuilt.length + (fold?.ended.size ?? 0)).toBe(2_500)
+    expect(fold?.ended.size).toBeLessThan(1_000)
+    // So many at a time, and not each alone.
+    expect(new Set(held).size).toBe(3)
+  })
+
+  it('is read from the day before on, or from its oldest open job', async () => {
+    const snapshot: Snapshot = {
+      tenant: TENANT,
+      seq: 1,
+      at: 5,
+      ...post(NOTHING, { type: 'topup', amountMicros: 9_000, chargeMicros: 0 }),
+      open: [],
+      posted: [],
+      from: [],
+    }
+    const baseOf = (open: Snapshot['open']) =>
+      ({ byTenant: new Map([[TENANT, { ...snapshot, open }]]), from: new Map([[0, 7n]]) })
+    const journal = journalOf(1)
+    const { parts, read } = world(journal)
+    await compare(parts, { fence: '1', base: baseOf([]), signal })
+    expect(read).toEqual([
+      { sinceMs: NOW_MS - 25 * 3_600_000, from: new Map([[0, 7n]]) },
+      { sinceMs: undefined, from: new Map([[0, 3n]]) },
+    ])
+    const other = world(journal)
+    const open = [{ job: 'job_9', seq: 1, at: 4 * DAY_MS, amountMicros: 1 }]
+    await compare(other.parts, { fence: '1', base: baseOf(open), signal })
+    expect(other.read[0]?.sinceMs).toBe(4 * DAY_MS)
+    const known = world(journal, { seq: 3 })
+    await compare(known.parts, { fence: '1', base: baseOf([]), signal })
+    expect(known.read[0]?.sinceMs).toBe(undefined)
+  })
+})
