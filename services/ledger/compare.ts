@@ -8,7 +8,7 @@ import type { Desk } from './desk.ts'
 import { readJournal, type Followed, type JournalParts } from './journal.ts'
 import { beginFold, type Fold, type Recent } from './journal-fold.ts'
 import { interestOf, judge, type Standing, type Verdict } from './judge.ts'
-import { rebuildEnded, type RebuildParts } from './rebuild-jobs.ts'
+import { endedOf, rebuildEnded, type RebuildParts } from './rebuild-jobs.ts'
 import { NO_BASE, writeSnapshots, type Base, type WritingParts } from './snapshots.ts'
 
 export type CompareParts = JournalParts & RebuildParts & WritingParts & {
@@ -63,7 +63,8 @@ export async function compare (
 ): Promise<Comparison> {
   const { base, signal, only } = options
   const met = createMeeting(parts, options)
-  await met.meet(only ?? new Set([...await parts.tenants.all(), ...base.byTenant.keys()]))
+  const all = new Set(await parts.tenants.all())
+  await met.meet(only ?? new Set([...all, ...base.byTenant.keys()]))
   const reading = {
     meet: async (tenants: ReadonlySet<string>) => {
       if (only === undefined) await met.meet(tenants)
@@ -80,6 +81,7 @@ export async function compare (
     await parts.sleep(parts.graceMs, signal)
     await readJournal(parts, { ...reading, from })
   }
+  await parts.tenants.activate([...followed.keys()].filter(tenant => !all.has(tenant)))
   // A snapshot that is contradicted would have the whole journal read each time.
   if (only !== undefined) {
     const folds = [...followed].map(([tenant, { fold }]) => [tenant, fold] as const)
@@ -162,8 +164,7 @@ function createEnding (
     const jobs = [...full].reduce((sum, { fold }) => sum + fold.ended.size, 0)
     if (jobs < ENDED_AT_ONCE) return
     const ended = [...full].flatMap(({ fold, interest, standing: { run } }) =>
-      [...fold.ended.values()].map(entries => (
-        { ...entries, mandate: { run, fence }, isOpen: interest.openJobs.has(entries.end.job) })))
+      endedOf(fold.ended, { mandate: { run, fence }, openJobs: interest.openJobs }))
     for (const { fold } of full) fold.ended.clear()
     full.clear()
     const { uncounted } = await rebuildEnded(parts, ended)

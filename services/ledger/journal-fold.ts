@@ -132,15 +132,20 @@ function apply (fold: Fold, entry: Journal, interest: Interest): void {
   if (!areEqual(expected, entry)) {
     fold.faults.push(`entry ${entry.seq} leads to ${textOf(entry)}, not to ${textOf(expected)}`)
   }
-  const { seq, at, job, amountMicros } = entry
+  const { seq, job, amountMicros } = entry
   fold.seq = seq
-  fold.at = at
+  fold.at = entry.at
   fold.amounts = amountsOf(entry)
   if (fold.seq === interest.seq) fold.atInterest = fold.amounts
   keep(fold.recent, entry)
-  if (entry.type === 'reserve') fold.open.set(job, { job, seq, at, amountMicros, entry })
+  if (entry.type === 'reserve') fold.open.set(job, reservationOf(entry))
   else if (job !== '') end(fold, entry, interest)
   else fold.posted.set(entry.entryId, { id: entry.entryId, seq, amountMicros })
+}
+
+function reservationOf (entry: Journal): Reservation {
+  const { job, seq, at, amountMicros } = entry
+  return { job, seq, at, amountMicros, entry }
 }
 
 function end (fold: Fold, entry: Journal, interest: Interest): void {
@@ -165,9 +170,9 @@ function remember (fold: Fold, ended: EndedEntries, { seq, openJobs, sinceMs }: 
 export function withHeld ({ open, ended, held }: Fold): Pick<Fold, 'open' | 'ended'> {
   const all = { open: new Map(open), ended: new Map(ended) }
   for (const entry of [...held.values()].toSorted((a, b) => a.seq - b.seq)) {
-    const { job, seq, at, amountMicros } = entry
+    const { job } = entry
     const reservation = all.open.get(job)
-    if (entry.type === 'reserve') all.open.set(job, { job, seq, at, amountMicros, entry })
+    if (entry.type === 'reserve') all.open.set(job, reservationOf(entry))
     else if (reservation !== undefined) {
       all.open.delete(job)
       all.ended.set(job, { reserve: reservation.entry, end: entry })

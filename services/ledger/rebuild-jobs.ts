@@ -22,6 +22,17 @@ export type Ended = EndedEntries & {
   readonly isOpen: boolean
 }
 
+/** Ended jobs of one tenant; `openJobs` are those that Redis takes for open. */
+export function endedOf (
+  entries: Fold['ended'],
+  { mandate, openJobs }: {
+    readonly mandate: Mandate, readonly openJobs: { readonly has: (job: string) => boolean },
+  }
+): readonly Ended[] {
+  return [...entries.values()].map(one => (
+    { ...one, mandate, isOpen: openJobs.has(one.end.job) }))
+}
+
 /** Jobs that were written, how many of them anew, and those that are to be counted again. */
 export type RebuiltJobs = {
   readonly made: number

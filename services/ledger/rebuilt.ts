@@ -1,6 +1,6 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
-import { recordOf as closedRecordOf } from '../jobs/job-record.ts'
+import { recordOf } from '../jobs/job-record.ts'
 import type { EndedEntries } from './journal-fold.ts'
 
 /** A job as it is written to Redis where nothing of it is left. */
@@ -53,7 +53,7 @@ export function openJobOf (entry: Journal, nowMs: number, settled?: Journal): Re
     settled: settled && { seq: settled.seq, chargeMicros: settled.chargeMicros },
     isClosed: false,
     fields: hasTerms(entry)
-      ? [...recordOf(entry, terms), ...Object.entries(terms)
+      ? [...openRecordOf(entry, terms), ...Object.entries(terms)
           .filter(([name]) => !NO_FIELDS.has(name)).flat()]
       : [],
   }
@@ -70,7 +70,7 @@ export function closedJobOf (
     ...bindingOf(end, { terms, nowMs }),
     settled: { seq: end.seq, chargeMicros: end.chargeMicros },
     isClosed: true,
-    fields: [...closedRecordOf({ ...job, ...state }), 'settleSeq', String(end.seq)],
+    fields: [...recordOf({ ...job, ...state }), 'settleSeq', String(end.seq)],
   }
 }
 
@@ -104,7 +104,7 @@ function bindingOf (
  * The fields `accept` begins with. Whether all its parts were produced is not known: if they were
  * not, `lookup` still has its chunks and announces it.
  */
-function recordOf (reserve: Journal, terms: Terms): readonly string[] {
+function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
   const numbers = [
     'endedAtMs', 'finishedRows', 'inputBlocks', 'billableRows', 'cacheHits', 'freshRecords',
     'successRecords', 'failedRecords', 'chargedMicros', 'releasedMicros', 'announced', 'ended',

@@ -7,7 +7,7 @@ import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
 import { compare, type CompareParts, type Compared, type Comparison } from './compare.ts'
 import type { Mandate, Step } from './desk.ts'
 import { withHeld } from './journal-fold.ts'
-import { rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
+import { endedOf, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
 import { mendKeys, type Lacking, type MendKeysParts } from './restore-keys.ts'
 import { NO_BASE, readSnapshots } from './snapshots.ts'
 
@@ -119,8 +119,7 @@ async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Pr
   const { open, ended } = withHeld(one.fold)
   const known = new Map(one.standing.openJobs.map(job => [job.job, job]))
   const begun = await rebuildOpen(parts, mandate, { open, known })
-  const over = await rebuildEnded(parts, [...ended.values()].map(entries =>
-    ({ ...entries, mandate, isOpen: known.has(entries.end.job) })))
+  const over = await rebuildEnded(parts, endedOf(ended, { mandate, openJobs: known }))
   if (begun.moved || over.moved) return
   const all = [...faults, ...begun.faults]
   if (all.length > 0) {

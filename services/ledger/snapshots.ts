@@ -89,7 +89,8 @@ export async function takeSnapshots (
   })
   const snapshots = await writeSnapshots(parts, folds, base.from)
   const last = snapshots.at(-1)
-  if (last !== undefined) await emitAll(parts, [{ ...last, from: offsetsOf(from) }])
+  if (last === undefined) return { byTenant: base.byTenant, from }
+  await emitAll(parts, [{ ...last, from: offsetsOf(from) }])
   const written = snapshots.map(snapshot => [snapshot.tenant, snapshot] as const)
   return { byTenant: new Map([...base.byTenant, ...written]), from }
 }

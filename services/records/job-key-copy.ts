@@ -14,7 +14,7 @@ export type CopiedKey = {
 
 export type JobKeyCopy = ReturnType<typeof createJobKeyCopy>
 
-/** Names are part of the address of the query, which has room for so many. */
+/** Questions of several callers are asked together, so many at a time. */
 const JOBS_A_QUERY = 100
 
 /**

@@ -3,7 +3,9 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
-import { REPLAYING_KEY, TENANTS_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
+import {
+  ACTIVE_KEY, REPLAYING_KEY, TENANTS_KEY, moneyKeys,
+} from '../../services/money/redis-keys.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis-content.ts'
@@ -143,5 +145,14 @@ describe('the set of all tenants', () => {
     expect(await redis.hget(moneyKeys(TENANT).gate, 'frozen')).toBe(null)
     expect(await contentOf(redis)).toEqual(before)
     expect(before[TENANTS_KEY]).toEqual([TENANT])
+  })
+
+  it('may be lost while nothing is under way', async () => {
+    const { world, play } = await begin(1)
+    await play.ship(false)
+    await redis.del(TENANTS_KEY, ACTIVE_KEY)
+    await endRun(redis)
+    await runLedger(world.parts)
+    expect(await redis.smembers(TENANTS_KEY)).toEqual([TENANT])
   })
 })
