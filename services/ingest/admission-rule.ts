@@ -45,7 +45,8 @@ const MESSAGES = {
  */
 export function refuseWhenBehind (app: FastifyInstance, rule: AdmissionRule): void {
   const refuse = async (request: FastifyRequest, lane?: Lane) => {
-    if (!rule.admission.refuses(lane) || await isRepetition(request, rule)) return
+    const { tenant } = callerOf(request)
+    if (!rule.admission.refuses(tenant, lane) || await isRepetition(request, rule)) return
     const name = lane ?? 'any'
     rule.metrics?.count('preflight_refusals_total', { lane: name })
     throw new FaultError({

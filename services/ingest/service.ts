@@ -30,7 +30,10 @@ export async function startIngest (
     ...shared, store, findArchived, keys, settings, life,
   })
   const submitter = queuePreflights(admission.watch(submission), {
-    maxPreflights: settings.MAX_PREFLIGHTS, waitMs: settings.ACCEPT_WITHIN_MS, limiter,
+    maxPreflights: settings.MAX_PREFLIGHTS,
+    maxRows: settings.MAX_PREFLIGHT_ROWS,
+    waitMs: settings.ACCEPT_WITHIN_MS,
+    limiter,
   })
   const ready = () => state.status === 'ready'
   const parts = {

@@ -28,6 +28,8 @@ export type Delivery = {
   readonly topic: string
   readonly partition: number
   readonly messages: readonly RawMessage[]
+  /** Those that follow and are there by now, of which no delivery will be made. */
+  readonly more: () => readonly RawMessage[]
   /** Aborted when the partition is lost or the consumer stops: return soon, commit nothing more. */
   readonly signal: AbortSignal
   /** Everything below this offset is done; throws when the partition is no longer ours. */

@@ -6,6 +6,7 @@ import { createEmitter } from './emit.ts'
 import type { Gate } from './pause.ts'
 import { every } from './release.ts'
 import type { Stage } from './stage.ts'
+import { READ_AHEAD_BYTES, type ReadAhead } from './tenant-queue.ts'
 import { createSteps, type Effects, type StepsParts } from './steps.ts'
 import type { Subscription } from './topics.ts'
 import type { Wire } from './wire.ts'
@@ -29,6 +30,8 @@ export type EngineParts = StepsParts & {
   readonly releaseEveryMs?: number
   /** Pauses the stage while it is closed; open for ever by default. */
   readonly gate?: Gate | undefined
+  /** How much of a stage that works by tenants one of them gets; 1 by default. */
+  readonly weightOf?: (tenant: string) => number
 }
 
 export type RunningStage = {
@@ -53,9 +56,10 @@ export async function runStage<S extends StageName> (
   stage: Stage<S> | ((subscription: Subscription) => Stage<S>), parts: EngineParts
 ): Promise<ReleasingStage> {
   const producers = createProducers(parts.bus)
+  const ahead = { bytes: 0, mostBytes: READ_AHEAD_BYTES }
   const stageOf = typeof stage === 'function' ? stage : () => stage
   const started = await Promise.allSettled(parts.subscriptions.map(subscription =>
-    consume(stageOf(subscription), subscription, { ...parts, producerOf: producers.of })))
+    consume(stageOf(subscription), subscription, { ...parts, ahead, producerOf: producers.of })))
   const running = started.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
   const stop = async () => {
     await Promise.all(running.map(consumption => consumption.stop()))
@@ -75,9 +79,12 @@ export async function runStage<S extends StageName> (
 
 async function consume<S extends StageName> (
   given: Stage<S>, subscription: Subscription,
-  parts: EngineParts & { producerOf: (name: string) => Producer }
+  parts: EngineParts & {
+    readonly ahead: ReadAhead, readonly producerOf: (name: string) => Producer,
+  }
 ): Promise<Consumption & Pick<ReleasingStage, 'release'>> {
   const { bus, wire, metrics, producerOf, producerName = given.name, clock = systemClock } = parts
+  const { ahead, weightOf } = parts
   // Which stage it is matters to its author; from here on all are alike.
   const stage = given as unknown as Stage
   const { group } = subscription
@@ -95,7 +102,18 @@ async function consume<S extends StageName> (
   })
   const emitter = createEmitter({ wire, producerOf: name => producerOf(`${producerName}.${name}`) })
   const worker = createWorker({
-    stage, subscription, wire, emitter, deadLetters, steps, metrics, log, clock, ...waits,
+    stage,
+    subscription,
+    wire,
+    emitter,
+    deadLetters,
+    steps,
+    metrics,
+    log,
+    clock,
+    ahead,
+    weightOf,
+    ...waits,
   })
   const { onDelivery, onAssigned, ages, unfinished, release } = worker
   metrics.watch('stage_oldest_age_seconds', { stage: stage.name, group }, ages)

@@ -63,10 +63,11 @@ export type Stage<S extends StageName = StageName> = {
    */
   readonly bulkAtOnce?: number
   /**
-   * Takes one message of each tenant in turn, so that nobody waits for all that another has sent;
-   * for a stage that decides each message alone. In the order of the partition when left out.
+   * Topics whose messages are taken from each tenant in turn, so that nobody waits for all that
+   * another has sent; of a stage that decides each message alone. Others are taken in the order of
+   * their partition.
    */
-  readonly byTenant?: true
+  readonly byTenant?: readonly ReadsOf<S>[]
   /**
    * Decides messages of one partition, in order unless `byTenant`. Throws only what is not its
    * decision: broken infrastructure is retried by the engine without end, anything else three

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import type { Lane } from '../topology.ts'
+import { createFairShares } from './fair-shares.ts'
 
 type Resolve = () => void
 /** Tenant -> its callers that wait, in their order. */
@@ -7,14 +7,12 @@ type Queues = Map<string, Resolve[]>
 
 /** Turns of the lane `small` in a row while somebody of the lane `bulk` waits. */
 const MOST_SMALL = 4
-/** Tenants whose use is remembered. */
-const MOST_TENANTS = 1_000
 
 const waiting: Readonly<Record<Lane, Queues>> = { small: new Map(), bulk: new Map() }
-/** Milliseconds of this thread that the turns of a tenant took; see `usedBy`. */
-const used = new LRUCache<string, number>({ max: MOST_TENANTS })
-/** Who was given the last turn, when, and what it had used before. */
-let last = { tenant: '', startedMs: 0, usedMs: 0 }
+/** By milliseconds of this thread. */
+const shares = createFairShares()
+/** Who was given the last turn, and when. */
+let last: { readonly tenant: string, readonly startedMs: number } | undefined
 let isScheduled = false
 let smallInARow = 0
 
@@ -23,8 +21,8 @@ let smallInARow = 0
  * each time around its event loop, so that messages, heartbeats and answers that came meanwhile are
  * never further away than one of them, however many jobs are worked on. The lane `small` goes
  * first; while `bulk` waits as well, that has every fifth turn. Within a lane the tenant goes first
- * whose turns have taken the least time of those that wait (start-time fair queuing), so that
- * inputs made to take long cost nobody but their sender.
+ * whose turns have taken the least time of those that wait, so that inputs made to take long cost
+ * nobody but their sender.
  */
 export function turn (lane: Lane, tenant = ''): Promise<void> {
   return new Promise(resolve => {
@@ -39,8 +37,8 @@ export function turn (lane: Lane, tenant = ''): Promise<void> {
 export function dropTurns (): void {
   waiting.small.clear()
   waiting.bulk.clear()
-  used.clear()
-  last = { tenant: '', startedMs: 0, usedMs: 0 }
+  shares.clear()
+  last = undefined
   isScheduled = false
   smallInARow = 0
 }
@@ -63,10 +61,10 @@ function give (): void {
 }
 
 function giveOneOf (queues: Queues): void {
-  const [first] = [...queues].toSorted(([one], [other]) => usedBy(one) - usedBy(other))
-  if (first === undefined) return
-  const [tenant, queue] = first
-  last = { tenant, startedMs: performance.now(), usedMs: usedBy(tenant) }
+  const tenant = shares.next(queues.keys())
+  const queue = queues.get(tenant ?? '')
+  if (tenant === undefined || queue === undefined) return
+  last = { tenant, startedMs: performance.now() }
   queue.shift()?.()
   // Behind those that have used as much.
   queues.delete(tenant)
@@ -74,9 +72,6 @@ function giveOneOf (queues: Queues): void {
 }
 
 function charge (): void {
-  const { tenant, startedMs, usedMs } = last
-  used.set(tenant, usedMs + performance.now() - startedMs)
+  if (last !== undefined) shares.charge(last.tenant, performance.now() - last.startedMs)
+  last = undefined
 }
-
-/** Whoever has waited for nothing in a while has saved up nothing either. */
-const usedBy = (tenant: string): number => Math.max(used.get(tenant) ?? 0, last.usedMs)

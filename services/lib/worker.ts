@@ -7,9 +7,11 @@ import { OPEN_GATE, type Gate } from './pause.ts'
 import { createProcess, type Process } from './process.ts'
 import { createRelease, createTurns } from './release.ts'
 import type { ProcessParts } from './slice.ts'
-import type { Postponement, Stage } from './stage.ts'
 import type { At } from './steps.ts'
-import type { Subscription } from './topics.ts'
+import {
+  createTenantQueue, createTenantShares, type ReadAhead,
+} from './tenant-queue.ts'
+import { logicalTopic, type Subscription } from './topics.ts'
 
 export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
   /**
@@ -28,6 +30,8 @@ export type WorkerParts = Omit<ProcessParts, 'finished'> & {
   readonly clock: Clock
   /** Nothing further is begun while it is closed. */
   readonly gate?: Gate | undefined
+  readonly ahead: ReadAhead
+  readonly weightOf?: ((tenant: string) => number) | undefined
 }
 
 type Messages = readonly RawMessage[]
@@ -49,31 +53,37 @@ export function createWorker (parts: WorkerParts): Worker {
     if (await letGo({ ...at, finish: offsets.finish })) await commit(delivery, offsets, at)
   }, gate)
   const slots = createSlots(parts)
+  const queueOf = createQueues(parts)
   const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
     // A new generation begins with offsets of its own, so whatever still runs for the old one
     // cannot be taken for work done in the new one.
     const offsets = current
+    const queue = queueOf(delivery, offsets)
     try {
       delivery.signal.throwIfAborted()
       if (!gate.isOpen()) await gate.opened(delivery.signal)
-      // All of them in order, as what is decided first need not be what came first.
-      offsets.begin(delivery.messages)
-      for (const slice of slicesOf(delivery.messages, stage)) {
-        inWork.begin(delivery, slice)
+      queue.begin()
+      while (queue.isOpen()) {
+        inWork.begin(delivery, queue.oldestMs())
+        const slice = queue.take(stage.batch)
         const at = atOf(delivery, slice[0]?.offset ?? 0n)
         const postponed = await work(slice, delivery, { offsets, at })
-        if (postponed !== undefined) return againAt(postponed, clock.now())
+        if (postponed === undefined) continue
+        const fromOffset = queue.lowest(postponed.postpone.raw.offset)
+        offsets.rewind(delivery, fromOffset)
+        return { go: 'again', fromOffset, afterMs: Math.max(0, postponed.untilMs - clock.now()) }
       }
     } catch (error) {
       if (!delivery.signal.aborted) throw error
     } finally {
+      queue.clear()
       inWork.end(delivery)
     }
     return { go: 'next' }
   }
   return {
     onDelivery: delivery => inTurns.take(delivery, () => {
-      inWork.begin(delivery, delivery.messages)
+      inWork.begin(delivery, delivery.messages[0]?.timestampMs)
       return slots(() => onDelivery(delivery))
     }),
     release: inTurns.release,
@@ -87,16 +97,12 @@ export function createWorker (parts: WorkerParts): Worker {
   }
 }
 
-function againAt ({ postpone, untilMs }: Postponement, nowMs: number): DeliveryOutcome {
-  return { go: 'again', fromOffset: postpone.raw.offset, afterMs: Math.max(0, untilMs - nowMs) }
-}
-
 /** What is handed over and not yet processed, by when the first message of it was written. */
 function createInWork (clock: Clock) {
   const inWork = new Map<Delivery, number>()
   return {
-    begin: (delivery: Delivery, [first]: Messages): void => {
-      inWork.set(delivery, first?.timestampMs ?? clock.now())
+    begin: (delivery: Delivery, oldestMs = clock.now()): void => {
+      inWork.set(delivery, oldestMs)
     },
     end: (delivery: Delivery): void => { inWork.delete(delivery) },
     oldestSeconds: (): number => inWork.size === 0
@@ -113,6 +119,31 @@ function createSlots ({ stage, subscription }: WorkerParts) {
     slots === undefined ? action() : slots.execute(action)
 }
 
+/** What a delivery brings, and what comes meanwhile where tenants have their turns. */
+function createQueues (
+  { stage, ahead, weightOf }: WorkerParts
+) {
+  const shares = createTenantShares(ahead, weightOf)
+  return (delivery: Delivery, offsets: Offsets) => {
+    const { topic = '' } = logicalTopic(delivery.topic) ?? {}
+    const isByTenant = stage.byTenant?.some(one => one === topic) === true
+    const queue = createTenantQueue(shares, isByTenant)
+    const add = (messages: Messages) => {
+      // All of them in order, as what is decided first need not be what came first.
+      offsets.begin(messages)
+      queue.add(messages)
+    }
+    return {
+      ...queue,
+      begin: () => add(delivery.messages),
+      isOpen: () => {
+        if (isByTenant && ahead.bytes < ahead.mostBytes) add(delivery.more())
+        return !queue.isEmpty()
+      },
+    }
+  }
+}
+
 type Standing = { readonly offsets: Offsets, readonly at: At }
 
 /**
@@ -124,7 +155,6 @@ function createWork (process: Process, commit: Commit, gate: Gate) {
   return async (slice: Messages, delivery: Delivery, { offsets, at }: Standing) => {
     if (!gate.isOpen()) await gate.opened(delivery.signal)
     const postponed = await process(slice, { ...at, finish: offsets.finish })
-    if (postponed !== undefined) offsets.rewind(delivery, postponed.postpone.raw.offset)
     await commit(delivery, offsets, at)
     return postponed
   }
@@ -160,21 +190,4 @@ function createInTurns (release: (delivery: Delivery) => Promise<void>, gate: Ga
     },
     forget: (): void => latest.clear(),
   }
-}
-
-function * slicesOf (messages: Messages, { batch, byTenant }: Stage) {
-  for (const run of byTenant === true ? roundsOf(messages) : [messages]) {
-    for (let from = 0; from < run.length; from += batch) yield run.slice(from, from + batch)
-  }
-}
-
-/** One message of each tenant at a time, in order; all that is left once there is one tenant. */
-function * roundsOf (messages: Messages) {
-  const byTenant = Map.groupBy(messages, ({ headers }) => headers['tenant'])
-  let [queues, taken] = [[...byTenant.values()], 0]
-  for (; queues.length > 1; taken += 1) {
-    yield queues.flatMap(queue => queue[taken] ?? [])
-    queues = queues.filter(queue => queue.length > taken + 1)
-  }
-  for (const queue of queues) yield queue.slice(taken)
 }

@@ -41,7 +41,7 @@ export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'>
   return {
     name: 'normalize',
     batch: parts.batch,
-    byTenant: true,
+    byTenant: ['rows.submitted'],
     decide: async (messages) => {
       const decisions: Decision<'normalize'>[] = []
       for (const message of messages) {

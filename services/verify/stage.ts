@@ -40,6 +40,7 @@ export function createVerifyStage (parts: VerifyParts): Stage<'verify'> {
   return {
     name: 'verify',
     batch: parts.batch,
+    byTenant: ['rows.missed'],
     decide: async (messages, signal) => {
       const nowMs = parts.clock.now()
       const fresh = messages.filter((message) => !ended.has(nameOf(message)))

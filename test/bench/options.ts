@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander'
 
 /** What is measured only when asked for. */
 export const PARTS = [
-  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'soak', 'peers',
+  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'fairness', 'soak', 'peers',
 ] as const
 
 export type Part = typeof PARTS[number]
@@ -61,6 +61,8 @@ function program (): Command {
       'while groups go out and in (3 min)')
     .option('--webhooks', 'deliveries a second to a receiver on this machine (1 min)')
     .option('--email', 'half as many e-mail rows through email-domain, MX known (1 min)')
+    .option('--fairness', 'a job beside ten big ones of another organization, and ten ' +
+      'organizations with equal loads (2 min)')
     .option('--soak <minutes>', 'memory of each service under a steady load', positive)
     .option('--peers', 'one plain Kafka hop by kafkajs and by @platformatic/kafka, and the ' +
       'sealed normalize hop alone (1 min)')

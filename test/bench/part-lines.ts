@@ -1,22 +1,25 @@
 import type { CrowdFigures } from './parts/crowd.ts'
 import type { EmailFigures } from './parts/email.ts'
+import type { FairnessFigures } from './parts/fairness.ts'
 import type { GrowthFigures } from './parts/growth.ts'
 import type { HopFigures, PeersFigures } from './parts/peers.ts'
 import type { PostFigures, ScalingFigures } from './parts/scaling.ts'
 import type { SoakFigures } from './parts/soak.ts'
 import type { WebhookFigures } from './parts/webhooks.ts'
 import type { Report } from './report.ts'
+import { spreadOf } from './spread.ts'
 import { fixed, spread, type Line } from './text.ts'
 
 /** The figures of the parts that were measured, as people read them. */
 export function partLines (report: Report): readonly Line[] {
-  const { growth, crowd, scaling, webhooks, email, soak, peers } = report
+  const { growth, crowd, scaling, webhooks, email, fairness, soak, peers } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
     ...scaling === undefined ? [] : scalingLines(scaling),
     ...webhooks === undefined ? [] : webhookLines(webhooks),
     ...email === undefined ? [] : emailLines(email),
+    ...fairness === undefined ? [] : fairnessLines(fairness),
     ...soak === undefined ? [] : soakLines(soak),
     ...peers === undefined ? [] : peerLines(peers),
   ]
@@ -82,5 +85,17 @@ function peerLines ({ bareLoopMs, kafkajs, platformatic, sealed }: PeersFigures)
     ['peers: plain kafkajs', text(kafkajs)],
     ['peers: plain platformatic', text(platformatic)],
     ['peers: sealed normalize', text(sealed)],
+  ]
+}
+
+function fairnessLines (fairness: FairnessFigures): readonly Line[] {
+  const { aloneMs, besideMs, bigMs, ratio, unavailable, jain } = fairness
+  return [
+    ['fairness: a job alone', `${fixed(aloneMs)} ms`],
+    ['fairness: beside ten big ones', `${spread(spreadOf(besideMs))} of ${besideMs.length}, ` +
+      `${unavailable} times 5xx`],
+    ['fairness: beside / alone', fixed(ratio, 2)],
+    ['fairness: the ten big ones', `${fixed(bigMs)} ms`],
+    ['fairness: Jain of ten equals', fixed(jain, 3)],
   ]
 }

@@ -1,6 +1,7 @@
 import type { Figures } from './measure.ts'
 import type { CrowdFigures } from './parts/crowd.ts'
 import type { EmailFigures } from './parts/email.ts'
+import type { FairnessFigures } from './parts/fairness.ts'
 import type { GrowthFigures } from './parts/growth.ts'
 import type { PeersFigures } from './parts/peers.ts'
 import type { ScalingFigures } from './parts/scaling.ts'
@@ -14,6 +15,7 @@ export type Report = Figures & {
   readonly scaling?: ScalingFigures
   readonly webhooks?: WebhookFigures
   readonly email?: EmailFigures
+  readonly fairness?: FairnessFigures
   readonly soak?: SoakFigures
   readonly peers?: PeersFigures
 }

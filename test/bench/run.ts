@@ -2,13 +2,14 @@ import { measure } from './measure.ts'
 import type { BenchOptions, Part } from './options.ts'
 import { measureCrowd } from './parts/crowd.ts'
 import { measureEmail } from './parts/email.ts'
+import { measureFairness } from './parts/fairness.ts'
 import { measureGrowth } from './parts/growth.ts'
 import { measurePeers } from './parts/peers.ts'
 import { measureScaling } from './parts/scaling.ts'
 import { measureSoak } from './parts/soak.ts'
 import { measureWebhooks } from './parts/webhooks.ts'
 import type { Report } from './report.ts'
-import { withServices, type BenchStack } from './services.ts'
+import { CUSTOMER_LIMITS, withServices, type BenchStack } from './services.ts'
 import type { Setting } from './setting.ts'
 
 export type RunOptions = Pick<BenchOptions, 'rows' | 'scale' | 'parts' | 'soakMinutes'> &
@@ -33,6 +34,11 @@ export async function measureReport (stack: BenchStack, options: RunOptions): Pr
     ...await measure(setting), ...await attemptAll(options, partsOf(setting)),
   }))
   const apart = await attemptAll(options, [
+    {
+      part: 'fairness',
+      work: () => withServices(stack, { scale, overrides: { ...overrides, ...CUSTOMER_LIMITS } },
+        running => measureFairness({ ...running, ...own, env: stack.env })),
+    },
     { part: 'soak', work: () => start(setting => measureSoak(setting, soakMinutes)) },
     { part: 'peers', work: () => measurePeers({ env: stack.env, overrides, ...own }) },
   ])

@@ -35,6 +35,12 @@ const WIDE_LIMITS = {
   LIMIT_GET: '100000',
   MAX_ACTIVE_JOBS: '1000',
   MAX_PREFLIGHTS: '1000',
+  MAX_PREFLIGHT_ROWS: '10000000',
+}
+
+/** How much of the pipeline a customer may take, as services have it by default. */
+export const CUSTOMER_LIMITS = {
+  MAX_ACTIVE_JOBS: '10', MAX_PREFLIGHTS: '10', MAX_PREFLIGHT_ROWS: '100000',
 }
 
 /** 100,000 USD. */
@@ -78,7 +84,8 @@ export async function withServices<T> (
   }
 }
 
-async function richKey (env: Env): Promise<string> {
+/** The live key of a new organization that has money enough. */
+export async function richKey (env: Env): Promise<string> {
   const { orgId, keys } = await createDemo(env)
   await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(orgId, 'live'), PLENTY))
   return keys.live

@@ -242,10 +242,7 @@ class Member implements Consumption {
 
   deliver ({ topic, partition }: Candidate): void {
     const place = { topic, partition }
-    const most = 1 + Math.floor(this.#broker.random() * this.#broker.options.maxDelivery)
-    const messages = this.#ahead(place, most)
-    this.#positions.set(keyOf(place), this.#positionOf(place) + messages.length)
-    const busy = this.#handle(place, messages).finally(() => {
+    const busy = this.#handle(place, this.#take(place)).finally(() => {
       this.#busy.delete(keyOf(place))
       this.#broker.wake()
     })
@@ -259,7 +256,8 @@ class Member implements Consumption {
       this.#committed.set(keyOf(place), nextOffset)
     }
     try {
-      const outcome = await this.consume.onDelivery({ ...place, messages, signal, commit })
+      const more = () => signal.aborted ? [] : this.#take(place)
+      const outcome = await this.consume.onDelivery({ ...place, messages, more, signal, commit })
       if (!signal.aborted) await this.#goOn(place, outcome, signal)
     } catch (error) {
       if (signal.aborted) return
@@ -287,10 +285,13 @@ class Member implements Consumption {
     return length > this.#positionOf(place)
   }
 
-  #ahead (place: Place, most: number): RawMessage[] {
+  #take (place: Place): RawMessage[] {
+    const most = 1 + Math.floor(this.#broker.random() * this.#broker.options.maxDelivery)
     const log = this.#broker.logsOf(place.topic)[place.partition] ?? []
     const position = this.#positionOf(place)
-    return log.slice(position, position + most)
+    const messages = log.slice(position, position + most)
+    this.#positions.set(keyOf(place), position + messages.length)
+    return messages
   }
 }
 

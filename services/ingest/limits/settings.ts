@@ -16,8 +16,9 @@ export const limitFields = {
   LIMIT_POST_SUSTAINED_SECONDS: whole(60, 'Seconds in which that number of requests fills again.'),
   LIMIT_GET: whole(200, 'GET requests a tenant may send at once.'),
   LIMIT_GET_SECONDS: whole(1, 'Seconds in which the number of GET requests fills again.'),
-  MAX_PREFLIGHTS: whole(10, 'Preflights of a tenant that an instance has under way at once; ' +
-    'further requests wait for their turn.'),
+  MAX_PREFLIGHTS: whole(10, 'Preflights of a tenant that an instance has under way at once in ' +
+    'each lane; further requests wait for their turn.'),
+  MAX_PREFLIGHT_ROWS: whole(100_000, 'Rows they have together at most, but for one alone.'),
 }
 
 type Settings = Static<ReturnType<typeof Type.Object<typeof limitFields>>>

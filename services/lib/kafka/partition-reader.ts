@@ -128,13 +128,19 @@ class Reader implements PartitionReader {
 
   async #deliver (signal: AbortSignal): Promise<void> {
     const { topic, partition, onDelivery } = this.#options
+    const more = () => this.#takeWaiting()
+    const commit: Delivery['commit'] = (nextOffset) => this.#commit(nextOffset)
+    const messages = more()
+    const outcome = await onDelivery({ topic, partition, messages, more, signal, commit })
+    if (outcome.go === 'again' && !signal.aborted) await this.#rewind(outcome, signal)
+  }
+
+  #takeWaiting (): readonly RawMessage[] {
     const messages = this.#waiting
     this.#waiting = []
     this.#waitingBytes = 0
     this.release()
-    const commit: Delivery['commit'] = (nextOffset) => this.#commit(nextOffset)
-    const outcome = await onDelivery({ topic, partition, messages, signal, commit })
-    if (outcome.go === 'again' && !signal.aborted) await this.#rewind(outcome, signal)
+    return messages
   }
 
   /** Drops what was fetched ahead, moves the fetch position back and pauses the partition. */

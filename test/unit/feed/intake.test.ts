@@ -105,7 +105,7 @@ function world ({
       }),
     }),
   })
-  const of = { topic, partition: 1, signal: lost.signal }
+  const of = { topic, partition: 1, more: () => [], signal: lost.signal }
   const commit = async (next: bigint) => { commits.push(next) }
   const deliver = (messages: readonly RawMessage[]) =>
     intake.onDelivery({ ...of, messages, commit })

@@ -98,6 +98,7 @@ it('asks for no job of what it has taken while its stage is paused', async () =>
     topic,
     partition: 0,
     messages: [{ topic, partition: 0, ...raw }],
+    more: () => [],
     signal: new AbortController().signal,
     commit: async () => {},
   })

@@ -12,7 +12,10 @@ const big = { ...good, inputs: new Array<string>(1_001).fill('+12127365000') }
 function application (behind: readonly Lane[], claimed: readonly string[] = []) {
   const metrics = createMetrics()
   const admission: AdmissionRule = {
-    admission: { refuses: lane => lane === undefined ? behind.length > 1 : behind.includes(lane) },
+    admission: {
+      refuses: (tenant, lane) => tenant === 'org_01.live' &&
+        (lane === undefined ? behind.length > 1 : behind.includes(lane)),
+    },
     isClaimed: async (tenant, key) => claimed.includes(`${tenant} ${key}`),
     metrics,
   }

@@ -2,13 +2,18 @@ import { describe, expect, it } from 'vitest'
 import { createAdmission } from '../../../services/ingest/admission.ts'
 import type { Quoted, Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
+import type { Lane } from '../../../services/topology.ts'
 import { jobOf } from './doubles.ts'
 
 const BEHIND_AFTER_MS = 1_000
+const [TENANT, OTHER] = ['org_a.live', 'org_b.live']
 
 const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
 const expired: Submitted = { kind: 'refused', refusal: { code: 'expired' } }
 const quoted: Quoted = { kind: 'quoted', preflight: jobOf().preflight, forgetAtMs: 0 }
+
+const submissionOf = (tenant: string, rows: number) =>
+  ({ tenant, inputs: new Array<string>(rows).fill('') }) as unknown as Submission
 
 /** An admission at a clock of its own, and preflights that end when the test says so. */
 function start () {
@@ -17,10 +22,10 @@ function start () {
   const admission = createAdmission({
     behindAfterMs: BEHIND_AFTER_MS, metrics, now: () => clock.ms,
   })
-  const begin = (rows = 1) => {
+  const begin = (rows = 1, tenant = TENANT) => {
     const { promise, resolve, reject } = Promise.withResolvers<Submitted>()
     const { submit } = admission.watch({ submit: () => promise, quote: async () => quoted })
-    const answered = submit({ inputs: new Array<string>(rows).fill('') } as unknown as Submission)
+    const answered = submit(submissionOf(tenant, rows))
     answered.catch(() => {})
     const end = async (outcome: Submitted | Error) => {
       if (outcome instanceof Error) reject(outcome)
@@ -30,52 +35,65 @@ function start () {
     return { answered, end }
   }
   const pass = (ms: number) => { clock.ms += ms }
-  return { admission, metrics, begin, pass }
+  const refuses = (lane?: Lane, tenant = TENANT) => admission.refuses(tenant, lane)
+  return { admission, refuses, metrics, begin, pass }
 }
 
 describe('admission', () => {
   it('lets everything in when idle, however long, and when just started', () => {
-    const { admission, pass } = start()
-    expect(admission.refuses('small')).toBe(false)
+    const { refuses, pass } = start()
+    expect(refuses('small')).toBe(false)
     pass(1_000_000)
-    expect([admission.refuses('small'), admission.refuses('bulk'), admission.refuses()])
+    expect([refuses('small'), refuses('bulk'), refuses()])
       .toEqual([false, false, false])
   })
 
   it('refuses a lane from the moment its oldest preflight is too old, and only that lane', () => {
-    const { admission, begin, pass } = start()
+    const { refuses, begin, pass } = start()
     begin()
     pass(600)
     begin()
     pass(399)
-    expect(admission.refuses('small')).toBe(false)
+    expect(refuses('small')).toBe(false)
     pass(1)
-    expect([admission.refuses('small'), admission.refuses('bulk'), admission.refuses()])
+    expect([refuses('small'), refuses('bulk'), refuses()])
       .toEqual([true, false, false])
     begin(1_001)
     pass(BEHIND_AFTER_MS)
-    expect([admission.refuses('bulk'), admission.refuses()]).toEqual([true, true])
+    expect([refuses('bulk'), refuses()]).toEqual([true, true])
+  })
+
+  it('refuses a tenant whose own preflight is old, others while none is decided', async () => {
+    const { refuses, begin, pass } = start()
+    begin()
+    const served = begin(1, OTHER)
+    pass(BEHIND_AFTER_MS / 2)
+    await served.end(accepted)
+    pass(BEHIND_AFTER_MS / 2)
+    expect([refuses('small'), refuses('small', OTHER)]).toEqual([true, false])
+    pass(BEHIND_AFTER_MS / 2)
+    expect(refuses('small', OTHER)).toBe(true)
   })
 
   it('opens when a preflight is decided and no other waits for half as long', async () => {
-    const { admission, begin, pass } = start()
+    const { refuses, begin, pass } = start()
     const [first, second, third] = [begin(), begin(), begin()]
     pass(400)
     const young = begin()
     pass(700)
     await first.end(accepted)
-    expect(admission.refuses('small')).toBe(true)
+    expect(refuses('small')).toBe(true)
     await second.end({ kind: 'refused', refusal: { code: 'concurrent_jobs_limit' } })
-    expect(admission.refuses('small')).toBe(true)
+    expect(refuses('small')).toBe(true)
     await third.end(accepted)
     // The one left waits for 700 ms: below the bound, yet above its half.
-    expect(admission.refuses('small')).toBe(true)
+    expect(refuses('small')).toBe(true)
     await young.end(accepted)
-    expect(admission.refuses('small')).toBe(false)
+    expect(refuses('small')).toBe(false)
   })
 
   it('lets one request at a time find out, while nobody says that anything moves', async () => {
-    const { admission, begin, pass } = start()
+    const { refuses, begin, pass } = start()
     const silent: (Submitted | Error)[] = [
       expired, { kind: 'refused', refusal: { code: 'internal' } }, new Error('Redis is away'),
       { kind: 'reused' }, { ...accepted, replayed: true },
@@ -83,40 +101,40 @@ describe('admission', () => {
     for (const outcome of silent) {
       const probe = begin()
       pass(BEHIND_AFTER_MS)
-      expect(admission.refuses('small')).toBe(true)
+      expect(refuses('small')).toBe(true)
       await probe.end(outcome)
-      expect(admission.refuses('small')).toBe(false)
+      expect(refuses('small')).toBe(false)
       const next = begin()
       // It is no older than others, but still the only one.
-      expect(admission.refuses('small')).toBe(true)
+      expect(refuses('small')).toBe(true)
       await next.end(outcome)
     }
     const good = begin()
     await good.end(accepted)
     begin()
-    expect(admission.refuses('small')).toBe(false)
+    expect(refuses('small')).toBe(false)
   })
 
   it('notices a preflight that grew old while nobody asked', async () => {
-    const { admission, begin, pass } = start()
+    const { refuses, begin, pass } = start()
     const old = begin()
     pass(BEHIND_AFTER_MS)
     await old.end(expired)
     begin()
-    expect(admission.refuses('small')).toBe(true)
+    expect(refuses('small')).toBe(true)
   })
 
   it('takes a quote for a preflight', async () => {
-    const { admission, begin, pass } = start()
+    const { admission, refuses, begin, pass } = start()
     const old = begin()
     pass(BEHIND_AFTER_MS)
     await old.end(expired)
     const { quote } = admission.watch({
       submit: () => new Promise(() => {}), quote: async () => quoted,
     })
-    await quote({ inputs: [''] } as unknown as Submission)
+    await quote(submissionOf(TENANT, 1))
     begin()
-    expect(admission.refuses('small')).toBe(false)
+    expect(refuses('small')).toBe(false)
   })
 
   it('tells its ages and lanes as metrics', async () => {

@@ -20,6 +20,7 @@ function setUp ({ waitMs = 60_000 } = {}) {
   }
   const { submit } = queuePreflights({ submit: work, quote: () => Promise.reject(new Error()) }, {
     maxPreflights: 2,
+    maxRows: 100_000,
     waitMs,
     limiter: {
       giveBack: async request => {
@@ -28,8 +29,8 @@ function setUp ({ waitMs = 60_000 } = {}) {
       },
     },
   })
-  const send = (idempotencyKey: string, tenant = 'org_1.live') =>
-    submit({ tenant, idempotencyKey } as Submission)
+  const send = (idempotencyKey: string, tenant = 'org_1.live', rows = 1) =>
+    submit({ tenant, idempotencyKey, inputs: new Array<string>(rows) } as unknown as Submission)
   const hasBegun = (...keys: readonly string[]) => vi.waitFor(() => expect(begun).toEqual(keys))
   return { hasBegun, ends, givenBack, send }
 }
@@ -46,6 +47,21 @@ describe('the preflights of a tenant', () => {
     await hasBegun('a', 'b', 'e', 'c', 'd')
     for (const end of ends) end.resolve(accepted)
     expect(await Promise.all(sent.slice(1))).toEqual(Array(4).fill(accepted))
+  })
+
+  it('have so many rows at a time, and small ones wait for no large one', async () => {
+    const { hasBegun, ends, send } = setUp()
+    const big = (key: string, rows: number) => send(key, 'org_1.live', rows)
+    const sent = [big('a', 60_000), big('b', 50_000), big('c', 2_000), send('d')]
+    await hasBegun('a', 'd')
+    ends[0]!.resolve(accepted)
+    await hasBegun('a', 'd', 'b', 'c')
+    const largest = big('e', 100_001)
+    ends[2]!.resolve(accepted)
+    ends[3]!.resolve(accepted)
+    await hasBegun('a', 'd', 'b', 'c', 'e')
+    for (const end of ends) end.resolve(accepted)
+    expect(await Promise.all([...sent, largest])).toEqual(Array(5).fill(accepted))
   })
 
   it('that wait too long are refused, and take nothing from the limits', async () => {

@@ -98,6 +98,8 @@ export type Given = {
   readonly signal?: AbortSignal
   readonly commit?: () => Promise<void>
   readonly partition?: number
+  /** What has come whenever the stage asks for more. */
+  readonly later?: readonly (readonly RawMessage[])[]
 }
 
 /** A stage under the engine, on a bus that notes every effect and breaks on demand. */
@@ -119,16 +121,20 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineParts>
   const options = consumed[0] as ConsumeOptions
   const deliver = (
     messages: readonly RawMessage[],
-    { signal = new AbortController().signal, commit, partition = 0 }: Given = {}
-  ): Promise<DeliveryOutcome> => options.onDelivery({
-    topic: 'rows.submitted.small',
-    partition,
-    messages: messages.map(message => ({ ...message, partition })),
-    signal,
-    commit: async offset => {
-      await commit?.()
-      effects.push(`commit ${offset}`)
-    },
-  })
+    { signal = new AbortController().signal, commit, partition = 0, later = [] }: Given = {}
+  ): Promise<DeliveryOutcome> => {
+    const coming = [...later]
+    return options.onDelivery({
+      topic: 'rows.submitted.small',
+      partition,
+      messages: messages.map(message => ({ ...message, partition })),
+      more: () => coming.shift() ?? [],
+      signal,
+      commit: async offset => {
+        await commit?.()
+        effects.push(`commit ${offset}`)
+      },
+    })
+  }
   return { effects, letters, faults, deliver, assigned: options.onAssigned, running, metrics }
 }

@@ -44,14 +44,49 @@ describe('the order of effects', () => {
     expect(bench.effects).toEqual(['commit 2', 'commit 3'])
   })
 
-  it('takes one message of each tenant in turn, if its stage decides each alone', async () => {
-    const bench = await benchOf(echoStage({ batch: 2, byTenant: true }))
+  describe('that takes messages of each tenant in turn', () => {
     const of = (tenant: string, offset: number) =>
       ({ ...rawMessage(offset, `${tenant}${offset}`), headers: { tenant } })
-    await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('a', 3), of('b', 4), of('b', 5)])
-    expect(bench.effects.map(effect => effect.replace('rows.normalized ', ''))).toEqual([
-      'a0', 'b4', 'commit 1', 'a1', 'b5', 'commit 2', 'a2', 'a3', 'commit 6',
-    ])
+    const sent = (effects: readonly string[]) =>
+      effects.map(effect => effect.replace('rows.normalized ', ''))
+
+    it('takes those that come meanwhile as well', async () => {
+      const bench = await benchOf(echoStage({ batch: 2, byTenant: ['rows.submitted'] }))
+      await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('a', 3)], {
+        later: [[], [of('b', 4), of('b', 5)]],
+      })
+      expect(sent(bench.effects)).toEqual([
+        'a0', 'a1', 'commit 2', 'b4', 'a2', 'commit 3', 'b5', 'a3', 'commit 6',
+      ])
+    })
+
+    it('gives one with twice the weight twice as many', async () => {
+      const stage = echoStage({ batch: 3, byTenant: ['rows.submitted'] })
+      const bench = await benchOf(stage, { weightOf: tenant => tenant === 'a' ? 2 : 1 })
+      await bench.deliver([...[0, 1, 2, 3].map(at => of('a', at)), of('b', 4), of('b', 5)])
+      expect(sent(bench.effects)).toEqual([
+        'a0', 'b4', 'a1', 'commit 2', 'b5', 'a2', 'a3', 'commit 6',
+      ])
+    })
+
+    it('goes back to the first that is left, if one of them has to wait', async () => {
+      const bench = await benchOf(echoStage({
+        batch: 2,
+        byTenant: ['rows.submitted'],
+        decide: async messages => messages.map(message => message.raw.offset === 3n
+          ? { postpone: message, untilMs: 5_500 }
+          : decisionFor([message], String(message.raw.value))),
+      }))
+      const outcome = await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('b', 3)])
+      expect(outcome).toEqual({ go: 'again', fromOffset: 1n, afterMs: 500 })
+      expect(sent(bench.effects)).toEqual(['a0', 'commit 1'])
+    })
+
+    it('takes other topics in the order of their partition', async () => {
+      const bench = await benchOf(echoStage({ batch: 2 }))
+      await bench.deliver([of('a', 0), of('a', 1), of('b', 2)], { later: [[of('b', 3)]] })
+      expect(sent(bench.effects)).toEqual(['a0', 'a1', 'commit 2', 'b2', 'commit 3'])
+    })
   })
 
   it('writes what a stage calls dead, after what it emits for it', async () => {

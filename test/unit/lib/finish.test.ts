@@ -28,6 +28,7 @@ function scene (failures: Error[]) {
   const delivery: Delivery = {
     ...place,
     messages,
+    more: () => [],
     signal,
     commit: async next => {
       commits.push(next)

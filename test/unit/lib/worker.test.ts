@@ -20,6 +20,7 @@ function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
     deadLetters: { admit: () => {}, send: async () => {}, alive: () => {} },
     steps: createSteps(common),
     clock: { now: () => 9_500 },
+    ahead: { bytes: 0, mostBytes: 0 },
     gate,
   } satisfies WorkerParts)
   const deliver = (
@@ -28,6 +29,7 @@ function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
     topic: `rows.submitted.${lane}`,
     partition,
     messages: [{ ...rawMessage(0), partition, timestampMs }],
+    more: () => [],
     signal,
     commit: async () => {},
   })
@@ -141,6 +143,7 @@ describe('a worker whose stage is paused', () => {
       topic: 'rows.submitted.small',
       partition: 0,
       messages: [rawMessage(0), rawMessage(1)],
+      more: () => [],
       signal: new AbortController().signal,
       commit: async next => { commits.push(next) },
     })
