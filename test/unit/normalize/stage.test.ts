@@ -1,13 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
-import { createLog } from '../../../services/lib/log.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
-import type { Incoming, Stage } from '../../../services/lib/stage.ts'
-import { createSteps } from '../../../services/lib/steps.ts'
 import { turn } from '../../../services/lib/turn.ts'
-import { createWorker } from '../../../services/lib/worker.ts'
 import { createNormalizeStage } from '../../../services/normalize/stage.ts'
 import { createTokenizer } from '../../../services/normalize/token.ts'
+import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, createManualClock, createStoreDouble, incoming, JOB, QUOTED_AT_MS, TENANT,
 } from '../../support/stage-doubles.ts'
@@ -51,39 +47,6 @@ function setUp () {
     onExpired: (rows) => expired.push(rows),
   })
   return { clock, store, expired, stage }
-}
-
-/** Has one delivery decided by a worker, and hears of every chunk that is sent on. */
-async function decideAll (
-  stage: Stage<'normalize'>, chunks: readonly Incoming<'rows.submitted'>[],
-  onSent: (value: { readonly tenant: string }) => void
-): Promise<void> {
-  const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
-  const messages = chunks.map(({ raw, value: { tenant } }, offset) =>
-    ({ ...raw, offset: BigInt(offset), headers: { tenant } }))
-  const { onDelivery } = createWorker({
-    ...common,
-    stage: stage as unknown as Stage,
-    subscription: { group: 'g', topics: [], lane: 'bulk' },
-    wire: {
-      open: async raw => ({ kind: 'message', message: { ...chunks[Number(raw.offset)]!, raw } }),
-      close: async () => { throw new Error('nothing is sealed here') },
-    },
-    emitter: {
-      emit: async () => {},
-      seal: async emissions => {
-        for (const { value } of emissions) onSent(value)
-        return new Map()
-      },
-      send: async () => {},
-    },
-    deadLetters: { admit: () => {}, send: async () => {}, alive: () => {} },
-    steps: createSteps(common),
-    clock: createManualClock(),
-    ahead: { bytes: 0, mostBytes: 0 },
-  })
-  const [topic, partition] = ['rows.submitted.bulk', 0]
-  await onDelivery({ topic, partition, messages, more: () => [], signal, commit: async () => {} })
 }
 
 describe('normalize', () => {
@@ -146,7 +109,7 @@ describe('normalize', () => {
     const [characters, chunksOfFlood] = [10_000, 30]
     let normalized = 0
     const flood = Array.from({ length: chunksOfFlood }, () => 'org_flood.live')
-    const chunks = [...flood, TENANT].map(tenant => {
+    const messages = [...flood, TENANT].map(tenant => {
       const chunk = chunkOf(tenant === TENANT ? ['+12127365000'] : inputs, { tenant })
       const rows = () => {
         normalized += chunk.rows().inputs.join('').length
@@ -155,7 +118,7 @@ describe('normalize', () => {
       return { ...chunk, rows }
     })
     const waitedFor: number[] = []
-    await decideAll(stage, chunks, ({ tenant }) => {
+    await decideAll(stage, { topic: 'rows.submitted.bulk', messages }, ({ tenant }) => {
       if (tenant === TENANT) waitedFor.push(normalized)
     })
     expect(waitedFor).toEqual([7 * characters + '+12127365000'.length])

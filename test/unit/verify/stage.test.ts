@@ -5,6 +5,7 @@ import type { ProviderRow } from '../../../services/verify/provider.ts'
 import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/cells.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
+import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
   JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
@@ -62,6 +63,17 @@ describe('verify', () => {
     expect(rowsOf(block!.value.finished)).toEqual([0, 1])
     expect(rowsOf(block!.value.billable)).toEqual([0, 1])
     expect(rowsOf(block!.value.live)).toEqual([0, 1])
+  })
+
+  it('takes the parts of each tenant in turn', async () => {
+    const { stage } = setUp()
+    const flood = Array.from({ length: 30 }, () => 'org_flood.live')
+    const messages = [...flood, TENANT].map(tenant => partOf([phone(0)], { tenant }))
+    const sent: string[] = []
+    const topic = 'rows.missed.bulk.phone-validation'
+    await decideAll(stage, { topic, messages }, ({ tenant }) => sent.push(tenant))
+    expect(sent).toHaveLength(31)
+    expect(sent.indexOf(TENANT)).toBeLessThan(8)
   })
 
   it('emits nothing for a job that has ended or was never accepted', async () => {

@@ -1,0 +1,50 @@
+import { createLog } from '../../services/lib/log.ts'
+import { createMetrics } from '../../services/lib/metrics.ts'
+import type { Incoming, Stage } from '../../services/lib/stage.ts'
+import { createSteps } from '../../services/lib/steps.ts'
+import { createWorker } from '../../services/lib/worker.ts'
+import type { StageName } from '../../services/topology.ts'
+import { createManualClock } from './stage-doubles.ts'
+
+type Sent = (value: { readonly tenant: string }) => void
+
+/** Has one delivery of a topic decided by a worker, and hears of every message it sends. */
+export async function decideAll<S extends StageName> (
+  stage: Stage<S>,
+  { topic, messages }: { readonly topic: string, readonly messages: readonly Incoming[] },
+  onSent: Sent
+): Promise<void> {
+  const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
+  const { onDelivery } = createWorker({
+    ...common,
+    stage: stage as unknown as Stage,
+    subscription: { group: 'g', topics: [], lane: 'bulk' },
+    wire: {
+      open: async raw => ({ kind: 'message', message: { ...messages[Number(raw.offset)]!, raw } }),
+      close: async () => { throw new Error('nothing is sealed here') },
+    },
+    emitter: {
+      emit: async () => {},
+      seal: async emissions => {
+        for (const { value } of emissions) onSent(value)
+        return new Map()
+      },
+      send: async () => {},
+    },
+    deadLetters: { admit: () => {}, send: async () => {}, alive: () => {} },
+    steps: createSteps(common),
+    clock: createManualClock(),
+    ahead: { bytes: 0, mostBytes: 0 },
+  })
+  await onDelivery({
+    topic,
+    partition: 0,
+    messages: messages.map(({ raw, value }, offset) => {
+      const { tenant } = value as { readonly tenant: string }
+      return { ...raw, offset: BigInt(offset), headers: { tenant } }
+    }),
+    more: () => [],
+    signal: new AbortController().signal,
+    commit: async () => {},
+  })
+}
