@@ -50,28 +50,29 @@ local function objection(now, claim)
   end
 end
 
-local function write_record(now)
+local function write_record(now, claim, reserve_seq)
   local fields = {
     'id', job, 'status', 'queued', 'unitPriceMicros', text(price), 'maxQuoteMicros', text(maximum),
     'header', header, 'updatedAtMs', text(now), 'announced', '0', 'ended', '0', 'closed', '0',
     'endedAtMs', '0', 'finishedRows', '0', 'inputBlocks', '0', 'billableRows', '0',
     'cacheHits', '0', 'freshRecords', '0', 'successRecords', '0', 'failedRecords', '0',
     'chargedMicros', '0', 'releasedMicros', '0', 'idempotencyKey', ARGV[3],
+    'reserveSeq', reserve_seq,
   }
   for at = FIRST_FIELD, #ARGV do
     fields[#fields + 1] = ARGV[at]
   end
-  redis.call('HSET', keys.job, unpack(fields))
+  change(keys.job, claim, fields)
   redis.call('PERSIST', keys.job)
 end
 
 -- The answer to a request for a price alone; what was sealed for it is never opened again.
-local function keep_quote()
+local function keep_quote(claim)
   local fields = { 'maxQuoteMicros', text(maximum) }
   for at = FIRST_FIELD, #ARGV do
     fields[#fields + 1] = ARGV[at]
   end
-  redis.call('HSET', keys.job, unpack(fields))
+  change(keys.job, claim, fields)
   redis.call('DEL', keys.data_key)
 end
 
@@ -107,19 +108,18 @@ local now = now_ms()
 local refusal = objection(now, claim)
 if refusal then
   if refusal.code == 'quoted' then
-    keep_quote()
+    keep_quote(claim)
   end
   refusal.job = job
   refusal.accept_by = accept_by
-  return refuse_job(keys, refusal)
+  return refuse_job(keys, claim, refusal)
 end
 
-write_record(now)
 local seq, entry = reserve(keys, {
   tenant = tenant, job = job, amount = maximum, at = now, header = header,
   reason = terms_of(claim),
 })
-redis.call('HSET', keys.job, 'reserveSeq', seq)
+write_record(now, claim, seq)
 bind_keys(claim.claimedAt)
 if cursor ~= '' then
   -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
@@ -129,5 +129,4 @@ if needs_slot then
   redis.call('SADD', keys.active, job)
 end
 redis.call('ZADD', keys.open, text(now), job)
-local _, flat = record_of(keys.job)
-return reply('accepted', { entry }, flat)
+return reply('accepted', { entry }, claim)

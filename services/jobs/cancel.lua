@@ -8,9 +8,8 @@ if not fields.status then
   return { 'unknown' }
 end
 if fields.ended ~= '1' and fields.status ~= 'cancelling' then
-  redis.call('HSET', KEYS[1], 'status', 'cancelling', 'updatedAtMs', text(now_ms()))
+  change(KEYS[1], fields, { 'status', 'cancelling', 'updatedAtMs', text(now_ms()) })
 end
 -- A cancelled job that is about to be closed is still on its way for whoever asks again.
 local late = fields.closed == '1' or fields.ended == '1' and fields.status ~= 'cancelled'
-local _, flat = record_of(KEYS[1])
-return reply(late and 'ended' or 'cancelling', {}, flat)
+return reply(late and 'ended' or 'cancelling', {}, fields)

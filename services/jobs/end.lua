@@ -10,15 +10,14 @@ if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
 if fields.ended == '1' or gate.frozen or not is_complete(fields) then
-  return tallied('known', keys)
+  return tallied('known', keys, fields)
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = tonumber(fields.billableRows) * tonumber(fields.unitPriceMicros)
 if not fields.settledSeq then
   check_settle(keys, maximum, charge)
 end
-end_job(keys, {
+return end_job(keys, {
   tenant = ARGV[1], job = ARGV[2], amount = maximum, charge = charge, at = now_ms(),
   status = ended_status(fields), fields = fields,
 })
-return tallied('counted', keys)

@@ -22,10 +22,10 @@ if not fields.status or fields.closed == '1' then
 end
 local total = tonumber(fields.totalRows)
 if fields.ended == '1' or tonumber(fields.finishedRows) + rows ~= total then
-  return tallied('known', keys)
+  return tallied('known', keys, fields)
 end
 if redis.call('HEXISTS', KEYS[7], job) == 1 then
-  return tallied('known', keys)
+  return tallied('known', keys, fields)
 end
 if #bitmap ~= math.ceil(total / 8) then
   error('the bitmap is not that of the whole job')
@@ -39,15 +39,14 @@ if not fields.settledSeq then
 end
 
 local now = now_ms()
+change(keys.job, fields, { 'finishedRows', text(total), 'updatedAtMs', text(now) })
 if is_lost then
-  redis.call('HSET', keys.job, 'billableRows', '0', 'successRecords', '0')
+  change(keys.job, fields, { 'billableRows', '0', 'successRecords', '0' })
 elseif rows > 0 then
   redis.call('HSET', keys.manifest, digest, packed(tonumber(fields.chunks), 0, 0, bitmap))
 end
-redis.call('HSET', keys.job, 'finishedRows', text(total), 'updatedAtMs', text(now))
 redis.call('ZADD', keys.open, text(now), job)
-end_job(keys, {
+return end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now, status = 'failed',
   void = charge == 0, fields = fields,
 })
-return tallied('counted', keys)

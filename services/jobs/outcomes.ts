@@ -36,6 +36,8 @@ export type Outcomes = {
     readonly tenant: string
     readonly job: string
     readonly acceptByMs: number
+    /** Nothing can have become of it before the call. */
+    readonly isNew?: boolean
     readonly signal?: AbortSignal
   }) => Promise<Decided>
   /** Ends every wait. */
@@ -50,12 +52,12 @@ export async function createOutcomes (options: OutcomesOptions): Promise<Outcome
   subscriber.on('message', (_channel, job) => nudges.dispatchEvent(new Event(job)))
   await subscriber.subscribe(OUTCOMES_CHANNEL)
 
-  const wait: Outcomes['wait'] = async ({ tenant, job, acceptByMs, signal }) => {
+  const wait: Outcomes['wait'] = async ({ tenant, job, acceptByMs, isNew = false, signal }) => {
     const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
-    for (;;) {
+    for (let asks = !isNew; ; asks = true) {
       const nudged = nextNudge(nudges, job, ends)
       try {
-        const outcome = await decided({ tenant, job, acceptByMs })
+        const outcome = asks ? await decided({ tenant, job, acceptByMs }) : undefined
         if (outcome !== undefined) return outcome
         const lateMs = clock.now() - acceptByMs
         const waitMs = lateMs > EXPIRY_RETRY_MS ? pollMs : Math.max(-lateMs, EXPIRY_RETRY_MS)

@@ -4,5 +4,4 @@ local gate = gate_of(KEYS[2])
 if gate.shut then
   return gate.shut
 end
-local _, flat = record_of(KEYS[1])
-return flat
+return redis.call('HGETALL', KEYS[1])

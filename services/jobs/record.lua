@@ -3,18 +3,29 @@
 local OUTCOMES = 'outcomes'
 local REFUSAL_KEPT_MS = 60000
 
+-- The fields of a record by name. It is read once a script: nobody else changes it meanwhile.
 local function record_of(key)
   local flat = redis.call('HGETALL', key)
   local fields = {}
   for at = 1, #flat, 2 do
     fields[flat[at]] = flat[at + 1]
   end
-  return fields, flat
+  return fields
 end
 
-local function reply(kind, more, flat)
+-- Writes fields and values in turn to a record, and to what was read of it.
+local function change(key, fields, changes)
+  redis.call('HSET', key, unpack(changes))
+  for at = 1, #changes, 2 do
+    fields[changes[at]] = changes[at + 1]
+  end
+end
+
+-- An answer with a record: what is said of it, then its fields and values in turn.
+local function reply(kind, more, fields)
   local answer = { kind, unpack(more) }
-  for _, value in ipairs(flat) do
+  for name, value in pairs(fields) do
+    answer[#answer + 1] = name
     answer[#answer + 1] = value
   end
   return answer
@@ -22,52 +33,52 @@ end
 
 -- What was decided of a claim before, if anything.
 local function stored_outcome(job_key, outbox)
-  local fields, flat = record_of(job_key)
+  local fields = record_of(job_key)
   if fields.status then
-    return reply('accepted', { entry_at(outbox, fields.reserveSeq) }, flat)
+    return reply('accepted', { entry_at(outbox, fields.reserveSeq) }, fields)
   end
   if fields.refusal then
-    return reply('refused', {}, flat)
+    return reply('refused', {}, fields)
   end
   return nil, fields
 end
 
 -- Stores a refusal; a key bound to this job is free again, so that a repetition is judged anew. Of
 -- a claim that is forgotten nothing changes: its job may have been accepted, and closed since.
-local function refuse_job(keys, refusal)
+local function refuse_job(keys, claim, refusal)
   local required = refusal.required or '0'
   local available = refusal.available or '0'
-  if redis.call('EXISTS', keys.job) == 0 then
+  if not next(claim) then
     return { 'refused', 'refusal', refusal.code, 'forgotten', '1' }
   end
-  redis.call('HSET', keys.job, 'refusal', refusal.code,
-    'requiredMicros', required, 'availableMicros', available)
-  local _, flat = record_of(keys.job)
+  change(keys.job, claim, {
+    'refusal', refusal.code, 'requiredMicros', required, 'availableMicros', available,
+  })
   redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_KEPT_MS))
   if bound_job(keys.idem) == refusal.job then
     redis.call('DEL', keys.idem)
   end
   redis.call('PUBLISH', OUTCOMES, refusal.job)
-  return reply('refused', {}, flat)
+  return reply('refused', {}, claim)
 end
 
 -- At the end all rows add up, though a block made from headers alone knows neither the kinds of its
 -- rows nor their copies: what is no success has failed, and what is neither a hit, invalid nor a
 -- duplicate was a fresh record.
-local function add_up(job_key)
-  local found = redis.call('HMGET', job_key, 'totalRows', 'successRecords', 'cacheHits',
-    'invalidRows', 'duplicateRows')
-  local total = tonumber(found[1])
-  local success = math.min(tonumber(found[2]), total)
-  local originals = math.max(total - tonumber(found[4]) - tonumber(found[5]), 0)
-  local hits = math.min(tonumber(found[3]), originals)
-  redis.call('HSET', job_key, 'successRecords', text(success),
-    'failedRecords', text(total - success), 'cacheHits', text(hits),
-    'freshRecords', text(originals - hits))
+local function sums_of(fields)
+  local total = tonumber(fields.totalRows)
+  local success = math.min(tonumber(fields.successRecords), total)
+  local repeated = tonumber(fields.invalidRows) + tonumber(fields.duplicateRows)
+  local originals = math.max(total - repeated, 0)
+  local hits = math.min(tonumber(fields.cacheHits), originals)
+  return {
+    'successRecords', text(success), 'failedRecords', text(total - success),
+    'cacheHits', text(hits), 'freshRecords', text(originals - hits),
+  }
 end
 
 -- The movement that ends a job; of a job that was made anew the journal may know it already, and
--- money never moves twice. Returns seq and charge.
+-- money never moves twice. Returns seq, charge and the entry that was made, if one was.
 local function end_money(keys, ending)
   if ending.fields.settledSeq then
     return ending.fields.settledSeq, tonumber(ending.fields.settledMicros)
@@ -77,18 +88,26 @@ local function end_money(keys, ending)
     at = ending.at,
   }
   local close_money = ending.void and void or settle
-  return close_money(keys, entry), ending.charge
+  local seq, made = close_money(keys, entry)
+  return seq, ending.charge, made
 end
 
 -- Charges what was won and lets go of the rest, and makes the counts final; the caller has called
--- check_settle, unless the money has moved before.
+-- check_settle, unless the money has moved before. Answers as tally and fail do.
 local function end_job(keys, ending)
-  local seq, charge = end_money(keys, ending)
+  local fields = ending.fields
+  local seq, charge, entry = end_money(keys, ending)
   redis.call('SREM', keys.active, ending.job)
-  add_up(keys.job)
-  redis.call('HSET', keys.job, 'status', ending.status, 'ended', '1',
-    'endedAtMs', text(ending.at), 'chargedMicros', text(charge),
-    'releasedMicros', text(ending.amount - charge), 'settleSeq', seq)
+  local changes = sums_of(fields)
+  for _, value in ipairs({
+    'status', ending.status, 'ended', '1', 'endedAtMs', text(ending.at),
+    'chargedMicros', text(charge), 'releasedMicros', text(ending.amount - charge),
+    'settleSeq', seq,
+  }) do
+    changes[#changes + 1] = value
+  end
+  change(keys.job, fields, changes)
+  return reply('counted', { '1', entry or entry_at(keys.outbox, seq) }, fields)
 end
 
 -- Whether all rows and all inputs of a job are there.
@@ -101,9 +120,8 @@ local function ended_status(fields)
 end
 
 -- The answer of tally and fail: whether the job waits to be closed, its entry, its record.
-local function tallied(kind, keys)
-  local fields, flat = record_of(keys.job)
-  return reply(kind, { fields.ended, entry_at(keys.outbox, fields.settleSeq) }, flat)
+local function tallied(kind, keys, fields)
+  return reply(kind, { fields.ended, entry_at(keys.outbox, fields.settleSeq) }, fields)
 end
 
 -- A manifest entry as manifest.ts unpacks it.

@@ -19,4 +19,4 @@ end
 -- The journal of a frozen wallet may have an earlier try of the same request behind its gap, so no
 -- refusal is definite: a client that has an idempotency key asks again.
 local told = gate.frozen and 'frozen' or code
-return refuse_job(keys, { job = job, code = told, accept_by = accept_by })
+return refuse_job(keys, claim, { job = job, code = told, accept_by = accept_by })

@@ -117,7 +117,9 @@ async function sendAndWait (
   // Sending goes on while we wait: a broker that is away must not hold the answer back.
   const sending = send(options, { submission, claimed, signal: ends.signal })
   try {
-    const waiting = outcomes.wait({ tenant, job, acceptByMs, signal: ends.signal })
+    const waiting = outcomes.wait({
+      tenant, job, acceptByMs, isNew: true, signal: ends.signal,
+    })
     const outcome = await Promise.race([waiting, failureOf(sending)])
     if (outcome.kind === 'refused') ends.abort()
     // The copy of the data key is to be safe before the client hears of the job.

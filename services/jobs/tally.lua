@@ -84,27 +84,23 @@ local function count_copies(won)
   end
 end
 
-local function add(name, number)
-  if number ~= 0 then
-    redis.call('HINCRBY', keys.job, name, text(number))
-  end
-end
-
-local function write(won, inputs, now)
+-- Writes what was won, and the counts after it.
+local function write(fields, won, inputs, now)
   redis.call('HSET', keys.manifest, digest,
     packed(tonumber(chunk), tonumber(ARGV[6]), has_inputs and 1 or 0, won.bitmap))
-  redis.call('HSET', keys.seen, chunk, won.all)
-  if inputs.new then
-    redis.call('HSET', keys.seen, INPUTS, ARGV[5])
-    add('inputBlocks', inputs.more)
+  redis.call('HSET', keys.seen, chunk, won.all, unpack(inputs.new and { INPUTS, ARGV[5] } or {}))
+  local changes = { 'updatedAtMs', text(now) }
+  for name, number in pairs({
+    inputBlocks = inputs.more, finishedRows = won.rows, billableRows = won.billable,
+    successRecords = won.succeeded, failedRecords = won.failed, cacheHits = won.cached,
+    freshRecords = won.live,
+  }) do
+    if number ~= 0 then
+      changes[#changes + 1] = name
+      changes[#changes + 1] = text(tonumber(fields[name]) + number)
+    end
   end
-  add('finishedRows', won.rows)
-  add('billableRows', won.billable)
-  add('successRecords', won.succeeded)
-  add('failedRecords', won.failed)
-  add('cacheHits', won.cached)
-  add('freshRecords', won.live)
-  redis.call('HSET', keys.job, 'updatedAtMs', text(now))
+  change(keys.job, fields, changes)
   redis.call('ZADD', keys.open, text(now), job)
 end
 
@@ -113,24 +109,24 @@ if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
 if fields.ended == '1' then
-  return tallied('known', keys)
+  return tallied('known', keys, fields)
 end
 if stands_in and redis.call('HEXISTS', KEYS[8], job) == 1 then
   return redis.error_reply('REPLAYING the blocks of the job are counted again')
 end
 
-local before = redis.call('HGET', keys.seen, chunk) or ''
+local seen = redis.call('HMGET', keys.seen, chunk, INPUTS)
+local before, known_inputs = seen[1] or '', seen[2]
 check_block(fields, before)
 local won = win(before)
 count_copies(won)
 -- Inputs are noted when they are the first of their chunk, or only blank ones came before.
-local known_inputs = redis.call('HGET', keys.seen, INPUTS)
 local inputs = {
   new = has_inputs and (not known_inputs or known_inputs == BLANK and ARGV[5] ~= BLANK),
   more = has_inputs and not known_inputs and 1 or 0,
 }
 if won.rows == 0 and not inputs.new then
-  return tallied('counted', keys)
+  return tallied('counted', keys, fields)
 end
 
 local finished = tonumber(fields.finishedRows) + won.rows
@@ -141,16 +137,17 @@ if finished > total then
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = (tonumber(fields.billableRows) + won.billable) * tonumber(fields.unitPriceMicros)
-if not fields.settledSeq then
+local ends = finished == total and input_blocks == tonumber(fields.chunks) and not gate.frozen
+if ends and not fields.settledSeq then
   check_settle(keys, maximum, charge)
 end
 
 local now = now_ms()
-write(won, inputs, now)
-if finished == total and input_blocks == tonumber(fields.chunks) and not gate.frozen then
-  end_job(keys, {
-    tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
-    status = ended_status(fields), fields = fields,
-  })
+write(fields, won, inputs, now)
+if not ends then
+  return tallied('counted', keys, fields)
 end
-return tallied('counted', keys)
+return end_job(keys, {
+  tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
+  status = ended_status(fields), fields = fields,
+})

@@ -45,13 +45,14 @@ export async function decideJob (unit: JobUnit, parts: JobParts): Promise<JobDec
   }
 }
 
-/** True when nothing can come of the job any more; one that is too late is refused for good. */
+/**
+ * True when nothing can come of the job any more; one that is too late is refused for good. Before
+ * that `accept` says so, and is asked in any case.
+ */
 async function isOver (head: Normalized, { store, clock }: JobParts): Promise<boolean> {
-  const outcome = await store.outcome(head.tenant, head.job)
-  if (outcome.kind === 'accepted') return outcome.job.closed
-  if (outcome.kind === 'refused') return true
   if (clock.now() <= head.acceptBy) return false
-  return (await store.refuse(head.tenant, head.job, 'expired')).kind === 'refused'
+  const outcome = await store.refuse(head.tenant, head.job, 'expired')
+  return outcome.kind === 'accepted' ? outcome.job.closed : outcome.kind === 'refused'
 }
 
 type AnnounceOptions = {

@@ -9,7 +9,7 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- The whole number that an argument names; HINCRBY takes no leading zeros.
+-- The whole number that an argument names, without leading zeros.
 local function whole(argument, what)
   local form = argument == '0' or string.match(argument, '^[1-9][0-9]*$')
   if not form or #argument > 15 then
@@ -24,26 +24,38 @@ local function now_ms()
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
+-- The one wallet of a script is read once: nobody else changes it meanwhile.
+local balances
+
 local function balances_of(wallet)
-  local found = redis.call('HMGET', wallet, 'available', 'reserved', 'charged', 'funded')
-  return {
-    available = found[1] or '0',
-    reserved = found[2] or '0',
-    charged = found[3] or '0',
-    funded = found[4] or '0',
-  }
-end
-
-local function move(wallet, account, amount)
-  if amount ~= 0 then
-    redis.call('HINCRBY', wallet, account, text(amount))
+  if not balances then
+    local found = redis.call('HMGET', wallet, 'available', 'reserved', 'charged', 'funded', 'seq')
+    balances = {
+      available = found[1] or '0',
+      reserved = found[2] or '0',
+      charged = found[3] or '0',
+      funded = found[4] or '0',
+      seq = found[5] or '0',
+    }
   end
+  return balances
 end
 
--- Appends the entry of a movement just made, with the balances after it; returns its seq and JSON.
-local function append(keys, entry)
-  local seq = text(redis.call('HINCRBY', keys.wallet, 'seq', '1'))
+-- Makes a movement, amounts by account, and appends its entry with the balances after it; returns
+-- the entry's seq and JSON.
+local function append(keys, entry, movement)
   local after = balances_of(keys.wallet)
+  local changes = {}
+  movement.seq = 1
+  for account, amount in pairs(movement) do
+    if amount ~= 0 then
+      after[account] = text(tonumber(after[account]) + amount)
+      changes[#changes + 1] = account
+      changes[#changes + 1] = after[account]
+    end
+  end
+  redis.call('HSET', keys.wallet, unpack(changes))
+  local seq = after.seq
   local json = cjson.encode({
     tenant = entry.tenant,
     seq = seq,
@@ -70,18 +82,14 @@ end
 
 -- Adds to (or, when negative, takes from) what can be reserved; the caller has checked the bounds.
 local function fund(keys, entry)
-  move(keys.wallet, 'available', entry.amount)
-  move(keys.wallet, 'funded', entry.amount)
-  return append(keys, entry)
+  return append(keys, entry, { available = entry.amount, funded = entry.amount })
 end
 
 -- Puts a job's maximum aside; the caller has checked that so much is available.
 local function reserve(keys, entry)
-  move(keys.wallet, 'available', -entry.amount)
-  move(keys.wallet, 'reserved', entry.amount)
   entry.type = 'reserve'
   entry.id = entry.job .. ':reserve'
-  return append(keys, entry)
+  return append(keys, entry, { available = -entry.amount, reserved = entry.amount })
 end
 
 -- To be called before the first write of a script that settles.
@@ -96,12 +104,11 @@ end
 
 -- Charges a part of a reservation and returns the rest, in one entry.
 local function settle(keys, entry)
-  move(keys.wallet, 'reserved', -entry.amount)
-  move(keys.wallet, 'charged', entry.charge)
-  move(keys.wallet, 'available', entry.amount - entry.charge)
   entry.type = entry.type or 'settle'
   entry.id = entry.job .. ':' .. entry.type
-  return append(keys, entry)
+  return append(keys, entry, {
+    reserved = -entry.amount, charged = entry.charge, available = entry.amount - entry.charge,
+  })
 end
 
 -- Returns a whole reservation.
