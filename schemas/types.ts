@@ -1,5 +1,15 @@
 // Made from the .avsc files by `npm run types`; do not edit.
 
+/** An organization, API key or partner after a change. */
+export type Account = {
+  /** Its key in Redis: org:<id>, key:<sha256 of the secret> or partner:<name>. */
+  readonly name: string
+  /** 1, 2, 3 ... by name; the highest one is the present state. */
+  readonly revision: number
+  /** All fields after the change; secrets are hashed or wrapped by a key of the ring. */
+  readonly fields: readonly { readonly name: string, readonly value: string }[]
+}
+
 /** The result of a contact, sealed under its partner's key. */
 export type FeedResult = {
   /** Names the contact: a result that comes again has the same one. */
@@ -408,6 +418,7 @@ export type Snapshot = {
 
 /** The readable value of each topic. */
 export type Values = {
+  'accounts': Account
   'feeds.finished': FeedResult
   'feeds.submitted': FeedContact
   'job.keys': Keys

@@ -32,6 +32,7 @@ export const topology = {
     'wallet.snapshots': {
       key: 'tenant', split: 'none', partitions: 2, keepHours: forever, compact: true,
     },
+    accounts: { key: 'name', split: 'none', partitions: 1, keepHours: forever },
     'feeds.finished': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
   },
   stages: {
@@ -51,11 +52,11 @@ export const topology = {
     handback: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
     ledger: {
       reads: ['wallet.journal', 'job.keys'],
-      writes: ['wallet.journal', 'wallet.snapshots', 'jobs.settled'],
+      writes: ['wallet.journal', 'wallet.snapshots', 'accounts', 'jobs.settled'],
     },
   },
   /** What is read where Redis has lost something, in groups that last for one reading. */
-  recovery: { all: ['job.keys'], ledger: ['rows.finished', 'wallet.snapshots'] },
+  recovery: { all: ['job.keys'], ledger: ['rows.finished', 'wallet.snapshots', 'accounts'] },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
 
@@ -74,14 +75,17 @@ export const STAGES = Object.keys(topology.stages) as readonly StageName[]
 export const READING_STAGES = STAGES.filter(stage => topology.stages[stage].reads.length > 0)
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
-/** Topics between stages; those of partners are sealed, keyed and sent in a way of their own. */
+/**
+ * Topics between stages; those of partners are sealed, keyed and sent in a way of their own, and
+ * `accounts` is no stage's input.
+ */
 export type InnerTopic = {
   [T in TopicName]: typeof topology.topics[T]['split'] extends 'partner' ? never : T
-}[TopicName]
+}[Exclude<TopicName, 'accounts'>]
 
 type Topology = {
   readonly topics: Readonly<Record<string, {
-    readonly key: 'tenant' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:part'
+    readonly key: 'tenant' | 'name' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:part'
     readonly split: Split
     readonly partitions: number
     readonly keepHours: number

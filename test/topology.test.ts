@@ -11,8 +11,8 @@ const stages = Object.entries(topology.stages)
 const names = stages.map(([name]) => name)
 const firstIndex = (topic: string) => topics.indexOf(topic)
 
-/** Topics that no stage follows: snapshots are read by a recovery, results by partners. */
-const unread = ['wallet.snapshots', 'feeds.finished']
+/** Topics that no stage follows: a recovery reads snapshots and accounts, partners read results. */
+const unread = ['wallet.snapshots', 'accounts', 'feeds.finished']
 /** Topics that no stage writes: partners do. */
 const unwritten = ['feeds.submitted']
 /** What two stages follow, each for its own ends. */

@@ -83,7 +83,7 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
         scopes,
         ...expiresAtMs === 0 ? {} : { expiresAtMs: now() + expiresAtMs - createdAtMs },
       })
-      await desk.store.write(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
+      await desk.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
       desk.records.delete(old.hash)
       return fresh
     },
@@ -126,7 +126,7 @@ async function revokeKey (
 ): Promise<boolean> {
   const record = await recordById(store, orgId, keyId)
   if (record === undefined) return false
-  if (record.revokedAtMs === 0) await store.write(record.hash, { revokedAt: String(now()) })
+  if (record.revokedAtMs === 0) await store.change(record.hash, { revokedAt: String(now()) })
   records.delete(record.hash)
   return true
 }
@@ -136,7 +136,7 @@ function noteUse ({ store, now }: Desk, noted: LRUCache<string, number>, record:
   if (now() - last < LAST_USED_EVERY_MS) return
   noted.set(record.hash, now())
   // Nobody waits for this, and a lost note is made again a minute later.
-  store.write(record.hash, { lastUsedAt: String(now()) }).catch(() => noted.delete(record.hash))
+  store.noteUse(record.hash, now()).catch(() => noted.delete(record.hash))
 }
 
 /** Why a key works no more; undefined while it does. */

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { createAccountRecords, keysOfOrganization } from './records.ts'
 import { isMode, type Mode } from './tenant.ts'
 
 /** What a key may be allowed to do: create jobs, read jobs and results. */
@@ -26,42 +27,45 @@ type NewRecord = Pick<KeyRecord, 'hash' | 'orgId' | 'mode' | 'scopes' | 'last4' 
 export type KeyStore = ReturnType<typeof createKeyStore>
 
 const keyOf = (hash: string) => `key:${hash}`
-const listOf = (orgId: string) => `org:${orgId}:keys`
 
-/** Redis' side of the keys: a hash `key:<sha256>` each, and a list of hashes by organization. */
+/** Redis' side of the keys: a hash `key:<sha256>` each, listed by organization. */
 export function createKeyStore (redis: Redis) {
-  async function read (hash: string): Promise<KeyRecord | undefined> {
-    return recordOf(hash, await redis.hgetall(keyOf(hash)))
-  }
-
+  const records = createAccountRecords(redis)
   return {
-    read,
+    /** @throws AccountsRecoveringError while a change of the key may be lost. */
+    read: async (hash: string): Promise<KeyRecord | undefined> =>
+      recordOf(hash, (await records.readCurrent(keyOf(hash)))?.fields ?? {}),
 
     /** Stores a new key and returns its id, which is safe to show. */
     async add (record: NewRecord): Promise<string> {
       const { hash, orgId, mode, scopes, last4, createdAtMs, expiresAtMs = 0 } = record
-      // Listed first: a crash in between leaves no key that works and nobody can see or revoke.
-      await redis.rpush(listOf(orgId), hash)
-      await redis.hset(keyOf(hash), {
+      const fields = {
         org: orgId,
         mode,
         scopes: scopes.join(' '),
         last4,
         createdAt: String(createdAtMs),
         expiresAt: String(expiresAtMs),
-      })
+      }
+      await records.change({ name: keyOf(hash), fields, from: 0, random: true })
       return idOf(hash)
     },
 
-    async write (hash: string, fields: Readonly<Record<string, string>>): Promise<void> {
-      await redis.hset(keyOf(hash), fields)
+    async change (hash: string, fields: Readonly<Record<string, string>>): Promise<void> {
+      await records.change({ name: keyOf(hash), fields })
+    },
+
+    /** Notes when a key was used, which is no change of it. */
+    async noteUse (hash: string, nowMs: number): Promise<void> {
+      await redis.hset(keyOf(hash), { lastUsedAt: String(nowMs) })
     },
 
     /** The keys of an organization in the order they were made. */
     async list (orgId: string): Promise<KeyRecord[]> {
-      const hashes = await redis.lrange(listOf(orgId), 0, -1)
-      const records = await Promise.all(hashes.map(read))
-      return records.filter(record => record !== undefined)
+      const hashes = await redis.zrange(keysOfOrganization(orgId), '0', '-1')
+      const found = await Promise.all(hashes.map(async hash =>
+        recordOf(hash, (await records.read(keyOf(hash)))?.fields ?? {})))
+      return found.filter(record => record !== undefined)
     },
   }
 }

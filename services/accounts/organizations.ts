@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
-import { MODES, partsOf, tenantOf } from './tenant.ts'
+import { createAccountRecords, type AccountRecords } from './records.ts'
+import { partsOf } from './tenant.ts'
 
 export type Organization = {
   readonly id: string
@@ -22,18 +23,19 @@ const CACHED_POLICIES = 10_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
 
-/** The organizations, kept in Redis as `org:<id>`, and the set `tenants` of their tenants. */
+/** The organizations, kept in Redis as `org:<id>`. */
 export function createOrganizations (redis: Redis, now: () => number = Date.now) {
   const policies: Policies = new LRUCache({ max: CACHED_POLICIES })
+  const records = createAccountRecords(redis)
 
   return {
-    find: (orgId: string) => find(redis, orgId),
+    find: (orgId: string) => find(records, orgId),
 
     /** Makes an organization with both its tenants, without keys and without money. */
     async create (name: string): Promise<Organization> {
       const id = `org_${ulid(now()).toLowerCase()}`
       const organization = { id, name, createdAtMs: now(), freshnessDays: MAX_FRESHNESS_DAYS }
-      await write(redis, organization)
+      await write(records, organization)
       return organization
     },
 
@@ -42,7 +44,7 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
       if (!Number.isInteger(days) || days < 0 || days > MAX_FRESHNESS_DAYS) {
         throw new RangeError(`Freshness is a whole number of days from 0 to ${MAX_FRESHNESS_DAYS}.`)
       }
-      await redis.hset(keyOf(orgId), { freshnessDays: String(days) })
+      await records.change({ name: keyOf(orgId), fields: { freshnessDays: String(days) } })
       policies.delete(orgId)
     },
 
@@ -63,23 +65,21 @@ type Policies = LRUCache<string, { readonly readAtMs: number, readonly days: num
 
 const msOf = (days: number) => Math.min(days, MAX_FRESHNESS_DAYS) * DAY_MS
 
-async function find (redis: Redis, orgId: string): Promise<Organization | undefined> {
-  const fields = await redis.hgetall(keyOf(orgId))
-  if (fields.name === undefined) return undefined
+async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {
+  const { fields } = await records.read(keyOf(orgId)) ?? {}
+  if (fields?.['name'] === undefined) return undefined
   return {
     id: orgId,
-    name: fields.name,
-    createdAtMs: Number(fields.createdAt),
-    freshnessDays: Number(fields.freshnessDays),
+    name: fields['name'],
+    createdAtMs: Number(fields['createdAt']),
+    freshnessDays: Number(fields['freshnessDays']),
   }
 }
 
-async function write (redis: Redis, organization: Organization): Promise<void> {
+async function write (records: AccountRecords, organization: Organization): Promise<void> {
   const { id, name, createdAtMs, freshnessDays } = organization
-  await redis.hset(keyOf(id), {
-    name, createdAt: String(createdAtMs), freshnessDays: String(freshnessDays),
-  })
-  await redis.sadd('tenants', ...MODES.map(mode => tenantOf(id, mode)))
+  const fields = { name, createdAt: String(createdAtMs), freshnessDays: String(freshnessDays) }
+  await records.change({ name: keyOf(id), fields, from: 0, random: true })
 }
 
 async function readFreshnessDays (redis: Redis, orgId: string): Promise<number> {

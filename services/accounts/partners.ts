@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
-import { createSwap, type Swap } from '../lib/swap.ts'
+import { createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 
 /** Who sends contacts in bulk through topics of its own. */
@@ -43,10 +43,9 @@ type Options = {
 /** `wrapped`: base64. */
 type StoredKey = PartnerKey & { readonly wrapped: string }
 type Stored = Omit<Partner, 'tenant' | 'keys'> & { readonly keys: readonly StoredKey[] }
-type Context = Options & { readonly now: () => number, readonly swap: Swap }
+type Context = Options & { readonly now: () => number, readonly records: AccountRecords }
 
 const KEY_BYTES = 32
-const NAMES_KEY = 'partners'
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
 const placeOf = (name: string) => `partner:${name}`
 const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
@@ -56,18 +55,16 @@ const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
  * ring. A name is never used twice: what its topics hold belongs to the first who had it.
  */
 export function createPartners ({ redis, ring, now = Date.now }: Options) {
-  const context = { redis, ring, now, swap: createSwap(redis) }
-  const read = async (name: string) => (await readStored(redis, name))?.stored
+  const context = { redis, ring, now, records: createAccountRecords(redis) }
+  const read = async (name: string) => (await readStored(context, name))?.stored
   return {
     /** Registers a partner; its key is shown here and never again. Undefined: the name is taken. */
     async create (partner: NewPartner): Promise<{ readonly key: string } | undefined> {
       checkName(partner.name)
       const { key, stored: first } = newKey(context, partner.name)
       const stored: Stored = { ...partner, createdAtMs: now(), revokedAtMs: 0, keys: [first] }
-      // Listed first: a crash in between leaves no partner that nobody sees.
-      await redis.sadd(NAMES_KEY, partner.name)
-      const set = await redis.set(placeOf(partner.name), JSON.stringify(stored), 'NX')
-      return set === null ? undefined : { key: textOfPartnerKey(key) }
+      const isMade = await write(context, stored, 0)
+      return isMade ? { key: textOfPartnerKey(key) } : undefined
     },
 
     /**
@@ -85,7 +82,7 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
 
     /** All partners by name, revoked ones included. */
     async list (): Promise<Partner[]> {
-      const names = await redis.smembers(NAMES_KEY)
+      const names = await redis.smembers(PARTNERS_KEY)
       const found = await Promise.all(names.toSorted().map(read))
       return found.flatMap(stored => stored === undefined ? [] : [shown(stored, now())])
     },
@@ -155,20 +152,26 @@ const endingAt = (endsAtMs: number) => (key: StoredKey): StoredKey =>
 
 /** Changes a registration, however many others change it at the same time; undefined: no such. */
 async function change (
-  { redis, swap }: Context, name: string, changed: (stored: Stored) => Stored
+  context: Context, name: string, changed: (stored: Stored) => Stored
 ): Promise<Stored | undefined> {
   for (;;) {
-    const found = await readStored(redis, name)
+    const found = await readStored(context, name)
     if (found === undefined) return undefined
     const after = changed(found.stored)
-    if (await swap({ key: placeOf(name) }, found.text, JSON.stringify(after))) return after
+    if (await write(context, after, found.revision)) return after
   }
 }
 
+/** Resolves to false when the registration has another revision meanwhile. */
+function write ({ records }: Context, stored: Stored, from: number): Promise<boolean> {
+  const fields = { registration: JSON.stringify(stored) }
+  return records.change({ name: placeOf(stored.name), fields, from })
+}
+
 async function wrappedKeys (context: Context): Promise<Wrapped[]> {
-  const names = await context.redis.smembers(NAMES_KEY)
+  const names = await context.redis.smembers(PARTNERS_KEY)
   const found = await Promise.all(names.map(async name => {
-    const { keys = [] } = (await readStored(context.redis, name))?.stored ?? {}
+    const { keys = [] } = (await readStored(context, name))?.stored ?? {}
     return keys.map(({ id, wrapped }) => ({
       bytes: Buffer.from(wrapped, 'base64'),
       binding: aadOf(name, id),
@@ -193,10 +196,11 @@ async function replaceKey (
 }
 
 async function readStored (
-  redis: Redis, name: string
-): Promise<{ readonly text: string, readonly stored: Stored } | undefined> {
-  const text = await redis.get(placeOf(name))
-  return text === null ? undefined : { text, stored: JSON.parse(text) as Stored }
+  { records }: Context, name: string
+): Promise<{ readonly revision: number, readonly stored: Stored } | undefined> {
+  const { revision = 0, fields = {} } = await records.read(placeOf(name)) ?? {}
+  const text = fields['registration']
+  return text === undefined ? undefined : { revision, stored: JSON.parse(text) as Stored }
 }
 
 function withoutKey ({ wrapped: _wrapped, ...key }: StoredKey): PartnerKey {

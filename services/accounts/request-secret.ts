@@ -26,7 +26,7 @@ export function createRequestSecret ({ redis, ring }: Options) {
     async wrapped (): Promise<Wrapped[]> {
       const text = await redis.get(KEY)
       if (text === null) return []
-      const replace = (fresh: Buffer) => swap({ key: KEY }, text, fresh.toString('base64'))
+      const replace = (fresh: Buffer) => swap(KEY, text, fresh.toString('base64'))
       return [{ bytes: Buffer.from(text, 'base64'), binding: BINDING, replace }]
     },
   }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
 import { SealError } from '../lib/seal.ts'
-import { createSwap } from '../lib/swap.ts'
+import { createAccountRecords } from './records.ts'
 
 type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }
 
@@ -18,17 +18,19 @@ const textOf = (secret: Buffer) => `whsec_${secret.toString('base64')}`
 
 /** The secrets webhooks are signed with, sealed by the key ring in the organization's hash. */
 export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) {
+  const records = createAccountRecords(redis)
   function open (orgId: string, sealed: string): string {
     return textOf(ring.unwrap(Buffer.from(sealed, 'base64'), aadOf(orgId)))
   }
 
   async function write (orgId: string, previous: string): Promise<string> {
     const secret = randomBytes(SECRET_BYTES)
-    await redis.hset(keyOf(orgId), {
+    const fields = {
       webhookSecret: ring.wrap(secret, aadOf(orgId)).toString('base64'),
       webhookSecretBefore: previous,
       webhookSecretBeforeUntil: String(previous === '' ? 0 : now() + ROTATION_MS),
-    })
+    }
+    await records.change({ name: keyOf(orgId), fields })
     return textOf(secret)
   }
 
@@ -76,14 +78,20 @@ function isDamaged (open: () => string): boolean {
 }
 
 async function wrappedSecrets (redis: Redis, orgId: string): Promise<Wrapped[]> {
-  const swap = createSwap(redis)
-  const fields = ['webhookSecret', 'webhookSecretBefore'] as const
-  const texts = await redis.hmget(keyOf(orgId), ...fields)
-  return fields.flatMap((field, index) => {
-    const text = texts[index] ?? ''
+  const records = createAccountRecords(redis)
+  const name = keyOf(orgId)
+  const texts = (await records.read(name))?.fields ?? {}
+  return (['webhookSecret', 'webhookSecretBefore'] as const).flatMap(field => {
+    const text = texts[field] ?? ''
     if (text === '') return []
-    const replace = (fresh: Buffer) =>
-      swap({ key: keyOf(orgId), field }, text, fresh.toString('base64'))
+    const replace = async (fresh: Buffer) => {
+      const after = { [field]: fresh.toString('base64') }
+      for (;;) {
+        const { revision: from = 0, fields = {} } = await records.read(name) ?? {}
+        if (fields[field] !== text) return false
+        if (await records.change({ name, from, fields: after })) return true
+      }
+    }
     return [{ bytes: Buffer.from(text, 'base64'), binding: aadOf(orgId), replace }]
   })
 }

@@ -33,7 +33,7 @@ export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
       const bytes = values[index]
       const [, tenant = '', job = ''] = NAME.exec(key) ?? []
       if (bytes === null || bytes === undefined || job === '') continue
-      const replace = (fresh: Buffer) => swap({ key }, bytes, fresh)
+      const replace = (fresh: Buffer) => swap(key, bytes, fresh)
       yield { bytes, binding: dataKeyAad(tenant, job), replace }
     }
   }

@@ -16,7 +16,7 @@ import type { LedgerSettings, sweepParts } from './parts.ts'
 type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
   'INSTANCE' | 'LOOK_EVERY_MS' | 'LEASE_MS' | 'GRACE_MS' | 'CHECK_EVERY_MS' |
   'SNAPSHOT_EVERY_MS' | 'SNAPSHOT_BEHIND_MS'>
-type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
+type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
   Pick<Life, 'log' | 'metrics'> & { readonly wire: Wire }
 
 /** What the leading ledger needs beside what the sweep does. */
@@ -24,7 +24,7 @@ export function leadingParts (
   config: Config, connected: Connected,
   { archive, blocks, store, emitter, tenants }: ReturnType<typeof sweepParts>
 ): Omit<LeadingParts, 'subscriber'> {
-  const { state: redis, clickhouse, recordMac, codec, wire, clock, log, metrics } = connected
+  const { bus, state: redis, clickhouse, recordMac, codec, wire, clock, log, metrics } = connected
   const name = `ledger.${config.INSTANCE}`
   return {
     redis,
@@ -39,6 +39,7 @@ export function leadingParts (
     blocks,
     store,
     sleep,
+    accountsProducer: bus.producer('accounts'),
     desk: createDesk(redis),
     reader: createTopicReader({
       ...kafkaConnectionOf(config),

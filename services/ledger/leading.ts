@@ -5,13 +5,14 @@ import type { Metrics } from '../lib/metrics.ts'
 import { sleep } from '../lib/retry.ts'
 import { UNBLESSED_CHANNEL } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
+import { restoreAccounts, shipAccounts, type AccountsParts } from './accounts.ts'
 import type { Desk } from './desk.ts'
 import { noteErased } from './erase-again.ts'
 import { recover, type RecoveryParts } from './recovery.ts'
 import { replay, type ReplayParts } from './replay.ts'
 import { readSnapshots, takeSnapshots, type Base, type SnapshotParts } from './snapshots.ts'
 
-export type LeadingParts = RecoveryParts & ReplayParts & SnapshotParts & {
+export type LeadingParts = RecoveryParts & ReplayParts & SnapshotParts & AccountsParts & {
   readonly desk: Pick<Desk, 'lead' | 'check'>
   readonly tenants: Pick<Tenants, 'active' | 'deactivate'>
   /** A connection of its own: once subscribed it serves nothing else. */
@@ -66,12 +67,17 @@ export function startLeading (parts: LeadingParts): Leading {
     'snapshots of wallets could not be written: the next recovery reads more of the journal'))
   const snapshotting = repeatSnapshot(
     parts.snapshotEveryMs, () => snapshot(parts, state, signal))
+  const repeatShipping = createRepeat(signal, error => parts.log.warn({ err: error },
+    'changes of accounts could not be shipped to their topic: they are in Redis alone'))
+  const shipping = repeatShipping(parts.lookEveryMs, async () => {
+    if (state.reign !== undefined) await shipAccounts(parts, signal)
+  })
   return {
     ready: () => state.healthy,
     leads: () => state.mandate !== undefined,
     stop: async () => {
       stopping.abort()
-      await Promise.all([renewing, working, snapshotting])
+      await Promise.all([renewing, working, snapshotting, shipping])
     },
   }
 }
@@ -111,6 +117,7 @@ async function look (
   if (mandate === undefined) return
   const isNew = mandate.run !== state.reign?.run || mandate.fence !== state.reign.fence
   const strangers = isNew ? asked : await welcome(parts, state.reign as Reign, asked)
+  if (isNew) await restoreAccounts(parts, mandate.run, signal)
   if (isNew || strangers.length > 0) {
     if (strangers.length > 0) await parts.tenants.activate(strangers)
     const onWaiting = (tenants: number) => { state.waiting = tenants }

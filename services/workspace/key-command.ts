@@ -1,9 +1,11 @@
 import Type from 'typebox'
+import { createAccountRecords, type AccountRecords } from '../accounts/records.ts'
 import { commonConfig, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing, type KeyRing } from '../lib/key-ring.ts'
 import type { Environment } from './environment.ts'
 import { holdersIn } from './key-holders.ts'
 import { rewrapAll, takeStock, type Holders, type Stock } from './key-stock.ts'
+import { shippingNote } from './shipping.ts'
 import { withStores } from './stores.ts'
 
 const config = Type.Object(pick(commonConfig, ['KEY_RING', 'KEY_ACTIVE']))
@@ -16,15 +18,23 @@ export async function listKeys (env: Environment): Promise<Stock & { readonly no
 
 /** Wraps everything by the active key, and says what is left. */
 export async function rewrapKeys (env: Environment) {
-  const done = await withRing(env, rewrapAll)
-  return { ...done, note: noteOf(done) }
+  return await withRing(env, async parts => {
+    const done = await rewrapAll(parts)
+    return { ...done, note: noteOf(done), ...await shippingNote(parts.accounts) }
+  })
 }
 
-type RingParts = { readonly ring: KeyRing, readonly holders: Holders }
+type RingParts = {
+  readonly ring: KeyRing
+  readonly holders: Holders
+  readonly accounts: AccountRecords
+}
 
 async function withRing<T> (env: Environment, work: (parts: RingParts) => Promise<T>): Promise<T> {
   const ring = createKeyRing(loadConfig(config, env))
-  return await withStores(env, stores => work({ ring, holders: holdersIn(stores, ring) }))
+  return await withStores(env, stores => work({
+    ring, holders: holdersIn(stores, ring), accounts: createAccountRecords(stores.redis),
+  }))
 }
 
 /** What to do next, in words. */

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { UsageError } from '../lib/run-command.ts'
-import type { AccountsFile } from './accounts-backup.ts'
 import type { Task } from './options.ts'
 import type { WorkspaceParts } from './parts.ts'
 import { balanceShown, tenantFor } from './tasks.ts'
@@ -49,18 +47,4 @@ async function comparedAgain ({ gates }: WorkspaceParts, tenant: string) {
     if (standing.isOpen || Date.now() >= until) return standing
     await pause(LOOK_EVERY_MS)
   }
-}
-
-/** Writes organizations, keys and partners to a file. */
-export const exportAccounts: Task = async ({ accounts }, { file = '' }) => {
-  const found = await accounts.read()
-  await writeFile(file, `${JSON.stringify(found)}\n`, { mode: 0o600 })
-  return { file, keys: found.kept.length }
-}
-
-/** Puts back what is missing; what is there is newer than the file. */
-export const importAccounts: Task = async ({ accounts }, { file = '' }) => {
-  const found = JSON.parse(await readFile(file, 'utf8')) as AccountsFile
-  if (found.version !== 1) throw new UsageError('This is no file of "accounts export".')
-  return { file, keys: found.kept.length, written: await accounts.write(found) }
 }

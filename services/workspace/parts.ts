@@ -1,13 +1,13 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
+import { createAccountRecords } from '../accounts/records.ts'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { commonConfig, defineConfig, loadConfig, pick } from '../lib/config.ts'
 import { createKeyRing } from '../lib/key-ring.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createGates } from '../money/gate.ts'
 import { createWallet } from '../money/wallet.ts'
-import { createAccountsBackup } from './accounts-backup.ts'
 import type { Environment } from './environment.ts'
 import { makePartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
 
@@ -29,7 +29,7 @@ export async function openWorkspace (env: Environment) {
     makePartnerTopics: (options: PartnerTopicsOptions) => makePartnerTopics(env, options),
     wallet: createWallet(redis),
     gates: createGates(redis),
-    accounts: createAccountsBackup(redis),
+    accounts: createAccountRecords(redis),
     close: () => redis.disconnect(),
   }
 }

@@ -5,6 +5,7 @@ import { commandEnvironment } from './environment.ts'
 import { withWorkspace } from './parts.ts'
 import * as partners from './partner-tasks.ts'
 import * as money from './money-tasks.ts'
+import { shipping } from './shipping.ts'
 import { show, type Print } from './show.ts'
 import * as tasks from './tasks.ts'
 import type { Options, Task } from './tasks.ts'
@@ -23,12 +24,12 @@ export function createProgram (print: Print = console.log, open = withWorkspace)
     const env = commandEnvironment(process.env, data)
     show(print, await open(env, parts => task(parts, options)), json === true)
   }
-  addOrganizations(program, perform)
-  addKeys(program, perform)
+  const change = (task: Task) => perform(shipping(task))
+  addOrganizations(program, change)
+  addKeys(program, { perform, change })
   addMoney(program, perform)
-  addAccounts(program, perform)
-  addSettings(program, perform)
-  addPartners(program, perform)
+  addSettings(program, change)
+  addPartners(program, { perform, change })
   addAudit(program, print)
   addErasing(program, print)
   addKeyRing(program, print)
@@ -37,15 +38,17 @@ export function createProgram (print: Print = console.log, open = withWorkspace)
 }
 
 type Perform = (task: Task) => (options: Options, command: Command) => Promise<void>
+/** `change`: for a task that changes accounts. */
+type Performs = { readonly perform: Perform, readonly change: Perform }
 
-function addOrganizations (program: Command, perform: Perform): void {
+function addOrganizations (program: Command, change: Perform): void {
   program.command('org').description('organizations')
     .command('create').description('make an organization')
     .requiredOption('--name <name>', 'its name')
-    .action(perform(tasks.createOrganization))
+    .action(change(tasks.createOrganization))
 }
 
-function addKeys (program: Command, perform: Perform): void {
+function addKeys (program: Command, { perform, change }: Performs): void {
   const key = program.command('key').description('API keys')
   const add = (name: string, description: string) =>
     key.command(name).description(description).requiredOption('--org <id>', 'organization')
@@ -53,15 +56,15 @@ function addKeys (program: Command, perform: Perform): void {
     .option('--mode <mode>', 'live or test', 'live')
     .option('--scopes <list>', 'jobs:write, jobs:read or both', 'jobs:write,jobs:read')
     .option('--expires <time>', 'ISO 8601 time of its end')
-    .action(perform(tasks.createKey))
+    .action(change(tasks.createKey))
   add('list', 'show keys without their secrets').action(perform(tasks.listKeys))
   add('revoke', 'end a key at once')
     .requiredOption('--key <id>', 'id of the key')
-    .action(perform(tasks.revokeKey))
+    .action(change(tasks.revokeKey))
   add('roll', 'replace a key')
     .requiredOption('--key <id>', 'id of the key')
     .option('--grace-hours <hours>', 'how long the old key works on', '24')
-    .action(perform(tasks.rollKey))
+    .action(change(tasks.rollKey))
 }
 
 function addMoney (program: Command, perform: Perform): void {
@@ -91,31 +94,22 @@ function addMoney (program: Command, perform: Perform): void {
     .action(perform(tasks.showBalance))
 }
 
-function addAccounts (program: Command, perform: Perform): void {
-  const accounts = program.command('accounts')
-    .description('organizations, keys and partners, without any secret in clear')
-  accounts.command('export').description('write them to a file')
-    .requiredOption('--file <path>', 'the file').action(perform(money.exportAccounts))
-  accounts.command('import').description('put back what is missing; nothing is overwritten')
-    .requiredOption('--file <path>', 'the file').action(perform(money.importAccounts))
-}
-
-function addSettings (program: Command, perform: Perform): void {
+function addSettings (program: Command, change: Perform): void {
   program.command('policy').description('show or set how long verified records count as fresh')
     .requiredOption('--org <id>', 'organization')
     .option('--freshness-days <days>', '0 to 90 days')
-    .action(perform(tasks.policy))
+    .action(change(tasks.policy))
   const secret = program.command('webhook-secret')
     .description('the secret webhooks are signed with')
   secret.command('show').description('show it')
     .requiredOption('--org <id>', 'organization')
-    .action(perform(tasks.showWebhookSecret))
+    .action(change(tasks.showWebhookSecret))
   secret.command('rotate').description('make a new one')
     .requiredOption('--org <id>', 'organization')
-    .action(perform(tasks.rotateWebhookSecret))
+    .action(change(tasks.rotateWebhookSecret))
 }
 
-function addPartners (program: Command, perform: Perform): void {
+function addPartners (program: Command, { perform, change }: Performs): void {
   const partner = program.command('partner').description('partners of bulk feeds')
   partner.command('create').description('make a partner and its topics; its key is shown once')
     .requiredOption('--org <id>', 'organization that pays')
@@ -126,17 +120,17 @@ function addPartners (program: Command, perform: Perform): void {
     .option('--principal <name>', 'as whom it connects to the brokers; User:<name> when left out')
     .option('--trial', 'accept brokers without an authorizer: every Kafka client can read and ' +
       'write this feed')
-    .action(perform(partners.createPartner))
+    .action(change(partners.createPartner))
   partner.command('list').description('show partners without their keys')
     .option('--org <id>', 'only of this organization')
     .action(perform(partners.listPartners))
   partner.command('rotate').description('make a new key; it is shown once')
     .requiredOption('--name <name>', 'its name')
     .option('--grace-hours <hours>', 'how long the old key works on', '24')
-    .action(perform(partners.rotatePartner))
+    .action(change(partners.rotatePartner))
   partner.command('revoke').description('take no more contacts of a partner')
     .requiredOption('--name <name>', 'its name')
-    .action(perform(partners.revokePartner))
+    .action(change(partners.revokePartner))
 }
 
 function addAudit (program: Command, print: Print): void {

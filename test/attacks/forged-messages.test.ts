@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { hashOf } from '../../services/accounts/key-format.ts'
 import { createCodec, registrySource } from '../../services/lib/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { runAudit } from '../support/audit.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
+import { runAudit } from '../support/audit.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
@@ -87,13 +88,41 @@ describe('in the topic of data keys', () => {
       { ...of, value: Buffer.from([7]) },
     ])
     await world.shipped()
-    const accounts = await withWorkspace(world.env, parts => parts.accounts.read())
     await world.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
     await world.restart(emptied)
-    await withWorkspace(world.env, parts => parts.accounts.write(accounts))
     await world.services.setScale({})
     await world.letIn()
     expect(await world.client().results(id)).toBe(results)
+  })
+})
+
+describe('in the topic of accounts', () => {
+  it('a stranger brings no revoked key back, with a record of its own or an old one', async () => {
+    const { orgId } = world.demo
+    const secret = await withWorkspace(world.env, async ({ apiKeys, accounts }) => {
+      const key = await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
+      expect(await accounts.areShipped()).toBe(true)
+      await apiKeys.revoke(orgId, key.id)
+      expect(await accounts.areShipped()).toBe(true)
+      return key.secret
+    })
+    const name = `key:${hashOf(secret)}`
+    const records = (await adversary.capture('accounts')).filter(({ key }) => String(key) === name)
+    const [working, revoked] = [records[0]!, records.at(-1)!]
+    const newer = await adversary.changed(revoked, account => ({
+      ...account,
+      revision: 9,
+      fields: (account.fields as { name: string }[]).filter(field => field.name !== 'revokedAt'),
+    }))
+    await adversary.send([newer, signedByStranger(newer), working])
+    await world.shipped()
+    await world.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
+    await world.restart(emptied)
+    await world.services.setScale({})
+    await world.letIn()
+    await expect(world.client({ apiKey: secret, retries: 0 }).balance()).rejects
+      .toMatchObject({ status: 401, code: 'revoked_key' })
+    expect(await forged('accounts')).toBeGreaterThanOrEqual(2)
   })
 })
 

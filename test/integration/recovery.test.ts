@@ -24,7 +24,23 @@ afterAll(async () => { await world?.close() })
 const balance = () => createWallet(world.redis).balance(world.tenant)
 const workspace = <T>(work: (parts: WorkspaceParts) => Promise<T>) =>
   withWorkspace(world.env, work)
-const accountsBefore = () => workspace(parts => parts.accounts.read())
+
+/** A key that is revoked, once the topic of accounts has that, and as far as `between` says. */
+async function revokedKey (between: () => Promise<unknown> = async () => {}): Promise<string> {
+  const { orgId } = world.demo
+  return await workspace(async ({ apiKeys, accounts }) => {
+    const { id, secret } = await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
+    await accounts.areShipped()
+    await between()
+    await apiKeys.revoke(orgId, id)
+    expect(await accounts.areShipped()).toBe(true)
+    return secret
+  })
+}
+
+const expectRevoked = async (secret: string) =>
+  await expect(world.client({ apiKey: secret, retries: 0 }).balance()).rejects
+    .toMatchObject({ status: 401, code: 'revoked_key' })
 
 async function startJob (key: string): Promise<string> {
   const inputs = mixedPhones(ROWS, 0)
@@ -66,16 +82,16 @@ describe('the state Redis', () => {
     const store = createJobStore(world.redis)
     await until('some rows', async () =>
       (await store.read(world.tenant, id))!.counts.finishedRows > 0)
-    const accounts = await accountsBefore()
+    const revoked = await revokedKey()
     // Nobody moves money from here on, so that what was there before can be told.
     await world.services.setScale({ lookup: 0, settle: 0, ledger: 0 })
     const before = await balance()
     await world.restart(emptied)
     // What is there says that a process lives.
     expect((await world.redis.keys('*')).filter(key => !key.startsWith('alive:'))).toEqual([])
-    await workspace(parts => parts.accounts.write(accounts))
     await world.services.setScale({})
     await world.letIn()
+    await expectRevoked(revoked)
     expect(before.seq).toBeGreaterThan(0)
     expect(await startJob(key)).toBe(id)
     await checkWhole(id)
@@ -89,14 +105,16 @@ describe('the state Redis', () => {
     expect(await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')).toBe(ended)
   })
 
-  it('with an old file is brought to the journal\'s end; what was erased stays so', async () => {
+  it('with an old file is brought to the journal\'s end; erased and revoked stay so', async () => {
     const erased = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a06')
     await checkWhole(erased)
     await checkAll()
     expect(await hasDataKey(world, erased)).toBe(true)
     const old = join(world.folder, 'old')
-    await world.restart(files => cpSync(files, old, { recursive: true }))
-    await world.letIn()
+    const revoked = await revokedKey(async () => {
+      await world.restart(files => cpSync(files, old, { recursive: true }))
+      await world.letIn()
+    })
     const running = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a04')
     await checkWhole(running)
     await eraseNow({ ...world, stack: world }, erased)
@@ -108,6 +126,7 @@ describe('the state Redis', () => {
     })
     await world.letIn()
     expect(await balance()).toEqual(before)
+    await expectRevoked(revoked)
     expect(await hasDataKey(world, erased)).toBe(false)
     await expect(world.client().results(erased)).rejects
       .toMatchObject({ status: 410, code: 'results_expired' })
@@ -122,9 +141,7 @@ describe('a ledger that dies in the middle of a recovery', () => {
   it('is followed by one that ends it', async () => {
     const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a05')
     await world.shipped()
-    const accounts = await accountsBefore()
     await world.restart(emptied)
-    await workspace(parts => parts.accounts.write(accounts))
     let fence: string | null = null
     for (let kills = 0; kills < 3; kills += 1) {
       // It compares as soon as it leads, and once more after a second, before it lets anybody in.

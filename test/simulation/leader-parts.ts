@@ -33,6 +33,7 @@ export function leaderParts (options: LeaderOptions, redis: Redis, name: string)
     journal,
     name,
     sleep,
+    accountsProducer: bus.producer('accounts'),
     desk: createDesk(redis),
     reader: topicReader(bus, chaos),
     history: { listAll: async () => [] },

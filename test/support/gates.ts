@@ -1,9 +1,12 @@
 import { Redis } from 'ioredis'
+import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
 import { GATE_LUA, joinLua } from '../../services/money/lua.ts'
 import { moneyKeys, UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
 
 const OPEN = `${joinLua(GATE_LUA)}
 redis.call('HSET', KEYS[1], 'run', run_id())`
+const COMPARED = `${joinLua(GATE_LUA)}
+redis.call('SET', KEYS[1], run_id())`
 
 /** Lets tenants in as a ledger would that has found nothing of them in the journal. */
 export async function openGates (redis: Redis, tenants: readonly string[]): Promise<void> {
@@ -29,10 +32,11 @@ export async function keepGatesOpenAt (url: string): Promise<() => void> {
 }
 
 /**
- * Lets in whoever asks, for tests without a ledger: tenants whose names they make up have no past.
- * `subscriber` is a connection of its own.
+ * Lets in whoever asks, for tests without a ledger: tenants whose names they make up have no past,
+ * and neither have accounts. `subscriber` is a connection of its own.
  */
 export async function keepGatesOpen (redis: Redis, subscriber: Redis): Promise<void> {
+  await redis.eval(COMPARED, 1, ACCOUNTS_RUN_KEY)
   const letIn = async (tenant: string) => {
     if (await redis.sismember(LEFT_TO_LEDGER_KEY, tenant) === 0) await openGates(redis, [tenant])
   }

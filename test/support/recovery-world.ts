@@ -5,6 +5,7 @@ import type { Job } from '../../services/jobs/job.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { systemClock } from '../../services/lib/clock.ts'
 import { createEmitter } from '../../services/lib/emit.ts'
+import type { AccountsParts } from '../../services/ledger/accounts.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
 import { recover, type RecoveryParts } from '../../services/ledger/recovery.ts'
 import { replay, type ReplayParts } from '../../services/ledger/replay.ts'
@@ -16,7 +17,7 @@ import { createBlocksDouble, codec, wire } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
 import { createMemoryReader } from './memory-reader.ts'
 
-export type LedgerParts = RecoveryParts & ReplayParts & SnapshotParts & {
+export type LedgerParts = RecoveryParts & ReplayParts & SnapshotParts & AccountsParts & {
   readonly tenants: Tenants
 }
 
@@ -42,6 +43,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
     emitter,
     blocks,
     store,
+    accountsProducer: bus.producer('accounts'),
     desk: createDesk(redis),
     reader: createMemoryReader(bus, async () => {}),
     clock: systemClock,
@@ -66,7 +68,10 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
       listAll: async (tenants, jobs) =>
         attempts.filter(one => tenants.includes(one.tenant) && jobs.includes(one.job)),
     },
-    journal: { lengths: () => lengthsOf(bus) },
+    journal: {
+      lengths: () => lengthsOf(bus),
+      readNewest: async tenant => (await entriesOf({ bus }, tenant)).slice(-1),
+    },
   }
   const save = async (jobs: readonly { readonly job: Job }[]) => {
     for (const { job } of jobs) archived.set(`${job.tenant} ${job.id}`, job)

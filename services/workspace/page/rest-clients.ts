@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { hashOf, newSecret } from '../../accounts/key-format.ts'
-import { createKeyStore, SCOPES } from '../../accounts/key-store.ts'
+import { SCOPES } from '../../accounts/key-store.ts'
 import { tenantOf, type Mode } from '../../accounts/tenant.ts'
 import { createClient, type Client } from '../../client/client.ts'
 
@@ -32,7 +32,7 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
   async function make (tenant: Tenant): Promise<Held> {
     const secret = newSecret(tenant.mode)
     const hash = hashOf(secret)
-    await createKeyStore(redis).write(hash, fieldsOf(tenant, secret, now()))
+    await redis.hset(`key:${hash}`, fieldsOf(tenant, secret, now()))
     await redis.pexpire(`key:${hash}`, KEY_MS)
     const client = createClient({
       baseUrl: apiUrl, apiKey: secret, retries: 2, timeoutMs: TIMEOUT_MS, fetch: overHttps,

@@ -58,33 +58,21 @@ async function movedAgain (scene: Scene): Promise<Moments> {
   return found ?? { letInMs: Infinity, movedMs: Infinity }
 }
 
-type Harm = {
-  /** Done to the folder with the files, while Redis is down. */
-  readonly change: (files: string) => void
-  /** Nobody is asked for an API key before the accounts are imported again. */
-  readonly closed?: boolean
-}
-
 /**
- * Redis is killed and comes back with other files; whoever operates it imports the accounts, as
- * they were exported before. Returns the time from the kill until money is written again.
+ * Redis is killed, and comes back with what `change` leaves of its files. Returns the time from the
+ * kill until money is written again.
  */
-async function lose (scene: Scene, { change, closed = false }: Harm): Promise<number> {
-  const { world: { stack, services }, load, log, say } = scene
-  const accounts = await withWorkspace(stack.env, parts => parts.accounts.read())
+async function lose (scene: Scene, change: (files: string) => void): Promise<number> {
+  const { world: { stack }, load, log, say } = scene
   const part = stack.part('redis-state')
   const atMs = Date.now()
   await part.down()
-  if (closed) await services.setScale({ ingest: 0 })
   change(filesOf(scene))
   await part.up()
-  const written = await withWorkspace(stack.env, parts => parts.accounts.write(accounts))
   const moving = movedAgain(scene)
-  if (closed) await services.setScale({})
   // Those who were asking when Redis was lost wait for an answer until their time is over.
   const [{ letInMs, movedMs }] = await Promise.all([moving, log.post(load.request(20))])
-  say(`${written} keys of accounts were missing; let in after ${letInMs - atMs} ms, money was ` +
-    `written again after ${movedMs - atMs} ms`)
+  say(`let in after ${letInMs - atMs} ms, money was written again after ${movedMs - atMs} ms`)
   return movedMs - atMs
 }
 
@@ -123,11 +111,9 @@ const oldFile: Fault = {
     await topUp()
     await load.untilEnded(full ? 12 : 3)
     await untilShipped(scene)
-    const recoveryMs = await lose(scene, {
-      change: files => {
-        emptied(files)
-        cpSync(old, files, { recursive: true })
-      },
+    const recoveryMs = await lose(scene, files => {
+      emptied(files)
+      cpSync(old, files, { recursive: true })
     })
     rmSync(old, { recursive: true })
     const { kind } = await topUp()
@@ -158,8 +144,8 @@ const lostTail: Fault = {
       await load.untilEnded(full ? 4 : 1)
       const sizes = sizesOf(filesOf(scene))
       await sleep(1_000)
-      recoveryMs.push(await lose(scene, {
-        change: () => { for (const [file, size] of sizes) truncateSync(file, size) },
+      recoveryMs.push(await lose(scene, () => {
+        for (const [file, size] of sizes) truncateSync(file, size)
       }))
     }
     return await toldOf(scene, recoveryMs)
@@ -169,13 +155,13 @@ const lostTail: Fault = {
 const allLost: Fault = {
   name: 'redis-emptied',
   kind: 'store',
-  about: 'the state Redis has lost all of its files; ingest is down until accounts are imported',
+  about: 'the state Redis has lost all of its files',
   quick: false,
   recoverWithinMs: 2 * RECOVER_MS,
   inject: async scene => {
     await scene.load.untilEnded(scene.full ? 8 : 2)
     await untilShipped(scene)
-    return await toldOf(scene, [await lose(scene, { change: emptied, closed: true })])
+    return await toldOf(scene, [await lose(scene, emptied)])
   },
 }
 

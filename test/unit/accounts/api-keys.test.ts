@@ -29,9 +29,9 @@ describe('finding a key', () => {
   it('finds nothing for no text, for garbage and for a key never made', async () => {
     expect(await kindOf('')).toBe('missing')
     expect(await kindOf('garbage')).toBe('invalid')
-    expect(memory.calls.hgetall).toBeUndefined()
+    expect(memory.calls.read).toBeUndefined()
     expect(await kindOf(newSecret('live'))).toBe('invalid')
-    expect(memory.calls.hgetall).toBe(1)
+    expect(memory.calls.read).toBe(1)
   })
 
   it('never stores the secret', async () => {
@@ -45,10 +45,10 @@ describe('finding a key', () => {
     await kindOf(secret)
     nowMs += 999
     await kindOf(secret)
-    expect(memory.calls.hgetall).toBe(1)
+    expect(memory.calls.read).toBe(1)
     nowMs += 1
     await kindOf(secret)
-    expect(memory.calls.hgetall).toBe(2)
+    expect(memory.calls.read).toBe(2)
   })
 
   it('ends at its expiry, also for a key just looked up', async () => {

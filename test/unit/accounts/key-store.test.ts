@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createKeyStore, type KeyStore } from '../../../services/accounts/key-store.ts'
+import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 const HASH = 'ab'.repeat(32)
@@ -29,42 +30,50 @@ describe('the stored keys', () => {
       last4: 'wxyz',
       createdAt: '1000',
       expiresAt: '0',
+      revision: '1',
     })
   })
 
   it('are read with every time that was never set as 0', async () => {
     const id = await store.add({ ...record, expiresAtMs: 2_000 })
-    await store.write(HASH, { lastUsedAt: '1500' })
+    await store.noteUse(HASH, 1_500)
     expect(await store.read(HASH)).toEqual({
       ...record, id, expiresAtMs: 2_000, revokedAtMs: 0, lastUsedAtMs: 1_500,
     })
   })
 
   it('are none without an organization, or of a mode there is not', async () => {
-    await store.write(HASH, { lastUsedAt: '1500' })
+    await store.noteUse(HASH, 1_500)
     expect(await store.read(HASH)).toBeUndefined()
-    await store.write(HASH, { org: 'org_1', mode: 'prod' })
+    await store.change(HASH, { org: 'org_1', mode: 'prod' })
     expect(await store.read(HASH)).toBeUndefined()
+  })
+
+  it('count only once ledger has compared them in this run of Redis', async () => {
+    await store.add(record)
+    memory.texts.delete('accounts:run')
+    await expect(store.read(HASH)).rejects.toThrow(AccountsRecoveringError)
+    expect(await store.list('org_1')).toHaveLength(1)
   })
 
   it('keep no scope that this release does not know', async () => {
     await store.add(record)
-    await store.write(HASH, { scopes: 'jobs:admin jobs:write' })
+    await store.change(HASH, { scopes: 'jobs:admin jobs:write' })
     expect((await store.read(HASH))?.scopes).toEqual(['jobs:write'])
   })
 
   it('are listed in the order they were made, without one that was never finished', async () => {
     await store.add(record)
-    await memory.redis.rpush('org:org_1:keys', 'listed, but its hash was never written')
+    await memory.redis.zadd('org:org_1:keys', 0, 'listed, but its hash was never written')
     await store.add({ ...record, hash: 'cd'.repeat(32) })
     expect((await store.list('org_1')).map(({ id }) => id))
       .toEqual(['key_abababababababab', 'key_cdcdcdcdcdcdcdcd'])
   })
 
   it('are listed before they work, so that none works unseen', async () => {
-    const broken = { ...memory.redis, hset: () => Promise.reject(new Error('away')) }
+    const broken = { ...memory.redis, call: () => Promise.reject(new Error('away')) }
     const failing = createKeyStore(broken as unknown as typeof memory.redis)
     await expect(failing.add(record)).rejects.toThrow('away')
-    expect(await memory.redis.lrange('org:org_1:keys', 0, -1)).toEqual([HASH])
+    expect(await memory.redis.zrange('org:org_1:keys', '0', '-1')).toEqual([HASH])
   })
 })

@@ -1,21 +1,27 @@
 import type { Redis } from 'ioredis'
 
+const RUN = 'the run'
+
 /** The few commands accounts use, in memory; `calls` counts them by name. */
 export function memoryRedis () {
   const hashes = new Map<string, Record<string, string>>()
-  const lists = new Map<string, string[]>()
+  const sorted = new Map<string, Map<string, number>>()
   const sets = new Map<string, Set<string>>()
-  const texts = new Map<string, string>()
+  const texts = new Map([['accounts:run', RUN]])
   const calls: Record<string, number> = {}
   const count = (name: string) => { calls[name] = (calls[name] ?? 0) + 1 }
+  const add = (key: string, ...members: string[]) => {
+    sets.set(key, new Set([...sets.get(key) ?? [], ...members]))
+  }
+  const change = createChange(hashes, texts, add)
   const commands = {
     hset: async (key: string, fields: Record<string, string>) => {
       count('hset')
       hashes.set(key, { ...hashes.get(key), ...fields })
     },
     get: async (key: string) => texts.get(key) ?? null,
-    set: async (key: string, text: string, when: 'NX' | 'XX') => {
-      if (texts.has(key) !== (when === 'XX')) return null
+    set: async (key: string, text: string, when: 'NX') => {
+      if (when === 'NX' && texts.has(key)) return null
       texts.set(key, text)
       return 'OK'
     },
@@ -25,25 +31,48 @@ export function memoryRedis () {
     },
     hmget: async (key: string, ...fields: string[]) =>
       fields.map(field => hashes.get(key)?.[field] ?? null),
-    hgetall: async (key: string) => {
-      count('hgetall')
-      return { ...hashes.get(key) }
+    hgetall: async (key: string) => ({ ...hashes.get(key) }),
+    zadd: async (key: string, score: string, member: string) => {
+      sorted.set(key, new Map(sorted.get(key)).set(member, Number(score)))
     },
-    rpush: async (key: string, value: string) => {
-      lists.set(key, [...lists.get(key) ?? [], value])
-    },
-    lrange: async (key: string) => lists.get(key) ?? [],
-    sadd: async (key: string, ...members: string[]) => {
-      sets.set(key, new Set([...sets.get(key) ?? [], ...members]))
-    },
-    // The script by which a value takes the place of the one that was read.
-    call: async (...args: readonly unknown[]) => {
-      const [, , , key, before, after] = args as string[]
-      if (texts.get(key!) !== before) return 0
-      texts.set(key!, after!)
-      return 1
-    },
+    zrange: async (key: string) => [...sorted.get(key) ?? []]
+      .toSorted(([, one], [, other]) => one - other).map(([member]) => member),
+    sadd: async (key: string, ...members: string[]) => add(key, ...members),
+    scard: async (key: string) => sets.get(key)?.size ?? 0,
     smembers: async (key: string) => [...sets.get(key) ?? []],
+    // The scripts that change a record and that read one, told apart by the number of their keys.
+    call: async (...args: readonly unknown[]) => {
+      const [, , keys, ...given] = args.map(String)
+      if (keys === '4') {
+        count('change')
+        return change(given)
+      }
+      count('read')
+      const [name = '', run = ''] = given
+      const isCurrent = texts.get(run) === RUN
+      return [isCurrent ? 1 : 0, Object.entries(hashes.get(name) ?? {}).flat()]
+    },
   }
   return { redis: commands as unknown as Redis, calls, hashes, sets, texts }
+}
+
+/** What the script does that changes a record. */
+function createChange (
+  hashes: Map<string, Record<string, string>>, texts: ReadonlyMap<string, string>,
+  add: (key: string, member: string) => void
+) {
+  return (given: readonly string[]) => {
+    const [name = '', all = '', outbox = '', run = '', from, random, ...more] = given
+    const held = hashes.get(name)
+    const isNew = random === '1' && held?.['revision'] === undefined
+    if (!isNew && texts.get(run) !== RUN) throw new Error('RECOVERING')
+    if (from !== '' && from !== (held?.['revision'] ?? '0')) return 0
+    const fields = Object.fromEntries(Array.from({ length: more.length / 2 }, (_, index) =>
+      [more[2 * index], more[2 * index + 1]]))
+    const revision = String(Number(held?.['revision'] ?? 0) + 1)
+    hashes.set(name, { ...held, ...fields, revision })
+    add(all, name)
+    add(outbox, name)
+    return 1
+  }
 }

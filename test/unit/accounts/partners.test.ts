@@ -20,7 +20,7 @@ function opened () {
 
 describe('a partner', () => {
   it('is registered with its tenant, and its key is shown once and kept sealed', async () => {
-    const { partners, texts } = opened()
+    const { partners, hashes } = opened()
     const made = await partners.create(acme)
     const key = partnerKeyOf(made?.key ?? '')
     const registered = {
@@ -33,7 +33,7 @@ describe('a partner', () => {
     expect(await partners.find('acme')).toEqual(registered)
     expect(await partners.list()).toEqual([registered])
     expect(await partners.keysOf('acme')).toEqual([key])
-    const stored = texts.get('partner:acme') ?? ''
+    const stored = JSON.stringify(hashes.get('partner:acme'))
     expect(stored).not.toContain(key.toString('base64'))
     expect(stored).not.toContain(key.toString('base64url'))
   })
@@ -50,10 +50,10 @@ describe('a partner', () => {
   })
 
   it('can not be given the key of another one', async () => {
-    const { partners, texts } = opened()
+    const { partners, hashes } = opened()
     await partners.create(acme)
     await partners.create({ ...acme, name: 'other' })
-    texts.set('partner:other', texts.get('partner:acme') ?? '')
+    hashes.set('partner:other', hashes.get('partner:acme') ?? {})
     await expect(partners.keysOf('other')).rejects.toThrow()
   })
 

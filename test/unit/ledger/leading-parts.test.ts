@@ -15,7 +15,7 @@ const config = {
 }
 
 it('ledgers of the same name are told apart, and each has the times it was given', () => {
-  const make = () => leadingParts(config, {} as never, {} as never)
+  const make = () => leadingParts(config, { bus: { producer: () => ({}) } } as never, {} as never)
   const [one, other] = [make(), make()]
   expect(one).toMatchObject({
     lookEveryMs: 1,

@@ -14,7 +14,7 @@ describe('a codec', () => {
   it('writes the registry format and reads it back, bytes as buffers', async () => {
     const codec = createCodec(localSource())
     const bytes = await codec.encode('job.keys-value', keys)
-    expect(bytes.subarray(0, 5)).toEqual(Buffer.of(0, 0, 0, 0, 3))
+    expect(bytes.subarray(0, 5)).toEqual(Buffer.of(0, 0, 0, 0, 4))
     const read = await codec.decode('job.keys', bytes) as typeof keys
     expect({ ...read }).toEqual(keys)
     expect(Buffer.isBuffer(read.wrapped)).toBe(true)
@@ -81,8 +81,8 @@ describe('a codec', () => {
 describe('sources', () => {
   it('give local ids by the order of the files', async () => {
     const source = localSource()
-    expect(await source.idOf('jobs.settled-value')).toBe(4)
-    expect((await source.schemaOf(4)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
+    expect(await source.idOf('jobs.settled-value')).toBe(5)
+    expect((await source.schemaOf(5)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
     await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
   })
 

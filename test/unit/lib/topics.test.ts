@@ -55,7 +55,7 @@ describe('topics', () => {
 
   it('are listed for the broker, dead letters of all readers included', () => {
     const topics = allTopics()
-    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 4 + 8)
+    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 5 + 8)
     expect(topics.find(({ name }) => name === 'job.keys'))
       .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
     expect(topics.find(({ name }) => name === 'ledger.dead'))

@@ -9,9 +9,11 @@ import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
 const admitted: string[] = []
+let isShipped = true
 const parts = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
+  accounts: { areShipped: async () => isShipped },
   wallet: { admit: async (tenant: string) => { admitted.push(tenant) } },
 }
 const environments: Readonly<Record<string, string | undefined>>[] = []
@@ -39,6 +41,14 @@ it('shows JSON for scripts, wherever the switch stands', async () => {
   expect(admitted.toSorted()).toEqual([`${made.id}.live`, `${made.id}.test`])
   const policy = await shown('policy', '--org', made.id, '--freshness-days', '7', '--json')
   expect(policy).toBe(`{"orgId":"${made.id}","freshnessDays":7}`)
+})
+
+it('says when a change of accounts is in Redis alone, and nothing of what only reads', async () => {
+  const { id } = await parts.organizations.create('Example')
+  isShipped = false
+  expect(await shown('key', 'create', '--org', id)).toContain('warning: The change is made and in')
+  expect(await shown('key', 'list', '--org', id)).not.toContain('warning')
+  isShipped = true
 })
 
 it('shows names and values for people, and lists as indented JSON', async () => {
@@ -73,7 +83,7 @@ it('has a command for every task, each with a description', () => {
   expect(commands.filter(command => command.description() === '')).toEqual([])
   expect(commands.map(command => command.name())).toEqual([
     'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
-    'balance', 'accounts', 'export', 'import', 'policy',
+    'balance', 'policy',
     'webhook-secret', 'show', 'rotate', 'partner', 'create', 'list', 'rotate',
     'revoke', 'audit',
     'job', 'erase', 'keys', 'list', 'rewrap', 'sign-in',

@@ -70,6 +70,7 @@ describe('the rules of stages', () => {
     const read = allTopics().map(({ name }) => name).filter(name => may('ledger', 'read', name))
     expect(read).toEqual([
       'rows.finished.small', 'rows.finished.bulk', 'wallet.journal', 'job.keys', 'wallet.snapshots',
+      'accounts',
     ])
   })
 

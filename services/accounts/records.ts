@@ -1,0 +1,153 @@
+import type { Redis } from 'ioredis'
+import { InfrastructureError } from '../lib/errors.ts'
+import { script } from '../lib/redis.ts'
+import { sleep, times } from '../lib/retry.ts'
+import { MODES, tenantOf } from './tenant.ts'
+
+/**
+ * An organization, API key or partner as Redis has it: a hash, whose field `revision` grows with
+ * every change. `org:<id>`, `key:<sha256>` and `partner:<name>` are the names.
+ */
+export type AccountRecord = {
+  readonly revision: number
+  readonly fields: Readonly<Record<string, string>>
+}
+
+export type AccountRecords = ReturnType<typeof createAccountRecords>
+
+/** Set of the names of all account records. */
+export const ACCOUNTS_KEY = 'accounts'
+/** Set of the names whose last change is not known to be in the topic `accounts`. */
+export const ACCOUNTS_OUTBOX_KEY = 'accounts:outbox'
+/** String: the run of the server in which the records were compared with the topic. */
+export const ACCOUNTS_RUN_KEY = 'accounts:run'
+/** Set of the names of all partners. */
+export const PARTNERS_KEY = 'partners'
+/** Sorted set of the hashes of an organization's API keys, by the time they were made. */
+export const keysOfOrganization = (orgId: string) => `org:${orgId}:keys`
+
+/** Redis has just started and may lack changes of accounts: wait and try again. */
+export class AccountsRecoveringError extends InfrastructureError {
+  constructor (name: string, cause?: unknown) {
+    super(`${name} is not compared with the topic accounts in this run of Redis: ` +
+      'the leading ledger does that first; try again', { cause })
+  }
+}
+
+const SHIPPED_WITHIN_MS = 5_000
+const LOOK_EVERY_MS = 100
+const TRIES = 8
+const LONGEST_PAUSE_MS = 2_000
+
+const RUN = "string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')"
+
+/**
+ * A record counts once it was compared with the topic in this run of the server, or was made in it
+ * under a name that nobody can have heard of before.
+ */
+const READ = `
+local run = ${RUN}
+local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
+return { isCurrent and 1 or 0, redis.call('HGETALL', KEYS[1]) }`
+
+/** ARGV: the revision before or '', whether the name was made by chance, then the fields. */
+const CHANGE = `
+local run = ${RUN}
+local held = redis.call('HMGET', KEYS[1], 'revision', 'madeIn')
+local isNew = ARGV[2] == '1' and not held[1]
+if not isNew and held[2] ~= run and redis.call('GET', KEYS[4]) ~= run then
+  return redis.error_reply('RECOVERING the accounts are compared with their topic')
+end
+if ARGV[1] ~= '' and ARGV[1] ~= (held[1] or '0') then
+  return 0
+end
+if isNew then
+  redis.call('HSET', KEYS[1], 'madeIn', run)
+end
+redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+redis.call('HINCRBY', KEYS[1], 'revision', 1)
+redis.call('SADD', KEYS[2], KEYS[1])
+redis.call('SADD', KEYS[3], KEYS[1])
+return 1`
+
+type Change = {
+  readonly name: string
+  readonly fields: Readonly<Record<string, string>>
+  /** The change is made only of this revision; 0: there is no such record. */
+  readonly from?: number
+  /** True for a new record whose name was made by chance. */
+  readonly random?: boolean
+}
+
+/**
+ * Every change of an account goes through here: with it, in one script, the record's revision grows
+ * and its name goes to the outbox, from which `ledger` ships it to the topic `accounts`.
+ */
+export function createAccountRecords (redis: Redis) {
+  const readCurrent = script(redis, { name: 'read-account', source: READ, numberOfKeys: 2 })
+  const change = script(redis, { name: 'change-account', source: CHANGE, numberOfKeys: 4 })
+  const write = async ({ name, fields, from, random = false }: Change): Promise<boolean> => {
+    const keys = [name, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY]
+    const given = [String(from ?? ''), random ? '1' : '0', ...Object.entries(fields).flat()]
+    try {
+      return await change(keys, given) === 1
+    } catch (error) {
+      const isRecovering = error instanceof Error && error.message.startsWith('RECOVERING')
+      throw isRecovering ? new AccountsRecoveringError(name, error) : error
+    }
+  }
+  return {
+    /** The record; undefined where there is none. */
+    read: async (name: string): Promise<AccountRecord | undefined> =>
+      recordOf(await redis.hgetall(name)),
+
+    /**
+     * The record, without any doubt that a change of it was lost.
+     * @throws AccountsRecoveringError until `ledger` has compared it with the topic.
+     */
+    readCurrent: async (name: string): Promise<AccountRecord | undefined> => {
+      const [isCurrent, flat] = await readCurrent([name, ACCOUNTS_RUN_KEY], []) as
+        [number, readonly string[]]
+      if (isCurrent === 0) throw new AccountsRecoveringError(name)
+      return recordOf(Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, index) =>
+        [flat[2 * index] ?? '', flat[2 * index + 1] ?? ''])))
+    },
+
+    /**
+     * Changes fields of a record, or makes it; false when its revision is not the expected one.
+     * @throws AccountsRecoveringError when `ledger` has not compared it for some seconds.
+     */
+    change: async (one: Change): Promise<boolean> => {
+      // Listed first: a crash in between leaves no record that works and nobody sees.
+      if (one.from === 0) await listAccount(redis, one)
+      return await times(TRIES, () => write(one), {
+        maxMs: LONGEST_PAUSE_MS, when: error => error instanceof AccountsRecoveringError,
+      })
+    },
+
+    /** Whether the topic has all changes; waits some seconds for `ledger` to ship them. */
+    areShipped: async (): Promise<boolean> => {
+      for (let leftMs = SHIPPED_WITHIN_MS; leftMs > 0; leftMs -= LOOK_EVERY_MS) {
+        if (await redis.scard(ACCOUNTS_OUTBOX_KEY) === 0) return true
+        await sleep(LOOK_EVERY_MS)
+      }
+      return false
+    },
+  }
+}
+
+function recordOf (fields: Readonly<Record<string, string>>): AccountRecord | undefined {
+  if (Object.keys(fields).length === 0) return undefined
+  return { revision: Number(fields['revision'] ?? 0), fields }
+}
+
+/** Puts a record's name where those of its kind are found; again, it does nothing. */
+export async function listAccount (
+  redis: Pick<Redis, 'sadd' | 'zadd'>, { name, fields }: Pick<Change, 'name' | 'fields'>
+): Promise<void> {
+  const [kind = '', id = ''] = name.split(':')
+  if (kind === 'org') await redis.sadd('tenants', ...MODES.map(mode => tenantOf(id, mode)))
+  if (kind === 'partner') await redis.sadd(PARTNERS_KEY, id)
+  const { org = '', createdAt = '0' } = fields
+  if (kind === 'key') await redis.zadd(keysOfOrganization(org), createdAt, id)
+}

@@ -1,0 +1,233 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Account } from '../../schemas/types.ts'
+import { createApiKeys } from '../../services/accounts/api-keys.ts'
+import { hashOf } from '../../services/accounts/key-format.ts'
+import { createKeyStore } from '../../services/accounts/key-store.ts'
+import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { createPartners } from '../../services/accounts/partners.ts'
+import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accounts/records.ts'
+import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createKeyRing } from '../../services/lib/key-ring.ts'
+import { restoreAccounts, shipAccounts } from '../../services/ledger/accounts.ts'
+import { contentOf } from '../support/redis-content.ts'
+import { createRecoveryWorld, type RecoveryWorld } from '../support/recovery-world.ts'
+import { startRestartableRedis } from '../support/restartable-redis.ts'
+import { codec } from '../support/results.ts'
+
+const { redis, restart, runOf } = await startRestartableRedis()
+const ring = createKeyRing({
+  KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
+})
+const { signal } = new AbortController()
+
+let world: RecoveryWorld
+beforeEach(async () => {
+  await redis.flushall()
+  world = createRecoveryWorld(redis)
+  await restore()
+})
+
+const restore = async () => restoreAccounts(world.parts, await runOf() ?? '', signal)
+const ship = (more: Partial<RecoveryWorld['parts']> = {}) =>
+  shipAccounts({ ...world.parts, ...more }, signal)
+const unshipped = () => redis.smembers(ACCOUNTS_OUTBOX_KEY)
+
+/** Accounts as a process has them that knows nothing of earlier reads. */
+const accounts = () => ({
+  records: createAccountRecords(redis),
+  organizations: createOrganizations(redis),
+  apiKeys: createApiKeys(redis),
+  partners: createPartners({ redis, ring }),
+  webhookSecrets: createWebhookSecrets({ redis, ring }),
+})
+const kindOf = async (secret: string) => (await accounts().apiKeys.findKey(secret)).kind
+
+/** An organization with a policy, a webhook secret, a partner, a good key and a revoked one. */
+async function createAll () {
+  const { organizations, apiKeys, partners, webhookSecrets } = accounts()
+  const { id: orgId } = await organizations.create('Example')
+  await organizations.setFreshnessDays(orgId, 7)
+  const make = () => apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
+  const [good, revoked] = [await make(), await make()]
+  await apiKeys.revoke(orgId, revoked.id)
+  await partners.create({ name: 'acme', orgId, mode: 'live', pricesMicros: {}, partitions: 2 })
+  return { orgId, good, revoked, secret: await webhookSecrets.show(orgId) }
+}
+
+/** All that Redis has, as a file of it would. */
+async function copyOf () {
+  const dumps = new Map<string, Buffer>()
+  for (const key of await redis.keys('*')) dumps.set(key, await redis.dumpBuffer(key))
+  return dumps
+}
+
+async function putBack (dumps: ReadonlyMap<string, Buffer>) {
+  await redis.flushall()
+  for (const [key, dump] of dumps) await redis.restore(key, 0, dump)
+  await restart()
+}
+
+async function shippedAccounts (): Promise<readonly Account[]> {
+  const messages = world.bus.messages('accounts')
+  return await Promise.all(messages.map(async ({ value }) =>
+    await codec.decode('accounts', value!) as Account))
+}
+
+const again = async (value: Account) => {
+  const bytes = await codec.encode('accounts-value', value)
+  const message = { topic: 'accounts', key: value.name, value: bytes, headers: {} }
+  await world.bus.producer('adversary').send([message])
+}
+
+describe('accounts in a Redis that lost everything', () => {
+  it('are restored: a good key works, a revoked one does not, partners stay', async () => {
+    const { orgId, good, revoked, secret } = await createAll()
+    await ship()
+    const { apiKeys, organizations, partners } = accounts()
+    const keys = (await apiKeys.list(orgId)).map(({ id }) => id)
+    const before = [await organizations.find(orgId), await partners.list()]
+    const partnerKeys = await partners.keysOf('acme')
+    await redis.flushall()
+    await expect(kindOf(good.secret)).rejects.toThrow('try again')
+    await restore()
+    expect([await kindOf(good.secret), await kindOf(revoked.secret)]).toEqual(['ok', 'revoked'])
+    const after = accounts()
+    expect([await after.organizations.find(orgId), await after.partners.list()]).toEqual(before)
+    expect((await after.apiKeys.list(orgId)).map(({ id }) => id)).toEqual(keys)
+    expect(await after.partners.keysOf('acme')).toEqual(partnerKeys)
+    expect(await after.webhookSecrets.active(orgId)).toEqual([secret])
+    expect((await redis.smembers('tenants')).toSorted()).toEqual([`${orgId}.live`, `${orgId}.test`])
+    expect(await unshipped()).toEqual([])
+  })
+
+  it('are restored once, however often and however much of it is done again', async () => {
+    await createAll()
+    await ship()
+    await redis.flushall()
+    await restore()
+    const restored = await contentOf(redis)
+    await restore()
+    expect(await contentOf(redis)).toEqual(restored)
+    expect(world.counted['account']).toBe(4)
+  })
+})
+
+describe('accounts in a Redis that comes back with an old file', () => {
+  it('keep a key revoked that was revoked after the file', async () => {
+    const { orgId, good } = await createAll()
+    await ship()
+    const old = await copyOf()
+    await accounts().apiKeys.revoke(orgId, good.id)
+    await ship()
+    await putBack(old)
+    await expect(kindOf(good.secret)).rejects.toThrow('try again')
+    await restore()
+    expect(await kindOf(good.secret)).toBe('revoked')
+  })
+
+  it('are changed only once they were compared, so that no later change is hidden', async () => {
+    const { orgId, good } = await createAll()
+    await ship()
+    const old = await copyOf()
+    await accounts().apiKeys.revoke(orgId, good.id)
+    await ship()
+    await putBack(old)
+    // The old file has the revision before the revocation, and this one would be the same.
+    const changed = accounts().records.change({
+      name: `key:${hashOf(good.secret)}`, fields: { expiresAt: String(Date.now() + 60_000) },
+    })
+    for (let answers = 0; answers < 3; answers += 1) await redis.ping()
+    await restore()
+    expect(await changed).toBe(true)
+    expect(await kindOf(good.secret)).toBe('revoked')
+  })
+
+  it('may be made under a name made by chance before they were compared', async () => {
+    await restart()
+    const { organizations, apiKeys } = accounts()
+    const { id: orgId } = await organizations.create('New')
+    await organizations.setFreshnessDays(orgId, 3)
+    const key = await apiKeys.create({ orgId, mode: 'test', scopes: ['jobs:read'] })
+    expect(await kindOf(key.secret)).toBe('ok')
+    await restore()
+    await ship()
+    expect((await shippedAccounts()).map(({ revision }) => revision).toSorted()).toEqual([1, 2])
+  })
+})
+
+describe('a change of an account', () => {
+  it('that a crash left in Redis alone is shipped by the next leader', async () => {
+    const { orgId } = await createAll()
+    await ship()
+    await accounts().organizations.setFreshnessDays(orgId, 1)
+    await restart()
+    await restore()
+    await ship()
+    await redis.flushall()
+    await restore()
+    expect(await accounts().organizations.find(orgId)).toMatchObject({ freshnessDays: 1 })
+  })
+
+  it('stays in the outbox until the topic has acknowledged it', async () => {
+    await createAll()
+    const send = async () => { throw new Error('Kafka is away') }
+    await expect(ship({ accountsProducer: { send } })).rejects.toThrow('away')
+    expect(await unshipped()).toHaveLength(4)
+    await ship()
+    expect(await unshipped()).toEqual([])
+  })
+
+  it('made while the one before is shipped is shipped as well', async () => {
+    const { orgId } = await createAll()
+    await ship()
+    await accounts().organizations.setFreshnessDays(orgId, 20)
+    let sent = 0
+    const send: RecoveryWorld['parts']['accountsProducer']['send'] = async messages => {
+      if (sent++ === 0) await accounts().organizations.setFreshnessDays(orgId, 30)
+      await world.parts.accountsProducer.send(messages)
+    }
+    await ship({ accountsProducer: { send } })
+    expect(sent).toBe(2)
+    const last = (await shippedAccounts()).findLast(({ name }) => name === `org:${orgId}`)
+    expect(last?.fields).toContainEqual({ name: 'freshnessDays', value: '30' })
+  })
+
+  it('does not include when a key was used', async () => {
+    const { orgId, good } = await createAll()
+    await ship()
+    await createKeyStore(redis).noteUse(hashOf(good.secret), 5)
+    expect(await unshipped()).toEqual([])
+    await accounts().apiKeys.revoke(orgId, good.id)
+    await ship()
+    const fields = (await shippedAccounts()).flatMap(account => account.fields)
+    expect(fields.filter(({ name }) => ['lastUsedAt', 'madeIn', 'revision'].includes(name)))
+      .toEqual([])
+  })
+})
+
+describe('the topic of accounts', () => {
+  it('that was lost gets all accounts again from the next leader', async () => {
+    await createAll()
+    await ship()
+    const names = new Set((await shippedAccounts()).map(({ name }) => name))
+    world = createRecoveryWorld(redis)
+    await restore()
+    await ship()
+    expect(new Set((await shippedAccounts()).map(({ name }) => name))).toEqual(names)
+  })
+
+  it('brings no revoked key back by an old message that is sent again', async () => {
+    const { orgId, good } = await createAll()
+    await ship()
+    const unrevoked = (await shippedAccounts()).find(({ name, fields }) =>
+      name.startsWith('key:') && !fields.some(({ name: field }) => field === 'revokedAt'))!
+    await accounts().apiKeys.revoke(orgId, good.id)
+    await ship()
+    await again(unrevoked)
+    await redis.flushall()
+    await restore()
+    expect(await kindOf(good.secret)).toBe('revoked')
+    await restore()
+    expect(await kindOf(good.secret)).toBe('revoked')
+  })
+})
