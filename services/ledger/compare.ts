@@ -14,7 +14,7 @@ import { NO_BASE, writeSnapshots, type Base, type WritingParts } from './snapsho
 export type CompareParts = JournalParts & RebuildParts & WritingParts & {
   readonly tenants: Pick<Tenants, 'all' | 'activate'>
   readonly desk: Pick<Desk, 'survey' | 'bless' | 'rebuild'>
-  readonly journal: Pick<JournalCopy, 'lengths'>
+  readonly journal: Pick<JournalCopy, 'lengths' | 'readNewest'>
   /** Redis time. */
   readonly clock: Clock
   readonly sleep: Sleep
@@ -87,8 +87,8 @@ export async function compare (
     const folds = [...followed].map(([tenant, { fold }]) => [tenant, fold] as const)
     await writeSnapshots(parts, folds, NO_BASE.from)
   }
-  const compared = [...followed.values()].map(({ standing, fold, interest, uncounted }) =>
-    ({ standing, fold, uncounted, verdict: judge(standing, fold, interest) }))
+  const compared = await Promise.all([...followed.values()].map(async one =>
+    ({ ...one, verdict: await verdictOf(parts, one) })))
   if (isInUse(base)) {
     const faulty = compared.filter(({ verdict }) => verdict.faults.length > 0)
     for (const { standing: { tenant } } of faulty) doubtful.add(tenant)
@@ -171,6 +171,32 @@ function createEnding (
     for (const entry of uncounted) followed.get(entry.tenant)?.uncounted.push(entry)
   }
 }
+
+/**
+ * People may trust a journal against Redis; not one that lost entries, as it would have the balance
+ * of an earlier day, or none.
+ */
+async function verdictOf (
+  { journal }: Pick<CompareParts, 'journal'>, { standing, fold, interest }: Waiting
+): Promise<Verdict> {
+  const verdict = judge(standing, fold, interest)
+  if (!standing.trustsJournal || verdict.faults.length > 0) return verdict
+  const { tenant, seq } = standing
+  try {
+    const [newest] = await journal.readNewest(tenant, { limit: 1 })
+    const copied = newest?.seq ?? 0
+    if (fold.seq >= Math.max(seq, copied)) return verdict
+    return refused(`the journal of ${tenant} has ${fold.seq} entries, its copy in ClickHouse ` +
+      `${copied}, Redis ${seq}: a journal that lost entries is not trusted; restore it by ` +
+      '"npm run ops -- journal restore", then thaw again')
+  } catch (error) {
+    if (!isInfrastructure(error)) throw error
+    return refused(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +
+      'nothing proves that the journal is whole: thaw again when ClickHouse answers')
+  }
+}
+
+const refused = (fault: string): Verdict => ({ behind: false, faults: [fault], missing: [] })
 
 const isInUse = ({ byTenant }: Base) => byTenant.size > 0
 

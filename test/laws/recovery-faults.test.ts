@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
+import { InfrastructureError } from '../../services/lib/errors.ts'
 import { FrozenError } from '../../services/money/gate.ts'
 import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
@@ -111,6 +112,52 @@ describe('a contradiction', () => {
     expect(await harmed.wallet.balance(HARMED)).toEqual({
       availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_000, seq: 7,
     })
+  })
+
+  const whole = (journal: number, copied: number, held: number) =>
+    `the journal of ${HARMED} has ${journal} entries, its copy in ClickHouse ${copied}, Redis ` +
+    `${held}: a journal that lost entries is not trusted; restore it by ` +
+    '"npm run ops -- journal restore", then thaw again'
+  type Message = ReturnType<RecoveryWorld['bus']['messages']>[number]
+  /** The journal as the topic has it, without some of its messages. */
+  const reading = (isLeft: (message: Message) => boolean): LedgerParts => ({
+    ...world.parts,
+    reader: {
+      read: (topic, onMessages, limits) => world.parts.reader.read(topic, async messages => {
+        await onMessages(topic !== 'wallet.journal' ? messages : messages.filter(isLeft))
+      }, limits),
+    },
+  })
+  const copied = (seq: number) => ({
+    ...world.parts.journal,
+    readNewest: async () => [{ ...(await entriesOf(world, HARMED)).at(-1)!, seq }],
+  })
+
+  const away = async () => { throw new InfrastructureError('away') }
+  it.each<{ what: string, parts: () => LedgerParts, harmed?: string, why: string }>([
+    { what: 'is empty', parts: () => reading(() => false), why: whole(0, 6, 6) },
+    {
+      what: 'is shorter than its copy',
+      parts: () => ({ ...world.parts, journal: copied(9) }),
+      why: whole(6, 9, 6),
+    },
+    { what: 'is shorter than Redis', parts: () => world.parts, harmed: 'seq', why: whole(6, 6, 7) },
+    {
+      what: 'is not known to be whole, as the copy is away',
+      parts: () => ({ ...world.parts, journal: { ...world.parts.journal, readNewest: away } }),
+      why: `the copy of the journal of ${HARMED} in ClickHouse cannot be read, so nothing proves ` +
+        'that the journal is whole: thaw again when ClickHouse answers',
+    },
+  ])('does not end by trust in a journal that $what', async ({ parts, harmed: field = 'available', why }) => {
+    await redis.hincrby(wallet, field, 1)
+    await endRun(redis)
+    await runLedger(parts())
+    const before = await harmed.wallet.balance(HARMED)
+    await redis.hset(moneyKeys(HARMED).gate, { trust: 'journal' })
+    await redis.hdel(moneyKeys(HARMED).gate, 'run', 'frozen')
+    await runLedger(parts())
+    expect(await isFrozen(HARMED)).toBe(why)
+    expect(await harmed.wallet.balance(HARMED)).toEqual(before)
   })
 
   /** Moves money, of which all but the last entry is lost with Redis before it is shipped. */

@@ -178,7 +178,8 @@ describe('a snapshot that somebody else puts back', () => {
   it('lets nobody in while the copy of the journal cannot be asked', async () => {
     const before = await balances()
     await redis.flushall()
-    const journal = { lengths: async () => { throw new InfrastructureError('away') } }
+    const lengths = async () => { throw new InfrastructureError('away') }
+    const journal = { ...world.parts.journal, lengths }
     const parts = withOldest(later, IDLE)
     await expect(compareAll({ ...parts, journal })).rejects.toThrow('away')
     expect(await redis.hget(moneyKeys(BUSY).gate, 'run')).toBe(null)
@@ -190,7 +191,8 @@ describe('a snapshot that somebody else puts back', () => {
     const fresh = createPlay(redis, world, 'org_new.live')
     await world.parts.tenants.activate([fresh.tenant])
     await endRun(redis)
-    const journal = { lengths: async () => { throw new InfrastructureError('away') } }
+    const lengths = async () => { throw new InfrastructureError('away') }
+    const journal = { ...world.parts.journal, lengths }
     await compareAll({ ...later, journal })
     expect((await topUp(fresh, 'first')).kind).toBe('posted')
   })

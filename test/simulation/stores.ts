@@ -12,7 +12,7 @@ import {
 export type Stores = {
   readonly blocks: ResultBlocks
   readonly archive: Archive
-  readonly journal: Pick<JournalCopy, 'append' | 'read' | 'lengths'>
+  readonly journal: Pick<JournalCopy, 'append' | 'read' | 'lengths' | 'readNewest'>
   readonly keys: Pick<JobKeyCopy, 'append'>
 }
 
@@ -80,6 +80,7 @@ function journalStore (): Stores['journal'] {
     read: async tenant => ({
       entries: [...of(tenant).values()].toSorted((a, b) => a.seq - b.seq), forged: [],
     }),
+    readNewest: async tenant => [...of(tenant).values()].toSorted((a, b) => b.seq - a.seq),
     lengths: async () => new Map([...tenants].map(([tenant, entries]) =>
       [tenant, Math.max(...[...entries.values()].map(({ seq }) => seq))])),
   }

@@ -70,7 +70,10 @@ function world (journal: readonly Journal[], standing: Partial<Standing> = {}) {
         return 'made'
       },
     },
-    journal: { lengths: async () => new Map([[TENANT, journal.length]]) },
+    journal: {
+      lengths: async () => new Map([[TENANT, journal.length]]),
+      readNewest: async () => journal.slice(-1),
+    },
     archive: {
       findAll: async (_tenants, jobs) => new Map(jobs.map(id =>
         [id, endedJob({ id, header: Buffer.alloc(0) })])),
