@@ -1,6 +1,9 @@
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
+import {
+  DEFAULT_POLICY, fieldsOfPolicy, policyOf, type Policy, type PolicyChange,
+} from './policy.ts'
 import { createAccountRecords, type AccountRecords } from './records.ts'
 import { partsOf } from './tenant.ts'
 
@@ -8,16 +11,11 @@ export type Organization = {
   readonly id: string
   readonly name: string
   readonly createdAtMs: number
-  /** How old a record may be, in days, and still answer for this organization; 0 is never. */
-  readonly freshnessDays: number
+  readonly policy: Policy
 }
 
 export type Organizations = ReturnType<typeof createOrganizations>
 
-/** No policy makes a record usable for longer; the public interface promises it. */
-export const MAX_FRESHNESS_DAYS = 90
-
-const DAY_MS = 86_400_000
 const CACHE_MS = 1_000
 const CACHED_POLICIES = 10_000
 
@@ -25,8 +23,8 @@ const keyOf = (orgId: string) => `org:${orgId}`
 
 /** The organizations, kept in Redis as `org:<id>`. */
 export function createOrganizations (redis: Redis, now: () => number = Date.now) {
-  const policies: Policies = new LRUCache({ max: CACHED_POLICIES })
   const records = createAccountRecords(redis)
+  const policies = createPolicies(redis, now)
 
   return {
     find: (orgId: string) => find(records, orgId),
@@ -34,55 +32,58 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
     /** Makes an organization with both its tenants, without keys and without money. */
     async create (name: string): Promise<Organization> {
       const id = `org_${ulid(now()).toLowerCase()}`
-      const organization = { id, name, createdAtMs: now(), freshnessDays: MAX_FRESHNESS_DAYS }
-      await write(records, organization)
-      return organization
+      const createdAtMs = now()
+      const fields = { name, createdAt: String(createdAtMs) }
+      await records.change({ name: keyOf(id), fields, from: 0, random: true })
+      return { id, name, createdAtMs, policy: DEFAULT_POLICY }
     },
 
-    /** Sets how many days a record counts as fresh, 0 to 90; throws RangeError outside of it. */
-    async setFreshnessDays (orgId: string, days: number): Promise<void> {
-      if (!Number.isInteger(days) || days < 0 || days > MAX_FRESHNESS_DAYS) {
-        throw new RangeError(`Freshness is a whole number of days from 0 to ${MAX_FRESHNESS_DAYS}.`)
-      }
-      await records.change({ name: keyOf(orgId), fields: { freshnessDays: String(days) } })
-      policies.delete(orgId)
+    /** Changes what it may. Throws RangeError for a value that no policy may have. */
+    async setPolicy (orgId: string, change: PolicyChange): Promise<void> {
+      await records.change({ name: keyOf(orgId), fields: fieldsOfPolicy(change) })
+      policies.forget(orgId)
     },
 
-    /** How long a record counts as fresh for a tenant: its policy, at most 90 days. */
-    async freshnessMs (tenant: string): Promise<number> {
-      const { orgId } = partsOf(tenant)
-      const cached = policies.get(orgId)
-      if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return msOf(cached.days)
-      const days = await readFreshnessDays(redis, orgId)
-      policies.set(orgId, { readAtMs: now(), days })
-      return msOf(days)
-    },
+    /** The policy of a tenant's organization, at most a second old. */
+    policy: async (tenant: string): Promise<Policy> => await policies.read(partsOf(tenant).orgId),
+
+    /** The same as far as it is known; it is read for the next time. */
+    policyNow: (tenant: string): Policy => policies.now(partsOf(tenant).orgId),
   }
 }
 
 /** Policies as they were when last read, by organization. */
-type Policies = LRUCache<string, { readonly readAtMs: number, readonly days: number }>
-
-const msOf = (days: number) => Math.min(days, MAX_FRESHNESS_DAYS) * DAY_MS
-
-async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {
-  const { fields } = await records.read(keyOf(orgId)) ?? {}
-  if (fields?.['name'] === undefined) return undefined
+function createPolicies (redis: Redis, now: () => number) {
+  const known = new LRUCache<string, { readonly readAtMs: number, readonly policy: Policy }>({
+    max: CACHED_POLICIES,
+  })
+  const load = async (orgId: string): Promise<Policy> => {
+    const policy = policyOf(await redis.hgetall(keyOf(orgId)))
+    known.set(orgId, { readAtMs: now(), policy })
+    return policy
+  }
+  const fresh = (orgId: string): Policy | undefined => {
+    const found = known.get(orgId)
+    return found !== undefined && now() - found.readAtMs < CACHE_MS ? found.policy : undefined
+  }
   return {
-    id: orgId,
-    name: fields['name'],
-    createdAtMs: Number(fields['createdAt']),
-    freshnessDays: Number(fields['freshnessDays']),
+    forget: (orgId: string) => { known.delete(orgId) },
+    read: async (orgId: string): Promise<Policy> => fresh(orgId) ?? await load(orgId),
+    now: (orgId: string): Policy => {
+      const policy = known.get(orgId)?.policy ?? DEFAULT_POLICY
+      if (fresh(orgId) === undefined) {
+        known.set(orgId, { readAtMs: now(), policy })
+        // Until it can be read, what was known of it holds.
+        load(orgId).catch(() => {})
+      }
+      return policy
+    },
   }
 }
 
-async function write (records: AccountRecords, organization: Organization): Promise<void> {
-  const { id, name, createdAtMs, freshnessDays } = organization
-  const fields = { name, createdAt: String(createdAtMs), freshnessDays: String(freshnessDays) }
-  await records.change({ name: keyOf(id), fields, from: 0, random: true })
-}
-
-async function readFreshnessDays (redis: Redis, orgId: string): Promise<number> {
-  const stored = await redis.hget(keyOf(orgId), 'freshnessDays')
-  return stored === null ? MAX_FRESHNESS_DAYS : Number(stored)
+async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {
+  const { fields = {} } = await records.read(keyOf(orgId)) ?? {}
+  const { name, createdAt } = fields
+  if (name === undefined) return undefined
+  return { id: orgId, name, createdAtMs: Number(createdAt), policy: policyOf(fields) }
 }

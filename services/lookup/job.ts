@@ -10,16 +10,18 @@ import { jobEmissions } from './decide.ts'
 import type { ChunkMessage, Loader } from './load.ts'
 import { readChunks, termsOf, type PartRows } from './read.ts'
 
-export type JobParts = AcceptParts & {
+export type JobParts = Omit<AcceptParts, 'maxActiveJobs'> & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
   readonly outbox: Pick<Outbox, 'remove'>
   readonly load: Loader
   /** Redis time. */
   readonly clock: Clock
-  /** The organization's policy, at most 90 days. */
-  readonly freshnessMs: (tenant: string) => Promise<number>
+  readonly policy: (tenant: string) => Promise<TenantPolicy>
   readonly partRows: PartRows
 }
+
+/** How long a record counts as fresh, and how many jobs with fresh rows there may be at a time. */
+export type TenantPolicy = { readonly freshnessMs: number, readonly maxActiveJobs: number }
 
 type JobDecision = Decision<'lookup'>
 export type JobUnit = Unit<ChunkMessage>
@@ -33,9 +35,10 @@ export async function decideJob (unit: JobUnit, parts: JobParts): Promise<JobDec
   const nothing: JobDecision = { finishes: unit.members, emits: [] }
   const head = headOf(unit)
   if (await isOver(head, parts)) return nothing
-  const terms = termsOf(head, await parts.freshnessMs(head.tenant), parts.partRows)
+  const { freshnessMs, maxActiveJobs } = await parts.policy(head.tenant)
+  const terms = termsOf(head, freshnessMs, parts.partRows)
   const { chunks, counts } = await readChunks(unit.parts, { terms, load: parts.load })
-  const acceptance = await acceptJob(head, counts, parts)
+  const acceptance = await acceptJob(head, counts, { ...parts, maxActiveJobs })
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
   return {

@@ -25,11 +25,20 @@ LookupParts {
     cache: redisRecordCache(connected.cache, { onFault, metrics }),
     clock,
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
-    freshnessMs: createOrganizations(state).freshnessMs,
+    policy: policiesOf(state, config.MAX_ACTIVE_JOBS),
     partRows: partRowsOf(config),
-    maxActiveJobs: config.MAX_ACTIVE_JOBS,
     batch: config.BATCH_MESSAGES,
     onUndecidable: (job, error) => log.error({ err: error, job }, 'a job cannot be decided'),
+  }
+}
+
+const DAY_MS = 86_400_000
+
+function policiesOf (state: Connected['state'], mostJobs: number): LookupParts['policy'] {
+  const { policy } = createOrganizations(state)
+  return async tenant => {
+    const { freshnessDays, activeJobs = mostJobs } = await policy(tenant)
+    return { freshnessMs: freshnessDays * DAY_MS, maxActiveJobs: activeJobs }
   }
 }
 

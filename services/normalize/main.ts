@@ -1,3 +1,4 @@
+import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectParts } from '../lib/connect.ts'
 import { runStage } from '../lib/engine.ts'
@@ -19,5 +20,7 @@ await run('normalize', normalizeConfig, async (config, life) => {
   })
   const wire = createJobWire(parts, config)
   const subscriptions = subscriptionsOf('normalize', { lanes: config.LANES })
-  return await runStage(stage, { ...parts, wire, subscriptions })
+  const { policyNow } = createOrganizations(parts.state)
+  const weightOf = (tenant: string) => policyNow(tenant).weight
+  return await runStage(stage, { ...parts, wire, subscriptions, weightOf })
 })

@@ -1,3 +1,4 @@
+import { createOrganizations } from '../accounts/organizations.ts'
 import { connectParts } from '../lib/connect.ts'
 import { runStage } from '../lib/engine.ts'
 import { run } from '../lib/run.ts'
@@ -16,5 +17,7 @@ await run('verify', verifyConfig, async (config, life) => {
     lanes: config.LANES, services: config.SERVICES,
   })
   const stage = createVerifyStage(verifyParts(config, parts))
-  return await runStage(stage, { ...parts, wire, subscriptions })
+  const { policyNow } = createOrganizations(parts.state)
+  const weightOf = (tenant: string) => policyNow(tenant).weight
+  return await runStage(stage, { ...parts, wire, subscriptions, weightOf })
 })

@@ -95,9 +95,17 @@ function addMoney (program: Command, perform: Perform): void {
 }
 
 function addSettings (program: Command, change: Perform): void {
-  program.command('policy').description('show or set how long verified records count as fresh')
+  program.command('policy').description('show or set what an organization may; "default" takes a ' +
+    'value back to what the service is configured with')
     .requiredOption('--org <id>', 'organization')
-    .option('--freshness-days <days>', '0 to 90 days')
+    .option('--freshness-days <days>', 'how long verified records count as fresh: 0 to 90 days')
+    .option('--weight <number>', 'its part of busy stages, as a multiple of what others get: ' +
+      '1 to 100')
+    .option('--active-jobs <number>', 'jobs with fresh rows at a time, of each mode')
+    .option('--post-burst <number>', 'POST requests at once, as LIMIT_POST_BURST')
+    .option('--post-sustained <number>', 'POST requests over a longer time, as ' +
+      'LIMIT_POST_SUSTAINED')
+    .option('--gets <number>', 'GET requests at once, as LIMIT_GET')
     .action(change(tasks.policy))
   const secret = program.command('webhook-secret')
     .description('the secret webhooks are signed with')

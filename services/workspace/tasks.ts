@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { SCOPES, type Scope } from '../accounts/api-keys.ts'
+import { POLICY_RANGES, type Policy } from '../accounts/policy.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { microsOf, usdOf, usdToMicros } from './amount.ts'
 import { UsageError } from '../lib/run-command.ts'
@@ -14,7 +15,8 @@ export const createOrganization: Task = async ({ organizations, wallet }, { name
   if (name.trim() === '') throw new UsageError('Give the organization a name: --name <name>.')
   const organization = await organizations.create(name.trim())
   await Promise.all(MODES.map(mode => wallet.admit(tenantOf(organization.id, mode))))
-  return organization
+  const { id, createdAtMs } = organization
+  return { id, name: organization.name, createdAtMs }
 }
 
 /** Makes a key; this is the only time its secret is shown. */
@@ -76,14 +78,23 @@ export const topUp: Task = async (parts, options) => {
 export const showBalance: Task = async (parts, options) =>
   balanceShown(parts, await tenantFor(parts, options))
 
-/** Shows the freshness policy, after setting it when days are given. */
+/** Shows what an organization may, after changing what is given. */
 export const policy: Task = async (parts, options) => {
   const orgId = await organizationOf(parts, options)
-  const { freshnessDays: days } = options
-  if (days !== undefined) {
-    await parts.organizations.setFreshnessDays(orgId, /^\d+$/.test(days) ? Number(days) : NaN)
-  }
-  return { orgId, freshnessDays: (await parts.organizations.find(orgId))?.freshnessDays }
+  const names = Object.keys(POLICY_RANGES) as (keyof Policy)[]
+  const given = names.flatMap(name => {
+    const text = options[name]
+    return text === undefined ? [] : [[name, policyValueOf(text)] as const]
+  })
+  if (given.length > 0) await parts.organizations.setPolicy(orgId, Object.fromEntries(given))
+  const now = (await parts.organizations.find(orgId))?.policy
+  return { orgId, ...Object.fromEntries(names.map(name => [name, now?.[name] ?? 'default'])) }
+}
+
+/** What is no whole number is no policy, as the range then says. */
+function policyValueOf (text: string): number | 'default' {
+  if (text === 'default') return text
+  return /^\d+$/.test(text) ? Number(text) : NaN
 }
 
 export const showWebhookSecret: Task = async (parts, options) =>

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
+import type { PolicyChange } from '../../services/accounts/policy.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
+import { withWorkspace } from '../../services/workspace/parts.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -92,6 +94,18 @@ describe('the request limits', () => {
     expect(admitted).toBeLessThanOrEqual(200 + 10 * seconds + 1)
     expect(throttled).toBeGreaterThan(0)
     expect(limitsOf(await get(quiet.keys.live)).remaining).toBe('199')
+  })
+
+  it('are those of an organization that has limits of its own', async () => {
+    const { orgId, keys } = await newOrganization()
+    const policy = (change: PolicyChange) => withWorkspace(world.env, ({ organizations }) =>
+      organizations.setPolicy(orgId, change))
+    expect(limitsOf(await get(keys.live)).limit).toBe('200')
+    await policy({ gets: 7, postBurst: 5 })
+    await expect.poll(async () => limitsOf(await get(keys.live)).limit).toBe('7')
+    expect(limitsOf(await post(keys.live, '{')).policy).toBe('5;w=1, 150;w=600')
+    await policy({ gets: 'default' })
+    await expect.poll(async () => limitsOf(await get(keys.live)).limit).toBe('200')
   })
 
   it('count test traffic apart from live traffic', async () => {

@@ -37,8 +37,8 @@ function instance (options: { readonly timeoutMs?: number } = {}) {
   const clock = { ms: 0 }
   const metrics = createMetrics()
   const limiter = createLimiter({
-    shared: createRedisLimiter(connection, limits),
-    local: createLocalLimiter(limits, () => clock.ms),
+    shared: createRedisLimiter(connection, () => limits),
+    local: createLocalLimiter(() => limits, () => clock.ms),
     log: { warn: () => {} },
     metrics,
     now: () => clock.ms,
@@ -115,7 +115,7 @@ describe('the user of ingest at the cache Redis', () => {
       await own.stop()
     })
     const request = { tenant: 'org_1.live', kind: 'post' } as const
-    const limiter = createRedisLimiter(redis, limits)
+    const limiter = createRedisLimiter(redis, () => limits)
     expect((await limiter.admit(request)).kind).toBe('admitted')
     expect(Math.round((await limiter.giveBack(request))[0]?.tokens ?? 0)).toBe(3)
     await redis.pexpire('limit:{org_1.live}:post', 1)

@@ -46,7 +46,7 @@ const kindOf = async (secret: string) => (await accounts().apiKeys.findKey(secre
 async function createAll () {
   const { organizations, apiKeys, partners, webhookSecrets } = accounts()
   const { id: orgId } = await organizations.create('Example')
-  await organizations.setFreshnessDays(orgId, 7)
+  await organizations.setPolicy(orgId, { freshnessDays: 7 })
   const make = () => apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
   const [good, revoked] = [await make(), await make()]
   await apiKeys.revoke(orgId, revoked.id)
@@ -146,7 +146,7 @@ describe('accounts in a Redis that comes back with an old file', () => {
     await restart()
     const { organizations, apiKeys } = accounts()
     const { id: orgId } = await organizations.create('New')
-    await organizations.setFreshnessDays(orgId, 3)
+    await organizations.setPolicy(orgId, { freshnessDays: 3 })
     const key = await apiKeys.create({ orgId, mode: 'test', scopes: ['jobs:read'] })
     expect(await kindOf(key.secret)).toBe('ok')
     await restore()
@@ -159,13 +159,14 @@ describe('a change of an account', () => {
   it('that a crash left in Redis alone is shipped by the next leader', async () => {
     const { orgId } = await createAll()
     await ship()
-    await accounts().organizations.setFreshnessDays(orgId, 1)
+    await accounts().organizations.setPolicy(orgId, { freshnessDays: 1 })
     await restart()
     await restore()
     await ship()
     await redis.flushall()
     await restore()
-    expect(await accounts().organizations.find(orgId)).toMatchObject({ freshnessDays: 1 })
+    expect(await accounts().organizations.find(orgId))
+      .toMatchObject({ policy: { freshnessDays: 1 } })
   })
 
   it('stays in the outbox until the topic has acknowledged it', async () => {
@@ -180,10 +181,10 @@ describe('a change of an account', () => {
   it('made while the one before is shipped is shipped as well', async () => {
     const { orgId } = await createAll()
     await ship()
-    await accounts().organizations.setFreshnessDays(orgId, 20)
+    await accounts().organizations.setPolicy(orgId, { freshnessDays: 20 })
     let sent = 0
     const send: RecoveryWorld['parts']['accountsProducer']['send'] = async messages => {
-      if (sent++ === 0) await accounts().organizations.setFreshnessDays(orgId, 30)
+      if (sent++ === 0) await accounts().organizations.setPolicy(orgId, { freshnessDays: 30 })
       await world.parts.accountsProducer.send(messages)
     }
     await ship({ accountsProducer: { send } })

@@ -26,7 +26,7 @@ type Flood = { readonly admitted: number, readonly seconds: number }
 
 /** So many requests in rounds of 50 at once, and how long that took by Redis TIME. */
 async function flood (
-  request: LimitedRequest, requests: number, limiter = createRedisLimiter(redis, limits)
+  request: LimitedRequest, requests: number, limiter = createRedisLimiter(redis, () => limits)
 ): Promise<Flood> {
   const startedAt = await redisSeconds()
   let admitted = 0
@@ -51,7 +51,7 @@ describe('the rate of a tenant', () => {
   it('holds over a minute too, however wide the burst is', async () => {
     const wide: Limits = { ...limits, post: [{ capacity: 5_000, seconds: 1 }, limits.post[1]!] }
     const { admitted, seconds } = await flood(
-      { tenant: newTenant(), kind: 'post' }, 2_000, createRedisLimiter(redis, wide))
+      { tenant: newTenant(), kind: 'post' }, 2_000, createRedisLimiter(redis, () => wide))
     expect(admitted).toBeGreaterThanOrEqual(1_000)
     expect(admitted).toBeLessThanOrEqual(1_000 + 1_000 / 60 * seconds + 1)
   })
@@ -59,7 +59,7 @@ describe('the rate of a tenant', () => {
   it('is not touched by another tenant, nor by requests of the other kind', async () => {
     const [loud, quiet] = [newTenant(), newTenant()]
     await flood({ tenant: loud, kind: 'post' }, 500)
-    const limiter = createRedisLimiter(redis, limits)
+    const limiter = createRedisLimiter(redis, () => limits)
     const first = await limiter.admit({ tenant: quiet, kind: 'post' })
     expect(first.levels.map(({ tokens }) => tokens)).toEqual([99, 999])
     const read = await limiter.admit({ tenant: loud, kind: 'get' })
@@ -68,7 +68,7 @@ describe('the rate of a tenant', () => {
 
   it('costs one round trip', async () => {
     const tenant = newTenant()
-    const limiter = createRedisLimiter(redis, limits)
+    const limiter = createRedisLimiter(redis, () => limits)
     await limiter.admit({ tenant, kind: 'get' })
     const callsNow = async () => {
       const { calls } = /cmdstat_evalsha:calls=(?<calls>\d+)/.exec(await redis.info('commandstats'))
@@ -92,14 +92,14 @@ describe('the clock of limits', () => {
   })
 
   it('grants what flows in as it goes forward, nothing as it goes back, as locally', async () => {
-    const limiter = createRedisLimiter(redis, small, SET_CLOCK)
+    const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
     await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 25 }), async steps => {
       const tenant = newTenant()
       const startMs = 1_800_000_000_000
       let nowMs = startMs
       let highestMs = -Infinity
       let [gainedMs, admitted] = [0, 0]
-      const local = createLocalLimiter(small, () => highestMs)
+      const local = createLocalLimiter(() => small, () => highestMs)
       for (const { forwardMs, requests } of steps) {
         nowMs += forwardMs
         if (highestMs > 0) gainedMs += Math.max(nowMs - highestMs, 0)
@@ -117,7 +117,7 @@ describe('the clock of limits', () => {
   })
 
   it('set right by hours leaves nobody waiting for the old time', async () => {
-    const limiter = createRedisLimiter(redis, small, SET_CLOCK)
+    const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
     const tenant = newTenant()
     const admit = async (nowMs: number) => {
       await redis.set('clock', String(nowMs * 1_000))
@@ -135,7 +135,7 @@ describe('the clock of limits', () => {
 describe('what was taken by a request that came to nothing', () => {
   it('is put back, and never more than there is room for', async () => {
     const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
-    const [limiter, tenant] = [createRedisLimiter(redis, slow), newTenant()]
+    const [limiter, tenant] = [createRedisLimiter(redis, () => slow), newTenant()]
     const request = { tenant, kind: 'post' } as const
     const kinds = async () => [
       (await limiter.admit(request)).kind, (await limiter.admit(request)).kind,

@@ -148,7 +148,8 @@ describe('a contradiction', () => {
       why: `the copy of the journal of ${HARMED} in ClickHouse cannot be read, so nothing proves ` +
         'that the journal is whole: thaw again when ClickHouse answers',
     },
-  ])('does not end by trust in a journal that $what', async ({ parts, harmed: field = 'available', why }) => {
+  ])('does not end by trust in a journal that $what', async given => {
+    const { parts, harmed: field = 'available', why } = given
     await redis.hincrby(wallet, field, 1)
     await endRun(redis)
     await runLedger(parts())

@@ -71,9 +71,8 @@ function stagesOf (story: Story) {
     cache,
     clock,
     unitPriceMicros: () => PRICE_MICROS,
-    freshnessMs: async () => 86_400_000,
+    policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
     partRows: () => 2,
-    maxActiveJobs: 10,
     batch: 25,
   })
   const verify = createVerifyStage({

@@ -1,6 +1,7 @@
 import type { JobStatusResource } from '../../services/client/client.ts'
 import type { PageParts, Visit } from '../../services/workspace/page/context.ts'
 import { createOnce } from '../../services/workspace/page/once.ts'
+import { DEFAULT_POLICY } from '../../services/accounts/policy.ts'
 import { createFlows } from '../../services/workspace/page/pipeline/flows.ts'
 import { createSessions } from '../../services/workspace/page/sessions.ts'
 import { createSignInCodes } from '../../services/workspace/page/sign-in-codes.ts'
@@ -36,7 +37,7 @@ export function createPageRedis (now: () => number = Date.now) {
 }
 
 export const ORGANIZATION = {
-  id: 'org_1', name: 'Ann & Sons <Ltd>', createdAtMs: 0, freshnessDays: 90,
+  id: 'org_1', name: 'Ann & Sons <Ltd>', createdAtMs: 0, policy: DEFAULT_POLICY,
 }
 export const TIMES = { idleMs: 3_600_000, wholeMs: 43_200_000 }
 
@@ -81,7 +82,7 @@ export function createPageParts (
     rest: { of: async () => client as never, forget: () => {} },
     organizations: {
       find: async id => id === ORGANIZATION.id ? ORGANIZATION : undefined,
-      setFreshnessDays: async () => {},
+      setPolicy: async () => {},
     },
     apiKeys: {
       create: async () => ({ id: 'key_1', secret: 'vj_live_secret' }),

@@ -1,17 +1,15 @@
 import type { Redis } from 'ioredis'
-import { createKeyStore } from '../../services/accounts/key-store.ts'
 import { createDeliveries } from '../../services/jobs/deliveries.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createDesk } from '../../services/ledger/desk.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 
-/** Whatever keeps state in Redis. */
+/** What keeps the state of tenants in Redis. */
 export const stateModules = (redis: Redis) => ({
   wallet: createWallet(redis),
   store: createJobStore(redis),
   outbox: createOutbox(redis),
-  keyStore: createKeyStore(redis),
   deliveries: createDeliveries(redis),
   desk: createDesk(redis),
 })

@@ -8,6 +8,9 @@ export type LimitKind = 'post' | 'get'
 
 export type Limits = Readonly<Record<LimitKind, readonly Bucket[]>>
 
+/** What holds for a tenant now. */
+export type LimitsOf = (tenant: string) => Limits
+
 export type LimitedRequest = { readonly tenant: string, readonly kind: LimitKind }
 
 /** `throttled`: a bucket is empty and nothing was taken. */

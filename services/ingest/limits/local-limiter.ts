@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { LimitedRequest, Limits, LocalLimiter } from './limiter.ts'
+import type { LimitedRequest, LimitsOf, LocalLimiter } from './limiter.ts'
 import type { Level } from './standing.ts'
 
 type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
@@ -12,15 +12,16 @@ const MAX_TENANTS_AND_KINDS = 10_000
  * milliseconds, of a clock that never goes back.
  */
 export function createLocalLimiter (
-  limits: Limits, now: () => number = () => performance.now()
+  limits: LimitsOf, now: () => number = () => performance.now()
 ): LocalLimiter {
   const known = new LRUCache<string, Filled>({ max: MAX_TENANTS_AND_KINDS })
   const fill = ({ tenant, kind }: LimitedRequest): Filled => {
     const atMs = now()
     const last = known.get(`${tenant}:${kind}`)
-    const levels = last === undefined
-      ? limits[kind].map(bucket => ({ bucket, tokens: bucket.capacity }))
-      : last.levels.map(level => flowIn(level, atMs - last.atMs))
+    const levels = limits(tenant)[kind].map((bucket, at) => {
+      const { tokens = bucket.capacity } = last?.levels[at] ?? {}
+      return flowIn({ bucket, tokens }, atMs - (last?.atMs ?? atMs))
+    })
     return { atMs, levels }
   }
   const add = ({ tenant, kind }: LimitedRequest, filled: Filled, count: number) => {

@@ -1,7 +1,7 @@
 import type { Cluster, Redis } from 'ioredis'
 import { script } from '../../lib/redis.ts'
 import { joinLua } from '../../money/lua.ts'
-import type { LimitedRequest, Limiter, Limits } from './limiter.ts'
+import type { LimitedRequest, Limiter, LimitsOf } from './limiter.ts'
 
 const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
 
@@ -11,15 +11,16 @@ const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
  * can't be asked.
  */
 export function createRedisLimiter (
-  redis: Redis | Cluster, limits: Limits, clock = CLOCK_LUA
+  redis: Redis | Cluster, limits: LimitsOf, clock = CLOCK_LUA
 ): Limiter {
   const ask = (name: string) => {
     const files = ['./buckets.lua', `./${name}.lua`].map(path => new URL(path, import.meta.url))
     const run = script(redis, { name, source: joinLua(clock, ...files), numberOfKeys: 1 })
     return async ({ tenant, kind }: LimitedRequest) => {
-      const numbers = limits[kind].flatMap(({ capacity, seconds }) => [capacity, seconds])
+      const buckets = limits(tenant)[kind]
+      const numbers = buckets.flatMap(({ capacity, seconds }) => [capacity, seconds])
       const [answer, ...tokens] = await run([`limit:{${tenant}}:${kind}`], numbers) as string[]
-      const levels = limits[kind].map((bucket, at) => ({ bucket, tokens: Number(tokens[at]) }))
+      const levels = buckets.map((bucket, at) => ({ bucket, tokens: Number(tokens[at]) }))
       return { answer, levels }
     }
   }

@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { createOrganizations } from '../../accounts/organizations.ts'
 import type { Parts } from '../../lib/connect.ts'
 import type { Life } from '../../lib/run.ts'
 import { createLimiter, type Limiter, type Limits } from './limiter.ts'
@@ -34,11 +35,23 @@ export function limitsOf (settings: Settings): Limits {
   }
 }
 
-/** The limits a configuration asks for, kept in the cache Redis. */
+/** The limits a configuration asks for, or the policy of a tenant, kept in the cache Redis. */
 export function limiterOf (
-  { cache, log, metrics }: Pick<Parts, 'cache'> & Pick<Life, 'log' | 'metrics'>, settings: Settings
+  { cache, state, log, metrics }: Pick<Parts, 'cache' | 'state'> & Pick<Life, 'log' | 'metrics'>,
+  settings: Settings
 ): Limiter {
-  const limits = limitsOf(settings)
+  const { policyNow } = createOrganizations(state)
+  const usual = limitsOf(settings)
+  const limits = (tenant: string) => {
+    const { postBurst, postSustained, gets } = policyNow(tenant)
+    if ((postBurst ?? postSustained ?? gets) === undefined) return usual
+    return limitsOf({
+      ...settings,
+      LIMIT_POST_BURST: postBurst ?? settings.LIMIT_POST_BURST,
+      LIMIT_POST_SUSTAINED: postSustained ?? settings.LIMIT_POST_SUSTAINED,
+      LIMIT_GET: gets ?? settings.LIMIT_GET,
+    })
+  }
   const shared = createRedisLimiter(cache, limits)
   return createLimiter({ shared, local: createLocalLimiter(limits), log, metrics })
 }

@@ -33,7 +33,7 @@ export type PageParts = {
   readonly sessions: Sessions
   readonly signInCodes: SignInCodes
   readonly rest: Pick<RestClients, 'of' | 'forget'>
-  readonly organizations: Pick<Organizations, 'find' | 'setFreshnessDays'>
+  readonly organizations: Pick<Organizations, 'find' | 'setPolicy'>
   readonly apiKeys: Pick<ApiKeys, 'create' | 'list' | 'revoke' | 'roll'>
   readonly webhookSecrets: Pick<WebhookSecrets, 'rotate' | 'active'>
   readonly movements: ReadMovements

@@ -1,11 +1,10 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   createOrganizations, type Organizations,
 } from '../../../services/accounts/organizations.ts'
+import { DEFAULT_POLICY, policyOf } from '../../../services/accounts/policy.ts'
 import { partsOf, tenantOf } from '../../../services/accounts/tenant.ts'
 import { memoryRedis } from './memory-redis.ts'
-
-const DAY_MS = 86_400_000
 
 let memory: ReturnType<typeof memoryRedis>
 let organizations: Organizations
@@ -31,30 +30,56 @@ describe('an organization', () => {
   it('is made with both its tenants', async () => {
     const made = await organizations.create('Example')
     expect(made.id).toMatch(/^org_[0-9a-hjkmnp-tv-z]{26}$/)
-    expect(made).toMatchObject({ name: 'Example', createdAtMs: nowMs, freshnessDays: 90 })
+    expect(made).toMatchObject({ name: 'Example', createdAtMs: nowMs, policy: DEFAULT_POLICY })
     expect(await organizations.find(made.id)).toEqual(made)
     expect([...memory.sets.get('tenants') ?? []]).toEqual([`${made.id}.live`, `${made.id}.test`])
   })
 
-  it('that was never made is not found, and has the longest freshness', async () => {
+  it('that was never made is not found, and may what all may', async () => {
     expect(await organizations.find('org_none')).toBeUndefined()
-    expect(await organizations.freshnessMs('org_none.live')).toBe(90 * DAY_MS)
+    expect(await organizations.policy('org_none.live')).toEqual(DEFAULT_POLICY)
   })
 
-  it('sets how long records count as fresh, seen elsewhere within a second', async () => {
+  it('changes what it may, seen elsewhere within a second', async () => {
     const { id } = await organizations.create('Example')
     const elsewhere = createOrganizations(memory.redis, () => nowMs)
-    expect(await elsewhere.freshnessMs(`${id}.live`)).toBe(90 * DAY_MS)
-    await organizations.setFreshnessDays(id, 7)
-    expect(await organizations.freshnessMs(`${id}.test`)).toBe(7 * DAY_MS)
-    expect(await elsewhere.freshnessMs(`${id}.live`)).toBe(90 * DAY_MS)
+    expect(await elsewhere.policy(`${id}.live`)).toEqual(DEFAULT_POLICY)
+    await organizations.setPolicy(id, { freshnessDays: 7, weight: 3 })
+    const changed = { freshnessDays: 7, weight: 3 }
+    expect(await organizations.policy(`${id}.test`)).toEqual(changed)
+    expect(await elsewhere.policy(`${id}.live`)).toEqual(DEFAULT_POLICY)
     nowMs += 1_000
-    expect(await elsewhere.freshnessMs(`${id}.live`)).toBe(7 * DAY_MS)
+    expect(await elsewhere.policy(`${id}.live`)).toEqual(changed)
+    expect((await organizations.find(id))?.policy).toEqual(changed)
   })
 
-  it.each([-1, 91, 1.5, NaN])('takes no policy of %d days', async days => {
+  it('is known at once where that is needed, as far as it was read', async () => {
     const { id } = await organizations.create('Example')
-    await expect(organizations.setFreshnessDays(id, days)).rejects.toThrow(RangeError)
-    expect((await organizations.find(id))?.freshnessDays).toBe(90)
+    await organizations.setPolicy(id, { gets: 5 })
+    expect(organizations.policyNow(`${id}.live`)).toEqual(DEFAULT_POLICY)
+    await vi.waitFor(() =>
+      expect(organizations.policyNow(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, gets: 5 }))
+  })
+
+  it('goes back to what is configured', async () => {
+    const { id } = await organizations.create('Example')
+    await organizations.setPolicy(id, { activeJobs: 20, postBurst: 5 })
+    await organizations.setPolicy(id, { activeJobs: 'default' })
+    expect(await organizations.policy(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, postBurst: 5 })
+  })
+
+  it.each([
+    { freshnessDays: -1 }, { freshnessDays: 91 }, { freshnessDays: 1.5 }, { freshnessDays: NaN },
+    { weight: 0 }, { weight: 101 }, { activeJobs: 0 }, { postBurst: 0 }, { postSustained: 0 },
+    { gets: 1_000_001 },
+  ])('takes no policy of %o', async change => {
+    const { id } = await organizations.create('Example')
+    await expect(organizations.setPolicy(id, change)).rejects.toThrow(RangeError)
+    expect((await organizations.find(id))?.policy).toEqual(DEFAULT_POLICY)
+  })
+
+  it('has no policy beyond what one may be, whatever is stored', () => {
+    expect(policyOf({ freshnessDays: '365', weight: 'x', gets: '0' }))
+      .toEqual({ freshnessDays: 90, weight: 1, gets: 1 })
   })
 })

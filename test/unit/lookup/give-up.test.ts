@@ -18,9 +18,8 @@ const partsWith = (unitPriceMicros: () => number) => ({
   load: createLoader(createCacheDouble()),
   clock: createManualClock(),
   unitPriceMicros,
-  freshnessMs: async () => 1_000,
+  policy: async () => ({ freshnessMs: 1_000, maxActiveJobs: 10 }),
   partRows: () => 50,
-  maxActiveJobs: 10,
 })
 
 function setUp (unitPriceMicros: () => number) {

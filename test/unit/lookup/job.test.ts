@@ -15,9 +15,8 @@ const partsWith = (change: Partial<JobParts> = {}): JobParts => ({
   load: createLoader(createCacheDouble()),
   clock: createManualClock(),
   unitPriceMicros: () => 10,
-  freshnessMs: async () => 1_000,
+  policy: async () => ({ freshnessMs: 1_000, maxActiveJobs: 10 }),
   partRows: (lane) => lane === 'small' ? 50 : 200,
-  maxActiveJobs: 10,
   ...change,
 })
 
@@ -40,7 +39,10 @@ describe('deciding a job', () => {
 
   it('gives the policy of the organization to every part', async () => {
     const decision = await decideJob(unitOf(chunksOf([phone(0)])),
-      partsWith({ freshnessMs: async (tenant) => tenant === 'org_1.live' ? 77 : 0 }))
+      partsWith({
+        policy: async tenant =>
+          ({ freshnessMs: tenant === 'org_1.live' ? 77 : 0, maxActiveJobs: 10 }),
+      }))
     expect(emitted([decision], 'rows.missed')[0]?.value.freshnessMs).toBe(77)
   })
 

@@ -17,8 +17,9 @@ const env = {
   KEY_ACTIVE: '1',
 }
 
-function partsFor (more: Record<string, string>) {
+function partsFor (more: Record<string, string>, stored: Record<string, string> = {}) {
   const redis = new Redis({ lazyConnect: true })
+  redis.hgetall = async () => stored
   return lookupParts(loadConfig(lookupConfig, { ...env, ...more }), {
     state: redis,
     cache: redis,
@@ -29,9 +30,16 @@ function partsFor (more: Record<string, string>) {
 }
 
 describe('the parts of lookup', () => {
-  it('have the documented limits unless told otherwise', () => {
-    const { partRows, ...others } = partsFor({})
-    expect(others).toMatchObject({ maxActiveJobs: 10, batch: 25 })
+  it('have the limits of the configuration, or of the policy of an organization', async () => {
+    const usual = { freshnessMs: 90 * 86_400_000, maxActiveJobs: 7 }
+    expect(await partsFor({ MAX_ACTIVE_JOBS: '7' }).policy('org_1.live')).toEqual(usual)
+    const { policy } = partsFor({ MAX_ACTIVE_JOBS: '7' }, { activeJobs: '30', freshnessDays: '0' })
+    expect(await policy('org_1.live')).toEqual({ freshnessMs: 0, maxActiveJobs: 30 })
+  })
+
+  it('have the documented limits unless told otherwise', async () => {
+    const { partRows, policy, batch } = partsFor({})
+    expect([(await policy('org_1.live')).maxActiveJobs, batch]).toEqual([10, 25])
     expect(partRows('small', 'phone-validation')).toBe(50)
     expect(partRows('bulk', 'whatsapp')).toBe(200)
     expect(partRows('bulk', 'phone-validation')).toBe(2_000)

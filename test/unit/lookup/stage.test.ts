@@ -27,9 +27,8 @@ function setUp ({ availableMicros = 1e12 } = {}) {
     cache,
     clock,
     unitPriceMicros: () => PRICE_MICROS,
-    freshnessMs: async () => 86_400_000,
+    policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
     partRows: (lane) => lane === 'small' ? 2 : 4,
-    maxActiveJobs: 10,
     batch: 25,
     onUndecidable: (_job, error) => undecidable.push(error),
   })

@@ -87,7 +87,9 @@ describe('a key', () => {
 
 describe('the policy', () => {
   it('is shown, and set only to whole days', async () => {
-    expect(await tasks.policy(parts, { org })).toEqual({ orgId: org, freshnessDays: 90 })
+    expect(await tasks.policy(parts, { org })).toMatchObject({
+      orgId: org, freshnessDays: 90, weight: 1, activeJobs: 'default',
+    })
     const set = await tasks.policy(parts, { org, freshnessDays: '7' })
     expect(set).toMatchObject({ freshnessDays: 7 })
     for (const freshnessDays of ['', '-1', '1e1', '91', 'x']) {

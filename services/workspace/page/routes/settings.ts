@@ -1,5 +1,5 @@
 import type { FastifyReply, RouteOptions } from 'fastify'
-import { MAX_FRESHNESS_DAYS } from '../../../accounts/organizations.ts'
+import { MAX_FRESHNESS_DAYS } from '../../../accounts/policy.ts'
 import { field, forCustomer, type Exchange, type PageParts } from '../context.ts'
 import { noticeIn } from '../notices.ts'
 import { PageFault } from '../page-fault.ts'
@@ -28,7 +28,7 @@ export function settingsRoutes (parts: PageParts): readonly RouteOptions[] {
           `Freshness is a whole number of days from 0 to ${MAX_FRESHNESS_DAYS}. Go back and ` +
           'change it.')
       }
-      await parts.organizations.setFreshnessDays(visit.tenant.orgId, days)
+      await parts.organizations.setPolicy(visit.tenant.orgId, { freshnessDays: days })
       return reply.redirect(`/${visit.tenant.mode}/settings?notice=policy-saved`, 303)
     }),
     route('POST', '/:mode/settings/webhook-secret', async ({ visit, request, reply }) => {

@@ -1,4 +1,4 @@
-import { MAX_FRESHNESS_DAYS } from '../../../accounts/organizations.ts'
+import { MAX_FRESHNESS_DAYS } from '../../../accounts/policy.ts'
 import type { Visit } from '../context.ts'
 import { html, type Html } from '../html.ts'
 import { customerPage, tokenField } from '../layout.ts'
@@ -12,6 +12,7 @@ type Shown = {
 /** The freshness policy and the webhook secret, which both modes share. */
 export function settingsView (visit: Visit, { hasSecret, mark, notice }: Shown): Html {
   const { mode } = visit.tenant
+  const { freshnessDays } = visit.organization.policy
   const token = tokenField(visit.visitor.session)
   return customerPage(visit, 'settings', {
     title: 'Settings',
@@ -25,7 +26,7 @@ export function settingsView (visit: Visit, { hasSecret, mark, notice }: Shown):
         <form class="card" method="post" action="/${mode}/settings/freshness">${token}
           <label>Days a record counts as fresh
             <input type="number" name="days" min="0" max="${MAX_FRESHNESS_DAYS}" step="1" required
-              value="${visit.organization.freshnessDays}" aria-describedby="days-hint"></label>
+              value="${freshnessDays}" aria-describedby="days-hint"></label>
           <p class="hint" id="days-hint">A whole number from 0 to ${MAX_FRESHNESS_DAYS}.</p>
           <button class="button" type="submit">Save</button>
         </form>

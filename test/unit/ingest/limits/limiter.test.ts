@@ -22,7 +22,7 @@ function setUp (answer: () => Promise<Admission>) {
   const logged: string[] = []
   const metrics = createMetrics()
   const now = () => Date.now()
-  const local = createLocalLimiter(limits, now)
+  const local = createLocalLimiter(() => limits, now)
   const limiter = createLimiter({
     shared: {
       admit: one => {

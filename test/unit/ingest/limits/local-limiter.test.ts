@@ -8,10 +8,10 @@ const get = { tenant: 'org_1.live', kind: 'get' } as const
 /** Local limits and their clock. */
 function setUp () {
   const clock = { ms: 5_000 }
-  const limiter = createLocalLimiter({
+  const limiter = createLocalLimiter(() => ({
     post: [{ capacity: 4, seconds: 2 }, { capacity: 6, seconds: 60 }],
     get: [{ capacity: 2, seconds: 1 }],
-  }, () => clock.ms)
+  }), () => clock.ms)
   const kinds = (request: LimitedRequest, times: number) =>
     Array.from({ length: times }, () => limiter.admit(request).kind)
   const tokens = (request: LimitedRequest) =>

@@ -8,10 +8,10 @@ it('the shared buckets of a tenant are one key under its hash tag', async () => 
     calls.push(sent)
     return ['admitted', '199']
   }
-  const limiter = createRedisLimiter({ call } as unknown as Redis, {
+  const limiter = createRedisLimiter({ call } as unknown as Redis, () => ({
     post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
     get: [{ capacity: 200, seconds: 1 }],
-  })
+  }))
   await limiter.admit({ tenant: 'org_1.live', kind: 'get' })
   await limiter.giveBack({ tenant: 'org_1.live', kind: 'post' })
   expect(calls.map(([, , ...rest]) => rest)).toEqual([
