@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { providerLists, providersConfig } from '../records/provider-names.ts'
-import { LANES, SERVICE_SLUGS } from '../topology.ts'
+import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { isServerAddress } from './providers/dns.ts'
 import { readHttpProviders } from './providers/http-config.ts'
 import { smtpConfig } from './providers/smtp/config.ts'
@@ -10,6 +10,9 @@ const duration = (length: number, description: string) =>
   Type.Integer({ default: length, minimum: 0, description })
 const atLeastOne = (count: number, description: string) =>
   Type.Integer({ default: count, minimum: 1, description })
+
+const partConcurrencies = Object.fromEntries(SERVICE_SLUGS.map(slug =>
+  [slug, Type.Integer({ minimum: 1 })])) as Record<ServiceSlug, ReturnType<typeof Type.Integer>>
 
 const serverAddress = Type.Refine(
   Type.String(), isServerAddress, () => 'must be an IP address, with or without port')
@@ -54,7 +57,13 @@ export const verifyConfig = defineConfig({
   DNS_CACHE_DOMAINS: atLeastOne(100_000, 'Domains remembered at most.'),
   ...smtpConfig,
   BATCH_MESSAGES: atLeastOne(8, 'Parts decided between two commits.'),
-  PART_CONCURRENCY: atLeastOne(32, 'Parts under check at a time.'),
+  PART_CONCURRENCY: atLeastOne(32, 'Parts of a service under check at a time in a process.'),
+  PART_CONCURRENCY_OF: Type.Partial(Type.Object(partConcurrencies), {
+    default: {},
+    additionalProperties: false,
+    description: 'The same for services that differ, JSON.',
+    examples: [{ whatsapp: 4, 'phone-validation': 64 }],
+  }),
   PROVIDER_CONCURRENCY: atLeastOne(16, 'Calls of one provider under way at a time.'),
   PROVIDER_TIMEOUT_MS: atLeastOne(8_000, 'Longest a call of a provider may last, all tries.'),
   PROVIDER_RETRIES: Type.Integer({

@@ -32,7 +32,7 @@ VerifyParts {
     metrics,
     leaseMs: config.LEASE_MS,
     leasePollMs: config.LEASE_POLL_MS,
-    concurrency: config.PART_CONCURRENCY,
+    concurrencyOf: service => config.PART_CONCURRENCY_OF[service] ?? config.PART_CONCURRENCY,
     batch: config.BATCH_MESSAGES,
     laterAfterMs: config.LATER_AFTER_MS,
     giveUpAfterMs: config.GIVE_UP_AFTER_MS,

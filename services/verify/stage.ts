@@ -8,13 +8,14 @@ import { laneOf } from '../lib/topics.ts'
 import { turn } from '../lib/turn.ts'
 import { deadBlock } from '../records/block.ts'
 import { placeOfHeaders } from '../records/place.ts'
+import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { partEmissions, type EmitParts } from './emit.ts'
 import { allWithout, checkPart, type CheckParts } from './part.ts'
 
 export type VerifyParts = CheckParts & EmitParts & {
   readonly store: Pick<JobStore, 'beginPart' | 'outcome'>
-  /** Parts under check at the same time in this process. */
-  readonly concurrency: number
+  /** Parts of a service under check at the same time in this process. */
+  readonly concurrencyOf: (service: ServiceSlug) => number
   /** Messages handed to one call of `decide`. */
   readonly batch: number
 }
@@ -29,12 +30,14 @@ const LOOK_AGAIN_MS = 1_000
 const MOST_ENDED = 10_000
 
 /**
- * Checks parts live, so many at a time. Rows of a part whose providers are down come back on
- * `rows.later` after a pause; the others are finished at once. A message that is not due yet stops
- * the partition until it is, unless its job was cancelled or is over: that is looked up meanwhile.
+ * Checks parts live, so many of each service at a time. Rows of a part whose providers are down
+ * come back on `rows.later` after a pause; the others are finished at once. A message that is not
+ * due yet stops the partition until it is, unless its job was cancelled or is over: that is looked
+ * up meanwhile.
  */
 export function createVerifyStage (parts: VerifyParts): Stage<'verify'> {
-  const slots = bulkhead(parts.concurrency, Number.MAX_SAFE_INTEGER)
+  const slots = new Map(SERVICE_SLUGS.map(service =>
+    [service, bulkhead(parts.concurrencyOf(service), Number.MAX_SAFE_INTEGER)]))
   // Told by size, it takes no room before there is need of it.
   const ended = new LRUCache<string, true>({ maxSize: MOST_ENDED, sizeCalculation: () => 1 })
   return {
@@ -86,15 +89,17 @@ async function jobsOver (
 
 type Running = {
   readonly parts: VerifyParts
-  readonly slots: BulkheadPolicy
+  readonly slots: ReadonlyMap<string, BulkheadPolicy>
   readonly signal: AbortSignal
 }
 
 /** Waits for every part even when one fails, so that nothing goes on behind the engine's back. */
 async function decideAll (messages: readonly PartMessage[], { parts, slots, signal }: Running):
 Promise<PartDecision[]> {
-  const settled = await Promise.allSettled(messages.map((message) =>
-    slots.execute(() => decidePart(message, parts, signal))))
+  const settled = await Promise.allSettled(messages.map(message => {
+    const decide = () => decidePart(message, parts, signal)
+    return slots.get(message.value.service)?.execute(decide) ?? decide()
+  }))
   const failed = settled.find((it) => it.status === 'rejected')
   if (failed !== undefined) throw failed.reason
   return settled.flatMap((it) => it.status === 'fulfilled' ? [it.value] : [])

@@ -83,7 +83,7 @@ function stagesOf (story: Story) {
     sleep: clock.sleep,
     leaseMs: 30_000,
     leasePollMs: 250,
-    concurrency: 4,
+    concurrencyOf: () => 4,
     batch: 8,
     laterAfterMs: 60_000,
     giveUpAfterMs: 900_000,

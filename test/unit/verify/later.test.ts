@@ -35,7 +35,7 @@ function setUp (provider?: Provider) {
     sleep: clock.sleep,
     leaseMs: 30_000,
     leasePollMs: 250,
-    concurrency: 2,
+    concurrencyOf: () => 2,
     batch: 8,
     laterAfterMs: MINUTE_MS,
     giveUpAfterMs: 15 * MINUTE_MS,

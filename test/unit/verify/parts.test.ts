@@ -33,7 +33,6 @@ describe('the parts of verify', () => {
     expect(partsFor({ PROVIDERS: '{}' })).toMatchObject({
       leaseMs: 30_000,
       leasePollMs: 250,
-      concurrency: 32,
       batch: 8,
       laterAfterMs: 60_000,
       giveUpAfterMs: 900_000,
@@ -42,6 +41,8 @@ describe('the parts of verify', () => {
       PROVIDER_TIMEOUT_MS: 8_000, LANES: ['small', 'bulk'],
     })
     expect(partsFor({ PROVIDERS: '{}', LATER_AFTER_MS: '5' }).laterAfterMs).toBe(5)
+    const { concurrencyOf } = partsFor({ PROVIDERS: '{}', PART_CONCURRENCY_OF: '{"whatsapp":4}' })
+    expect([concurrencyOf('whatsapp'), concurrencyOf('telegram')]).toEqual([4, 32])
   })
 
   it('are not made of providers nobody knows', () => {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Decision, Emission } from '../../../services/lib/stage.ts'
 import type { Checked } from '../../../services/verify/providers.ts'
-import type { ProviderRow } from '../../../services/verify/provider.ts'
-import { createVerifyStage } from '../../../services/verify/stage.ts'
+import { createVerifyStage, type VerifyParts } from '../../../services/verify/stage.ts'
 import { cellsIn } from '../../support/cells.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { decideAll } from '../../support/decide-all.ts'
@@ -16,13 +15,14 @@ const phone = (last: number) => `+1212736${5_000 + last}`
 const verdict = { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} } as const
 const MINUTE_MS = 60_000
 
-function setUp () {
+function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
   const clock = createManualClock()
   const store = createStoreDouble({ clock })
   const cache = createCacheDouble()
   store.jobs.set(JOB, acceptedJob())
   const state = { isDown: false, running: 0, most: 0 }
-  const check = async (rows: readonly ProviderRow[]): Promise<Checked> => {
+  const check: VerifyParts['check'] = async (rows, { service }): Promise<Checked> => {
+    await before[service]?.()
     state.most = Math.max(state.most, ++state.running)
     await new Promise(setImmediate)
     state.running--
@@ -38,7 +38,7 @@ function setUp () {
     sleep: clock.sleep,
     leaseMs: 30_000,
     leasePollMs: 250,
-    concurrency: 2,
+    concurrencyOf: () => 2,
     batch: 8,
     laterAfterMs: MINUTE_MS,
     giveUpAfterMs: 15 * MINUTE_MS,
@@ -91,6 +91,17 @@ describe('verify', () => {
     expect(state.most).toBe(0)
     expect(reasonsIn(block!)).toEqual(['cancelled'])
     expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
+  })
+
+  it('lets no service wait for the parts of another', async () => {
+    const slow = Promise.withResolvers<void>()
+    const { stage } = setUp({ whatsapp: () => slow.promise })
+    const partsFor = (service: string) =>
+      [0, 1, 2].map(part => partOf([phone(part)], { service, part }))
+    const slowly = stage.decide(partsFor('whatsapp'), signal)
+    expect(await stage.decide(partsFor('telegram'), signal)).toHaveLength(3)
+    slow.resolve()
+    expect(await slowly).toHaveLength(3)
   })
 
   it('checks only so many parts at a time', async () => {
