@@ -199,7 +199,7 @@ export const SUITES: readonly Suite[] = [
     kind: 'vitest',
     tier: 'full',
     stage: 8,
-    expectedSeconds: 720,
+    expectedSeconds: 900,
     stack: true,
     files: ['test/monitoring/**/*.test.ts'],
     without: ['test/monitoring/traces.test.ts'],

@@ -1,5 +1,5 @@
 import type { Board } from './board.ts'
-import { intake, money, outside, processes } from './more-boards.ts'
+import { intake, money, outside, processes, stores } from './more-boards.ts'
 
 const overview: Board = {
   uid: 'overview',
@@ -29,6 +29,27 @@ const overview: Board = {
         { title: 'Stalled jobs', metric: 'jobs_stalled', stat: true, width: 4 },
         { title: 'Frozen tenants', metric: 'tenants_frozen', stat: true, width: 4 },
         { title: 'Webhooks due', metric: 'webhooks_due', stat: true, width: 4 },
+      ],
+    },
+    {
+      title: 'Objectives',
+      panels: [
+        {
+          title: 'Errors of the last hour',
+          width: 12,
+          unit: 'percentunit',
+          legend: '{{slo}}',
+          expr: 'slo:errors:ratio60m',
+          help: 'Share of requests that failed, or of the time in which jobs were late.',
+        },
+        {
+          title: 'Burn rate of six hours',
+          width: 12,
+          unit: 'short',
+          legend: '{{slo}}',
+          expr: 'slo:errors:ratio360m / on (slo) slo:budget:ratio',
+          help: 'How many times faster than the objective allows its error budget is used up.',
+        },
       ],
     },
     {
@@ -209,4 +230,6 @@ const stages: Board = {
 }
 
 /** Every dashboard there is. */
-export const BOARDS: readonly Board[] = [overview, intake, stages, money, outside, processes]
+export const BOARDS: readonly Board[] = [
+  overview, intake, stages, money, outside, stores, processes,
+]

@@ -167,3 +167,49 @@ export const processes: Board = {
     },
   ],
 }
+
+export const stores: Board = {
+  uid: 'stores',
+  title: 'Stores',
+  description: 'Whether Redis, Kafka and ClickHouse have room, persist data, and keep up.',
+  sections: [
+    {
+      title: 'Redis',
+      panels: [
+        {
+          title: 'Memory of its limit',
+          unit: 'percentunit',
+          legend: '{{store}}',
+          expr: 'max by (store) (redis_memory_bytes / redis_memory_limit_bytes)',
+          help: 'Memory that data take, as a share of what the Redis can use.',
+        },
+        { title: 'Memory', metric: 'redis_memory_bytes', by: ['store'] },
+        { title: 'Append-only file', metric: 'redis_aof_bytes', by: ['store'] },
+        { title: 'Failed persistence', metric: 'redis_persistence_failed', by: ['store'] },
+      ],
+    },
+    {
+      title: 'Kafka',
+      panels: [
+        { title: 'Under-replicated partitions', metric: 'kafka_partitions_under_replicated' },
+        {
+          title: 'Journal entries not copied',
+          unit: 'short',
+          expr: 'max(sum by (instance) ' +
+            '(consumer_lag_messages{stage="ledger", topic="wallet.journal"}))',
+          help: 'Entries of wallet.journal that the copy in ClickHouse does not have yet.',
+        },
+      ],
+    },
+    {
+      title: 'ClickHouse',
+      panels: [
+        { title: 'Free space', metric: 'clickhouse_disk_free_bytes', by: ['disk'] },
+        { title: 'Size of disks', metric: 'clickhouse_disk_bytes', by: ['disk'] },
+        { title: 'Most parts of a partition', metric: 'clickhouse_parts', by: ['table'] },
+        { title: 'Oldest running merge', metric: 'clickhouse_merge_seconds' },
+        { title: 'Oldest unfinished mutation', metric: 'clickhouse_mutation_seconds' },
+      ],
+    },
+  ],
+}

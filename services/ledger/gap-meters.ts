@@ -5,7 +5,7 @@ import type { Metrics } from '../lib/metrics.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../records/journal-copy.ts'
-import { createReading } from './reading.ts'
+import { createReading } from '../lib/reading.ts'
 
 type GapParts = {
   readonly redis: Pick<Redis, 'pipeline'>

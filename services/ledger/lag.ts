@@ -3,7 +3,7 @@ import { kafkaOptionsOf, type KafkaConnection } from '../lib/kafka/connection.ts
 import { placesOf } from '../lib/kafka/lag.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
-import { createReading } from './reading.ts'
+import { createReading } from '../lib/reading.ts'
 
 /** A connection to the brokers for what they are asked now and then. */
 export type Administrator = ReturnType<typeof createAdministrator>

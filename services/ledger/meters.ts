@@ -12,10 +12,11 @@ import { watchGaps } from './gap-meters.ts'
 import { createAdministrator, watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
 import { watchOutbox } from './outbox-meters.ts'
+import { watchStores } from './store-meters.ts'
 
 type Config = KafkaSettings & { readonly INSTANCE: string }
 
-type Connected = Pick<Life, 'metrics' | 'log' | 'onStop'> & {
+type Connected = Pick<Life, 'metrics' | 'log' | 'onStop'> & Pick<Parts, 'clickhouse'> & {
   readonly state: Redis
   readonly clock: Clock
   readonly journal: Pick<JournalCopy, 'counts'>
@@ -25,9 +26,9 @@ type Connected = Pick<Life, 'metrics' | 'log' | 'onStop'> & {
 const LEDGERS = TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'ledger')
   .map(group => ({ ...group, topics: [topicName('wallet.journal')] }))
 
-/** What only a ledger tells of the whole system: lag of groups, sums of wallets, outboxes, gaps. */
+/** What a ledger reports of the whole system: lag of groups, sums of wallets, outboxes, stores. */
 export function watchSystem (
-  config: Config, { state, clock, journal, metrics, log, onStop }: Connected
+  config: Config, { state, clickhouse, clock, journal, metrics, log, onStop }: Connected
 ): void {
   watchOutbox({ outbox: createOutbox(state), clock, metrics, log })
   const tenants = createTenants(state)
@@ -36,6 +37,7 @@ export function watchSystem (
     createAdministrator(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
   onStop(administrator.close)
   watchLag({ administrator, metrics, log })
+  watchStores({ administrator, clickhouse, state, metrics, log })
   const places = () => administrator.use(admin => placesOf(admin, LEDGERS))
   watchGaps({ redis: state, tenants, journal, places, metrics, log })
 }

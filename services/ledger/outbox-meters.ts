@@ -2,7 +2,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Outbox } from '../money/outbox.ts'
-import { createReading } from './reading.ts'
+import { createReading } from '../lib/reading.ts'
 
 type OutboxParts = {
   readonly outbox: Pick<Outbox, 'tenantsWithPending' | 'pending'>

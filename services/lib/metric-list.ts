@@ -260,6 +260,70 @@ export const METRICS = [
     help: 'Redis TIME minus the clock of this machine.',
   },
   {
+    name: 'redis_memory_bytes',
+    type: 'gauge',
+    labels: ['store'],
+    help: 'Memory that data take in a Redis: state, or cache, of which masters are added up.',
+  },
+  {
+    name: 'redis_memory_limit_bytes',
+    type: 'gauge',
+    labels: ['store'],
+    help: 'Memory that a Redis can use: its maximum, or that of its machine when it evicts or ' +
+      'has no maximum.',
+  },
+  {
+    name: 'redis_aof_bytes',
+    type: 'gauge',
+    labels: ['store'],
+    help: 'Size of the append-only file of a Redis; 0 without one.',
+  },
+  {
+    name: 'redis_persistence_failed',
+    type: 'gauge',
+    labels: ['store'],
+    help: '1 while the last write or rewrite of the append-only file or the last save failed, or ' +
+      'the Redis with the state has no append-only file.',
+  },
+  {
+    name: 'kafka_partitions_under_replicated',
+    type: 'gauge',
+    labels: [],
+    help: 'Partitions of which a copy is not in sync, of the topics that ledger may describe.',
+  },
+  {
+    name: 'clickhouse_disk_bytes',
+    type: 'gauge',
+    labels: ['disk'],
+    help: 'Size of a disk of ClickHouse.',
+  },
+  {
+    name: 'clickhouse_disk_free_bytes',
+    type: 'gauge',
+    labels: ['disk'],
+    help: 'Free space of a disk of ClickHouse.',
+  },
+  {
+    name: 'clickhouse_parts',
+    type: 'gauge',
+    labels: ['table'],
+    help: 'Active parts of the partition of a table that has most of them; inserts are slowed ' +
+      'from 1,000 on and refused from 3,000 on.',
+  },
+  {
+    name: 'clickhouse_merge_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'How long the oldest running merge of ClickHouse takes; 0 when none runs.',
+  },
+  {
+    name: 'clickhouse_mutation_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the oldest unfinished mutation of ClickHouse, as deletes of erased keys are; 0 ' +
+      'without one.',
+  },
+  {
     name: 'webhook_attempts_total',
     type: 'counter',
     labels: ['outcome', 'reason'],

@@ -100,6 +100,17 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   },
   // `handback` asks nobody for the time.
   redis_clock_offset_seconds: { by: STAGES.filter(name => name !== 'handback') },
+  // Whoever has a connection with all rights.
+  redis_memory_bytes: { by: ['lookup', 'ledger'] },
+  redis_memory_limit_bytes: { by: ['lookup', 'ledger'] },
+  redis_aof_bytes: { by: ['lookup', 'ledger'] },
+  redis_persistence_failed: { by: ['lookup', 'ledger'] },
+  kafka_partitions_under_replicated: { by: ['ledger'] },
+  clickhouse_disk_bytes: { by: ['ledger'] },
+  clickhouse_disk_free_bytes: { by: ['ledger'] },
+  clickhouse_parts: { by: ['ledger'] },
+  clickhouse_merge_seconds: { by: ['ledger'] },
+  clickhouse_mutation_seconds: { by: ['ledger'] },
   webhook_attempts_total: {
     by: ['deliver'],
     values: [

@@ -1,5 +1,6 @@
 import { connectParts } from '../lib/connect.ts'
 import { runStage } from '../lib/engine.ts'
+import { watchRedis } from '../lib/redis-meters.ts'
 import { run } from '../lib/run.ts'
 import { subscriptionsOf } from '../lib/topics.ts'
 import { createJobWire } from '../records/job-wire.ts'
@@ -11,6 +12,7 @@ await run('lookup', lookupConfig, async (config, life) => {
   const parts = await connectParts(config, life, [
     'bus', 'codec', 'state', 'cache', 'clock', 'gate',
   ])
+  watchRedis({ store: 'cache', redis: parts.cache, ...parts })
   const wire = createJobWire(parts, config)
   const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
   const stageOf = () => createLookupStage(lookupParts(config, parts))

@@ -27,8 +27,10 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   it('for a stage that hangs', async () => {
     await whileFrozen(serviceOf('lookup-1'), async () => {
       const sending = setInterval(send, 1_000)
-      await untilFiring('TargetDown', 'GroupStandsStill', 'PreflightsRefused', 'TooManyUnavailable')
-        .finally(() => clearInterval(sending))
+      await untilFiring(
+        'TargetDown', 'GroupStandsStill', 'PreflightsRefused', 'TooManyUnavailable',
+        'ErrorBudgetBurns'
+      ).finally(() => clearInterval(sending))
     })
   })
 

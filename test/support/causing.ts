@@ -10,8 +10,11 @@ import { testStack } from './stack.ts'
 export const WITHIN_MS = 60_000
 
 const LOOK_EVERY_MS = 500
-/** Its lowered limit is what services hold that have done much, so it says nothing of a cause. */
-const AT_ANY_TIME = 'MemoryHigh'
+/**
+ * They say nothing of the cause of a test: the lowered limit of one is what services hold that have
+ * done much, and the windows of the other are longer than a test.
+ */
+const AT_ANY_TIME = ['MemoryHigh', 'ErrorBudgetBurns']
 
 /** Durations of minutes become seconds, as those of the rules do. */
 const HURRIED = {
@@ -31,7 +34,7 @@ export type Watch = {
   readonly untilFiring: (...names: readonly string[]) => Promise<void>
   /** Resolves once none of these fires, whatever else does. */
   readonly untilOver: (...names: readonly string[]) => Promise<void>
-  /** Resolves once nothing but MemoryHigh has fired for two looks. */
+  /** Resolves once nothing but alerts of any time has fired for two looks. */
   readonly untilQuiet: () => Promise<void>
 }
 
@@ -112,7 +115,7 @@ function watchOf (firing: Firing): Watch {
   const untilQuiet = async () => {
     let looks = 0
     await until(firing, found => {
-      looks = found.every(name => name === AT_ANY_TIME) ? looks + 1 : 0
+      looks = found.every(name => AT_ANY_TIME.includes(name)) ? looks + 1 : 0
       return looks === 2
     }, () => 'not quiet')
   }

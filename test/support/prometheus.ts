@@ -112,7 +112,11 @@ const THRESHOLDS: Readonly<Record<string, string>> = {
   'process_resident_memory_bytes > 700e6': 'process_resident_memory_bytes > 220e6',
   '{group=~".+[.]bulk([.].+)?"} > 120': '{group=~".+[.]bulk([.].+)?"} > 12',
   '{group=~"deliver|handback|ledger"} > 60': '{group=~"deliver|handback|ledger"} > 6',
+  '{group=~".+[.]bulk([.].+)?"}) > bool 120': '{group=~".+[.]bulk([.].+)?"}) > bool 12',
   'max(webhooks_due) > 500': 'max(webhooks_due) > 5',
+  'max by (table) (clickhouse_parts) > 600': 'max by (table) (clickhouse_parts) > 100',
+  'max(clickhouse_mutation_seconds) > 900': 'max(clickhouse_mutation_seconds) > 5',
+  'topic="wallet.journal"})) > 10000': 'topic="wallet.journal"})) > 20',
 }
 
 /** Ranges and pauses of minutes become seconds; all thresholds but a few stay what they are. */

@@ -23,7 +23,7 @@ describe('dashboards', () => {
 
   it('are of a form that Grafana reads, with a data source to choose', () => {
     const all = dashboards()
-    expect(new Set(all.map(({ uid }) => uid)).size).toBe(6)
+    expect(new Set(all.map(({ uid }) => uid)).size).toBe(7)
     for (const { schemaVersion, description, templating, panels } of all) {
       expect(schemaVersion).toBe(41)
       expect(description).not.toBe('')

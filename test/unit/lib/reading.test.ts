@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createReading } from '../../../services/ledger/reading.ts'
+import { createReading } from '../../../services/lib/reading.ts'
 
 function createWorld () {
   const warned: string[] = []

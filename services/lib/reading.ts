@@ -1,5 +1,5 @@
-import type { Log } from '../lib/log.ts'
-import { atMost } from '../lib/retry.ts'
+import type { Log } from './log.ts'
+import { atMost } from './retry.ts'
 
 type ReadingOptions = {
   /** Named in logs. */

@@ -1,0 +1,99 @@
+import { afterAll, expect, it, vi } from 'vitest'
+import { createAdministrator } from '../../services/ledger/lag.ts'
+import { watchStores } from '../../services/ledger/store-meters.ts'
+import { createMetrics } from '../../services/lib/metrics.ts'
+import { watchRedis } from '../../services/lib/redis-meters.ts'
+import { connectRedisOrCluster } from '../../services/lib/redis.ts'
+import { connectAll } from '../support/connected.ts'
+import { eventually } from '../support/eventually.ts'
+import { startRedisCluster } from '../support/redis-cluster.ts'
+
+const { clickhouse, state, brokers, env } = connectAll()
+const log = { warn: vi.fn() }
+const TABLE = 'parts_of_a_test'
+
+afterAll(() => clickhouse.command({ query: `DROP TABLE IF EXISTS ${TABLE}` }))
+
+/** Values by series, of what is watched by then. */
+async function valuesOf (metrics: ReturnType<typeof createMetrics>): Promise<Map<string, number>> {
+  const lines = (await metrics.text()).matchAll(/^((?:redis|kafka|clickhouse)_\S+) (\S+)$/gm)
+  return new Map([...lines].map(([, series = '', value]) => [series, Number(value)]))
+}
+
+/** What the first reading of a ledger finds. */
+async function storesOf (): Promise<ReadonlyMap<string, number>> {
+  const metrics = createMetrics()
+  const administrator = createAdministrator({ brokers }, 'test')
+  watchStores({ state, administrator, clickhouse, metrics, log })
+  const found = await valuesOf(metrics)
+  await administrator.close()
+  return found
+}
+
+it('both Redis tell their memory and persistence', async () => {
+  const metrics = createMetrics()
+  const cache = await connectRedisOrCluster(env.REDIS_CACHE_URL ?? '')
+  // A file that was just made is empty.
+  await state.multi().set(TABLE, '').del(TABLE).exec()
+  watchRedis({ store: 'cache', redis: cache, metrics, log })
+  const found = new Map([...await valuesOf(metrics), ...await storesOf()])
+  cache.disconnect()
+  for (const store of ['state', 'cache']) {
+    const used = found.get(`redis_memory_bytes{store="${store}"}`) ?? NaN
+    expect(used).toBeGreaterThan(0)
+    expect(found.get(`redis_memory_limit_bytes{store="${store}"}`)).toBeGreaterThan(used)
+    expect(found.get(`redis_persistence_failed{store="${store}"}`)).toBe(0)
+  }
+  expect(found.get('redis_aof_bytes{store="state"}')).toBeGreaterThan(0)
+  expect(found.get('redis_aof_bytes{store="cache"}')).toBe(0)
+})
+
+it('the masters of a cache cluster are added up', async () => {
+  const servers = await startRedisCluster()
+  try {
+    const cluster = await servers.connect()
+    const metrics = createMetrics()
+    watchRedis({ store: 'cache', redis: cluster, metrics, log })
+    const limits = await Promise.all(cluster.nodes('master').map(async node =>
+      Number(/^total_system_memory:(\d+)/m.exec(await node.info())?.[1])))
+    expect(limits.length).toBeGreaterThan(1)
+    expect((await valuesOf(metrics)).get('redis_memory_limit_bytes{store="cache"}'))
+      .toBe(limits.reduce((sum, limit) => sum + limit, 0))
+  } finally {
+    await servers.stop()
+  }
+})
+
+it('brokers tell how many partitions lack a copy in sync', async () => {
+  await eventually(async () => {
+    expect((await storesOf()).get('kafka_partitions_under_replicated')).toBe(0)
+  })
+})
+
+it('ClickHouse tells its disk, the parts of a table and a delete that waits', async () => {
+  const names = ['disk_bytes', 'disk_free_bytes'].map(name => `clickhouse_${name}{disk="default"}`)
+  await clickhouse.command({
+    query: `CREATE TABLE ${TABLE} (a UInt8) ENGINE = MergeTree PARTITION BY a ORDER BY a`,
+  })
+  await clickhouse.command({ query: `SYSTEM STOP MERGES ${TABLE}` })
+  for (const a of [1, 1, 1, 2]) {
+    await clickhouse.insert({ table: TABLE, values: [{ a }], format: 'JSONEachRow' })
+  }
+  await clickhouse.command({
+    query: `ALTER TABLE ${TABLE} DELETE WHERE a = 2`,
+    clickhouse_settings: { mutations_sync: '0' },
+  })
+  await eventually(async () => {
+    const found = await storesOf()
+    const [total = NaN, free = NaN] = names.map(name => found.get(name))
+    expect(free).toBeGreaterThan(0)
+    expect(total).toBeGreaterThan(free)
+    expect(found.get(`clickhouse_parts{table="${TABLE}"}`)).toBe(3)
+    expect(found.get('clickhouse_merge_seconds')).toBeGreaterThanOrEqual(0)
+    expect(found.get('clickhouse_mutation_seconds')).toBeGreaterThan(0)
+  })
+  await clickhouse.command({ query: `SYSTEM START MERGES ${TABLE}` })
+  await eventually(async () => {
+    expect((await storesOf()).get('clickhouse_mutation_seconds')).toBe(0)
+  })
+})
