@@ -13,13 +13,18 @@ export type TopicOptions = TopicsOptions & {
 }
 
 // Node finds only some names of a CommonJS library; the others are on its default export.
-const { ConfigResourceTypes } = kafkajs
+const { ConfigResourceTypes, ConfigSource } = kafkajs
 
-/** Creates the topics that are missing and gives all of them the settings of the topology. */
+/**
+ * Creates the topics that are missing and gives all of them the settings of the topology. Other
+ * settings of a topic, and partitions beyond those of the topology, belong to operators and stay.
+ * @throws Error that names the topics with fewer partitions than the topology asks for.
+ */
 export async function createTopics (options: TopicOptions): Promise<void> {
   await withAdmin(options.connection, async admin => {
     const missing = await createMissing(admin, options)
     const known = allTopics().filter(({ name }) => !missing.has(name))
+    if (known.length === 0) return
     await checkPartitions(admin, known)
     await alignSettings(admin, known, options)
   })
@@ -35,49 +40,40 @@ async function createMissing (
   return new Set(missing.map(({ name }) => name))
 }
 
-/** Keys are spread by the number of partitions, so it can't be changed under running jobs. */
+/** Adding partitions moves keys to others, so only an operator can choose the moment for it. */
 async function checkPartitions (admin: Admin, known: readonly RealTopic[]): Promise<void> {
-  if (known.length === 0) return
   const { topics } = await admin.fetchTopicMetadata({ topics: known.map(({ name }) => name) })
   const found = new Map(topics.map(({ name, partitions }) => [name, partitions.length]))
-  const wrong = known.filter(({ name, partitions }) => found.get(name) !== partitions)
-  if (wrong.length === 0) return
-  const list = wrong.map(({ name, partitions }) =>
+  const short = known.filter(({ name, partitions }) => (found.get(name) ?? 0) < partitions)
+  if (short.length === 0) return
+  const list = short.map(({ name, partitions }) =>
     `${name} has ${found.get(name)} partitions, not ${partitions}`)
-  throw new Error(`${list.join('; ')}. Drain the topic, then let the topology and the brokers ` +
-    'agree: set the number in services/topology.ts, or have the topic made anew.')
+  throw new Error(`${list.join('; ')}. Wait until no job is open, then add partitions with ` +
+    'kafka-topics --alter')
 }
 
+/** Altering replaces all settings of a topic, so those that it has already are sent as well. */
 async function alignSettings (
   admin: Admin, known: readonly RealTopic[], { minInsync, say }: TopicOptions
 ): Promise<void> {
-  const differing = await differingTopics(admin, known, minInsync)
-  if (differing.length === 0) return
-  await admin.alterConfigs({
-    validateOnly: false,
-    resources: differing.map(topic => ({
-      type: ConfigResourceTypes.TOPIC,
-      name: topic.name,
-      configEntries: [...settingsOf(topic, minInsync)],
-    })),
-  })
-  say(`topics: settings of ${differing.length} changed`)
-}
-
-/**
- * Altering replaces all settings of a topic, so it is done only where something differs. A setting
- * that somebody added by hand is lost then.
- */
-async function differingTopics (
-  admin: Admin, known: readonly RealTopic[], minInsync: number | undefined
-): Promise<readonly RealTopic[]> {
-  if (known.length === 0) return []
   const { resources } = await admin.describeConfigs({
     includeSynonyms: false,
     resources: known.map(({ name }) => ({ type: ConfigResourceTypes.TOPIC, name })),
   })
-  const found = new Map(resources.map(({ resourceName, configEntries }) =>
-    [resourceName, new Map(configEntries.map(entry => [entry.configName, entry.configValue]))]))
-  return known.filter(topic => settingsOf(topic, minInsync)
-    .some(({ name, value }) => found.get(topic.name)?.get(name) !== value))
+  const entriesOf = new Map(resources.map(one => [one.resourceName, one.configEntries]))
+  const differing = known.flatMap(topic => {
+    const entries = entriesOf.get(topic.name) ?? []
+    const found = new Map(entries.map(one => [one.configName, one.configValue]))
+    const own = settingsOf(topic, minInsync)
+    if (own.every(({ name, value }) => found.get(name) === value)) return []
+    const kept = entries.filter(({ configName, configSource }) =>
+      configSource === ConfigSource.TOPIC_CONFIG && !own.some(({ name }) => name === configName))
+    const configEntries = [
+      ...kept.map(({ configName: name, configValue: value }) => ({ name, value })), ...own,
+    ]
+    return [{ type: ConfigResourceTypes.TOPIC, name: topic.name, configEntries }]
+  })
+  if (differing.length === 0) return
+  await admin.alterConfigs({ validateOnly: false, resources: differing })
+  say(`topics: settings of ${differing.length} changed`)
 }

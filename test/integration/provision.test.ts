@@ -1,0 +1,70 @@
+import kafkajs, { type Admin } from 'kafkajs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createTopics } from '../../deploy/provision/topics.ts'
+import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { eventually } from '../support/eventually.ts'
+import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
+
+const { ConfigResourceTypes, ConfigSource } = kafkajs
+const TOPIC = 'rows.normalized.small'
+const OWN = { 'cleanup.policy': 'delete', 'retention.ms': '604800000' }
+const resource = { type: ConfigResourceTypes.TOPIC, name: TOPIC }
+
+let broker: OwnBroker
+beforeAll(async () => { broker = await startOwnBroker() })
+afterAll(() => broker?.close())
+
+async function provisioned (): Promise<readonly string[]> {
+  const told: string[] = []
+  await createTopics({ connection: broker, say: line => { told.push(line) } })
+  return told
+}
+
+/** What is set for the topic itself. */
+async function settings (admin: Admin): Promise<Record<string, string>> {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false, resources: [resource],
+  })
+  return Object.fromEntries(resources.flatMap(one => one.configEntries)
+    .filter(({ configSource }) => configSource === ConfigSource.TOPIC_CONFIG)
+    .map(({ configName, configValue }) => [configName, configValue]))
+}
+
+async function partitions (admin: Admin): Promise<number | undefined> {
+  return (await admin.fetchTopicMetadata({ topics: [TOPIC] })).topics[0]?.partitions.length
+}
+
+it('provision refuses a topic with too few partitions until an operator adds some', async () => {
+  await withAdmin(broker, admin =>
+    admin.createTopics({ topics: [{ topic: TOPIC, numPartitions: 2 }], waitForLeaders: false }))
+  await eventually(() => expect(provisioned()).rejects.toThrow(`${TOPIC} has 2 partitions, not 4`))
+  await withAdmin(broker, admin =>
+    admin.createPartitions({ topicPartitions: [{ topic: TOPIC, count: 4 }] }))
+  await eventually(provisioned)
+})
+
+it('provision corrects its own settings and keeps those of operators', async () => {
+  await provisioned()
+  await withAdmin(broker, async admin => {
+    const byHand = { 'max.message.bytes': '3000000', 'segment.ms': '600000' }
+    const changed = { ...OWN, ...byHand, 'retention.ms': '1000' }
+    await admin.alterConfigs({
+      validateOnly: false,
+      resources: [{
+        ...resource,
+        configEntries: Object.entries(changed).map(([name, value]) => ({ name, value })),
+      }],
+    })
+    await admin.createPartitions({ topicPartitions: [{ topic: TOPIC, count: 6 }] })
+    await eventually(async () => {
+      expect(await settings(admin)).toEqual(changed)
+      expect(await partitions(admin)).toBe(6)
+    })
+    expect(await provisioned()).toContain('topics: settings of 1 changed')
+    await eventually(async () => {
+      expect(await settings(admin)).toEqual({ ...OWN, ...byHand })
+    })
+    expect(await partitions(admin)).toBe(6)
+    expect(await provisioned()).not.toContain('topics: settings of 1 changed')
+  })
+})
