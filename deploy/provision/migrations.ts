@@ -5,7 +5,11 @@ import { connectClickhouse, PATIENT_MS } from '../../services/lib/clickhouse.ts'
 
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 
-/** A numbered file of statements; once applied, neither number nor content ever changes. */
+/**
+ * A numbered file of statements; once applied, neither number nor content ever changes. It only
+ * adds, so that the release before works on. One that removes something is named after the release
+ * that stopped using it, as `0012_old_columns_unused_since_1.4.0.sql`.
+ */
 export type Migration = {
   readonly number: number
   readonly name: string
@@ -34,26 +38,42 @@ export function statementsOf (text: string): readonly string[] {
     .filter(statement => statement.replace(/^\s*--.*$/gm, '').trim() !== '')
 }
 
+/** The release that stopped using what a migration removes; undefined for one that only adds. */
+export function unusedSince (name: string): string | undefined {
+  return /_unused_since_(\d+\.\d+\.\d+)\.sql$/.exec(name)?.[1]
+}
+
 /**
- * What is still to be applied. Throws when the database has a migration that this release does not
- * know, or knows otherwise: then it belongs to a newer release or was edited after the fact.
+ * What is still to be applied. Those of newer releases stay: they only add, or remove what
+ * `release` does not use any more.
+ * @throws Error when one has removed what this release uses, or was edited after the fact.
  */
 export function pending (
-  known: readonly Migration[], applied: readonly Applied[]
+  known: readonly Migration[], applied: readonly Applied[], release: string
 ): readonly Migration[] {
   for (const { number, name, digest } of applied) {
     const own = known[number - 1]
-    if (own === undefined) {
-      throw new Error(`the database has migration ${name}, which this release does not know: ` +
-        'deploy the release that made it, or a newer one')
+    const since = unusedSince(name)
+    if (since !== undefined && compareReleases(release, since) < 0) {
+      throw new Error(`the database has migration ${name}, which removed what release ${release} ` +
+        `uses: deploy release ${since} or newer`)
     }
-    if (own.digest !== digest) {
+    if (own !== undefined && own.digest !== digest) {
       throw new Error(`migration ${name} was changed after it was applied: ` +
         'restore the file and put the change into a new one')
     }
   }
   const done = new Set(applied.map(({ number }) => number))
   return known.filter(({ number }) => !done.has(number))
+}
+
+function compareReleases (one: string, other: string): number {
+  return one.localeCompare(other, 'en', { numeric: true })
+}
+
+function ownRelease (): string {
+  const file = new URL('../../package.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version
 }
 
 /** Applies what is missing, in order. Statements are written so that repeating one does no harm. */
@@ -63,7 +83,7 @@ export async function applyMigrations (
   const clickhouse = connectClickhouse(url, PATIENT_MS)
   try {
     await clickhouse.command({ query: CREATE_TABLE })
-    const missing = pending(migrations(), await appliedIn(clickhouse))
+    const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())
     for (const migration of missing) await apply(clickhouse, migration)
     say(`tables: ${missing.length} migrations applied`)
   } finally {

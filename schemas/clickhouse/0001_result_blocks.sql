@@ -1,13 +1,13 @@
--- Sealed results, as they came from the pipeline. A block may be stored several times; the digest
--- of its sealed bytes tells copies apart from other blocks, and the manifest of the job, not this
--- table, says which blocks count. Bytes travel as base64 through the ephemeral column, because
--- formats of text are all the client offers.
+-- Sealed results, as they came from the pipeline. A block may be stored several times, and a forged
+-- one beside it: no row replaces another. The digest tells copies apart from other blocks, and the
+-- manifest of the job, not this table, says which blocks count. Bytes travel as base64 through the
+-- ephemeral column, because formats of text are all the client offers.
 CREATE TABLE IF NOT EXISTS result_blocks
 (
     tenant LowCardinality(String),
     job String,
     chunk UInt32,
-    digest FixedString(64) COMMENT 'hex SHA-256 of the sealed bytes',
+    digest FixedString(64) COMMENT 'hex SHA-256 of all that makes up a block; checked by readers',
     part Int32 COMMENT '-1 for a block of lookup; only binds the seal',
     chunks UInt32,
     rows_schema UInt32 COMMENT 'registry id of the schema of the sealed rows',
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS result_blocks
     sealed String DEFAULT base64Decode(sealed_base64) CODEC(NONE),
     created DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = ReplacingMergeTree
+ENGINE = MergeTree
 PARTITION BY toYYYYMM(created)
 ORDER BY (tenant, job, chunk, digest)
 TTL toDateTime(created) + INTERVAL 97 DAY

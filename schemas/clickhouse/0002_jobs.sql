@@ -1,4 +1,5 @@
--- Jobs that came to their end. The manifest names the blocks that count and the rows each won.
+-- Jobs that came to their end. The manifest names the blocks that count and the rows each won. No
+-- row replaces another, as a forged one could then remove the true one.
 CREATE TABLE IF NOT EXISTS jobs
 (
     tenant LowCardinality(String),
@@ -15,8 +16,11 @@ CREATE TABLE IF NOT EXISTS jobs
     header String DEFAULT base64Decode(header_base64) COMMENT 'sealed' CODEC(NONE),
     manifest_base64 String EPHEMERAL,
     manifest String DEFAULT base64Decode(manifest_base64) COMMENT 'zstd of JSON' CODEC(NONE),
-    stored DateTime64(3, 'UTC') DEFAULT now64(3)
+    mac String COMMENT 'of tenant, job, record and header; the record names the manifest',
+    stored DateTime64(3, 'UTC') DEFAULT now64(3),
+    CONSTRAINT fits_in_memory CHECK byteSize(job, record, header, manifest, mac) < 16000000
 )
-ENGINE = ReplacingMergeTree(stored)
+ENGINE = MergeTree
 PARTITION BY toYYYYMM(created)
-ORDER BY (tenant, job);
+ORDER BY (tenant, job)
+SETTINGS non_replicated_deduplication_window = 1000;

@@ -1,4 +1,5 @@
--- The audit copy of the money journal, one chain of hashes a tenant. It never decides anything.
+-- The audit copy of the money journal: a set of entries that are signed one by one, each stored when
+-- it comes. It never decides anything.
 CREATE TABLE IF NOT EXISTS journal
 (
     tenant LowCardinality(String),
@@ -16,9 +17,8 @@ CREATE TABLE IF NOT EXISTS journal
     reason String,
     header_base64 String EPHEMERAL,
     header String DEFAULT base64Decode(header_base64) COMMENT 'sealed' CODEC(NONE),
-    prev FixedString(64),
-    hash FixedString(64)
+    mac String
 )
-ENGINE = ReplacingMergeTree
+ENGINE = MergeTree
 ORDER BY (tenant, seq)
 SETTINGS non_replicated_deduplication_window = 1000;

@@ -8,12 +8,14 @@ CREATE TABLE IF NOT EXISTS deliveries
     type LowCardinality(String),
     at DateTime64(3, 'UTC'),
     outcome LowCardinality(String),
+    reason LowCardinality(String) COMMENT 'empty for what was delivered',
     http_status UInt16 COMMENT '0 when there was no answer',
     duration_ms UInt32,
     next_at Nullable(DateTime64(3, 'UTC')),
-    stored DateTime64(3, 'UTC') DEFAULT now64(3)
+    stored DateTime64(3, 'UTC') DEFAULT now64(3),
+    mac String
 )
-ENGINE = ReplacingMergeTree(stored)
+ENGINE = MergeTree
 PARTITION BY toYYYYMM(at)
 ORDER BY (tenant, job, event, attempt)
 TTL toDateTime(at) + INTERVAL 90 DAY;

@@ -23,7 +23,7 @@ type RuleTests = {
 /** The namespace that the chart is rendered for. */
 const HERE = 'namespace="jobs"'
 /** What fires for want of series does so too when only those of others are there. */
-const ON_ABSENCE = /^(StageMissing|LagUnknown) /
+const ON_ABSENCE = /^(StageMissing|LagUnknown|StoresUnknown) /
 const PERIODS = { $__rate_interval: '1m', $__range: '1h' }
 
 let folder: string

@@ -53,7 +53,7 @@ describe.each([
     expect(others).toEqual([])
     expect(job?.program).toBe('deploy/provision.ts')
     const { annotations } = manifests.find(({ kind }) => kind === 'Job')?.metadata ?? {}
-    expect(annotations?.['helm.sh/hook']).toBe('pre-install,pre-upgrade')
+    expect(annotations?.['helm.sh/hook']).toBe('pre-install,pre-upgrade,pre-rollback')
   })
 
   it('gives every program settings it reads, and all that it requires', async () => {

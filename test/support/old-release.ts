@@ -34,10 +34,11 @@ const COPIED = ['services', 'schemas', 'deploy', 'package.json']
 
 /**
  * Another release of the product: the same programs in a folder of their own, with other schemas.
- * `change` is given every schema by its file's name, without the ending.
+ * `change` is given every schema by its file's name, without the ending; `migration` is a further
+ * one of its own.
  */
 export function createRelease (
-  name: string, change: (schema: RecordSchema, file: string) => RecordSchema
+  name: string, change: (schema: RecordSchema, file: string) => RecordSchema, migration?: string
 ): Release {
   const folder = mkdtempSync(join(tmpdir(), `verification-jobs-${name}-`))
   for (const entry of COPIED) cpSync(join(root, entry), join(folder, entry), { recursive: true })
@@ -47,6 +48,11 @@ export function createRelease (
     const path = join(folder, 'schemas', file)
     const schema = JSON.parse(readFileSync(path, 'utf8')) as RecordSchema
     writeFileSync(path, JSON.stringify(change(schema, file.slice(0, -'.avsc'.length))))
+  }
+  if (migration !== undefined) {
+    const tables = join(folder, 'schemas', 'clickhouse')
+    const number = String(readdirSync(tables).length + 1).padStart(4, '0')
+    writeFileSync(join(tables, `${number}_${name}.sql`), migration)
   }
   return {
     provision: env => runProgram(folder, 'deploy/provision.ts', env),

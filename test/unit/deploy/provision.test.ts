@@ -1,7 +1,9 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { alignAccess } from '../../../deploy/provision/access.ts'
-import { migrations, pending, statementsOf } from '../../../deploy/provision/migrations.ts'
+import {
+  migrations, pending, statementsOf, unusedSince,
+} from '../../../deploy/provision/migrations.ts'
 import { settingsOf } from '../../../deploy/provision/topics.ts'
 import { stageRules } from '../../../services/lib/kafka/access-rules.ts'
 
@@ -17,16 +19,53 @@ describe('migrations', () => {
       .toEqual(["-- a; b\nSELECT ';x'", 'SELECT 2'])
   })
 
-  it('are applied once, and refuse a database that tells another story', () => {
+  it('are applied once, and never after they were changed', () => {
     const known = migrations()
     const applied = known.map(({ number, name, digest }) => ({ number, name, digest }))
-    expect(pending(known, [])).toEqual(known)
-    expect(pending(known, applied.slice(0, 2))).toEqual(known.slice(2))
-    expect(pending(known, applied)).toEqual([])
-    expect(() => pending(known.slice(0, 1), applied)).toThrow('deploy the release that made it')
-    expect(() => pending(known, [{ ...applied[0]!, digest: 'other' }])).toThrow('was changed after')
+    expect(pending(known, [], '1.0.0')).toEqual(known)
+    expect(pending(known, applied.slice(0, 2), '1.0.0')).toEqual(known.slice(2))
+    expect(pending(known, applied, '1.0.0')).toEqual([])
+    expect(() => pending(known, [{ ...applied[0]!, digest: 'other' }], '1.0.0'))
+      .toThrow('was changed after')
+  })
+
+  it('of newer releases stay, unless they removed what this release uses', () => {
+    const known = migrations()
+    const newer = (name: string) => [{ number: known.length + 1, name, digest: 'newer' }]
+    expect(pending(known, newer('0099_added.sql'), '1.9.0')).toEqual(known)
+    const removed = newer('0099_reasons_unused_since_1.10.0.sql')
+    expect(pending(known, removed, '1.10.0')).toEqual(known)
+    expect(() => pending(known, removed, '1.9.0'))
+      .toThrow('removed what release 1.9.0 uses: deploy release 1.10.0 or newer')
+  })
+
+  it('only add, unless their name says since when what they remove is unused', () => {
+    const removing = migrations().filter(({ name }) => unusedSince(name) === undefined)
+      .flatMap(({ name, statements }) => statements.filter(text => !onlyAdds(text))
+        .map(text => `${name}: ${text}`))
+    expect(removing).toEqual([])
+  })
+
+  it.each([
+    ['-- Why.\nALTER TABLE t\nADD COLUMN IF NOT EXISTS a Int8, ADD INDEX IF NOT EXISTS i a', true],
+    ['CREATE TABLE IF NOT EXISTS a (b String) ENGINE = MergeTree ORDER BY b', true],
+    ['CREATE TABLE a (b String) ENGINE = MergeTree ORDER BY b', false],
+    ['DROP TABLE IF EXISTS jobs', false],
+    ['ALTER TABLE jobs ADD COLUMN IF NOT EXISTS a String, DROP COLUMN b', false],
+    ['ALTER TABLE jobs MODIFY COLUMN a UInt8', false],
+    ['ALTER TABLE jobs ADD CONSTRAINT IF NOT EXISTS c CHECK a > 0', false],
+  ])('that say %j only add: %s', (text, wanted) => {
+    expect(onlyAdds(text)).toBe(wanted)
   })
 })
+
+/** Whether a statement leaves what is there as it is, however often it is repeated. */
+function onlyAdds (statement: string): boolean {
+  const text = statement.replace(/^\s*--.*$/gm, '').trim()
+  if (/^CREATE TABLE IF NOT EXISTS /.test(text)) return true
+  const actions = /^ALTER TABLE \w+\s+(.*)$/s.exec(text)?.[1]?.split(/,(?![^(]*\))/) ?? ['']
+  return actions.every(action => /^\s*ADD (COLUMN|INDEX) IF NOT EXISTS /.test(action))
+}
 
 describe('settings of topics', () => {
   const topic = { name: 't', partitions: 1, keepHours: 168, compact: false }
