@@ -100,7 +100,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   },
   // `handback` asks nobody for the time.
   redis_clock_offset_seconds: { by: STAGES.filter(name => name !== 'handback') },
-  // Whoever has a connection with all rights.
+  // lookup reports the cache, ledger the state.
   redis_memory_bytes: { by: ['lookup', 'ledger'] },
   redis_memory_limit_bytes: { by: ['lookup', 'ledger'] },
   redis_aof_bytes: { by: ['lookup', 'ledger'] },

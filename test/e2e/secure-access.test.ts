@@ -97,6 +97,16 @@ describe('a stack whose stages have a user each at the brokers', () => {
     expect(groups).toEqual(new Set(TOPOLOGY_GROUPS.map(({ group }) => group)))
   })
 
+  it('measures every store', async () => {
+    await eventually(async () => {
+      const text = await metricsOf('ledger') + await metricsOf('lookup')
+      expect(text).toMatch(/^redis_memory_bytes\{store="state"\} \d/m)
+      expect(text).toMatch(/^redis_memory_bytes\{store="cache"\} \d/m)
+      expect(text).toMatch(/^kafka_partitions_under_replicated 0$/m)
+      expect(text).toMatch(/^clickhouse_disk_bytes\{disk="default"\} \d/m)
+    })
+  })
+
   it('restores the key of a job and the wallets from topics, erases and rewraps', async () => {
     const { demo: { keys, orgId }, services: { baseUrl } } = world
     const client = createClient({ baseUrl, apiKey: keys.test })

@@ -15,9 +15,9 @@ beforeAll(async () => { broker = await startOwnBroker() })
 afterAll(() => broker?.close())
 
 async function provisioned (): Promise<readonly string[]> {
-  const told: string[] = []
-  await createTopics({ connection: broker, say: line => { told.push(line) } })
-  return told
+  const lines: string[] = []
+  await createTopics({ connection: broker, say: line => { lines.push(line) } })
+  return lines
 }
 
 /** What is set for the topic itself. */

@@ -30,7 +30,7 @@ async function storesOf (): Promise<ReadonlyMap<string, number>> {
   return found
 }
 
-it('both Redis tell their memory and persistence', async () => {
+it('metrics show memory and persistence of both Redis', async () => {
   const metrics = createMetrics()
   const cache = await connectRedisOrCluster(env.REDIS_CACHE_URL ?? '')
   // A file that was just made is empty.
@@ -48,7 +48,7 @@ it('both Redis tell their memory and persistence', async () => {
   expect(found.get('redis_aof_bytes{store="cache"}')).toBe(0)
 })
 
-it('the masters of a cache cluster are added up', async () => {
+it('metrics add up the masters of a cache cluster', async () => {
   const servers = await startRedisCluster()
   try {
     const cluster = await servers.connect()
@@ -64,13 +64,13 @@ it('the masters of a cache cluster are added up', async () => {
   }
 })
 
-it('brokers tell how many partitions lack a copy in sync', async () => {
+it('metrics count partitions that lack a copy in sync', async () => {
   await eventually(async () => {
     expect((await storesOf()).get('kafka_partitions_under_replicated')).toBe(0)
   })
 })
 
-it('ClickHouse tells its disk, the parts of a table and a delete that waits', async () => {
+it('metrics show disk, parts of a table and a waiting delete of ClickHouse', async () => {
   const names = ['disk_bytes', 'disk_free_bytes'].map(name => `clickhouse_${name}{disk="default"}`)
   await clickhouse.command({
     query: `CREATE TABLE ${TABLE} (a UInt8) ENGINE = MergeTree PARTITION BY a ORDER BY a`,

@@ -34,7 +34,7 @@ export type Watch = {
   readonly untilFiring: (...names: readonly string[]) => Promise<void>
   /** Resolves once none of these fires, whatever else does. */
   readonly untilOver: (...names: readonly string[]) => Promise<void>
-  /** Resolves once nothing but alerts of any time has fired for two looks. */
+  /** Resolves once no alert of a cause has fired at two readings in a row. */
   readonly untilQuiet: () => Promise<void>
 }
 
