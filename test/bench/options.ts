@@ -2,7 +2,8 @@ import { Command, InvalidArgumentError } from 'commander'
 
 /** What is measured only when asked for. */
 export const PARTS = [
-  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'fairness', 'soak', 'peers',
+  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'fairness', 'recovery',
+  'soak', 'peers',
 ] as const
 
 export type Part = typeof PARTS[number]
@@ -12,15 +13,18 @@ export type BenchOptions = {
   readonly scale: number
   readonly parts: ReadonlySet<Part>
   readonly soakMinutes: number
+  /** Of the longest journal that is recovered from. */
+  readonly recoveryEntries: number
   readonly save: boolean
   readonly json?: string
   readonly profile?: string
 }
 
-type Raw = Partial<Record<Exclude<Part, 'soak'>, true>> & {
+type Raw = Partial<Record<Exclude<Part, 'soak' | 'recovery'>, true>> & {
   readonly rows: number
   readonly scale: number
   readonly soak?: number
+  readonly recovery?: number | true
   readonly all?: true
   readonly save?: true
   readonly json?: string
@@ -28,6 +32,7 @@ type Raw = Partial<Record<Exclude<Part, 'soak'>, true>> & {
 }
 
 const SOAK_MINUTES = 10
+const RECOVERY_ENTRIES = 1_000_000
 
 /** What was asked for; `--help` and mistakes are answered here and end the process. */
 export function readOptions (argv: readonly string[]): BenchOptions {
@@ -38,6 +43,7 @@ export function readOptions (argv: readonly string[]): BenchOptions {
     scale,
     parts: new Set(PARTS.filter(part => raw.all === true || raw[part] !== undefined)),
     soakMinutes: raw.soak ?? SOAK_MINUTES,
+    recoveryEntries: typeof raw.recovery === 'number' ? raw.recovery : RECOVERY_ENTRIES,
     save: raw.save === true,
     ...json !== undefined && { json },
     ...profile !== undefined && { profile },
@@ -63,6 +69,8 @@ function program (): Command {
     .option('--email', 'half as many e-mail rows through email-domain, MX known (1 min)')
     .option('--fairness', 'a job beside ten big ones of another organization, and ten ' +
       'organizations with equal loads (2 min)')
+    .option('--recovery [entries]', 'the state Redis killed with journals of 10,000 entries and ' +
+      'up to so many (1,000,000), and all its files deleted (5 min)', whole)
     .option('--soak <minutes>', 'memory of each service under a steady load', positive)
     .option('--peers', 'one plain Kafka hop by kafkajs and by @platformatic/kafka, and the ' +
       'sealed normalize hop alone (1 min)')

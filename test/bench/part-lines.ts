@@ -3,6 +3,7 @@ import type { EmailFigures } from './parts/email.ts'
 import type { FairnessFigures } from './parts/fairness.ts'
 import type { GrowthFigures } from './parts/growth.ts'
 import type { HopFigures, PeersFigures } from './parts/peers.ts'
+import type { RecoveryFigures, RecoveryStep } from './parts/recovery.ts'
 import type { PostFigures, ScalingFigures } from './parts/scaling.ts'
 import type { SoakFigures } from './parts/soak.ts'
 import type { WebhookFigures } from './parts/webhooks.ts'
@@ -12,7 +13,8 @@ import { fixed, spread, type Line } from './text.ts'
 
 /** The figures of the parts that were measured, as people read them. */
 export function partLines (report: Report): readonly Line[] {
-  const { growth, crowd, scaling, webhooks, email, fairness, soak, peers } = report
+  const { growth, crowd, scaling, webhooks, email, fairness } = report
+  const { recovery, soak, peers } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -20,6 +22,7 @@ export function partLines (report: Report): readonly Line[] {
     ...webhooks === undefined ? [] : webhookLines(webhooks),
     ...email === undefined ? [] : emailLines(email),
     ...fairness === undefined ? [] : fairnessLines(fairness),
+    ...recovery === undefined ? [] : recoveryLines(recovery),
     ...soak === undefined ? [] : soakLines(soak),
     ...peers === undefined ? [] : peerLines(peers),
   ]
@@ -97,5 +100,15 @@ function fairnessLines (fairness: FairnessFigures): readonly Line[] {
     ['fairness: beside / alone', fixed(ratio, 2)],
     ['fairness: the ten big ones', `${fixed(bigMs)} ms`],
     ['fairness: Jain of ten equals', fixed(jain, 3)],
+  ]
+}
+
+function recoveryLines ({ killed, emptied, idlePercent }: RecoveryFigures): readonly Line[] {
+  const text = ({ firstMs, lastMs, peakMb }: RecoveryStep) =>
+    `first 202 ${fixed(firstMs)} ms, all ${fixed(lastMs)} ms, ledger ${fixed(peakMb)} MB`
+  return [
+    ...killed.map((step): Line => [`recovery: ${step.entries} entries, killed`, text(step)]),
+    [`recovery: ${emptied.entries} entries, emptied`, text(emptied)],
+    [`recovery: ${emptied.tenants} idle tenants`, `ledger ${fixed(idlePercent, 2)} % of a core`],
   ]
 }

@@ -4,6 +4,7 @@ import type { EmailFigures } from './parts/email.ts'
 import type { FairnessFigures } from './parts/fairness.ts'
 import type { GrowthFigures } from './parts/growth.ts'
 import type { PeersFigures } from './parts/peers.ts'
+import type { RecoveryFigures } from './parts/recovery.ts'
 import type { ScalingFigures } from './parts/scaling.ts'
 import type { SoakFigures } from './parts/soak.ts'
 import type { WebhookFigures } from './parts/webhooks.ts'
@@ -16,6 +17,7 @@ export type Report = Figures & {
   readonly webhooks?: WebhookFigures
   readonly email?: EmailFigures
   readonly fairness?: FairnessFigures
+  readonly recovery?: RecoveryFigures
   readonly soak?: SoakFigures
   readonly peers?: PeersFigures
 }

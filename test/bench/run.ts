@@ -5,6 +5,7 @@ import { measureEmail } from './parts/email.ts'
 import { measureFairness } from './parts/fairness.ts'
 import { measureGrowth } from './parts/growth.ts'
 import { measurePeers } from './parts/peers.ts'
+import { measureRecovery } from './parts/recovery.ts'
 import { measureScaling } from './parts/scaling.ts'
 import { measureSoak } from './parts/soak.ts'
 import { measureWebhooks } from './parts/webhooks.ts'
@@ -12,7 +13,9 @@ import type { Report } from './report.ts'
 import { CUSTOMER_LIMITS, withServices, type BenchStack } from './services.ts'
 import type { Setting } from './setting.ts'
 
-export type RunOptions = Pick<BenchOptions, 'rows' | 'scale' | 'parts' | 'soakMinutes'> &
+type Asked = Pick<BenchOptions, 'rows' | 'scale' | 'parts' | 'soakMinutes' | 'recoveryEntries'>
+
+export type RunOptions = Asked &
   Pick<Setting, 'bareLoopMs' | 'show'> & {
     /** More environment for every service. */
     readonly overrides: Readonly<Record<string, string>>
@@ -38,6 +41,10 @@ export async function measureReport (stack: BenchStack, options: RunOptions): Pr
       part: 'fairness',
       work: () => withServices(stack, { scale, overrides: { ...overrides, ...CUSTOMER_LIMITS } },
         running => measureFairness({ ...running, ...own, env: stack.env })),
+    },
+    {
+      part: 'recovery',
+      work: () => measureRecovery(stack, { overrides, show, entries: options.recoveryEntries }),
     },
     { part: 'soak', work: () => start(setting => measureSoak(setting, soakMinutes)) },
     { part: 'peers', work: () => measurePeers({ env: stack.env, overrides, ...own }) },

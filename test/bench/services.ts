@@ -29,7 +29,7 @@ type Setup = {
 }
 
 /** What is measured is the pipeline: clients that ask far more often than customers may. */
-const WIDE_LIMITS = {
+export const WIDE_LIMITS = {
   LIMIT_POST_BURST: '100000',
   LIMIT_POST_SUSTAINED: '100000',
   LIMIT_GET: '100000',

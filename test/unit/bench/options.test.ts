@@ -4,7 +4,12 @@ import { PARTS, readOptions } from '../../bench/options.ts'
 describe('the options', () => {
   it('ask for nothing more by themselves', () => {
     expect(readOptions([])).toEqual({
-      rows: 100_000, scale: 1, parts: new Set(), soakMinutes: 10, save: false,
+      rows: 100_000,
+      scale: 1,
+      parts: new Set(),
+      soakMinutes: 10,
+      save: false,
+      recoveryEntries: 1_000_000,
     })
   })
 
@@ -18,6 +23,12 @@ describe('the options', () => {
   it('name all parts at once, with a soak as long as wished', () => {
     expect([...readOptions(['--all']).parts]).toEqual([...PARTS])
     expect(readOptions(['--all', '--soak', '2']).soakMinutes).toBe(2)
+  })
+
+  it('name the longest journal that is recovered from', () => {
+    const { parts, recoveryEntries } = readOptions(['--recovery', '20000'])
+    expect([[...parts], recoveryEntries]).toEqual([['recovery'], 20_000])
+    expect(readOptions(['--recovery']).recoveryEntries).toBe(1_000_000)
   })
 
   it('keep where to write', () => {

@@ -1,0 +1,204 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { openPortBook } from '../../../deploy/local/ports.ts'
+import { redisPart } from '../../../deploy/local/redis.ts'
+import { connectRedis } from '../../../services/lib/redis.ts'
+import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { createPart, type Part } from '../../faults/part.ts'
+import { sumOf } from '../../support/metrics.ts'
+import { startAll, type RunningServices } from '../../support/services.ts'
+import { measureIdle } from '../idle.ts'
+import { phones } from '../jobs.ts'
+import { richKey, WIDE_LIMITS, type BenchStack } from '../services.ts'
+import { forgetPeaks, usages } from '../usage.ts'
+import { createHistory, type History } from './history.ts'
+
+export type RecoveryStep = {
+  /** Entries of the journal, and tenants they are of. */
+  readonly entries: number
+  readonly tenants: number
+  /** From the kill of the state Redis to the first 202, and until the last tenant is let in. */
+  readonly firstMs: number
+  readonly lastMs: number
+  /** Of `ledger`, meanwhile. */
+  readonly peakMb: number
+}
+
+export type RecoveryFigures = {
+  /** Nothing lost, with longer and longer journals. */
+  readonly killed: readonly RecoveryStep[]
+  /** All files of the state Redis deleted, with the longest of them. */
+  readonly emptied: RecoveryStep
+  /** Of `ledger`, the highest of all. */
+  readonly peakMb: number
+  /** CPU of `ledger` when all of it is over, in percent of a core. */
+  readonly idlePercent: number
+}
+
+export type RecoveryOptions = {
+  readonly overrides: Readonly<Record<string, string>>
+  /** Of the longest journal. */
+  readonly entries: number
+  readonly show: (line: string) => void
+}
+
+const FEWEST_ENTRIES = 10_000
+const MOST_TENANTS = 10_000
+/** More often than usual, as the longest wait of all is for them. */
+const SNAPSHOTS = { SNAPSHOT_EVERY_MS: '2000', SNAPSHOT_BEHIND_MS: '0' }
+const ASK_EVERY_MS = 50
+/** A ledger that leads is done by then with what it does once, and with its first snapshots. */
+const UNDER_WAY_MS = 40_000
+const LOOK_EVERY_MS = 200
+
+type World = {
+  readonly env: BenchStack['env']
+  readonly part: Part
+  readonly files: string
+  readonly redis: ReturnType<typeof connectRedis>
+  readonly services: RunningServices
+  readonly apiKey: string
+  readonly history: History
+}
+
+/**
+ * How long it takes after a restart of the state Redis until jobs are accepted: it is killed and
+ * started on its files with ten times as many entries each time, and at last without files.
+ */
+export async function measureRecovery (
+  stack: BenchStack, options: RecoveryOptions
+): Promise<RecoveryFigures> {
+  const { entries, show } = options
+  return await withWorld(stack, options, async world => {
+    const tenants = world.history.tenants.length
+    const killed: RecoveryStep[] = []
+    for (const some of stepsTo(entries)) {
+      show(`recovery: a journal of ${some} entries of ${tenants} tenants`)
+      await grow(world, some)
+      killed.push({ entries: some, tenants, ...await restart(world) })
+    }
+    show('recovery: the same without any file of the state Redis')
+    const lost = { entries, tenants, ...await restart(world, empty) }
+    const peakMb = Math.max(...[...killed, lost].map(step => step.peakMb))
+    show(`recovery: ${tenants} tenants, idle`)
+    return { killed, emptied: lost, peakMb, idlePercent: await idleWith(world, options) }
+  })
+}
+
+/** With services that are set as usual. */
+async function idleWith (
+  { env, services }: World, { overrides }: RecoveryOptions
+): Promise<number> {
+  await services.stop()
+  const usual = await startAll({ env, overrides })
+  try {
+    await delay(UNDER_WAY_MS)
+    return await measureIdle(ledgersOf(usual))
+  } finally {
+    await usual.stop()
+  }
+}
+
+const ledgersOf = (services: RunningServices) =>
+  services.list().filter(({ name }) => name.startsWith('ledger'))
+
+function stepsTo (entries: number): readonly number[] {
+  const steps: number[] = []
+  for (let some = FEWEST_ENTRIES; some < entries; some *= 10) steps.push(some)
+  return [...steps, entries]
+}
+
+/** Services on the stack, but on a state Redis of their own. */
+async function withWorld<T> (
+  { env: outer }: BenchStack, { overrides, entries }: RecoveryOptions,
+  work: (world: World) => Promise<T>
+): Promise<T> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'verification-jobs-bench-'))
+  const { spec, url } = await redisPart({
+    dataDir, ports: openPortBook(dataDir), say: () => {}, role: 'state',
+  })
+  const env = { ...outer, REDIS_STATE_URL: url }
+  const [part, redis] = [createPart(spec), connectRedis(url)]
+  const ends = [() => rmSync(dataDir, { recursive: true }), () => part.stop()] as (() => unknown)[]
+  try {
+    await part.up()
+    ends.push(() => redis.disconnect())
+    const settings = { ...overrides, ...WIDE_LIMITS, ...SNAPSHOTS }
+    const services = await startAll({ env, overrides: settings })
+    ends.push(services.stop)
+    const tenants = Math.min(MOST_TENANTS, Math.ceil(entries / 100))
+    const history = createHistory({ env, redis, tenants })
+    ends.push(history.close)
+    const files = join(dataDir, 'redis-state')
+    return await work({
+      env, part, files, redis, services, apiKey: await richKey(env), history,
+    })
+  } finally {
+    for (const end of ends.reverse()) await end()
+  }
+}
+
+/** Ends when `ledger` has a snapshot of each tenant that includes what is new. */
+async function grow ({ services, history }: World, entries: number): Promise<void> {
+  const written = () => sumOf(services.list(), 'snapshots_total')
+  const before = await written()
+  await history.grow(entries)
+  while (await written() < before + history.tenants.length) await delay(LOOK_EVERY_MS)
+  for (let known = 0; known !== await written();) {
+    known = await written()
+    await delay(2 * Number(SNAPSHOTS.SNAPSHOT_EVERY_MS))
+  }
+}
+
+function empty (files: string): void {
+  rmSync(files, { recursive: true, force: true })
+  mkdirSync(files)
+}
+
+async function restart (
+  { part, files, redis, services, apiKey, history }: World,
+  change: (files: string) => void = () => {}
+): Promise<Omit<RecoveryStep, 'entries' | 'tenants'>> {
+  forgetPeaks(ledgersOf(services))
+  await part.down()
+  change(files)
+  const startedAt = performance.now()
+  await part.up()
+  const passed = () => performance.now() - startedAt
+  const accepted = firstAccepted(services.baseUrl, apiKey).then(passed)
+  const over = (async () => {
+    for (;;) {
+      await delay(LOOK_EVERY_MS)
+      if (await areLetIn(redis, history.tenants)) return passed()
+    }
+  })()
+  const firstMs = await accepted
+  const lastMs = Math.max(firstMs, await over)
+  return { firstMs, lastMs, peakMb: usages(ledgersOf(services))[0]?.peakMb ?? NaN }
+}
+
+/** Whether all of these are let in by this run of the server. */
+async function areLetIn (redis: World['redis'], tenants: readonly string[]): Promise<boolean> {
+  const server = await redis.info('server')
+  const gates = redis.pipeline()
+  for (const tenant of tenants) gates.hget(moneyKeys(tenant).gate, 'run')
+  const runs = await gates.exec() ?? []
+  return runs.every(([, run]) => server.includes(`run_id:${String(run)}`))
+}
+
+/** Posts a job again and again, whatever is answered, until one is accepted. */
+async function firstAccepted (baseUrl: string, apiKey: string): Promise<void> {
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+  for (;;) {
+    const body = JSON.stringify({ service: 'phone-validation', inputs: phones(1) })
+    const status = await fetch(`${baseUrl}/jobs`, { method: 'POST', headers, body })
+      .then(async answer => {
+        await answer.text()
+        return answer.status
+      }, () => 0)
+    if (status === 202) return
+    await delay(ASK_EVERY_MS)
+  }
+}
