@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../lib/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({
@@ -7,6 +7,7 @@ export const ledgerConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
+  HEAP_GROWTH_PERCENT: heapGrowth(50),
   BATCH_MESSAGES: Type.Integer({
     default: 500,
     minimum: 1,
