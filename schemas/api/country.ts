@@ -1,7 +1,13 @@
 import { getCountries } from 'libphonenumber-js/min'
 
-/** ISO 3166 two-letter codes of countries with telephone numbers. */
-export const COUNTRY_CODES: readonly string[] = getCountries()
+/** Those of ISO 3166 that have no numbering plan of their own. */
+const WITHOUT_PLAN = ['AQ', 'BV', 'GS', 'HM', 'PN', 'TF', 'UM']
+
+/**
+ * All two-letter codes of ISO 3166-1, and three more that have numbering plans: XK (Kosovo), AC
+ * (Ascension) and TA (Tristan da Cunha).
+ */
+export const COUNTRY_CODES: readonly string[] = [...getCountries(), ...WITHOUT_PLAN].toSorted()
 
 /** Exactly those codes in any case, as a regular expression grouped by first letter. */
 export const COUNTRY_PATTERN = patternOf(COUNTRY_CODES)

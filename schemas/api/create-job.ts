@@ -19,7 +19,9 @@ export const CreateJobSchema = Type.Object({
   }),
   countryCode: Type.Optional(Type.String({
     pattern: COUNTRY_PATTERN,
-    description: 'ISO 3166 two-letter code for numbers without international format, any case.',
+    description: 'ISO 3166 two-letter code for numbers without international format, any case; ' +
+      'XK, AC and TA are taken as well. A number without international format is invalid with ' +
+      'the code of a country that has no numbering plan.',
   })),
   forceFresh: Type.Optional(Type.Boolean({
     default: false, description: 'true bypasses the cache and checks live.',

@@ -14,8 +14,7 @@ export const ERRORS = {
   service_not_configured: [400, 'invalid_request',
     'This service is not available with a live key yet. Use a test key, or another service.'],
   invalid_country_code: [400, 'invalid_request',
-    'countryCode is not an ISO 3166 two-letter code of a country with telephone numbers. ' +
-    'Send one, for example US, or leave it out.'],
+    'countryCode is not an ISO 3166 two-letter code. Send one, for example US, or leave it out.'],
   too_many_inputs: [400, 'invalid_request',
     'A job has at most 100,000 inputs. Split it into several jobs.'],
   invalid_webhook_url: [400, 'invalid_request', 'webhook_url is not an acceptable address.'],

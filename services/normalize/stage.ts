@@ -5,6 +5,7 @@ import type { Decision, Emission, Incoming, Stage } from '../lib/stage.ts'
 import { laneOf } from '../lib/topics.ts'
 import { turn } from '../lib/turn.ts'
 import { SERVICES } from '../records/columns.ts'
+import { isKnownCountry } from '../records/numbering/library.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { canonicalFor } from './canonical.ts'
 import type { Tokenizer } from './token.ts'
@@ -73,7 +74,8 @@ export async function normalizeRows (
 ): Promise<NormalizedRows & { readonly tokenVersion: string }> {
   const service = value.service as ServiceSlug
   const canonicalize = canonicalFor(SERVICES[service].kind)
-  const country = value.country === '' ? undefined : value.country
+  // Of a country without a numbering plan only numbers in international format can be read.
+  const country = isKnownCountry(value.country) ? value.country : undefined
   const canonicals = new Array<string>(inputs.length).fill('')
   const reasons = new Array<string>(inputs.length).fill('')
   let characters = 0

@@ -97,6 +97,15 @@ describe('the fields of a request', () => {
         const { rows } = await ended(test, { service, inputs, countryCode })
         expect(rows.map(row => row.e164)).toEqual(['+12127365000', '+442079460958'])
       }))
+      const withoutPlan = ['AQ', 'BV', 'GS', 'HM', 'PN', 'TF', 'UM']
+      for (const countryCode of [...withoutPlan, 'XK', 'AC', 'TA']) {
+        const body = { service: 'email-validation', inputs: ['ann@example.com'], countryCode }
+        expect([countryCode, (await test.ask('/quotes', { body })).status])
+          .toEqual([countryCode, 200])
+      }
+      const { rows } = await ended(test, { service, inputs, countryCode: 'AQ' })
+      expect(rows.map(({ e164, reason }) => e164 || reason))
+        .toEqual(['no_calling_code', '+442079460958'])
       for (const countryCode of ['XX', 'USA', '', '1']) {
         const { status, code } = await test.ask('/jobs', { body: { ...good, countryCode } })
         expect([countryCode, status, code]).toEqual([countryCode, 400, 'invalid_country_code'])

@@ -21,8 +21,8 @@ describe('a body that does not fit is told what to do', () => {
       'inputs[0] is too long. It can have at most 1,024 characters.'],
     [{ ...good, inputs: Array(100_001).fill('1') },
       'A job has at most 100,000 inputs. Split it into several jobs.'],
-    [{ ...good, countryCode: 'XX' }, 'countryCode is not an ISO 3166 two-letter code of a ' +
-      'country with telephone numbers. Send one, for example US, or leave it out.'],
+    [{ ...good, countryCode: 'XX' }, 'countryCode is not an ISO 3166 two-letter code. ' +
+      'Send one, for example US, or leave it out.'],
     [{ ...good, forceFresh: 'true' }, 'forceFresh must be true or false, without quotes.'],
     [{ ...good, force_fresh: true },
       `force_fresh is not a field of this request. Leave it out; there are: ${FIELDS}.`],

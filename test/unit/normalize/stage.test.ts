@@ -103,6 +103,16 @@ describe('normalize', () => {
     expect(ended).toEqual(['small', 'big'])
   })
 
+  it('reads international numbers alone for a country without a numbering plan', async () => {
+    const { stage } = setUp()
+    const chunk = chunkOf(['+12127365000', '2127365000'], { country: 'AQ' })
+    const [decision] = await stage.decide([chunk], signal)
+    const [emission] = decision && 'emits' in decision ? decision.emits : []
+    expect(emission?.rows).toMatchObject({
+      canonicals: ['+12127365000', ''], reasons: ['', 'no_calling_code'],
+    })
+  })
+
   it('decides a chunk beside a batch of those of another tenant, not behind all', async () => {
     const { stage } = setUp()
     const inputs = Array.from({ length: 100 }, () => '7'.repeat(100))
