@@ -5,17 +5,19 @@ import { serviceSlug } from './service.ts'
 /** The largest job of the interface. */
 export const MAX_INPUTS = 100_000
 
-/** Above this an input is refused; from 321 characters on it is an invalid row, which is free. */
+/** What is kept of a longer input; from 321 characters on one is an invalid row, which is free. */
 export const MAX_INPUT_CHARACTERS = 1_024
 
 /** The body of POST /api/v1/jobs. */
 export const CreateJobSchema = Type.Object({
   service: serviceSlug(
     'What is verified; GET /api/v1/services tells which kind of input it takes.'),
-  inputs: Type.Array(Type.String({ maxLength: MAX_INPUT_CHARACTERS }), {
+  inputs: Type.Array(Type.String(), {
     minItems: 1,
     maxItems: MAX_INPUTS,
-    description: 'Phone numbers or e-mail addresses.',
+    description: 'Phone numbers or e-mail addresses. One that can be none, as it is empty or has ' +
+      'more than 320 characters, is an invalid row, free of charge; of more than ' +
+      `${MAX_INPUT_CHARACTERS.toLocaleString('en')} characters the results have the first ones.`,
   }),
   countryCode: Type.Optional(Type.String({
     pattern: COUNTRY_PATTERN,

@@ -1,5 +1,5 @@
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
-import type { CreateJobBody } from '../../schemas/api/create-job.ts'
+import { MAX_INPUT_CHARACTERS, type CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Fault } from './errors.ts'
@@ -38,13 +38,21 @@ export function readJobRequest (body: CreateJobBody, rules: RequestRules): ReadR
   if (fault !== undefined) return { kind: 'fault', fault }
   const request = {
     service: body.service as ServiceSlug,
-    inputs: body.inputs,
+    inputs: body.inputs.some(isCut) ? body.inputs.map(cut) : body.inputs,
     country,
     forceFresh: body.forceFresh ?? false,
     metadata: body.metadata ?? {},
     webhookUrl: body.webhook_url ?? '',
   }
   return { kind: 'request', request }
+}
+
+const isCut = (input: string): boolean => input.length > MAX_INPUT_CHARACTERS
+
+/** What is kept of an input: enough to see that it is too long, unless it is mere white space. */
+function cut (input: string): string {
+  if (!isCut(input)) return input
+  return input.trim().slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
 }
 
 /** The key in lower case, '' when the header is missing, undefined when it is no UUID v4. */

@@ -31,19 +31,17 @@ describe(proves('a body is taken as it is: what is not in the description is ref
 })
 
 describe('the size of a request', () => {
-  it(proves('an input over 320 characters is a free invalid row, over 1,024 a refusal'),
+  it(proves('an input over 320 characters is a free invalid row, however long'),
     async () => {
       const { live } = await newCustomer()
-      const inputs = ['1'.repeat(320), '1'.repeat(321), '1'.repeat(1_024)]
+      const inputs = ['1'.repeat(320), '1'.repeat(321), '1'.repeat(10_000_000)]
       const { json } = await live.ask('/quotes', { body: { service, inputs } })
       expect(json.preflight).toMatchObject({ totalRows: 3, invalidRows: 3, maxQuoteMicros: 0 })
       const { created, rows } = await ended(live, { service, inputs })
       expect(created.preflight.invalidRows).toBe(3)
       expect(rows.map(row => row.reason).slice(1)).toEqual(['too_long_input', 'too_long_input'])
       expect(rows[0]?.reason).not.toBe('too_long_input')
-      const longer = { service, inputs: ['+1', '1'.repeat(1_025)] }
-      const refused = await live.ask('/jobs', { body: longer })
-      expect([refused.code, refused.json.error.param]).toEqual(['invalid_request', 'inputs[1]'])
+      expect(rows[2]?.input).toBe('1'.repeat(1_024))
     })
 
   it(proves('a body has at most 34 MB'), async () => {

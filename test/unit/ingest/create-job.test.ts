@@ -90,6 +90,16 @@ describe('an accepted job', () => {
     expect(asked.submissions[0]?.inputs).toEqual(inputs)
   })
 
+  it('keeps what shows that an input is too long, and no more', async () => {
+    const { post, asked } = application()
+    const blank = ' '.repeat(2_000)
+    const inputs = ['x'.repeat(1_000_000), `${blank}+12127365000${blank}`, blank,
+      `${'x'.repeat(1_023)}\u{1f600}`]
+    expect((await post({ ...good, inputs })).statusCode).toBe(202)
+    expect(asked.submissions[0]?.inputs)
+      .toEqual(['x'.repeat(1_024), '+12127365000', '', `${'x'.repeat(1_023)}\ufffd`])
+  })
+
   it('takes 100,000 inputs, and a body with a byte order mark', async () => {
     const { post, asked } = application({}, { bodyBudgetBytes: 40_000_000 })
     const inputs = Array(100_000).fill('x'.repeat(320))
