@@ -2,6 +2,7 @@ import { Resolver } from 'node:dns/promises'
 import type { LookupFunction } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
+import { isPublicAddress, networksOf } from '../lib/networks.ts'
 
 /** Where events may be sent to. */
 export type AddressRules = {
@@ -28,34 +29,14 @@ export type Resolve = (hostname: string) => Promise<readonly string[]>
 const DNS_TIMEOUT_MS = 2_000
 const DNS_TRIES = 2
 
-/**
- * True for public unicast addresses. Addresses of version 4 that are wrapped into version 6, by
- * mapping, translation or tunnels, are not: they may lead to anywhere.
- */
+/** True for public addresses, but those of this machine and of denied networks. */
 export function isAllowedAddress (address: string, rules: AddressRules): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
-  const range = parsed.range()
-  if (range === 'loopback') return rules.allowLoopback
-  if (range !== 'unicast') return false
-  if (parsed instanceof ipaddr.IPv6 && (!parsed.match(GLOBAL_UNICAST) || isIsatap(parsed))) {
-    return false
-  }
-  const networks = [...PLATFORM_NETWORKS, ...rules.denied ?? []].map(it => ipaddr.parseCIDR(it))
-  return !networks.some(network => parsed.kind() === network[0].kind() && parsed.match(network)) &&
+  if (parsed.range() === 'loopback') return rules.allowLoopback
+  return isPublicAddress(address) && !networksOf(rules.denied ?? []).hold(address) &&
     (rules.allowLoopback || !ownAddresses().has(parsed.toString()))
 }
-
-/** RFC 5214: an interface identifier that wraps an address of version 4, in any network. */
-function isIsatap ({ parts }: ipaddr.IPv6): boolean {
-  return (parts[4]! & ~0x0200) === 0 && parts[5] === 0x5efe
-}
-
-/** All of version 6 that is handed out for use between networks. */
-const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
-
-/** Public to the eye, yet answered by the machine's own cloud: Azure, IBM, Equinix. */
-const PLATFORM_NETWORKS = ['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14', '192.80.8.124/32']
 
 /** Services that listen on this machine's public address must not be reached from within. */
 function ownAddresses (): ReadonlySet<string> {

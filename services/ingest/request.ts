@@ -3,7 +3,7 @@ import { MAX_INPUT_CHARACTERS, type CreateJobBody } from '../../schemas/api/crea
 import type { Mode } from '../accounts/tenant.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Fault } from './errors.ts'
-import { webhookUrlFault, type WebhookRules } from './webhook-url.ts'
+import { asciiUrlOf, webhookUrlFault, type WebhookRules } from './webhook-url.ts'
 
 /** A request for a job with every default filled in; an empty text stands for what was left out. */
 export type JobRequest = {
@@ -42,7 +42,7 @@ export function readJobRequest (body: CreateJobBody, rules: RequestRules): ReadR
     country,
     forceFresh: body.forceFresh ?? false,
     metadata: body.metadata ?? {},
-    webhookUrl: body.webhook_url ?? '',
+    webhookUrl: asciiUrlOf(body.webhook_url ?? ''),
   }
   return { kind: 'request', request }
 }

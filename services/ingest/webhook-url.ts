@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { LOOPBACK } from '../lib/networks.ts'
+import { isPublicAddress, LOOPBACK } from '../lib/networks.ts'
 
 /** What a development installation may allow besides public HTTPS addresses. */
 export type WebhookRules = {
@@ -32,7 +32,9 @@ const PRIVATE_SUFFIXES = [
 export function webhookUrlFault (text: string, rules: WebhookRules): string | undefined {
   if (text.length > MAX_CHARACTERS) return `It is longer than ${MAX_CHARACTERS} characters.`
   // URL parsers drop or encode such characters, so that two readers might see two addresses.
-  if (/[^!-~]/.test(text) || text.includes('\\')) return 'It has characters that must be encoded.'
+  if (/[^!-~]/.test(withoutLetters(text)) || text.includes('\\')) {
+    return 'It has characters that must be encoded.'
+  }
   // They also read `https:example.com` and `https:///example.com`, which no two readers agree on.
   if (/^https?:(?!\/\/[^/])/i.test(text)) return 'It is not an absolute URL.'
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -42,10 +44,25 @@ export function webhookUrlFault (text: string, rules: WebhookRules): string | un
   if (url.username !== '' || url.password !== '' || authorityOf(text).includes('@')) {
     return 'It holds a user name or password.'
   }
-  if (!isAllowedHost(url.hostname, rules)) return 'It is not a public host name.'
+  if (!isAllowedHost(url.hostname, rules)) {
+    return isIP(hostOf(url.hostname)) === 0
+      ? 'Its host is not a public name.'
+      : 'Its host is not a public address.'
+  }
   return isAllowedPort(url, rules)
     ? undefined
     : `Webhooks are not sent to port ${url.port}. Use 443, or a free port from 1024 on.`
+}
+
+/** The same address in ASCII: a host in other letters as its punycode (RFC 3492). */
+export function asciiUrlOf (text: string): string {
+  return /[^!-~]/.test(text) ? new URL(text).href : text
+}
+
+/** The text without the letters of a host that may be written as it is read. */
+function withoutLetters (text: string): string {
+  const host = authorityOf(text)
+  return text.replace(host, host.replace(/[^\P{L}!-~]|[^\P{M}!-~]/gu, ''))
 }
 
 /** A receiver on this machine, which only development allows, may have any port. */
@@ -66,7 +83,7 @@ const isLoopback = (host: string): boolean =>
 function isAllowedHost (hostname: string, rules: WebhookRules): boolean {
   const host = hostOf(hostname)
   if (isLoopback(host)) return rules.allowLoopback
-  if (isIP(host) !== 0) return false
+  if (isIP(host) !== 0) return isPublicAddress(host)
   const isPrivate = PRIVATE_SUFFIXES.some(suffix => host.endsWith(suffix))
   return !isPrivate && /^[^.]+(\.[^.]+)+$/.test(host)
 }

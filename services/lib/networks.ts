@@ -38,3 +38,26 @@ export function clientNetwork (address = ''): string {
   const { parts } = ipaddr.parse(plain) as ipaddr.IPv6
   return `${parts.slice(0, 4).map(part => part.toString(16)).join(':')}::/64`
 }
+
+/** All of version 6 that is handed out for use between networks. */
+const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
+
+/** Public to the eye, yet answered by the machine's own cloud: Azure, IBM, Equinix. */
+const PLATFORM_NETWORKS =
+  networksOf(['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14', '192.80.8.124/32'])
+
+/**
+ * True for public unicast addresses. Addresses of version 4 that are wrapped into version 6, by
+ * mapping, translation or tunnels, are not: they may lead to anywhere.
+ */
+export function isPublicAddress (address: string): boolean {
+  if (!ipaddr.isValid(address) || PLATFORM_NETWORKS.hold(address)) return false
+  const parsed = ipaddr.parse(address)
+  if (parsed.range() !== 'unicast') return false
+  return parsed instanceof ipaddr.IPv4 || (parsed.match(GLOBAL_UNICAST) && !isIsatap(parsed))
+}
+
+/** RFC 5214: an interface identifier that wraps an address of version 4, in any network. */
+function isIsatap ({ parts }: ipaddr.IPv6): boolean {
+  return (parts[4]! & ~0x0200) === 0 && parts[5] === 0x5efe
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { webhookUrlFault } from '../../../services/ingest/webhook-url.ts'
+import { asciiUrlOf, webhookUrlFault } from '../../../services/ingest/webhook-url.ts'
 
 const strict = { allowHttp: false, allowLoopback: false }
 const development = { allowHttp: true, allowLoopback: true }
@@ -7,7 +7,9 @@ const development = { allowHttp: true, allowLoopback: true }
 describe('an address for webhooks', () => {
   it.each([
     'https://example.com', 'https://hooks.example.co.uk:8443/in?a=b@c#d', 'HTTPS://EXAMPLE.COM/',
-    'https://xn--bcher-kva.example/', 'https://example.com./', 'https://1.example.com/',
+    'https://xn--bcher-kva.example/', 'https://bücher.example/',
+    'https://пример.рф:8443/in', 'https://93.184.216.34/', 'https://[2606:4700::1111]/',
+    'https://example.com./', 'https://1.example.com/',
     `https://example.com/${'x'.repeat(2_028)}`,
   ])('may be %.50s', url => {
     expect(webhookUrlFault(url, strict)).toBeUndefined()
@@ -18,7 +20,9 @@ describe('an address for webhooks', () => {
     'javascript:alert(1)', 'data:text/plain,x', 'file:///etc/passwd', 'http://example.com/',
     'https://user@example.com/', 'https://user:secret@example.com/', 'https://@example.com/',
     'https://:@example.com/', ' https://example.com/', 'https://example.com/a b',
-    'https://exam\tple.com/', 'https://example.com/\n', 'https://bücher.example/',
+    'https://exam\tple.com/', 'https://example.com/\n', 'https://example.com/bücher',
+    'https://exa\u00admple.com/',
+    'https://example\u3002com/',
     'https://example.com\\@other.example/', 'https://example.com:99999/',
     `https://example.com/${'x'.repeat(2_029)}`, 'https:example.com', 'https:/example.com',
     'https:///example.com', 'HTTPS:example.com', 'https://example.com:22/',
@@ -31,12 +35,23 @@ describe('an address for webhooks', () => {
   it.each([
     '127.0.0.1', '127.1', '0x7f.1', '0177.0.0.1', '2130706433', '0.0.0.0', '10.0.0.1',
     '172.16.0.1', '192.168.1.1', '169.254.169.254', '100.64.0.1', '224.0.0.1', '255.255.255.255',
-    '93.184.216.34', '[::1]', '[::]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[fe80::1]',
+    '168.63.129.16', '[::1]', '[::]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[fe80::1]',
     '[fc00::1]', '[2001:db8::1]', '[64:ff9b::7f00:1]', 'localhost', 'LOCALHOST', 'localhost.',
     'a.localhost', 'printer.local', 'db.internal', 'router.home.arpa', 'intranet', 'a..example',
     'example.com..',
   ])('is not at the host %s', host => {
     expect(webhookUrlFault(`https://${host}/`, strict)).toBeDefined()
+  })
+
+  it('says which host is not public', () => {
+    expect(webhookUrlFault('https://10.0.0.1/', strict)).toBe('Its host is not a public address.')
+    expect(webhookUrlFault('https://intranet/', strict)).toBe('Its host is not a public name.')
+  })
+
+  it('is kept in ASCII', () => {
+    expect(asciiUrlOf('https://bücher.example/in?a=1')).toBe('https://xn--bcher-kva.example/in?a=1')
+    expect(asciiUrlOf('https://example.com/%7Ea')).toBe('https://example.com/%7Ea')
+    expect(asciiUrlOf('')).toBe('')
   })
 
   it('may have a port that the installation allows, and 80 and 443 in any case', () => {
