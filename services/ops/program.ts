@@ -3,6 +3,7 @@ import { addAudit } from './audit.ts'
 import { addDead, type Print } from './dead/command.ts'
 import { addDrain } from './drain/command.ts'
 import { addJobs } from './jobs/command.ts'
+import { addJournal } from './journal/command.ts'
 import { addLag } from './lag/command.ts'
 import { addPause, addResume } from './pause/command.ts'
 import { addReplay } from './replay/command.ts'
@@ -39,6 +40,7 @@ export function createProgram (
   addReplay(program, screen)
   addDrain(program, screen)
   addDead(program, print)
+  addJournal(program, screen)
   addAudit(program)
   return program
 }

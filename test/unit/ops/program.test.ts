@@ -63,5 +63,6 @@ it('has one command for all of this', () => {
   expect(dead?.commands.map(command => command.name()))
     .toEqual(['list', 'show', 'replay', 'discard'])
   expect(createProgram().commands.map(command => command.name())).toEqual(
-    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'replay', 'drain', 'dead', 'audit'])
+    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'replay', 'drain', 'dead',
+      'journal', 'audit'])
 })
