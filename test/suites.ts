@@ -206,6 +206,13 @@ export const SUITES: readonly Suite[] = [
     tools: ['prometheus'],
   },
   {
+    name: 'drill',
+    kind: 'program',
+    tier: 'full',
+    expectedSeconds: 180,
+    command: ['node', 'test/faults/drill/main.ts'],
+  },
+  {
     name: 'all-faults',
     kind: 'program',
     tier: 'full',

@@ -1,0 +1,135 @@
+import { mkdirSync, rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Kafka, logLevel } from 'kafkajs'
+import { provision } from '../../../deploy/provision.ts'
+import { connectRedis } from '../../../services/lib/redis.ts'
+import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { createProgram } from '../../../services/ops/program.ts'
+import { withBrokers } from '../../../services/ops/brokers.ts'
+import { withJournal } from '../../../services/ops/journal/parts.ts'
+import { restoreJournal } from '../../../services/ops/journal/restore.ts'
+import type { World } from '../world.ts'
+import type { Item } from './state.ts'
+
+/** One store that loses everything, and how it comes back. */
+export type Loss = {
+  readonly store: string
+  /** What is destroyed. */
+  readonly destroyed: string
+  /** What brings it back. */
+  readonly restoredBy: string
+  /** What does not come back, in words. */
+  readonly announced: string
+  /** Those of the items compared that are among it. */
+  readonly gone: readonly Item[]
+  readonly lose: (world: World, tenant: string) => Promise<void>
+}
+
+const WITHIN_MS = 60_000
+const WRITERS = { lookup: 0, settle: 0, ledger: 0 }
+
+async function until (what: string, look: () => Promise<boolean>): Promise<void> {
+  for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt; await sleep(100)) {
+    if (await look().catch(() => false)) return
+  }
+  throw new Error(`in vain for ${WITHIN_MS} ms: ${what}`)
+}
+
+/** Takes a part down, removes its files, and starts it without them. */
+async function emptyPart ({ stack }: World, name: string): Promise<void> {
+  const part = stack.part(name)
+  await part.down()
+  rmSync(`${stack.dataDir}/${name}`, { recursive: true, force: true })
+  mkdirSync(`${stack.dataDir}/${name}`)
+  await part.up()
+}
+
+const redis: Loss = {
+  store: 'Redis',
+  destroyed: 'all files of the Redis with the state',
+  restoredBy: 'nothing but ledger: accounts from the topic accounts, wallets and jobs from the ' +
+    'journal',
+  announced: 'when each API key was used last, cancellations under way, and top-ups of the last ' +
+    'seconds',
+  gone: [],
+  lose: async (world, tenant) => {
+    const state = connectRedis(world.stack.env['REDIS_STATE_URL'] ?? '')
+    const { outbox } = moneyKeys(tenant)
+    try {
+      await until('an empty outbox', async () => await state.hlen(outbox) === 0)
+    } finally {
+      state.disconnect()
+    }
+    await emptyPart(world, 'redis-state')
+  },
+}
+
+const TOPICS = ['wallet.journal', 'wallet.snapshots']
+
+const journal: Loss = {
+  store: 'journal',
+  destroyed: 'the topic wallet.journal',
+  restoredBy: '"npm run ops -- journal restore" from the copy in ClickHouse, with lookup, settle ' +
+    'and ledger stopped',
+  announced: 'entries of the last seconds that ledger had not copied to ClickHouse',
+  gone: [],
+  lose: async ({ stack, services }) => {
+    const snapshots = () => withBrokers(stack.env, one => one.fetchTopicOffsets(TOPICS[1] ?? ''))
+    await until('snapshots of wallets', async () =>
+      (await snapshots()).some(({ low, high }) => high !== low))
+    await services.setScale(WRITERS)
+    const restore = () => withJournal(stack.env, parts => withBrokers(stack.env, admin =>
+      restoreJournal({ ...parts, admin, show: () => {} })))
+    const brokers = (stack.env['KAFKA_BROKERS'] ?? '').split(',')
+    const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
+    const remove = async (topic: string) => {
+      await admin.deleteTopics({ topics: [topic] })
+      await until(`${topic} is deleted`, async () => !(await admin.listTopics()).includes(topic))
+      await provision(stack.env)
+    }
+    await admin.connect()
+    try {
+      await remove(TOPICS[0] ?? '')
+      // Its positions are those of the topic that is gone.
+      const refused = await restore().then(() => '', (error: Error) => error.message)
+      if (!refused.includes('wallet.snapshots')) throw new Error(`beside snapshots: ${refused}`)
+      await remove(TOPICS[1] ?? '')
+    } finally {
+      await admin.disconnect()
+    }
+    await restore()
+    await services.setScale({})
+    await services.untilReady()
+  },
+}
+
+const clickhouse: Loss = {
+  store: 'ClickHouse',
+  destroyed: 'all data of ClickHouse',
+  restoredBy: '"npm run provision" for the tables and "npm run ops -- replay --stage ledger ' +
+    '--from beginning --yes" for the copies of journal and data keys',
+  announced: 'records and results of closed jobs and the history of deliveries; the audit names ' +
+    'these jobs',
+  gone: ['record of a closed job', 'results of a closed job', 'audit', 'idempotency key'],
+  lose: async world => {
+    const { stack, services } = world
+    await emptyPart(world, 'clickhouse')
+    await provision(stack.env)
+    await services.setScale({ ledger: 0 })
+    await replayLedger(stack.env)
+    await services.setScale({})
+    await services.untilReady()
+  },
+}
+
+async function replayLedger (env: Readonly<Record<string, string>>): Promise<void> {
+  Object.assign(process.env, env)
+  await until('a replay of the ledger', async () => {
+    await createProgram(() => {}).parseAsync(
+      ['replay', '--stage', 'ledger', '--from', 'beginning', '--yes'], { from: 'user' })
+    return true
+  })
+}
+
+/** Each is drilled alone; Redis is rebuilt from the journal that was restored before. */
+export const LOSSES: readonly Loss[] = [journal, redis, clickhouse]
