@@ -31,7 +31,10 @@ export type PartnerKey = {
 }
 
 export type NewPartner =
-  Pick<Partner, 'name' | 'orgId' | 'mode' | 'pricesMicros' | 'partitions'>
+  Pick<Partner, 'name' | 'orgId' | 'mode' | 'pricesMicros' | 'partitions'> & {
+    /** True for a name that was made by chance. */
+    readonly random?: boolean
+  }
 
 export type Partners = ReturnType<typeof createPartners>
 
@@ -59,11 +62,13 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
   const read = async (name: string) => (await readStored(context, name))?.stored
   return {
     /** Registers a partner; its key is shown here and never again. Undefined: the name is taken. */
-    async create (partner: NewPartner): Promise<{ readonly key: string } | undefined> {
+    async create (
+      { random = false, ...partner }: NewPartner
+    ): Promise<{ readonly key: string } | undefined> {
       checkName(partner.name)
       const { key, stored: first } = newKey(context, partner.name)
       const stored: Stored = { ...partner, createdAtMs: now(), revokedAtMs: 0, keys: [first] }
-      const isMade = await write(context, stored, 0)
+      const isMade = await write(context, stored, { from: 0, random })
       return isMade ? { key: textOfPartnerKey(key) } : undefined
     },
 
@@ -158,14 +163,17 @@ async function change (
     const found = await readStored(context, name)
     if (found === undefined) return undefined
     const after = changed(found.stored)
-    if (await write(context, after, found.revision)) return after
+    if (await write(context, after, { from: found.revision })) return after
   }
 }
 
 /** Resolves to false when the registration has another revision meanwhile. */
-function write ({ records }: Context, stored: Stored, from: number): Promise<boolean> {
+function write (
+  { records }: Context, stored: Stored,
+  how: { readonly from: number, readonly random?: boolean }
+): Promise<boolean> {
   const fields = { registration: JSON.stringify(stored) }
-  return records.change({ name: placeOf(stored.name), fields, from })
+  return records.change({ ...how, name: placeOf(stored.name), fields })
 }
 
 async function wrappedKeys (context: Context): Promise<Wrapped[]> {

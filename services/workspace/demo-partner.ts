@@ -10,7 +10,9 @@ export type DemoPartner = { readonly partner: string, readonly key: string }
 export async function createDemoPartner (env: Environment, orgId: string): Promise<DemoPartner> {
   // A new name each time: one that was given can't be given again.
   const name = `demo-${randomBytes(4).toString('hex')}`
-  const options = { org: orgId, name, mode: 'live', partitions: '4', trial: 'yes' }
+  const options = {
+    org: orgId, name, mode: 'live', partitions: '4', trial: 'yes', random: 'yes',
+  }
   const made = await withWorkspace(env, parts => createPartner(parts, options))
   return { partner: name, key: String(made['key']) }
 }

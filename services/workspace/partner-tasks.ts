@@ -22,7 +22,10 @@ export const createPartner: Task = async (parts, options) => {
   const trial = options['trial'] !== undefined
   const topics = await parts.makePartnerTopics({ partner: name, partitions, principal, trial })
   const mode = modeOf(options)
-  const made = await parts.partners.create({ name, orgId, mode, pricesMicros, partitions })
+  const random = options['random'] !== undefined
+  const made = await parts.partners.create({
+    name, orgId, mode, pricesMicros, partitions, random,
+  })
   if (made === undefined) throw taken(name)
   return {
     partner: name,

@@ -144,14 +144,21 @@ describe('accounts in a Redis that comes back with an old file', () => {
 
   it('may be made under a name made by chance before they were compared', async () => {
     await restart()
-    const { organizations, apiKeys } = accounts()
+    const { organizations, apiKeys, partners } = accounts()
     const { id: orgId } = await organizations.create('New')
     await organizations.setPolicy(orgId, { freshnessDays: 3 })
     const key = await apiKeys.create({ orgId, mode: 'test', scopes: ['jobs:read'] })
     expect(await kindOf(key.secret)).toBe('ok')
+    const partner = { orgId, mode: 'test', pricesMicros: {}, partitions: 1 } as const
+    expect(await partners.create({ ...partner, name: 'by-chance', random: true })).toBeDefined()
+    const waiting = partners.create({ ...partner, name: 'acme' })
+    for (let answers = 0; answers < 3; answers += 1) await redis.ping()
+    expect(await partners.find('acme')).toBeUndefined()
     await restore()
+    expect(await waiting).toBeDefined()
     await ship()
-    expect((await shippedAccounts()).map(({ revision }) => revision).toSorted()).toEqual([1, 2])
+    expect((await shippedAccounts()).map(({ revision }) => revision).toSorted())
+      .toEqual([1, 1, 1, 2])
   })
 })
 

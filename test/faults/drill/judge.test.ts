@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest'
+import { LOSSES } from './losses.ts'
+import { announcement, drillTable, judge } from './run.ts'
+import { ITEMS, type Item, type State } from './state.ts'
+
+const stateWith = (changed: Partial<Record<Item, string>> = {}): State =>
+  ({ ...Object.fromEntries(ITEMS.map(item => [item, 'there'])) as State, ...changed })
+
+it('a drill tells what was lost from what was announced to be lost', () => {
+  const gone: readonly Item[] = ['audit']
+  const after = stateWith({ audit: 'gone', balance: 'less' })
+  const judged = judge({ gone }, stateWith(), after)
+  expect(judged.announced).toEqual(['audit'])
+  expect(judged.lost).toEqual(['balance: there before, less after'])
+  expect(judged.kept).toEqual(ITEMS.filter(item => item !== 'audit' && item !== 'balance'))
+  const [loss] = LOSSES
+  expect(drillTable([{ loss: loss!, seconds: 7, ...judged }]).split('\n').slice(1)).toEqual([
+    'journal  7        6 of 8  audit              1 LOST',
+    'journal lost balance: there before, less after',
+  ])
+})
+
+it('a drill says of every store what is lost for good', () => {
+  for (const loss of LOSSES) expect(announcement(loss)).toContain(`for good: ${loss.announced}`)
+})
