@@ -49,8 +49,8 @@ const redis: Loss = {
   destroyed: 'all files of the Redis with the state',
   restoredBy: 'nothing but ledger: accounts from the topic accounts, wallets and jobs from the ' +
     'journal',
-  announced: 'when each API key was used last, cancellations under way, and top-ups of the last ' +
-    'seconds',
+  announced: 'when each API key was used last, cancellations under way, and what was in Redis ' +
+    'alone: top-ups of the last seconds, changes of accounts whose command warned of it',
   gone: [],
   lose: async (world, tenant) => {
     const state = connectRedis(world.stack.env['REDIS_STATE_URL'] ?? '')

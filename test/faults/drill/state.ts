@@ -57,7 +57,7 @@ export async function createCustomer ({ stack, services }: World): Promise<Custo
     accounts: () => withWorkspace(env, async parts => [
       await parts.organizations.find(orgId),
       (await parts.apiKeys.list(orgId)).map(key => ({ ...key, lastUsedAtMs: 0 })),
-      await parts.partners.list(), await parts.webhookSecrets.active(orgId),
+      await parts.partners.list(), (await parts.webhookSecrets.active(orgId)).map(digestOf),
     ]),
     'API keys': async () => [
       await ended(client.balance()), await ended(clientOf(revoked).balance()),
