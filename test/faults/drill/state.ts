@@ -41,7 +41,7 @@ export async function createCustomer ({ stack, services }: World): Promise<Custo
   const tenant = tenantOf(orgId, 'live')
   await createDemoPartner(env, orgId)
   const revoked = await withWorkspace(env, async ({ apiKeys, organizations, accounts }) => {
-    await organizations.setFreshnessDays(orgId, 7)
+    await organizations.setPolicy(orgId, { freshnessDays: 7 })
     const key = await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
     await apiKeys.revoke(orgId, key.id)
     if (!await accounts.areShipped()) throw new Error('accounts were not shipped to their topic')
