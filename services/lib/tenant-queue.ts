@@ -53,7 +53,7 @@ export function createTenantQueue (
     // Behind those that have had as much.
     queues.delete(tenant)
     if (queue.length > 0) queues.set(tenant, queue)
-    shares.charge(tenant, costOf(message) / weightOf(tenant))
+    shares.charge(tenant, costOf(message) / (tenant === '' ? 1 : weightOf(tenant)))
     ahead.bytes -= bytesOf(message)
     return [message]
   }
@@ -81,7 +81,7 @@ export function createTenantQueue (
   }
 }
 
-/** Nothing of a forged message is believed. */
+/** Nothing of a forged message is believed: all of them are of one tenant without a name. */
 const tenantOf = ({ forged, headers }: RawMessage): string =>
   forged === true ? '' : headers['tenant'] ?? ''
 

@@ -120,9 +120,7 @@ function createSlots ({ stage, subscription }: WorkerParts) {
 }
 
 /** What a delivery brings, and what comes meanwhile where tenants have their turns. */
-function createQueues (
-  { stage, ahead, weightOf }: WorkerParts
-) {
+function createQueues ({ stage, ahead, weightOf }: WorkerParts) {
   const shares = createTenantShares(ahead, weightOf)
   return (delivery: Delivery, offsets: Offsets) => {
     const { topic = '' } = logicalTopic(delivery.topic) ?? {}

@@ -10,7 +10,10 @@ const offsets = (messages: readonly RawMessage[]) => messages.map(({ offset }) =
 
 function setUp ({ isByTenant = true } = {}) {
   const ahead = { bytes: 0, mostBytes: 100 }
-  const shares = createTenantShares(ahead)
+  const shares = createTenantShares(ahead, tenant => {
+    if (tenant === '') throw new TypeError('A tenant has a name.')
+    return 1
+  })
   return { ahead, shares, queue: createTenantQueue(shares, isByTenant) }
 }
 
