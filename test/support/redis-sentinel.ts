@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../deploy/local/ports.ts'
-import { eventually } from './eventually.ts'
+import { times } from '../../services/lib/retry.ts'
 import { startRedisServer, type RedisServer } from './redis-server.ts'
 
 export type WatchedRedis = {
@@ -20,6 +20,9 @@ export type WatchedRedis = {
 }
 
 const GROUP = 'state'
+/** Minutes: what is not so by then never will be. */
+const UNTIL_TRIES = 2_000
+const UNTIL_PAUSE_MS = 250
 /** Its characters have meanings in addresses. */
 const PASSWORD = 'a+b@c:d/e'
 
@@ -97,10 +100,10 @@ async function startSentinel (port: number, masterPort: number): Promise<RedisSe
 }
 
 function untilSays (port: number, command: readonly string[], words: string): Promise<void> {
-  return eventually(() => {
+  return times(UNTIL_TRIES, async () => {
     const answer = cli(port, command)
     if (!answer.includes(words)) throw new Error(`${command.join(' ')} answers ${answer}`)
-  })
+  }, { maxMs: UNTIL_PAUSE_MS })
 }
 
 function cli (port: number, command: readonly string[]): string {

@@ -1,10 +1,13 @@
 import { cpSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
+import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../../services/lib/redis.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { withWorkspace } from '../../../services/workspace/parts.ts'
+import { startWatchedRedis, type WatchedRedis } from '../../support/redis-sentinel.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
+import { openStack, type FaultStack } from '../stack.ts'
 
 const RECOVER_MS = 15_000
 const WITHIN_MS = 60_000
@@ -58,17 +61,19 @@ async function movedAgain (scene: Scene): Promise<Moments> {
   return found ?? { letInMs: Infinity, movedMs: Infinity }
 }
 
-/**
- * Redis is killed, and comes back with what `change` leaves of its files. Returns the time from the
- * kill until money is written again.
- */
-async function lose (scene: Scene, change: (files: string) => void): Promise<number> {
-  const { world: { stack }, load, log, say } = scene
-  const part = stack.part('redis-state')
-  const atMs = Date.now()
+/** Redis is killed, and comes back with what `change` leaves of its files. */
+async function restart (scene: Scene, change: (files: string) => void): Promise<void> {
+  const part = scene.world.stack.part('redis-state')
   await part.down()
   change(filesOf(scene))
   await part.up()
+}
+
+/** Loses what `harm` takes from Redis; returns the time until money is written again. */
+async function lose (scene: Scene, harm: () => Promise<void>): Promise<number> {
+  const { load, log, say } = scene
+  const atMs = Date.now()
+  await harm()
   const moving = movedAgain(scene)
   // Those who were asking when Redis was lost wait for an answer until their time is over.
   const [{ letInMs, movedMs }] = await Promise.all([moving, log.post(load.request(20))])
@@ -90,6 +95,17 @@ async function toldOf (scene: Scene, recoveryMs: readonly number[]): Promise<Inj
   }
 }
 
+/** Tops up always under the same id, so that only the first time adds anything. */
+const topUp = (scene: Scene) => withWorkspace(scene.world.stack.env, ({ wallet }) =>
+  wallet.topUp(tenantOfScene(scene),
+    { id: `topup:${scene.seed}`, amountMicros: 5_000, reason: 'lost with Redis' }))
+
+/** Tops up once more; a breach when the first time is not known any more. */
+async function topUpAgain (scene: Scene): Promise<readonly string[]> {
+  const { kind } = await topUp(scene)
+  return kind === 'known' ? [] : [`a top-up that was posted was ${kind} once more`]
+}
+
 const emptied = (files: string): void => {
   rmSync(files, { recursive: true, force: true })
   mkdirSync(files)
@@ -106,19 +122,16 @@ const oldFile: Fault = {
     await untilShipped(scene)
     const old = `${stack.dataDir}/old-redis-state`
     cpSync(filesOf(scene), old, { recursive: true })
-    const topUp = () => withWorkspace(stack.env, ({ wallet }) => wallet.topUp(tenantOfScene(scene),
-      { id: `topup:${scene.seed}`, amountMicros: 5_000, reason: 'after the file was copied' }))
-    await topUp()
+    await topUp(scene)
     await load.untilEnded(full ? 12 : 3)
     await untilShipped(scene)
-    const recoveryMs = await lose(scene, files => {
+    const recoveryMs = await lose(scene, () => restart(scene, files => {
       emptied(files)
       cpSync(old, files, { recursive: true })
-    })
+    }))
     rmSync(old, { recursive: true })
-    const { kind } = await topUp()
+    const doubled = await topUpAgain(scene)
     const told = await toldOf(scene, [recoveryMs])
-    const doubled = kind === 'known' ? [] : [`a top-up that was posted was ${kind} once more`]
     return { ...told, breaches: [...told.breaches ?? [], ...doubled] }
   },
 }
@@ -144,9 +157,9 @@ const lostTail: Fault = {
       await load.untilEnded(full ? 4 : 1)
       const sizes = sizesOf(filesOf(scene))
       await sleep(1_000)
-      recoveryMs.push(await lose(scene, () => {
+      recoveryMs.push(await lose(scene, () => restart(scene, () => {
         for (const [file, size] of sizes) truncateSync(file, size)
-      }))
+      })))
     }
     return await toldOf(scene, recoveryMs)
   },
@@ -161,9 +174,59 @@ const allLost: Fault = {
   inject: async scene => {
     await scene.load.untilEnded(scene.full ? 8 : 2)
     await untilShipped(scene)
-    return await toldOf(scene, [await lose(scene, emptied)])
+    return await toldOf(scene, [await lose(scene, () => restart(scene, emptied))])
+  },
+}
+
+/** The state Redis of the world under test; a scenario runs alone. */
+let watched: WatchedRedis
+
+/** Sentinel names the state Redis to its services; the one of the stack itself is left unused. */
+async function openWatchedStack (): Promise<FaultStack> {
+  const redis = watched = await startWatchedRedis()
+  try {
+    const stack = await openStack()
+    return {
+      ...stack,
+      env: { ...stack.env, REDIS_STATE_URL: redis.url },
+      close: async () => {
+        await stack.close()
+        await redis.stop()
+      },
+    }
+  } catch (error) {
+    await redis.stop()
+    throw error
+  }
+}
+
+const promoted: Fault = {
+  name: 'redis-promoted',
+  kind: 'store',
+  about: 'Sentinel promotes a replica of the state Redis that lacks the last jobs and a top-up',
+  quick: false,
+  recoverWithinMs: 2 * RECOVER_MS,
+  stack: openWatchedStack,
+  inject: async scene => {
+    const { load, log, full } = scene
+    watched.cutReplica()
+    const cutMs = Date.now()
+    await topUp(scene)
+    await load.untilEnded(full ? 12 : 3)
+    await untilShipped(scene)
+    const lacked = log.promised.filter(({ id, acceptedAtMs }) =>
+      acceptedAtMs > cutMs && !watched.isReplicated(jobKeys(tenantOfScene(scene), id).job))
+    const recoveryMs = await lose(scene, watched.loseMaster)
+    const doubled = await topUpAgain(scene)
+    const { note, breaches = [] } = await toldOf(scene, [recoveryMs])
+    return {
+      injected: lacked.length,
+      recoveryMs: [recoveryMs],
+      note: `counted in accepted jobs that the replica lacked, ${note}`,
+      breaches: [...breaches, ...doubled],
+    }
   },
 }
 
 /** Redis comes back, and not with all that it had. */
-export const lostRedis: readonly Fault[] = [oldFile, lostTail, allLost]
+export const lostRedis: readonly Fault[] = [oldFile, lostTail, allLost, promoted]
