@@ -102,7 +102,8 @@ function fail ({ log }: LeadingParts, state: State, error: unknown): void {
 async function renew ({ desk, name, leaseMs }: LeadingParts, state: State): Promise<void> {
   const { run, fence } = await desk.lead(name, leaseMs)
   state.mandate = fence === undefined ? undefined : { run, fence }
-  if (fence === undefined) Object.assign(state, { reign: undefined, healthy: true, frozen: 0 })
+  if (fence !== undefined) return
+  Object.assign(state, { reign: undefined, healthy: true, frozen: 0, waiting: 0 })
 }
 
 async function look (

@@ -97,6 +97,18 @@ describe('the ledger that leads', () => {
     expect((await topUp('a')).kind).toBe('posted')
   })
 
+  it('counts the tenants that wait, and none once another one leads', async () => {
+    const before = lead('one')
+    await topUp('a')
+    await before.stop()
+    await redis.del('{ledger}:leader', moneyKeys(TENANT).gate)
+    const bless = async () => { throw new Error('no answer') }
+    lead('two', { desk: { ...createDesk(redis), bless } })
+    await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(1))
+    await redis.set('{ledger}:leader', 'three 99')
+    await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(0))
+  })
+
   it('freezes whose sums are wrong, counts them, and lets them in once thawed', async () => {
     lead('one')
     await topUp('a')

@@ -28,13 +28,15 @@ export type StageFigures = {
 export type Figures = {
   readonly arrows: ReadonlyMap<string, ArrowFigures>
   readonly stages: ReadonlyMap<StageName, StageFigures>
+  /** Tenants whose money does not move until `ledger` has compared it with the journal. */
+  readonly tenantsWaiting: number
 }
 
 /** The metrics that the drawing is made from. */
 export const METRIC_NAMES: ReadonlySet<string> = new Set([
   'stage_rows_total', 'stage_chunks_total', 'stage_oldest_age_seconds', 'consumer_offset',
   'consumer_lag_messages', 'http_requests_total', 'preflight_oldest_age_seconds',
-  'feed_jobs_total', 'feed_partners', 'stage_paused',
+  'feed_jobs_total', 'feed_partners', 'stage_paused', 'tenants_waiting',
 ])
 
 /** The metrics of a stage: what it counts, and what only it tells. */
@@ -63,6 +65,8 @@ export function figuresOf (before: Snapshot, after: Snapshot): Figures {
     arrows: new Map(ARROWS.map(arrow =>
       [arrow.id, arrowFigures(arrow, { old, fresh, seconds })])),
     stages: new Map(STAGES.map(stage => [stage, stageFigures(stage, { before, after, seconds })])),
+    tenantsWaiting: Math.max(0, ...[...after.byTarget.values()].flat()
+      .filter(({ name }) => name === 'tenants_waiting').map(({ value }) => value)),
   }
 }
 

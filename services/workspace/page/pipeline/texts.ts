@@ -26,8 +26,8 @@ const UNITS: Partial<Record<StageName, string>> = {
  * those that end in `-drawn` say in the drawing what a table says in the head of its column.
  */
 export function textsOf ({ figures, targets, silent }: Flows): Texts {
-  const health = [healthOf(targets, silent), pausedOf(figures)].filter(text => text !== '')
-  const texts: Record<string, string> = { health: health.join(' ') }
+  const health = [healthOf(targets, silent), pausedOf(figures), recoveryOf(figures)]
+  const texts: Record<string, string> = { health: health.filter(text => text !== '').join(' ') }
   for (const { id, kind } of ARROWS) {
     const { messagesPerSecond, lagMessages } = figures.arrows.get(id) ?? {}
     const rate = rateText(messagesPerSecond, 'messages/s')
@@ -74,6 +74,12 @@ function rateText (perSecond: number | undefined, unit: string): string {
 function pausedOf ({ stages }: Figures): string {
   const paused = STAGES.filter(stage => stages.get(stage)?.isPaused === true)
   return paused.length === 0 ? '' : `Paused by operators: ${paused.join(', ')}.`
+}
+
+function recoveryOf ({ tenantsWaiting }: Figures): string {
+  if (tenantsWaiting === 0) return ''
+  const whose = tenantsWaiting === 1 ? '1 tenant' : `${count(tenantsWaiting)} tenants`
+  return `Money of ${whose} does not move yet: ledger compares it with the journal.`
 }
 
 function healthOf (targets: number, silent: number): string {

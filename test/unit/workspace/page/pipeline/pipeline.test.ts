@@ -177,6 +177,21 @@ describe('the drawing', () => {
     expect(tonesOf(paused)).toMatchObject({ 'stage-normalize': 'paused', 'stage-lookup': 'fine' })
   })
 
+  it('says of how many tenants money does not move yet, and nothing of none', () => {
+    const healthWith = (tenants: number) => {
+      // Only the ledger that leads counts them.
+      const told = snapshot(0, { a: `tenants_waiting ${tenants}\n`, b: 'tenants_waiting 0\n' })
+      return textsOf({ figures: figuresOf(told, told), targets: 2, silent: 0 })['health']
+    }
+    expect([0, 1, 1_200].map(healthWith)).toEqual([
+      'All 2 services answer.',
+      'All 2 services answer. ' +
+        'Money of 1 tenant does not move yet: ledger compares it with the journal.',
+      'All 2 services answer. ' +
+        'Money of 1,200 tenants does not move yet: ledger compares it with the journal.',
+    ])
+  })
+
   it('has every stage, topic and arrow in its bounds', () => {
     const boxes = [...drawn.stages.values(), ...drawn.topics.values()]
     expect(boxes).toHaveLength(STAGES.length + TOPICS.length)
