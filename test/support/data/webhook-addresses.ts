@@ -108,7 +108,6 @@ export const ODD_ADDRESSES: readonly string[] = [
   'https://𝟏𝟐𝟕.𝟎.𝟎.𝟏:{port}/', 'https://𝟙𝟚𝟟.1:{port}/', 'https://٠١٢٧.0.0.1:{port}/',
   'https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ:{port}/', 'https://ｌｏｃａｌｈｏｓｔ:{port}/', 'https://lo\u00adcalhost:{port}/',
   'https://local\u200bhost:{port}/', 'https://127.0.0.1\u2024example.com/',
-  'https://example.com\u2044@127.0.0.1/', 'https://ⓔxample.com/', 'https://bücher.example/',
   'https://[::①]/', 'https://0x７f.1/', 'https://127.0.0.1\u0000/',
 ]
 
