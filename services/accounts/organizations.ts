@@ -5,7 +5,7 @@ import {
   DEFAULT_POLICY, fieldsOfPolicy, policyOf, type Policy, type PolicyChange,
 } from './policy.ts'
 import { createAccountRecords, type AccountRecords } from './records.ts'
-import { partsOf } from './tenant.ts'
+import { isTenant, partsOf } from './tenant.ts'
 
 export type Organization = {
   readonly id: string
@@ -47,8 +47,12 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
     /** The policy of a tenant's organization, at most a second old. */
     policy: async (tenant: string): Promise<Policy> => await policies.read(partsOf(tenant).orgId),
 
-    /** The same as far as it is known; it is read for the next time. */
-    policyNow: (tenant: string): Policy => policies.now(partsOf(tenant).orgId),
+    /**
+     * The same as far as it is known; it is read for the next time. What is no name of a tenant
+     * may what all may.
+     */
+    policyNow: (tenant: string): Policy =>
+      isTenant(tenant) ? policies.now(partsOf(tenant).orgId) : DEFAULT_POLICY,
   }
 }
 

@@ -13,10 +13,15 @@ export function tenantOf (orgId: string, mode: Mode): string {
 
 /** The organization and mode of a tenant's name; throws on a text that names none. */
 export function partsOf (tenant: string): TenantParts {
+  if (!isTenant(tenant)) throw new Error('A tenant is named <organization id>.<mode>.')
   const dot = tenant.lastIndexOf('.')
-  const mode = tenant.slice(dot + 1)
-  if (dot < 1 || !isMode(mode)) throw new Error('A tenant is named <organization id>.<mode>.')
-  return { orgId: tenant.slice(0, dot), mode }
+  return { orgId: tenant.slice(0, dot), mode: tenant.slice(dot + 1) as Mode }
+}
+
+/** Whether a text is the name of a tenant, as the headers of a message may hold anything. */
+export function isTenant (text: string): boolean {
+  const dot = text.lastIndexOf('.')
+  return dot > 0 && isMode(text.slice(dot + 1))
 }
 
 /** Whether a text is one of the modes. */

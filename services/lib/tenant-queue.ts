@@ -53,7 +53,7 @@ export function createTenantQueue (
     // Behind those that have had as much.
     queues.delete(tenant)
     if (queue.length > 0) queues.set(tenant, queue)
-    shares.charge(tenant, costOf(message) / (tenant === '' ? 1 : weightOf(tenant)))
+    shares.charge(tenant, costOf(message) / weightOf(tenant))
     ahead.bytes -= bytesOf(message)
     return [message]
   }

@@ -61,6 +61,10 @@ describe('an organization', () => {
       expect(organizations.policyNow(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, gets: 5 }))
   })
 
+  it.each(['', 'org_1', 'org_1.LIVE', '.live'])('is none of "%s", which may what all may', text => {
+    expect(organizations.policyNow(text)).toEqual(DEFAULT_POLICY)
+  })
+
   it('goes back to what is configured', async () => {
     const { id } = await organizations.create('Example')
     await organizations.setPolicy(id, { activeJobs: 20, postBurst: 5 })

@@ -10,10 +10,7 @@ const offsets = (messages: readonly RawMessage[]) => messages.map(({ offset }) =
 
 function setUp ({ isByTenant = true } = {}) {
   const ahead = { bytes: 0, mostBytes: 100 }
-  const shares = createTenantShares(ahead, tenant => {
-    if (tenant === '') throw new TypeError('A tenant has a name.')
-    return 1
-  })
+  const shares = createTenantShares(ahead)
   return { ahead, shares, queue: createTenantQueue(shares, isByTenant) }
 }
 
