@@ -33,7 +33,7 @@ export type RecoveryFigures = {
   readonly emptied: RecoveryStep
   /** Of `ledger`, the highest of all. */
   readonly peakMb: number
-  /** CPU of `ledger` when all of it is over, in percent of a core. */
+  /** CPU of `ledger` while nothing is under way, before the files are deleted; of a core. */
   readonly idlePercent: number
 }
 
@@ -52,6 +52,7 @@ const ASK_EVERY_MS = 50
 /** A ledger that leads is done by then with what it does once, and with its first snapshots. */
 const UNDER_WAY_MS = 40_000
 const LOOK_EVERY_MS = 200
+const QUIET_LOOKS = 5
 
 type World = {
   readonly env: BenchStack['env']
@@ -79,25 +80,35 @@ export async function measureRecovery (
       await grow(world, some)
       killed.push({ entries: some, tenants, ...await restart(world) })
     }
-    show('recovery: the same without any file of the state Redis')
-    const lost = { entries, tenants, ...await restart(world, empty) }
-    const peakMb = Math.max(...[...killed, lost].map(step => step.peakMb))
-    show(`recovery: ${tenants} tenants, idle`)
-    return { killed, emptied: lost, peakMb, idlePercent: await idleWith(world, options) }
+    const usual = await restartServices(world, options)
+    try {
+      show(`recovery: ${tenants} tenants, idle`)
+      await delay(UNDER_WAY_MS)
+      await untilCopied(usual)
+      const idlePercent = await measureIdle(ledgersOf(usual))
+      show('recovery: the longest journal without any file of the state Redis')
+      const lost = await restart({ ...world, services: usual }, empty)
+      const peakMb = Math.max(...[...killed, lost].map(step => step.peakMb))
+      return { killed, emptied: { entries, tenants, ...lost }, peakMb, idlePercent }
+    } finally {
+      await usual.stop()
+    }
   })
 }
 
-/** With services that are set as usual. */
-async function idleWith (
+/** Services that are set as usual, in place of those that take snapshots all the time. */
+async function restartServices (
   { env, services }: World, { overrides }: RecoveryOptions
-): Promise<number> {
+): Promise<RunningServices> {
   await services.stop()
-  const usual = await startAll({ env, overrides })
-  try {
-    await delay(UNDER_WAY_MS)
-    return await measureIdle(ledgersOf(usual))
-  } finally {
-    await usual.stop()
+  return await startAll({ env, overrides: { ...overrides, ...WIDE_LIMITS } })
+}
+
+/** Until nothing of the journal is on its way to ClickHouse. */
+async function untilCopied (services: RunningServices): Promise<void> {
+  const age = () => sumOf(services.list(), 'stage_oldest_age_seconds', { stage: 'ledger' })
+  for (let quiet = 0; quiet < QUIET_LOOKS; await delay(1_000)) {
+    quiet = await age() === 0 ? quiet + 1 : 0
   }
 }
 
