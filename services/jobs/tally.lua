@@ -1,9 +1,9 @@
 -- KEYS: wallet, outbox, job, seen, manifest, active, open, replay, gate.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
--- pairs of big-endian 32-bit row and number, then 1 for a block that stands in for one nobody can
--- read. Such a block ends all open rows of its chunk, so it waits while the blocks of its job are
--- counted again: rows that have a verdict may only seem open.
+-- pairs of big-endian 32-bit row and number, then 1 for a block that stands in for others
+-- (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the blocks of
+-- its job are counted again: rows that have a verdict may only seem open.
 -- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], seen = KEYS[4], manifest = KEYS[5],

@@ -30,7 +30,8 @@ Promise<Decision<'lookup'>> {
  * `unknown`, free, with the inputs of each chunk that can still be read. Of a job that was rebuilt
  * parts may be at work already: its rows are left to them, and `ledger` ends what stays open.
  * Nobody hears of the job before its reservation is in the journal: without it a Redis that loses
- * its last moments would take the promise along.
+ * its last moments would take the promise along. After such a loss the rows may have verdicts that
+ * are still to be counted again, so the blocks are of the part that waits for them.
  */
 export async function giveUp (
   unit: JobUnit, parts: JobParts
@@ -54,7 +55,7 @@ function blockOf (
   message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
 ): Emission<'rows.finished'> {
   const place = placeOf(message.value)
-  const block = createBlock({ place, part: BLOCK_PARTS.lookup, ...inputsOf(message) })
+  const block = createBlock({ place, part: BLOCK_PARTS.dead, ...inputsOf(message) })
   const rows = withRows ? place.rows : 0
   for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(place.totalRows))

@@ -27,7 +27,11 @@ export type Block = {
   readonly emission: (lane: Lane) => Emission<'rows.finished'>
 }
 
-/** Parts of blocks that answer no part: those of `lookup`, and those made from headers alone. */
+/**
+ * Parts of blocks that answer no part: those of `lookup`, and those that end rows in place of
+ * blocks that may exist (dead letters, jobs given up). The tally takes the latter only when no
+ * blocks of the job are counted again: rows that have a verdict may only seem open until then.
+ */
 export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
 
 /**

@@ -3,6 +3,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import { FatalError } from '../../../services/lib/errors.ts'
 import { decideOrGiveUp, giveUp } from '../../../services/lookup/give-up.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
+import { BLOCK_PARTS } from '../../../services/records/block.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
   acceptedJob, chunksOf, createManualClock, createStoreDouble, emitted, entryOf, JOB, rowsOf,
@@ -67,6 +68,15 @@ describe('a job that fails while it is decided', () => {
     expect(block?.rows.inputs).toEqual([' +12127365000'])
     expect(rowsOf(block!.value.finished)).toEqual([])
     expect(others).toEqual([])
+  })
+
+  it('ends its rows by blocks that wait while true blocks are counted again', async () => {
+    const [rows, store] = [partsWith(() => 5), createStoreDouble()]
+    store.jobs.set(JOB, acceptedJob())
+    const { emits } = await giveUp(unit, { ...rows, store })
+    const [block, ...others] = emitted([{ emits }], 'rows.finished').map(({ value }) => value)
+    expect(block).toMatchObject({ part: BLOCK_PARTS.dead, inputs: true })
+    expect([rowsOf(block!.finished), others]).toEqual([[0], []])
   })
 
   it('is left alone when the process cannot go on', async () => {
