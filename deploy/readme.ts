@@ -8,8 +8,7 @@ import { rulesOf } from '../services/lib/kafka/access-rules.ts'
 import type { AccessRule } from '../services/lib/kafka/admin.ts'
 import { STAGES, topology } from '../services/topology.ts'
 
-const readme = new URL('../README.md', import.meta.url)
-const security = new URL('docs/security.md', import.meta.url)
+const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
 const id = (name: string) => name.replaceAll('.', '_')
 
@@ -48,9 +47,9 @@ type ConfigLine = {
 
 async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   const lines = new Map<string, ConfigLine>()
-  const paths = globSync('*/config.ts', { cwd: services }).sort()
+  const paths = globSync('{*,workspace/page}/config.ts', { cwd: services }).sort()
   for (const path of paths.filter(name => !name.startsWith('lib/'))) {
-    const service = path.split('/')[0] ?? ''
+    const service = path.split('/').at(-2) ?? ''
     const exported = await import(new URL(path, services).href) as Readonly<Record<string, TObject>>
     const schema = Object.values(exported).find(value => 'properties' in value)
     if (schema === undefined) throw new Error(`${path} exports no configuration`)
@@ -103,17 +102,18 @@ function access (): string {
   return [...head, ...rows].join('\n')
 }
 
-/** Documents with their generated parts made anew, by file; a test compares them with the files. */
+/** Every page that has generated parts, with these up to date; a test compares it with the file. */
 export async function documents (): Promise<ReadonlyMap<URL, string>> {
-  return new Map([
-    [readme, filled(readme, {
-      drawing: drawing(),
-      topics: topics(),
-      sandbox: sandbox(),
-      configuration: await configuration(),
-    })],
-    [security, filled(security, { access: access() })],
-  ])
+  const parts = {
+    architecture: { drawing: drawing(), topics: topics() },
+    configuration: { configuration: await configuration() },
+    sandbox: { sandbox: sandbox() },
+    security: { access: access() },
+  }
+  return new Map(Object.entries(parts).map(([name, made]) => {
+    const file = page(name)
+    return [file, filled(file, made)]
+  }))
 }
 
 function filled (file: URL, parts: Readonly<Record<string, string>>): string {
@@ -123,7 +123,8 @@ function filled (file: URL, parts: Readonly<Record<string, string>>): string {
     const [before = '', rest] = text.split(begin)
     const after = rest?.split(end)[1]
     if (after === undefined) {
-      throw new Error(`${file.pathname} has no part "${name}" between its markers`)
+      throw new Error(`${file.pathname} has no part "${name}". ` +
+        `Write <!-- ${name} --> and <!-- /${name} --> around it.`)
     }
     text = before + begin + part + end + after
   }

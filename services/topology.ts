@@ -1,8 +1,8 @@
 /**
  * The whole pipeline on one page: data only. Rows flow down this page; the two declared
  * exceptions are `rows.later` (verify to itself) and `ledger` (which ships its own left-overs).
- * Topics, consumer groups, dead-letter topics, schema subjects, the README's drawing and the types
- * of every stage come from here.
+ * Topics, consumer groups, dead-letter topics, schema subjects, the drawing of
+ * deploy/docs/architecture.md and the types of every stage come from here.
  */
 
 /** A job of up to so many rows travels in the lane `small`, so it never waits behind big ones. */

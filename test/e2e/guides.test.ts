@@ -1,14 +1,13 @@
-import { globSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { faultOf, isException, NOT_RUN, RUN_PAGES } from '../support/guide-exceptions.ts'
 import { blocksOf, mentionsOf, missingIn, stepsOf, type Block } from '../support/guide.ts'
 import { optionsOf } from '../support/guide-options.ts'
 import { filled, startGuideWorld, type GuideWorld } from '../support/guide-world.ts'
-import { root } from '../support/sources.ts'
+import { pages, root } from '../support/sources.ts'
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8')
-const pages = ['README.md', ...globSync('deploy/docs/*.md', { cwd: root }).sort()]
 const blocks = pages.flatMap(page => blocksOf(page, read(page)))
 const runIn = (page: string) =>
   blocks.filter(block => block.page === page && !isException(block))

@@ -10,10 +10,9 @@ import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = read('deploy/docs/providers.md')
-const readme = read('README.md')
 
 const exported = (name: string) =>
-  new RegExp(`export ${name}='([^']*)'`).exec(readme)?.[1] ?? `no ${name}`
+  new RegExp(`export ${name}='([^']*)'`).exec(guide)?.[1] ?? `no ${name}`
 
 const stops: (() => void)[] = []
 afterEach(() => { for (const stop of stops.splice(0)) stop() })
@@ -61,7 +60,7 @@ describe('the guide to providers', () => {
   })
 })
 
-describe('the README\'s way to WhatsApp and Telegram', () => {
+describe('the guide\'s way to WhatsApp and Telegram', () => {
   it('is a configuration that verifies numbers', async () => {
     const url = await startVendor()
     const config = loadConfig(verifyConfig, {

@@ -10,6 +10,10 @@ export type Source = {
   readonly lines: readonly string[]
 }
 
+/** Every page of Markdown, relative to the root. */
+export const pages: readonly string[] = globSync(
+  ['*.md', 'deploy/docs/**/*.md', 'schemas/api/*.md'], { cwd: root }).sort()
+
 let read: readonly Source[] | undefined
 
 /**

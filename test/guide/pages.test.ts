@@ -1,0 +1,93 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { pages, root } from '../support/sources.ts'
+
+const read = (page: string) => readFileSync(join(root, page), 'utf8')
+const FENCED = /^( *)```[^]*?^\1```$/gm
+const GENERATED = /<!-- (\w+) -->\n[^]*?<!-- \/\1 -->/g
+/** Words of an older English, or of nobody else's: the standard ones are in the glossary. */
+const UNCLEAR =
+  /\b(anew|whoever|whomever|lest|hither|mends?|mended|told|tells|nobody's|to be had|goes by)\b/i
+
+const MADE_AT_SETUP: readonly string[] = ['deploy/.env']
+
+/** Anchors of a page as GitHub makes them. */
+function anchorsOf (page: string): readonly string[] {
+  const headings = read(page).replaceAll(FENCED, '').matchAll(/^#+ (.+)$/gm)
+  return [...headings].map(([, text = '']) => text.toLowerCase()
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-'))
+}
+
+type Link = { readonly path: string, readonly anchor: string | undefined }
+
+/** The links of a page to files of the repository and within itself. */
+function linksOf (page: string): readonly Link[] {
+  const links = read(page).replaceAll(FENCED, '').matchAll(/\]\(([^)\s]+)\)/g)
+  return [...links].map(([, link = '']) => link).filter(link => !/^[a-z]+:/.test(link))
+    .map(link => {
+      const [path = '', anchor] = link.split('#')
+      return { path: path === '' ? page : join(dirname(page), path), anchor }
+    })
+}
+
+describe.each(pages)('%s', page => {
+  it('links to files and headings that exist', () => {
+    const broken = linksOf(page).filter(({ path, anchor }) => !existsSync(join(root, path)) ||
+      (anchor !== undefined && !anchorsOf(path).includes(anchor)))
+    expect(broken).toEqual([])
+  })
+
+  it('names files of the repository that exist', () => {
+    const named = [...read(page).matchAll(/`((?:deploy|schemas|services|test)\/[\w./-]+)`/g)]
+      .map(([, path = '']) => path)
+    const missing = named.filter(path => !existsSync(join(root, path)))
+    expect(missing.filter(path => !MADE_AT_SETUP.includes(path))).toEqual([])
+  })
+
+  it('avoids archaic words', () => {
+    const lines = read(page).replaceAll(GENERATED, '').replaceAll(/`[^`\n]*`/g, '').split('\n')
+    expect(lines.filter(line => UNCLEAR.test(line))).toEqual([])
+  })
+})
+
+describe('README.md', () => {
+  it('has at most 200 lines', () => {
+    expect(read('README.md').split('\n').length).toBeLessThanOrEqual(200)
+  })
+
+  it('leads to every page, at most two links away', () => {
+    const linked = (page: string) => linksOf(page).map(({ path }) => path)
+    const first = linked('README.md')
+    const near = new Set([...first, ...first.filter(path => pages.includes(path)).flatMap(linked)])
+    expect(pages.filter(page => page !== 'README.md' && !near.has(page))).toEqual([])
+  })
+})
+
+describe('deploy/docs/architecture.md', () => {
+  it('names files of the path of a row that exist', () => {
+    const folders = new Set(globSync('services/*', { cwd: root }).map(path => path.split('/')[1]))
+    const named = [...read('deploy/docs/architecture.md').matchAll(/`(\w+)\/([\w./-]+\.\w+)`/g)]
+      .filter(([, folder]) => folders.has(folder)).map(([, ...path]) => path.join('/'))
+    expect(named.filter(path => !existsSync(join(root, 'services', path)))).toEqual([])
+    expect(named.length).toBeGreaterThan(50)
+  })
+
+  it('has a glossary of at most 40 terms', () => {
+    const [, glossary = ''] = read('deploy/docs/architecture.md').split('## Glossary\n')
+    expect(glossary.trim().split('\n').length - 2).toBeLessThanOrEqual(40)
+  })
+})
+
+describe('a decision record', () => {
+  const records = pages.filter(page => /\/adr\/\d/.test(page))
+
+  it.each(records)('%s has a status, the four sections, and a line in the list', page => {
+    const text = read(page)
+    const sections = ['Context', 'Decision', 'Consequences', 'Alternatives that were rejected']
+    expect(text).toMatch(/^# \d+\. .+\n\n\*\*Status:\*\* \w+/)
+    expect([...text.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)).toEqual(sections)
+    expect(linksOf('deploy/docs/adr/README.md').map(({ path }) => path)).toContain(page)
+  })
+})
