@@ -1,6 +1,8 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { faultOf, isException, NOT_RUN, RUN_PAGES } from '../support/guide-exceptions.ts'
+import { blocksOf, mentionsOf } from '../support/guide.ts'
 import { pages, root } from '../support/sources.ts'
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8')
@@ -49,6 +51,29 @@ describe.each(pages)('%s', page => {
   it('avoids archaic words', () => {
     const lines = read(page).replaceAll(GENERATED, '').replaceAll(/`[^`\n]*`/g, '').split('\n')
     expect(lines.filter(line => UNCLEAR.test(line))).toEqual([])
+  })
+})
+
+describe('code blocks of the pages', () => {
+  const blocks = pages.flatMap(page => blocksOf(page, read(page)))
+
+  it('are run by a test, or are exceptions with a reason', () => {
+    expect(blocks.map(faultOf).filter(fault => fault !== undefined)).toEqual([])
+  })
+
+  it('include one for every exception, and one on every page that is run', () => {
+    const stale = NOT_RUN.filter(({ page, begins }) =>
+      !blocks.some(block => block.page === page && block.content.startsWith(begins)))
+    expect(stale).toEqual([])
+    const run = blocks.filter(block => !isException(block)).map(({ page }) => page)
+    expect(RUN_PAGES.filter(page => !run.includes(page))).toEqual([])
+  })
+
+  it('call only scripts of package.json, as the text does', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+    const mentions = pages.flatMap(page => mentionsOf(page, read(page)))
+    expect(mentions.filter(({ script }) => scripts[script] === undefined)).toEqual([])
+    expect(mentions.length).toBeGreaterThan(60)
   })
 })
 
