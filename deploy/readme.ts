@@ -27,7 +27,7 @@ const tableRow = (cells: readonly string[]) =>
   `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
 const tableHead = (names: readonly string[]) => [tableRow(names), tableRow(names.map(() => '---'))]
 
-const keptFor = (hours: number) => hours < 0 ? 'for ever' : `${hours / 24} d`
+const keptFor = (hours: number) => hours < 0 ? 'forever' : `${hours / 24} d`
 const splits = { none: '-', lane: 'lane', service: 'lane, service', partner: 'partner' } as const
 
 function topics (): string {
