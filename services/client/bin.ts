@@ -1,8 +1,8 @@
-import { runProgram } from './run-program.ts'
+import { runProgram } from './program.ts'
 
 const { stdin: input, stdout: output, stderr: errors, env } = process
 
-// Told by the command that writes; without a listener it would end the process as a mistake.
+// The command that writes reports the error. Without a listener it would crash the process.
 output.on('error', () => {})
 process.exitCode = await runProgram(process.argv.slice(2), {
   input,
@@ -13,5 +13,5 @@ process.exitCode = await runProgram(process.argv.slice(2), {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, action)
   },
 })
-// Work that an interruption left behind would hold the process.
+// Requests of an interrupted command would keep the process alive.
 process.exit()

@@ -1,88 +1,225 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { AcceptedBody } from '../../schemas/api/create-job.ts'
+import type { Static } from 'typebox'
+import type { BalanceBody } from '../../schemas/api/balance.ts'
+import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
+import type { AttemptBody, ResentSchema } from '../../schemas/api/deliveries.ts'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
-import { accountOf, webhooksOf } from './account.ts'
-import type { JobRequest } from './request.ts'
-import { createResultReader, pagesOf, queryOf } from './results.ts'
-import { bodyOf, createTransport, type Transport, type TransportOptions } from './transport.ts'
+import type { QuoteBody } from '../../schemas/api/quote.ts'
+import type { ResultsPage, ResultsQuery } from '../../schemas/api/results.ts'
+import type { ServicesBody } from '../../schemas/api/services.ts'
+import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
 
-export { ApiError } from './api-error.ts'
-export type { JobRequest } from './request.ts'
+export { ApiError } from './transport.ts'
+
+/** The body of POST /api/v1/jobs. The API reference describes each field. */
+export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'metadata'>> & {
+  readonly service: string
+  readonly inputs: readonly string[]
+  readonly metadata?: Readonly<Record<string, string>>
+}
 
 export type Created = Readonly<AcceptedBody>
 export type JobStatusResource = Readonly<JobBody>
 export type ClientOptions = TransportOptions
 
-export type WaitOptions = {
+type WaitOptions = {
   readonly onProgress?: (job: JobStatusResource) => void
   readonly pollEveryMs?: number
   readonly timeoutMs?: number
 }
 
-/** Jobs of that status and service; `limit` is the length of a page, not of the list. */
-export type JobFilter = Omit<ListJobsQuery, 'after'>
+/** Selects jobs by status and service. `limit` is the length of a page, not of the list. */
+type JobFilter = Omit<ListJobsQuery, 'after'>
+
+/** A row of the results: the columns of the result file by name. Blank cells are null. */
+export type ResultRow = ResultsPage['data'][number]
+
+type RowFilter = Pick<ResultsQuery, 'status' | 'source'>
+type PageQuery = Omit<ResultsQuery, 'format' | 'safe'>
+type FileOptions = Pick<ResultsQuery, 'safe'>
+type Bytes = AsyncIterable<Uint8Array>
 
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
-const LARGEST_PAGE = 100
+const MAX_JOBS_PAGE = 100
+const MAX_ROWS_PAGE = 1_000
 
 /**
- * A client of the REST interface. Every method resolves with the answer of a success and throws
- * `ApiError` for every other answer. What could not be served for the moment, a lost connection
- * included, is tried again; a job is sent with an Idempotency-Key, so that it is made once.
+ * A client of the REST API. Every method resolves with the body of a successful response and throws
+ * `ApiError` for every other response. It retries requests that fail temporarily, lost connections
+ * included. It sends each job with an Idempotency-Key, so a retry never creates a second job.
  */
 export function createClient (options: ClientOptions) {
   const send = createTransport(options)
-  return {
-    ...jobsOf(send), ...createResultReader(send), ...accountOf(send), ...webhooksOf(send),
-  }
+  return { ...jobsApi(send), ...resultsApi(send), ...accountApi(send), ...webhooksApi(send) }
 }
 
 export type Client = ReturnType<typeof createClient>
 
-function jobsOf (send: Transport) {
-  const job = (id: string) => bodyOf<JobStatusResource>(send(`/jobs/${id}`))
+function jobsApi (send: Transport) {
+  const job = (id: string) => jsonOf<JobStatusResource>(send(`/jobs/${id}`))
 
   const jobsPage = (query: ListJobsQuery = {}) =>
-    bodyOf<JobListBody>(send(`/jobs${queryOf(query)}`))
+    jsonOf<JobListBody>(send(`/jobs${queryString(query)}`))
 
   return {
-    /** Give a key of your own (UUID v4) to repeat the request after this process has ended. */
+    /** Pass your own key (UUID v4) to be able to repeat the request in another process. */
     createJob: (body: JobRequest, idempotencyKey: string = randomUUID()) =>
-      bodyOf<Created>(send('/jobs', {
+      jsonOf<Created>(send('/jobs', {
         method: 'POST', headers: { 'idempotency-key': idempotencyKey }, body,
       })),
 
     job,
     jobsPage,
 
-    /** All jobs, newest first, read page by page as the loop asks for them. */
+    /** Iterates over all jobs, newest first. Requests the next page when the loop needs it. */
     jobs: (filter: JobFilter = {}): AsyncIterable<JobStatusResource> =>
-      pagesOf(async cursor => await jobsPage({ limit: LARGEST_PAGE, ...filter, ...cursor }),
+      paginate(async cursor => await jobsPage({ limit: MAX_JOBS_PAGE, ...filter, ...cursor }),
         'after'),
 
-    /** Ends a job early: checks under way are finished and charged, the rest is released. */
+    /** Cancels a job: running checks complete and are charged, the remaining money is released. */
     cancel: (id: string) =>
-      bodyOf<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
+      jsonOf<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
 
-    /** Polls until the job has ended; throws when that takes longer than `timeoutMs` (10 min). */
-    waitForEnd: (id: string, options: WaitOptions = {}) => untilEnded(() => job(id), options),
+    /** Polls until the job has ended. Throws after `timeoutMs` (10 min by default). */
+    waitForEnd: (id: string, options: WaitOptions = {}) => pollUntilEnded(() => job(id), options),
   }
 }
 
-async function untilEnded (
+async function pollUntilEnded (
   read: () => Promise<JobStatusResource>, options: WaitOptions
 ): Promise<JobStatusResource> {
   const { onProgress = () => {}, pollEveryMs = 100, timeoutMs = 600_000 } = options
-  const giveUpAt = Date.now() + timeoutMs
+  const deadlineMs = Date.now() + timeoutMs
   for (;;) {
-    const now = await read()
-    onProgress(now)
-    if (ENDED.includes(now.status)) return now
-    if (Date.now() > giveUpAt) {
-      throw new Error(`${now.id} is still ${now.status} after ${timeoutMs} ms`)
+    const job = await read()
+    onProgress(job)
+    if (ENDED.includes(job.status)) return job
+    if (Date.now() > deadlineMs) {
+      throw new Error(`${job.id} is still ${job.status} after ${timeoutMs} ms`)
     }
     await delay(pollEveryMs)
   }
+}
+
+/** Balance, prices and services of the organization that owns the key. */
+function accountApi (send: Transport) {
+  return {
+    /** Quotes a job without creating it. Reserves nothing. */
+    quote: (body: JobRequest) => jsonOf<QuoteBody>(send('/quotes', { method: 'POST', body })),
+
+    balance: () => jsonOf<BalanceBody>(send('/balance')),
+
+    /** The services with their prices for the mode of the key. */
+    services: async () => (await jsonOf<ServicesBody>(send('/services'))).data,
+  }
+}
+
+/** Webhook deliveries of a job. */
+function webhooksApi (send: Transport) {
+  return {
+    /** The delivery attempts of the job's event, newest first. */
+    deliveries: async (id: string) =>
+      (await jsonOf<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
+        .data,
+
+    /** Resends an event. Never retries after a lost response: that could send the event twice. */
+    resend: (id: string, deliveryId: string) =>
+      jsonOf<Static<typeof ResentSchema>>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
+        method: 'POST', repeatable: false,
+      })),
+  }
+}
+
+/**
+ * The request headers for a result file. zstd costs both sides half as much as gzip, which `fetch`
+ * requests by default. `undici` is the version behind `fetch`: it decodes zstd from 7.29 on, older
+ * versions return the compressed bytes.
+ */
+export function compressionHeaders (undici = ''): { readonly headers?: Record<string, string> } {
+  const [major = 0, minor = 0] = undici.split('.').map(Number)
+  const decodesZstd = major > 7 || (major === 7 && minor >= 29)
+  return decodesZstd ? { headers: { 'accept-encoding': 'zstd, gzip' } } : {}
+}
+
+const COMPRESSION = compressionHeaders(process.versions['undici'])
+
+/** Reads the results of an ended job as a file, as pages or as a stream of rows. */
+export function resultsApi (send: Transport) {
+  const requestFile = (id: string, { safe }: FileOptions) =>
+    send(`/jobs/${id}/results${queryString({ format: 'csv', safe })}`, COMPRESSION)
+
+  const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
+    jsonOf(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
+
+  return {
+    /** The whole result file as text. `safe: 'spreadsheet'` escapes formulas. */
+    results: async (id: string, options: FileOptions = {}): Promise<string> =>
+      (await requestFile(id, options)).text(),
+
+    /** The result file as a stream of bytes, for files that do not fit into memory. */
+    resultsFile: async (id: string, options: FileOptions = {}): Promise<Bytes> =>
+      bytesOf(await requestFile(id, options)),
+
+    resultsPage,
+
+    /** Iterates over the rows that match the filter. Requests the next page when needed. */
+    resultRows: (id: string, filter: RowFilter = {}): AsyncIterable<ResultRow> =>
+      paginate(async cursor =>
+        await resultsPage(id, { ...filter, limit: MAX_ROWS_PAGE, ...cursor }), 'cursor'),
+
+    /** Iterates over all rows of one streamed response (JSON lines). */
+    resultLines: async function * (id: string): AsyncIterable<ResultRow> {
+      const response = await send(
+        `/jobs/${id}/results${queryString({ format: 'jsonl' })}`, COMPRESSION)
+      for await (const line of linesOf(bytesOf(response))) yield JSON.parse(line) as ResultRow
+    },
+  }
+}
+
+type Page<T> = {
+  readonly data: readonly T[]
+  readonly has_more: boolean
+  readonly next_cursor: string | null
+}
+
+/** Iterates over all items of a paginated list. `name` is the query parameter of the cursor. */
+export async function * paginate<T> (
+  read: (cursor: Readonly<Record<string, string>>) => Promise<Page<T>>, name: string
+): AsyncIterable<T> {
+  let cursor = {}
+  for (;;) {
+    const { data, next_cursor: next } = await read(cursor)
+    yield * data
+    if (next === null) return
+    cursor = { [name]: next }
+  }
+}
+
+/** Formats defined fields as `?a=1&b=2`; returns '' when there are none. */
+export function queryString (
+  fields: Readonly<Record<string, string | number | undefined>>
+): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) query.set(name, String(value))
+  }
+  return query.size === 0 ? '' : `?${query}`
+}
+
+function bytesOf ({ body, status, url }: Response): Bytes {
+  if (body === null) throw new Error(`the response ${status} of ${url} has no body`)
+  return body
+}
+
+async function * linesOf (bytes: Bytes): AsyncIterable<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of bytes) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield * lines
+  }
+  if (rest !== '') yield rest
 }

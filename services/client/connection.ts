@@ -1,60 +1,102 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { UsageError } from './command-error.ts'
-import { readLocalStack } from './local-stack.ts'
-import type { Account } from './run-state.ts'
+import type { Streams } from './terminal.ts'
+import type { TransportOptions } from './transport.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
-export type ConnectionFlags = {
+/** The process around a command. Tests replace it. */
+export type CliContext = Streams & {
+  readonly env: Env
+  /** Registers the handler of Ctrl-C. */
+  readonly onInterrupt: (action: () => void) => void
+  readonly clientOptions?: Partial<TransportOptions>
+  /** Interval between two requests for the status of a job. */
+  readonly pollEveryMs?: number
+}
+
+/** Options of every command. */
+export type CommonFlags = {
   readonly baseUrl?: string
-  /** A file with nothing but the key. */
+  /** A file that contains only the key. */
   readonly keyFile?: string
   /** Folder of a local stack. */
   readonly data: string
+  readonly json?: true
 }
 
-export type Connection = {
+type Connection = {
   readonly baseUrl: string
   readonly apiKey: string
   /** True when both come from a local stack. */
   readonly isLocalStack: boolean
 }
 
+/** Identifies a connection in the state of a run, without the key itself. */
+export type Account = {
+  readonly baseUrl: string
+  /** First 16 hex digits of the SHA-256 of the key. */
+  readonly key: string
+}
+
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/
-const WAYS = 'give the address with --base-url or VERIFICATION_JOBS_URL, and the key as ' +
-  'VERIFICATION_JOBS_KEY or in a file with --key-file.'
+const HOW_TO_CONNECT = 'Set the address with --base-url or VERIFICATION_JOBS_URL, and the key ' +
+  'with VERIFICATION_JOBS_KEY or --key-file.'
+
+/** Resolves the connection of a command, and reports the use of a local stack. */
+export function openConnection (
+  flags: CommonFlags, { env }: CliContext, say: (line: string) => void
+): Connection & { readonly account: Account } {
+  const connection = connectionOf(flags, env)
+  if (connection.isLocalStack) {
+    say(`Using the local stack of ${flags.data}/stack.json at ${connection.baseUrl}.`)
+  }
+  return { ...connection, account: accountOf(connection) }
+}
 
 /**
- * Where the service is and by which key. Options win over the environment; when neither names an
- * address nor a key, a local stack is taken. A key is never an option: command lines are seen by
- * others and kept. Throws UsageError with what is missing.
+ * Resolves address and key: options first, then the environment, then (with neither address nor
+ * key) a local stack. There is no option for the key, because other users can read command lines.
+ * Throws UsageError with the missing setting.
  */
-export function connectionOf (flags: ConnectionFlags, env: Env): Connection {
+export function connectionOf (flags: Omit<CommonFlags, 'json'>, env: Env): Connection {
   const address = flags.baseUrl ?? (env['VERIFICATION_JOBS_URL'] || undefined)
   const key = flags.keyFile === undefined
     ? env['VERIFICATION_JOBS_KEY'] || undefined
-    : keyIn(flags.keyFile)
-  if (address === undefined && key === undefined) return ofLocalStack(flags.data)
-  if (address === undefined) throw new UsageError(`There is a key, but no address: ${WAYS}`)
-  if (key === undefined) throw new UsageError(`There is an address, but no key: ${WAYS}`)
-  return { baseUrl: baseUrlOf(address), apiKey: checkedKey(key), isLocalStack: false }
+    : readKey(flags.keyFile)
+  if (address === undefined && key === undefined) return localConnection(flags.data)
+  if (address === undefined) throw new UsageError(`The address is missing. ${HOW_TO_CONNECT}`)
+  if (key === undefined) throw new UsageError(`The API key is missing. ${HOW_TO_CONNECT}`)
+  return { baseUrl: parseBaseUrl(address), apiKey: checkKey(key), isLocalStack: false }
 }
 
-function ofLocalStack (folder: string): Connection {
+function localConnection (folder: string): Connection {
   const { baseUrl, keys } = readLocalStack(folder)
   const live = (keys as Env | undefined)?.['live']
   if (typeof baseUrl !== 'string' || live === undefined) {
-    throw new UsageError(`No stack runs in ${folder}. Start one with "npm start", wait until it ` +
-      `says that it serves, and run this again. For a service elsewhere: ${WAYS}`)
+    throw new UsageError(`${folder}/stack.json describes no running stack. Start one with "npm ` +
+      'start", wait for "serving at", and run this command again. To use another service: ' +
+      HOW_TO_CONNECT)
   }
   return { baseUrl, apiKey: live, isLocalStack: true }
 }
 
-function baseUrlOf (address: string): string {
+/** Reads `<folder>/stack.json`, which "npm run up" writes; empty when the file does not exist. */
+export function readLocalStack (folder: string): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(readFileSync(`${folder}/stack.json`, 'utf8')) as Record<string, unknown>
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
+    throw error
+  }
+}
+
+function parseBaseUrl (address: string): string {
   const url = URL.canParse(address) ? new URL(address) : undefined
   if (url === undefined || !['https:', 'http:'].includes(url.protocol)) {
-    throw new UsageError(`${address} is no address like https://api.example.com/api/v1.`)
+    throw new UsageError(
+      `The address ${address} is not a URL like https://api.example.com/api/v1.`)
   }
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
     throw new UsageError(`${address} would send the key unencrypted. Use https://.`)
@@ -63,20 +105,21 @@ function baseUrlOf (address: string): string {
   return `${url.origin}${path === '' ? '/api/v1' : path}`
 }
 
-function keyIn (file: string): string {
+function readKey (file: string): string {
   try {
     return readFileSync(file, 'utf8').trim()
   } catch (cause) {
-    throw new UsageError(`--key-file ${file} can't be read.`, { cause })
+    throw new UsageError(`Cannot read --key-file ${file}: ${(cause as Error).message}`, { cause })
   }
 }
 
-function checkedKey (key: string): string {
+/** The message leaves the key out: it may be a mistyped but real secret. */
+function checkKey (key: string): string {
   if (/^[\x21-\x7e]+$/.test(key)) return key
-  throw new UsageError('The key is not one: it has blanks or letters that no key has.')
+  throw new UsageError('The API key is invalid: it contains whitespace or non-ASCII characters.')
 }
 
-/** What a run keeps of a connection: enough to tell another key, too little to use it. */
-export function accountIn ({ baseUrl, apiKey }: Connection): Account {
+/** Identifies a connection by its address and a digest of its key. */
+export function accountOf ({ baseUrl, apiKey }: Connection): Account {
   return { baseUrl, key: createHash('sha256').update(apiKey).digest('hex').slice(0, 16) }
 }

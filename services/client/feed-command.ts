@@ -1,14 +1,12 @@
 import { Command, Option } from 'commander'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
-import { openContactFile } from './feed-file.ts'
-import { openResultFile } from './feed-output.ts'
-import { progressText } from './feed-progress.ts'
-import { feedSecurity } from './feed-security.ts'
-import { sendContacts, type Summary } from './feed-send.ts'
-import { FeedError, openFeed, type FeedOptions } from './feed-topics.ts'
-import { readLocalStack } from './local-stack.ts'
-import { createProgressLine } from './progress-line.ts'
+import { CommandError } from './command-error.ts'
+import { readLocalStack } from './connection.ts'
+import { kafkaSecurity, openFeed, type FeedOptions } from './feed-connection.ts'
+import { openContactFile, openResultFile } from './feed-files.ts'
+import { sendContacts, type Progress, type Summary } from './feed-send.ts'
+import { count, createProgressLine } from './terminal.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 type SendFlags = {
@@ -25,42 +23,44 @@ type SendFlags = {
 }
 
 const HELP = `
-A CSV file has a header line. Without --column the field input, phone, email or contact is taken.
-Fields reference (or id) and countryCode are used when they are there; without references rows are
-numbered. Results are written as they come, each once, in no order.
+The first line of a CSV file contains column names. The default field of the contacts is input,
+phone, email or contact. The fields reference (or id) and countryCode are used if they exist;
+without references the command numbers the rows. Each result is written once, as it arrives.
 
-After "partner rotate" give both keys, FEED_KEY="new,old", until the old one has expired: contacts
-are sealed by the first one, and results opened by the one that sealed them.
+After "partner rotate" set both keys, FEED_KEY="new,old", until the old one has expired: the first
+key seals contacts, and every key opens results.
 
 Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, KAFKA_TLS, KAFKA_SASL_MECHANISM,
-KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. What is not set comes from
+KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. Unset variables default to
 <data>/stack.json of "npm run up", whose demonstration partner needs neither name nor key.`
 
-/** The command line of bulk feeds. */
+/** Creates the command line for bulk feeds. */
 export function createFeedProgram (env: Env = process.env): Command {
-  const program = new Command('feed').description('Bulk feeds: contacts in, results out.')
-  program.command('send <file>').description('seal and stream a file in, and collect the results')
-    .addOption(new Option('--service <slug>', 'which service')
+  const program = new Command('feed').description('Sends contacts through a bulk feed.')
+  program.command('send <file>').description('seal and send a file, and collect the results')
+    .addOption(new Option('--service <slug>', 'the service')
       .choices(API_SERVICES).makeOptionMandatory())
-    .option('--partner <name>', 'whose feed')
-    .option('--key <keys>', 'the key of the partner, or "new,old"; better given as FEED_KEY')
-    .option('--column <name>', 'field that holds the contacts')
-    .option('--reference <name>', 'field that names each contact')
+    .option('--partner <name>', 'name of the partner')
+    .option('--key <keys>', 'key of the partner, or "new,old"; prefer FEED_KEY')
+    .option('--column <name>', 'field of the contacts')
+    .option('--reference <name>', 'field of the references')
     .option('--country <code>', 'ISO 3166 country of numbers in national form', '')
     .option('--force-fresh', 'bypass the cache')
-    .option('-o, --output <file>', 'results, .csv or .ndjson')
-    .option('--silence <seconds>', 'give up after so long without any result', '120')
-    .option('--data <folder>', 'folder that was given to "up"', '.local')
+    .option('-o, --output <file>', 'result file, .csv or .ndjson')
+    .option('--silence <seconds>', 'fail after this time without any result', '120')
+    .option('--data <folder>', 'folder of the local stack', '.local')
     .addHelpText('after', HELP)
     .action(async (file: string, flags: SendFlags) => {
-      showSummary(await sendFile(file, flags, env), flags.output)
+      printSummary(await sendFile(file, flags, env), flags.output)
     })
   return program
 }
 
 async function sendFile (file: string, flags: SendFlags, env: Env): Promise<Summary> {
   const silenceMs = Number(flags.silence) * 1_000
-  if (!(silenceMs > 0)) throw new FeedError('--silence is a number of seconds above 0.')
+  if (!(silenceMs > 0)) {
+    throw new CommandError(`--silence ${flags.silence} is not a number of seconds above 0.`)
+  }
   const source = openContactFile({
     file, column: flags.column, referenceColumn: flags.reference,
   })
@@ -81,45 +81,60 @@ async function sendFile (file: string, flags: SendFlags, env: Env): Promise<Summ
   }
 }
 
-/** Options win over the environment, and that over the local stack. */
+/**
+ * Resolves the connection of a feed: options first, then the environment, then the local stack.
+ * Throws CommandError with the missing setting.
+ */
 export function feedOptions (
   flags: Pick<SendFlags, 'partner' | 'key' | 'data'>, env: Env
 ): FeedOptions {
   const local = readLocalStack(flags.data)
   const demo = (local['feed'] ?? {}) as Env
   const partner = flags.partner ?? (env['FEED_PARTNER'] || demo['partner'])
-  const keyText = flags.key ?? (env['FEED_KEY'] || keyOfDemo(demo, partner))
+  const demoKey = demo['partner'] === partner ? demo['key'] : undefined
+  const keyText = flags.key ?? (env['FEED_KEY'] || demoKey)
   const brokers = env['KAFKA_BROKERS'] || local['kafkaBrokers']
   const registryUrl = env['SCHEMA_REGISTRY_URL'] || local['schemaRegistryUrl']
   if (typeof brokers !== 'string' || typeof registryUrl !== 'string') {
-    throw new FeedError('Set KAFKA_BROKERS and SCHEMA_REGISTRY_URL, or start a local stack, ' +
-      'whose addresses are used then: "npm run up".')
+    throw new CommandError('KAFKA_BROKERS or SCHEMA_REGISTRY_URL is missing. Set both, or start ' +
+      'a local stack: "npm run up".')
   }
   if (partner === undefined || keyText === undefined) {
-    throw new FeedError('Say whose feed it is: --partner <name> and FEED_KEY=<key>. ' +
-      'A partner is made by: npm run workspace -- partner create --org <id> --name <name>')
+    throw new CommandError('The partner or its key is missing. Set --partner <name> and ' +
+      'FEED_KEY=<key>. To create a partner: npm run workspace -- partner create --org <id> ' +
+      '--name <name>')
   }
-  const keys = keysOf(keyText)
-  return { brokers: brokers.split(','), ...feedSecurity(env), registryUrl, partner, keys }
+  const keys = parseKeys(keyText)
+  return { brokers: brokers.split(','), ...kafkaSecurity(env), registryUrl, partner, keys }
 }
 
-function keyOfDemo (demo: Env, partner: string | undefined): string | undefined {
-  return demo['partner'] === partner ? demo['key'] : undefined
-}
-
-function keysOf (text: string): FeedOptions['keys'] {
-  const [sealing = '', ...others] = text.split(',').map(part => part.trim())
+function parseKeys (text: string): FeedOptions['keys'] {
+  const [sealing = '', ...others] = text.split(',').map(key => key.trim())
   try {
     return [partnerKeyOf(sealing), ...others.map(partnerKeyOf)]
   } catch (error) {
     if (!(error instanceof FeedSealError)) throw error
-    throw new FeedError(`FEED_KEY is one key, or several as "new,old". ${error.message}`,
+    throw new CommandError(
+      `FEED_KEY is invalid: ${error.message} Use one key, or several as "new,old".`,
       { cause: error })
   }
 }
 
-function showSummary ({ sent, results, byStatus }: Summary, output: string | undefined): void {
-  const counts = Object.entries(byStatus).map(([status, count]) => `${count} ${status}`)
+/** With fewer results an estimate of the remaining time is meaningless. */
+const MIN_RESULTS_FOR_ESTIMATE = 100
+
+/** Formats counts, rates a second and the estimated remaining time. */
+export function progressText ({ sent, results, fileRead }: Progress, seconds: number): string {
+  const rate = (number: number) => count(number / Math.max(seconds, 0.001))
+  const text = `sent ${count(sent)} (${rate(sent)}/s), ` +
+    `results ${count(results)} (${rate(results)}/s)`
+  if (results < MIN_RESULTS_FOR_ESTIMATE || fileRead === 0) return text
+  const remaining = (sent / fileRead - results) / (results / Math.max(seconds, 0.001))
+  return `${text}, about ${count(Math.max(0, remaining))} s left`
+}
+
+function printSummary ({ sent, results, byStatus }: Summary, output: string | undefined): void {
+  const counts = Object.entries(byStatus).map(([status, number]) => `${number} ${status}`)
   console.log(`${sent} contacts sent, ${results} results: ${counts.join(', ') || 'none'}`)
   if (output !== undefined) console.log(`results: ${output}`)
 }

@@ -1,18 +1,18 @@
+import { CommandError } from './command-error.ts'
 import { createFeedProgram } from './feed-command.ts'
-import { FeedError } from './feed-topics.ts'
 
 try {
   await createFeedProgram().parseAsync()
 } catch (error) {
-  if (error instanceof FeedError) process.stderr.write(`feed: ${error.message}\n`)
-  else if (isKafka(error)) {
-    process.stderr.write(`feed: the brokers do not answer as they should: ${error.message}\n`)
+  if (error instanceof CommandError) process.stderr.write(`feed: ${error.message}\n`)
+  else if (isKafkaError(error)) {
+    process.stderr.write(`feed: Kafka failed (${error.name}): ${error.message}\n`)
   } else throw error
   process.exitCode = 1
 }
-// A lost connection may still hold the process.
+// Reconnects of a lost connection would keep the process alive.
 process.exit()
 
-function isKafka (error: unknown): error is Error {
+function isKafkaError (error: unknown): error is Error {
   return error instanceof Error && error.name.startsWith('KafkaJS')
 }

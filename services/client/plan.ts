@@ -2,12 +2,13 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { MAX_INPUTS, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
+import type { TableHead } from './columns.ts'
 import { CommandError } from './command-error.ts'
-import type { TableHead } from './contact-column.ts'
-import { dialectOf, textOf, type Dialect, type TextEncoding } from './csv-dialect.ts'
-import { readRecords, type ByteRange } from './csv-records.ts'
+import {
+  decodeCell, detectDialect, readRecords, type ByteRange, type Dialect, type TextEncoding,
+} from './csv.ts'
 
-/** A file as it is at one moment; `digest` is the SHA-256 of its bytes in hex. */
+/** Properties of an input file; `digest` is the SHA-256 of its bytes in hex. */
 export type FileFacts = {
   readonly bytes: number
   readonly digest: string
@@ -15,50 +16,51 @@ export type FileFacts = {
   readonly encoding: TextEncoding
 }
 
-/** Rows that go into one job: their place in the file, and the number of the first from 0. */
-export type Slice = ByteRange & { readonly firstRow: number, readonly rows: number }
+/** The rows of one job: their bytes in the file, and the index of the first row from 0. */
+export type RowRange = ByteRange & { readonly firstRow: number, readonly rows: number }
 
-/** How a file is cut into jobs. */
+/** How a file is split into jobs. */
 export type Plan = {
-  /** Place of the contacts among the columns, from 0. */
+  /** Index of the contact column, from 0. */
   readonly column: number
-  /** The most cells of any record: shorter ones are filled up. */
+  /** Largest number of cells in a record. Shorter records are padded. */
   readonly width: number
   readonly rows: number
   readonly header: ByteRange
-  /** What ends the header, and so lines. */
+  /** The line end of the header. */
   readonly lineEnd: string
-  readonly slices: readonly Slice[]
+  readonly ranges: readonly RowRange[]
 }
 
 const SAMPLE_BYTES = 64 * 1_024
 const HEAD_ROWS = 200
-/** The service takes 34 MiB; metadata and the rest of a request need some of it. */
-export const MOST_BODY_BYTES = 32_000_000
+/** The service accepts 34 MiB. The rest of the request body needs a part of it. */
+const MAX_BODY_BYTES = 32_000_000
 
-/** Reads a file once. Throws CommandError when there is none or it is no text. */
-export async function factsOf (file: string, delimiter?: string): Promise<FileFacts> {
+/** Reads a file once. Throws CommandError when it does not exist or is not a regular text file. */
+export async function readFacts (file: string, delimiter?: string): Promise<FileFacts> {
   const kind = await stat(file).catch(() => undefined)
-  if (kind === undefined) throw new CommandError(`There is no file ${file}.`)
+  if (kind === undefined) throw new CommandError(`File ${file} does not exist.`)
   if (!kind.isFile()) {
-    throw new CommandError(`${file} is no file: it is read more than once, so save it to one.`)
+    throw new CommandError(`${file} is not a regular file. The command reads its input more than ` +
+      'once: save the data to a file.')
   }
-  const dialect = dialectOf(await sampleOf(file), delimiter)
+  const dialect = detectDialect(await readSample(file), delimiter)
   const hash = createHash('sha256')
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let bytes = 0
   let isUtf8 = true
-  for await (const piece of createReadStream(file) as AsyncIterable<Buffer>) {
-    hash.update(piece)
-    bytes += piece.length
-    isUtf8 &&= decodes(() => decoder.decode(piece, { stream: true }))
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    hash.update(chunk)
+    bytes += chunk.length
+    isUtf8 &&= succeeds(() => decoder.decode(chunk, { stream: true }))
   }
-  isUtf8 &&= decodes(() => decoder.decode())
+  isUtf8 &&= succeeds(() => decoder.decode())
   const encoding = isUtf8 ? 'utf-8' : 'windows-1252'
   return { bytes, digest: hash.digest('hex'), dialect, encoding }
 }
 
-function decodes (action: () => unknown): boolean {
+function succeeds (action: () => unknown): boolean {
   try {
     action()
     return true
@@ -67,7 +69,7 @@ function decodes (action: () => unknown): boolean {
   }
 }
 
-async function sampleOf (file: string): Promise<Buffer> {
+async function readSample (file: string): Promise<Buffer> {
   const handle = await open(file)
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(SAMPLE_BYTES), 0, SAMPLE_BYTES, 0)
@@ -77,37 +79,37 @@ async function sampleOf (file: string): Promise<Buffer> {
   }
 }
 
-/** The header and the first rows. */
-export async function headOf (
+/** Reads the header and the first rows. Throws CommandError for an empty file. */
+export async function readHead (
   file: string, { dialect, encoding, bytes }: FileFacts
 ): Promise<TableHead> {
   const records: string[][] = []
   const whole = { from: dialect.startByte, to: bytes }
   for await (const { cells } of readRecords(file, dialect, whole)) {
-    records.push(cells.map(cell => textOf(cell, encoding)))
+    records.push(cells.map(cell => decodeCell(cell, encoding)))
     if (records.length > HEAD_ROWS) break
   }
   const [header, ...rows] = records
-  if (header === undefined) throw new CommandError(`${file} is empty.`)
+  if (header === undefined) throw new CommandError(`File ${file} is empty.`)
   return { header, rows }
 }
 
 type PlanOptions = { readonly column: number, readonly rowsPerJob?: number }
 
 /**
- * Cuts the rows of a file into jobs of so many rows (100,000, the most there may be) and of
- * requests that the service takes. Throws CommandError when there are no rows.
+ * Splits a file into jobs of at most `rowsPerJob` rows (100,000 by default, the limit of the
+ * service) whose requests the service accepts. Throws CommandError when the file has no rows.
  */
-export async function planOf (
+export async function planJobs (
   file: string, { dialect, encoding, bytes }: FileFacts, options: PlanOptions
 ): Promise<Plan> {
   const { column, rowsPerJob = MAX_INPUTS } = options
-  const slices: Slice[] = []
+  const ranges: RowRange[] = []
   let header: ByteRange | undefined
   let lineEnd = ''
   let width = 0
   let bodyBytes = 0
-  let slice: Slice | undefined
+  let range: RowRange | undefined
   for await (const record of readRecords(file, dialect, { from: dialect.startByte, to: bytes })) {
     const { cells, from, to } = record
     width = Math.max(width, cells.length)
@@ -116,36 +118,36 @@ export async function planOf (
       lineEnd = record.end
       continue
     }
-    const more = bytesInBody(contactOf(cells[column], encoding))
-    if (slice === undefined || slice.rows === rowsPerJob || bodyBytes + more > MOST_BODY_BYTES) {
-      if (slice !== undefined) slices.push(slice)
-      slice = { firstRow: slice === undefined ? 0 : slice.firstRow + slice.rows, rows: 0, from, to }
+    const added = jsonBytes(contactOf(cells[column], encoding))
+    if (range === undefined || range.rows === rowsPerJob || bodyBytes + added > MAX_BODY_BYTES) {
+      if (range !== undefined) ranges.push(range)
+      range = { firstRow: range === undefined ? 0 : range.firstRow + range.rows, rows: 0, from, to }
       bodyBytes = 0
     }
-    slice = { ...slice, rows: slice.rows + 1, to }
-    bodyBytes += more
+    range = { ...range, rows: range.rows + 1, to }
+    bodyBytes += added
   }
-  if (header === undefined || slice === undefined) {
-    throw new CommandError(`${file} holds no rows below its first line, which names the columns.`)
+  if (header === undefined || range === undefined) {
+    throw new CommandError(`File ${file} has no rows below its line of column names.`)
   }
-  slices.push(slice)
-  return { column, width, rows: slice.firstRow + slice.rows, header, lineEnd, slices }
+  ranges.push(range)
+  return { column, width, rows: range.firstRow + range.rows, header, lineEnd, ranges }
 }
 
-/** What is sent of a cell; the service takes no longer text, and such a row is invalid anyway. */
+/** The contact to send for a cell. Truncated to the limit of the service; such rows are invalid. */
 export function contactOf (cell: string | undefined, encoding: TextEncoding): string {
-  return textOf(cell ?? '', encoding).slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
+  return decodeCell(cell ?? '', encoding).slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
 }
 
-const bytesInBody = (contact: string) => Buffer.byteLength(JSON.stringify(contact)) + 1
+const jsonBytes = (contact: string) => Buffer.byteLength(JSON.stringify(contact)) + 1
 
-/** The contacts of one job, in the order of the file. */
-export async function contactsOf (
+/** Reads the contacts of one job, in the order of the file. */
+export async function readContacts (
   file: string, { dialect, encoding }: Pick<FileFacts, 'dialect' | 'encoding'>,
-  { slice, column }: { readonly slice: Slice, readonly column: number }
+  { range, column }: { readonly range: RowRange, readonly column: number }
 ): Promise<readonly string[]> {
   const contacts: string[] = []
-  for await (const { cells } of readRecords(file, dialect, slice)) {
+  for await (const { cells } of readRecords(file, dialect, range)) {
     contacts.push(contactOf(cells[column], encoding))
   }
   return contacts

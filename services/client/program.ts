@@ -1,32 +1,87 @@
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
+import { CommandError, InterruptedError, UsageError } from './command-error.ts'
+import type { CliContext } from './connection.ts'
 import { addJobCommands } from './job-commands.ts'
 import { addSubmit } from './submit-command.ts'
-import type { Surroundings } from './surroundings.ts'
+import { ApiError, isLostConnection } from './transport.ts'
+
+const EXIT_CODES = { ok: 0, failure: 1, usage: 2, interrupted: 130 } as const
 
 const HELP = `
 Environment: VERIFICATION_JOBS_URL (ends in /api/v1), VERIFICATION_JOBS_KEY. Without either, the
-local stack of "npm run up" is used. A key is never an option, as command lines are seen by others.
+command uses the local stack of "npm run up". There is no option for the key, because other users
+can read command lines.
 
-Exit codes: 0 done, 1 failed, 2 wrongly called, 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 invalid arguments, 130 interrupted.
 
 Example:
   verification-jobs submit contacts.csv --service phone-validation --column phone -o verified.csv`
 
-/** The command line for people with a file of contacts. */
-export function createClientProgram (surroundings: Surroundings): Command {
+/** Creates the command line for users with a file of contacts. */
+export function createClientProgram (context: CliContext): Command {
   const program = new Command('verification-jobs')
     .description('Verifies phone numbers and e-mail addresses.')
     .option('--base-url <url>', 'address of the service')
     .option('--key-file <file>', 'file with the API key')
     .option('--data <folder>', 'folder of a local stack', '.local')
-    .option('--json', 'the answer as JSON, and nothing beside it')
+    .option('--json', 'print the result as JSON and nothing else')
     .addHelpText('after', HELP)
     .exitOverride()
     .configureOutput({
-      writeOut: text => { surroundings.output.write(text) },
-      writeErr: text => { surroundings.errors.write(text) },
+      writeOut: text => { context.output.write(text) },
+      writeErr: text => { context.errors.write(text) },
     })
-  addSubmit(program, surroundings)
-  addJobCommands(program, surroundings)
+  addSubmit(program, context)
+  addJobCommands(program, context)
   return program
+}
+
+/**
+ * Runs one command and resolves with its exit code: 0 success, 1 failure, 2 invalid arguments, 130
+ * interrupted. Rejects only with a bug of the program.
+ */
+export async function runProgram (words: readonly string[], context: CliContext): Promise<number> {
+  try {
+    await createClientProgram(context).parseAsync([...words], { from: 'user' })
+    return EXIT_CODES.ok
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      return error.exitCode === 0 ? EXIT_CODES.ok : EXIT_CODES.usage
+    }
+    // The reader of a pipe, such as `head`, has closed it.
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return EXIT_CODES.ok
+    const message = failureMessage(error)
+    if (message === undefined) throw error
+    if (words.includes('--json')) {
+      const code = error instanceof ApiError ? { code: error.code } : {}
+      context.output.write(`${JSON.stringify({ error: { ...code, message } })}\n`)
+    }
+    context.errors.write(`verification-jobs: ${message}\n`)
+    return exitCodeOf(error)
+  }
+}
+
+function exitCodeOf (error: unknown): number {
+  if (error instanceof UsageError) return EXIT_CODES.usage
+  return error instanceof InterruptedError ? EXIT_CODES.interrupted : EXIT_CODES.failure
+}
+
+/** The message of a failure for the user; undefined for a bug of the program. */
+export function failureMessage (error: unknown): string | undefined {
+  if (error instanceof CommandError) return error.message
+  if (error instanceof ApiError) {
+    const { message, param, requestId } = error
+    const details = [
+      param === undefined ? undefined : `parameter ${param}`,
+      requestId === undefined ? undefined : `request ${requestId}`,
+    ].filter(detail => detail !== undefined)
+    return details.length === 0 ? message : `${message} (${details.join(', ')})`
+  }
+  if (isLostConnection(error)) {
+    return 'The service is unreachable. Check the address; "npm start" starts a local stack. Run ' +
+      'the same command again to resume an unfinished submission.'
+  }
+  const { code, path } = error as NodeJS.ErrnoException
+  if (code === undefined || path === undefined) return undefined
+  return `${path}: ${(error as Error).message}`
 }

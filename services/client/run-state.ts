@@ -1,53 +1,52 @@
+import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync, linkSync, readFileSync, rmSync } from 'node:fs'
 import type { JobBody } from '../../schemas/api/job.ts'
 import { CommandError } from './command-error.ts'
-import { ownHolder, runsElsewhere, type Holder } from './holder.ts'
-import type { FileFacts, Plan, Slice } from './plan.ts'
-import { writePrivately } from './private-file.ts'
+import type { Account } from './connection.ts'
+import { writePrivateFile } from './durable-file.ts'
+import type { FileFacts, Plan, RowRange } from './plan.ts'
 
-/** What became of a job, as its status resource tells it. */
-export type JobEnd = Pick<JobBody,
+/** The outcome of a job, from its status resource. */
+type JobEnd = Pick<JobBody,
   'status' | 'successRecords' | 'failedRecords' | 'chargedMicros' | 'releasedMicros'>
 
-/** A slice of the file and its job. */
-export type Part = Slice & {
-  /** Made before the first POST, so that the job is made once. */
+/** A range of rows and the job that verifies them. */
+export type RunJob = RowRange & {
+  /** Generated before the first POST, so that a retry never creates a second job. */
   readonly idempotencyKey: string
-  /** The maximum price that was agreed to; missing before anyone did. */
-  readonly agreedMicros?: number
-  /** When the first POST began that may have made a job; written down before it is made. */
+  /** The maximum price that the user confirmed. */
+  readonly confirmedMicros?: number
+  /** Time of the first POST that may have created a job. Written to disk before the POST. */
   readonly sentAtMs?: number | undefined
-  readonly job?: string
+  /** The id that the service gave to the job. */
+  readonly id?: string
   readonly end?: JobEnd
 }
 
-/** What decides which rows are sent how, as it is told when it changes. */
+/** The options that determine what is sent, by name. They must not change during a run. */
 export type RunOptions = Readonly<Record<string, string>>
 
-export type Account = {
-  readonly baseUrl: string
-  /** The beginning of a digest of the key. */
-  readonly key: string
-}
+/** The process that owns a run. Its start time distinguishes it from a later one with its id. */
+type RunLock = { readonly pid: number, readonly started: string }
 
-/** All that a run has to know to go on after it was ended. */
+/** Everything needed to resume a run after a crash. */
 export type RunState = {
   readonly version: 1
   readonly file: FileFacts
   readonly options: RunOptions
   readonly account: Account
-  readonly plan: Omit<Plan, 'slices'>
-  readonly parts: readonly Part[]
+  readonly plan: Omit<Plan, 'ranges'>
+  readonly jobs: readonly RunJob[]
   readonly joined: Joined
-  readonly holder: Holder
+  readonly lock: RunLock
 }
 
-/** How much of the result stands complete in the unfinished file. */
+/** The complete part of the unfinished output. */
 export type Joined = {
-  readonly parts: number
+  readonly jobs: number
   readonly bytes: number
-  /** The verification columns, as they are called in results. */
+  /** The appended columns, by their names in the results. */
   readonly columns: readonly string[]
   readonly byStatus: Readonly<Record<string, number>>
 }
@@ -55,46 +54,49 @@ export type Joined = {
 export type RunStore = {
   readonly state: () => RunState
   readonly update: (change: Partial<RunState>) => void
-  readonly updatePart: (index: number, change: Partial<Part>) => void
+  readonly updateJob: (index: number, change: Partial<RunJob>) => void
   readonly remove: () => void
 }
 
-export const NOTHING_JOINED: Joined = { parts: 0, bytes: 0, columns: [], byStatus: {} }
+export const NOTHING_JOINED: Joined = { jobs: 0, bytes: 0, columns: [], byStatus: {} }
 
-/** The state of a run that begins. */
+/** Creates the state of a new run, with an idempotency key for each job. */
 export function newState (
-  about: Pick<RunState, 'file' | 'options' | 'account'>, { slices, ...plan }: Plan
+  about: Pick<RunState, 'file' | 'options' | 'account'>, { ranges, ...plan }: Plan
 ): RunState {
-  const parts = slices.map(slice => ({ ...slice, idempotencyKey: randomUUID() }))
-  return { version: 1, ...about, plan, parts, joined: NOTHING_JOINED, holder: ownHolder() }
+  const jobs = ranges.map(range => ({ ...range, idempotencyKey: randomUUID() }))
+  return { version: 1, ...about, plan, jobs, joined: NOTHING_JOINED, lock: ownLock() }
 }
 
-/** The state that an earlier run left, or undefined. Throws CommandError when it can't be read. */
+/**
+ * Reads the state of an earlier run; undefined when there is none. Throws CommandError when the
+ * file is damaged or was written by another release.
+ */
 export function readState (file: string): RunState | undefined {
   if (!existsSync(file)) return undefined
   try {
     const state = JSON.parse(readFileSync(file, 'utf8')) as RunState
     if (state.version === 1) return state
   } catch {
-    // Told below, as for a file of another release.
+    // Damaged: reported below.
   }
-  throw new CommandError(`${file} is not what this release wrote. It keeps a run ` +
-    'from paying twice: go on with the release that wrote it, or begin anew with --restart.')
+  throw new CommandError(`${file} is damaged or was written by another release. It prevents a ` +
+    'second payment: resume with the release that wrote it, or start over with --restart.')
 }
 
 /**
- * Takes a run up, or begins it. Throws CommandError while another process is at it: both would
- * write the same file.
+ * Opens the state file, creating it for a new run, and locks it for this process. Every update is
+ * durable when it returns. Throws CommandError while another process runs on the same file.
  */
 export function openRunStore (file: string, initial: RunState): RunStore {
   let state = initial
-  const save = () => writePrivately(file, `${JSON.stringify(state, null, 2)}\n`)
+  const save = () => writePrivateFile(file, `${JSON.stringify(state, null, 2)}\n`)
   if (existsSync(file)) {
-    refuseSecond(file, state.holder)
-    state = { ...state, holder: ownHolder() }
+    checkLock(file, state.lock)
+    state = { ...state, lock: ownLock() }
     save()
   } else {
-    createOnce(file, `${JSON.stringify(state, null, 2)}\n`)
+    createExclusively(file, `${JSON.stringify(state, null, 2)}\n`)
   }
   return {
     state: () => state,
@@ -102,32 +104,58 @@ export function openRunStore (file: string, initial: RunState): RunStore {
       state = { ...state, ...change }
       save()
     },
-    updatePart: (index, change) => {
-      const parts = state.parts.map((part, at) => at === index ? { ...part, ...change } : part)
-      state = { ...state, parts }
+    updateJob: (index, change) => {
+      const jobs = state.jobs.map((job, at) => at === index ? { ...job, ...change } : job)
+      state = { ...state, jobs }
       save()
     },
     remove: () => rmSync(file, { force: true }),
   }
 }
 
-/** Throws CommandError when the process that is at a run still lives. */
-export function refuseSecond (file: string, holder: Holder): void {
-  if (!runsElsewhere(holder)) return
-  throw new CommandError(`Process ${holder.pid} is at this file already (${file}). Wait until it ` +
-    'is done, or end it and run the command again, which then goes on.')
+/** Throws CommandError when another running process owns the run. */
+export function checkLock (file: string, lock: RunLock): void {
+  if (!isLockedElsewhere(lock)) return
+  throw new CommandError(`Process ${lock.pid} already works on this output (${file}). Wait until ` +
+    'it ends, or stop it, and run the command again to resume.')
 }
 
-/** Of two runs that begin at once only one creates the file. */
-function createOnce (file: string, text: string): void {
+/** Of two processes that start at once, only one creates the file. */
+function createExclusively (file: string, text: string): void {
   const own = `${file}.${process.pid}`
-  writePrivately(own, text)
+  writePrivateFile(own, text)
   try {
     linkSync(own, file)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new CommandError(`Another run has just begun ${file}. Run the command again.`)
+    throw new CommandError(`Another process has just created ${file}. Run the command again.`)
   } finally {
     rmSync(own)
+  }
+}
+
+/** The lock of this process. */
+export function ownLock (): RunLock {
+  return { pid: process.pid, started: startTime(process.pid) }
+}
+
+/** Whether another process holds the lock and is still running. */
+export function isLockedElsewhere (lock: RunLock): boolean {
+  if (lock.pid === process.pid) return false
+  try {
+    process.kill(lock.pid, 0)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
+  }
+  return startTime(lock.pid) === lock.started
+}
+
+/** Empty on machines without `ps`: then only the process id counts. */
+function startTime (pid: number): string {
+  try {
+    const words = ['-o', 'lstart=', '-p', String(pid)]
+    return execFileSync('ps', words, { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()
+  } catch {
+    return ''
   }
 }

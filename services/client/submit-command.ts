@@ -2,14 +2,14 @@ import { Option, type Command } from 'commander'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
-import { count, counted, money } from './amounts.ts'
-import { serviceFor } from './chosen-service.ts'
 import { createClient } from './client.ts'
+import { contactKinds, type ContactKind } from './columns.ts'
 import { CommandError, InterruptedError, UsageError } from './command-error.ts'
-import { createConsole } from './console.ts'
-import { openConnection, type CommonFlags, type Surroundings } from './surroundings.ts'
+import { openConnection, type CliContext, type CommonFlags } from './connection.ts'
+import { readFacts, readHead } from './plan.ts'
+import type { SubmitSettings } from './run.ts'
 import { interruptRun, submitFile, type SubmitSummary } from './submit.ts'
-import type { SubmitSettings } from './submit-settings.ts'
+import { count, counted, createConsole, money } from './terminal.ts'
 
 type SubmitFlags = CommonFlags & {
   readonly service?: string
@@ -28,14 +28,17 @@ type SubmitFlags = CommonFlags & {
   readonly quiet?: true
 }
 
-const HELP = `
-The file is any CSV with a line of column names: comma, semicolon, tab or bar between the cells,
-UTF-8 or Windows-1252. Its columns come out as they are, in their order, line by line, with the
-verification columns behind them; of those that have the name of a column of the file, the names
-begin with verified_.
+const MAX_PARALLEL_JOBS = 10
 
-The maximum price is shown and asked for before anything is paid. Ended early by Ctrl-C or a crash,
-the same command goes on where it was; until then OUTPUT.progress.json and OUTPUT.part belong to it.
+const HELP = `
+The file is any CSV file whose first line contains column names: cells separated by comma,
+semicolon, tab or bar, in UTF-8 or Windows-1252. The output has the same lines in the same order,
+with the result columns appended. A result column whose name the file already uses is called
+verified_<name>.
+
+The command shows the maximum price and asks for confirmation before anything is paid. After Ctrl-C
+or a crash, run the same command again to resume. Until it is done, OUTPUT.progress.json and
+OUTPUT.part belong to it.
 
 Examples:
   verification-jobs submit contacts.csv
@@ -45,56 +48,53 @@ Examples:
     --safe spreadsheet -o for-excel.csv`
 
 /** Adds `submit` to the program. */
-export function addSubmit (program: Command, surroundings: Surroundings): Command {
+export function addSubmit (program: Command, context: CliContext): Command {
   return program.command('submit <file>')
-    .description('verify the contacts of a CSV file and write it anew with the results')
-    .addOption(new Option('--service <slug>', 'what is verified; told by the contacts where ' +
-      'they can only be phone numbers or only be e-mail addresses').choices(API_SERVICES))
-    .option('-o, --output <file>', 'the CSV file to write; FILE.verified.csv beside the file ' +
-      'when left out')
-    .option('--column <name>', 'column that holds the contacts, by name or as #3; found by ' +
-      'itself where only one can be meant')
-    .option('--country <code>', 'ISO 3166 country of numbers in national form', countryOf)
-    .option('--force-fresh', 'check everything live, known or not')
-    .option('--metadata <key=value>', 'label of the jobs; may be repeated', addLabel, {})
-    .option('--only <columns>', 'verification columns to write, apart by commas')
-    .addOption(new Option('--safe <for>', 'guard cells that would run as formulas, those of the ' +
-      'file included').choices(['spreadsheet']))
-    .option('--delimiter <character>', 'what stands between cells; "tab" for a tab', delimiterOf)
-    .option('--rows-per-job <number>', 'most rows of one job', numberUpTo(MAX_INPUTS), MAX_INPUTS)
-    .option('--parallel <number>', 'most jobs under way at a time', numberUpTo(10), 4)
-    .option('--restart', 'forget an unfinished run, replace the output, begin anew')
-    .option('-y, --yes', 'agree to the maximum price')
-    .option('-q, --quiet', 'say nothing but failures')
+    .description('verify the contacts of a CSV file and write a copy with the results')
+    .addOption(new Option('--service <slug>', 'the service; by default phone-validation or ' +
+      'email-validation, if the contacts are clearly of one kind').choices(API_SERVICES))
+    .option('-o, --output <file>', 'the CSV file to write; FILE.verified.csv by default')
+    .option('--column <name>', 'the column of the contacts, by name or position (#3); by ' +
+      'default the only plausible one')
+    .option('--country <code>', 'ISO 3166 country of numbers in national form', parseCountry)
+    .option('--force-fresh', 'bypass the cache')
+    .option('--metadata <key=value>', 'label of the jobs; repeatable', addLabel, {})
+    .option('--only <columns>', 'result columns to write, separated by commas')
+    .addOption(new Option('--safe <for>', 'escape cells that a spreadsheet would run as ' +
+      'formulas, including those of the file').choices(['spreadsheet']))
+    .option('--delimiter <character>', 'separator of cells; "tab" for a tab', parseDelimiter)
+    .option('--rows-per-job <number>', 'maximum rows of a job', integerUpTo(MAX_INPUTS), MAX_INPUTS)
+    .option('--parallel <number>', 'maximum concurrent jobs', integerUpTo(MAX_PARALLEL_JOBS), 4)
+    .option('--restart', 'discard an unfinished run and replace the output')
+    .option('-y, --yes', 'confirm the maximum price')
+    .option('-q, --quiet', 'print only errors')
     .addHelpText('after', HELP)
     .action(async (file: string, _: unknown, command: Command) => {
-      await submit(file, command.optsWithGlobals<SubmitFlags>(), surroundings)
+      await submit(file, command.optsWithGlobals<SubmitFlags>(), context)
     })
 }
 
-async function submit (
-  file: string, flags: SubmitFlags, surroundings: Surroundings
-): Promise<void> {
-  const screen = createConsole(surroundings, { quiet: flags.quiet === true || flags.json === true })
-  const connection = openConnection(flags, surroundings, screen.say)
-  const service = flags.service ?? await serviceFor(file, flags)
-  if (flags.service === undefined) screen.say(`Verified by ${service}; --service takes another.`)
+async function submit (file: string, flags: SubmitFlags, context: CliContext): Promise<void> {
+  const screen = createConsole(context, { quiet: flags.quiet === true || flags.json === true })
+  const connection = openConnection(flags, context, screen.say)
+  const service = flags.service ?? await detectService(file, flags)
+  if (flags.service === undefined) screen.say(`Service: ${service} (change it with --service).`)
   const output = flags.output ?? file.replace(/(\.csv)?$/i, '.verified.csv')
   const settings = settingsOf(file, { ...flags, service, output }, connection.account)
   let interrupt = () => interruptRun(settings)
   const interrupted = new Promise<never>((_resolve, reject) => {
-    surroundings.onInterrupt(() => {
+    context.onInterrupt(() => {
       screen.end()
       reject(new InterruptedError(interrupt()))
     })
   })
-  const client = createClient({ ...connection, ...surroundings.clientOptions })
+  const client = createClient({ ...connection, ...context.clientOptions })
   const summary = await Promise.race([interrupted, submitFile(settings, {
     client,
     say: screen.say,
     progress: screen.progress,
-    ask: flags.json === true ? undefined : screen.ask,
-    pollEveryMs: surroundings.pollEveryMs,
+    confirm: flags.json === true ? undefined : screen.confirm,
+    pollEveryMs: context.pollEveryMs,
     onRun: store => { interrupt = () => interruptRun(settings, store) },
   })]).finally(screen.end)
   if (flags.json === true) screen.print(JSON.stringify(summary))
@@ -102,10 +102,32 @@ async function submit (
   if (!summary.completed) throw new CommandError(unfinishedText(summary))
 }
 
-type Chosen = SubmitFlags & { readonly service: string, readonly output: string }
+const DEFAULT_SERVICES: Readonly<Record<ContactKind, string>> = {
+  phone: 'phone-validation', email: 'email-validation',
+}
+
+/**
+ * Selects the service for a file whose contacts are clearly of one kind. Deterministic for the same
+ * file. Throws UsageError for an ambiguous file and CommandError for one that cannot be read.
+ */
+export async function detectService (
+  file: string,
+  { column, delimiter }: Pick<SubmitSettings, 'column' | 'delimiter'>
+): Promise<string> {
+  const head = await readHead(file, await readFacts(file, delimiter))
+  const [kind, ...others] = contactKinds(head, column)
+  if (kind !== undefined && others.length === 0) return DEFAULT_SERVICES[kind]
+  throw new UsageError(kind === undefined
+    ? 'No column of the file looks like phone numbers or e-mail addresses. Name the service with ' +
+      '--service, for example --service phone-validation.'
+    : 'The file has columns of phone numbers and of e-mail addresses. Name the column with ' +
+      '--column, or the service with --service.')
+}
+
+type ResolvedFlags = SubmitFlags & { readonly service: string, readonly output: string }
 
 function settingsOf (
-  input: string, flags: Chosen, account: SubmitSettings['account']
+  input: string, flags: ResolvedFlags, account: SubmitSettings['account']
 ): SubmitSettings {
   const { output, service, column, delimiter, country, metadata, only } = flags
   return {
@@ -127,32 +149,33 @@ function settingsOf (
   }
 }
 
-function countryOf (code: string): string {
+function parseCountry (code: string): string {
   if (COUNTRY_CODES.includes(code.toUpperCase())) return code.toUpperCase()
-  throw new UsageError(`--country ${code}: give a two-letter code like US or DE.`)
+  throw new UsageError(`--country ${code} is not an ISO 3166 code. Use a two-letter code like DE.`)
 }
 
 function addLabel (
   text: string, labels: Readonly<Record<string, string>>
 ): Readonly<Record<string, string>> {
   const at = text.indexOf('=')
-  if (at < 1) throw new UsageError(`--metadata ${text}: write it as key=value.`)
+  if (at < 1) throw new UsageError(`--metadata ${text} has no key. Use key=value.`)
   return { ...labels, [text.slice(0, at)]: text.slice(at + 1) }
 }
 
-function delimiterOf (text: string): string {
+function parseDelimiter (text: string): string {
   const delimiter = text === 'tab' ? '\t' : text
   if (/^[\x20\x21\x23-\x7e\t]$/.test(delimiter)) return delimiter
-  throw new UsageError(`--delimiter ${text}: give one ASCII character other than a quote, or tab.`)
+  throw new UsageError(`--delimiter ${text} is invalid. Use one ASCII character other than a ` +
+    'quote, or "tab".')
 }
 
-const numberUpTo = (most: number) => (text: string): number => {
+const integerUpTo = (max: number) => (text: string): number => {
   const number = Number(text)
-  if (/^\d+$/.test(text) && number >= 1 && number <= most) return number
-  throw new UsageError(`${text} is no whole number from 1 to ${most}.`)
+  if (/^\d+$/.test(text) && number >= 1 && number <= max) return number
+  throw new UsageError(`${text} is not an integer from 1 to ${max}.`)
 }
 
-/** What is shown at the end: rows by status, money and where the file is. */
+/** Formats the summary: rows by status, money and the output file. */
 export function summaryText (summary: SubmitSummary): string {
   const { rows, byStatus, chargedMicros, releasedMicros, output } = summary
   const statuses = Object.entries(byStatus).map(([status, number]) => `${count(number)} ${status}`)
@@ -163,6 +186,6 @@ export function summaryText (summary: SubmitSummary): string {
 
 function unfinishedText ({ jobs }: SubmitSummary): string {
   const others = jobs.filter(({ status }) => status !== 'completed')
-  return `${others.map(({ id, status }) => `${id} is ${status}`).join('; ')}: rows that were not ` +
+  return `${others.map(({ id, status }) => `${id} is ${status}`).join('; ')}. Rows that were not ` +
     'checked are unknown in the output, and free.'
 }

@@ -1,13 +1,18 @@
 import { existsSync } from 'node:fs'
-import { agreeOnPrice } from './agree.ts'
-import { joinParts } from './join-parts.ts'
-import { openRun } from './open-run.ts'
-import { renameDurably } from './private-file.ts'
+import type { Static } from 'typebox'
+import type { PreflightSchema } from '../../schemas/api/create-job.ts'
+import { CommandError, UsageError } from './command-error.ts'
+import { renameDurably } from './durable-file.ts'
+import { joinResults } from './join-results.ts'
+import { readContacts } from './plan.ts'
 import type { RunState, RunStore } from './run-state.ts'
-import { learnUnanswered, runJobs } from './send-parts.ts'
 import {
-  stateFileOf, unfinishedFileOf, type SubmitParts, type SubmitSettings,
-} from './submit-settings.ts'
+  openRun, requestOf, stateFileOf, unfinishedFileOf,
+  type Run, type SubmitDeps, type SubmitSettings,
+} from './run.ts'
+import { insufficientBalance, resolveUnanswered, runJobs } from './send-jobs.ts'
+import { count, counted, money } from './terminal.ts'
+import { retryWhileUnavailable } from './transport.ts'
 
 export type SubmitSummary = {
   readonly output: string
@@ -16,79 +21,171 @@ export type SubmitSummary = {
   readonly chargedMicros: number
   readonly releasedMicros: number
   readonly jobs: readonly { readonly id: string, readonly status: string, readonly rows: number }[]
-  /** Rows of jobs that were cancelled or failed are in the output, some of them unknown. */
+  /** False when a job was cancelled or failed: its unchecked rows are unknown in the output. */
   readonly completed: boolean
 }
 
 /**
- * Verifies the contacts of a CSV file and writes the file anew with the results behind its columns.
- * What has to be known to go on is kept beside the output, so that the same call after a crash goes
- * on where it was and pays for nothing twice. Throws UsageError and CommandError with what to do,
- * and ApiError for a refusal of the service.
+ * Verifies the contacts of a CSV file and writes a copy of the file with the results appended to
+ * its lines. Stores its state next to the output: the same call after a crash resumes the run and
+ * pays for nothing twice. Throws UsageError and CommandError with what to do, and ApiError for an
+ * unsuccessful response of the service.
  */
 export async function submitFile (
-  settings: SubmitSettings, parts: SubmitParts
+  settings: SubmitSettings, deps: SubmitDeps
 ): Promise<SubmitSummary> {
-  const store = await openRun(settings, parts)
-  parts.onRun?.(store)
-  const run = { settings, parts, store }
+  const store = await openRun(settings, deps)
+  deps.onRun?.(store)
+  const run = { settings, deps, store }
   if (!isRenamed(settings, store.state())) {
-    await learnUnanswered(run)
-    await agreeAndRun(run)
-    await joinParts(run)
-    const rename = parts.rename ?? renameDurably
+    await resolveUnanswered(run)
+    await confirmAndRun(run)
+    await joinResults(run)
+    const rename = deps.rename ?? renameDurably
     rename(unfinishedFileOf(settings.output), settings.output)
   }
   store.remove()
   return summaryOf(settings.output, store.state())
 }
 
-async function agreeAndRun (run: Parameters<typeof runJobs>[0]): Promise<void> {
+async function confirmAndRun (run: Run): Promise<void> {
   try {
-    await agreeOnPrice(run)
+    await confirmPrice(run)
   } catch (error) {
-    // Nothing was sent, so there is nothing to go on with.
-    if (run.store.state().parts.every(({ sentAtMs }) => sentAtMs === undefined)) run.store.remove()
+    // Nothing was sent, so there is nothing to resume.
+    if (run.store.state().jobs.every(({ sentAtMs }) => sentAtMs === undefined)) run.store.remove()
     throw error
   }
   await runJobs(run)
 }
 
-/** A run may have been ended between its last two steps. */
-function isRenamed ({ output }: SubmitSettings, { joined, parts }: RunState): boolean {
-  const isJoined = joined.parts === parts.length
+/** The last run may have crashed after it renamed the output and before it removed its state. */
+function isRenamed ({ output }: SubmitSettings, { joined, jobs }: RunState): boolean {
+  const isJoined = joined.jobs === jobs.length
   return isJoined && existsSync(output) && !existsSync(unfinishedFileOf(output))
 }
 
-function summaryOf (output: string, { parts, plan, joined }: RunState): SubmitSummary {
+function summaryOf (output: string, { jobs, plan, joined }: RunState): SubmitSummary {
   const sum = (name: 'chargedMicros' | 'releasedMicros') =>
-    parts.reduce((total, { end }) => total + (end?.[name] ?? 0), 0)
+    jobs.reduce((total, { end }) => total + (end?.[name] ?? 0), 0)
   return {
     output,
     rows: plan.rows,
     byStatus: joined.byStatus,
     chargedMicros: sum('chargedMicros'),
     releasedMicros: sum('releasedMicros'),
-    jobs: parts.map(({ job = '', end, rows }) => ({ id: job, status: end?.status ?? '', rows })),
-    completed: parts.every(({ end }) => end?.status === 'completed'),
+    jobs: jobs.map(({ id = '', end, rows }) => ({ id, status: end?.status ?? '', rows })),
+    completed: jobs.every(({ end }) => end?.status === 'completed'),
   }
 }
 
-/** Ends a run before its end: what to tell the one who does. Where nothing was sent, none stays. */
+/**
+ * Returns the message for an interrupted run: how to resume it, and which jobs continue on the
+ * service. Removes the state of a run that has sent nothing.
+ */
 export function interruptRun (settings: Pick<SubmitSettings, 'output'>, store?: RunStore): string {
-  const sent = store?.state().parts.filter(({ sentAtMs }) => sentAtMs !== undefined) ?? []
+  const sent = store?.state().jobs.filter(({ sentAtMs }) => sentAtMs !== undefined) ?? []
   if (sent.length === 0) {
     store?.remove()
-    return 'Interrupted. Nothing was sent, and nothing is paid.'
+    return 'Interrupted. No job was sent, nothing will be charged.'
   }
   const running = sent.filter(({ end }) => end === undefined)
-  const ids = running.map(({ job }) => job ?? 'one whose id is not known yet')
+  const ids = running.map(({ id }) => id ?? 'one whose id is not known yet')
   return [
-    'Interrupted. Run the same command again to go on; nothing is paid twice.',
-    `What is needed for that is in ${stateFileOf(settings.output)}.`,
+    'Interrupted. Run the same command again to resume; nothing is paid twice.',
+    `The state of the run is in ${stateFileOf(settings.output)}.`,
     running.length === 0
-      ? 'All jobs sent so far have ended on the service.'
-      : `On the service these jobs go on and are paid: ${ids.join(', ')}. ` +
-        '"verification-jobs cancel JOB" ends one.',
+      ? 'All jobs sent so far have ended.'
+      : `These jobs continue and will be charged: ${ids.join(', ')}. ` +
+        '"verification-jobs cancel JOB" cancels one.',
   ].join('\n')
+}
+
+type Preflight = Readonly<Static<typeof PreflightSchema>>
+type Counts = Omit<Preflight, 'quoteId'>
+
+/**
+ * Shows the quote of all unsent jobs and the balance, and asks the user to confirm the maximum
+ * price, unless an earlier call confirmed at least as much. Throws CommandError when the user
+ * declines or the balance is too small, and UsageError without a terminal to ask on.
+ */
+async function confirmPrice (run: Run): Promise<void> {
+  const { settings, deps: { client, say, confirm }, store } = run
+  const unsent = store.state().jobs.flatMap((job, index) =>
+    job.sentAtMs === undefined ? [index] : [])
+  if (unsent.length === 0) return
+  const quotes = await quoteJobs(run, unsent)
+  const { availableMicros } = await retryWhileUnavailable(() => client.balance(), run.deps)
+  const total = sumOf(quotes.map(([, preflight]) => preflight))
+  for (const line of priceLines(total, { jobs: unsent.length, availableMicros })) say(line)
+  if (lacksCountry(settings, total)) say(COUNTRY_HINT)
+  if (availableMicros < total.maxQuoteMicros) {
+    throw insufficientBalance(total.maxQuoteMicros, availableMicros)
+  }
+  const isConfirmed = quotes.every(([index, { maxQuoteMicros }]) =>
+    maxQuoteMicros <= (store.state().jobs[index]?.confirmedMicros ?? -1))
+  if (!isConfirmed && !settings.yes) {
+    if (confirm === undefined) {
+      throw new UsageError(`The maximum price ${money(total.maxQuoteMicros)} needs confirmation, ` +
+        'but there is no terminal to ask on. Confirm it with --yes.')
+    }
+    if (!await confirm(`Verify for at most ${money(total.maxQuoteMicros)}? [y/N] `)) {
+      throw new CommandError('You declined the price. No further job was sent or charged.')
+    }
+  }
+  for (const [index, { maxQuoteMicros }] of quotes) {
+    store.updateJob(index, { confirmedMicros: maxQuoteMicros })
+  }
+}
+
+const COUNTRY_HINT = 'Numbers in national form (without + and country code) are invalid unless ' +
+  '--country names their country, for example --country DE.'
+
+const lacksCountry = ({ service, country }: SubmitSettings, { invalidRows }: Counts) =>
+  invalidRows > 0 && country === undefined && service !== 'email-validation'
+
+async function quoteJobs (
+  { settings, deps, store }: Run, unsent: readonly number[]
+): Promise<readonly (readonly [number, Preflight])[]> {
+  const { file, plan: { column }, jobs } = store.state()
+  const quotes: [number, Preflight][] = []
+  for (const index of unsent) {
+    const range = jobs[index]
+    if (range === undefined) continue
+    const body = requestOf(settings, await readContacts(settings.input, file, { range, column }))
+    const { preflight } = await retryWhileUnavailable(() => deps.client.quote(body), deps)
+    quotes.push([index, preflight])
+    if (unsent.length > 1) deps.say(`Quoted ${quotes.length} of ${unsent.length} jobs.`)
+  }
+  return quotes
+}
+
+/** Sums the preflights of several jobs. */
+export function sumOf (preflights: readonly Counts[]): Counts {
+  const sum = (name: keyof Counts) =>
+    preflights.reduce((total, preflight) => total + preflight[name], 0)
+  return {
+    totalRows: sum('totalRows'),
+    invalidRows: sum('invalidRows'),
+    duplicateRows: sum('duplicateRows'),
+    cacheHits: sum('cacheHits'),
+    freshChecks: sum('freshChecks'),
+    maxQuoteMicros: sum('maxQuoteMicros'),
+  }
+}
+
+type Payment = { readonly jobs: number, readonly availableMicros: number }
+
+/** Formats the quote and the balance, for display before the confirmation. */
+export function priceLines (total: Counts, { jobs, availableMicros }: Payment): readonly string[] {
+  const line = (label: string, rows: number, remark: string) =>
+    `  ${label.padEnd(20)} ${count(rows).padStart(11)}  ${remark}`
+  return [
+    `${counted(total.totalRows, 'row')} in ${counted(jobs, 'job')}:`,
+    line('invalid', total.invalidRows, 'free'),
+    line('duplicates', total.duplicateRows, 'free'),
+    line('cached', total.cacheHits, 'free while cached'),
+    line('to verify', total.freshChecks, 'charged for a verdict'),
+    `Maximum price: ${money(total.maxQuoteMicros)}. Balance: ${money(availableMicros)} available.`,
+  ]
 }

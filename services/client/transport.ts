@@ -1,15 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { ApiError } from './api-error.ts'
 
 export type TransportOptions = {
-  /** Service base address, ending in `/api/v1`. */
+  /** Base URL of the service, ending in `/api/v1`. */
   readonly baseUrl: string
   readonly apiKey: string
-  /** Further tries of a request that could not be served; 0 turns them off. */
+  /** Retries of a request that failed temporarily. 0 disables retries. */
   readonly retries?: number
-  /** How long one try may take until its answer begins. */
+  /** Time limit of one attempt until its response begins. */
   readonly timeoutMs?: number
-  /** Replaced by tests: what sends, what waits, and a number from 0 to below 1. */
+  /** Tests replace fetch, sleep and the random number (0 to below 1). */
   readonly fetch?: typeof globalThis.fetch
   readonly pause?: (milliseconds: number) => Promise<unknown>
   readonly random?: () => number
@@ -20,7 +19,7 @@ export type Call = {
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly body?: unknown
-  /** False for what must not be done twice: then a lost answer is an error, not a second try. */
+  /** False for requests that must not run twice: a lost response is an error, without a retry. */
   readonly repeatable?: boolean
 }
 
@@ -28,37 +27,38 @@ export type Transport = (path: string, call?: Call) => Promise<Response>
 
 const RETRIES = 5
 const TIMEOUT_MS = 60_000
-const FIRST_STEP_MS = 200
-const LONGEST_STEP_MS = 10_000
+const FIRST_BACKOFF_MS = 200
+const MAX_BACKOFF_MS = 10_000
 
-/** Answers that say: not now. Behind those of a proxy the request may have been served. */
-const REFUSED = [408, 429, 503]
-const NOT_NOW = [...REFUSED, 502, 504]
+/** Statuses of a temporary failure without any effect. */
+const REJECTED = [408, 429, 503]
+/** Statuses of a temporary failure. Behind 502 and 504 of a proxy the request may have run. */
+const TEMPORARY = [...REJECTED, 502, 504]
 
 /**
- * Sends requests of one key. Resolves with a success and throws `ApiError` for every other answer;
- * what failed for now is tried again: at least `Retry-After` later, and with a random wait below a
- * step that doubles each time (full jitter), so that many clients do not come back together.
+ * Sends requests with one API key. Resolves with a successful response and throws `ApiError` for
+ * every other one. Retries temporary failures: waits at least `Retry-After` plus a random part of a
+ * backoff that doubles with each attempt (full jitter), so that clients do not retry in step.
  */
 export function createTransport (options: TransportOptions): Transport {
   const { retries = RETRIES, pause = delay, random = Math.random } = options
   return async (path, call = {}) => {
     for (let attempt = 0; ; attempt++) {
       try {
-        return await once(options, path, call)
+        return await sendOnce(options, path, call)
       } catch (error) {
-        if (attempt >= retries || !isPassing(error, call)) throw error
-        await pause(waitMs(error, attempt, random))
+        if (attempt >= retries || !isRetriable(error, call)) throw error
+        await pause(backoffMs(error, attempt, random))
       }
     }
   }
 }
 
-async function once (options: TransportOptions, path: string, call: Call): Promise<Response> {
+async function sendOnce (options: TransportOptions, path: string, call: Call): Promise<Response> {
   const { baseUrl, apiKey, timeoutMs = TIMEOUT_MS, fetch = globalThis.fetch } = options
   const { method = 'GET', headers = {}, body } = call
-  const late = new AbortController()
-  const timer = setTimeout(() => late.abort(new TimeoutError(timeoutMs)), timeoutMs)
+  const timeout = new AbortController()
+  const timer = setTimeout(() => timeout.abort(new TimeoutError(timeoutMs)), timeoutMs)
   try {
     const response = await fetch(`${baseUrl}${path}`, {
       method,
@@ -68,7 +68,7 @@ async function once (options: TransportOptions, path: string, call: Call): Promi
         ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: late.signal,
+      signal: timeout.signal,
     })
     if (!response.ok) throw new ApiError(response, await response.text())
     return response
@@ -77,26 +77,131 @@ async function once (options: TransportOptions, path: string, call: Call): Promi
   }
 }
 
-/** No answer began in time. */
-export class TimeoutError extends Error {
-  override readonly name = 'TimeoutError'
-  constructor (timeoutMs: number) {
-    super(`no answer within ${timeoutMs} ms`)
-  }
-}
-
-/** Whatever is no answer at all is a connection that failed, which `fetch` tells as a TypeError. */
-function isPassing (error: unknown, { repeatable = true }: Call): boolean {
-  if (error instanceof ApiError) return (repeatable ? NOT_NOW : REFUSED).includes(error.status)
+/** `fetch` reports a failed connection as a TypeError. */
+function isRetriable (error: unknown, { repeatable = true }: Call): boolean {
+  if (error instanceof ApiError) return (repeatable ? TEMPORARY : REJECTED).includes(error.status)
   return repeatable && (error instanceof TypeError || error instanceof TimeoutError)
 }
 
-function waitMs (error: unknown, attempt: number, random: () => number): number {
-  const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0
-  return askedMs + random() * Math.min(FIRST_STEP_MS * 2 ** attempt, LONGEST_STEP_MS)
+function backoffMs (error: unknown, attempt: number, random: () => number): number {
+  const retryAfterMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0
+  return retryAfterMs + random() * Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS)
 }
 
-/** The JSON of an answer, believed to be what the interface describes. */
-export async function bodyOf<T> (answer: Promise<Response>): Promise<T> {
-  return await (await answer).json() as T
+/** Parses the JSON body of a response. Trusts the API description for its type. */
+export async function jsonOf<T> (response: Promise<Response>): Promise<T> {
+  return await (await response).json() as T
+}
+
+/** No response began within the time limit of an attempt. */
+class TimeoutError extends Error {
+  override readonly name = 'TimeoutError'
+  constructor (timeoutMs: number) {
+    super(`no response within ${timeoutMs} ms`)
+  }
+}
+
+/** An unsuccessful response, with the error code of the API. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly status: number
+  readonly code: string
+  /** The invalid field, where the service names one. */
+  readonly param: string | undefined
+  /** Identifies the request in a support case. */
+  readonly requestId: string | undefined
+  readonly retryAfterSeconds: number | undefined
+  /** Integers that a code adds: `requiredMicros` and `availableMicros` with 402. */
+  readonly amounts: Readonly<Record<string, number>>
+
+  constructor (response: Response, body: string) {
+    const { code, message, param, request_id: requestId, ...more } = parseError(body)
+    super(`${response.status} ${code}: ${message}`)
+    this.status = response.status
+    this.code = code
+    this.param = param
+    this.requestId = requestId ?? response.headers.get('x-request-id') ?? undefined
+    this.amounts = Object.fromEntries(Object.entries(more).filter(isAmount))
+    const seconds = Number(response.headers.get('retry-after') ?? NaN)
+    this.retryAfterSeconds = Number.isFinite(seconds) ? seconds : undefined
+  }
+}
+
+type ErrorObject = {
+  readonly code: string
+  readonly message: string
+  readonly param?: string
+  readonly request_id?: string
+}
+
+const isAmount = (field: readonly [string, unknown]): field is [string, number] =>
+  Number.isSafeInteger(field[1])
+
+/** A proxy may respond with a body of any kind. */
+function parseError (body: string): ErrorObject {
+  try {
+    const { error } = JSON.parse(body) as { readonly error: ErrorObject }
+    return { ...error, code: error.code ?? 'unknown' }
+  } catch {
+    return { code: 'unknown', message: body.slice(0, 200) }
+  }
+}
+
+export type RetryOptions = {
+  /** Receives the reason once, before the first wait. */
+  readonly say: (line: string) => void
+  readonly pause?: (milliseconds: number) => Promise<unknown>
+  readonly now?: () => number
+}
+
+const BROKEN_CONNECTION = /fetch failed|terminated/
+const FIRST_WAIT_MS = 1_000
+const MAX_WAIT_MS = 15_000
+const MAX_OUTAGE_MS = 15 * 60_000
+/** Jobs of other programs of the organization may run for hours, but they do end. */
+const MAX_SLOT_WAIT_MS = 12 * 3_600_000
+
+/**
+ * Retries an idempotent action until it succeeds: for 15 minutes while the service is unavailable,
+ * for 12 hours while the organization is at its limit of concurrent jobs. Then throws the last
+ * error. Throws every other error immediately.
+ */
+export async function retryWhileUnavailable<T> (
+  action: () => Promise<T>, { say, pause = delay, now = Date.now }: RetryOptions
+): Promise<T> {
+  let waitMs = FIRST_WAIT_MS
+  let firstFailedAtMs: number | undefined
+  for (;;) {
+    try {
+      return await action()
+    } catch (error) {
+      const maxMs = maxRetryMs(error)
+      if (firstFailedAtMs === undefined && maxMs > 0) say(retryReason(error))
+      firstFailedAtMs ??= now()
+      if (now() - firstFailedAtMs >= maxMs) throw error
+      await pause(waitMs)
+      waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)
+    }
+  }
+}
+
+function maxRetryMs (error: unknown): number {
+  if (error instanceof ApiError) {
+    if (error.code === 'concurrent_jobs_limit') return MAX_SLOT_WAIT_MS
+    return TEMPORARY.includes(error.status) ? MAX_OUTAGE_MS : 0
+  }
+  return isLostConnection(error) ? MAX_OUTAGE_MS : 0
+}
+
+/** True for a failed or interrupted connection. `fetch` throws a TypeError for it, as bugs do. */
+export function isLostConnection (error: unknown): boolean {
+  if (error instanceof TimeoutError) return true
+  return error instanceof TypeError && BROKEN_CONNECTION.test(error.message)
+}
+
+function retryReason (error: unknown): string {
+  if (!(error instanceof ApiError)) return 'The service does not respond; retrying.'
+  return error.code === 'concurrent_jobs_limit'
+    ? 'The organization is at its limit of concurrent jobs; waiting for one to end.'
+    : `The service is unavailable (${error.status} ${error.code}); retrying.`
 }

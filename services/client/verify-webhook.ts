@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { JobStatusResource } from './client.ts'
 
-/** What a webhook tells of; `data` is the job as GET /api/v1/jobs/{id} shows it. */
+/** The event of a webhook; `data` is the job as GET /api/v1/jobs/{id} returns it. */
 export type WebhookEvent = {
   readonly id: string
   readonly type: 'job.completed' | 'job.cancelled' | 'job.failed'
@@ -11,11 +11,11 @@ export type WebhookEvent = {
 }
 
 export type WebhookRequest = {
-  /** As the server got them; names in any case. */
+  /** As received; names in any case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  /** The body exactly as it came, before any parsing. */
+  /** The body exactly as received, before any parsing. */
   readonly body: string | Uint8Array
-  /** The whole `whsec_...` text, or several while a secret is changed. */
+  /** The whole `whsec_...` text, or several during a rotation. */
   readonly secret: string | readonly string[]
   readonly toleranceSeconds?: number
   readonly nowMs?: number
@@ -28,21 +28,21 @@ export type VerifiedWebhook =
     readonly reason: 'missing_signature' | 'outside_tolerance' | 'wrong_signature' | 'invalid_body'
   }
 
-/** Older, or further in the future, may be a request that somebody kept and sends again. */
+/** A timestamp further away may belong to a replayed request. */
 const TOLERANCE_SECONDS = 300
 
 /**
- * Checks that a webhook comes from the service and is fresh, by `X-Service-Signature` or, where
- * only those are there, the headers of Standard Webhooks. An event may come more than once: keep
- * the ids you have seen.
+ * Verifies that a webhook comes from the service and is recent: by `X-Service-Signature`, or
+ * without it by the headers of Standard Webhooks. An event may arrive more than once: store the ids
+ * that you have processed.
  */
 export function verifyWebhook (request: WebhookRequest): VerifiedWebhook {
-  const signed = readOwn(request) ?? readStandard(request)
+  const signed = parseServiceSignature(request) ?? parseStandardSignature(request)
   if (signed === undefined) return { ok: false, reason: 'missing_signature' }
   const { toleranceSeconds = TOLERANCE_SECONDS, nowMs = Date.now() } = request
   const isGenuine = [request.secret].flat().some(secret => {
     const expected = signed.expected(secret)
-    return signed.signatures.map(one => isSame(one, expected)).includes(true)
+    return signed.signatures.map(one => isEqual(one, expected)).includes(true)
   })
   if (!isGenuine) return { ok: false, reason: 'wrong_signature' }
   const ageSeconds = Math.abs(nowMs / 1_000 - signed.timestamp)
@@ -58,12 +58,12 @@ type Signed = {
   /** Unix seconds. */
   readonly timestamp: number
   readonly signatures: readonly string[]
-  /** The signature that one made with this secret would be. */
+  /** The correct signature for a secret. */
   readonly expected: (secret: string) => string
 }
 
-/** `t=<seconds>,v1=<hex>` and further `v1`, over `<t>.<body>`; the key is the secret's text. */
-function readOwn ({ headers, body }: WebhookRequest): Signed | undefined {
+/** `t=<seconds>,v1=<hex>` with one or more `v1`, over `<t>.<body>`; the key is the secret text. */
+function parseServiceSignature ({ headers, body }: WebhookRequest): Signed | undefined {
   const fields = headerOf(headers, 'x-service-signature')?.split(',').map(field => field.trim())
   const timestamp = fields?.find(field => field.startsWith('t='))?.slice(2)
   if (fields === undefined || timestamp === undefined || !isSeconds(timestamp)) return undefined
@@ -75,8 +75,8 @@ function readOwn ({ headers, body }: WebhookRequest): Signed | undefined {
   }
 }
 
-/** `v1,<base64>` apart by spaces, over `<id>.<t>.<body>`; the key is what the secret encodes. */
-function readStandard ({ headers, body }: WebhookRequest): Signed | undefined {
+/** `v1,<base64>` separated by spaces, over `<id>.<t>.<body>`; the key is the decoded secret. */
+function parseStandardSignature ({ headers, body }: WebhookRequest): Signed | undefined {
   const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature']
     .map(name => headerOf(headers, name))
   if (id === undefined || signatures === undefined || !isSeconds(timestamp)) return undefined
@@ -89,8 +89,8 @@ function readStandard ({ headers, body }: WebhookRequest): Signed | undefined {
   }
 }
 
-/** Takes as long for a signature that is almost right as for one that is all wrong. */
-function isSame (given: string, expected: string): boolean {
+/** Compares in constant time. */
+function isEqual (given: string, expected: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(expected)]
   return a.length === b.length && timingSafeEqual(a, b)
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { FileContact } from '../../services/client/feed-file.ts'
+import type { FileContact } from '../../services/client/feed-files.ts'
 import { runAudit } from '../support/audit.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'

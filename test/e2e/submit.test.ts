@@ -67,10 +67,10 @@ describe('the command with a file', () => {
     writeFileSync(input, lines.map(cells => `${cells.map(quoted).join(',')}\r\n`).join(''))
     const before = await balanceOf(world.env, world.orgId)
     const moments: readonly ((state: RunState) => boolean)[] = [
-      ({ parts }) => parts[0]?.sentAtMs !== undefined,
-      ({ parts }) => parts[1]?.job !== undefined,
-      ({ parts }) => parts[0]?.end !== undefined,
-      ({ joined }) => joined.parts > 0,
+      ({ jobs }) => jobs[0]?.sentAtMs !== undefined,
+      ({ jobs }) => jobs[1]?.id !== undefined,
+      ({ jobs }) => jobs[0]?.end !== undefined,
+      ({ joined }) => joined.jobs > 0,
     ]
     const deaths: unknown[] = []
     for (const moment of moments) {

@@ -137,7 +137,7 @@ describe('the feeds on real parts', () => {
       const connected = [await listen(fresh), await listen(fresh, one.key)]
       await send(one, ['+12127365009'], Buffer.alloc(32))
       await eventually(() => expect(told.toSorted()).toEqual([
-        expect.stringContaining(`sealed by key ${keyIdOf(one.key)}, and FEED_KEY has only ` +
+        expect.stringContaining(`sealed with key ${keyIdOf(one.key)}, but FEED_KEY contains only ` +
           keyIdOf(fresh)),
         'opened',
       ]))

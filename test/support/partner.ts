@@ -1,8 +1,8 @@
-import { feedSecurity } from '../../services/client/feed-security.ts'
-import { openFeed, type FeedConnection } from '../../services/client/feed-topics.ts'
+import {
+  kafkaSecurity, openFeed, type FeedConnection,
+} from '../../services/client/feed-connection.ts'
+import type { FileContact, WrittenResult } from '../../services/client/feed-files.ts'
 import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
-import type { FileContact } from '../../services/client/feed-file.ts'
-import type { WrittenResult } from '../../services/client/feed-output.ts'
 import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { createOrganization, topUp } from '../../services/workspace/tasks.ts'
@@ -43,7 +43,7 @@ export async function createTestPartner (
         await withWorkspace(env, async again => { await topUp(again, { ...own, usd: more }) })
       },
       connect: (sealing = key, ...others) => openFeed({
-        ...feedSecurity(env),
+        ...kafkaSecurity(env),
         brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
         registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
         partner: name,

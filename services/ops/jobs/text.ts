@@ -1,4 +1,4 @@
-import { count, counted, duration } from '../../client/amounts.ts'
+import { count, counted, duration } from '../../client/terminal.ts'
 import type { Paint } from '../screen.ts'
 import { tableText, type Cell, type Column } from '../table.ts'
 import type { OpenJobLine, OpenJobs } from './open-jobs.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { count, counted } from '../../client/amounts.ts'
-import { createProgressLine } from '../../client/progress-line.ts'
+import { count, counted } from '../../client/terminal.ts'
+import { createProgressLine } from '../../client/terminal.ts'
 import { withBrokers } from '../brokers.ts'
 import { callOf, type Call, type Screen } from '../screen.ts'
 import { withJournal } from './parts.ts'

@@ -1,4 +1,4 @@
-import { count, duration } from '../../client/amounts.ts'
+import { count, duration } from '../../client/terminal.ts'
 import type { Pause } from '../pause/pauses.ts'
 import { pauseLine } from '../pause/text.ts'
 import type { Paint } from '../screen.ts'

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os'
 import type { Command } from 'commander'
-import { askOn, type Ask } from '../../client/ask.ts'
+import { createConfirm as askOn, type Confirm as Ask } from '../../client/terminal.ts'
 import { PAUSABLE_STAGES } from '../../lib/pausable.ts'
 import type { StageName } from '../../topology.ts'
 import { callOf, paintFor, type Call, type Screen } from '../screen.ts'

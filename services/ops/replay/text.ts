@@ -1,4 +1,4 @@
-import { count, counted } from '../../client/amounts.ts'
+import { count, counted } from '../../client/terminal.ts'
 import type { Paint } from '../screen.ts'
 import { tableText, type Column } from '../table.ts'
 import type { Move } from './moves.ts'

@@ -1,4 +1,4 @@
-import { count } from '../../client/amounts.ts'
+import { count } from '../../client/terminal.ts'
 import type { Paint } from '../screen.ts'
 import { tableText, type Column } from '../table.ts'
 import type { Advice, StageAdvice, TopicAdvice } from './advice.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ResultRow } from '../../../services/client/results.ts'
+import type { ResultRow } from '../../../services/client/client.ts'
 import { parseCsv } from '../../support/world.ts'
 import { proves } from './rows.ts'
 import { ended, MOMENT, newCustomer, newNumbers, service, shared, whileHalted }

@@ -166,7 +166,7 @@ export const ROWS = {
   'goes to no address of ours, checked when the socket connects':
     'test/unit/deliver/addresses.test.ts: is not reached by a name that stands for',
   'is verified by the client, in both schemes':
-    'test/unit/client/verify-webhook.test.ts: takes what was signed in either scheme',
+    'test/unit/client/verify-webhook.test.ts: accepts both signature schemes',
 
   // The vendor behind a service
   'has its money put aside before the vendor is first called': HERE,

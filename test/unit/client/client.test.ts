@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { accountOf } from '../../../services/client/account.ts'
-import { ApiError, createClient } from '../../../services/client/client.ts'
-import { createResultReader, pagesOf, queryOf } from '../../../services/client/results.ts'
+import {
+  ApiError, compressionHeaders, createClient, paginate, queryString, resultsApi,
+} from '../../../services/client/client.ts'
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const job = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const order = { service: 'phone-validation', inputs: ['+12127365000'] }
 
-/** A service that gives these answers in turn, the last one for ever; tells what it was asked. */
+/** A service with these responses in order, the last one repeatedly; records its requests. */
 function serving (...answers: readonly (object | string | Error)[]) {
   const asked: { readonly line: string, readonly headers: Headers, readonly body: unknown }[] = []
   const client = createClient({
@@ -35,7 +35,7 @@ async function all<T> (items: AsyncIterable<T>): Promise<T[]> {
 }
 
 describe('a job', () => {
-  it('is sent with a key of its own, the same one when its answer was lost', async () => {
+  it('is sent with a new idempotency key, the same one after a lost response', async () => {
     const { client, asked } = serving(new TypeError('lost'), { id: job })
     expect(await client.createJob(order)).toEqual({ id: job })
     const keys = asked.map(({ headers }) => headers.get('idempotency-key'))
@@ -46,13 +46,13 @@ describe('a job', () => {
     expect(asked[2]?.headers.get('idempotency-key')).not.toBe(keys[0])
   })
 
-  it('is sent with the key that is given', async () => {
+  it('is sent with a given idempotency key', async () => {
     const { client, asked } = serving({})
     await client.createJob(order, 'mine')
     expect(asked[0]?.headers.get('idempotency-key')).toBe('mine')
   })
 
-  it('is waited for until it has ended', async () => {
+  it('is polled until it has ended', async () => {
     const { client, lines } = serving({ status: 'queued' }, { status: 'cancelling' },
       { status: 'cancelled' })
     const seen: string[] = []
@@ -63,15 +63,15 @@ describe('a job', () => {
     expect(lines()).toEqual(Array(3).fill(`GET /jobs/${job}`))
   })
 
-  it('is not waited for longer than asked', async () => {
+  it('is not polled longer than the time limit', async () => {
     const { client } = serving({ id: job, status: 'verifying' })
     await expect(client.waitForEnd(job, { pollEveryMs: 1, timeoutMs: 3 }))
       .rejects.toThrow(`${job} is still verifying after 3 ms`)
   })
 })
 
-describe('every other question', () => {
-  it('goes to its endpoint', async () => {
+describe('every other method', () => {
+  it('calls its endpoint', async () => {
     const { client, lines, asked } = serving({ data: [1] })
     await client.job(job)
     await client.jobsPage({ limit: 5, status: 'failed' })
@@ -90,18 +90,18 @@ describe('every other question', () => {
     expect(asked[2]?.headers.has('content-type')).toBe(false)
   })
 
-  it('is asked by way of any transport', async () => {
-    const account = accountOf(async path => new Response(JSON.stringify({ data: path })))
-    expect(await account.services()).toBe('/services')
+  it('uses the given fetch', async () => {
+    const fetch = async (url: unknown) => new Response(JSON.stringify({ data: url }))
+    expect(await createClient({ baseUrl: '', apiKey: 'k', fetch }).services()).toBe('/services')
   })
 
-  it('to send a webhook once more is not repeated when its answer was lost', async () => {
+  it('that resends a webhook does not retry after a lost response', async () => {
     const { client, lines } = serving(new TypeError('lost'))
     await expect(client.resend(job, 'evt_1')).rejects.toThrow('lost')
     expect(lines().length).toBe(1)
   })
 
-  it('throws what the service refuses with', async () => {
+  it('throws the error of the service', async () => {
     const client = createClient({
       baseUrl: '',
       apiKey: 'k',
@@ -128,7 +128,7 @@ describe('a list', () => {
     ])
   })
 
-  it('of rows is read page by page', async () => {
+  it('of result rows is read page by page', async () => {
     const { client, lines } = serving(...pages)
     expect(await all(client.resultRows(job, { status: 'valid', source: 'live' })))
       .toEqual([1, 2, 3])
@@ -136,9 +136,9 @@ describe('a list', () => {
     expect(lines()).toEqual([`${path}&format=json`, `${path}&cursor=c1&format=json`])
   })
 
-  it('is not read further than the loop goes', async () => {
+  it('requests no page that the loop does not need', async () => {
     let reads = 0
-    const endless = pagesOf(async () => {
+    const endless = paginate(async () => {
       reads += 1
       return { data: ['a'], has_more: true, next_cursor: 'more' }
     }, 'cursor')
@@ -148,7 +148,7 @@ describe('a list', () => {
 })
 
 describe('results', () => {
-  it('are a text, a file in pieces, or rows by lines', async () => {
+  it('are read as text, as a stream of bytes or as JSON lines', async () => {
     const csv = serving('row\r\n1\r\n')
     expect(await csv.client.results(job, { safe: 'spreadsheet' })).toBe('row\r\n1\r\n')
     const pieces = await all(await csv.client.resultsFile(job))
@@ -162,7 +162,7 @@ describe('results', () => {
     expect(lines.lines()).toEqual([`GET /jobs/${job}/results?format=jsonl`])
   })
 
-  it('by lines survive being cut anywhere, characters included', async () => {
+  it('as JSON lines can be split at any byte', async () => {
     const bytes = Buffer.from('{"input":"é"}\n{"input":"b"}\n')
     for (let cut = 1; cut < bytes.length; cut++) {
       const body = new ReadableStream({
@@ -172,15 +172,28 @@ describe('results', () => {
           controller.close()
         },
       })
-      const reader = createResultReader(async () => new Response(body))
+      const reader = resultsApi(async () => new Response(body))
       expect(await all(reader.resultLines(job))).toEqual([{ input: 'é' }, { input: 'b' }])
     }
   })
 })
 
-describe('a query', () => {
-  it('holds what is given and escapes it', () => {
-    expect(queryOf({ a: 'x y&', b: undefined, c: 3 })).toBe('?a=x+y%26&c=3')
-    expect(queryOf({ a: undefined })).toBe('')
+describe('a query string', () => {
+  it('contains the defined fields, escaped', () => {
+    expect(queryString({ a: 'x y&', b: undefined, c: 3 })).toBe('?a=x+y%26&c=3')
+    expect(queryString({ a: undefined })).toBe('')
+  })
+})
+
+describe('a result file', () => {
+  it('is requested as zstd only where fetch can decode it', () => {
+    const asked = { headers: { 'accept-encoding': 'zstd, gzip' } }
+    for (const version of ['7.29.1', '7.30.0', '8.0.0']) {
+      expect(compressionHeaders(version)).toEqual(asked)
+    }
+    for (const version of ['6.21.3', '7.9.0', '', undefined]) {
+      expect(compressionHeaders(version)).toEqual({})
+    }
+    expect(compressionHeaders(process.versions['undici'])).toEqual(asked)
   })
 })

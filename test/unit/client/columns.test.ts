@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import {
+  COMMON_RESULT_COLUMNS, columnsToAppend, contactColumn, contactKinds, looksLike, parseOnly,
+  uniqueNames, type ContactKind,
+} from '../../../services/client/columns.ts'
 import { UsageError } from '../../../services/client/command-error.ts'
-import {
-  contactColumn, kindsIn, looksLike, type ContactKind,
-} from '../../../services/client/contact-column.ts'
-import {
-  addedNames, COMMON_RESULT_COLUMNS, columnsToAdd, wantedColumns,
-} from '../../../services/client/result-columns.ts'
 import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../../services/records/columns.ts'
 
 const table = (header: string, ...rows: readonly string[]) =>
@@ -15,18 +13,18 @@ describe('the column of the contacts', () => {
   const people = table('id,Phone,phone,Tel', '1,2,3,4')
 
   it.each<[string, number]>([['Phone', 1], ['phone', 2], [' TEL ', 3], ['#1', 0]])(
-    'named %j is found', (asked, index) => {
-      expect(contactColumn(people, { kind: 'phone', asked })).toMatchObject({
+    'named %j is found', (named, index) => {
+      expect(contactColumn(people, { kind: 'phone', named })).toMatchObject({
         index, guessed: false,
       })
     })
 
   it.each<[string, string]>([
-    ['PHONE', "2 columns are called PHONE; name one by its place: --column '#2' or '#3'."],
-    ['mail', 'The file has no column mail. There are: id, Phone, phone, Tel.'],
+    ['PHONE', "2 columns have the name PHONE. Select one by its position: --column '#2' or '#3'."],
+    ['mail', 'The file has no column mail. The columns are: id, Phone, phone, Tel.'],
     ['#5', 'The file has no column #5.'],
-  ])('named %j is refused', (asked, why) => {
-    const find = () => contactColumn(people, { kind: 'phone', asked })
+  ])('named %j is rejected', (named, why) => {
+    const find = () => contactColumn(people, { kind: 'phone', named })
     expect(find).toThrow(why)
     expect(find).toThrow(UsageError)
   })
@@ -44,11 +42,11 @@ describe('the column of the contacts', () => {
   })
 
   it.each<[ContactKind, string, readonly string[], string]>([
-    ['phone', 'a,b', ['+12127365000,+12127365001'], 'Say with --column'],
-    ['phone', 'phone,mobile', ['+12127365000,+12127365001'], 'There are: phone, mobile.'],
-    ['email', 'a,b', ['x,y'], 'Say with --column'],
-    ['phone', '+12127365000', ['+12127365001'], 'The first line of the file must name its columns'],
-  ])('of %ss in %s has to be named', (...[kind, header, rows, why]) => {
+    ['phone', 'a,b', ['+12127365000,+12127365001'], 'Name it with --column'],
+    ['phone', 'phone,mobile', ['+12127365000,+12127365001'], 'The columns are: phone, mobile.'],
+    ['email', 'a,b', ['x,y'], 'Name it with --column'],
+    ['phone', '+12127365000', ['+12127365001'], 'The first line of the file must contain column'],
+  ])('of %ss in %s is ambiguous', (...[kind, header, rows, why]) => {
     expect(() => contactColumn(table(header, ...rows), { kind })).toThrow(why)
   })
 
@@ -60,11 +58,11 @@ describe('the column of the contacts', () => {
     ['Handynummer', 'handynummer', ['?'], ['phone']],
     ['contact', 'contact', ['?'], ['phone', 'email']],
     ['a', undefined, ['?'], []],
-  ])('of %s, asked for %s, tells the kinds', (...[header, asked, rows, kinds]) => {
-    expect(kindsIn(table(header, ...rows), asked)).toEqual(kinds)
+  ])('of %s, named %s, has the right kinds', (...[header, named, rows, kinds]) => {
+    expect(contactKinds(table(header, ...rows), named)).toEqual(kinds)
   })
 
-  it('looks like contacts', () => {
+  it('contains cells that look like contacts', () => {
     const like = (kind: ContactKind, cells: readonly string[]) =>
       cells.map(cell => looksLike(kind, cell))
     expect(like('phone', ['+1 (212) 736-5000', '2127365', '2024-01-02', '12', 'a2127365000']))
@@ -73,23 +71,24 @@ describe('the column of the contacts', () => {
   })
 })
 
-describe('the verification columns', () => {
-  it('are those of the service', () => {
+describe('the result columns', () => {
+  it('are the ones of the service', () => {
     expect(COMMON_RESULT_COLUMNS).toEqual([...STANDARD_COLUMNS, ...COMMON_COLUMNS])
   })
 
-  it('are all but those the file has itself, or those that are wanted', () => {
-    expect(columnsToAdd(['row', 'input', 'status', 'role'], undefined)).toEqual(['status', 'role'])
-    expect(columnsToAdd(['row', 'input', 'status'], ['status'])).toEqual(['status'])
-    expect(wantedColumns(undefined, [])).toBeUndefined()
-    expect(wantedColumns('role, status,role', ['role'])).toEqual(['role', 'status'])
+  it('default to all that the file lacks, and can be selected', () => {
+    expect(columnsToAppend(['row', 'input', 'status', 'role'], undefined))
+      .toEqual(['status', 'role'])
+    expect(columnsToAppend(['row', 'input', 'status'], ['status'])).toEqual(['status'])
+    expect(parseOnly(undefined, [])).toBeUndefined()
+    expect(parseOnly('role, status,role', ['role'])).toEqual(['role', 'status'])
     for (const list of ['input', 'status,x', ' , ']) {
-      expect(() => wantedColumns(list, ['role'])).toThrow(/^--only: .* phone, e164, .*, role\.$/)
+      expect(() => parseOnly(list, ['role'])).toThrow(/^--only: .* phone, e164, .*, role\.$/)
     }
   })
 
-  it('get a prefix where the file has the name', () => {
-    expect(addedNames(['status', 'reason', 'e164'], ['STATUS ', 'e164', 'verified_e164']))
+  it('get a prefix when the file already has the name', () => {
+    expect(uniqueNames(['status', 'reason', 'e164'], ['STATUS ', 'e164', 'verified_e164']))
       .toEqual(['verified_status', 'reason', 'verified_verified_e164'])
   })
 })

@@ -2,10 +2,10 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { accountIn, connectionOf } from '../../../services/client/connection.ts'
-import { createConsole } from '../../../services/client/console.ts'
-import { failureText } from '../../../services/client/failure-text.ts'
-import { runProgram } from '../../../services/client/run-program.ts'
+import { accountOf, connectionOf } from '../../../services/client/connection.ts'
+import { failureMessage, runProgram } from '../../../services/client/program.ts'
+import { detectService } from '../../../services/client/submit-command.ts'
+import { createConsole } from '../../../services/client/terminal.ts'
 import { newFolder } from '../../support/folder.ts'
 import { createFakeService, type FakeOptions } from './fake-service.ts'
 
@@ -20,7 +20,7 @@ beforeEach(() => {
 
 const env = { VERIFICATION_JOBS_URL: 'http://localhost/api/v1', VERIFICATION_JOBS_KEY: 'vj_live_1' }
 
-/** One command against a service in memory; `answer` is typed where there is a terminal. */
+/** Runs a command against a service in memory; `answer` is the input of a terminal. */
 async function run (
   words: readonly string[], { fake = {}, answer }: { fake?: FakeOptions, answer?: string } = {}
 ) {
@@ -47,7 +47,7 @@ async function run (
 const submit = ['submit', input, '--service', 'phone-validation', '-o', output]
 
 describe('the command submit', () => {
-  it('asks, verifies and sums up', async () => {
+  it('asks for confirmation, verifies and prints a summary', async () => {
     const { code, out, errors } = await run(submit, { answer: 'y' })
     expect([code, out]).toEqual([0,
       `2 rows: 2 valid\npaid $0.00001, released $0.00\nwritten to ${output}\n`])
@@ -56,13 +56,13 @@ describe('the command submit', () => {
       .toBe('phone,e164,status,reason,duplicate_of')
   })
 
-  it('does nothing when that is declined', async () => {
+  it('sends nothing when the user declines the price', async () => {
     const { code, errors, service } = await run(submit, { answer: '' })
     expect([code, service.jobs]).toEqual([1, []])
-    expect(errors).toContain('verification-jobs: Nothing more was sent')
+    expect(errors).toContain('verification-jobs: You declined the price. No further job was sent')
   })
 
-  it('says nothing beside JSON, and nothing at all when quiet', async () => {
+  it('prints only JSON with --json, and nothing with --quiet', async () => {
     const json = await run([...submit, '--json', '--yes'])
     expect([json.errors, JSON.parse(json.out)])
       .toEqual(['', expect.objectContaining({ rows: 2, completed: true })])
@@ -70,7 +70,7 @@ describe('the command submit', () => {
     expect(await run([...submit, '-q', '-y'])).toMatchObject({ code: 0, out: '', errors: '' })
   })
 
-  it('passes its options on', async () => {
+  it('applies its options', async () => {
     const { service } = await run([...submit, '-y', '-q', '--country', 'de', '--force-fresh',
       '--metadata', 'a=1', '--metadata', 'b=c=d', '--only', 'status'])
     expect(service.jobs[0]?.body)
@@ -78,40 +78,40 @@ describe('the command submit', () => {
     expect(readFileSync(output, 'utf8')).toMatch(/^phone,status\n/)
   })
 
-  it('fails when a job does, having written what there is', async () => {
+  it('writes the output and fails when a job was cancelled', async () => {
     const { code, errors } = await run([...submit, '-y', '-q'], { fake: { endAs: 'cancelled' } })
-    expect([code, errors]).toEqual([1, 'verification-jobs: job_1 is cancelled: rows that were ' +
+    expect([code, errors]).toEqual([1, 'verification-jobs: job_1 is cancelled. Rows that were ' +
       'not checked are unknown in the output, and free.\n'])
     expect(readFileSync(output, 'utf8')).toContain('valid')
   })
 
-  it('ends at Ctrl-C with how to go on', async () => {
+  it('explains at Ctrl-C how to resume', async () => {
     const at: FakeOptions['at'] = moment => moment === 'wait' ? new Error('Ctrl-C') : undefined
     const { code, errors } = await run([...submit, '-y', '-q'], { fake: { at } })
     expect(code).toBe(130)
-    expect(errors).toContain('On the service these jobs go on and are paid: job_1.')
+    expect(errors).toContain('These jobs continue and will be charged: job_1.')
     expect((await run([...submit, '--restart', '-y'])).code).toBe(0)
   })
 
   it.each<[readonly string[], string]>([
-    [['submit', input], 'Verified by phone-validation; --service takes another.'],
+    [['submit', input], 'Service: phone-validation (change it with --service).'],
     [['submit', input, '--column', 'mail'], 'has no column mail'],
     [['submit', input, '--service', 'fortune-telling', '-o', output], 'Allowed choices are phone'],
     [[...submit, '--country', 'XX'], 'two-letter code'],
     [[...submit, '--metadata', 'a'], 'key=value'],
     [[...submit, '--delimiter', '"'], 'one ASCII character'],
-    [[...submit, '--parallel', '11'], '11 is no whole number from 1 to 10.'],
+    [[...submit, '--parallel', '11'], '11 is not an integer from 1 to 10.'],
     [[...submit, '--key', 'secret'], "unknown option '--key'"],
-    [submit, 'agree to it with --yes'],
+    [submit, 'Confirm it with --yes'],
     [['fly'], "unknown command 'fly'"],
-  ])('%j is wrongly called', async (words, why) => {
+  ])('rejects %j as invalid arguments', async (words, why) => {
     const { code, errors, service } = await run(words)
     expect([code, errors, service.jobs]).toEqual([2, expect.stringContaining(why), []])
   })
 })
 
 describe('the other commands', () => {
-  it('show what there is', async () => {
+  it('print balance and services', async () => {
     expect(await run(['balance'], { fake: { availableMicros: 2_500_000 } }))
       .toMatchObject({ code: 0, out: expect.stringContaining('available $2.50\n') })
     expect((await run(['services', '--json'])).out).toContain('{"slug":"phone-validation"')
@@ -119,7 +119,7 @@ describe('the other commands', () => {
       .toContain('whatsapp           phone   $0.000005 a row  (not for this key)\n')
   })
 
-  it('tell failures as people and as programs read them', async () => {
+  it('report failures as text and as JSON', async () => {
     const { code, out, errors } = await run(['status', 'job_9', '--json'])
     expect([code, errors]).toEqual([1, 'verification-jobs: 404 job_not_found: none\n'])
     expect(JSON.parse(out)).toEqual({
@@ -128,7 +128,7 @@ describe('the other commands', () => {
   })
 
   it.each(['', 'submit', 'status', 'results', 'balance', 'services', 'cancel'])(
-    '%s --help has an example', async name => {
+    'have an example in %s --help', async name => {
       const { code, out } = await run([...name === '' ? [] : [name], '--help'])
       expect([code, out]).toEqual([0, expect.stringMatching(/Examples?:\n {2}verification-jobs /)])
     })
@@ -155,37 +155,59 @@ describe('the connection', () => {
 
   it.each<[object, object, string]>([
     [{}, {}, 'Start one with "npm start"'],
-    [{ baseUrl: 'https://there' }, {}, 'an address, but no key'],
-    [{ keyFile }, {}, 'a key, but no address'],
-    [{ baseUrl: 'there', keyFile }, {}, 'there is no address like'],
+    [{ baseUrl: 'https://there' }, {}, 'The API key is missing'],
+    [{ keyFile }, {}, 'The address is missing'],
+    [{ baseUrl: 'there', keyFile }, {}, 'The address there is not a URL like'],
     [{ baseUrl: 'http://there', keyFile }, {}, 'would send the key unencrypted'],
-    [{ keyFile: '/none' }, env, "--key-file /none can't be read"],
-    [{}, { ...env, VERIFICATION_JOBS_KEY: 'a b' }, 'The key is not one'],
-  ])('%j is refused', (flags, around, why) => {
-    expect(() => connectionOf({ ...nowhere, ...flags }, { ...around })).toThrow(why)
+    [{ keyFile: '/none' }, env, 'Cannot read --key-file /none'],
+    [{}, { ...env, VERIFICATION_JOBS_KEY: 'a b' }, 'The API key is invalid'],
+  ])('is rejected for %j', (flags, variables, why) => {
+    expect(() => connectionOf({ ...nowhere, ...flags }, { ...variables })).toThrow(why)
   })
 
-  it('leaves only a digest of the key behind', () => {
-    const account = accountIn({ baseUrl: 'http://there', apiKey: 'secret', isLocalStack: false })
+  it('is identified by a digest of the key', () => {
+    const account = accountOf({ baseUrl: 'http://there', apiKey: 'secret', isLocalStack: false })
     expect(account).toEqual({ baseUrl: 'http://there', key: '2bb80d537b1da3e3' })
   })
 })
 
-describe('what is told', () => {
-  it('of a failure says what to do, of a mistake nothing', () => {
-    expect(failureText(new TypeError('fetch failed'))).toContain('cannot be reached')
-    expect(failureText(Object.assign(new Error('full'), { code: 'ENOSPC', path: '/a' })))
+describe('the output', () => {
+  it('explains failures of the environment, but not bugs', () => {
+    expect(failureMessage(new TypeError('fetch failed'))).toContain('is unreachable')
+    expect(failureMessage(Object.assign(new Error('full'), { code: 'ENOSPC', path: '/a' })))
       .toBe('/a: full')
-    expect(failureText(new Error('x'))).toBeUndefined()
+    expect(failureMessage(new Error('x'))).toBeUndefined()
   })
 
-  it('goes beside the answer, and stays readable around the progress', async () => {
+  it('separates messages from results', async () => {
     const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()]
     const streams = { input, output, errors }
     const screen = createConsole(streams, { quiet: false })
     screen.say('a')
     screen.print('b')
-    expect([String(streams.errors.read()), String(streams.output.read()), screen.ask])
+    expect([String(streams.errors.read()), String(streams.output.read()), screen.confirm])
       .toEqual(['a\n', 'b\n', undefined])
+  })
+})
+
+const detected = (text: string, column?: string) => {
+  writeFileSync(input, text)
+  return detectService(input, { column })
+}
+
+describe('the default service', () => {
+  it.each<[string, string | undefined, string]>([
+    ['\ufeffFirma;Telefon\r\n"A;\r\nB";030 901820\r\n', undefined, 'phone-validation'],
+    ['name,address\nA,a@b.org\n', undefined, 'email-validation'],
+    ['Mobil,E-Mail\n+12127365000,a@b.org\n', 'e-mail', 'email-validation'],
+  ])('of %j matches the contacts', async (text, column, service) => {
+    expect(await detected(text, column)).toBe(service)
+  })
+
+  it.each<[string, string]>([
+    ['Mobil,E-Mail\n+12127365000,a@b.org\n', 'columns of phone numbers and of e-mail addresses'],
+    ['a,b\nx,y\n', 'No column of the file looks like phone numbers or e-mail addresses.'],
+  ])('of %j is ambiguous', async (text, why) => {
+    await expect(detected(text)).rejects.toThrow(why)
   })
 })

@@ -3,11 +3,13 @@ import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
-import { csvCell, guardCell } from '../../../services/client/csv-cells.ts'
-import { cellOf, dialectOf, textOf } from '../../../services/client/csv-dialect.ts'
-import { readRecords } from '../../../services/client/csv-records.ts'
-import { createLines, headerLine } from '../../../services/client/join-lines.ts'
-import { contactOf, contactsOf, factsOf, headOf, planOf } from '../../../services/client/plan.ts'
+import {
+  csvCell, decodeCell, detectDialect, encodeCell, guardCell, readRecords,
+} from '../../../services/client/csv.ts'
+import { createLines, headerLine } from '../../../services/client/join-results.ts'
+import {
+  contactOf, planJobs, readContacts, readFacts, readHead,
+} from '../../../services/client/plan.ts'
 import { csvCell as serviceCell, guardCell as serviceGuard } from '../../../services/records/csv.ts'
 import { newFolder } from '../../support/folder.ts'
 
@@ -17,7 +19,7 @@ const file = join(folder, 'a.csv')
 
 async function recordsOf (bytes: Buffer | string) {
   writeFileSync(file, bytes)
-  const { dialect, bytes: to } = await factsOf(file)
+  const { dialect, bytes: to } = await readFacts(file)
   const records = []
   for await (const one of readRecords(file, dialect, { from: dialect.startByte, to })) {
     records.push(one)
@@ -28,23 +30,23 @@ async function recordsOf (bytes: Buffer | string) {
 const anyText = fc.string({ unit: fc.constantFrom(...'ab1 ,;\t"\r\n=+-@ü€') })
 
 describe('a cell', () => {
-  it('is written as the service writes it', () => {
+  it('is formatted as the service does it', () => {
     fc.assert(fc.property(anyText, text => {
       expect([csvCell(text), guardCell(text)]).toEqual([serviceCell(text), serviceGuard(text)])
     }))
   })
 
-  it('is quoted for the delimiter at hand', () => {
+  it('is quoted when it contains the delimiter', () => {
     expect([';', '\t', '|', ']', '^', '-'].map(one => csvCell(`a${one}b`, one)))
       .toEqual(['"a;b"', '"a\tb"', '"a|b"', '"a]b"', '"a^b"', '"a-b"'])
     expect(csvCell('a,b', ';')).toBe('a,b')
   })
 
-  it('of either encoding is read and written', () => {
+  it('is decoded and encoded in UTF-8 and Windows-1252', () => {
     const utf8 = Buffer.from('ü€').toString('latin1')
-    expect([textOf(utf8, 'utf-8'), cellOf('ü€', 'utf-8')]).toEqual(['ü€', utf8])
-    expect(textOf('\xfc\x80', 'windows-1252')).toBe('ü€')
-    expect(cellOf('ü€ł', 'windows-1252')).toBe('\xfc\x80?')
+    expect([decodeCell(utf8, 'utf-8'), encodeCell('ü€', 'utf-8')]).toEqual(['ü€', utf8])
+    expect(decodeCell('\xfc\x80', 'windows-1252')).toBe('ü€')
+    expect(encodeCell('ü€ł', 'windows-1252')).toBe('\xfc\x80?')
   })
 })
 
@@ -57,25 +59,25 @@ describe('a dialect', () => {
     ['"a,b";c\n1;2\n', ';'],
     ['a\n1\n', ','],
     ['', ','],
-  ])('of %j is told by its lines', (text, delimiter) => {
-    expect(dialectOf(Buffer.from(text)).delimiter).toBe(delimiter)
+  ])('of %j is detected', (text, delimiter) => {
+    expect(detectDialect(Buffer.from(text)).delimiter).toBe(delimiter)
   })
 
-  it('knows a mark, lone CRs, and what is no text', () => {
-    expect(dialectOf(Buffer.from('\ufeffa,b\r1,2\r'))).toEqual({
+  it('includes byte order mark and lone CRs, and binary files are rejected', () => {
+    expect(detectDialect(Buffer.from('\ufeffa,b\r1,2\r'))).toEqual({
       delimiter: ',', ends: 'cr', startByte: 3,
     })
-    expect(dialectOf(Buffer.from('a,b\r\n1,2'), ';')).toEqual({
+    expect(detectDialect(Buffer.from('a,b\r\n1,2'), ';')).toEqual({
       delimiter: ';', ends: 'lf', startByte: 0,
     })
     for (const text of ['\ufeffa,b', 'a,b']) {
-      expect(() => dialectOf(Buffer.from(text, 'utf16le'))).toThrow('Save it as "CSV UTF-8"')
+      expect(() => detectDialect(Buffer.from(text, 'utf16le'))).toThrow('Save it as "CSV UTF-8"')
     }
   })
 })
 
 describe('the records of a file', () => {
-  it('have their cells, their text and their place', async () => {
+  it('have cells, text and position', async () => {
     expect(await recordsOf('a,b\r\n"1\r\n",2\n\n3\n4,5,6')).toEqual([
       { cells: ['a', 'b'], text: 'a,b', end: '\r\n', from: 0, to: 5 },
       { cells: ['1\r\n', '2'], text: '"1\r\n",2', end: '\n', from: 5, to: 13 },
@@ -87,46 +89,46 @@ describe('the records of a file', () => {
       .toEqual([['a', '\r', 3], ['b', '\r', 5]])
   })
 
-  it('tell where the file is no CSV', async () => {
-    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^The CSV can't be read: Quote/)
+  it('cannot be read from invalid CSV', async () => {
+    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^Cannot parse \S+ as CSV: Quote/)
   })
 })
 
 describe('the plan of a file', () => {
-  it('cuts it into jobs, which are read by their place', async () => {
+  it('splits the rows into jobs', async () => {
     const lines = ['1,a', '2,b,x', '', '"4\n",d', '5,e']
     writeFileSync(file, ['id,phone', ...lines].join('\n'))
-    const facts = await factsOf(file)
-    expect(await headOf(file, facts)).toMatchObject({ header: ['id', 'phone'] })
-    const plan = await planOf(file, facts, { column: 1, rowsPerJob: 2 })
+    const facts = await readFacts(file)
+    expect(await readHead(file, facts)).toMatchObject({ header: ['id', 'phone'] })
+    const plan = await planJobs(file, facts, { column: 1, rowsPerJob: 2 })
     expect(plan).toMatchObject({ column: 1, width: 3, rows: 5, header: { from: 0, to: 9 } })
-    expect(plan.slices.map(({ firstRow, rows }) => [firstRow, rows]))
+    expect(plan.ranges.map(({ firstRow, rows }) => [firstRow, rows]))
       .toEqual([[0, 2], [2, 2], [4, 1]])
-    const contacts = await Promise.all(plan.slices.map(async slice =>
-      await contactsOf(file, facts, { slice, column: 1 })))
+    const contacts = await Promise.all(plan.ranges.map(async range =>
+      await readContacts(file, facts, { range, column: 1 })))
     expect(contacts).toEqual([['a', 'b'], ['', 'd'], ['e']])
   })
 
-  it('keeps requests to what the service takes', async () => {
+  it('keeps requests below the size limit of the service', async () => {
     writeFileSync(file, `phone\n${`${'\u0001'.repeat(1_000)}\n`.repeat(6_000)}`)
-    const { slices } = await planOf(file, await factsOf(file), { column: 0 })
+    const { ranges } = await planJobs(file, await readFacts(file), { column: 0 })
     // A control character takes six bytes in JSON: 1,000 of them, 6,003 bytes a contact.
-    expect(slices.map(({ rows }) => rows)).toEqual([5_330, 670])
+    expect(ranges.map(({ rows }) => rows)).toEqual([5_330, 670])
   })
 
-  it('refuses a file without rows', async () => {
-    for (const [text, why] of [['', 'is empty'], ['a,b\n', 'holds no rows']] as const) {
+  it('rejects a file without rows', async () => {
+    for (const [text, why] of [['', 'is empty'], ['a,b\n', 'has no rows']] as const) {
       writeFileSync(file, text)
-      const facts = await factsOf(file)
+      const facts = await readFacts(file)
       const plan = async () => {
-        await headOf(file, facts)
-        await planOf(file, facts, { column: 0 })
+        await readHead(file, facts)
+        await planJobs(file, facts, { column: 0 })
       }
       await expect(plan()).rejects.toThrow(why)
     }
   })
 
-  it('sends what is too long as the service would call it invalid', () => {
+  it('truncates contacts that are too long', () => {
     expect(contactOf(`${'x'.repeat(1_023)}\u{1f600}`, 'utf-8')).toHaveLength(1_024)
     expect(contactOf(Buffer.from(`${'x'.repeat(1_023)}\u{1f600}`).toString('latin1'), 'utf-8'))
       .toBe(`${'x'.repeat(1_023)}\ufffd`)
@@ -134,13 +136,13 @@ describe('the plan of a file', () => {
   })
 })
 
-const columnsOfResults = ['row', 'input', 'status', 'duplicate_of']
+const resultColumns = ['row', 'input', 'status', 'duplicate_of']
 
 async function joinedFile (guarded = false): Promise<Buffer> {
-  const facts = await factsOf(file)
-  const plan = await planOf(file, facts, { column: 0 })
+  const facts = await readFacts(file)
+  const plan = await planJobs(file, facts, { column: 0 })
   const layout = { file: facts, plan, columns: ['duplicate_of', 'status'], guarded }
-  const lineOf = createLines(layout, { columnsOfResults, firstRow: 100 })
+  const lineOf = createLines(layout, { resultColumns, firstRow: 100 })
   let text = ''
   const whole = { from: facts.dialect.startByte, to: facts.bytes }
   for await (const record of readRecords(file, facts.dialect, whole)) {
@@ -152,7 +154,7 @@ async function joinedFile (guarded = false): Promise<Buffer> {
   return Buffer.from(text, 'latin1')
 }
 
-describe('a join', () => {
+describe('the joined file', () => {
   const table = fc.record({
     rows: fc.array(fc.array(anyText, { minLength: 2, maxLength: 4 }), {
       minLength: 2, maxLength: 8,
@@ -163,7 +165,7 @@ describe('a join', () => {
     isLastEnded: fc.boolean(),
   })
 
-  it('keeps every cell of any table, and adds as many to every line', async () => {
+  it('keeps every cell of any table and appends the results to every line', async () => {
     await fc.assert(fc.asyncProperty(table, async ({ rows, delimiter, end, mark, isLastEnded }) => {
       const all = [['n', 'm', 'o', 'p'], ...rows]
       const quoted = (cell: string) => `"${cell.replaceAll('"', '""')}"`
@@ -175,7 +177,7 @@ describe('a join', () => {
       expect(header).toEqual(['n', 'm', 'o', 'p', 'duplicate_of', 'status'])
       expect(joined).toEqual(rows.map(cells =>
         [...cells, ...Array(4 - cells.length).fill(''), '107', 'völlig; "gut"']))
-      // Not a byte of the lines themselves is another one.
+      // The lines themselves are unchanged.
       let at = 0
       for (const line of lines) {
         const found = output.indexOf(line, at)
@@ -191,7 +193,7 @@ describe('a join', () => {
       .toBe('n;m;duplicate_of;status\nM\xfcller;\x80;107;"v\xf6llig; ""gut"""\n')
   })
 
-  it('guards the cells of the file too, when asked to', async () => {
+  it('escapes the cells of the input too, on request', async () => {
     writeFileSync(file, 'n,m\n=1,"+a,b"\n+1 2,ü\n')
     expect(parse(await joinedFile(true)).map((cells: readonly string[]) => cells.slice(0, 2)))
       .toEqual([['n', 'm'], ["'=1", "'+a,b"], ['+1 2', 'ü']])

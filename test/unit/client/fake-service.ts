@@ -6,14 +6,14 @@ export type FakeJob = {
   readonly key: string
   readonly inputs: readonly string[]
   readonly body: Readonly<Record<string, unknown>>
-  looks: number
+  polls: number
 }
 
-/** Where the command can be ended; `after POST` is before its answer comes. */
+/** Where a test can end the command; `after POST` is before the response. */
 export type Moment = 'POST' | 'after POST' | 'wait' | 'download' | 'quote'
 
 export type FakeOptions = {
-  /** Thrown, or answered, at the n-th time that a moment comes, n from 1. */
+  /** Thrown or returned at the n-th occurrence of a moment, from 1. */
   readonly at?: (moment: Moment, times: number) => Error | Response | undefined
   readonly availableMicros?: number
   readonly priceMicros?: number
@@ -25,7 +25,7 @@ const CSV_COLUMNS = 'row,input,e164,status,reason,duplicate_of'
 type Moments = (name: Moment) => Response | undefined
 type Body = FakeJob['body']
 
-/** A service of one organization in memory: what it was asked to do stays over several commands. */
+/** A service of one organization in memory. Its jobs persist over several commands. */
 export function createFakeService (initial: FakeOptions = {}) {
   let options = initial
   const jobs: FakeJob[] = []
@@ -38,7 +38,7 @@ export function createFakeService (initial: FakeOptions = {}) {
     if (found instanceof Error) throw found
     return found
   }
-  /** `onCtrlC` is called, and the request never answered, where a moment gives that error. */
+  /** For the error `Ctrl-C` of a moment: calls `onCtrlC` and never responds. */
   const fetch = (onCtrlC = () => {}): typeof globalThis.fetch => async (url, init) => {
     const line = `${init?.method} ${String(url).replace(/^http:..[a-z]+(.api.v1)?/, '')}`
     asked.push(line)
@@ -56,7 +56,7 @@ export function createFakeService (initial: FakeOptions = {}) {
   const client = createClient({
     baseUrl: 'http://there', apiKey: 'vj_live_1', retries: 0, fetch: fetch(),
   })
-  /** What follows is served otherwise; moments are counted anew. */
+  /** Changes the behaviour from now on and resets the counts of moments. */
   const change = (next: FakeOptions) => {
     options = next
     times.clear()
@@ -77,7 +77,7 @@ function answerTo ({ line, key, body }: Asked, inside: Inside): object {
   if (line === 'GET /balance') return { availableMicros: options.availableMicros ?? 1e9 }
   const job = jobs.find(({ id }) => line.split('/')[2]?.split('?')[0] === id)
   if (job === undefined) return refusal(404, { code: 'job_not_found', message: 'none' })
-  return line.includes('/results') ? resultsOf(job, moment) : look(job, inside)
+  return line.includes('/results') ? resultsOf(job, moment) : poll(job, inside)
 }
 
 const preflightOf = (inputs: readonly string[], { priceMicros = 5 }: FakeOptions) => ({
@@ -91,20 +91,20 @@ const preflightOf = (inputs: readonly string[], { priceMicros = 5 }: FakeOptions
 })
 
 function post (key: string, body: Body, { jobs, options, moment }: Inside): object {
-  const refused = moment('POST')
-  if (refused !== undefined) return refused
+  const rejection = moment('POST')
+  if (rejection !== undefined) return rejection
   const inputs = body['inputs'] as readonly string[]
   const known = jobs.find(job => job.key === key)
-  const job = known ?? { id: `job_${jobs.length + 1}`, key, inputs, body, looks: 0 }
+  const job = known ?? { id: `job_${jobs.length + 1}`, key, inputs, body, polls: 0 }
   if (known === undefined) jobs.push(job)
   moment('after POST')
   return { id: job.id, status: 'queued', preflight: preflightOf(job.inputs, options) }
 }
 
-function look (job: FakeJob, { options, moment }: Inside): object {
-  const refused = moment('wait')
-  if (refused !== undefined) return refused
-  const ended = ++job.looks > 1
+function poll (job: FakeJob, { options, moment }: Inside): object {
+  const rejection = moment('wait')
+  if (rejection !== undefined) return rejection
+  const ended = ++job.polls > 1
   const { length } = job.inputs
   return {
     id: job.id,
@@ -126,7 +126,7 @@ const SERVICES = [
 export const refusal = (status: number, error: object) =>
   new Response(JSON.stringify({ error }), { status })
 
-/** What the fake service finds out about a contact: some function of it. */
+/** The verdict about a contact: a function of the contact. */
 export const verdictOf = (input: string) =>
   createHash('sha256').update(input).digest('hex').slice(0, 12)
 

@@ -1,11 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { feedOptions } from '../../../services/client/feed-command.ts'
-import type { FileContact } from '../../../services/client/feed-file.ts'
-import type { WrittenResult } from '../../../services/client/feed-output.ts'
-import { progressText } from '../../../services/client/feed-progress.ts'
-import { sendContacts } from '../../../services/client/feed-send.ts'
-import { createTally } from '../../../services/client/feed-tally.ts'
-import type { ContactResult, ContactToSend } from '../../../services/client/feed-topics.ts'
+import { feedOptions, progressText } from '../../../services/client/feed-command.ts'
+import type { ContactResult, ContactToSend } from '../../../services/client/feed-connection.ts'
+import type { FileContact, WrittenResult } from '../../../services/client/feed-files.ts'
+import { createTally, sendContacts } from '../../../services/client/feed-send.ts'
 
 async function * streamOf (contacts: readonly FileContact[]): AsyncIterable<FileContact> {
   yield * contacts
@@ -13,19 +10,19 @@ async function * streamOf (contacts: readonly FileContact[]): AsyncIterable<File
 const contact = (input: string, reference?: string): FileContact =>
   ({ input, reference, countryCode: undefined })
 
-/** A feed that answers every contact `times` times once the end is sent. */
+/** A feed that answers every contact `times` times when it is flushed. */
 function feedOf (times = 1) {
   const sent: ContactToSend[] = []
-  let tell = (_result: ContactResult) => {}
+  let emit = (_result: ContactResult) => {}
   const feed = {
     send: async (contacts: readonly ContactToSend[]) => { sent.push(...contacts) },
     end: async () => {
       for (const [offset, { reference, input }] of sent.entries()) {
         const result = { resultId: `r${offset}`, reference, cells: { status: 'valid', input } }
-        for (let time = 0; time < times; time++) tell(result)
+        for (let time = 0; time < times; time++) emit(result)
       }
     },
-    listen: async (onResult: typeof tell) => { tell = onResult },
+    listen: async (onResult: typeof emit) => { emit = onResult },
     close: async () => {},
   }
   return { feed, sent }
@@ -42,45 +39,46 @@ async function send (contacts: readonly FileContact[], times = 1, silenceMs = 1_
   return { summary, written, sent }
 }
 
-describe('sending', () => {
-  it('writes one result a contact, whatever comes again', async () => {
+describe('sending contacts', () => {
+  it('writes one result per contact and ignores duplicates', async () => {
     const { summary, written } = await send([contact('1', 'A'), contact('2', 'B')], 3)
     expect(written.map(({ reference, cells }) => [reference, cells['input']]))
       .toEqual([['A', '1'], ['B', '2']])
     expect(summary).toEqual({ sent: 2, results: 2, repeated: 4, byStatus: { valid: 2 } })
   })
 
-  it('numbers rows without a reference, under a name of this run', async () => {
+  it('numbers rows without a reference, with a prefix of the run', async () => {
     const first = await send([contact('1'), contact('2')])
     const second = await send([contact('1')])
     expect(first.written.map(({ reference }) => reference)).toEqual(['1', '2'])
     expect(first.sent[0]?.reference).not.toBe(second.sent[0]?.reference)
   })
 
-  it('waits for as many results as a reference was sent', async () => {
+  it('waits for as many results as contacts with the same reference', async () => {
     const { summary, written } = await send([contact('1', 'A'), contact('2', 'A')], 2)
     expect(written.map(({ resultId }) => resultId)).toEqual(['r0', 'r1'])
     expect(summary.repeated).toBe(2)
   })
 
-  it('gives up when no result comes, and says what to look at', async () => {
-    await expect(send([contact('1', 'A')], 0, 20)).rejects.toThrow('1 are missing')
+  it('fails when no result arrives and explains why', async () => {
+    await expect(send([contact('1', 'A')], 0, 20)).rejects.toThrow('1 results are missing')
   })
 
-  it('refuses a row whose reference is blank', async () => {
-    await expect(send([contact('1', '')])).rejects.toThrow('Row 1 of the file has no reference')
+  it('rejects a row with an empty reference', async () => {
+    await expect(send([contact('1', '')])).rejects
+      .toThrow('Row 1 of the file has an empty reference')
   })
 })
 
-it('a tally leaves results of other senders alone', () => {
-  const tally = createTally({ mostUnanswered: 10, silenceMs: 1_000 })
+it('a tally ignores results of other senders', () => {
+  const tally = createTally({ maxUnanswered: 10, silenceMs: 1_000 })
   tally.expect([{ reference: 'A' }])
   expect(tally.answer({ reference: 'B', resultId: 'r' })).toBe(false)
   expect(tally.counts()).toEqual({ sent: 1, results: 0 })
 })
 
-describe('progress', () => {
-  it('tells counts, rates and what is left', () => {
+describe('the progress of a feed', () => {
+  it('shows counts, rates and remaining time', () => {
     expect(progressText({ sent: 5_000, results: 2_000, fileRead: 0.5 }, 2))
       .toBe('sent 5,000 (2,500/s), results 2,000 (1,000/s), about 8 s left')
     expect(progressText({ sent: 5, results: 0, fileRead: 1 }, 1))
@@ -92,7 +90,7 @@ describe('the options of a feed', () => {
   const key = `vjf_${Buffer.alloc(32, 5).toString('base64url')}`
   const env = { KAFKA_BROKERS: 'a:1,b:2', SCHEMA_REGISTRY_URL: 'http://r', FEED_KEY: key }
 
-  it('come from the command, then from the environment', () => {
+  it('come from the command line, then from the environment', () => {
     expect(feedOptions({ partner: 'acme', data: 'nowhere' }, env)).toEqual({
       brokers: ['a:1', 'b:2'],
       registryUrl: 'http://r',
@@ -103,23 +101,23 @@ describe('the options of a feed', () => {
     expect(other.partner).toBe('other')
   })
 
-  it('have several keys while one is replaced', () => {
+  it('contain several keys during a rotation', () => {
     const other = `vjf_${Buffer.alloc(32, 6).toString('base64url')}`
     const both = { ...env, FEED_KEY: `${other}, ${key}` }
     expect(feedOptions({ partner: 'acme', data: 'nowhere' }, both).keys)
       .toEqual([Buffer.alloc(32, 6), Buffer.alloc(32, 5)])
     for (const FEED_KEY of [`${key},`, `${key};${other}`]) {
       expect(() => feedOptions({ partner: 'acme', data: 'nowhere' }, { ...env, FEED_KEY }))
-        .toThrow('FEED_KEY is one key, or several as "new,old"')
+        .toThrow('Use one key, or several as "new,old"')
     }
   })
 
-  it('tell how the brokers are reached', () => {
+  it('contain the security settings of Kafka', () => {
     expect(feedOptions({ partner: 'acme', data: 'nowhere' }, { ...env, KAFKA_TLS: 'true' }).ssl)
       .toBe(true)
   })
 
-  it('are told when they are missing or wrong', () => {
+  it('are rejected when they are missing or invalid', () => {
     expect(() => feedOptions({ data: 'nowhere' }, {})).toThrow('npm run up')
     expect(() => feedOptions({ data: 'nowhere' }, env)).toThrow('--partner <name>')
     expect(() => feedOptions({ partner: 'a', key: 'x', data: 'nowhere' }, env)).toThrow('vjf_')

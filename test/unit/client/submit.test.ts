@@ -3,10 +3,13 @@ import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { CommandError, UsageError } from '../../../services/client/command-error.ts'
-import { renameDurably } from '../../../services/client/private-file.ts'
+import { renameDurably } from '../../../services/client/durable-file.ts'
 import type { RunState, RunStore } from '../../../services/client/run-state.ts'
-import type { SubmitParts, SubmitSettings } from '../../../services/client/submit-settings.ts'
-import { interruptRun, submitFile } from '../../../services/client/submit.ts'
+import type { SubmitDeps, SubmitSettings } from '../../../services/client/run.ts'
+import { insufficientBalance } from '../../../services/client/send-jobs.ts'
+import {
+  interruptRun, priceLines, submitFile, sumOf,
+} from '../../../services/client/submit.ts'
 import { newFolder } from '../../support/folder.ts'
 import { createFakeService, refusal, verdictOf, type Moment } from './fake-service.ts'
 
@@ -40,16 +43,16 @@ const settings: SubmitSettings = {
 
 type Service = ReturnType<typeof createFakeService>
 
-function run (service: Service, more: Partial<SubmitSettings> = {}, parts = {}) {
-  const said: string[] = []
-  const all: SubmitParts = {
+function run (service: Service, more: Partial<SubmitSettings> = {}, deps = {}) {
+  const messages: string[] = []
+  const all: SubmitDeps = {
     client: service.client,
-    say: line => { said.push(line) },
+    say: line => { messages.push(line) },
     pause: async () => {},
     pollEveryMs: 0,
-    ...parts,
+    ...deps,
   }
-  return { said, done: submitFile({ ...settings, ...more }, all) }
+  return { messages, done: submitFile({ ...settings, ...more }, all) }
 }
 
 const stateNow = () => JSON.parse(readFileSync(stateFile, 'utf8')) as RunState
@@ -62,10 +65,10 @@ const expected = [
   }),
 ].map(line => `${line}\r\n`).join('')
 
-describe('a file that is submitted', () => {
-  it('comes back with its lines as they were, and the results behind them', async () => {
+describe('a submitted file', () => {
+  it('is copied line by line with the results appended', async () => {
     const service = createFakeService()
-    const { said, done } = run(service, { country: 'US', metadata: { list: 'a' } })
+    const { messages, done } = run(service, { country: 'US', metadata: { list: 'a' } })
     expect(await done).toEqual({
       output,
       rows: 10,
@@ -84,11 +87,11 @@ describe('a file that is submitted', () => {
       forceFresh: false,
       metadata: { list: 'a' },
     })
-    expect(said).toContain('Contacts are taken from the column Phone.')
-    expect(said).toContain('Maximum price: $0.00005. Balance: $1,000.00 available.')
+    expect(messages).toContain('Contact column: Phone.')
+    expect(messages).toContain('Maximum price: $0.00005. Balance: $1,000.00 available.')
   })
 
-  it('has the columns that were asked for, guarded when asked to', async () => {
+  it('gets the selected columns, escaped on request', async () => {
     writeFileSync(input, 'note,phone\n=1+1,+12127365000\n"a\nb",-1\n')
     await run(createFakeService(), { only: 'reason,status', guarded: true, column: 'PHONE' }).done
     expect(parse(readFileSync(output))).toEqual([
@@ -105,8 +108,8 @@ const kills: readonly (readonly [Moment | 'rename', number])[] = [
   ['wait', 4], ['download', 1], ['download', 3], ['rename', 1],
 ]
 
-describe('a run that is ended', () => {
-  it.each(kills)('at %s, number %i, goes on with one job a slice', async (name, number) => {
+describe('an interrupted run', () => {
+  it.each(kills)('at %s number %i resumes with one job per range of rows', async (name, number) => {
     const kill = (moment: Moment, times: number) =>
       moment === name && times === number ? new Killed() : undefined
     const service = createFakeService({ at: kill })
@@ -124,7 +127,7 @@ describe('a run that is ended', () => {
     expect(existsSync(stateFile)).toBe(false)
   })
 
-  it('between its last two steps has nothing left to do but to clean up', async () => {
+  it('after the rename of the output only removes its state', async () => {
     const service = createFakeService()
     const rename = (from: string, to: string) => {
       renameDurably(from, to)
@@ -137,34 +140,35 @@ describe('a run that is ended', () => {
     expect(existsSync(stateFile)).toBe(false)
   })
 
-  it('keeps the keys where nobody else reads them, before anything is sent', async () => {
+  it('has stored its keys privately before it sent anything', async () => {
     const at = (moment: Moment) => {
       if (moment !== 'POST') return undefined
-      expect(stateNow().parts[0]).toMatchObject({ sentAtMs: expect.any(Number), agreedMicros: 20 })
+      expect(stateNow().jobs[0])
+        .toMatchObject({ sentAtMs: expect.any(Number), confirmedMicros: 20 })
       expect(statSync(stateFile).mode & 0o777).toBe(0o600)
       return new Killed()
     }
     const service = createFakeService({ at })
     await expect(run(service).done).rejects.toThrow(Killed)
-    const key = stateNow().parts[0]?.idempotencyKey
+    const key = stateNow().jobs[0]?.idempotencyKey
     service.change({})
     await run(service).done
     expect(service.jobs[0]?.key).toBe(key)
   })
 
-  it('joins anew when somebody removed what was joined', async () => {
+  it('joins all jobs again when the unfinished output was removed', async () => {
     const at = (moment: Moment, times: number) =>
       moment === 'download' && times === 2 ? new Killed() : undefined
     const service = createFakeService({ at })
     await expect(run(service).done).rejects.toThrow(Killed)
-    expect(stateNow().joined.parts).toBe(1)
+    expect(stateNow().joined.jobs).toBe(1)
     rmSync(`${output}.part`)
     service.change({})
     expect((await run(service).done).byStatus).toEqual({ valid: 10 })
     expect(readFileSync(output, 'utf8')).toBe(expected)
   })
 
-  it('does not go on with another file, other options or a stranger\'s key', async () => {
+  it('does not resume with another file, other options or the key of another tenant', async () => {
     const at = (moment: Moment, times: number) =>
       moment === 'wait' && times === 1 ? new Killed() : undefined
     const service = createFakeService({ at })
@@ -172,107 +176,110 @@ describe('a run that is ended', () => {
     service.change({})
     await expect(run(service, { service: 'email-validation', country: 'DE' }).done).rejects
       .toThrow('--service was phone-validation and is email-validation; --country was not given ' +
-        'and is DE. Run the same command on the same file to go on, or begin anew with --restart')
+        'and is DE. To resume, run the original command on the original file; or start over with ' +
+        '--restart')
     const stranger = createFakeService()
     const account = { baseUrl: 'http://there', key: 'other' }
     await expect(run(stranger, { account }).done).rejects
-      .toThrow('job_1 does not belong to this key')
+      .toThrow('this key cannot read its job job_1')
     writeFileSync(input, 'phone\n1\n')
-    await expect(run(service).done).rejects.toThrow('The input is not the file')
+    await expect(run(service).done).rejects
+      .toThrow('The input is not the file of the unfinished run')
     expect(service.jobs).toHaveLength(1)
     writeFileSync(input, `${[HEADER, ...LINES].join('\r\n')}\r\n`)
     await run(service, { account }).done
     expect(readFileSync(output, 'utf8')).toBe(expected)
   })
 
-  it('begins anew when told to', async () => {
+  it('starts over with --restart', async () => {
     const at = (moment: Moment, times: number) =>
       moment === 'wait' && times === 1 ? new Killed() : undefined
     const service = createFakeService({ at })
     await expect(run(service, { parallel: 1 }).done).rejects.toThrow(Killed)
     service.change({})
-    const { said, done } = run(service, { restart: true, rowsPerJob: 100 })
+    const { messages, done } = run(service, { restart: true, rowsPerJob: 100 })
     expect((await done).jobs.map(({ id }) => id)).toEqual(['job_2'])
-    expect(said).toContain('Jobs of an earlier run go on and are paid: job_1')
+    expect(messages).toContain('Jobs of the earlier run continue and will be charged: job_1')
   })
 
-  it('does not send again what the service may have forgotten', async () => {
+  it('does not repeat a request whose key the service may have expired', async () => {
     const at = (moment: Moment) => moment === 'after POST' ? new Killed() : undefined
     const service = createFakeService({ at })
     await expect(run(service).done).rejects.toThrow(Killed)
     service.change({})
     const now = () => Date.now() + 24 * 3_600_000
     await expect(run(service, {}, { now }).done).rejects
-      .toThrow('Rows 1 to 4 were sent 24 h 0 min ago and no answer came')
+      .toThrow('rows 1 to 4 was sent 24 h 0 min ago and its response was lost')
     expect(service.jobs).toHaveLength(1)
     await run(service).done
     expect(service.jobs).toHaveLength(3)
   })
 
-  it('tells what goes on without it', async () => {
+  it('reports the jobs that continue', async () => {
     let store: RunStore | undefined
     const at = (moment: Moment) => moment === 'wait' ? new Killed() : undefined
-    const parts = { onRun: (given: RunStore) => { store = given } }
-    await expect(run(createFakeService({ at }), {}, parts).done).rejects.toThrow(Killed)
-    expect(interruptRun(settings)).toBe('Interrupted. Nothing was sent, and nothing is paid.')
+    const deps = { onRun: (given: RunStore) => { store = given } }
+    await expect(run(createFakeService({ at }), {}, deps).done).rejects.toThrow(Killed)
+    expect(interruptRun(settings)).toBe('Interrupted. No job was sent, nothing will be charged.')
     expect(existsSync(stateFile)).toBe(true)
     expect(interruptRun(settings, store).split('\n')).toEqual([
-      'Interrupted. Run the same command again to go on; nothing is paid twice.',
-      `What is needed for that is in ${stateFile}.`,
-      'On the service these jobs go on and are paid: job_1, job_2. "verification-jobs cancel ' +
-        'JOB" ends one.',
+      'Interrupted. Run the same command again to resume; nothing is paid twice.',
+      `The state of the run is in ${stateFile}.`,
+      'These jobs continue and will be charged: job_1, job_2. "verification-jobs cancel JOB" ' +
+        'cancels one.',
     ])
   })
 })
 
-describe('the price', () => {
-  const asking = (answer: boolean) => {
+describe('the maximum price', () => {
+  const prompt = (answer: boolean) => {
     const questions: string[] = []
-    const ask = async (question: string) => {
+    const confirm = async (question: string) => {
       questions.push(question)
       return answer
     }
-    return { questions, ask }
+    return { questions, confirm }
   }
 
-  it('is asked for once, before anything is sent', async () => {
-    const { questions, ask } = asking(true)
+  it('is confirmed once, before anything is sent', async () => {
+    const { questions, confirm } = prompt(true)
     const at = (moment: Moment, times: number) =>
       moment === 'POST' && times === 2 ? new Killed() : undefined
     const service = createFakeService({ at })
-    await expect(run(service, { yes: false }, { ask }).done).rejects.toThrow(Killed)
+    await expect(run(service, { yes: false }, { confirm }).done).rejects.toThrow(Killed)
     expect(questions).toEqual(['Verify for at most $0.00005? [y/N] '])
     service.change({})
-    await run(service, { yes: false }, { ask }).done
+    await run(service, { yes: false }, { confirm }).done
     expect(questions).toHaveLength(1)
   })
 
-  it('is asked for again when it has risen', async () => {
-    const { questions, ask } = asking(true)
+  it('is confirmed again when it has risen', async () => {
+    const { questions, confirm } = prompt(true)
     const at = (moment: Moment, times: number) =>
       moment === 'POST' && times === 2 ? new Killed() : undefined
     const service = createFakeService({ at })
-    await expect(run(service, { yes: false, parallel: 1 }, { ask }).done).rejects.toThrow(Killed)
+    await expect(run(service, { yes: false, parallel: 1 }, { confirm }).done).rejects
+      .toThrow(Killed)
     service.change({ priceMicros: 7 })
-    await run(service, { yes: false }, { ask }).done
+    await run(service, { yes: false }, { confirm }).done
     expect(questions[1]).toBe('Verify for at most $0.000014? [y/N] ')
   })
 
-  it('that is declined leaves nothing behind', async () => {
+  it('leaves no state behind when the user declines it', async () => {
     const service = createFakeService()
-    await expect(run(service, { yes: false }, { ask: asking(false).ask }).done).rejects
-      .toThrow(new CommandError('Nothing more was sent, and nothing paid for it.'))
+    await expect(run(service, { yes: false }, { confirm: prompt(false).confirm }).done).rejects
+      .toThrow(new CommandError('You declined the price. No further job was sent or charged.'))
     expect([service.jobs, existsSync(stateFile)]).toEqual([[], false])
   })
 
-  it('cannot be agreed to where nobody is asked', async () => {
+  it('needs --yes without a terminal', async () => {
     await expect(run(createFakeService(), { yes: false }).done).rejects.toThrow(UsageError)
   })
 
-  it('above the balance is told with what is missing', async () => {
+  it('above the balance is an error with the missing amount', async () => {
     const service = createFakeService({ availableMicros: 20 })
     await expect(run(service).done).rejects.toThrow('402 insufficient_balance: the maximum price ' +
-      'is $0.00005 and $0.00002 is available; $0.00003 is missing')
+      'is $0.00005, the available balance $0.00002. Top up at least $0.00003')
     const later = createFakeService({
       at: (moment, times) => moment === 'POST' && times === 2
         ? refusal(402, {
@@ -280,15 +287,15 @@ describe('the price', () => {
         })
         : undefined,
     })
-    await expect(run(later).done).rejects.toThrow('$0.000019 is missing')
+    await expect(run(later).done).rejects.toThrow('Top up at least $0.000019')
     later.change({})
     await run(later, {}, { now: () => Date.now() + 48 * 3_600_000 }).done
     expect(later.jobs).toHaveLength(3)
   })
 })
 
-describe('what goes wrong', () => {
-  it('for a while is tried again', async () => {
+describe('a failed submission', () => {
+  it('is retried after temporary errors', async () => {
     const refused = refusal(429, { code: 'concurrent_jobs_limit', message: 'm' })
     const service = createFakeService({
       at: (moment, times) => {
@@ -298,40 +305,69 @@ describe('what goes wrong', () => {
         return moment === 'download' && times === 2 ? new TypeError('terminated') : undefined
       },
     })
-    const { said, done } = run(service)
+    const { messages, done } = run(service)
     expect((await done).completed).toBe(true)
     expect(service.jobs).toHaveLength(3)
     expect(readFileSync(output, 'utf8')).toBe(expected)
-    expect(said.filter(line => line.includes('waiting for one to end'))).toHaveLength(1)
+    expect(messages.filter(line => line.includes('waiting for one to end'))).toHaveLength(1)
   })
 
-  it('with a job is told by the summary', async () => {
+  it('of a job is reported in the summary', async () => {
     const summary = await run(createFakeService({ endAs: 'cancelled' })).done
     expect([summary.completed, summary.jobs[0]?.status]).toEqual([false, 'cancelled'])
     expect(readFileSync(output, 'utf8')).toBe(expected)
   })
 
   it.each<[string, Partial<SubmitSettings>, string]>([
-    ['an output that is there', { output: input.replace('contacts', 'other') }, 'is there already'],
-    ['the input as output', { output: input }, 'would replace the input'],
-    ['a service that is not for the key', { service: 'whatsapp' }, 'may not use whatsapp'],
-    ['a column that is not there', { column: 'Tel' }, 'There are: Name, Phone, Status.'],
-    ['a column that no result has', { only: 'status,colour' }, 'there is no colour'],
-    ['no file', { input: join(folder, 'none.csv') }, 'There is no file'],
-    ['a folder', { input: folder }, 'is no file'],
-  ])('%s is refused before anything is sent', async (...[, more, why]) => {
+    ['an existing output', { output: input.replace('contacts', 'other') }, 'already exists'],
+    ['the input as output', { output: input }, 'is the input file'],
+    ['a forbidden service', { service: 'whatsapp' }, 'may not use the service whatsapp'],
+    ['an unknown contact column', { column: 'Tel' }, 'The columns are: Name, Phone, Status.'],
+    ['an unknown result column', { only: 'status,colour' }, 'there is no colour'],
+    ['a missing file', { input: join(folder, 'none.csv') }, 'does not exist'],
+    ['a folder', { input: folder }, 'is not a regular file'],
+  ])('because of %s sends nothing', async (...[, more, why]) => {
     writeFileSync(join(folder, 'other.csv'), 'here')
     const service = createFakeService()
     await expect(run(service, more).done).rejects.toThrow(why)
     expect(service.jobs).toEqual([])
   })
 
-  it('a file that changes while it is verified is noticed', async () => {
+  it('is reported when the file changes during the run', async () => {
     const at = (moment: Moment, times: number) => {
       if (moment !== 'download' || times > 1) return undefined
       writeFileSync(input, readFileSync(input, 'utf8').replaceAll('65', '66'))
       return undefined
     }
-    await expect(run(createFakeService({ at })).done).rejects.toThrow('changed meanwhile')
+    await expect(run(createFakeService({ at })).done).rejects.toThrow('has changed during the run')
+  })
+})
+
+describe('the quote', () => {
+  const preflight = {
+    totalRows: 1_500,
+    invalidRows: 100,
+    duplicateRows: 200,
+    cacheHits: 300,
+    freshChecks: 900,
+    maxQuoteMicros: 2_400_000,
+  }
+
+  it('shows the sum of all jobs', () => {
+    expect(priceLines(sumOf([preflight, preflight]), { jobs: 2, availableMicros: 7_000_000 }))
+      .toEqual([
+        '3,000 rows in 2 jobs:',
+        '  invalid                      200  free',
+        '  duplicates                   400  free',
+        '  cached                       600  free while cached',
+        '  to verify                  1,800  charged for a verdict',
+        'Maximum price: $4.80. Balance: $7.00 available.',
+      ])
+  })
+
+  it('above the balance states the missing amount', () => {
+    expect(insufficientBalance(5_000_000, 4_999_999).message).toBe('402 insufficient_balance: ' +
+      'the maximum price is $5.00, the available balance $4.999999. Top up at least $0.000001 ' +
+      'and run the same command again.')
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { ApiError } from '../../../services/client/api-error.ts'
 import {
-  createTransport, type Call, type TransportOptions,
+  ApiError, createTransport, isLostConnection, retryWhileUnavailable,
+  type Call, type TransportOptions,
 } from '../../../services/client/transport.ts'
 
 type Answer = Response | Error
@@ -12,7 +12,7 @@ const refusal = (status: number, headers: Record<string, string> = {}) =>
     { status, headers })
 const lost = () => new TypeError('fetch failed')
 
-/** Gives the answers one after another; notes what was sent and how long was waited between. */
+/** Returns the answers in order; records the requests and the waits between them. */
 async function exchange (answers: readonly Answer[], call?: Call, more: object = {}) {
   const sent: Sent[] = []
   const waits: number[] = []
@@ -34,7 +34,7 @@ async function exchange (answers: readonly Answer[], call?: Call, more: object =
 }
 
 describe('a request', () => {
-  it('carries key, headers and body, and is sent once when it is served', async () => {
+  it('carries key, headers and body and is sent once when it succeeds', async () => {
     const { sent, waits, outcome } = await exchange([new Response('{}')], {
       method: 'POST', headers: { 'x-a': 'b' }, body: { c: 1 },
     })
@@ -52,13 +52,14 @@ describe('a request', () => {
     expect(outcome).toBeInstanceOf(Response)
   })
 
-  it.each([408, 429, 502, 503, 504])('is sent again after %i', async status => {
+  it.each([408, 429, 502, 503, 504])('is retried after status %i', async status => {
     const { sent, outcome } = await exchange([refusal(status), new Response('{}')])
     expect(sent.length).toBe(2)
     expect(outcome).toBeInstanceOf(Response)
   })
 
-  it.each([400, 401, 402, 403, 404, 409, 410, 413, 422, 500])('ends with %i', async s => {
+  const FINAL = [400, 401, 402, 403, 404, 409, 410, 413, 422, 500]
+  it.each(FINAL)('is not retried after status %i', async s => {
     const { sent, outcome } = await exchange([refusal(s, { 'retry-after': '3' })])
     expect(sent.length).toBe(1)
     expect(outcome).toBeInstanceOf(ApiError)
@@ -72,23 +73,23 @@ describe('a request', () => {
     })
   })
 
-  it('is sent again with the same body after its answer was lost', async () => {
+  it('is retried with the same body after a lost response', async () => {
     const { sent, outcome } = await exchange([lost(), new Response('{}')], { body: { a: 1 } })
     expect(sent.map(({ init }) => init.body)).toEqual(['{"a":1}', '{"a":1}'])
     expect(outcome).toBeInstanceOf(Response)
   })
 
-  it('is given up when no answer comes in time, again and again', async () => {
+  it('fails when every attempt exceeds the time limit', async () => {
     const never = async (_url: unknown, init?: RequestInit) =>
       new Promise<Response>((_resolve, reject) => {
         init?.signal?.addEventListener('abort', () => reject(init.signal?.reason))
       })
     const { waits, outcome } = await exchange([], {}, { fetch: never, timeoutMs: 5, retries: 1 })
-    expect(String(outcome)).toBe('TimeoutError: no answer within 5 ms')
+    expect(String(outcome)).toBe('TimeoutError: no response within 5 ms')
     expect(waits.length).toBe(1)
   })
 
-  it('that must not be done twice is sent again only when it was refused', async () => {
+  it('that is not repeatable is retried only after a rejection', async () => {
     const call = { repeatable: false } as const
     for (const passing of [lost(), refusal(502), refusal(504)]) {
       expect((await exchange([passing, new Response('{}')], call)).sent.length).toBe(1)
@@ -98,14 +99,14 @@ describe('a request', () => {
     }
   })
 
-  it('that fails by a mistake of the program is not sent again', async () => {
+  it('that fails because of a bug is not retried', async () => {
     const { sent, outcome } = await exchange([new RangeError('no')])
     expect([sent.length, String(outcome)]).toEqual([1, 'RangeError: no'])
   })
 })
 
-describe('the wait between two tries', () => {
-  it('is random below a step that doubles up to ten seconds', async () => {
+describe('the wait between two attempts', () => {
+  it('is a random part of a backoff that doubles up to ten seconds', async () => {
     const { sent, waits, outcome } = await exchange([refusal(503)], {}, { retries: 8 })
     expect(waits).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000])
     expect([sent.length, (outcome as ApiError).status]).toEqual([9, 503])
@@ -118,14 +119,14 @@ describe('the wait between two tries', () => {
     expect(waits).toEqual([7_100, 7_200])
   })
 
-  it('is left out when tries are turned off', async () => {
+  it('does not happen when retries are disabled', async () => {
     const { sent, waits } = await exchange([lost()], {}, { retries: 0 })
     expect([sent.length, waits]).toEqual([1, []])
   })
 })
 
-describe('an answer that is none of the service', () => {
-  it('is told by its beginning', () => {
+describe('a response of a proxy', () => {
+  it('is reported with the beginning of its body', () => {
     const error = new ApiError(new Response(null, { status: 502 }), '<h1>proxy</h1>')
     expect(error).toMatchObject({
       code: 'unknown',
@@ -134,4 +135,48 @@ describe('an answer that is none of the service', () => {
       retryAfterSeconds: undefined,
     })
   })
+})
+
+describe('a retry while the service is unavailable', () => {
+  const failure = (status: number, code: string) =>
+    new ApiError(new Response(null, { status }), JSON.stringify({ error: { code, message: 'm' } }))
+
+  async function outcomeOf (error: unknown, times: number) {
+    const messages: string[] = []
+    let nowMs = 0
+    let tries = 0
+    const action = async () => {
+      if (++tries > times) return 'done'
+      throw error
+    }
+    const outcome = await retryWhileUnavailable(action, {
+      say: line => { messages.push(line) },
+      now: () => nowMs,
+      pause: async ms => { nowMs += ms },
+    }).catch((error: unknown) => error)
+    return { outcome, messages, tries, nowMs }
+  }
+
+  it('waits longer each time and reports the reason once', async () => {
+    const { outcome, messages, nowMs } = await outcomeOf(failure(503, 'temporarily_unavailable'), 6)
+    expect([outcome, nowMs]).toEqual(['done', 1_000 + 2_000 + 4_000 + 8_000 + 15_000 + 15_000])
+    expect(messages)
+      .toEqual(['The service is unavailable (503 temporarily_unavailable); retrying.'])
+    expect((await outcomeOf(new TypeError('fetch failed'), 1)).messages)
+      .toEqual(['The service does not respond; retrying.'])
+  })
+
+  it('ends after 15 minutes, or after 12 hours at the limit of concurrent jobs', async () => {
+    const away = failure(503, 'c')
+    expect(await outcomeOf(away, Infinity)).toMatchObject({ outcome: away, nowMs: 900_000 })
+    const full = failure(429, 'concurrent_jobs_limit')
+    expect(await outcomeOf(full, Infinity)).toMatchObject({ outcome: full, nowMs: 43_200_000 })
+  })
+
+  it.each([failure(404, 'c'), failure(500, 'c'), new TypeError('x is not a function')])(
+    'does not happen after %s', async error => {
+      expect(await outcomeOf(error, Infinity))
+        .toMatchObject({ outcome: error, tries: 1, messages: [] })
+      expect(isLostConnection(error)).toBe(false)
+    })
 })

@@ -17,8 +17,8 @@ const signedStandard = (text = `v1,${standard}`) => ({
   },
 })
 
-describe('a receiver', () => {
-  it('takes what was signed in either scheme, as text or bytes', () => {
+describe('a webhook receiver', () => {
+  it('accepts both signature schemes, for text and bytes', () => {
     const taken = { ok: true, event: { a: 'é' } }
     expect(verifyWebhook(signedOwn())).toEqual(taken)
     expect(verifyWebhook(signedStandard())).toEqual(taken)
@@ -27,7 +27,7 @@ describe('a receiver', () => {
       .toEqual(taken)
   })
 
-  it('takes one of several signatures, and knows several secrets, while a secret changes', () => {
+  it('accepts several signatures and several secrets during a rotation', () => {
     const zeros = '0'.repeat(64)
     expect(verifyWebhook(signedOwn(`t=1700000000,v1=${zeros},v1=${own}`)).ok).toBe(true)
     expect(verifyWebhook(signedStandard(`v1,AAAA v1a,BBBB v1,${standard}`)).ok).toBe(true)
@@ -35,7 +35,7 @@ describe('a receiver', () => {
     expect(verifyWebhook({ ...signedStandard(), secret: [former, secret] }).ok).toBe(true)
   })
 
-  it.each([-300, 300])('takes what is %i seconds away and nothing further', seconds => {
+  it.each([-300, 300])('accepts a timestamp %i seconds away and none further', seconds => {
     const atMs = nowMs + seconds * 1_000
     expect(verifyWebhook({ ...signedOwn(), nowMs: atMs }).ok).toBe(true)
     const beyond = { ok: false, reason: 'outside_tolerance' }
@@ -55,7 +55,7 @@ describe('a receiver', () => {
     ['no signature of this version', signedOwn(`t=1700000000,v0=${own}`)],
     ['a part of the signature', signedOwn(`t=1700000000,v1=${own.slice(0, 32)}`)],
     ['an empty signature', signedOwn('t=1700000000,v1=')],
-  ])('refuses %s', (_, request) => {
+  ])('rejects %s', (_, request) => {
     expect(verifyWebhook(request)).toEqual({ ok: false, reason: 'wrong_signature' })
   })
 
@@ -63,7 +63,7 @@ describe('a receiver', () => {
     ['no headers', {}], ['no time', { 'x-service-signature': `v1=${own}` }],
     ['a time that is none', { 'x-service-signature': `t=now,v1=${own}` }],
     ['half of the standard ones', { 'webhook-id': 'evt_1', 'webhook-timestamp': '1700000000' }],
-  ])('misses the signature where there are %s', (_, headers) => {
+  ])('reports a missing signature for %s', (_, headers) => {
     expect(verifyWebhook({ ...fresh, headers })).toEqual({ ok: false, reason: 'missing_signature' })
   })
 })

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync, readFileSync, existsSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { openContactFile, type FileOptions } from '../../../services/client/feed-file.ts'
-import { openResultFile, type WrittenResult } from '../../../services/client/feed-output.ts'
+import {
+  openContactFile, openResultFile, type FileOptions, type WrittenResult,
+} from '../../../services/client/feed-files.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'feed-file-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -18,7 +19,7 @@ async function contactsOf (name: string, text: string, options: Partial<FileOpti
 }
 
 describe('a file of contacts', () => {
-  it('is a CSV with a header line', async () => {
+  it('can be CSV with a header', async () => {
     const text = 'id,phone,countryCode\r\nA,"(212) 736-5000",US\r\nB,+442071838750,\r\n'
     expect(await contactsOf('a.csv', text)).toEqual({
       contacts: [
@@ -29,13 +30,13 @@ describe('a file of contacts', () => {
     })
   })
 
-  it('may have any usual delimiter, and must be no UTF-16', async () => {
+  it('can have any usual delimiter, but cannot be UTF-16', async () => {
     const { contacts } = await contactsOf('b.csv', '\ufefffirma;phone\r\n"A; B";030 1\r\n')
     expect(contacts).toEqual([{ input: '030 1', reference: undefined, countryCode: undefined }])
     await expect(contactsOf('c.csv', '\ufffe\u0000a')).rejects.toThrow('looks like UTF-16')
   })
 
-  it('is NDJSON, one object a line', async () => {
+  it('can be NDJSON with one object per line', async () => {
     const text = '{"email":"a@example.com","reference":17}\n\n{"email":"b@example.com"}\n'
     const { contacts } = await contactsOf('a.ndjson', text, { referenceColumn: 'reference' })
     expect(contacts).toEqual([
@@ -44,7 +45,7 @@ describe('a file of contacts', () => {
     ])
   })
 
-  it('needs no name for its only column, and takes the one that is named', async () => {
+  it('uses its only column, or the named one', async () => {
     const only = await contactsOf('b.csv', 'Telefon\n1\n')
     expect(only.contacts).toEqual([{ input: '1', reference: undefined, countryCode: undefined }])
     const named = await contactsOf('c.csv', 'a,b\n1,2\n', { column: 'b', referenceColumn: 'a' })
@@ -52,17 +53,17 @@ describe('a file of contacts', () => {
   })
 
   it.each<[string, string, Partial<FileOptions>, string]>([
-    ['d.csv', 'a,b\n1,2\n', {}, 'say with --column which field holds the contacts; there are a, b'],
-    ['e.csv', 'a,b\n1,2\n', { column: 'c' }, 'has no field c; there are a, b'],
-    ['f.csv', 'a,b\n1\n', {}, "can't be read"],
-    ['g.ndjson', '{"input":"1"}\n[1]\n', {}, 'line 2: each line is a JSON object'],
-    ['h.txt', '', {}, 'name the file .csv, .ndjson or .jsonl'],
-  ])('%s with %j is refused, and told why', async (...[name, text, options, why]) => {
+    ['d.csv', 'a,b\n1,2\n', {}, 'Name it with --column. The fields are: a, b'],
+    ['e.csv', 'a,b\n1,2\n', { column: 'c' }, 'has no field c. The fields are: a, b'],
+    ['f.csv', 'a,b\n1\n', {}, 'Cannot parse'],
+    ['g.ndjson', '{"input":"1"}\n[1]\n', {}, 'line 2 is not a JSON object'],
+    ['h.txt', '', {}, 'Use .csv, .ndjson or .jsonl'],
+  ])('%s with %j is rejected with the reason', async (...[name, text, options, why]) => {
     await expect(contactsOf(name, text, options)).rejects.toThrow(why)
   })
 
-  it('has to be there', () => {
-    expect(() => openContactFile({ file: join(folder, 'none.csv') })).toThrow('There is no file')
+  it('must exist', () => {
+    expect(() => openContactFile({ file: join(folder, 'none.csv') })).toThrow('does not exist')
   })
 })
 
@@ -72,7 +73,7 @@ describe('a file of results', () => {
     { reference: 'B', resultId: 'r2', cells: { status: 'invalid', reason: 'say "no", please' } },
   ]
 
-  it('as CSV has every column that any result has', async () => {
+  it('as CSV has the columns of all results', async () => {
     const file = join(folder, 'out.csv')
     const output = openResultFile(file)
     for (const result of results) output.write(result)
@@ -87,7 +88,7 @@ describe('a file of results', () => {
     expect(existsSync(`${file}.part`)).toBe(false)
   })
 
-  it('as NDJSON is as it came', async () => {
+  it('as NDJSON has the results unchanged', async () => {
     const file = join(folder, 'out.ndjson')
     const output = openResultFile(file)
     for (const result of results) output.write(result)
@@ -97,7 +98,7 @@ describe('a file of results', () => {
     expect(lines).toHaveLength(2)
   })
 
-  it('is of a kind that we know, or none', async () => {
+  it('has a known type, or is optional', async () => {
     expect(() => openResultFile('out.xls')).toThrow('.csv, .ndjson or .jsonl')
     await expect(openResultFile(undefined).finish()).resolves.toBeUndefined()
   })

@@ -2,10 +2,10 @@ import { closeSync, fsyncSync, openSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * Writes a file that only its owner may read, in one step that outlives a crash: whoever looks sees
- * the old content or the new one. Nothing else of this process can run in between.
+ * Replaces a file atomically and durably; only its owner can read it. After a crash the file has
+ * the old or the new content. Synchronous, so no other code of this process runs in between.
  */
-export function writePrivately (file: string, text: string): void {
+export function writePrivateFile (file: string, text: string): void {
   const next = `${file}.new`
   const handle = openSync(next, 'w', 0o600)
   try {
@@ -17,7 +17,7 @@ export function writePrivately (file: string, text: string): void {
   renameDurably(next, file)
 }
 
-/** Gives a file its final name; after a crash of the machine it still has it. */
+/** Renames a file and syncs the folder, so that the new name survives a crash of the machine. */
 export function renameDurably (from: string, to: string): void {
   renameSync(from, to)
   const folder = openSync(dirname(to), 'r')

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { count, counted, duration, money } from '../../../services/client/amounts.ts'
 import { jobText } from '../../../services/client/job-commands.ts'
-import { createProgressLine } from '../../../services/client/progress-line.ts'
 import { summaryText } from '../../../services/client/submit-command.ts'
-import { submitText } from '../../../services/client/submit-progress.ts'
+import {
+  count, counted, createProgressLine, duration, money, submitProgressText,
+} from '../../../services/client/terminal.ts'
 
 describe('amounts', () => {
-  it('are written for people', () => {
+  it('are formatted for people', () => {
     expect([money(1_500_000), money(5), money(180_866_000), count(12_345.4)])
       .toEqual(['$1.50', '$0.000005', '$180.866', '12,345'])
     expect([counted(1, 'job'), counted(2_000, 'row')]).toEqual(['1 job', '2,000 rows'])
@@ -18,18 +18,18 @@ describe('amounts', () => {
 describe('the progress of a submission', () => {
   const progress = { done: 600, rows: 1_000, before: 200, jobs: 1, endedJobs: 0 }
 
-  it('tells rows, rate and what is left', () => {
-    expect(submitText(progress, 2))
+  it('shows rows, rate and remaining time', () => {
+    expect(submitProgressText(progress, 2))
       .toBe('[##############..........] 60 %  600 of 1,000 rows, 200 rows/s, about 2 s left')
-    expect(submitText({ ...progress, jobs: 3, endedJobs: 1, done: 250 }, 2))
+    expect(submitProgressText({ ...progress, jobs: 3, endedJobs: 1, done: 250 }, 2))
       .toBe('[######..................] 25 %  250 of 1,000 rows, 1 of 3 jobs, 25 rows/s')
-    expect(submitText({ ...progress, done: 1_000, before: 0 }, 4))
+    expect(submitProgressText({ ...progress, done: 1_000, before: 0 }, 4))
       .toBe(`[${'#'.repeat(24)}] 100 %  1,000 of 1,000 rows, 250 rows/s`)
   })
 })
 
 describe('a progress line', () => {
-  function shown (isTTY: boolean) {
+  function outputOf (isTTY: boolean) {
     const written: string[] = []
     let nowMs = 0
     const line = createProgressLine<number>({ write: text => written.push(text), isTTY }, {
@@ -41,19 +41,19 @@ describe('a progress line', () => {
     return written
   }
 
-  it('is shown at most once a second, line by line', () => {
-    expect(shown(false)).toEqual(['1000 after 1 s\n', '2100 after 2.1 s\n'])
+  it('is written at most once a second outside a terminal', () => {
+    expect(outputOf(false)).toEqual(['1000 after 1 s\n', '2100 after 2.1 s\n'])
   })
 
-  it('is shown more often in place on a terminal', () => {
-    expect(shown(true)).toEqual([
+  it('is updated in place on a terminal', () => {
+    expect(outputOf(true)).toEqual([
       '\r\u001b[K1000 after 1 s', '\r\u001b[K1500 after 1.5 s', '\r\u001b[K2100 after 2.1 s', '\n',
     ])
   })
 })
 
-describe('what is shown', () => {
-  it('of a job is its state and its price', () => {
+describe('the text', () => {
+  it('of a job shows its status and price', () => {
     const job = {
       id: 'job_1',
       status: 'verifying' as const,
@@ -82,7 +82,7 @@ describe('what is shown', () => {
     expect(jobText(ended)).toMatch(/\npaid \$3\.00, released \$1\.00$/)
   })
 
-  it('at the end is what became of the rows', () => {
+  it('of a summary shows rows by status, money and the output', () => {
     expect(summaryText({
       output: 'out.csv',
       rows: 3,

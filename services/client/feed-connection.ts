@@ -4,19 +4,21 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro from 'avsc'
 import kafkajs, {
-  Kafka, logLevel, type Consumer, type KafkaConfig, type Message, type Producer,
+  Kafka, logLevel,
+  type Consumer, type KafkaConfig, type Message, type Producer, type SASLOptions,
 } from 'kafkajs'
 import {
   FeedSealError, keyIdIn, keyIdOf, openResult, sealContact, type FeedCells,
 } from '../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../schemas/types.ts'
+import { CommandError } from './command-error.ts'
 
-/** Brokers are reached openly and as anybody without `ssl` and `sasl`. */
+/** Without `ssl` and `sasl` the connection is unencrypted and anonymous. */
 export type FeedOptions = Readonly<Pick<KafkaConfig, 'ssl' | 'sasl'>> & {
   readonly brokers: readonly string[]
   readonly registryUrl: string
   readonly partner: string
-  /** The partner's keys: the first seals contacts, each opens results. */
+  /** The keys of the partner: the first one seals contacts, every one opens results. */
   readonly keys: readonly [sealing: Buffer, ...others: Buffer[]]
 }
 
@@ -35,27 +37,25 @@ export type ContactResult = {
 }
 
 export type FeedConnection = {
-  /** Seals and sends contacts; resolves when the brokers have them. */
+  /** Seals and sends contacts. Resolves when the brokers have acknowledged them. */
   readonly send: (contacts: readonly ContactToSend[]) => Promise<void>
-  /** Lets everything sent so far be taken up at once. */
+  /** Flushes the feed: the service processes everything sent so far without waiting. */
   readonly end: () => Promise<void>
-  /** Told of every result from now on; one that comes again has the same id. */
+  /** Receives every later result. A redelivered result has the same id. */
   readonly listen: (
     onResult: (result: ContactResult) => void, onFailure: (error: unknown) => void,
   ) => Promise<void>
   readonly close: () => Promise<void>
 }
 
-/** What a partner can do something about. */
-export class FeedError extends Error {
-  override readonly name = 'FeedError'
-}
-
 const { Partitioners } = kafkajs
 const PREFIX_BYTES = 5
 const SUBMITTED = avroType('feeds.submitted')
 
-/** Connects to a partner's pair of topics. */
+/**
+ * Connects to the two topics of a partner. Throws CommandError when the partner has no feed on
+ * these brokers.
+ */
 export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
   const { partner, keys, ssl, sasl } = options
   const kafka = new Kafka({
@@ -67,7 +67,7 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
   })
   const registry = new SchemaRegistry({ host: options.registryUrl })
   const topics = { submitted: `feeds.${partner}.submitted`, finished: `feeds.${partner}.finished` }
-  const offsets = await endsOf(kafka, topics, partner)
+  const offsets = await readEndOffsets(kafka, topics, partner)
   const schemaId = await registry.getRegistryIdBySchema(
     'feeds.submitted-value', SUBMITTED.json as never)
   const producer = createProducer(kafka)
@@ -76,7 +76,7 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
     allowAutoTopicCreation: false,
     maxWaitTimeInMs: 100,
   })
-  const messageOf = createSealing(options, { schemaId, partitions: offsets.submitted })
+  const toMessage = createSealer(options, { schemaId, partitions: offsets.submitted })
   const end = {
     reference: '',
     service: '',
@@ -89,17 +89,17 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
     sentAt: 0,
   }
   return {
-    send: async contacts => producer.send(topics.submitted, contacts.map(messageOf)),
+    send: async contacts => producer.send(topics.submitted, contacts.map(toMessage)),
     end: async () => producer.send(topics.submitted, offsets.submitted.map(({ partition }) =>
-      ({ partition, key: 'end', value: encoded(schemaId, { ...end, end: true }) }))),
+      ({ partition, key: 'end', value: encode(schemaId, { ...end, end: true }) }))),
     listen: (onResult, onFailure) => listen(consumer, {
       topic: topics.finished,
-      // Results from before belong to whoever sent their contacts.
+      // Earlier results belong to earlier runs.
       from: offsets.finished,
       onFailure,
       onMessage: async value => {
         const result = await registry.decode(value) as FeedResult
-        openInto({ partner, keys }, result, { onResult, onFailure })
+        deliver({ partner, keys }, result, { onResult, onFailure })
       },
     }),
     close: async () => {
@@ -109,10 +109,10 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
 }
 
 /**
- * Seals each contact once, for one partition and with a sequence of its own: `feed` takes what is
- * sent again, by a producer or by a stranger, for the copy that it is.
+ * Seals each contact once, for one partition and with its own sequence number, so that `feed`
+ * detects replays, whether by a retrying producer or by an attacker.
  */
-function createSealing (
+function createSealer (
   { partner, keys: [key] }: FeedOptions,
   { schemaId, partitions }:
   { readonly schemaId: number, readonly partitions: readonly { readonly partition: number }[] }
@@ -126,14 +126,14 @@ function createSealing (
   return ({ input, ...contact }) => {
     const message = { key: contact.reference, value: null }
     const partition = choose({ topic: '', partitionMetadata, message })
-    const place = { ...contact, partition, sender, sequence: ++sequence, sentAt: Date.now() }
-    const sealed = sealContact(key, { partner, ...place }, input)
-    const value = encoded(schemaId, { ...place, sealed, end: false })
+    const envelope = { ...contact, partition, sender, sequence: ++sequence, sentAt: Date.now() }
+    const sealed = sealContact(key, { partner, ...envelope }, input)
+    const value = encode(schemaId, { ...envelope, sealed, end: false })
     return { key: contact.reference, partition, value }
   }
 }
 
-type Listening = {
+type ListenOptions = {
   readonly topic: string
   readonly from: readonly { readonly partition: number, readonly offset: string }[]
   readonly onMessage: (value: Buffer) => Promise<void>
@@ -141,7 +141,7 @@ type Listening = {
 }
 
 async function listen (
-  consumer: Consumer, { topic, from, onMessage, onFailure }: Listening
+  consumer: Consumer, { topic, from, onMessage, onFailure }: ListenOptions
 ): Promise<void> {
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart) onFailure(payload.error)
@@ -158,7 +158,8 @@ async function listen (
   for (const { partition, offset } of from) consumer.seek({ topic, partition, offset })
 }
 
-function openInto (
+/** Opens a sealed result and passes it, or the reason why it cannot be opened, to a handler. */
+function deliver (
   { partner, keys }: Pick<FeedOptions, 'partner' | 'keys'>, result: FeedResult,
   { onResult, onFailure }: {
     onResult: (result: ContactResult) => void, onFailure: (error: unknown) => void,
@@ -169,40 +170,40 @@ function openInto (
     const cells = openResult(keys, { partner, reference, resultId }, sealed)
     onResult({ resultId, reference, cells })
   } catch (cause) {
-    onFailure(new FeedError(`A result for partner ${partner} does not open: ` +
-      whyNot(keys, sealed), { cause }))
+    onFailure(new CommandError(`Cannot open a result of partner ${partner}: ` +
+      openFailure(keys, sealed), { cause }))
   }
 }
 
-function whyNot (keys: readonly Buffer[], sealed: Buffer): string {
+function openFailure (keys: readonly Buffer[], sealed: Buffer): string {
   const known = keys.map(keyIdOf)
   try {
     const id = keyIdIn(sealed)
     return known.includes(id)
-      ? 'it was changed after it was sealed.'
-      : `it is sealed by key ${id}, and FEED_KEY has only ${known.join(', ')}. Add that key: ` +
-        'FEED_KEY="new,old".'
+      ? 'it was modified after sealing.'
+      : `it is sealed with key ${id}, but FEED_KEY contains only ${known.join(', ')}. Add that ` +
+        'key: FEED_KEY="new,old".'
   } catch (error) {
     if (error instanceof FeedSealError) return `${error.message}.`
     throw error
   }
 }
 
-/** Where the topics end now; tells a partner that there is no such feed. */
-async function endsOf (
+/** The current end offsets of the topics. */
+async function readEndOffsets (
   kafka: Kafka, topics: { readonly submitted: string, readonly finished: string }, partner: string
 ) {
   const admin = kafka.admin()
   await admin.connect()
   try {
-    // One after the other: where there are several brokers, the first look-up would take away what
-    // the second knows of leaders.
-    const submitted = await patiently(() => admin.fetchTopicOffsets(topics.submitted))
-    const finished = await patiently(() => admin.fetchTopicOffsets(topics.finished))
+    // Sequential: with several brokers, concurrent requests would overwrite each other's cached
+    // leaders in kafkajs.
+    const submitted = await retryTemporary(() => admin.fetchTopicOffsets(topics.submitted))
+    const finished = await retryTemporary(() => admin.fetchTopicOffsets(topics.finished))
     return { submitted, finished }
   } catch (cause) {
     if (!isUnknownTopic(cause)) throw cause
-    throw new FeedError(`There is no feed of a partner ${partner} here. Make one: ` +
+    throw new CommandError(`The partner ${partner} has no feed on these brokers. Create it: ` +
       `npm run workspace -- partner create --org <id> --name ${partner}`, { cause })
   } finally {
     await admin.disconnect()
@@ -210,12 +211,11 @@ async function endsOf (
 }
 
 /**
- * One request at a time; after a rejection a new producer sends the same again, as one of kafkajs
- * that was rejected may lose what it acknowledges. Of a contact that arrives twice the second copy
- * is ignored.
+ * Sends one request at a time. After a failure a new producer repeats the request, because a failed
+ * kafkajs producer may lose messages that it acknowledges. The service ignores duplicates.
  */
 function createProducer (kafka: Kafka) {
-  const build = () => kafka.producer({
+  const newProducer = () => kafka.producer({
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
@@ -225,7 +225,7 @@ function createProducer (kafka: Kafka) {
   let queue: Promise<void> = Promise.resolve()
   const sendOnce = async (topic: string, messages: Message[]) => {
     if (client === undefined) {
-      client = build()
+      client = newProducer()
       await client.connect()
     }
     await client.send({ topic, messages, acks: -1 })
@@ -237,7 +237,7 @@ function createProducer (kafka: Kafka) {
       } catch (error) {
         client?.disconnect().catch(() => {})
         client = undefined
-        if (attempt === TRIES) throw error
+        if (attempt === MAX_ATTEMPTS) throw error
         await delay(RETRY_MS * attempt)
       }
     }
@@ -251,23 +251,23 @@ function createProducer (kafka: Kafka) {
   }
 }
 
-const TRIES = 10
+const MAX_ATTEMPTS = 10
 const RETRY_MS = 500
 
-/** Topics that were made a moment ago may not have their leaders yet. */
-async function patiently<T> (action: () => Promise<T>): Promise<T> {
+/** Retries temporary errors: new topics may not have leaders yet. */
+async function retryTemporary<T> (action: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await action()
     } catch (error) {
       const { retriable } = error as { retriable?: unknown }
-      if (retriable !== true || isUnknownTopic(error) || attempt === TRIES) throw error
+      if (retriable !== true || isUnknownTopic(error) || attempt === MAX_ATTEMPTS) throw error
       await delay(RETRY_MS)
     }
   }
 }
 
-/** kafkajs may have tried several times, and then wraps what it was told. */
+/** kafkajs wraps the error of a request that it has retried. */
 function isUnknownTopic (error: unknown): boolean {
   const { type, cause } = error as { type?: unknown, cause?: { type?: unknown } }
   return [type, cause?.type].includes('UNKNOWN_TOPIC_OR_PARTITION')
@@ -279,9 +279,41 @@ function avroType (topic: string) {
   return { json, type: avro.Type.forSchema(json) }
 }
 
-/** The registry's wire format: a zero byte, the schema id (32 bits), the content. */
-function encoded (schemaId: number, value: FeedContact): Buffer {
+/** The wire format of the schema registry: a zero byte, the schema id (32 bits), the content. */
+function encode (schemaId: number, value: FeedContact): Buffer {
   const prefix = Buffer.alloc(PREFIX_BYTES)
   prefix.writeUInt32BE(schemaId, 1)
   return Buffer.concat([prefix, SUBMITTED.type.toBuffer(value)])
+}
+
+type Env = Readonly<Record<string, string | undefined>>
+
+const SASL_KEYS = ['KAFKA_SASL_MECHANISM', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const
+const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512']
+
+/**
+ * Reads TLS and SASL settings from the variables that the services use. Without any, the connection
+ * is unencrypted and anonymous. Throws CommandError for an incomplete or invalid setting.
+ */
+export function kafkaSecurity (env: Env): Pick<KafkaConfig, 'ssl' | 'sasl'> {
+  const tls = env['KAFKA_TLS'] || 'false'
+  if (!['true', 'false'].includes(tls)) {
+    throw new CommandError(`KAFKA_TLS is ${tls}; it must be true or false.`)
+  }
+  return { ...tls === 'true' ? { ssl: true } : {}, ...saslOf(env) }
+}
+
+function saslOf (env: Env): Pick<KafkaConfig, 'sasl'> {
+  const missing = SASL_KEYS.filter(key => !env[key])
+  if (missing.length === SASL_KEYS.length) return {}
+  if (missing.length > 0) {
+    throw new CommandError(`${missing.join(' and ')} must be set too: ${SASL_KEYS.join(', ')} ` +
+      'belong together.')
+  }
+  const [mechanism = '', username, password] = SASL_KEYS.map(key => env[key])
+  if (!MECHANISMS.includes(mechanism)) {
+    throw new CommandError(
+      `KAFKA_SASL_MECHANISM is ${mechanism}; it must be one of ${MECHANISMS.join(', ')}.`)
+  }
+  return { sasl: { mechanism, username, password } as SASLOptions }
 }

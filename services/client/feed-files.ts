@@ -1,0 +1,203 @@
+import { once } from 'node:events'
+import {
+  closeSync, createReadStream, createWriteStream, existsSync, openSync, readSync, renameSync,
+  rmSync, statSync,
+} from 'node:fs'
+import { createInterface } from 'node:readline'
+import { parse } from 'csv-parse'
+import type { FeedCells } from '../../schemas/feeds/seal.ts'
+import { CommandError } from './command-error.ts'
+import { csvCell, detectDialect } from './csv.ts'
+
+export type FileOptions = {
+  readonly file: string
+  /** Field of the inputs. By default a field with a usual name. */
+  readonly column?: string | undefined
+  /** Field of the references. By default a field with a usual name, else rows are numbered. */
+  readonly referenceColumn?: string | undefined
+}
+
+export type FileContact = {
+  readonly input: string
+  /** Undefined when the file has no references. */
+  readonly reference: string | undefined
+  readonly countryCode: string | undefined
+}
+
+export type ContactFile = {
+  readonly contacts: AsyncIterable<FileContact>
+  /** The share of the file that was read, from 0 to 1. */
+  readonly read: () => number
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+const INPUT_NAMES = ['input', 'phone', 'email', 'contact']
+const REFERENCE_NAMES = ['reference', 'id']
+const SAMPLE_BYTES = 64 * 1_024
+
+/**
+ * Streams the contacts of a CSV file with a header, or of an NDJSON file of any size. Throws
+ * CommandError when the file does not exist, is invalid, or has no recognizable contact field.
+ */
+export function openContactFile (options: FileOptions): ContactFile {
+  const { file } = options
+  if (!existsSync(file)) throw new CommandError(`File ${file} does not exist.`)
+  const isCsv = isCsvName(file)
+  const bytes = statSync(file).size
+  const stream = createReadStream(file)
+  const records = isCsv ? csvRecords(stream, delimiterOf(file)) : jsonRecords(stream, file)
+  return {
+    contacts: contactsOf(records, options),
+    read: () => bytes === 0 ? 1 : stream.bytesRead / bytes,
+  }
+}
+
+function isCsvName (file: string): boolean {
+  const isCsv = /\.csv$/i.test(file)
+  if (isCsv || /\.(ndjson|jsonl)$/i.test(file)) return isCsv
+  throw new CommandError(`${file} has an unknown file type. Use .csv, .ndjson or .jsonl.`)
+}
+
+async function * contactsOf (
+  records: AsyncIterable<Fields>, { file, column, referenceColumn }: FileOptions
+): AsyncIterable<FileContact> {
+  let input: string | undefined
+  let reference: string | undefined
+  for await (const record of records) {
+    if (input === undefined) {
+      const names = Object.keys(record)
+      input = selectField(names, { file, named: column, usual: INPUT_NAMES })
+      if (input === undefined && names.length === 1) [input] = names
+      if (input === undefined) {
+        throw new CommandError(`The contact field of ${file} is ambiguous. Name it with ` +
+          `--column. The fields are: ${names.join(', ')}.`)
+      }
+      reference = selectField(names, { file, named: referenceColumn, usual: REFERENCE_NAMES })
+    }
+    yield {
+      input: stringOf(record[input]),
+      reference: reference === undefined ? undefined : stringOf(record[reference]),
+      countryCode: stringOf(record['countryCode']) || undefined,
+    }
+  }
+}
+
+type FieldOptions = {
+  readonly file: string
+  readonly named: string | undefined
+  readonly usual: readonly string[]
+}
+
+function selectField (
+  names: readonly string[], { file, named, usual }: FieldOptions
+): string | undefined {
+  if (named === undefined) return usual.find(name => names.includes(name))
+  if (names.includes(named)) return named
+  throw new CommandError(`${file} has no field ${named}. The fields are: ${names.join(', ')}.`)
+}
+
+function stringOf (value: unknown): string {
+  if (typeof value === 'string') return value
+  return typeof value === 'number' ? String(value) : ''
+}
+
+function delimiterOf (file: string): string {
+  const sample = Buffer.alloc(SAMPLE_BYTES)
+  const handle = openSync(file, 'r')
+  try {
+    return detectDialect(sample.subarray(0, readSync(handle, sample, 0, sample.length, 0)))
+      .delimiter
+  } finally {
+    closeSync(handle)
+  }
+}
+
+async function * csvRecords (
+  stream: NodeJS.ReadableStream & { readonly path: string | Buffer }, delimiter: string
+): AsyncIterable<Fields> {
+  const options = { columns: true, bom: true, skip_empty_lines: true, delimiter }
+  const parser = stream.pipe(parse(options))
+  try {
+    yield * parser as AsyncIterable<Fields>
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new CommandError(`Cannot parse ${String(stream.path)} as CSV: ${reason}`, { cause })
+  }
+}
+
+async function * jsonRecords (stream: NodeJS.ReadableStream, file: string): AsyncIterable<Fields> {
+  let line = 0
+  for await (const text of createInterface({ input: stream, crlfDelay: Infinity })) {
+    line++
+    if (text.trim() === '') continue
+    yield parseObject(text, `${file}, line ${line}`)
+  }
+}
+
+function parseObject (text: string, position: string): Fields {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields
+  } catch {
+    // Reported below, like a value of another type.
+  }
+  throw new CommandError(
+    `${position} is not a JSON object. Each line must look like {"input":"+12127365000"}.`)
+}
+
+/** A result with the reference of the sender. */
+export type WrittenResult = {
+  readonly reference: string
+  readonly resultId: string
+  readonly cells: FeedCells
+}
+
+export type ResultFile = {
+  readonly write: (result: WrittenResult) => void
+  /** Completes the file. Until then `<file>.part` contains the results. */
+  readonly finish: () => Promise<void>
+}
+
+const DISCARD: ResultFile = { write: () => {}, finish: async () => {} }
+const FIRST_COLUMNS = ['reference', 'resultId', 'status', 'reason', 'input']
+
+/**
+ * Opens a result file: NDJSON is written directly, CSV at the end, when all columns are known.
+ * Without a file it discards the results. Throws CommandError for another file type.
+ */
+export function openResultFile (file: string | undefined): ResultFile {
+  if (file === undefined) return DISCARD
+  const isCsv = isCsvName(file)
+  const part = `${file}.part`
+  const stream = createWriteStream(part)
+  let failure: unknown
+  stream.on('error', error => { failure = error })
+  const columns = new Set(FIRST_COLUMNS)
+  return {
+    write: ({ reference, resultId, cells }) => {
+      for (const name in cells) columns.add(name)
+      stream.write(`${JSON.stringify({ reference, resultId, ...cells })}\n`)
+    },
+    finish: async () => {
+      if (failure === undefined) await new Promise<void>(resolve => stream.end(() => resolve()))
+      if (failure !== undefined) throw failure
+      if (!isCsv) return renameSync(part, file)
+      await convertToCsv(part, file, [...columns])
+      rmSync(part)
+    },
+  }
+}
+
+async function convertToCsv (from: string, to: string, columns: readonly string[]): Promise<void> {
+  const target = createWriteStream(to)
+  target.write(`${columns.join(',')}\r\n`)
+  for await (const line of createInterface({ input: createReadStream(from) })) {
+    const cells = JSON.parse(line) as FeedCells
+    const text = columns.map(name => csvCell(cells[name] ?? '')).join(',')
+    if (!target.write(`${text}\r\n`)) await once(target, 'drain')
+  }
+  await new Promise<void>((resolve, reject) => {
+    target.once('error', reject).end(() => resolve())
+  })
+}

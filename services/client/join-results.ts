@@ -1,0 +1,184 @@
+import { closeSync, existsSync, fsyncSync, ftruncateSync, openSync, statSync, writeSync }
+  from 'node:fs'
+import { pipeline, Readable } from 'node:stream'
+import { parse } from 'csv-parse'
+import { columnsToAppend, parseOnly, ROW_NUMBER_COLUMNS, uniqueNames } from './columns.ts'
+import { CommandError } from './command-error.ts'
+import { csvCell, decodeCell, encodeCell, guardCell, readRecords, type CsvRecord } from './csv.ts'
+import { contactOf, type FileFacts, type Plan } from './plan.ts'
+import { NOTHING_JOINED, type Joined, type RunJob } from './run-state.ts'
+import { unfinishedFileOf, type Run } from './run.ts'
+import { retryWhileUnavailable } from './transport.ts'
+
+type Rows = AsyncIterator<readonly string[]>
+
+const WRITE_CHARACTERS = 256 * 1_024
+
+/**
+ * Appends the results to the lines of the file, job by job in the order of the file, and stores
+ * after each job how much of the unfinished output is complete. Streams both the file and the
+ * results. Throws CommandError when the file has changed.
+ */
+export async function joinResults (run: Run): Promise<void> {
+  const { store, deps, settings: { output } } = run
+  const unfinished = unfinishedFileOf(output)
+  const { bytes } = store.state().joined
+  if (bytes > 0 && (!existsSync(unfinished) || statSync(unfinished).size < bytes)) {
+    store.update({ joined: NOTHING_JOINED })
+  }
+  for (let index = store.state().joined.jobs; index < store.state().jobs.length; index++) {
+    await retryWhileUnavailable(() => joinJob(run, unfinished), deps)
+  }
+}
+
+async function joinJob (run: Run, unfinished: string): Promise<void> {
+  const { store, settings, deps } = run
+  const { joined, file, plan, jobs } = store.state()
+  const job = jobs[joined.jobs] as RunJob
+  const results = await readResults(run, job.id ?? '')
+  const handle = openSync(unfinished, joined.bytes === 0 ? 'w' : 'r+')
+  try {
+    ftruncateSync(handle, joined.bytes)
+    const { value: resultColumns = [] } = await results.next()
+    const columns = joined.jobs > 0
+      ? joined.columns
+      : columnsToAppend(resultColumns, parseOnly(settings.only, resultColumns))
+    const layout = { file, plan, columns, guarded: settings.guarded }
+    const writer = createWriter(handle, joined)
+    if (joined.jobs === 0) await writeHeader(run, layout, writer)
+    const lineOf = createLines(layout, { resultColumns, firstRow: job.firstRow })
+    const statusIndex = resultColumns.indexOf('status')
+    let rows = 0
+    for await (const record of readRecords(settings.input, file.dialect, job)) {
+      const row = await results.next()
+      if (row.done === true) throw wrongResultCount(job, `only ${rows}`)
+      rows++
+      writer.write(lineOf(record, row.value), row.value[statusIndex])
+    }
+    if ((await results.next()).done !== true) throw wrongResultCount(job, `more than ${rows}`)
+    const { bytes, byStatus } = writer.flush()
+    fsyncSync(handle)
+    store.update({ joined: { jobs: joined.jobs + 1, bytes, columns, byStatus } })
+  } finally {
+    closeSync(handle)
+    await results.return?.()
+  }
+  if (jobs.length > 1) deps.say(`Joined ${store.state().joined.jobs} of ${jobs.length} jobs.`)
+}
+
+const wrongResultCount = ({ id, rows }: RunJob, found: string) =>
+  new Error(`the result file of ${id} has ${found} rows, but the job has ${rows}`)
+
+async function writeHeader (
+  { store, settings }: Run, layout: Layout, { write }: Writer
+): Promise<void> {
+  const { file, plan } = store.state()
+  let header: CsvRecord | undefined
+  for await (const record of readRecords(settings.input, file.dialect, plan.header)) header = record
+  if (header === undefined) throw new Error(`${settings.input} has no header line any more`)
+  const original = header.cells.map(cell => decodeCell(cell, file.encoding))
+  write(headerLine(header, uniqueNames(layout.columns, original), layout))
+}
+
+/** Streams the rows of a result file, starting with its header. */
+async function readResults ({ deps: { client } }: Run, id: string): Promise<Rows> {
+  const parser = parse()
+  const bytes = Readable.from(await client.resultsFile(id), { objectMode: false })
+  // Reading from the parser throws the errors of the pipeline.
+  pipeline(bytes, parser, () => {})
+  return (parser as AsyncIterable<readonly string[]>)[Symbol.asyncIterator]()
+}
+
+type Writer = {
+  readonly write: (line: string, status?: string) => void
+  readonly flush: () => Pick<Joined, 'bytes' | 'byStatus'>
+}
+
+function createWriter (handle: number, { bytes: start, byStatus: counts }: Joined): Writer {
+  const byStatus: Record<string, number> = { ...counts }
+  let bytes = start
+  let buffered = ''
+  const flush = () => {
+    const data = Buffer.from(buffered, 'latin1')
+    for (let at = 0; at < data.length;) {
+      at += writeSync(handle, data, at, data.length - at, bytes + at)
+    }
+    bytes += data.length
+    buffered = ''
+    return { bytes, byStatus }
+  }
+  return {
+    write: (line, status) => {
+      if (status !== undefined) byStatus[status] = (byStatus[status] ?? 0) + 1
+      buffered += line
+      if (buffered.length >= WRITE_CHARACTERS) flush()
+    },
+    flush,
+  }
+}
+
+type Layout = {
+  readonly file: Pick<FileFacts, 'dialect' | 'encoding'>
+  readonly plan: Pick<Plan, 'column' | 'width' | 'lineEnd'>
+  /** The result columns to append, by their names in the results. */
+  readonly columns: readonly string[]
+  readonly guarded: boolean
+}
+
+type JobResults = {
+  readonly resultColumns: readonly string[]
+  /** Rows of the file before those of the job. */
+  readonly firstRow: number
+}
+
+/**
+ * Returns a function that formats the lines of a job: the unchanged record, padded to the width of
+ * the table, and the result cells. Lines have one character per byte, as records have. The function
+ * throws CommandError when the result belongs to another contact.
+ */
+export function createLines (layout: Layout, { resultColumns, firstRow }: JobResults) {
+  const { file: { encoding }, plan, columns } = layout
+  const sources = columns.map(name => ({
+    index: resultColumns.indexOf(name), isRowNumber: ROW_NUMBER_COLUMNS.includes(name),
+  }))
+  const inputIndex = resultColumns.indexOf('input')
+  let row = firstRow
+  return (record: CsvRecord, result: readonly string[]): string => {
+    row++
+    if (result[inputIndex] !== contactOf(record.cells[plan.column], encoding)) {
+      throw new CommandError(`Row ${row} of the file is not the contact that was verified: the ` +
+        'file has changed during the run. Restore it and run the command again.')
+    }
+    const appended = sources.map(({ index, isRowNumber }) => {
+      const text = result[index] ?? ''
+      return isRowNumber && text !== '' ? String(Number(text) + firstRow) : text
+    })
+    // The last line of a file may lack its end.
+    return appendCells(record, appended, layout) + (record.end || plan.lineEnd)
+  }
+}
+
+/** Spreadsheets detect UTF-8 by the byte order mark, so the output keeps it. */
+const UTF8_MARK = '\u00ef\u00bb\u00bf'
+
+/** Formats the header line: the columns of the file, then the names of the appended ones. */
+export function headerLine (record: CsvRecord, names: readonly string[], layout: Layout): string {
+  const mark = layout.file.dialect.startByte > 0 ? UTF8_MARK : ''
+  return mark + appendCells(record, names, layout) + record.end
+}
+
+function appendCells (record: CsvRecord, appended: readonly string[], layout: Layout): string {
+  const { file: { dialect: { delimiter }, encoding }, plan: { width }, guarded } = layout
+  const cells = appended.map(text =>
+    encodeCell(csvCell(guarded ? guardCell(text) : text, delimiter), encoding))
+  const padding = delimiter.repeat(Math.max(0, width - record.cells.length))
+  return `${originalText(record, layout)}${padding}${delimiter}${cells.join(delimiter)}`
+}
+
+/** The bytes of a record stay unchanged unless one of its cells must be escaped. */
+function originalText ({ text, cells }: CsvRecord, { file, guarded }: Layout): string {
+  if (!guarded) return text
+  const { delimiter } = file.dialect
+  if (cells.every(cell => guardCell(cell) === cell)) return text
+  return cells.map(cell => csvCell(guardCell(cell), delimiter)).join(delimiter)
+}

@@ -1,0 +1,205 @@
+import { existsSync, realpathSync, rmSync } from 'node:fs'
+import type { Client, JobRequest } from './client.ts'
+import { contactColumn, parseOnly } from './columns.ts'
+import { CommandError, UsageError } from './command-error.ts'
+import type { Account } from './connection.ts'
+import { planJobs, readFacts, readHead, type FileFacts } from './plan.ts'
+import {
+  checkLock, newState, openRunStore, readState, type RunOptions, type RunState, type RunStore,
+} from './run-state.ts'
+import { counted, type Confirm, type SubmitProgress } from './terminal.ts'
+import { ApiError, type RetryOptions } from './transport.ts'
+
+/** The arguments of `submit`. */
+export type SubmitSettings = {
+  readonly input: string
+  readonly output: string
+  readonly service: string
+  readonly column?: string | undefined
+  readonly delimiter?: string | undefined
+  readonly country?: string | undefined
+  readonly forceFresh: boolean
+  readonly metadata: Readonly<Record<string, string>>
+  /** Result columns, separated by commas; all columns by default. */
+  readonly only?: string | undefined
+  /** Escapes cells that a spreadsheet would run as formulas, including those of the input. */
+  readonly guarded: boolean
+  readonly rowsPerJob: number
+  /** Maximum number of concurrent jobs of this run. */
+  readonly parallel: number
+  readonly restart: boolean
+  /** Confirms the maximum price without a prompt. */
+  readonly yes: boolean
+  readonly account: Account
+}
+
+export type SubmitDeps = RetryOptions & {
+  readonly client: Client
+  readonly confirm?: Confirm
+  readonly progress?: (progress: SubmitProgress) => void
+  readonly pollEveryMs?: number | undefined
+  /** Receives the run when it is open, so that an interruption can report its jobs. */
+  readonly onRun?: (store: RunStore) => void
+  /** Tests replace it. */
+  readonly rename?: (from: string, to: string) => void
+}
+
+/** An open run. */
+export type Run = {
+  readonly settings: SubmitSettings
+  readonly deps: SubmitDeps
+  readonly store: RunStore
+}
+
+/** The file that stores the state of a run. */
+export const stateFileOf = (output: string) => `${output}.progress.json`
+/** The file that contains the lines joined so far. */
+export const unfinishedFileOf = (output: string) => `${output}.part`
+
+const START_OVER = 'start over with --restart'
+
+/**
+ * Resumes the run whose state file is next to the output, or starts a new one. Throws UsageError or
+ * CommandError when the file, the options or the account differ from the unfinished run, and when
+ * the output already exists.
+ */
+export async function openRun (settings: SubmitSettings, deps: SubmitDeps): Promise<RunStore> {
+  const { input, output } = settings
+  const stateFile = stateFileOf(output)
+  const file = await readFacts(input, settings.delimiter)
+  checkOutput(input, output)
+  const earlier = readEarlier(settings, deps)
+  if (earlier === undefined || !earlier.jobs.some(({ sentAtMs }) => sentAtMs !== undefined)) {
+    if (existsSync(output) && !settings.restart) {
+      throw new CommandError(`The output ${output} already exists. Choose another one with -o, ` +
+        `or ${START_OVER}, which replaces it and may pay again.`)
+    }
+    const state = await startRun(settings, file, deps)
+    rmSync(stateFile, { force: true })
+    return openRunStore(stateFile, state)
+  }
+  checkUnchanged(earlier, file, optionsOf(settings))
+  await checkAccount(earlier, settings, deps)
+  const ended = earlier.jobs.filter(({ end }) => end !== undefined).length
+  deps.say(`Resuming the run of ${stateFile}: ${ended} of ` +
+    `${counted(earlier.jobs.length, 'job')} ended.`)
+  return openRunStore(stateFile, { ...earlier, account: settings.account })
+}
+
+function checkOutput (input: string, output: string): void {
+  if (existsSync(output) && realpathSync(input) === realpathSync(output)) {
+    throw new UsageError(
+      `The output ${output} is the input file. Choose another output with -o.`)
+  }
+}
+
+function readEarlier ({ output, restart }: SubmitSettings, { say }: SubmitDeps) {
+  const stateFile = stateFileOf(output)
+  if (!restart) {
+    const earlier = readState(stateFile)
+    if (earlier !== undefined) checkLock(stateFile, earlier.lock)
+    return earlier
+  }
+  const dropped = readDropped(stateFile)
+  if (dropped !== undefined) {
+    checkLock(stateFile, dropped.lock)
+    const running = dropped.jobs.flatMap(({ id, end }) => id && !end ? [id] : [])
+    if (running.length > 0) {
+      say(`Jobs of the earlier run continue and will be charged: ${running.join(', ')}`)
+    }
+  }
+  rmSync(stateFile, { force: true })
+  rmSync(unfinishedFileOf(output), { force: true })
+  return undefined
+}
+
+/** `--restart` also discards a file that another release wrote. */
+function readDropped (stateFile: string): RunState | undefined {
+  try {
+    return readState(stateFile)
+  } catch (error) {
+    if (error instanceof CommandError) return undefined
+    throw error
+  }
+}
+
+async function startRun (
+  settings: SubmitSettings, file: FileFacts, { client, say }: SubmitDeps
+): Promise<RunState> {
+  const service = (await client.services()).find(({ slug }) => slug === settings.service)
+  if (service?.configured !== true) {
+    throw new UsageError(`This key may not use the service ${settings.service}. ` +
+      '"verification-jobs services" lists the services that it may use.')
+  }
+  parseOnly(settings.only, service.columns)
+  const head = await readHead(settings.input, file)
+  const column = contactColumn(head, { kind: service.inputKind, named: settings.column })
+  if (column.guessed) say(`Contact column: ${column.name}.`)
+  if (file.encoding !== 'utf-8') say('The file is not UTF-8: reading and writing Windows-1252.')
+  const { account, rowsPerJob } = settings
+  const plan = await planJobs(settings.input, file, { column: column.index, rowsPerJob })
+  return newState({ file, options: optionsOf(settings), account }, plan)
+}
+
+/** The options that must not change while a run is unfinished. */
+function optionsOf (settings: SubmitSettings): RunOptions {
+  return {
+    '--service': settings.service,
+    '--column': settings.column ?? '',
+    '--delimiter': settings.delimiter ?? '',
+    '--country': settings.country ?? '',
+    '--force-fresh': String(settings.forceFresh),
+    '--metadata': JSON.stringify(settings.metadata),
+    '--only': settings.only ?? '',
+    '--safe': settings.guarded ? 'spreadsheet' : '',
+    '--rows-per-job': String(settings.rowsPerJob),
+  }
+}
+
+function checkUnchanged (earlier: RunState, file: FileFacts, options: RunOptions): void {
+  const action = 'To resume, run the original command on the original file; or ' +
+    `${START_OVER}, which may pay for rows a second time.`
+  if (earlier.file.digest !== file.digest) {
+    throw new CommandError(`The input is not the file of the unfinished run. ${action}`)
+  }
+  const format = (value = '') => value === '' ? 'not given' : value
+  const changes = Object.entries(options).filter(([name, value]) => earlier.options[name] !== value)
+    .map(([name, value]) => `${name} was ${format(earlier.options[name])} and is ${format(value)}`)
+  if (changes.length > 0) {
+    throw new CommandError(
+      `The unfinished run has other options: ${changes.join('; ')}. ${action}`)
+  }
+}
+
+/** A changed key is safe if it can read a job of the run: then it has the same tenant. */
+async function checkAccount (
+  earlier: RunState, { account }: SubmitSettings, { client }: SubmitDeps
+): Promise<void> {
+  const { baseUrl, key } = earlier.account
+  if (baseUrl === account.baseUrl && key === account.key) return
+  const problem = 'The unfinished run used another key or base URL'
+  const action = `Resume with the original ones, or ${START_OVER}.`
+  const id = earlier.jobs.find(job => job.id !== undefined)?.id
+  if (id === undefined) {
+    throw new CommandError(`${problem}, and it is unknown whether a job was created. ${action}`)
+  }
+  try {
+    await client.job(id)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+    throw new CommandError(`${problem}: this key cannot read its job ${id}. ${action}`,
+      { cause: error })
+  }
+}
+
+/** Builds the request body of a job or a quote for these contacts. */
+export function requestOf (settings: SubmitSettings, inputs: readonly string[]): JobRequest {
+  const { service, country, forceFresh, metadata } = settings
+  return {
+    service,
+    inputs,
+    forceFresh,
+    ...country !== undefined && { countryCode: country },
+    ...Object.keys(metadata).length > 0 && { metadata },
+  }
+}

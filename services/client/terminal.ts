@@ -1,0 +1,163 @@
+import { createInterface } from 'node:readline/promises'
+
+type Input = NodeJS.ReadableStream & { readonly isTTY?: boolean }
+type Output = NodeJS.WritableStream & { readonly isTTY?: boolean }
+
+/** The streams of a command. Tests replace them. */
+export type Streams = {
+  readonly input: Input
+  readonly output: Output
+  readonly errors: Output
+}
+
+const dollars = new Intl.NumberFormat('en-US', {
+  style: 'currency', currency: 'USD', minimumFractionDigits: 2, maximumFractionDigits: 6,
+})
+const integers = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
+
+/** Formats micros of USD: `$1.50`. For display only, never for arithmetic. */
+export function money (micros: number): string {
+  return dollars.format(micros / 1_000_000)
+}
+
+/** Formats an integer: `12,345`. */
+export function count (number: number): string {
+  return integers.format(number)
+}
+
+/** Formats a number of things: `1 job`, `2 jobs`. */
+export function counted (number: number, thing: string): string {
+  return `${count(number)} ${thing}${number === 1 ? '' : 's'}`
+}
+
+/** Formats seconds: `7 s`, `3 min 20 s`, `2 h 5 min`. */
+export function duration (seconds: number): string {
+  const rounded = Math.round(seconds)
+  if (rounded < 60) return `${rounded} s`
+  const minutes = Math.floor(rounded / 60)
+  if (minutes < 60) return `${minutes} min ${rounded % 60} s`
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+}
+
+/** Asks the user a yes-or-no question. Undefined without a terminal. */
+export type Confirm = ((question: string) => Promise<boolean>) | undefined
+
+/** Returns a prompt on a terminal; undefined unless both streams are terminals. */
+export function createConfirm (
+  { input, output }: { readonly input: Input, readonly output: Output }
+): Confirm {
+  if (input.isTTY !== true || output.isTTY !== true) return undefined
+  return async question => {
+    const prompt = createInterface({ input, output })
+    // readline handles Ctrl-C itself unless it has a listener.
+    prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+    try {
+      return /^y(es)?$/i.test((await prompt.question(question)).trim())
+    } finally {
+      prompt.close()
+    }
+  }
+}
+
+type ProgressLine<T> = {
+  readonly show: (progress: T) => void
+  /** Ends the line, so that the next output starts on a new one. */
+  readonly end: () => void
+}
+
+type LineOptions<T> = {
+  /** Formats the progress, given the seconds since the start. */
+  readonly textOf: (progress: T, seconds: number) => string
+  readonly now?: () => number
+}
+
+const TERMINAL_EVERY_MS = 250
+const LINES_EVERY_MS = 1_000
+
+/** Shows progress: in place on a terminal, elsewhere as at most one line a second. */
+export function createProgressLine<T> (
+  target: { readonly write: (text: string) => unknown, readonly isTTY?: boolean },
+  { textOf, now = Date.now }: LineOptions<T>
+): ProgressLine<T> {
+  const isTerminal = target.isTTY === true
+  const everyMs = isTerminal ? TERMINAL_EVERY_MS : LINES_EVERY_MS
+  const startedAtMs = now()
+  let writtenAtMs = startedAtMs
+  let isOpen = false
+  return {
+    show: progress => {
+      if (now() - writtenAtMs < everyMs) return
+      writtenAtMs = now()
+      isOpen = true
+      const text = textOf(progress, (writtenAtMs - startedAtMs) / 1_000)
+      target.write(isTerminal ? `\r\u001b[K${text}` : `${text}\n`)
+    },
+    end: () => {
+      if (isOpen && isTerminal) target.write('\n')
+      isOpen = false
+    },
+  }
+}
+
+/** Progress of a submitted file: rows that are done, and how many were before this run started. */
+export type SubmitProgress = {
+  readonly done: number
+  readonly rows: number
+  readonly before: number
+  readonly jobs: number
+  readonly endedJobs: number
+}
+
+const BAR_WIDTH = 24
+/** With fewer rows an estimate of the remaining time is meaningless. */
+const MIN_ROWS_FOR_ESTIMATE = 100
+
+/** Formats a bar, the rows, the rows a second of this run and the estimated remaining time. */
+export function submitProgressText (progress: SubmitProgress, seconds: number): string {
+  const { done, rows, before, jobs, endedJobs } = progress
+  const share = rows === 0 ? 1 : done / rows
+  const bar = '#'.repeat(Math.floor(BAR_WIDTH * share)).padEnd(BAR_WIDTH, '.')
+  const doneInRun = Math.max(0, done - before)
+  const perSecond = doneInRun / Math.max(seconds, 0.001)
+  const remaining = doneInRun < MIN_ROWS_FOR_ESTIMATE || done === rows
+    ? ''
+    : `, about ${duration((rows - done) / perSecond)} left`
+  const ofJobs = jobs === 1 ? '' : `, ${count(endedJobs)} of ${count(jobs)} jobs`
+  return `[${bar}] ${Math.floor(100 * share)} %  ${count(done)} of ${count(rows)} rows${ofJobs}, ` +
+    `${count(perSecond)} rows/s${remaining}`
+}
+
+export type Console = {
+  /** Writes a message to the user; does nothing when the command is quiet. */
+  readonly say: (line: string) => void
+  readonly progress: (progress: SubmitProgress) => void
+  /** Writes the result of the command. */
+  readonly print: (text: string) => void
+  readonly confirm: Confirm
+  readonly end: () => void
+}
+
+/** Writes results to the output stream, and messages and progress to the error stream. */
+export function createConsole (
+  { input, output, errors }: Streams, { quiet }: { readonly quiet: boolean }
+): Console {
+  let line: ProgressLine<SubmitProgress> | undefined
+  return {
+    say: text => {
+      if (quiet) return
+      line?.end()
+      errors.write(`${text}\n`)
+    },
+    progress: progress => {
+      if (quiet) return
+      line ??= createProgressLine(errors, { textOf: submitProgressText })
+      line.show(progress)
+    },
+    print: text => { output.write(`${text}\n`) },
+    confirm: createConfirm({ input, output: errors }),
+    end: () => {
+      line?.end()
+      line = undefined
+    },
+  }
+}
