@@ -3,44 +3,44 @@ import { everyAddress, type FindAddresses } from '../lib/addresses.ts'
 import type { Environment } from '../lib/command-environment.ts'
 import { samplesAt, type Sample } from '../lib/exposition.ts'
 
-/** What services told, one list a process; those that did not answer are only counted. */
-export type Told = {
+/** Metrics of the services: the samples of each process, and the number of failed requests. */
+type ServiceMetrics = {
   readonly processes: readonly (readonly Sample[])[]
-  readonly silent: number
+  readonly unreachable: number
 }
 
-const ANSWER_WITHIN_MS = 1_000
+const TIMEOUT_MS = 1_000
 
 /**
- * The addresses of metrics: METRICS_TARGETS (with commas or as JSON; a name may stand for several
- * processes), else those in the file METRICS_TARGETS_FILE, else those of the local stack in
- * `folder`; none when there are none.
+ * Returns the metrics URLs: from METRICS_TARGETS (separated by commas or as JSON; a host name may
+ * resolve to several processes), else from the file METRICS_TARGETS_FILE, else from the local stack
+ * in `folder`. Empty when there is no file.
  */
 export async function metricsTargets (
   env: Environment, folder: string, find?: FindAddresses
 ): Promise<readonly string[]> {
   const given = env['METRICS_TARGETS'] ?? ''
-  if (given !== '') return await everyAddress(listIn(given), find)
+  if (given !== '') return await everyAddress(parseTargets(given), find)
   try {
     const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
   } catch {
-    // Metrics tell more than the brokers do; without them the rest is told all the same.
+    // Metrics are optional: every command shows what it has without them.
     return []
   }
 }
 
-function listIn (given: string): readonly string[] {
+function parseTargets (given: string): readonly string[] {
   if (given.startsWith('[')) return JSON.parse(given) as readonly string[]
   return given.split(',').map(target => target.trim())
 }
 
-/** Asks every process for the metrics of these names. */
-export async function askMetrics (
+/** Requests the named metrics of every process. A process that does not respond is counted. */
+export async function queryMetrics (
   targets: readonly string[], names: ReadonlySet<string>, fetch = globalThis.fetch
-): Promise<Told> {
-  const asking = { names, withinMs: ANSWER_WITHIN_MS, fetch }
-  const answers = await Promise.all(targets.map(target => samplesAt(target, asking)))
-  const processes = answers.filter(samples => samples !== undefined)
-  return { processes, silent: answers.length - processes.length }
+): Promise<ServiceMetrics> {
+  const query = { names, withinMs: TIMEOUT_MS, fetch }
+  const responses = await Promise.all(targets.map(target => samplesAt(target, query)))
+  const processes = responses.filter(samples => samples !== undefined)
+  return { processes, unreachable: responses.length - processes.length }
 }

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import { placesOf } from '../../services/lib/kafka/lag.ts'
-import { withBrokers } from '../../services/ops/brokers.ts'
-import type { OpenJobLine } from '../../services/ops/jobs/open-jobs.ts'
-import type { LagLine } from '../../services/ops/lag/lines.ts'
-import { askMetrics } from '../../services/ops/metrics.ts'
-import type { Sourced } from '../../services/ops/scale/text.ts'
+import { withBrokers } from '../../services/ops/connections.ts'
+import type { OpenJobLine } from '../../services/ops/jobs.ts'
+import type { LagLine } from '../../services/ops/lag-snapshot.ts'
+import { queryMetrics } from '../../services/ops/metrics.ts'
+import type { SourcedAdvice } from '../../services/ops/scale-advice.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { openOps } from '../support/ops.ts'
@@ -63,7 +63,7 @@ describe('a big job whose checks stand still, and then go on', () => {
 
     world.services.kill('verify-1', 'SIGCONT')
     const { code, out } = await commands.run({}, 'drain', '--timeout', '400')
-    expect([code, out]).toEqual([0, expect.stringMatching(/^Nothing is left, after [\d.]+ s\.\n$/)])
+    expect([code, out]).toEqual([0, expect.stringMatching(/^Drained after [\d.]+ s\.\n$/)])
     job = await world.live.job(id)
     expect(job.status).toBe('completed')
     expect(await lagOf(GROUP))
@@ -75,7 +75,7 @@ describe('a big job whose checks stand still, and then go on', () => {
 describe('advice', () => {
   it('adds up', async () => {
     const { stages, others, instances, cores, source } =
-      await ops<Sourced>('scale-advice', '--rows-per-second', '200000')
+      await ops<SourcedAdvice>('scale-advice', '--rows-per-second', '200000')
     expect(source).not.toBe('')
     expect(stages.map(({ stage }) => stage)).toEqual(
       expect.arrayContaining(['ingest', 'normalize', 'lookup', 'verify', 'settle']))
@@ -123,7 +123,7 @@ describe('a replay', () => {
 /** What the processes of a stage tell, one sum of all series each. */
 const told = async (metric: string, stage: string): Promise<readonly number[]> => {
   const targets = world.services.list().filter(({ name }) => name.startsWith(`${stage}-`))
-  const { processes } = await askMetrics(
+  const { processes } = await queryMetrics(
     targets.map(({ metricsUrl }) => metricsUrl), new Set([metric]))
   return processes.map(samples => samples.reduce((sum, { value }) => sum + value, 0))
 }
@@ -198,7 +198,7 @@ describe('a stage that is paused', () => {
     for (const stage of others) await untilTold('stage_paused', stage, [1])
     for (const stage of others) await ops('resume', stage)
     for (const stage of others) await untilTold('stage_paused', stage, [0])
-    await expect(ops('pause', 'ledger')).rejects.toThrow('ledger is never paused')
+    await expect(ops('pause', 'ledger')).rejects.toThrow('ledger cannot be paused')
     const refused = await commands.run({}, 'pause', 'lookup')
     expect([refused.code, refused.errors]).toEqual([1, expect.stringContaining('Add --yes')])
   })
@@ -213,6 +213,6 @@ describe('the command', () => {
   it('says so when the brokers do not answer', async () => {
     const away = await commands.run({ KAFKA_BROKERS: '127.0.0.1:1' }, 'lag', '--once')
     expect([away.code, away.out]).toEqual([1, ''])
-    expect(away.errors).toMatch(/^Kafka does not answer at 127\.0\.0\.1:1\. .*"npm run up"\.\n$/)
+    expect(away.errors).toMatch(/^Kafka does not respond at 127\.0\.0\.1:1\. .*"npm run up"\.\n$/)
   })
 })

@@ -56,14 +56,14 @@ describe('a letter of a running job', () => {
       .toEqual([['verify', 'job_key_lost'], ['settle', 'job_key_lost']])
     const letter = letters[0]?.letter ?? ''
     expect(await dead('show', 'verify', letter, '--open'))
-      .toContain('content: not to be opened: job_key_lost')
+      .toContain('content: cannot be opened: job_key_lost')
 
     await state.set(dataKey, wrapped)
     const closed = await dead('show', 'verify', letter)
-    expect(closed).toContain('replay: can finish rows that are open')
+    expect(closed).toContain('replayEffect: can complete open rows')
     expect(closed).not.toContain(CANARY)
     const opened = JSON.parse(await dead('show', 'verify', letter, '--open', '--json'))
-    expect(opened.warning).toContain('in clear')
+    expect(opened.warning).toContain('decrypted')
     expect(opened.content.canonicals).toEqual(inputs)
 
     expect(await dead('replay', 'verify', letter)).toBe(`verify: replayed ${letter}`)
@@ -77,7 +77,7 @@ describe('a letter of a running job', () => {
     // Of a job that is over, a replay changes nothing.
     const balance = await wallet.balance(tenant)
     expect([balance.reservedMicros, balance.chargedMicros]).toEqual([0, job.chargedMicros])
-    expect(await dead('show', 'verify', letter)).toContain('replay: charges nothing')
+    expect(await dead('show', 'verify', letter)).toContain('replayEffect: charges nothing')
     await dead('replay', 'verify', letter, '--again')
     await dead('replay', 'settle', '--job', id, '--again', '--yes')
     await untilRead(brokers, CHECKS, MISSED)
@@ -148,7 +148,8 @@ describe('a message that nobody can read', () => {
     const [first] = await waitingOf(job)
     if (first === undefined) throw new Error('a letter waits')
     const { letter } = first
-    expect(first).toMatchObject({ stage, reason: 'undecodable', tenant, job, rows: 3, done: null })
+    expect(first)
+      .toMatchObject({ stage, reason: 'undecodable', tenant, job, rows: 3, decision: null })
     expect(first.from).toContain(`${topic} `)
 
     for (const open of [[], ['--open']]) {
@@ -167,7 +168,7 @@ describe('a message that nobody can read', () => {
     expect(discarded).toBe(`${stage}: discarded ${second?.letter}`)
     expect(await lettersOf(job)).toEqual([])
     const all = await lettersOf(job, '--all')
-    expect(all.map(({ done }) => done?.as)).toEqual(['replayed', 'discarded'])
+    expect(all.map(({ decision }) => decision?.action)).toEqual(['replayed', 'discarded'])
   })
 })
 
@@ -176,7 +177,7 @@ describe('the command', () => {
     const { stdout } = await run('list', '--json')
     expect(Object.keys(JSON.parse(stdout).waiting)).toContain('verify')
     await expect(run('show', 'settle', '0:99999')).rejects.toMatchObject({
-      code: 1, stderr: expect.stringMatching(/^There is no letter 0:99999 in settle\.dead, /),
+      code: 1, stderr: expect.stringMatching(/^Letter 0:99999 does not exist in settle\.dead, /),
     })
   })
 })

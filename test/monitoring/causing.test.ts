@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import { connectRedis } from '../../services/lib/redis.ts'
-import { createPauses } from '../../services/ops/pause/pauses.ts'
+import { createPauses } from '../../services/ops/pauses.ts'
 import { withWorkspace } from '../../services/workspace/parts.ts'
 import { causing, watching, WITHIN_MS } from '../support/causing.ts'
 import { leaveToLedger } from '../support/gates.ts'

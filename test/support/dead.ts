@@ -6,7 +6,7 @@ import { expect } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../services/lib/bus.ts'
 import { withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createTopicReader } from '../../services/lib/kafka/topic-reader.ts'
-import type { Summary } from '../../services/ops/dead/shown.ts'
+import type { Summary } from '../../services/ops/dead/list.ts'
 import { createProgram } from '../../services/ops/program.ts'
 import { eventually } from './eventually.ts'
 

@@ -1,19 +1,34 @@
 import type { Command } from 'commander'
 import { commandEnvironment } from '../../lib/command-environment.ts'
 import { UsageError } from '../../lib/run-command.ts'
-import { READING_STAGES } from '../../topology.ts'
-import { discard, replay } from './decide.ts'
-import { list, show } from './look.ts'
-import { choiceOf, filterOf, placeIn, stageOf, type Options } from './options.ts'
-import { withDeadLetters, type DeadParts } from './parts.ts'
-import { decidedText, fieldsText, listText } from './text.ts'
+import { READING_STAGES, type StageName } from '../../topology.ts'
+import type { Screen } from '../command-line.ts'
+import { discard, replay, type Decided, type Selection } from './decide.ts'
+import { withDeadLetters, type DeadLetterDeps } from './deps.ts'
+import type { Filter } from './letters.ts'
+import { list, show, type LetterList, type Summary } from './list.ts'
 
-export type Print = (text: string) => void
-type Global = { readonly json?: true, readonly data: string }
-/** Does what a command says, and tells it as data and as a text. */
-type Answer = { readonly data: object, readonly text: string }
+type GlobalOptions = { readonly json?: true, readonly data: string }
+
+/** Unparsed options of the command line. */
+type Options = {
+  readonly stage?: string
+  readonly reason?: string
+  readonly diedOf?: string
+  readonly job?: string
+  readonly tenant?: string
+  readonly limit?: string
+  readonly all?: true
+  readonly again?: true
+  readonly yes?: true
+  readonly open?: true
+}
+
+/** The result of a command as data and as text. */
+type Result = { readonly data: object, readonly text: string }
 type Words = { readonly names: readonly (string | undefined)[], readonly options: Options }
-type Task = (parts: DeadParts, words: Words) => Promise<Answer>
+type Task = (deps: DeadLetterDeps, words: Words) => Promise<Result>
+type Run = (task: Task) => (...given: unknown[]) => Promise<void>
 
 const EXAMPLES = `
 Examples:
@@ -22,75 +37,169 @@ Examples:
   npm run ops -- dead replay verify 0:12
   npm run ops -- dead discard verify 0:12 --reason "a test"`
 
-/** Adds `dead` and its commands; `print` takes what they show. */
-export function addDead (program: Command, print: Print, open = withDeadLetters): void {
+/** Adds `dead` and its commands. `print` receives the results. */
+export function addDead (
+  program: Command, print: Screen['print'], open = withDeadLetters
+): void {
   const dead = program.command('dead')
-    .description('messages that a stage could not process, in <stage>.dead for 30 days')
+    .description('messages that a stage could not process, kept in <stage>.dead for 30 days')
     .addHelpText('after', EXAMPLES)
-  const perform = (task: Task) => async (...given: unknown[]) => {
+  const run: Run = task => async (...given) => {
     const command = given.at(-1) as Command
-    const { json, data: folder, ...options } = command.optsWithGlobals<Global & Options>()
+    const { json, data: folder, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
     const env = commandEnvironment(process.env, folder)
     const names = command.args
-    const { data, text } = await open(env, parts => task(parts, { names, options }))
+    const { data, text } = await open(env, deps => task(deps, { names, options }))
     print(json === true ? JSON.stringify(data) : text)
   }
-  addLooks(dead, perform)
-  addDecisions(dead, perform)
+  addQueries(dead, run)
+  addDecisions(dead, run)
 }
 
-type Perform = (task: Task) => (...given: unknown[]) => Promise<void>
+const STAGE_NAMES = READING_STAGES.join(', ')
 
-const PLACE = '[letter]'
-const PLACE_TEXT = 'partition:offset, as "list" shows it; or choose by options'
-
-function addLooks (dead: Command, perform: Perform): void {
-  const stages = READING_STAGES.join(', ')
-  dead.command('list').description('show letters that wait, and how many of each stage')
-    .option('--stage <stage>', `only of this stage: ${stages}`)
-    .option('--reason <reason>', 'only those that died of this')
-    .option('--job <id>', 'only of this job')
-    .option('--tenant <tenant>', 'only of this organization and mode')
+function addQueries (dead: Command, run: Run): void {
+  dead.command('list').description('list waiting letters, and count them by stage')
+    .option('--stage <stage>', `only letters of this stage: ${STAGE_NAMES}`)
+    .option('--reason <reason>', 'only letters with this reason')
+    .option('--job <id>', 'only letters of this job')
+    .option('--tenant <tenant>', 'only letters of this organization and mode')
     .option('--all', 'also letters that were replayed or discarded')
-    .action(perform(async (parts, { options }) => {
-      const chosen = options.stage === undefined ? READING_STAGES : [stageOf(options.stage)]
-      const filter = { ...filterOf(undefined, options), all: options.all === true }
-      const data = await list(parts, chosen, filter)
+    .action(run(async (deps, { options }) => {
+      const stages = options.stage === undefined ? READING_STAGES : [parseStage(options.stage)]
+      const filter = { ...parseFilter(undefined, options), all: options.all === true }
+      const data = await list(deps, stages, filter)
       return { data, text: listText(data) }
     }))
-  dead.command('show').description('show a letter; its content stays sealed')
-    .argument('<stage>', stages).argument('<letter>', 'partition:offset, as "list" shows it')
-    .option('--open', 'show its content in clear; takes KEY_RING and KEY_ACTIVE')
-    .action(perform(async (parts, { names: [stage = '', place = ''], options }) => {
-      const letter = { stage: stageOf(stage), place: placeIn(place) }
-      const data = await show(parts, letter, options.open === true)
+  dead.command('show').description('show a letter without its encrypted content')
+    .argument('<stage>', STAGE_NAMES).argument('<letter>', 'partition:offset, as "list" shows it')
+    .option('--open', 'also decrypt the content; needs KEY_RING and KEY_ACTIVE')
+    .action(run(async (deps, { names: [stage = '', position = ''], options }) => {
+      const letter = { stage: parseStage(stage), position: parsePosition(position) }
+      const data = await show(deps, letter, options.open === true)
       return { data, text: fieldsText(data) }
     }))
 }
 
-function addDecisions (dead: Command, perform: Perform): void {
-  const stages = READING_STAGES.join(', ')
+function addDecisions (dead: Command, run: Run): void {
   const add = (name: string, description: string) => dead.command(name).description(description)
-    .argument('<stage>', stages).argument(PLACE, PLACE_TEXT)
-    .option('--job <id>', 'all of this job')
-    .option('--tenant <tenant>', 'all of this organization and mode')
+    .argument('<stage>', STAGE_NAMES)
+    .argument('[letter]', 'partition:offset, as "list" shows it; or select letters with options')
+    .option('--job <id>', 'all letters of this job')
+    .option('--tenant <tenant>', 'all letters of this organization and mode')
     .option('--again', 'also letters that were replayed or discarded before')
-    .option('--limit <number>', 'at most so many at a time, the oldest first', '50')
-    .option('--yes', 'needed to decide about more than a single named letter')
-  add('replay', 'send letters back to the topics they came from, as they were')
-    .option('--reason <reason>', 'all that died of this')
-    .action(perform(async (parts, { names: [stage = '', place], options }) => {
-      const data = await replay(parts, choiceOf(stage, place, options))
+    .option('--limit <number>', 'maximum number of letters, the oldest first', '50')
+    .option('--yes', 'confirm a decision about more than a single named letter')
+  add('replay', 'send letters unchanged back to the topics they came from')
+    .option('--reason <reason>', 'all letters with this reason')
+    .action(run(async (deps, { names: [stage = '', position], options }) => {
+      const data = await replay(deps, parseSelection(stage, position, options))
       return { data, text: decidedText(data) }
     }))
-  add('discard', 'note that nothing more is done about letters')
-    .requiredOption('--reason <text>', 'why, for those who come later')
-    .option('--died-of <reason>', 'all that died of this')
-    .action(perform(async (parts, { names: [stage = '', place], options }) => {
-      const { reason: why = '', diedOf, ...others } = options
-      if (why.trim() === '') throw new UsageError('Say why: --reason "text".')
-      const chosen = { ...others, ...diedOf !== undefined && { reason: diedOf } }
-      const data = await discard(parts, choiceOf(stage, place, chosen), why.trim())
+  add('discard', 'record that letters will not be replayed')
+    .requiredOption('--reason <text>', 'the reason, for other operators')
+    .option('--died-of <reason>', 'all letters with this reason')
+    .action(run(async (deps, { names: [stage = '', position], options }) => {
+      const { reason = '', diedOf, ...others } = options
+      if (reason.trim() === '') throw new UsageError('--reason is empty. Use --reason "text".')
+      const filters = { ...others, ...diedOf !== undefined && { reason: diedOf } }
+      const data = await discard(deps, parseSelection(stage, position, filters), reason.trim())
       return { data, text: decidedText(data) }
     }))
+}
+
+/** Parses the name of a stage that has dead letters. Throws UsageError for any other text. */
+export function parseStage (name: string): StageName {
+  const stage = READING_STAGES.find(known => known === name)
+  if (stage !== undefined) return stage
+  throw new UsageError(`Stage ${name} has no dead letters. The stages with dead letters are: ` +
+    `${STAGE_NAMES}.`)
+}
+
+/** Parses `partition:offset`. Throws UsageError for any other text. */
+export function parsePosition (text: string): string {
+  if (/^\d+:\d+$/.test(text)) return text
+  throw new UsageError(`${text} is not the position of a letter (partition:offset, for example ` +
+    '0:12). "list" shows the positions.')
+}
+
+/** Builds the filter for one position, or for the options. */
+export function parseFilter (position: string | undefined, options: Options): Filter {
+  const { reason, job, tenant } = options
+  return {
+    position: position === undefined ? undefined : parsePosition(position), reason, job, tenant,
+  }
+}
+
+/** Builds the selection of a command line. Throws UsageError when it is ambiguous. */
+export function parseSelection (
+  stage: string, position: string | undefined, options: Options
+): Selection {
+  const filter = parseFilter(position, options)
+  const hasFilter = [filter.reason, filter.job, filter.tenant].some(one => one !== undefined)
+  if (position !== undefined && hasFilter) {
+    throw new UsageError(`Use either the position ${position} or filter options, not both.`)
+  }
+  if (position === undefined && !hasFilter && options.yes !== true) {
+    throw new UsageError('No letter is selected. Name a position, for example 0:12, or use ' +
+      'filter options. --yes without either selects all waiting letters.')
+  }
+  return {
+    stage: parseStage(stage),
+    filter,
+    again: options.again === true,
+    yes: options.yes === true,
+    limit: parseLimit(options.limit),
+  }
+}
+
+function parseLimit (text = ''): number {
+  const limit = Number(text)
+  if (Number.isSafeInteger(limit) && limit > 0) return limit
+  throw new UsageError(`--limit ${text} is not an integer from 1.`)
+}
+
+/** Formats a list: the number of waiting letters by stage, then a line per letter. */
+export function listText ({ waiting, letters }: LetterList): string {
+  const counts = Object.entries(waiting).map(([stage, count]) => `${stage} ${count}`)
+  return [`waiting: ${counts.join(', ')}`, ...letters.map(letterLine)].join('\n')
+}
+
+function letterLine (letter: Summary): string {
+  const { stage, tenant, job, rows, from, decision } = letter
+  const fields = [
+    `${stage} ${letter.letter}`,
+    letter.reason || 'unknown reason',
+    `${ageText(letter.ageSeconds)} old`,
+    tenant || 'unknown tenant',
+    job || 'unknown job',
+    `${rows} rows`,
+    `from ${from}`,
+  ]
+  const reason = decision?.reason ? `: ${decision.reason}` : ''
+  const decided = decision === null ? [] : [`${decision.action} ${decision.at}${reason}`]
+  return [...fields, ...decided].join(' | ')
+}
+
+const UNITS = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]] as const
+
+function ageText (seconds: number | null): string {
+  if (seconds === null) return 'unknown'
+  const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? ['s', 1]
+  return `${Math.floor(seconds / size)} ${unit}`
+}
+
+/** Formats a decision. */
+export function decidedText ({ stage, action, letters, remaining }: Decided): string {
+  const rest = remaining === 0
+    ? ''
+    : `\n${remaining} more letters match. Run the command again for the next ones.`
+  return `${stage}: ${action} ${letters.join(', ') || 'nothing'}${rest}`
+}
+
+/** Formats one field per line; objects as indented JSON. */
+export function fieldsText (fields: object): string {
+  return Object.entries(fields).map(([name, value]) =>
+    `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
+    .join('\n')
 }

@@ -1,109 +1,136 @@
-import { deadTopic } from '../../lib/topics.ts'
-import type { StageName } from '../../topology.ts'
+import type { OutgoingMessage, RawMessage } from '../../lib/bus.ts'
 import { UsageError } from '../../lib/run-command.ts'
-import { isWaiting, matches, type Filter } from './board.ts'
-import { placeOf, type Done, type Entry } from './letter.ts'
-import { entriesOf, noLetter } from './look.ts'
-import { noteMessage } from './notes.ts'
-import type { DeadParts } from './parts.ts'
-import { isReadBy, resent } from './resend.ts'
+import { deadTopic, logicalTopic } from '../../lib/topics.ts'
+import { topology, type StageName } from '../../topology.ts'
+import type { DeadLetterDeps } from './deps.ts'
+import {
+  decisionMessage, isWaiting, matches, positionOf,
+  type DecidedLetter, type Decision, type Filter,
+} from './letters.ts'
+import { readLetters, unknownLetter } from './list.ts'
 
-type Parts = Pick<DeadParts, 'read' | 'send' | 'now'>
+type Deps = Pick<DeadLetterDeps, 'read' | 'send' | 'now'>
 
-/** Which letters are meant, and what the operator agreed to. */
-export type Choice = {
+/** The selected letters, and what the operator has confirmed. */
+export type Selection = {
   readonly stage: StageName
   readonly filter: Filter
-  /** Also letters that were decided about before. */
+  /** Includes letters with an earlier decision. */
   readonly again: boolean
-  /** Needed when no single letter is named. */
+  /** Required unless the filter names a single letter. */
   readonly yes: boolean
-  /** So many at a time, the longest dead first. */
+  /** Maximum number of letters, the oldest first. */
   readonly limit: number
 }
 
 export type Decided = {
   readonly stage: StageName
-  readonly as: Done['as']
+  readonly action: Decision['action']
   readonly letters: readonly string[]
-  /** Others that fit the filters, beyond the limit. */
-  readonly left: number
+  /** Number of matching letters beyond the limit. */
+  readonly remaining: number
 }
 
 /**
- * Sends letters back to the topics they came from, as they were, and notes that. A crash in between
- * sends them twice, which nothing counts twice; but each contact of a feed is a new one, so there
- * the notes come first.
- * @throws UsageError when no letter is meant, or one that can't be sent, or the choice is unclear.
+ * Sends letters back to the topics that they came from, unchanged, and records that. A crash in
+ * between sends them twice, which the pipeline deduplicates. A contact of a feed however becomes a
+ * new contact each time, so there the record comes first.
+ * @throws UsageError when no letter matches, when a letter cannot be sent, or without confirmation.
  */
-export async function replay (parts: Parts, choice: Choice): Promise<Decided> {
-  const { stage } = choice
-  const { chosen, left } = await choose(parts, choice, 'sent back')
-  const strange = chosen.find(({ from }) => !isReadBy(stage, from.topic))
-  if (strange !== undefined) {
-    throw new UsageError(`Letter ${strange.place} came from no topic that ${stage} reads: it can ` +
-      'only be discarded.')
+export async function replay (deps: Deps, selection: Selection): Promise<Decided> {
+  const { stage } = selection
+  const { selected, remaining } = await select(deps, selection, 'replayed')
+  const foreign = selected.find(({ from }) => !isReadBy(stage, from.topic))
+  if (foreign !== undefined) {
+    throw new UsageError(`Letter ${foreign.position} came from topic "${foreign.from.topic}", ` +
+      `which ${stage} does not read. It can only be discarded.`)
   }
-  const open = new Set(chosen.map(({ place }) => place))
+  const pending = new Set(selected.map(({ position }) => position))
   const letters: string[] = []
-  await parts.read(deadTopic(stage), async messages => {
-    const some = messages.filter(message => open.delete(placeOf(message)))
-    if (some.length === 0) return
-    const empty = some.find(({ headers }) => 'dead_value' in headers)
-    if (empty !== undefined) {
-      throw new UsageError(`Letter ${placeOf(empty)} was too large to keep its content: it can ` +
-        'only be discarded.')
+  await deps.read(deadTopic(stage), async messages => {
+    const batch = messages.filter(message => pending.delete(positionOf(message)))
+    if (batch.length === 0) return
+    const truncated = batch.find(({ headers }) => 'dead_value' in headers)
+    if (truncated !== undefined) {
+      throw new UsageError(`Letter ${positionOf(truncated)} has no content, because the message ` +
+        'was too large for the dead-letter topic. It can only be discarded.')
     }
-    const done = { as: 'replayed', atMs: parts.now(), why: '' } as const
-    const notes = some.map(raw => noteMessage(stage, { place: placeOf(raw), done }))
-    const back = some.flatMap(raw => resent(stage, raw) ?? [])
-    for (const step of stage === 'feed' ? [notes, back] : [back, notes]) await parts.send(step)
-    letters.push(...some.map(placeOf))
+    const decision = { action: 'replayed', atMs: deps.now(), reason: '' } as const
+    const records = batch.map(raw =>
+      decisionMessage(stage, { position: positionOf(raw), decision }))
+    const originals = batch.flatMap(raw => originalMessage(stage, raw) ?? [])
+    const steps = stage === 'feed' ? [records, originals] : [originals, records]
+    for (const step of steps) await deps.send(step)
+    letters.push(...batch.map(positionOf))
   })
-  return { stage, as: 'replayed', letters, left }
+  return { stage, action: 'replayed', letters, remaining }
 }
 
 /**
- * Notes that nothing more is done about letters, and why; they stay where they lie until the topic
- * forgets them.
- * @throws UsageError as `replay`.
+ * Records that letters will not be replayed, and why. The letters remain until the retention of the
+ * topic deletes them.
+ * @throws UsageError like `replay`.
  */
-export async function discard (parts: Parts, choice: Choice, why: string): Promise<Decided> {
-  const { stage } = choice
-  const { chosen, left } = await choose(parts, choice, 'discarded')
-  const done = { as: 'discarded', atMs: parts.now(), why } as const
-  await parts.send(chosen.map(({ place }) => noteMessage(stage, { place, done })))
-  return { stage, as: 'discarded', letters: chosen.map(({ place }) => place), left }
-}
-
-async function choose (
-  parts: Parts, { stage, filter, again, yes, limit }: Choice, what: string
-): Promise<{ readonly chosen: readonly Entry[], readonly left: number }> {
-  const meant = (await entriesOf(parts, stage)).filter(entry => matches(entry, filter))
-  const { place } = filter
-  if (place !== undefined) return { chosen: [theOne(meant, { stage, place, again })], left: 0 }
-  const fitting = meant.filter(entry => again || isWaiting(entry))
-  if (fitting.length === 0) throw new UsageError(`No letter of ${stage} that waits fits this.`)
-  const chosen = fitting.slice(0, limit)
-  const left = fitting.length - chosen.length
-  if (!yes) {
-    const rest = left > 0 ? ` (${left} more are left, see --limit)` : ''
-    throw new UsageError(
-      `${lettersIn(chosen.length)} of ${stage} would be ${what}${rest}. Add --yes to do it.`)
+export async function discard (deps: Deps, selection: Selection, reason: string): Promise<Decided> {
+  const { stage } = selection
+  const { selected, remaining } = await select(deps, selection, 'discarded')
+  const decision = { action: 'discarded', atMs: deps.now(), reason } as const
+  await deps.send(selected.map(({ position }) => decisionMessage(stage, { position, decision })))
+  return {
+    stage, action: 'discarded', letters: selected.map(({ position }) => position), remaining,
   }
-  return { chosen, left }
 }
 
-function theOne (
-  [entry]: readonly Entry[],
-  { stage, place, again }: { stage: StageName, place: string, again: boolean }
-): Entry {
-  if (entry === undefined) throw noLetter(stage, place)
-  const last = entry.done.at(-1)
-  if (last === undefined || again) return entry
-  const when = new Date(last.atMs).toISOString()
-  throw new UsageError(`Letter ${place} of ${stage} was ${last.as} at ${when}. Add --again to do ` +
-    'it all the same.')
+async function select (
+  deps: Deps, { stage, filter, again, yes, limit }: Selection, action: Decision['action']
+): Promise<{ readonly selected: readonly DecidedLetter[], readonly remaining: number }> {
+  const matching = (await readLetters(deps, stage)).filter(letter => matches(letter, filter))
+  const { position } = filter
+  if (position !== undefined) {
+    return { selected: [selectOne(matching, { stage, position, again })], remaining: 0 }
+  }
+  const allowed = matching.filter(letter => again || isWaiting(letter))
+  if (allowed.length === 0) throw new UsageError(`No waiting letter of ${stage} matches.`)
+  const selected = allowed.slice(0, limit)
+  const remaining = allowed.length - selected.length
+  if (!yes) {
+    const rest = remaining > 0 ? ` (${remaining} more are beyond --limit)` : ''
+    throw new UsageError(`${letterCount(selected.length)} of ${stage} would be ${action}${rest}. ` +
+      'Add --yes to confirm.')
+  }
+  return { selected, remaining }
 }
 
-const lettersIn = (count: number) => count === 1 ? '1 letter' : `${count} letters`
+function selectOne (
+  [letter]: readonly DecidedLetter[],
+  { stage, position, again }: { stage: StageName, position: string, again: boolean }
+): DecidedLetter {
+  if (letter === undefined) throw unknownLetter(stage, position)
+  const last = letter.decisions.at(-1)
+  if (last === undefined || again) return letter
+  throw new UsageError(`Letter ${position} of ${stage} was already ${last.action} at ` +
+    `${new Date(last.atMs).toISOString()}. Add --again to repeat it.`)
+}
+
+const letterCount = (count: number) => count === 1 ? '1 letter' : `${count} letters`
+
+const ADDED_HEADERS = 'dead_'
+
+/**
+ * Returns the original message of a letter: same key, content, headers and topic. Undefined when
+ * the stage does not read that topic.
+ */
+export function originalMessage (stage: StageName, raw: RawMessage): OutgoingMessage | undefined {
+  const topic = raw.headers['dead_topic'] ?? ''
+  if (!isReadBy(stage, topic)) return undefined
+  const headers = Object.fromEntries(
+    Object.entries(raw.headers).filter(([name]) => !name.startsWith(ADDED_HEADERS)))
+  return { topic, key: raw.key.toString(), value: raw.value, headers }
+}
+
+/** Whether a stage reads a topic of the brokers. */
+export function isReadBy (stage: StageName, name: string): boolean {
+  const reads: readonly string[] = topology.stages[stage].reads
+  const topic = logicalTopic(name)?.topic
+  return topic !== undefined && reads.includes(topic)
+}

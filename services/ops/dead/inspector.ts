@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { createPartners } from '../../accounts/partners.ts'
 import { keysInTopic } from '../../jobs/job-keys.ts'
-import { createJobStore } from '../../jobs/store.ts'
+import { createJobStore, type Outcome } from '../../jobs/store.ts'
 import type { Bus, RawMessage } from '../../lib/bus.ts'
 import type { Environment } from '../../lib/command-environment.ts'
 import { commonConfig, loadConfig, pick } from '../../lib/config.ts'
@@ -10,12 +10,11 @@ import { connectRedis } from '../../lib/redis.ts'
 import { createCodec, registrySource } from '../../lib/registry.ts'
 import { createJobWire } from '../../records/job-wire.ts'
 import { openContent, readEnvelope } from './content.ts'
-import { standingOf, type Standing } from './standing.ts'
 
 export type Inspector = {
   readonly envelope: (raw: RawMessage) => ReturnType<typeof readEnvelope>
-  readonly standing: (tenant: string, job: string) => Promise<Standing>
-  /** The content in clear, or why it can't be had; undefined unless asked to open. */
+  readonly replayEffect: (tenant: string, job: string) => Promise<ReplayEffect>
+  /** The decrypted content, or why it cannot be decrypted; undefined unless `open` is set. */
   readonly content: (raw: RawMessage) => Promise<unknown>
 }
 
@@ -24,7 +23,7 @@ type Options = { readonly env: Environment, readonly bus: Bus, readonly open: bo
 const config = Type.Object(pick(commonConfig, ['SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL']))
 const ringConfig = Type.Object(pick(commonConfig, ['KEY_RING', 'KEY_ACTIVE']))
 
-/** Connects what it takes to look into letters, and closes it whatever happens. */
+/** Runs work with an inspector of letters, connected to Redis and the schema registry. */
 export async function withInspector<T> (
   { env, bus, open }: Options, work: (inspector: Inspector) => Promise<T>
 ): Promise<T> {
@@ -42,10 +41,35 @@ export async function withInspector<T> (
   try {
     return await work({
       envelope: raw => readEnvelope(codec, raw),
-      standing: async (tenant, job) => standingOf(await store.outcome(tenant, job)),
+      replayEffect: async (tenant, job) => replayEffectOf(await store.outcome(tenant, job)),
       content,
     })
   } finally {
     state.disconnect()
+  }
+}
+
+/** The status of the job of a letter, and what a replay of the letter can change. */
+export type ReplayEffect = { readonly jobStatus: string, readonly replayEffect: string }
+
+/**
+ * Describes what a replay changes for a job with this outcome. The tally charges the first result
+ * of each row and nothing after the end of the job, so a replay can charge open rows only.
+ */
+export function replayEffectOf (outcome: Outcome): ReplayEffect {
+  if (outcome.kind === 'refused') {
+    return { jobStatus: 'refused', replayEffect: 'changes nothing: the job was rejected' }
+  }
+  if (outcome.kind === 'open') {
+    return {
+      jobStatus: 'unknown',
+      replayEffect: 'charges nothing: the job does not exist or ended more than 10 minutes ago',
+    }
+  }
+  const { ended, closed, status: jobStatus } = outcome.job
+  if (ended || closed) return { jobStatus, replayEffect: 'charges nothing: the job has ended' }
+  return {
+    jobStatus,
+    replayEffect: 'can complete open rows; all other rows keep their result and price',
   }
 }

@@ -1,21 +1,21 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, expect, it } from 'vitest'
-import { askMetrics, metricsTargets } from '../../../services/ops/metrics.ts'
+import { queryMetrics, metricsTargets } from '../../../services/ops/metrics.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-metrics-`)
-const nobody = async () => []
+const noAddress = async () => []
 afterAll(() => rmSync(folder, { recursive: true }))
 
-it('finds the addresses in the environment, in a file, or in the local stack', async () => {
+it('metrics targets come from the environment, a file or the local stack', async () => {
   writeFileSync(`${folder}/targets.json`, '["http://local/metrics"]')
   writeFileSync(`${folder}/other.json`, '["http://other/metrics"]')
   const file = { METRICS_TARGETS_FILE: `${folder}/other.json` }
   expect(await metricsTargets({}, folder)).toEqual(['http://local/metrics'])
   expect(await metricsTargets(file, folder)).toEqual(['http://other/metrics'])
-  expect(await metricsTargets({ METRICS_TARGETS: 'http://a, http://b' }, folder, nobody))
+  expect(await metricsTargets({ METRICS_TARGETS: 'http://a, http://b' }, folder, noAddress))
     .toEqual(['http://a', 'http://b'])
-  expect(await metricsTargets({ METRICS_TARGETS: '["http://a"]' }, folder, nobody))
+  expect(await metricsTargets({ METRICS_TARGETS: '["http://a"]' }, folder, noAddress))
     .toEqual(['http://a'])
   const two = async () => ['10.0.0.1', '10.0.0.2'].map(address => ({ address, family: 4 }))
   expect(await metricsTargets({ METRICS_TARGETS: 'http://a/metrics' }, folder, two))
@@ -23,14 +23,14 @@ it('finds the addresses in the environment, in a file, or in the local stack', a
   expect(await metricsTargets({}, `${folder}/none`)).toEqual([])
 })
 
-it('reads what is asked for, and counts those that are silent', async () => {
+it('a metrics query returns the named metrics and counts unreachable processes', async () => {
   const answers: Record<string, () => Response> = {
     'http://a': () => new Response('wanted{group="g"} 2\nother 1\n'),
     'http://b': () => new Response('', { status: 503 }),
     'http://c': () => { throw new Error('refused') },
   }
   const fetch = async (target: unknown) => answers[String(target)]?.() ?? new Response()
-  expect(await askMetrics(Object.keys(answers), new Set(['wanted']), fetch as never)).toEqual({
-    processes: [[{ name: 'wanted', labels: { group: 'g' }, value: 2 }]], silent: 2,
+  expect(await queryMetrics(Object.keys(answers), new Set(['wanted']), fetch as never)).toEqual({
+    processes: [[{ name: 'wanted', labels: { group: 'g' }, value: 2 }]], unreachable: 2,
   })
 })

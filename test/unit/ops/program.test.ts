@@ -1,68 +1,71 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { Command } from 'commander'
-import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { withDeadLetters } from '../../../services/ops/dead/parts.ts'
-import { addDead } from '../../../services/ops/dead/command.ts'
-import { createProgram } from '../../../services/ops/program.ts'
-import { memoryDead } from './dead/memory-dead.ts'
+import { afterAll, describe, expect, it } from 'vitest'
+import { addDrain } from '../../../services/ops/drain.ts'
+import { addJobs } from '../../../services/ops/jobs.ts'
+import { addLag } from '../../../services/ops/lag.ts'
+import { addAudit, auditArguments, createProgram } from '../../../services/ops/program.ts'
+import { addReplay } from '../../../services/ops/replay.ts'
+import { addScaleAdvice } from '../../../services/ops/scale-advice.ts'
 
-let dead = memoryDead()
-const open: typeof withDeadLetters = async (_env, work) => await work(dead.parts)
+const folder = mkdtempSync(`${tmpdir()}/ops-commands-`)
+afterAll(() => rmSync(folder, { recursive: true }))
 
-let folder: string
-beforeEach(() => {
-  folder = mkdtempSync(`${tmpdir()}/ops-`)
-  dead = memoryDead()
-  dead.die('verify', 'seal_broken')
-  dead.die('verify', 'undecodable')
-})
-afterEach(() => rmSync(folder, { recursive: true }))
+const commands = { lag: addLag, jobs: addJobs, drain: addDrain, replay: addReplay }
+const silent = { write: () => {} }
+const screen = { print: () => {}, terminal: silent, errors: silent }
 
-/** What a command line shows. */
-async function shown (...words: readonly string[]): Promise<string> {
+/** Returns the output of a command line, without any stack. */
+async function outputOf (...words: readonly string[]): Promise<string> {
   const lines: string[] = []
-  const program = new Command('ops').option('--json').option('--data <folder>', '', folder)
-  addDead(program, line => { lines.push(line) }, open)
-  await program.parseAsync(['dead', ...words], { from: 'user' })
+  await createProgram(line => { lines.push(line) }, { terminal: silent, errors: silent })
+    .parseAsync(['--data', folder, ...words], { from: 'user' })
   return lines.join('\n')
 }
 
-it('lists by its options, for people and for scripts', async () => {
-  expect((await shown('list', '--reason', 'undecodable')).split('\n')).toEqual([
-    'waiting: feed 0, normalize 0, lookup 0, verify 2, settle 0, deliver 0, handback 0, ledger 0',
-    expect.stringMatching(/^verify 0:1 \| undecodable \|/),
-  ])
-  const found = JSON.parse(await shown('list', '--stage', 'verify', '--json'))
-  expect(found).toMatchObject({ waiting: { verify: 2 }, letters: [{ letter: '0:0' }, {}] })
-  await expect(shown('list', '--stage', 'ingest')).rejects.toThrow('Only these stages')
+describe('the commands of operators', () => {
+  it('have examples in their help', () => {
+    const program = new Command('ops')
+    for (const add of [...Object.values(commands), addScaleAdvice]) add(program, screen)
+    addAudit(program)
+    expect(program.commands.map(command => command.name()))
+      .toEqual(['lag', 'jobs', 'drain', 'replay', 'scale-advice', 'audit'])
+    for (const command of createProgram().commands.filter(one => one.name() !== 'dead')) {
+      let help = ''
+      command.configureOutput({ writeOut: text => { help += text } }).outputHelp()
+      expect(help).toContain(`npm run ops -- ${command.name()}`)
+    }
+  })
+
+  it('reject invalid options before they connect', async () => {
+    await expect(outputOf('lag', '--stage', 'verfy')).rejects.toThrow('Stage verfy does not exist')
+    await expect(outputOf('lag', '--every', '0')).rejects
+      .toThrow('--every 0 is not a number above 0')
+    await expect(outputOf('jobs', '--stalled', 'x')).rejects
+      .toThrow('--stalled x is not a number above 0')
+    await expect(outputOf('jobs', '--limit', 'x')).rejects.toThrow('--limit x is not an integer')
+    await expect(outputOf('drain', '--timeout', 'x')).rejects
+      .toThrow('--timeout x is not a number above 0')
+    await expect(outputOf('replay', '--stage', 'deliver', '--from', '3'))
+      .rejects.toThrow('--from 3 is an offset, which needs one partition')
+    await expect(outputOf('scale-advice', '--rows-per-second', '1', '--utilization', '1.1'))
+      .rejects.toThrow('--utilization 1.1 is not a share')
+  })
+
+  it('print scaling advice for given costs as JSON', async () => {
+    const found = JSON.parse(await outputOf('scale-advice', '--rows-per-second', '100000',
+      '--cost', 'verify=7', '--utilization', '0.5', '--json'))
+    const verify = found.stages.find(({ stage }: { stage: string }) => stage === 'verify')
+    expect(verify).toMatchObject({ cores: 7, instances: 14 })
+  })
 })
 
-it('shows the content of a letter only with --open', async () => {
-  expect(await shown('show', 'verify', '0:0')).not.toContain('+12127365000')
-  expect(await shown('show', 'verify', '0:0', '--open')).toContain('content: sealed +12127365000')
-})
-
-it('replays and discards what is named', async () => {
-  expect(await shown('replay', 'verify', '0:0')).toBe('verify: replayed 0:0')
-  await expect(shown('replay', 'verify', '0:0')).rejects.toThrow('Add --again')
-  expect(await shown('replay', 'verify', '0:0', '--again')).toBe('verify: replayed 0:0')
-  const discarded = await shown(
-    'discard', 'verify', '--reason', 'a test', '--died-of', 'undecodable', '--yes', '--json')
-  expect(JSON.parse(discarded))
-    .toEqual({ stage: 'verify', as: 'discarded', letters: ['0:1'], left: 0 })
-  await expect(shown('discard', 'verify', '0:1', '--again', '--reason', ' '))
-    .rejects.toThrow('Say why: --reason "text".')
-  expect(await shown('list', '--stage', 'verify')).toBe('waiting: verify 0')
-})
-
-it('has one command for all of this', () => {
-  const program = new Command('ops')
-  addDead(program, () => {})
-  const [dead] = program.commands
-  expect(dead?.commands.map(command => command.name()))
-    .toEqual(['list', 'show', 'replay', 'discard'])
-  expect(createProgram().commands.map(command => command.name())).toEqual(
-    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'replay', 'drain', 'dead',
-      'journal', 'audit'])
+it('the audit passes its options to the workspace program', () => {
+  expect(auditArguments({ data: 'x' })).toEqual(['--data', 'x', 'audit'])
+  expect(auditArguments({ data: 'x', json: true, explain: true }))
+    .toEqual(['--json', '--data', 'x', 'audit', '--explain'])
+  expect(auditArguments({ data: 'x', journalHead: 'heads.ndjson' }))
+    .toEqual(['--data', 'x', 'audit', '--journal-head', 'heads.ndjson'])
+  expect(auditArguments({ data: 'x', full: true })).toEqual(['--data', 'x', 'audit', '--full'])
 })

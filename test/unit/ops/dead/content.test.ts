@@ -3,7 +3,9 @@ import type { RawMessage } from '../../../../services/lib/bus.ts'
 import { FatalError, InfrastructureError } from '../../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../../services/lib/registry.ts'
 import type { Opened } from '../../../../services/lib/wire.ts'
-import { openContent, readEnvelope } from '../../../../services/ops/dead/content.ts'
+import {
+  formatContent, formatEnvelope, formatHeaders, openContent, readEnvelope, safeText,
+} from '../../../../services/ops/dead/content.ts'
 import { sealedContact } from '../../../support/feeds.ts'
 import { liveMessage } from './memory-dead.ts'
 
@@ -28,13 +30,13 @@ async function contact (partner: string, sealedBy = key) {
   return dead(`feeds.${partner}.submitted`, value)
 }
 
-it('reads an envelope without telling what is sealed', async () => {
-  const shown = await readEnvelope(codec, await contact('acme'))
-  expect(shown).toMatchObject({ service: 'whatsapp', reference: '12 bytes', end: false })
-  expect(JSON.stringify(shown)).not.toContain(CANARY)
+it('the envelope of a dead letter is read without sealed content', async () => {
+  const envelope = await readEnvelope(codec, await contact('acme'))
+  expect(envelope).toMatchObject({ service: 'whatsapp', reference: '12 bytes', end: false })
+  expect(JSON.stringify(envelope)).not.toContain(CANARY)
 })
 
-it('says only that garbage is garbage, and that what is down is down', async () => {
+it('undecodable dead letters are reported without their bytes, outages are thrown', async () => {
   const garbage = dead('rows.missed.small.whatsapp', Buffer.from(CANARY))
   expect(await readEnvelope(codec, garbage)).toBe('not decodable')
   expect(await readEnvelope(codec, dead('nowhere', Buffer.from(CANARY)))).toBe('not decodable')
@@ -43,7 +45,7 @@ it('says only that garbage is garbage, and that what is down is down', async () 
   await expect(readEnvelope(down, garbage)).rejects.toThrow('down')
 })
 
-it('opens rows as the stage would have, in the name of the topic they came from', async () => {
+it('rows of a dead letter are opened with the topic that they came from', async () => {
   const seen: RawMessage[] = []
   const message = { rows: () => ({ inputs: [CANARY] }) }
   const wire = wireOf({ kind: 'message', message } as unknown as Opened, seen)
@@ -52,34 +54,72 @@ it('opens rows as the stage would have, in the name of the topic they came from'
   expect(seen.map(({ topic }) => topic)).toEqual(['rows.missed.small.whatsapp'])
 })
 
-it('says why rows are not to be opened', async () => {
+it('rows of a dead letter that cannot be opened have a reason', async () => {
   const raw = dead('rows.missed.small.whatsapp', Buffer.alloc(1))
   const contentBy = (opened: Opened) => openContent({ codec, wire: wireOf(opened), partners }, raw)
   expect(await contentBy({ kind: 'dead', reason: 'seal_broken' }))
-    .toBe('not to be opened: seal_broken')
-  expect(await contentBy({ kind: 'skip', why: 'no_key' })).toBe('not to be opened: no_key')
+    .toBe('cannot be opened: seal_broken')
+  expect(await contentBy({ kind: 'skip', why: 'no_key' })).toBe('cannot be opened: no_key')
   const broken = { rows: () => { throw new Error(CANARY) } }
   expect(await contentBy({ kind: 'message', message: broken } as unknown as Opened))
-    .toBe('not to be opened: not decodable')
+    .toBe('cannot be opened: not decodable')
   const none = { rows: () => undefined }
   expect(await contentBy({ kind: 'message', message: none } as unknown as Opened))
-    .toBe('it carries no rows')
+    .toBe('the message contains no rows')
   const lacking = { open: async () => { throw new FatalError('KEY_RING lacks key "2"') } }
   await expect(openContent({ codec, wire: lacking, partners }, raw)).rejects.toThrow(FatalError)
 })
 
-it('opens a contact by the key of its partner', async () => {
-  const parts = { codec, wire: wireOf({ kind: 'skip', why: 'x' }), partners }
-  expect(await openContent(parts, await contact('acme'))).toBe(CANARY)
-  expect(await openContent(parts, await contact('acme', Buffer.alloc(32, 2))))
-    .toBe('not to be opened: seal_broken')
-  expect(await openContent(parts, await contact('other')))
-    .toBe('not to be opened: unknown_partner')
-  expect(await openContent(parts, dead('feeds.acme.submitted', Buffer.from(CANARY))))
-    .toBe('not to be opened: not decodable')
+it('a dead contact of a feed is opened with the key of its partner', async () => {
+  const deps = { codec, wire: wireOf({ kind: 'skip', why: 'x' }), partners }
+  expect(await openContent(deps, await contact('acme'))).toBe(CANARY)
+  expect(await openContent(deps, await contact('acme', Buffer.alloc(32, 2))))
+    .toBe('cannot be opened: seal_broken')
+  expect(await openContent(deps, await contact('other')))
+    .toBe('cannot be opened: unknown_partner')
+  expect(await openContent(deps, dead('feeds.acme.submitted', Buffer.from(CANARY))))
+    .toBe('cannot be opened: not decodable')
   const marker = await codec.encode('feeds.submitted-value', {
     ...sealedContact(key, '', { partner: 'acme', sequence: 1 }), sealed: null, end: true,
   })
-  expect(await openContent(parts, dead('feeds.acme.submitted', marker)))
-    .toBe('it carries no rows')
+  expect(await openContent(deps, dead('feeds.acme.submitted', marker)))
+    .toBe('the message contains no rows')
+})
+
+it('an untrusted text in a dead letter is made safe for a terminal', () => {
+  expect(safeText('a\u001b[31mb\r\nc\u202ed\u2028')).toBe('a�[31mb��c�d�')
+  expect(safeText('x'.repeat(201))).toBe(`${'x'.repeat(200)}…`)
+})
+
+it('headers of a dead letter that the pipeline does not write are formatted as sizes', () => {
+  expect(formatHeaders({ job: 'job_a', rows: 'AQ==', note: '+12127365000', dead_reason: 'r\n' }))
+    .toEqual({ job: 'job_a', rows: '4 bytes', note: '12 bytes', dead_reason: 'r�' })
+})
+
+it('bytes, lists and references of a dead letter are formatted as sizes', () => {
+  const envelope = formatEnvelope({
+    chunk: 3,
+    forceFresh: true,
+    reference: '+12127365000',
+    sealed: Buffer.from('+12127365000'),
+    copies: [{ row: 1, copies: 2 }],
+    feed: { partner: 'acme\n', from: 7n, header: Buffer.alloc(2) },
+    at: new Date(0),
+    none: null,
+  })
+  expect(envelope).toEqual({
+    chunk: 3,
+    forceFresh: true,
+    reference: '12 bytes',
+    sealed: '12 bytes',
+    copies: '1 items',
+    feed: { partner: 'acme�', from: '7', header: '2 bytes' },
+    at: '1970-01-01T00:00:00.000Z',
+    none: null,
+  })
+})
+
+it('opened rows of a dead letter are formatted completely, except bytes', () => {
+  expect(formatContent({ inputs: ['+1'], rows: [1], tokens: Buffer.alloc(32) }))
+    .toEqual({ inputs: ['+1'], rows: [1], tokens: '32 bytes' })
 })

@@ -1,85 +1,118 @@
 import { expect, it } from 'vitest'
-import { discard, replay } from '../../../../services/ops/dead/decide.ts'
-import { entriesOf } from '../../../../services/ops/dead/look.ts'
+import { deadLetter } from '../../../../services/lib/dead-letters.ts'
 import { UsageError } from '../../../../services/lib/run-command.ts'
-import { liveMessage, memoryDead, NOW_MS } from './memory-dead.ts'
+import {
+  discard, isReadBy, originalMessage, replay,
+} from '../../../../services/ops/dead/decide.ts'
+import { readLetters } from '../../../../services/ops/dead/list.ts'
+import { DEAD_AT_MS, liveMessage, memoryDead, NOW_MS } from './memory-dead.ts'
 
-const choice = { stage: 'verify', filter: {}, again: false, yes: false, limit: 50 } as const
-const one = (place: string) => ({ ...choice, filter: { place } })
+const selection = { stage: 'verify', filter: {}, again: false, yes: false, limit: 50 } as const
+const one = (position: string) => ({ ...selection, filter: { position } })
 const topicsOf = (sends: readonly (readonly { topic: string }[])[]) =>
   sends.map(messages => messages.map(({ topic }) => topic))
 
-it('sends a letter back as it was, then notes that', async () => {
-  const { parts, topics, sends, die } = memoryDead()
+it('a replay of a dead letter sends the original message, then records the decision', async () => {
+  const { deps, topics, sends, die } = memoryDead()
   die('verify', 'a')
   die('verify', 'b', { value: Buffer.from('second') })
-  expect(await replay(parts, one('0:1')))
-    .toEqual({ stage: 'verify', as: 'replayed', letters: ['0:1'], left: 0 })
+  expect(await replay(deps, one('0:1')))
+    .toEqual({ stage: 'verify', action: 'replayed', letters: ['0:1'], remaining: 0 })
   const live = liveMessage()
   expect(topics.get(live.topic)).toMatchObject([
     { key: live.key, value: Buffer.from('second'), headers: live.headers },
   ])
   expect(topicsOf(sends)).toEqual([[live.topic], ['verify.dead']])
-  const done = (await entriesOf(parts, 'verify')).map(entry => entry.done)
-  expect(done).toEqual([[], [{ as: 'replayed', atMs: NOW_MS, why: '' }]])
+  const decisions = (await readLetters(deps, 'verify')).map(letter => letter.decisions)
+  expect(decisions).toEqual([[], [{ action: 'replayed', atMs: NOW_MS, reason: '' }]])
 })
 
-it('does so a second time only when told to', async () => {
-  const { parts, topics, die } = memoryDead()
+it('a second replay of a dead letter needs --again', async () => {
+  const { deps, topics, die } = memoryDead()
   die('verify', 'a')
-  await replay(parts, one('0:0'))
-  const again = replay(parts, one('0:0'))
-  await expect(again).rejects.toThrow('Letter 0:0 of verify was replayed at 2026-01-02T03:05:35')
+  await replay(deps, one('0:0'))
+  const again = replay(deps, one('0:0'))
+  await expect(again).rejects
+    .toThrow('Letter 0:0 of verify was already replayed at 2026-01-02T03:05:35')
   expect(topics.get(liveMessage().topic)).toHaveLength(1)
-  await replay(parts, { ...one('0:0'), again: true })
+  await replay(deps, { ...one('0:0'), again: true })
   expect(topics.get(liveMessage().topic)).toHaveLength(2)
 })
 
-it('notes a contact of a feed before it sends it, as each is a new one', async () => {
-  const { parts, sends, die } = memoryDead()
+it('a replay of a dead feed contact records the decision first', async () => {
+  const { deps, sends, die } = memoryDead()
   die('feed', 'undecodable', { topic: 'feeds.acme.submitted' })
-  await replay(parts, { ...one('0:0'), stage: 'feed' })
+  await replay(deps, { ...one('0:0'), stage: 'feed' })
   expect(topicsOf(sends)).toEqual([['feed.dead'], ['feeds.acme.submitted']])
 })
 
-it('sends nothing back that was too large to keep its content', async () => {
-  const { parts, sends, die, topics } = memoryDead()
+it('a dead letter without its content cannot be replayed', async () => {
+  const { deps, sends, die, topics } = memoryDead()
   die('feed', 'undecodable', { topic: 'feeds.acme.submitted' })
   const [letter] = topics.get('feed.dead') ?? []
   Object.assign(letter!.headers, { dead_value: 'left out, too large' })
-  await expect(replay(parts, { ...one('0:0'), stage: 'feed' })).rejects.toThrow(UsageError)
+  await expect(replay(deps, { ...one('0:0'), stage: 'feed' })).rejects.toThrow(UsageError)
   expect(sends).toEqual([])
 })
 
-it('takes several only when told to, so many at a time, those that wait', async () => {
-  const { parts, die } = memoryDead()
+it('a replay of several dead letters needs --yes and keeps the limit', async () => {
+  const { deps, die } = memoryDead()
   for (const reason of ['a', 'a', 'b', 'a']) die('verify', reason)
-  await discard(parts, one('0:0'), 'not needed')
-  const some = { ...choice, filter: { reason: 'a' }, limit: 1 }
-  await expect(replay(parts, some)).rejects.toThrow(
-    '1 letter of verify would be sent back (1 more are left, see --limit). Add --yes to do it.')
-  expect(await replay(parts, { ...some, yes: true })).toMatchObject({ letters: ['0:1'], left: 1 })
-  expect(await replay(parts, { ...some, yes: true })).toMatchObject({ letters: ['0:3'], left: 0 })
-  await expect(replay(parts, { ...some, yes: true })).rejects.toThrow(UsageError)
+  await discard(deps, one('0:0'), 'not needed')
+  const some = { ...selection, filter: { reason: 'a' }, limit: 1 }
+  await expect(replay(deps, some)).rejects.toThrow(
+    '1 letter of verify would be replayed (1 more are beyond --limit). Add --yes to confirm.')
+  expect(await replay(deps, { ...some, yes: true }))
+    .toMatchObject({ letters: ['0:1'], remaining: 1 })
+  expect(await replay(deps, { ...some, yes: true }))
+    .toMatchObject({ letters: ['0:3'], remaining: 0 })
+  await expect(replay(deps, { ...some, yes: true })).rejects.toThrow(UsageError)
 })
 
-it('discards with a reason, and sends nothing back', async () => {
-  const { parts, topics, die } = memoryDead()
+it('discarding dead letters records the reason and sends nothing', async () => {
+  const { deps, topics, die } = memoryDead()
   die('verify', 'a')
   die('verify', 'a')
-  expect(await discard(parts, { ...choice, yes: true }, 'a test'))
-    .toEqual({ stage: 'verify', as: 'discarded', letters: ['0:0', '0:1'], left: 0 })
+  expect(await discard(deps, { ...selection, yes: true }, 'a test'))
+    .toEqual({ stage: 'verify', action: 'discarded', letters: ['0:0', '0:1'], remaining: 0 })
   expect([...topics.keys()]).toEqual(['verify.dead'])
-  const [entry] = await entriesOf(parts, 'verify')
-  expect(entry?.done).toEqual([{ as: 'discarded', atMs: NOW_MS, why: 'a test' }])
+  const [letter] = await readLetters(deps, 'verify')
+  expect(letter?.decisions)
+    .toEqual([{ action: 'discarded', atMs: NOW_MS, reason: 'a test' }])
 })
 
-it('sends nothing at all when one of them has nowhere to go', async () => {
-  const { parts, sends, die } = memoryDead()
+it('a replay of dead letters sends nothing when one letter came from a foreign topic', async () => {
+  const { deps, sends, die } = memoryDead()
   die('verify', 'a')
   die('verify', 'a', { topic: 'wallet.journal' })
-  const sent = replay(parts, { ...choice, yes: true })
-  await expect(sent).rejects.toThrow('Letter 0:1 came from no topic that verify reads')
+  const sent = replay(deps, { ...selection, yes: true })
+  await expect(sent).rejects
+    .toThrow('Letter 0:1 came from topic "wallet.journal", which verify does not read')
   expect(sends).toEqual([])
-  await expect(replay(parts, one('0:7'))).rejects.toThrow('There is no letter 0:7 in verify.dead')
+  await expect(replay(deps, one('0:7'))).rejects.toThrow('Letter 0:7 does not exist in verify.dead')
+})
+
+const live = liveMessage()
+const deadFrom = (topic: string) => {
+  const raw = { ...live, topic }
+  const { headers } = deadLetter('verify', { raw, reason: 'r' }, DEAD_AT_MS)
+  return { ...live, topic: 'verify.dead', headers }
+}
+
+it('a replay of dead letters restores key, content, headers and topic', () => {
+  expect(originalMessage('verify', deadFrom(live.topic))).toEqual({
+    topic: 'rows.missed.small.whatsapp',
+    key: 'job_a:1:0',
+    value: live.value,
+    headers: live.headers,
+  })
+})
+
+it('a replay of dead letters goes only to topics that the stage reads', () => {
+  for (const topic of ['rows.finished.small', 'wallet.journal', 'verify.dead', 'any', '']) {
+    expect(originalMessage('verify', deadFrom(topic))).toBeUndefined()
+  }
+  expect(isReadBy('verify', 'rows.later.bulk.telegram')).toBe(true)
+  expect(isReadBy('feed', 'feeds.acme.submitted')).toBe(true)
+  expect(isReadBy('feed', 'feeds.acme.finished')).toBe(false)
 })

@@ -1,7 +1,7 @@
 import type { OutgoingMessage, RawMessage } from '../../../../services/lib/bus.ts'
 import { deadLetter } from '../../../../services/lib/dead-letters.ts'
+import type { DeadLetterDeps } from '../../../../services/ops/dead/deps.ts'
 import type { Inspector } from '../../../../services/ops/dead/inspector.ts'
-import type { DeadParts } from '../../../../services/ops/dead/parts.ts'
 import type { StageName } from '../../../../services/topology.ts'
 
 export const DEAD_AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
@@ -10,7 +10,7 @@ export const NOW_MS = DEAD_AT_MS + 90_000
 /** Rows 1, 2 and 4 of the second chunk of a job. */
 const rows = Buffer.of(0b1011).toString('base64')
 
-/** A message as a stage read it, before it died. */
+/** A message as the stage read it. */
 export function liveMessage (change: Partial<RawMessage> = {}): RawMessage {
   return {
     topic: 'rows.missed.small.whatsapp',
@@ -35,7 +35,7 @@ export function liveMessage (change: Partial<RawMessage> = {}): RawMessage {
   }
 }
 
-/** Topics in memory; the letters lie in partition 0, in the order they were put. */
+/** Topics in memory. Letters are in partition 0, in the order of their arrival. */
 export function memoryDead () {
   const topics = new Map<string, RawMessage[]>()
   const sends: (readonly OutgoingMessage[])[] = []
@@ -49,10 +49,11 @@ export function memoryDead () {
   }
   const inspector: Inspector = {
     envelope: async () => ({ chunk: 1 }),
-    standing: async (tenant, job) => ({ standing: `${tenant} ${job}`, replay: 'r' }),
+    replayEffect: async (tenant, job) =>
+      ({ jobStatus: `${tenant} ${job}`, replayEffect: 'r' }),
     content: async raw => String(raw.value),
   }
-  const parts: DeadParts = {
+  const deps: DeadLetterDeps = {
     read: async (topic, onMessages) => {
       for (const message of [...topics.get(topic) ?? []]) await onMessages([message])
       return new Map()
@@ -66,5 +67,5 @@ export function memoryDead () {
   }
   const die = (stage: StageName, reason: string, change: Partial<RawMessage> = {}) =>
     append(deadLetter(stage, { raw: liveMessage(change), reason }, DEAD_AT_MS))
-  return { parts, topics, sends, die }
+  return { deps, topics, sends, die }
 }

@@ -1,0 +1,67 @@
+import type { Redis } from 'ioredis'
+import { Kafka, logLevel, type Admin } from 'kafkajs'
+import Type from 'typebox'
+import type { Environment } from '../lib/command-environment.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
+import { isInfrastructure } from '../lib/errors.ts'
+import { kafkaConnectionOf, kafkaOptionsOf } from '../lib/kafka/connection.ts'
+import { refusalOf } from '../lib/kafka/errors.ts'
+import { connectRedis } from '../lib/redis.ts'
+import { UsageError } from '../lib/run-command.ts'
+
+const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
+const stateConfig = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
+
+const RETRY = { retries: 1, initialRetryTime: 100 }
+const CONNECT_TIMEOUT_MS = 2_000
+
+/**
+ * Runs work with an admin client of the brokers in the environment, and always disconnects. Retries
+ * little, because an operator waits for the result.
+ * @throws UsageError with the addresses, and what to do, when the brokers do not respond.
+ */
+export async function withBrokers<T> (
+  env: Environment, work: (admin: Admin) => Promise<T>
+): Promise<T> {
+  const connection = kafkaConnectionOf(loadConfig(kafkaConfig, env))
+  const admin = new Kafka({
+    ...kafkaOptionsOf(connection),
+    clientId: 'ops',
+    logLevel: logLevel.NOTHING,
+    connectionTimeout: CONNECT_TIMEOUT_MS,
+    retry: RETRY,
+  }).admin({ retry: RETRY })
+  try {
+    await admin.connect()
+    return await work(admin)
+  } catch (error) {
+    throw explainKafkaError(error, connection.brokers)
+  } finally {
+    await admin.disconnect().catch(() => {})
+  }
+}
+
+/** Converts an error of the brokers into a UsageError. Returns every other error unchanged. */
+export function explainKafkaError (error: unknown, brokers: readonly string[]): unknown {
+  const refusal = refusalOf(error)
+  if (refusal !== undefined) return new UsageError(`${refusal}.`)
+  const isOfKafka = error instanceof Error && error.name.startsWith('KafkaJS')
+  if (!isOfKafka || !isInfrastructure(error)) return error
+  return new UsageError(`Kafka does not respond at ${brokers.join(', ')}. Check that it is ` +
+    'running and that KAFKA_BROKERS is correct. To start a local stack: "npm run up".')
+}
+
+/**
+ * Runs work with the state Redis in the environment, and always disconnects.
+ * @throws ConfigError when REDIS_STATE_URL is missing.
+ */
+export async function withState<T> (
+  env: Environment, work: (redis: Redis) => Promise<T>
+): Promise<T> {
+  const redis = connectRedis(loadConfig(stateConfig, env).REDIS_STATE_URL)
+  try {
+    return await work(redis)
+  } finally {
+    redis.disconnect()
+  }
+}

@@ -1,0 +1,49 @@
+import Type from 'typebox'
+import type { OutgoingMessage } from '../../lib/bus.ts'
+import type { Environment } from '../../lib/command-environment.ts'
+import { commonConfig, loadConfig, messageKeys, pick } from '../../lib/config.ts'
+import { createKafkaBus } from '../../lib/kafka/bus.ts'
+import { kafkaConnectionOf } from '../../lib/kafka/connection.ts'
+import { createTopicReader, type TopicReader } from '../../lib/kafka/topic-reader.ts'
+import { createMessageMac } from '../../lib/message-mac.ts'
+import type { Inspector } from './inspector.ts'
+
+export type DeadLetterDeps = {
+  readonly read: TopicReader['read']
+  /** Resolves when all messages are acknowledged, in this order; rejects after 30 s. */
+  readonly send: (messages: readonly OutgoingMessage[]) => Promise<void>
+  /** Runs work with an inspector. `open` lets it decrypt content, which needs the key ring. */
+  readonly inspect: <T>(open: boolean, work: (inspector: Inspector) => Promise<T>) => Promise<T>
+  readonly now: () => number
+}
+
+const config = Type.Object(pick(commonConfig, messageKeys))
+const SEND_TIMEOUT_MS = 30_000
+
+/**
+ * Runs work with the dependencies of the dead-letter commands. Lists and decisions need only the
+ * brokers and the message keys, so that they work while other stores are down.
+ */
+export async function withDeadLetters<T> (
+  env: Environment, work: (deps: DeadLetterDeps) => Promise<T>
+): Promise<T> {
+  const settings = loadConfig(config, env)
+  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
+  const clientId = 'dead-letters'
+  const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
+  const producer = bus.producer('resend')
+  try {
+    return await work({
+      read: createTopicReader({ ...connection, clientId }).read,
+      send: messages => producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS)),
+      inspect: async (open, inspectWork) => {
+        // Loaded on demand: only the inspector needs Redis and the schema registry.
+        const { withInspector } = await import('./inspector.ts')
+        return await withInspector({ env, bus, open }, inspectWork)
+      },
+      now: Date.now,
+    })
+  } finally {
+    await bus.close()
+  }
+}

@@ -1,0 +1,189 @@
+import type { Command } from 'commander'
+import { count, counted, duration } from '../client/terminal.ts'
+import { createJobStore, type JobStore } from '../jobs/store.ts'
+import type { Environment } from '../lib/command-environment.ts'
+import { createTenants } from '../money/tenants.ts'
+import {
+  callOf, paintFor, parseInteger, parsePositive, tableText,
+  type Cell, type Column, type Paint, type Screen,
+} from './command-line.ts'
+import { withState } from './connections.ts'
+
+type Options = {
+  readonly tenant?: string
+  readonly stalled?: string | true
+  readonly limit: string
+}
+
+const HELP = `
+Jobs without progress for the longest time come first. A job makes progress when one of its rows
+completes.
+
+Examples:
+  npm run ops -- jobs
+  npm run ops -- jobs --tenant org_01jd3v8zj7m5n2k4q6r8s0t1w3.live
+  npm run ops -- jobs --stalled              no progress for an hour
+  npm run ops -- jobs --stalled 60 --json    no progress for a minute`
+
+/** Adds `jobs`. */
+export function addJobs (program: Command, screen: Screen): void {
+  program.command('jobs').description('list the accepted, unclosed jobs of all customers')
+    .option('--tenant <tenant>', 'only of this organization, or this organization and mode')
+    .option('--stalled [seconds]', 'only jobs without progress for this time (3600 by default)')
+    .option('--limit <number>', 'maximum number of jobs to show', '50')
+    .addHelpText('after', HELP)
+    .action(async (_options: object, command: Command) => {
+      const { env, json, options } = callOf<Options>(command)
+      const { tenant, stalled, limit } = options
+      const query = {
+        tenant, idleForSeconds: parseStalled(stalled), limit: parseInteger('--limit', limit),
+      }
+      const found = await withJobs(env, deps => listOpenJobs(deps, query))
+      screen.print(json ? JSON.stringify(found) : jobsText(found, paintFor(screen.terminal)))
+    })
+}
+
+const DEFAULT_STALLED_SECONDS = 3_600
+
+function parseStalled (stalled: string | true | undefined): number {
+  if (stalled === undefined) return 0
+  return stalled === true ? DEFAULT_STALLED_SECONDS : parsePositive('--stalled', stalled)
+}
+
+/** Runs work with the job records of the state Redis in the environment. */
+export async function withJobs<T> (
+  env: Environment, work: (deps: OpenJobsDeps) => Promise<T>
+): Promise<T> {
+  return await withState(env, async redis => {
+    const nowMs = async () => {
+      const [seconds, micros] = await redis.time()
+      return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
+    }
+    const tenants = createTenants(redis).all
+    return await work({ store: createJobStore(redis), tenants, nowMs })
+  })
+}
+
+/** An accepted, unclosed job. Fields are null when its record no longer exists. */
+export type OpenJobLine = {
+  readonly id: string
+  readonly tenant: string
+  readonly service: string | null
+  readonly lane: string | null
+  readonly status: string | null
+  readonly rowsDone: number | null
+  readonly rows: number | null
+  readonly ageSeconds: number | null
+  /** Time since the last row completed. */
+  readonly idleSeconds: number
+}
+
+type OpenJobs = {
+  readonly jobs: readonly OpenJobLine[]
+  /** Number of matching jobs, including those beyond the limit. */
+  readonly open: number
+}
+
+type JobQuery = {
+  /** A tenant, or an organization with all its modes. */
+  readonly tenant?: string | undefined
+  readonly idleForSeconds: number
+  readonly limit: number
+}
+
+export type OpenJobsDeps = {
+  readonly store: Pick<JobStore, 'openJobs' | 'read'>
+  readonly tenants: () => Promise<readonly string[]>
+  /** The clock of Redis. */
+  readonly nowMs: () => Promise<number>
+}
+
+const MAX_CONCURRENT_TENANTS = 200
+
+/**
+ * Lists open jobs, those without progress for the longest time first. Reads the full records of the
+ * returned jobs only.
+ */
+export async function listOpenJobs (
+  deps: OpenJobsDeps, { tenant, idleForSeconds, limit }: JobQuery
+): Promise<OpenJobs> {
+  const isSelected = (name: string) =>
+    tenant === undefined || name === tenant || name.startsWith(`${tenant}.`)
+  const nowMs = await deps.nowMs()
+  const open = (await readOpenJobs(deps, (await deps.tenants()).filter(isSelected)))
+    .filter(({ progressAtMs }) => nowMs - progressAtMs >= idleForSeconds * 1_000)
+    .toSorted((a, b) => a.progressAtMs - b.progressAtMs)
+  const jobs = await Promise.all(open.slice(0, limit).map(found => readLine(deps, found, nowMs)))
+  return { jobs, open: open.length }
+}
+
+/** Counts the open jobs of all tenants. */
+export async function countOpenJobs (
+  deps: Pick<OpenJobsDeps, 'store' | 'tenants'>
+): Promise<number> {
+  return (await readOpenJobs(deps, await deps.tenants())).length
+}
+
+type OpenJob = { readonly tenant: string, readonly job: string, readonly progressAtMs: number }
+
+async function readOpenJobs (
+  { store }: Pick<OpenJobsDeps, 'store'>, tenants: readonly string[]
+): Promise<readonly OpenJob[]> {
+  const found: OpenJob[] = []
+  for (let from = 0; from < tenants.length; from += MAX_CONCURRENT_TENANTS) {
+    const batch = tenants.slice(from, from + MAX_CONCURRENT_TENANTS)
+    const jobs = await Promise.all(batch.map(async tenant =>
+      (await store.openJobs(tenant)).map(job => ({ tenant, ...job }))))
+    found.push(...jobs.flat())
+  }
+  return found
+}
+
+async function readLine (
+  { store }: OpenJobsDeps, { tenant, job: id, progressAtMs }: OpenJob, nowMs: number
+): Promise<OpenJobLine> {
+  const job = await store.read(tenant, id)
+  return {
+    id,
+    tenant,
+    service: job?.service ?? null,
+    lane: job?.lane ?? null,
+    status: job?.status ?? null,
+    rowsDone: job?.counts.finishedRows ?? null,
+    rows: job?.preflight.totalRows ?? null,
+    ageSeconds: job === undefined ? null : secondsSince(job.createdAtMs, nowMs),
+    idleSeconds: secondsSince(progressAtMs, nowMs),
+  }
+}
+
+function secondsSince (thenMs: number, nowMs: number): number {
+  return Math.max(0, Math.floor((nowMs - thenMs) / 1_000))
+}
+
+const COLUMNS: readonly Column[] = [
+  { title: 'job' }, { title: 'tenant' }, { title: 'service' }, { title: 'status' },
+  { title: 'rows', right: true }, { title: 'age', right: true },
+  { title: 'no progress for', right: true },
+]
+
+/** Most jobs make progress every few seconds. Longer idle times are shown in red. */
+const IDLE_WARNING_SECONDS = 300
+
+/** Formats the table of open jobs and their number. */
+export function jobsText ({ jobs, open }: OpenJobs, paint: Paint): string {
+  if (open === 0) return 'No open job matches.'
+  const hidden = open - jobs.length
+  const rest = hidden === 0 ? '' : ` ${count(hidden)} more than --limit shows.`
+  return `${tableText(COLUMNS, jobs.map(cellsOf), paint)}\n${counted(open, 'job')} open.${rest}`
+}
+
+function cellsOf (line: OpenJobLine): readonly Cell[] {
+  const { id, tenant, service, status, rowsDone, rows, ageSeconds, idleSeconds } = line
+  const idle = duration(idleSeconds)
+  return [
+    id, tenant, service ?? '-', status ?? '-',
+    rows === null ? '-' : `${count(rowsDone ?? 0)}/${count(rows)}`,
+    ageSeconds === null ? '-' : duration(ageSeconds),
+    idleSeconds < IDLE_WARNING_SECONDS ? idle : { text: idle, style: 'red' },
+  ]
+}

@@ -1,0 +1,142 @@
+import type { Admin } from 'kafkajs'
+import type { Journal } from '../../schemas/types.ts'
+import { UsageError } from '../lib/run-command.ts'
+import { subscriptionsOf, topicName } from '../lib/topics.ts'
+import { areEqual, NOTHING, post, textOf, type Amounts } from '../money/fold.ts'
+import { follow, START, type ChainHead } from '../records/journal-chain.ts'
+import type { JournalCopy } from '../records/journal-copy.ts'
+import { STAGES, topology, type WritesOf } from '../topology.ts'
+
+export type RestoreDeps = {
+  readonly admin: Pick<Admin, 'fetchTopicOffsets' | 'describeGroups'>
+  readonly copy: Pick<JournalCopy, 'lengths' | 'pages'>
+  /** Resolves when the brokers have acknowledged all entries, in this order. */
+  readonly send: (entries: readonly Journal[]) => Promise<void>
+  readonly show: (progress: Progress) => void
+}
+
+export type Progress = {
+  readonly step: 'verified' | 'restored'
+  readonly entries: number
+  readonly tenants: number
+}
+
+/** `forged`: rows of the copy with an invalid signature, which were skipped. */
+export type Restored = {
+  readonly tenants: number
+  readonly entries: number
+  readonly forged: number
+}
+
+const MAX_PROBLEMS_SHOWN = 10
+
+/**
+ * Writes the topic of the journal from its copy in ClickHouse. Writes nothing before the chain of
+ * every tenant is verified: each sequence number from 1 on once, each balance the result of its
+ * movement.
+ * @throws UsageError when wallet.journal or wallet.snapshots has messages, a stage that writes the
+ * journal is running, or the copy is empty or inconsistent.
+ */
+export async function restoreJournal (deps: RestoreDeps): Promise<Restored> {
+  await checkTopics(deps.admin)
+  const { lengths } = deps.copy
+  const tenants = [...(await lengths()).keys()].toSorted()
+  const verified = new Map<string, Chain>()
+  const problems: string[] = []
+  let entries = 0
+  for (const [index, tenant] of tenants.entries()) {
+    const chain = await readChain(deps.copy, tenant, async page => {
+      entries += page.length
+      deps.show({ step: 'verified', entries, tenants: index })
+    })
+    verified.set(tenant, chain)
+    problems.push(...chain.problems.map(problem => `${tenant}: ${problem}`))
+  }
+  if (problems.length > 0) throw inconsistentCopy(problems)
+  if (entries === 0) throw new UsageError('The copy of the journal in ClickHouse has no entries.')
+  entries = 0
+  for (const [index, tenant] of tenants.entries()) {
+    const { head } = await readChain(deps.copy, tenant, async page => {
+      await deps.send(page)
+      entries += page.length
+      deps.show({ step: 'restored', entries, tenants: index })
+    })
+    if (head.hash !== verified.get(tenant)?.head.hash) throw changedCopy(tenant)
+  }
+  const forged = [...verified.values()].reduce((sum, chain) => sum + chain.forged, 0)
+  const restored = [...verified.values()].filter(({ head }) => head.seq > 0).length
+  return { tenants: restored, entries, forged }
+}
+
+type Chain = {
+  readonly head: ChainHead
+  readonly forged: number
+  readonly problems: readonly string[]
+}
+
+/** Reads the copy of a tenant from its first entry to its last, and collects inconsistencies. */
+async function readChain (
+  copy: Pick<JournalCopy, 'pages'>, tenant: string,
+  onPage: (entries: readonly Journal[]) => Promise<void>
+): Promise<Chain> {
+  const problems: string[] = []
+  let head = START
+  let amounts: Amounts = NOTHING
+  let forged = 0
+  for await (const page of copy.pages(tenant, { seq: 0, atMs: 0 })) {
+    forged += page.forged.length
+    for (const entry of page.entries) {
+      if (entry.seq === head.seq) problems.push(`two entries have the number ${entry.seq}`)
+      const isNext = entry.seq === head.seq + 1
+      const expected = post(amounts, entry)
+      if (isNext && !areEqual(expected, entry)) {
+        problems.push(
+          `entry ${entry.seq} must have ${textOf(expected)}, but it has ${textOf(entry)}`)
+      }
+      head = follow(head, entry)
+      amounts = entry
+    }
+    await onPage(page.entries)
+  }
+  const missing = head.missing.map(([first, last]) => `entries ${first} to ${last} are missing`)
+  return { head, forged, problems: [...missing, ...problems] }
+}
+
+async function checkTopics (admin: RestoreDeps['admin']): Promise<void> {
+  const journal: WritesOf<'ledger'> = 'wallet.journal'
+  const writers = STAGES.filter(stage => {
+    const writes: readonly string[] = topology.stages[stage].writes
+    return writes.includes(journal)
+  })
+  const groups = writers.flatMap(stage => subscriptionsOf(stage).map(({ group }) => group))
+  const described = await admin.describeGroups(groups)
+  const running = described.groups.filter(({ members }) => members.length > 0)
+  if (running.length > 0) {
+    throw new UsageError('Stages that write the journal are still running (groups ' +
+      `${running.map(({ groupId }) => groupId).join(', ')}). Stop ${writers.join(', ')} first.`)
+  }
+  const count = async (topic: string) => (await admin.fetchTopicOffsets(topic))
+    .reduce((sum, { low, high }) => sum + Number(high) - Number(low), 0)
+  const entries = await count(topicName(journal))
+  if (entries > 0) {
+    throw new UsageError(`The topic ${journal} has ${entries} messages, but only an empty topic ` +
+      'can be restored. If it is damaged, delete it and create it again: "npm run provision".')
+  }
+  const snapshots = await count(topicName('wallet.snapshots'))
+  if (snapshots === 0) return
+  throw new UsageError(`The topic wallet.snapshots has ${snapshots} messages, which contain ` +
+    'positions of the lost journal. Delete that topic too and create it again: "npm run ' +
+    'provision". That loses no data.')
+}
+
+function inconsistentCopy (problems: readonly string[]): UsageError {
+  const more = problems.length - MAX_PROBLEMS_SHOWN
+  return new UsageError(['The copy of the journal in ClickHouse is inconsistent. Nothing was ' +
+    'written:', ...problems.slice(0, MAX_PROBLEMS_SHOWN), ...more > 0 ? [`and ${more} more`] : []]
+    .join('\n'))
+}
+
+function changedCopy (tenant: string): UsageError {
+  return new UsageError(`The copy of ${tenant} changed during the restore. Delete the topic ` +
+    'wallet.journal, create it again with "npm run provision", and restart the restore.')
+}

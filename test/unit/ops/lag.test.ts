@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest'
+import { TOPOLOGY_GROUPS, type Place } from '../../../services/lib/kafka/lag.ts'
+import {
+  consumerGroups, lagLines, takeSnapshot, type LagSnapshot,
+} from '../../../services/ops/lag-snapshot.ts'
+import { lagText } from '../../../services/ops/lag.ts'
+import type { Pause } from '../../../services/ops/pauses.ts'
+
+const place = (partition: number, offset: number, lag: number): Place => ({
+  stage: 'settle', group: 'settle.bulk', topic: 'rows.finished.bulk', partition, offset, lag,
+})
+const other: Place = {
+  stage: 'ledger', group: 'ledger', topic: 'wallet.journal', partition: 0, offset: 7, lag: 0,
+}
+const snapshot = (atMs: number, places: readonly Place[], ages: object = {}): LagSnapshot =>
+  ({ atMs, places, ages: new Map(Object.entries(ages)), pauses: [] })
+const PAUSE: Pause = { stage: 'settle', since: '2026-08-11T10:00:00.000Z', by: 'ann', reason: 'x' }
+
+const before = snapshot(1_000, [place(0, 100, 60), place(1, 50, 40), other])
+const after = snapshot(3_000, [place(0, 130, 30), place(1, 50, 50), other], { 'settle.bulk': 2.04 })
+
+describe('lag lines', () => {
+  it('sum the partitions of a group, with rates since the previous snapshot', () => {
+    expect(lagLines(before, after, { byPartition: false })).toEqual([
+      {
+        stage: 'settle',
+        group: 'settle.bulk',
+        topic: 'rows.finished.bulk',
+        partition: null,
+        partitions: 2,
+        lagMessages: 80,
+        messagesPerSecond: 15,
+        catchUpSeconds: 8,
+        oldestSeconds: 2,
+        paused: false,
+      },
+      expect.objectContaining({ group: 'ledger', messagesPerSecond: 0, catchUpSeconds: 0 }),
+    ])
+  })
+
+  it('have no catch-up time when the lag does not decrease', () => {
+    const [first, second] = lagLines(before, after, { byPartition: true, stage: 'settle' })
+    expect(first).toMatchObject({ partition: 0, messagesPerSecond: 15, catchUpSeconds: 2 })
+    expect(second).toMatchObject({ partition: 1, messagesPerSecond: 0, catchUpSeconds: null })
+  })
+
+  it('have no rates after the first snapshot', () => {
+    expect(lagLines(undefined, after, { byPartition: false, stage: 'settle' }))
+      .toMatchObject([{ lagMessages: 80, messagesPerSecond: null, catchUpSeconds: null }])
+  })
+})
+
+describe('the lag table', () => {
+  it('shows groups, and partitions on request', () => {
+    const groups = lagText(lagLines(before, after, { byPartition: false }), [], (_, text) => text)
+    expect(groups.split('\n')).toEqual([
+      'stage   group        partitions  lag  messages/s  caught up in  oldest',
+      'settle  settle.bulk           2   80          15           8 s     2 s',
+      'ledger  ledger                1    0           0           0 s       -',
+      'Total lag: 80 messages in 2 groups.',
+    ])
+    const each = lagText(lagLines(before, after, { byPartition: true, stage: 'settle' }), [],
+      (style, text) => style === 'red' ? `!${text.trim()}!` : text)
+    expect(each.split('\n')[2]).toMatch(/^settle {2}settle\.bulk {2}rows\.finished\.bulk +1 +!50!/)
+  })
+})
+
+describe('a pause in the lag table', () => {
+  const paused = { ...after, pauses: [PAUSE] }
+
+  it('marks each group of its stage, and is null when unknown', () => {
+    const pausedIn = (of: LagSnapshot) =>
+      lagLines(before, of, { byPartition: false }).map(one => one.paused)
+    expect([pausedIn(paused), pausedIn(after), pausedIn({ ...after, pauses: undefined })])
+      .toEqual([[true, false], [false, false], [null, null]])
+  })
+
+  it('is shown in the table and below it', () => {
+    const lines = lagLines(before, paused, { byPartition: false, stage: 'settle' })
+    const text = lagText(lines, [PAUSE], (style, text) =>
+      style === 'yellow' ? `!${text.trim()}!` : text)
+    expect(text.split('\n').slice(1)).toEqual([
+      expect.stringMatching(/^!settle \(paused\)! {2}settle\.bulk/),
+      'Total lag: 80 messages in 1 groups.',
+      '!settle is paused! since 2026-08-11T10:00:00.000Z by ann: x. ' +
+        'Resume it with "npm run ops -- resume settle".',
+    ])
+  })
+})
+
+describe('a lag snapshot', () => {
+  it('includes the groups of partners', () => {
+    expect(consumerGroups(['feeds.acme.submitted', 'feeds.acme.finished', 'strange'])).toEqual([
+      ...TOPOLOGY_GROUPS,
+      { stage: 'feed', group: 'feed.acme', topics: ['feeds.acme.submitted'] },
+    ])
+  })
+
+  it('uses the maximum age of all processes of a group', async () => {
+    const admin = {
+      listTopics: async () => [],
+      fetchTopicOffsets: async () => [],
+      fetchOffsets: async () => [],
+    }
+    const ages: Record<string, number> = { 'http://a': 3, 'http://b': 5 }
+    const fetch = async (target: unknown) =>
+      new Response(`stage_oldest_age_seconds{group="lookup.bulk"} ${ages[String(target)]}\n`)
+    const found = await takeSnapshot({
+      admin,
+      targets: async () => Object.keys(ages),
+      pauses: async () => [PAUSE],
+      fetch: fetch as never,
+    })
+    expect([...found.ages]).toEqual([['lookup.bulk', 5]])
+    expect(found.pauses).toEqual([PAUSE])
+  })
+})
