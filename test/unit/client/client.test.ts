@@ -34,7 +34,7 @@ async function all<T> (items: AsyncIterable<T>): Promise<T[]> {
   return list
 }
 
-describe('a job', () => {
+describe('a job of the API client', () => {
   it('is sent with a new idempotency key, the same one after a lost response', async () => {
     const { client, asked } = serving(new TypeError('lost'), { id: job })
     expect(await client.createJob(order)).toEqual({ id: job })
@@ -70,7 +70,7 @@ describe('a job', () => {
   })
 })
 
-describe('every other method', () => {
+describe('every other method of the API client', () => {
   it('calls its endpoint', async () => {
     const { client, lines, asked } = serving({ data: [1] })
     await client.job(job)
@@ -114,7 +114,7 @@ describe('every other method', () => {
   })
 })
 
-describe('a list', () => {
+describe('a list of the API client', () => {
   const pages = [
     { data: [1, 2], has_more: true, next_cursor: 'c1' },
     { data: [3], has_more: false, next_cursor: null },
@@ -147,7 +147,7 @@ describe('a list', () => {
   })
 })
 
-describe('results', () => {
+describe('results of the API client', () => {
   it('are read as text, as a stream of bytes or as JSON lines', async () => {
     const csv = serving('row\r\n1\r\n')
     expect(await csv.client.results(job, { safe: 'spreadsheet' })).toBe('row\r\n1\r\n')
@@ -178,14 +178,14 @@ describe('results', () => {
   })
 })
 
-describe('a query string', () => {
+describe('a query string of the API client', () => {
   it('contains the defined fields, escaped', () => {
     expect(queryString({ a: 'x y&', b: undefined, c: 3 })).toBe('?a=x+y%26&c=3')
     expect(queryString({ a: undefined })).toBe('')
   })
 })
 
-describe('a result file', () => {
+describe('a result file of the API client', () => {
   it('is requested as zstd only where fetch can decode it', () => {
     const asked = { headers: { 'accept-encoding': 'zstd, gzip' } }
     for (const version of ['7.29.1', '7.30.0', '8.0.0']) {

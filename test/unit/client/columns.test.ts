@@ -71,7 +71,7 @@ describe('the column of the contacts', () => {
   })
 })
 
-describe('the result columns', () => {
+describe('the result columns of a joined file', () => {
   it('are the ones of the service', () => {
     expect(COMMON_RESULT_COLUMNS).toEqual([...STANDARD_COLUMNS, ...COMMON_COLUMNS])
   })

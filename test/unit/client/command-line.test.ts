@@ -110,7 +110,7 @@ describe('the command submit', () => {
   })
 })
 
-describe('the other commands', () => {
+describe('the other commands of verification-jobs', () => {
   it('print balance and services', async () => {
     expect(await run(['balance'], { fake: { availableMicros: 2_500_000 } }))
       .toMatchObject({ code: 0, out: expect.stringContaining('available $2.50\n') })
@@ -134,7 +134,7 @@ describe('the other commands', () => {
     })
 })
 
-describe('the connection', () => {
+describe('the connection of a command', () => {
   const nowhere = { data: join(folder, 'none') }
   const keyFile = join(folder, 'key')
   writeFileSync(keyFile, 'vj_test_2\n')
@@ -171,7 +171,7 @@ describe('the connection', () => {
   })
 })
 
-describe('the output', () => {
+describe('the output of a command', () => {
   it('explains failures of the environment, but not bugs', () => {
     expect(failureMessage(new TypeError('fetch failed'))).toContain('is unreachable')
     expect(failureMessage(Object.assign(new Error('full'), { code: 'ENOSPC', path: '/a' })))
@@ -195,7 +195,7 @@ const detected = (text: string, column?: string) => {
   return detectService(input, { column })
 }
 
-describe('the default service', () => {
+describe('the default service of submit', () => {
   it.each<[string, string | undefined, string]>([
     ['\ufeffFirma;Telefon\r\n"A;\r\nB";030 901820\r\n', undefined, 'phone-validation'],
     ['name,address\nA,a@b.org\n', undefined, 'email-validation'],

@@ -29,7 +29,7 @@ async function recordsOf (bytes: Buffer | string) {
 
 const anyText = fc.string({ unit: fc.constantFrom(...'ab1 ,;\t"\r\n=+-@ü€') })
 
-describe('a cell', () => {
+describe('a CSV cell', () => {
   it('is formatted as the service does it', () => {
     fc.assert(fc.property(anyText, text => {
       expect([csvCell(text), guardCell(text)]).toEqual([serviceCell(text), serviceGuard(text)])
@@ -50,7 +50,7 @@ describe('a cell', () => {
   })
 })
 
-describe('a dialect', () => {
+describe('a CSV dialect', () => {
   it.each<[string, string]>([
     ['a,b\n1,2\n', ','],
     ['a;b\n"1,5";2,5\n', ';'],
@@ -76,7 +76,7 @@ describe('a dialect', () => {
   })
 })
 
-describe('the records of a file', () => {
+describe('the records of a CSV file', () => {
   it('have cells, text and position', async () => {
     expect(await recordsOf('a,b\r\n"1\r\n",2\n\n3\n4,5,6')).toEqual([
       { cells: ['a', 'b'], text: 'a,b', end: '\r\n', from: 0, to: 5 },
@@ -94,7 +94,7 @@ describe('the records of a file', () => {
   })
 })
 
-describe('the plan of a file', () => {
+describe('the plan of a submitted file', () => {
   it('splits the rows into jobs', async () => {
     const lines = ['1,a', '2,b,x', '', '"4\n",d', '5,e']
     writeFileSync(file, ['id,phone', ...lines].join('\n'))

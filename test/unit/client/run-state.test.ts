@@ -29,7 +29,7 @@ const state = () => newState({
   ranges: [range, { ...range, firstRow: 2 }],
 })
 
-describe('the state of a run', () => {
+describe('the state of a submit run', () => {
   it('is saved with every change and can be read again', () => {
     const initial = state()
     const store = openRunStore(stateFile, initial)

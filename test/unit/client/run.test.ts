@@ -48,7 +48,7 @@ async function start () {
   return { service, messages, done, run: { settings, deps, store } }
 }
 
-describe('a run', () => {
+describe('a submit run', () => {
   it('starts with a plan and an idempotency key for each job, and sends nothing', async () => {
     const { service, run: { store } } = await start()
     expect(store.state().jobs.map(({ firstRow, rows }) => [firstRow, rows]))

@@ -108,7 +108,7 @@ const kills: readonly (readonly [Moment | 'rename', number])[] = [
   ['wait', 4], ['download', 1], ['download', 3], ['rename', 1],
 ]
 
-describe('an interrupted run', () => {
+describe('an interrupted submit run', () => {
   it.each(kills)('at %s number %i resumes with one job per range of rows', async (name, number) => {
     const kill = (moment: Moment, times: number) =>
       moment === name && times === number ? new Killed() : undefined
@@ -231,7 +231,7 @@ describe('an interrupted run', () => {
   })
 })
 
-describe('the maximum price', () => {
+describe('the maximum price of a submission', () => {
   const prompt = (answer: boolean) => {
     const questions: string[] = []
     const confirm = async (question: string) => {
@@ -343,7 +343,7 @@ describe('a failed submission', () => {
   })
 })
 
-describe('the quote', () => {
+describe('the quote of a submission', () => {
   const preflight = {
     totalRows: 1_500,
     invalidRows: 100,

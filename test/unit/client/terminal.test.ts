@@ -52,7 +52,7 @@ describe('a progress line', () => {
   })
 })
 
-describe('the text', () => {
+describe('the text for the terminal', () => {
   it('of a job shows its status and price', () => {
     const job = {
       id: 'job_1',

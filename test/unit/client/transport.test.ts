@@ -33,7 +33,7 @@ async function exchange (answers: readonly Answer[], call?: Call, more: object =
   return { sent, waits, outcome }
 }
 
-describe('a request', () => {
+describe('a request of the API client', () => {
   it('carries key, headers and body and is sent once when it succeeds', async () => {
     const { sent, waits, outcome } = await exchange([new Response('{}')], {
       method: 'POST', headers: { 'x-a': 'b' }, body: { c: 1 },
@@ -105,7 +105,7 @@ describe('a request', () => {
   })
 })
 
-describe('the wait between two attempts', () => {
+describe('the wait between two attempts of a request', () => {
   it('is a random part of a backoff that doubles up to ten seconds', async () => {
     const { sent, waits, outcome } = await exchange([refusal(503)], {}, { retries: 8 })
     expect(waits).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000])
@@ -125,7 +125,7 @@ describe('the wait between two attempts', () => {
   })
 })
 
-describe('a response of a proxy', () => {
+describe('an error response of a proxy', () => {
   it('is reported with the beginning of its body', () => {
     const error = new ApiError(new Response(null, { status: 502 }), '<h1>proxy</h1>')
     expect(error).toMatchObject({
@@ -137,7 +137,7 @@ describe('a response of a proxy', () => {
   })
 })
 
-describe('a retry while the service is unavailable', () => {
+describe('a command retry while the service is unavailable', () => {
   const failure = (status: number, code: string) =>
     new ApiError(new Response(null, { status }), JSON.stringify({ error: { code, message: 'm' } }))
 

@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const sample = (name: string, value: number, labels: Record<string, string> = {}) =>
   ({ name, value, labels })
 
-describe('costs', () => {
+describe('scaling costs', () => {
   it('of a saved run are per 100,000 rows, summed over instances', () => {
     expect(costsOfRun({
       rows: 50_000,
