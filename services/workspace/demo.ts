@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import { SCOPES } from '../accounts/api-keys.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
-import type { Environment } from './environment.ts'
-import { withWorkspace, type WorkspaceParts } from './parts.ts'
+import type { Environment } from '../lib/command-environment.ts'
+import { withWorkspace, type WorkspaceDeps } from './deps.ts'
+import { createPartner } from './partner-tasks.ts'
 
 export type Demo = {
   readonly orgId: string
@@ -13,23 +15,39 @@ export type Demo = {
 const CREDIT_MICROS = 1_000_000_000
 
 /**
- * Makes an organization to try the product with: a live and a test key, a webhook secret, and
- * 1,000 USD of live credit. With DEMO_ORG in `env` only the keys are new and no money is added.
+ * Creates a demonstration organization with a live key, a test key, a webhook secret and 1,000 USD
+ * of live credit. With DEMO_ORG in `env` it only creates keys for that organization.
  */
 export async function createDemo (env: Environment): Promise<Demo> {
-  return withWorkspace(env, async parts => {
-    const orgId = env.DEMO_ORG || await newOrganization(parts)
+  return withWorkspace(env, async deps => {
+    const orgId = env.DEMO_ORG || await createDemoOrganization(deps)
     const [live = '', test = ''] = await Promise.all(MODES.map(async mode =>
-      (await parts.apiKeys.create({ orgId, mode, scopes: SCOPES })).secret))
-    return { orgId, keys: { live, test }, webhookSecret: await parts.webhookSecrets.show(orgId) }
+      (await deps.apiKeys.create({ orgId, mode, scopes: SCOPES })).secret))
+    return { orgId, keys: { live, test }, webhookSecret: await deps.webhookSecrets.show(orgId) }
   })
 }
 
-async function newOrganization ({ organizations, wallet }: WorkspaceParts): Promise<string> {
+async function createDemoOrganization (
+  { organizations, wallet }: WorkspaceDeps
+): Promise<string> {
   const { id } = await organizations.create('Demonstration')
   await Promise.all(MODES.map(mode => wallet.admit(tenantOf(id, mode))))
   await wallet.topUp(tenantOf(id, 'live'), {
     id: `demo:${id}`, amountMicros: CREDIT_MICROS, reason: 'demonstration credit',
   })
   return id
+}
+
+/** The name and the key of a demonstration partner. */
+export type DemoPartner = { readonly partner: string, readonly key: string }
+
+/** Creates a partner of an organization to try bulk feeds with; its contacts are checked live. */
+export async function createDemoPartner (env: Environment, orgId: string): Promise<DemoPartner> {
+  // A random name, because the name of a partner can never be reused.
+  const name = `demo-${randomBytes(4).toString('hex')}`
+  const options = {
+    org: orgId, name, mode: 'live', partitions: '4', trial: 'yes', random: 'yes',
+  }
+  const created = await withWorkspace(env, deps => createPartner(deps, options))
+  return { partner: name, key: String(created['key']) }
 }

@@ -1,65 +1,118 @@
-import { partsOf } from '../accounts/tenant.ts'
+import { partsOf, tenantOf } from '../accounts/tenant.ts'
 import { REMEMBERED_MS } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
-import type { JobStore } from '../jobs/store.ts'
+import { createJobStore, type JobStore } from '../jobs/store.ts'
+import type { Environment } from '../lib/command-environment.ts'
 import { sleep } from '../lib/retry.ts'
 import { UsageError } from '../lib/run-command.ts'
-import type { Counts, ErasableKeys, ErasedJobs } from './erasable-key.ts'
+import { createArchive } from '../records/archive.ts'
+import {
+  createJobKeyEraser, type Counts, type ErasedJobs, type JobKeyEraser,
+} from './job-key-eraser.ts'
+import { modeOf, type Options } from './options.ts'
+import { withStores, type Stores } from './stores.ts'
 
-export type EraseParts = {
+const MINUTE_MS = 60_000
+const POLL_MS = 1_000
+
+export type EraseDeps = {
   readonly store: Pick<JobStore, 'read' | 'cancel'>
   readonly findArchived: (tenant: string, job: string) => Promise<Job | undefined>
-  readonly keys: ErasableKeys
+  readonly keys: JobKeyEraser
   /** Milliseconds of any clock. */
   readonly now: () => number
   readonly sleep: typeof sleep
 }
 
-export type EraseOptions = ErasedJobs & {
-  /** How long to wait for running jobs to end, and for the copies of their keys to go. */
+type EraseRequest = ErasedJobs & {
+  /** How long to wait until running jobs end and copies of their keys are deleted. */
   readonly waitMs: number
   readonly pollMs: number
 }
 
-/** A job and how many copies of its wrapped key a scan found. */
-export type ErasedJob = {
+/** A job, and how many copies of its wrapped key the final scan found. */
+type ErasedJob = {
   readonly job: string
   readonly status: string
   readonly copiesInRedis: number
-  /** Messages with the wrapped key that the topic `job.keys` still holds. */
+  /** Messages in the topic `job.keys` that contain the wrapped key. */
   readonly copiesInTopic: number
   readonly copiesInClickhouse: number
   readonly copiesInDeadLetters: number
 }
 
 export type Erasure = {
-  /** True once a scan found no copy of any of the wrapped keys anywhere. */
+  /** True when the final scan found no copy of any wrapped key. */
   readonly done: boolean
-  /** What the state Redis did with its append-only file. */
+  /** Whether the state Redis rewrote its append-only file; `none` when it keeps none. */
   readonly aof: 'rewritten' | 'none'
   readonly jobs: readonly ErasedJob[]
 }
 
 /**
- * Makes everything that was sealed for jobs unreadable for good: inputs, results, labels and
- * webhook addresses, wherever their bytes lie. Running jobs are cancelled first and come to their
- * end as ever, so that their money is settled; that part of them stays. Any step may be repeated.
+ * `job erase` on the stack in `env`.
+ * @throws UsageError for invalid options, unknown jobs, and jobs that do not end in time.
  */
-export async function eraseJobs (parts: EraseParts, options: EraseOptions): Promise<Erasure> {
-  const { keys, now } = parts
-  const deadlineMs = now() + options.waitMs
-  const closed = await closedJobs(parts, options, deadlineMs)
-  const wrapped = await keys.remove(options)
+export async function runErase (
+  env: Environment, options: Options
+): Promise<Erasure & { readonly note: string }> {
+  const { org = '', job = '', waitMinutes = '' } = options
+  const minutes = Number(waitMinutes)
+  if (waitMinutes === '' || !Number.isFinite(minutes) || minutes < 0) {
+    throw new UsageError(`--wait-minutes must be a number of at least 0, not "${waitMinutes}".`)
+  }
+  const jobs = [...new Set(job.split(','))]
+  const request = {
+    tenant: tenantOf(org, modeOf(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
+  }
+  const erasure = await withStores(env, stores => eraseJobs(createEraseDeps(stores), request))
+  return { ...erasure, note: noteOf(erasure) }
+}
+
+/** The dependencies of `eraseJobs` on open connections. */
+export function createEraseDeps (stores: Stores): EraseDeps {
+  const archive = createArchive(stores.clickhouse, stores.recordMac)
+  return {
+    store: createJobStore(stores.redis),
+    findArchived: async (tenant, job) => (await archive.find(tenant, job))?.job,
+    keys: createJobKeyEraser(stores),
+    now: Date.now,
+    sleep,
+  }
+}
+
+/** The next step for the operator, in words. */
+export function noteOf ({ done, aof }: Erasure): string {
+  if (!done) {
+    return 'The jobs are unreadable, but copies of wrapped keys remain. Brokers delete their ' +
+      'copies within max.compaction.lag.ms of job.keys: run the command again after that.'
+  }
+  return aof === 'none'
+    ? 'Redis keeps no append-only file; delete its snapshots by hand.'
+    : 'Done.'
+}
+
+/**
+ * Deletes the data keys of jobs, which makes everything encrypted with them permanently
+ * unreadable: inputs, results, labels and webhook addresses. Running jobs are cancelled first and
+ * settle as usual; their money remains accounted for. Every step can be repeated.
+ * @throws UsageError for an unknown job, and when jobs do not end within `waitMs`.
+ */
+export async function eraseJobs (deps: EraseDeps, request: EraseRequest): Promise<Erasure> {
+  const { keys, now } = deps
+  const deadlineMs = now() + request.waitMs
+  const closed = await waitUntilClosed(deps, request, deadlineMs)
+  const wrapped = await keys.remove(request)
   const removedAtMs = now()
   const aof = await keys.rewriteAof()
-  // Processes that have just used a key forget it by themselves.
-  await parts.sleep(Math.max(0, removedAtMs + REMEMBERED_MS - now()))
-  const inTopic = await untilCompacted(parts, options, deadlineMs)
-  // Behind the topic, which ledger copies the keys from.
-  await keys.removeCopies(options)
-  const inClickhouse = await keys.copiesInClickhouse(options)
+  // After this time no process has a key in its memory any more.
+  await deps.sleep(Math.max(0, removedAtMs + REMEMBERED_MS - now()))
+  const inTopic = await waitUntilCompacted(deps, request, deadlineMs)
+  // ClickHouse comes after the topic, because ledger copies keys from the topic to ClickHouse.
+  await keys.removeCopies(request)
+  const inClickhouse = await keys.copiesInClickhouse(request)
   const inDeadLetters = await keys.copiesInDeadLetters(wrapped)
-  const inRedis = await keys.copiesInRedis(options)
+  const inRedis = await keys.copiesInRedis(request)
   const jobs = closed.map(({ id, status }) => ({
     job: id,
     status,
@@ -68,42 +121,44 @@ export async function eraseJobs (parts: EraseParts, options: EraseOptions): Prom
     copiesInClickhouse: inClickhouse.get(id) ?? 0,
     copiesInDeadLetters: inDeadLetters.get(id) ?? 0,
   }))
-  const left = inRedis.size + inTopic.size + inClickhouse.size + inDeadLetters.size
-  return { done: left === 0, aof, jobs }
+  const remaining = inRedis.size + inTopic.size + inClickhouse.size + inDeadLetters.size
+  return { done: remaining === 0, aof, jobs }
 }
 
-/** The jobs once all are closed; those that run are asked to end early. */
-async function closedJobs (
-  { store, findArchived, now, sleep: pause }: EraseParts,
-  { tenant, jobs, pollMs }: EraseOptions, deadlineMs: number
+/** Cancels running jobs once, then returns all jobs when they are closed. */
+async function waitUntilClosed (
+  { store, findArchived, now, sleep: pause }: EraseDeps,
+  { tenant, jobs, pollMs, waitMs }: EraseRequest, deadlineMs: number
 ): Promise<readonly Job[]> {
   const find = async (id: string): Promise<Job> => {
     const job = await store.read(tenant, id) ?? await findArchived(tenant, id)
     if (job !== undefined) return job
     const { orgId, mode } = partsOf(tenant)
-    throw new UsageError(`${orgId} has no job ${id} in mode ${mode}.`)
+    throw new UsageError(`${orgId} has no job ${id} in mode ${mode}. Check --org, --job and ` +
+      '--mode.')
   }
-  for (let isAsked = false; ; isAsked = true) {
+  for (let isCancelled = false; ; isCancelled = true) {
     const found = await Promise.all(jobs.map(find))
     const open = found.filter(({ closed }) => !closed)
     if (open.length === 0) return found
-    const running = isAsked ? [] : open.filter(({ ended }) => !ended)
+    const running = isCancelled ? [] : open.filter(({ ended }) => !ended)
     for (const { id } of running) await store.cancel(tenant, id)
     if (now() >= deadlineMs) {
-      const names = open.map(({ id }) => id).join(', ')
-      throw new UsageError(`Cancelled and not ended yet: ${names}. Nothing is erased; run the ` +
-        'command again.')
+      const ids = open.map(({ id }) => id).join(', ')
+      throw new UsageError(`cancelled, but not closed within ${waitMs / MINUTE_MS} minutes: ` +
+        `${ids}. Nothing is erased. Run the command again.`)
     }
     await pause(pollMs)
   }
 }
 
 /**
- * Brokers compact a topic in their own time, and never the segment that is written to: every look
- * writes once more that the keys are gone, so that a quiet topic moves on to the next segment.
+ * Waits until the brokers have compacted `job.keys`, and returns the copies that remain at the
+ * deadline. Brokers never compact the active segment, so each poll writes the tombstones again:
+ * that makes a quiet topic roll its segment.
  */
-async function untilCompacted (
-  { keys, now, sleep: pause }: EraseParts, { tenant, jobs, pollMs }: EraseOptions,
+async function waitUntilCompacted (
+  { keys, now, sleep: pause }: EraseDeps, { tenant, jobs, pollMs }: EraseRequest,
   deadlineMs: number
 ): Promise<Counts> {
   for (;;) {

@@ -1,40 +1,70 @@
-import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
+import type { AccountRecords } from '../accounts/records.ts'
+import { isMode, MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
 import { UsageError } from '../lib/run-command.ts'
-import type { WorkspaceParts } from './parts.ts'
+import type { WorkspaceDeps } from './deps.ts'
 
-/** What a task shows: names and values, for people line by line, for scripts as JSON. */
-export type Shown = Readonly<Record<string, unknown>>
+/** What a task returns: printed as names and values, or as JSON. */
+export type TaskResult = Readonly<Record<string, unknown>>
 
-/** Options of the command line: texts, as they were typed. */
+/** Options of the command line, as typed. */
 export type Options = Readonly<Record<string, string>>
 
-export type Task = (parts: WorkspaceParts, options: Options) => Promise<Shown>
+/** One command that works on accounts and balances; throws UsageError for invalid options. */
+export type Task = (deps: WorkspaceDeps, options: Options) => Promise<TaskResult>
 
-/** The id of the organization that is named; throws UsageError when there is none. */
+/** The id in `--org`; throws UsageError when no such organization exists. */
 export async function organizationOf (
-  { organizations }: Pick<WorkspaceParts, 'organizations'>, options: Options
+  { organizations }: Pick<WorkspaceDeps, 'organizations'>, options: Options
 ): Promise<string> {
   const organization = await organizations.find(options.org ?? '')
-  if (organization === undefined) throw new UsageError(`There is no organization ${options.org}.`)
+  if (organization === undefined) {
+    throw new UsageError(`organization "${options.org ?? ''}" does not exist. Pass the id that ` +
+      '"org create" printed: --org <id>.')
+  }
   return organization.id
 }
 
-/** The mode that is named; throws UsageError for any other text. */
+/** The value of `--mode`; throws UsageError for any other text. */
 export function modeOf ({ mode = '' }: Options): Mode {
-  if (!isMode(mode)) throw new UsageError(`--mode is one of ${MODES.join(', ')}.`)
+  if (!isMode(mode)) {
+    throw new UsageError(`--mode must be one of ${MODES.join(', ')}, not "${mode}".`)
+  }
   return mode
+}
+
+/**
+ * The tenant that `--org` and `--mode` name.
+ * @throws UsageError when the organization does not exist or the mode is invalid.
+ */
+export async function tenantFor (deps: WorkspaceDeps, options: Options): Promise<string> {
+  return tenantOf(await organizationOf(deps, options), modeOf(options))
 }
 
 export const HOUR_MS = 3_600_000
 
-/** The hours of grace in `--grace-hours`; throws UsageError for any other text. */
+/** The hours in `--grace-hours`; throws UsageError unless they are a number of at least 0. */
 export function hoursOf (text: string | undefined): number {
   const hours = Number(text)
   if (Number.isFinite(hours) && hours >= 0) return hours
-  throw new UsageError('--grace-hours is a number from 0.')
+  throw new UsageError(`--grace-hours must be a number of at least 0, not "${text ?? ''}".`)
 }
 
-/** ISO 8601 for people; null for 0, which stands for never. */
+/** Unix milliseconds as ISO 8601; null for 0, which means never. */
 export function timeOf (ms: number): string | null {
   return ms === 0 ? null : new Date(ms).toISOString()
+}
+
+/** Wraps a task that changes accounts: its result warns when the change is only in Redis. */
+export const withShippingWarning = (task: Task): Task => async (deps, options) =>
+  ({ ...await task(deps, options), ...await shippingWarning(deps.accounts) })
+
+/** Waits some seconds until account changes are in Kafka; returns a warning if they are not. */
+export async function shippingWarning (
+  accounts: Pick<AccountRecords, 'areShipped'>
+): Promise<TaskResult> {
+  if (await accounts.areShipped()) return {}
+  return {
+    warning: 'The change is stored in Redis but not yet in Kafka: it is lost if Redis loses its ' +
+      'files now. The leading ledger copies it to the topic "accounts"; check that ledger runs.',
+  }
 }

@@ -1,56 +1,56 @@
 import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
-import { UsageError } from '../lib/run-command.ts'
 import { principalOf } from '../lib/kafka/access-rules.ts'
+import { UsageError } from '../lib/run-command.ts'
 import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
 import { HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Task } from './options.ts'
 
-const MOST_PARTITIONS = 256
+const MAX_PARTITIONS = 256
 
 /**
- * Makes a partner's topics and registers it; this is the only time its key is shown. The topics
- * come first, so that whoever finds the partner finds them.
+ * Creates the topics of a partner, then registers it, so that a registered partner always has its
+ * topics. Its key is in this result and nowhere else.
  */
-export const createPartner: Task = async (parts, options) => {
-  const orgId = await organizationOf(parts, options)
+export const createPartner: Task = async (deps, options) => {
+  const orgId = await organizationOf(deps, options)
   const { name = '', prices = '', principal = `User:${name}` } = options
   checkName(name)
   checkPrincipal(principal)
   const partitions = partitionsOf(options['partitions'])
   const pricesMicros = pricesOf(prices)
-  if (await parts.partners.find(name) !== undefined) throw taken(name)
+  if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
   const trial = options['trial'] !== undefined
-  const topics = await parts.makePartnerTopics({ partner: name, partitions, principal, trial })
+  const topics = await deps.createPartnerTopics({ partner: name, partitions, principal, trial })
   const mode = modeOf(options)
   const random = options['random'] !== undefined
-  const made = await parts.partners.create({
+  const created = await deps.partners.create({
     name, orgId, mode, pricesMicros, partitions, random,
   })
-  if (made === undefined) throw taken(name)
+  if (created === undefined) throw nameTaken(name)
   return {
     partner: name,
-    key: made.key,
+    key: created.key,
     mode,
     submitted: topics.submitted,
     finished: topics.finished,
     access: topics.rulesCreated
-      ? 'The rules below were created.'
-      : 'The brokers have no authorizer and let everybody in; where they have one, allow:',
+      ? 'Created the rules below.'
+      : 'The brokers have no authorizer, so every Kafka client has access. With an authorizer, ' +
+        'allow:',
     rules: topics.rules.map(({ operation, kind, name: on, prefix }) =>
       `${principal} ${operation} ${kind} ${on}${prefix ? '*' : ''}`),
     note: 'The key is not shown again.',
   }
 }
 
-/** Rules of a stage's user that the topology does not give are removed by the next provision. */
+/** The next `provision` removes rules of a stage's user that the topology does not contain. */
 function checkPrincipal (principal: string): void {
   if (!STAGES.some(stage => principalOf(stage) === principal)) return
-  throw new UsageError(`${principal} is the user of a stage at the brokers: name the partner's ` +
-    'own by --principal.')
+  throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
+    'the partner: --principal <name>.')
 }
 
-export const listPartners: Task = async ({ partners }, options) => {
-  const { org } = options
+export const listPartners: Task = async ({ partners }, { org }) => {
   const found = await partners.list()
   return {
     partners: found.filter(({ orgId }) => org === undefined || orgId === org).map(summaryOf),
@@ -58,26 +58,27 @@ export const listPartners: Task = async ({ partners }, options) => {
 }
 
 export const revokePartner: Task = async ({ partners }, { name = '' }) => {
-  if (!await partners.revoke(name)) {
-    throw new UsageError(`There is no partner ${name}; "partner list" shows them.`)
-  }
-  return { partner: name, revoked: true, note: 'Results of contacts under way still arrive.' }
+  if (!await partners.revoke(name)) throw unknownPartner(name)
+  return { partner: name, revoked: true, note: 'Contacts in progress still get their results.' }
 }
 
-/** Makes a new key for a partner; its other keys work on for the hours of grace. */
+/** Creates a new key for a partner. Its other keys remain valid for the hours of grace. */
 export const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
   const hours = hoursOf(graceHours)
-  if ((await partners.find(name))?.revokedAtMs !== 0) {
-    throw new UsageError(`There is no partner ${name} that sends; "partner list" shows them.`)
+  const partner = await partners.find(name)
+  if (partner === undefined) throw unknownPartner(name)
+  if (partner.revokedAtMs !== 0) {
+    throw new UsageError(`the partner "${name}" was revoked at ${timeOf(partner.revokedAtMs)}, ` +
+      'so it gets no new key. Create another partner.')
   }
   const rotated = await partners.rotate(name, hours * HOUR_MS)
-  if (rotated === undefined) throw new UsageError(`There is no partner ${name}.`)
+  if (rotated === undefined) throw unknownPartner(name)
   return {
     partner: name,
     key: rotated.key,
-    keys: rotated.keys.map(keyShown),
-    note: 'The key is not shown again. Until the old one expires, results are sealed by it: ' +
-      'the partner sets FEED_KEY="new,old".',
+    keys: rotated.keys.map(keySummaryOf),
+    note: 'The key is not shown again. Until the old key expires it encrypts the results: set ' +
+      'FEED_KEY="new,old" at the partner.',
   }
 }
 
@@ -86,15 +87,15 @@ function summaryOf ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partne
     ...partner,
     createdAt: timeOf(createdAtMs),
     revokedAt: timeOf(revokedAtMs),
-    keys: keys.map(keyShown),
+    keys: keys.map(keySummaryOf),
   }
 }
 
-function keyShown ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
+function keySummaryOf ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
   return { id, createdAt: timeOf(createdAtMs), expiresAt: timeOf(expiresAtMs) }
 }
 
-/** Checked as a whole price list is, but only what differs is kept. */
+/** Validates the prices like a complete price list, and returns only the ones that were passed. */
 function pricesOf (text: string): Readonly<Record<string, number>> {
   if (text === '') return {}
   try {
@@ -102,18 +103,25 @@ function pricesOf (text: string): Readonly<Record<string, number>> {
     return JSON.parse(text) as Record<string, number>
   } catch (error) {
     const why = error instanceof Error ? error.message.replace('PRICES', '--prices') : ''
-    throw new UsageError(`--prices is JSON, service to micros: {"whatsapp":3500}. ${why}`)
+    throw new UsageError('--prices must be a JSON object of micros by service, like ' +
+      `{"whatsapp":3500}, not "${text}". ${why}`)
   }
 }
 
 function partitionsOf (text = ''): number {
   const partitions = Number(text)
-  if (Number.isInteger(partitions) && partitions >= 1 && partitions <= MOST_PARTITIONS) {
+  if (Number.isInteger(partitions) && partitions >= 1 && partitions <= MAX_PARTITIONS) {
     return partitions
   }
-  throw new UsageError(`--partitions is a whole number from 1 to ${MOST_PARTITIONS}.`)
+  throw new UsageError(`--partitions must be a whole number from 1 to ${MAX_PARTITIONS}, not ` +
+    `"${text}".`)
 }
 
-function taken (name: string): UsageError {
-  return new UsageError(`The name ${name} is or was a partner's; take another one.`)
+function unknownPartner (name: string): UsageError {
+  return new UsageError(`the partner "${name}" does not exist. List partners with "partner list".`)
+}
+
+function nameTaken (name: string): UsageError {
+  return new UsageError(`the name "${name}" belongs or belonged to a partner. Pass another name: ` +
+    '--name <name>.')
 }

@@ -1,50 +1,50 @@
 import Type from 'typebox'
+import type { Environment } from '../lib/command-environment.ts'
 import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
 import { allow, createTopics, withAdmin, type AccessRule } from '../lib/kafka/admin.ts'
 import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { UsageError } from '../lib/run-command.ts'
 import { partnerTopics, topicName } from '../lib/topics.ts'
-import type { Environment } from './environment.ts'
 
-export type MadeTopics = {
+export type PartnerTopics = {
   readonly submitted: string
   readonly finished: string
   readonly rules: readonly AccessRule[]
-  /** False on brokers that let everybody in. */
+  /** False on brokers without an authorizer, where every client has access. */
   readonly rulesCreated: boolean
 }
 
 export type PartnerTopicsOptions = {
   readonly partner: string
   readonly partitions: number
-  /** As whom the partner connects to the brokers, for example `User:acme`. */
+  /** The Kafka principal of the partner, for example `User:acme`. */
   readonly principal: string
-  /** Accepts brokers that let everybody in. */
+  /** Accepts brokers without an authorizer. */
   readonly trial: boolean
 }
 
 const brokersConfig = Type.Object({
   ...pick(commonConfig, kafkaKeys),
   TOPIC_REPLICATION: Type.Optional(Type.Integer({
-    minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
+    minimum: 1, description: 'Replicas of every topic; the default of the brokers when not set.',
   })),
   TOPIC_MIN_INSYNC: Type.Optional(Type.Integer({
     minimum: 1,
-    description: 'Copies that acknowledge a write; as the brokers are set up when left out.',
+    description: 'Replicas that acknowledge a write; the default of the brokers when not set.',
   })),
 })
 
 const NO_AUTHORIZER = 'The brokers have no authorizer, so every Kafka client can read and write ' +
-  'this feed. Set one up (deploy/docs/security.md), or accept that for a trial: --trial'
+  'this feed. Set one up (deploy/docs/security.md), or accept the risk for a trial: --trial'
 
 /**
- * Makes the rules by which a partner reaches its pair of topics alone, then the topics. Topics and
- * rules that are there already stay as they are.
- * @throws UsageError when the brokers have no authorizer, unless it is for a trial.
+ * Creates the rules that give a partner access to its own two topics only, then the topics.
+ * Existing rules and topics remain unchanged.
+ * @throws UsageError when the brokers have no authorizer, unless `trial` is set.
  */
-export async function makePartnerTopics (
+export async function createPartnerTopics (
   env: Environment, { partner, partitions, principal, trial }: PartnerTopicsOptions
-): Promise<MadeTopics> {
+): Promise<PartnerTopics> {
   const config = loadConfig(brokersConfig, env)
   const rules = accessRules(partner, principal)
   const rulesCreated = await withAdmin(kafkaConnectionOf(config), async admin => {
@@ -55,13 +55,13 @@ export async function makePartnerTopics (
     })
     return isAllowed
   })
-  const named = (topic: 'feeds.submitted' | 'feeds.finished') => topicName(topic, { partner })
+  const nameOf = (topic: 'feeds.submitted' | 'feeds.finished') => topicName(topic, { partner })
   return {
-    submitted: named('feeds.submitted'), finished: named('feeds.finished'), rules, rulesCreated,
+    submitted: nameOf('feeds.submitted'), finished: nameOf('feeds.finished'), rules, rulesCreated,
   }
 }
 
-/** What a partner may do: write contacts, read results in groups of its own, and no more. */
+/** The rights of a partner: write contacts, and read results in its own consumer groups. */
 export function accessRules (partner: string, principal: string): readonly AccessRule[] {
   const onTopic = (topic: 'feeds.submitted' | 'feeds.finished') =>
     ({ principal, kind: 'topic', name: topicName(topic, { partner }), prefix: false }) as const

@@ -2,6 +2,7 @@ import Type from 'typebox'
 import type { ReadTopic } from '../jobs/wrapped-keys.ts'
 import type { Producer } from '../lib/bus.ts'
 import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
+import type { Environment } from '../lib/command-environment.ts'
 import { commonConfig, messageKeys, loadConfig, pick } from '../lib/config.ts'
 import type { Parts } from '../lib/connect.ts'
 import { createKafkaBus } from '../lib/kafka/bus.ts'
@@ -12,9 +13,8 @@ import { createRecordMac } from '../lib/record-mac.ts'
 import { connectRedis } from '../lib/redis.ts'
 import { createCodec, registrySource } from '../lib/registry.ts'
 import { createJobKeyCopy, type JobKeyCopy } from '../records/job-key-copy.ts'
-import type { Environment } from './environment.ts'
 
-/** What commands work with that reach into every store. */
+/** Connections of the commands that read every store: `audit`, `job erase` and `keys`. */
 export type Stores = Pick<Parts, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
   readonly redis: Parts['state']
   readonly keyCopy: JobKeyCopy
@@ -26,7 +26,10 @@ const config = Type.Object(pick(commonConfig, [
   ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
 ]))
 
-/** Connects to the stores that the environment names, and closes them whatever happens. */
+/**
+ * Connects to all stores in `env`, runs `work`, and closes the connections in any case.
+ * @throws ConfigError when a setting is missing or invalid.
+ */
 export async function withStores<T> (
   env: Environment, work: (stores: Stores) => Promise<T>
 ): Promise<T> {

@@ -1,38 +1,40 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import { SCOPES, type Scope } from '../accounts/api-keys.ts'
 import { POLICY_RANGES, type Policy } from '../accounts/policy.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
-import { microsOf, usdOf, usdToMicros } from './amount.ts'
 import { UsageError } from '../lib/run-command.ts'
+import { microsOf, usdOf, usdToMicros } from './amount.ts'
+import type { WorkspaceDeps } from './deps.ts'
 import {
-  HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Options, type Shown, type Task,
+  HOUR_MS, hoursOf, modeOf, organizationOf, tenantFor, timeOf, type Task, type TaskResult,
 } from './options.ts'
-import type { WorkspaceParts } from './parts.ts'
 
-export type { Options, Shown, Task }
+const COMPARE_TIMEOUT_MS = 30_000
+const POLL_MS = 100
 
 export const createOrganization: Task = async ({ organizations, wallet }, { name = '' }) => {
-  if (name.trim() === '') throw new UsageError('Give the organization a name: --name <name>.')
+  if (name.trim() === '') throw new UsageError('--name is empty. Pass a name: --name <name>.')
   const organization = await organizations.create(name.trim())
   await Promise.all(MODES.map(mode => wallet.admit(tenantOf(organization.id, mode))))
   const { id, createdAtMs } = organization
   return { id, name: organization.name, createdAtMs }
 }
 
-/** Makes a key; this is the only time its secret is shown. */
-export const createKey: Task = async (parts, options) => {
-  const orgId = await organizationOf(parts, options)
-  const expiresAtMs = options.expires === undefined ? undefined : momentOf(options.expires)
+/** Creates an API key. Its secret is in this result and nowhere else. */
+export const createKey: Task = async (deps, options) => {
+  const orgId = await organizationOf(deps, options)
+  const expiresAtMs = options.expires === undefined ? undefined : expiryOf(options.expires)
   const mode = modeOf(options)
   const scopes = scopesOf(options.scopes)
-  const { id, secret } = await parts.apiKeys.create({
+  const { id, secret } = await deps.apiKeys.create({
     orgId, mode, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
   })
   return { id, secret, mode, scopes: scopes.join(','), note: 'The secret is not shown again.' }
 }
 
-export const listKeys: Task = async (parts, options) => {
-  const keys = await parts.apiKeys.list(await organizationOf(parts, options))
+export const listKeys: Task = async (deps, options) => {
+  const keys = await deps.apiKeys.list(await organizationOf(deps, options))
   return {
     keys: keys.map(({ createdAtMs, expiresAtMs, revokedAtMs, lastUsedAtMs, ...key }) => ({
       ...key,
@@ -44,92 +46,144 @@ export const listKeys: Task = async (parts, options) => {
   }
 }
 
-export const revokeKey: Task = async (parts, options) => {
+export const revokeKey: Task = async (deps, options) => {
   const id = options.key ?? ''
-  const isKnown = await parts.apiKeys.revoke(await organizationOf(parts, options), id)
-  if (!isKnown) throw new UsageError(`There is no key ${id}; "key list" shows the ids.`)
+  if (!await deps.apiKeys.revoke(await organizationOf(deps, options), id)) {
+    throw new UsageError(`${options.org} has no key "${id}". List its keys with "key list".`)
+  }
   return { id, revoked: true }
 }
 
-/** Replaces a key; the old one works on for the hours of grace. */
-export const rollKey: Task = async (parts, options) => {
+/** Replaces a key. The old key remains valid for the hours of grace. */
+export const rollKey: Task = async (deps, options) => {
   const hours = hoursOf(options.graceHours)
-  const orgId = await organizationOf(parts, options)
-  const fresh = await parts.apiKeys.roll(orgId, options.key ?? '', hours * HOUR_MS)
-  if (fresh === undefined) throw new UsageError(`There is no usable key ${options.key}.`)
-  return { ...fresh, replaces: options.key, note: 'The secret is not shown again.' }
+  const orgId = await organizationOf(deps, options)
+  const created = await deps.apiKeys.roll(orgId, options.key ?? '', hours * HOUR_MS)
+  if (created === undefined) {
+    throw new UsageError(`${orgId} has no active key "${options.key ?? ''}". List its keys with ` +
+      '"key list".')
+  }
+  return { ...created, replaces: options.key, note: 'The secret is not shown again.' }
 }
 
-/** Adds money. With the id of an earlier top-up nothing is added a second time. */
-export const topUp: Task = async (parts, options) => {
-  const tenant = await tenantFor(parts, options)
+/** Adds money. Repeating the id of an earlier top-up adds nothing. */
+export const topUp: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
   const { usd, micros, id = `topup:${randomUUID()}`, reason = 'top-up' } = options
   if ((usd === undefined) === (micros === undefined)) {
-    throw new UsageError('Give the amount as either --usd or --micros.')
+    throw new UsageError('Pass the amount as either --usd or --micros.')
   }
   const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
-  const posting = await parts.wallet.topUp(tenant, { id, amountMicros, reason })
-  if (posting.kind === 'conflict') {
-    throw new UsageError(`The id ${id} was used with another amount.`)
-  }
-  return { id, posting: posting.kind, amountMicros, ...await balanceShown(parts, tenant) }
+  const posting = await deps.wallet.topUp(tenant, { id, amountMicros, reason })
+  if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
+  return { id, posting: posting.kind, amountMicros, ...await balanceOf(deps, tenant) }
 }
 
-export const showBalance: Task = async (parts, options) =>
-  balanceShown(parts, await tenantFor(parts, options))
+/** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
+export const adjust: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { micros = '', reason = '', id = `adjust:${randomUUID()}` } = options
+  const amountMicros = Number(micros)
+  if (!/^-?\d+$/.test(micros) || !Number.isSafeInteger(amountMicros) || amountMicros === 0) {
+    throw new UsageError('--micros must be a whole number other than 0, like 2000 or -2000, not ' +
+      `"${micros}".`)
+  }
+  if (reason.trim() === '') {
+    throw new UsageError('--reason is empty. Pass a reason for the journal: --reason <text>.')
+  }
+  const posting = await deps.wallet.adjust(tenant, { id, amountMicros, reason: reason.trim() })
+  if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
+  if (posting.kind === 'insufficient') {
+    throw new UsageError(`cannot subtract ${-amountMicros} micros from ${tenant}: only ` +
+      `${posting.availableMicros} micros are available.`)
+  }
+  return { id, posting: posting.kind, amountMicros, ...await balanceOf(deps, tenant) }
+}
 
-/** Shows what an organization may, after changing what is given. */
-export const policy: Task = async (parts, options) => {
-  const orgId = await organizationOf(parts, options)
+/** Requests another comparison of a tenant's balance with the journal, and returns its outcome. */
+export const thaw: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { trust } = options
+  if (trust !== undefined && trust !== 'journal') {
+    throw new UsageError(`--trust must be "journal", not "${trust}".`)
+  }
+  await deps.gates.thaw(tenant, trust === 'journal')
+  const { isOpen, frozen } = await waitForComparison(deps, tenant)
+  if (!isOpen) {
+    return {
+      tenant,
+      state: 'waiting',
+      note: `No ledger compared it within ${COMPARE_TIMEOUT_MS / 1_000} seconds; check that ` +
+        'ledger runs.',
+    }
+  }
+  if (frozen !== '') return { tenant, state: 'frozen', why: frozen }
+  return { state: 'thawed', ...await balanceOf(deps, tenant) }
+}
+
+async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {
+  const deadlineMs = Date.now() + COMPARE_TIMEOUT_MS
+  for (;;) {
+    const gate = await gates.standing(tenant)
+    if (gate.isOpen || Date.now() >= deadlineMs) return gate
+    await pause(POLL_MS)
+  }
+}
+
+export const showBalance: Task = async (deps, options) =>
+  balanceOf(deps, await tenantFor(deps, options))
+
+/** All amounts in micros, and the available amount in USD. */
+async function balanceOf ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {
+  const balance = await wallet.balance(tenant)
+  return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
+}
+
+/** Sets the values that are passed, then returns the policy of the organization. */
+export const policy: Task = async (deps, options) => {
+  const orgId = await organizationOf(deps, options)
   const names = Object.keys(POLICY_RANGES) as (keyof Policy)[]
-  const given = names.flatMap(name => {
+  const change = names.flatMap(name => {
     const text = options[name]
     return text === undefined ? [] : [[name, policyValueOf(text)] as const]
   })
-  if (given.length > 0) await parts.organizations.setPolicy(orgId, Object.fromEntries(given))
-  const now = (await parts.organizations.find(orgId))?.policy
-  return { orgId, ...Object.fromEntries(names.map(name => [name, now?.[name] ?? 'default'])) }
+  if (change.length > 0) await deps.organizations.setPolicy(orgId, Object.fromEntries(change))
+  const current = (await deps.organizations.find(orgId))?.policy
+  return { orgId, ...Object.fromEntries(names.map(name => [name, current?.[name] ?? 'default'])) }
 }
 
-/** What is no whole number is no policy, as the range then says. */
+/** NaN for a text that is not a whole number; the range check then rejects it. */
 function policyValueOf (text: string): number | 'default' {
   if (text === 'default') return text
   return /^\d+$/.test(text) ? Number(text) : NaN
 }
 
-export const showWebhookSecret: Task = async (parts, options) =>
-  ({ webhookSecret: await parts.webhookSecrets.show(await organizationOf(parts, options)) })
+export const showWebhookSecret: Task = async (deps, options) =>
+  ({ webhookSecret: await deps.webhookSecrets.show(await organizationOf(deps, options)) })
 
-export const rotateWebhookSecret: Task = async (parts, options) => ({
-  webhookSecret: await parts.webhookSecrets.rotate(await organizationOf(parts, options)),
-  note: 'Deliveries carry a signature of the secret before, too, for 24 hours.',
+export const rotateWebhookSecret: Task = async (deps, options) => ({
+  webhookSecret: await deps.webhookSecrets.rotate(await organizationOf(deps, options)),
+  note: 'For 24 hours deliveries are also signed with the previous secret.',
 })
-
-/**
- * The tenant that the organization and the mode of a command name.
- * @throws UsageError when there is no such organization, or the mode is none.
- */
-export async function tenantFor (parts: WorkspaceParts, options: Options): Promise<string> {
-  return tenantOf(await organizationOf(parts, options), modeOf(options))
-}
-
-/** A tenant's balance for people: all amounts in micros, what is available in USD as well. */
-export async function balanceShown ({ wallet }: WorkspaceParts, tenant: string): Promise<Shown> {
-  const balance = await wallet.balance(tenant)
-  return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
-}
 
 function scopesOf (text = SCOPES.join(',')): Scope[] {
   const names = text.split(',').map(name => name.trim())
   const scopes = SCOPES.filter(scope => names.includes(scope))
   if (scopes.length !== new Set(names).size) {
-    throw new UsageError(`--scopes is a list of ${SCOPES.join(', ')}.`)
+    throw new UsageError(`--scopes must be a list of ${SCOPES.join(', ')}, not "${text}".`)
   }
   return scopes
 }
 
-function momentOf (text: string): number {
-  const moment = Date.parse(text)
-  if (Number.isNaN(moment)) throw new UsageError('--expires is a time like 2027-01-31T12:00:00Z.')
-  return moment
+function expiryOf (text: string): number {
+  const ms = Date.parse(text)
+  if (Number.isNaN(ms)) {
+    throw new UsageError(`--expires must be a time like 2027-01-31T12:00:00Z, not "${text}".`)
+  }
+  return ms
+}
+
+function idConflict (id: string, amountMicros: number): UsageError {
+  return new UsageError(`the id ${id} was already used with an amount other than ` +
+    `${amountMicros} micros. Pass another --id, or the same amount.`)
 }

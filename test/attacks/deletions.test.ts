@@ -159,15 +159,15 @@ describe(`whoever deletes records of a topic, seed ${SEED}`, () => {
     await adversary.remove('wallet.journal', (_low, high) => high)
     await world.services.setScale({})
     await runUsual()
-    const law = 'every movement is in the journal'
+    const rule = 'every movement is in the journal'
     const lost = async () =>
       (await runAudit(world.env, { only: [world.tenant], waitMs: 0 })).breaches
-        .filter(breach => breach.law === law)
+        .filter(breach => breach.rule === rule)
     const missing = () => sumOf(world.services.list(), 'journal_entries_missing')
     const detail = `entries ${first + 1} to ${last} were lost from the journal before they were ` +
       'copied: neither the outbox nor Kafka nor the copy has them'
     await eventually(async () =>
-      expect(await lost()).toEqual([{ tenant: world.tenant, job: '', law, detail }]))
+      expect(await lost()).toEqual([{ tenant: world.tenant, job: '', rule, detail }]))
     await eventually(async () => expect(await missing()).toBe(last - first))
     await adversary.send(removed)
     await eventually(async () => expect([await lost(), await missing()]).toEqual([[], 0]))

@@ -182,8 +182,8 @@ describe('whoever can write to ClickHouse', () => {
     expect(await breachesOf(world.env, orgId)).toEqual([{
       tenant,
       job: '',
-      law: 'every row of the copy is signed by a service',
-      detail: '1002 rows of the journal in ClickHouse have no authentic MAC and are left out: ' +
+      rule: 'every row of the copy is signed by a service',
+      detail: '1002 rows of the journal in ClickHouse have no authentic MAC and are ignored: ' +
         'seq 2, 1000000000, 1000000001, 1000000002, 1000000003, ...',
     }])
     const { entries } = await createJournalCopy(clickhouse, recordMacOf(world.env)).read(tenant)

@@ -5,7 +5,7 @@ import type { Scale } from '../../deploy/local/launcher/scale.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
-import { withWorkspace } from '../../services/workspace/parts.ts'
+import { withWorkspace } from '../../services/workspace/deps.ts'
 import { startAll } from '../support/services.ts'
 import type { Process, Setting } from './setting.ts'
 

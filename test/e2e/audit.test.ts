@@ -3,10 +3,11 @@ import type { Journal } from '../../schemas/types.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { insertRows } from '../../services/lib/clickhouse.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import { createAuditCounts } from '../../services/workspace/audit-counts.ts'
-import { createKafkaJournal } from '../../services/workspace/audit-kafka.ts'
-import { auditIncrementally } from '../../services/workspace/audit-incremental.ts'
-import type { Proven } from '../../services/workspace/audit-proof.ts'
+import {
+  auditIncrementally, createAuditCounts,
+} from '../../services/workspace/audit/incremental.ts'
+import { createKafkaJournal } from '../../services/workspace/audit/journals.ts'
+import type { ProvenHead } from '../../services/workspace/audit/proof.ts'
 import { connectAll } from '../support/connected.ts'
 import { endedJob } from '../support/results.ts'
 import { messageKeysOf } from '../support/signed.ts'
@@ -30,10 +31,10 @@ const run = (...inputs: readonly string[]) =>
   runJob(world.live, { service: 'phone-validation', inputs })
 
 /** Audits the tenant beyond a position; what it says, and where the next one goes on. */
-async function auditFrom (from: ReadonlyMap<string, Proven> = new Map(), waitMs = 240_000) {
+async function auditFrom (from: ReadonlyMap<string, ProvenHead> = new Map(), waitMs = 240_000) {
   const said: string[] = []
   const { report, proven } = await auditIncrementally({ ...parts, redis: state, kafka }, {
-    only: [tenant], waitMs, from, say: line => said.push(line),
+    only: [tenant], waitMs, from, onProgress: line => said.push(line),
   })
   const { breaches, tenants: [one] } = report
   return { breaches, read: [one?.entries, one?.closedJobs, one?.rows], next: proven, said }
@@ -62,12 +63,12 @@ describe('what ClickHouse counts for an audit', () => {
 })
 
 describe('an incremental audit', () => {
-  it('reads what is new, and all of a tenant of whom something does not hold', async () => {
+  it('reads what is new, and all data of a tenant with a breach', async () => {
     await run('+12127365001', '+12127365002')
     const first = await auditFrom()
     expect([first.breaches, first.read]).toEqual([[], [3, 1, 2]])
     expect(first.said).toEqual([
-      expect.stringMatching(/^reading 3 journal entries and about \d+ rows of results of 1 /),
+      expect.stringMatching(/^reading 3 journal entries and about \d+ result rows of 1 /),
     ])
     const second = await auditFrom(first.next)
     expect([second.breaches, second.read]).toEqual([[], [3, 0, 0]])
@@ -85,11 +86,11 @@ describe('an incremental audit', () => {
     await state.hincrby(wallet, 'available', 1)
     const broken = await auditFrom(third.next, 1_000)
     await state.hincrby(wallet, 'available', -1)
-    expect(broken.breaches.map(({ law }) => law)).toEqual([
-      'available + reserved + charged = funded', 'the journal leads to the balances',
+    expect(broken.breaches.map(({ rule }) => rule)).toEqual([
+      'available + reserved + charged = funded', 'the journal adds up to the balances',
     ])
     expect([broken.read, broken.next.size]).toEqual([[5, 2, 3], 0])
-    expect(broken.said.at(-1)).toContain('reading 1 of 1 tenants as a whole')
+    expect(broken.said.at(-1)).toContain('reading all data of 1 of 1 tenants')
   })
 
   it('reads all from a position that is of another journal', async () => {
@@ -117,7 +118,7 @@ describe('an incremental audit', () => {
     const { breaches } = await auditFrom(next, 1_000)
     // No other file on this stack shall find it missing.
     await insertRows(clickhouse, { table: 'journal', columns: Object.keys(row), values: [row] })
-    expect(breaches.map(({ law }) => law)).toContain('every movement is in the journal')
+    expect(breaches.map(({ rule }) => rule)).toContain('every movement is in the journal')
     expect((await auditFrom(next)).read).toEqual([5, 0, 0])
   })
 })

@@ -4,7 +4,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
-import { STAGES } from '../../services/workspace/page/pipeline/arrows.ts'
+import { STAGES } from '../../services/topology.ts'
 import { openBrowser } from '../support/browser.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import {
@@ -67,7 +67,7 @@ describe('the way in', () => {
     const other = await stranger.newPage()
     await other.goto(link)
     await other.getByRole('button', { name: 'Sign in' }).click()
-    await other.getByText('That link was used already').waitFor()
+    await other.getByText('That link was already used').waitFor()
     await stranger.close()
   })
 })
@@ -103,7 +103,7 @@ describe('a key', () => {
 
     // The form is sent again by a reload; no second key comes of it.
     await page.reload()
-    await page.getByText('That key was made already').waitFor()
+    await page.getByText('That key already exists').waitFor()
     expect(await rows('API keys').count()).toBe(before + 1)
   })
 
@@ -118,7 +118,7 @@ describe('a key', () => {
     })).status
     // Both are known, and neither may read.
     expect([await answerTo(secret), await answerTo(made.secret)]).toEqual([403, 403])
-    await page.getByRole('link', { name: 'I have kept it' }).click()
+    await page.getByRole('link', { name: 'I have stored it' }).click()
     await page.getByRole('link', { name: `Revoke the key that ends in ${ending}` }).click()
     await page.getByRole('button', { name: 'Revoke the key' }).click()
     await page.getByText('The key is revoked.').waitFor()
@@ -143,7 +143,7 @@ describe('a file', () => {
       .toBe('phone-validation')
     await tabTo(page, 'More')
     await page.keyboard.press('Enter')
-    await tabTo(page, 'Webhook address, told when the job ends')
+    await tabTo(page, 'Webhook address, called when the job ends')
     await page.keyboard.type(`http://127.0.0.1:${receiver.port}/hook`)
     await tabTo(page, 'Show the price')
     await page.keyboard.press('Enter')
@@ -198,7 +198,7 @@ describe('a file', () => {
       return await rows('Webhook deliveries').count()
     }).toBe(1)
     await page.getByRole('button', { name: 'Send once more' }).click()
-    await page.getByText('The event is on its way once more.').waitFor()
+    await page.getByText('The event is being sent again.').waitFor()
     const [first, second] = await receiver.until(2, '/hook')
     expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
     await expect.poll(async () => {
@@ -228,7 +228,7 @@ describe('the settings', () => {
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('The freshness policy is saved.').waitFor()
     expect(await page.getByRole('spinbutton').inputValue()).toBe('30')
-    await page.getByRole('button', { name: 'Make a new secret' }).click()
+    await page.getByRole('button', { name: 'Create a new secret' }).click()
     await heading('Your new webhook secret').waitFor()
     expect(await page.locator('#secret').textContent()).toMatch(/^whsec_/)
   })

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { kidOf } from '../../services/lib/key-ring.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
-import type { Rewrapped, Stock } from '../../services/workspace/key-stock.ts'
-import { withWorkspace } from '../../services/workspace/parts.ts'
+import { withWorkspace } from '../../services/workspace/deps.ts'
+import type { RewrapReport, KeyReport } from '../../services/workspace/key-rotation.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
 import { endSharedServices, startAll, type RunningServices } from '../support/services.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
@@ -98,7 +98,7 @@ describe('new keys that are active in some processes before others', () => {
 
 describe('old keys', () => {
   it('are missed by name when they are taken out while something needs them', async () => {
-    const stock = await workspace<Stock>(alone, 'keys', 'list')
+    const stock = await workspace<KeyReport>(alone, 'keys', 'list')
     expect(process.exitCode).toBe(1)
     process.exitCode = undefined
     expect(stock.lacking).toEqual(['k1'])
@@ -118,11 +118,11 @@ describe('old keys', () => {
     await further?.stop()
     await world.services.stop()
     await endSharedServices()
-    const done = await workspace<Rewrapped>(after, 'keys', 'rewrap')
+    const done = await workspace<RewrapReport>(after, 'keys', 'rewrap')
     expect(done).toMatchObject({ lacking: [], broken: 0, missed: 0 })
     expect(done.rewrapped).toBeGreaterThan(4)
     expect(done.keys.find(({ kid }) => kid === 'k1')).toMatchObject({ inRing: true, isFree: true })
-    expect((await workspace<Stock>(alone, 'keys', 'list')).lacking).toEqual([])
+    expect((await workspace<KeyReport>(alone, 'keys', 'list')).lacking).toEqual([])
 
     further = await startAll({
       env, stages: [...STAGES, 'feed', 'handback'], overrides: { ...alone },

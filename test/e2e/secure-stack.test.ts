@@ -6,7 +6,7 @@ import { provision } from '../../deploy/provision.ts'
 import { createClient } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { STAGES } from '../../services/topology.ts'
-import type { AuditReport } from '../../services/workspace/audit-report.ts'
+import type { AuditReport } from '../../services/workspace/audit/report.ts'
 import { findings, formsOf } from '../support/canaries.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { listeningPorts, plainAnswer, startSecureWorld, type SecureWorld }

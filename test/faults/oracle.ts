@@ -1,7 +1,7 @@
 import { parse } from 'csv-parse/sync'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { ApiError, type JobStatusResource } from '../../services/client/client.ts'
-import { runAudit } from '../../services/workspace/audit-command.ts'
+import { runAudit } from '../../services/workspace/audit/command.ts'
 import type { Answer, ClientLog, Promised } from './client-log.ts'
 import type { Allowances } from './fault.ts'
 import type { Receiver } from './receiver.ts'

@@ -8,7 +8,7 @@ import { exportParts } from '../../services/ledger/parts.ts'
 import { EXPORTED_KEY } from '../../services/ledger/redis-keys.ts'
 import { follow, START } from '../../services/records/journal-chain.ts'
 import { createHeadsCodec } from '../../services/records/journal-heads.ts'
-import { runAudit } from '../../services/workspace/audit-command.ts'
+import { runAudit } from '../../services/workspace/audit/command.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
 import { eventually } from '../support/eventually.ts'
@@ -68,8 +68,8 @@ describe('the head of the journal in a file', () => {
     const before = exported().length
     await eventually(() => expect(exported().slice(before)).toContain(3))
     expect(exported().slice(before)).not.toContain(1)
-    const law = 'the journal contains the exported head'
-    const found = (await breaches(file)).filter(breach => breach.law === law)
+    const rule = 'the journal contains the exported head'
+    const found = (await breaches(file)).filter(breach => breach.rule === rule)
     expect(found).toMatchObject([{
       tenant,
       detail: expect.stringMatching(

@@ -5,9 +5,9 @@ import {
   tombstoneOf, wrappedInRedis, wrappedInTopic,
 } from '../../services/jobs/wrapped-keys.ts'
 import { kidOf } from '../../services/lib/key-ring.ts'
-import { createErasableKeys } from '../../services/workspace/erasable-key.ts'
-import { holdersIn } from '../../services/workspace/key-holders.ts'
-import { rewrapAll, takeStock } from '../../services/workspace/key-stock.ts'
+import { createJobKeyEraser } from '../../services/workspace/job-key-eraser.ts'
+import { rewrapAll, reportKeys } from '../../services/workspace/key-rotation.ts'
+import { wrappedKeySources } from '../../services/workspace/wrapped-keys.ts'
 import {
   accountsOf, bus, codec, copied, makeJob, partsOf, producer, redis, ringOf, stores, tenant,
 } from '../support/wrapped-keys.ts'
@@ -44,7 +44,7 @@ describe('a key of the ring', () => {
       requestSecrets: 0,
     }
     const jobs = { ...none, jobKeys: 1, jobKeysInTopic: 1, jobKeysInClickhouse: 1 }
-    expect(await takeStock(partsOf(both))).toEqual({
+    expect(await reportKeys(partsOf(both))).toEqual({
       keys: [
         { kid: 'k1', inRing: true, isActive: false, wraps, isFree: false },
         { kid: 'k2', inRing: true, isActive: true, wraps: jobs, isFree: false },
@@ -52,7 +52,7 @@ describe('a key of the ring', () => {
       broken: 0,
       lacking: [],
     })
-    expect((await takeStock(partsOf(fresh))).lacking).toEqual(['k1'])
+    expect((await reportKeys(partsOf(fresh))).lacking).toEqual(['k1'])
     expect(await rewrapAll(partsOf(fresh))).toMatchObject({ rewrapped: 0, lacking: ['k1'] })
 
     const done = await rewrapAll(partsOf(both))
@@ -79,7 +79,7 @@ describe('a key of the ring', () => {
 
   it('is not guessed from bytes that nobody has wrapped', async () => {
     await redis.set(jobKeys('org_9.live', 'job_broken').dataKey, Buffer.of(0))
-    expect((await takeStock(partsOf(ringOf([1, 2], 2)))).broken).toBe(1)
+    expect((await reportKeys(partsOf(ringOf([1, 2], 2)))).broken).toBe(1)
     await redis.del(jobKeys('org_9.live', 'job_broken').dataKey)
   })
 })
@@ -90,7 +90,7 @@ describe('a job that is erased', () => {
 
   it('loses its key in Redis and in its topic, and gets it back from nobody', async () => {
     await makeJob('job_3', old)
-    const keys = createErasableKeys(stores)
+    const keys = createJobKeyEraser(stores)
     const jobs = ['job_3', 'job_4']
     expect(await keys.copiesInRedis({ tenant, jobs })).toEqual(new Map([['job_3', 1]]))
     const wrapped = await keys.remove({ tenant, jobs })
@@ -110,10 +110,10 @@ describe('a job that is erased', () => {
 
   it('stays erased when its key is wrapped anew at the same moment', async () => {
     await makeJob('job_5', old)
-    const keys = createErasableKeys(stores)
+    const keys = createJobKeyEraser(stores)
     const erased = { tenant, jobs: ['job_5'] }
     const before = [...copied]
-    const { jobKeysInClickhouse } = holdersIn(stores, ring)
+    const { jobKeysInClickhouse } = wrappedKeySources(stores, ring)
     for (const found of [wrappedInTopic(stores), jobKeysInClickhouse()]) {
       for await (const { bytes, binding, replace } of found) {
         if (binding[2] !== 'job_5') continue
@@ -129,7 +129,7 @@ describe('a job that is erased', () => {
   })
 
   it('is gone from the append-only file, even when that is being rewritten already', async () => {
-    const key = createErasableKeys(stores)
+    const key = createJobKeyEraser(stores)
     expect(await key.rewriteAof()).toBe('none')
     await redis.config('SET', 'appendonly', 'yes')
     expect(await key.rewriteAof()).toBe('rewritten')

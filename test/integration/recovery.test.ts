@@ -6,8 +6,8 @@ import { FENCE_KEY } from '../../services/ledger/redis-keys.ts'
 import { moneyKeys, REPLAYING_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { runAudit } from '../support/audit.ts'
-import { adjust, thaw } from '../../services/workspace/money-tasks.ts'
-import { withWorkspace, type WorkspaceParts } from '../../services/workspace/parts.ts'
+import { withWorkspace, type WorkspaceDeps } from '../../services/workspace/deps.ts'
+import { adjust, thaw } from '../../services/workspace/tasks.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import {
   emptied, eraseNow, hasDataKey, kill, startRecovering, until, type Recovering,
@@ -22,7 +22,7 @@ beforeAll(async () => { world = await startRecovering() })
 afterAll(async () => { await world?.close() })
 
 const balance = () => createWallet(world.redis).balance(world.tenant)
-const workspace = <T>(work: (parts: WorkspaceParts) => Promise<T>) =>
+const workspace = <T>(work: (parts: WorkspaceDeps) => Promise<T>) =>
   withWorkspace(world.env, work)
 
 /** A key that is revoked, once the topic of accounts has that, and as far as `between` says. */

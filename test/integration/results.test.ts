@@ -6,9 +6,9 @@ import type { Decision, Emission, Incoming } from '../../services/lib/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import { settleParts } from '../../services/settle/parts.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
-import { audit } from '../../services/workspace/audit.ts'
-import { runAudit } from '../../services/workspace/audit-command.ts'
-import { takeSnapshot } from '../../services/workspace/audit-snapshot.ts'
+import { audit } from '../../services/workspace/audit/audit.ts'
+import { runAudit } from '../../services/workspace/audit/command.ts'
+import { takeSnapshot } from '../../services/workspace/audit/snapshot.ts'
 import * as support from '../support/settle.ts'
 
 const {
@@ -181,14 +181,14 @@ describe('a job from its blocks to its end', () => {
       {
         tenant,
         job: '',
-        law: 'available + reserved + charged = funded',
+        rule: 'available + reserved + charged = funded',
         detail: '990005 + 0 + 10000 is not 1000000',
       },
       {
         tenant,
         job: '',
-        law: 'the journal leads to the balances',
-        detail: 'availableMicros is 990005, by the journal 990000',
+        rule: 'the journal adds up to the balances',
+        detail: 'availableMicros is 990005, but the journal adds up to 990000',
       },
     ])
   })
@@ -206,7 +206,7 @@ describe('a job from its blocks to its end', () => {
       query_params: { job },
     })
     const { breaches } = await auditOf(tenant)
-    expect(breaches.map(breach => [breach.job, breach.law, breach.detail]))
-      .toEqual([[job, 'results can be read', `2 of 4 blocks of ${job} are missing`]])
+    expect(breaches.map(breach => [breach.job, breach.rule, breach.detail]))
+      .toEqual([[job, 'results are readable', `2 of 4 blocks of ${job} are missing`]])
   })
 })

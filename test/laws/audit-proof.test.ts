@@ -7,8 +7,8 @@ import type { Job } from '../../services/jobs/job.ts'
 import { NOTHING, post } from '../../services/money/fold.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { follow, START } from '../../services/records/journal-chain.ts'
-import { audit } from '../../services/workspace/audit.ts'
-import { prove, type ProofParts, type Proven } from '../../services/workspace/audit-proof.ts'
+import { audit } from '../../services/workspace/audit/audit.ts'
+import { type ProofDeps, prove, type ProvenHead } from '../../services/workspace/audit/proof.ts'
 import { startRedis } from '../support/redis.ts'
 import { endedJob } from '../support/results.ts'
 import { entryOf } from '../support/stage-doubles.ts'
@@ -86,7 +86,7 @@ const failedLongAgo = (job: string): Attempt => ({
   nextAtMs: undefined,
 })
 
-function partsOf ({ entries, jobs, forged, late }: Stored): ProofParts {
+function partsOf ({ entries, jobs, forged, late }: Stored): ProofDeps {
   const sorted = entries.toSorted((a, b) => a.seq - b.seq)
   const archived = jobs.map(job => ({ job, manifest: [] }))
   const among = (ids: readonly string[]) => archived.filter(({ job }) => ids.includes(job.id))
@@ -125,7 +125,7 @@ function partsOf ({ entries, jobs, forged, late }: Stored): ProofParts {
   }
 }
 
-const provenOf = (entries: readonly Journal[], at: number): Proven => ({
+const provenOf = (entries: readonly Journal[], at: number): ProvenHead => ({
   ...entries.reduce(follow, START), before: entries.slice(0, -1).reduce(follow, START), at,
 })
 
@@ -253,7 +253,7 @@ describe('the proof of a tenant', () => {
     const { tenant, whole, parts } = await stored(
       { jobs: 3, hours: 3, unitPriceMicros: 0, place: 0, proven: 0, broken: undefined })
     const proven = provenOf(whole.entries, nowMs)
-    const proofFrom = (change: Partial<Proven>) =>
+    const proofFrom = (change: Partial<ProvenHead>) =>
       prove(parts, tenant, { from: { ...proven, ...change }, waitMs: 0 })
     expect((await proofFrom({}))?.report.rows).toBe(0)
     expect(await proofFrom({ seq: proven.seq + 1 })).toBeUndefined()

@@ -9,7 +9,7 @@ import { createCodec, registrySource } from '../../services/lib/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createJobKeyCopy } from '../../services/records/job-key-copy.ts'
 import { createStores } from '../../services/records/stores.ts'
-import { auditParts } from '../../services/workspace/audit-parts.ts'
+import { createAuditDeps } from '../../services/workspace/audit/command.ts'
 import { messageMacOf, recordMacOf } from './signed.ts'
 import { stackEnv } from './stack.ts'
 
@@ -40,7 +40,7 @@ export function connectAll () {
   return {
     ...connected,
     ...createStores(connected),
-    ...auditParts({ redis: state, clickhouse, recordMac, codec, keys }),
+    ...createAuditDeps({ redis: state, clickhouse, recordMac, codec, keys }),
     env,
     brokers,
     keys,

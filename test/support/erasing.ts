@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { erasePartsOf } from '../../services/workspace/erase-command.ts'
-import { eraseJobs } from '../../services/workspace/erase.ts'
+import { eraseJobs, createEraseDeps } from '../../services/workspace/erase.ts'
 import { withStores } from '../../services/workspace/stores.ts'
 
 /** Erases a job that ended, on demand, and does not wait for the brokers to compact. */
@@ -12,7 +11,7 @@ export async function eraseNow (
   job: string
 ): Promise<void> {
   await withStores(stack.env, stores =>
-    eraseJobs(erasePartsOf(stores), { tenant, jobs: [job], waitMs: 0, pollMs: 100 }))
+    eraseJobs(createEraseDeps(stores), { tenant, jobs: [job], waitMs: 0, pollMs: 100 }))
 }
 
 /** Whether Redis has the data key of a job. */

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { createDemoPartner } from '../../services/workspace/demo-partner.ts'
+import { createDemoPartner } from '../../services/workspace/demo.ts'
 import { root } from './sources.ts'
 import { startWorld, type World } from './world.ts'
 

@@ -4,7 +4,7 @@ import type { BrowserContext, Page, Response } from 'playwright-core'
 import { SERVICES } from '../../deploy/local/launcher/services.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
-import { makeSignInLink, type SignInOptions } from '../../services/workspace/sign-in-command.ts'
+import { makeSignInLink, type SignInOptions } from '../../services/workspace/sign-in-link.ts'
 import { startAlone } from './services.ts'
 import { testStack } from './stack.ts'
 

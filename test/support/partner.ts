@@ -4,9 +4,9 @@ import {
 import type { FileContact, WrittenResult } from '../../services/client/feed-files.ts'
 import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
-import { withWorkspace } from '../../services/workspace/parts.ts'
-import { createOrganization, topUp } from '../../services/workspace/tasks.ts'
+import { withWorkspace } from '../../services/workspace/deps.ts'
 import { createPartner } from '../../services/workspace/partner-tasks.ts'
+import { createOrganization, topUp } from '../../services/workspace/tasks.ts'
 
 export type TestPartner = {
   readonly name: string

@@ -2,7 +2,7 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { isInfrastructure } from '../../services/lib/errors.ts'
 import { forever } from '../../services/lib/retry.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
-import { withWorkspace } from '../../services/workspace/parts.ts'
+import { withWorkspace } from '../../services/workspace/deps.ts'
 
 type Env = Readonly<Record<string, string>>
 

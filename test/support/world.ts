@@ -6,7 +6,7 @@ import {
 import { MODES, tenantOf } from '../../services/accounts/tenant.ts'
 import { startOf } from '../../services/records/cache-names.ts'
 import { runAudit } from './audit.ts'
-import type { Breach } from '../../services/workspace/audit-report.ts'
+import type { Breach } from '../../services/workspace/audit/report.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { sharedServices, startAll, startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'

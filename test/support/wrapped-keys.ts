@@ -7,7 +7,7 @@ import type { ReadTopic } from '../../services/jobs/wrapped-keys.ts'
 import { createKeyRing, kidOf, type KeyRing } from '../../services/lib/key-ring.ts'
 import { createCodec, localSource } from '../../services/lib/registry.ts'
 import type { CopiedKey, JobKeyCopy } from '../../services/records/job-key-copy.ts'
-import { holdersIn } from '../../services/workspace/key-holders.ts'
+import { wrappedKeySources } from '../../services/workspace/wrapped-keys.ts'
 import { createMemoryBus } from './memory-bus.ts'
 import { startRedis } from './redis.ts'
 
@@ -49,7 +49,7 @@ export function ringOf (kids: readonly number[], active: number): KeyRing {
 }
 
 /** What takes stock of everything that is wrapped. */
-export const partsOf = (ring: KeyRing) => ({ ring, holders: holdersIn(stores, ring) })
+export const partsOf = (ring: KeyRing) => ({ ring, sources: wrappedKeySources(stores, ring) })
 
 /** All of an organization that is wrapped, under this ring. */
 export function accountsOf (ring: KeyRing) {

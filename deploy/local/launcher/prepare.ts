@@ -16,7 +16,7 @@ export const prepareStack: Prepare = async (env, dataDir) => {
   const made = known ?? await makeDemo(env)
   // Kept at once: should the partner fail, the organization is not made a second time.
   writePrivately(file, made)
-  const { createDemoPartner } = await import('../../../services/workspace/demo-partner.ts')
+  const { createDemoPartner } = await import('../../../services/workspace/demo.ts')
   const demo = { ...made, feed: await createDemoPartner(env, made.orgId) }
   writePrivately(file, demo)
   return demo

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** A file that browsers are given, and its address, which changes with its content. */
+/** A static file for browsers. Its path contains a content hash. */
 export type Asset = { readonly path: string, readonly type: string, readonly content: Buffer }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -11,18 +11,18 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
-const OWN = [
+const OWN_FILES = [
   'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
   'sign-in.js', 'icon.svg',
 ] as const
-const PARSER = 'csv-parse.js'
+const CSV_PARSER = 'csv-parse.js'
 
-export type AssetName = typeof OWN[number] | typeof PARSER
+export type AssetName = typeof OWN_FILES[number] | typeof CSV_PARSER
 
-/** All files of the page, read once. Modules import each other by names beside their own. */
+/** All static files, read once. Modules import each other by relative names. */
 export const assets: ReadonlyMap<AssetName, Asset> = readAll()
 
-/** The address of a file. */
+/** The path of a static file. */
 export function assetPath (name: AssetName): string {
   return assets.get(name)?.path ?? ''
 }
@@ -30,10 +30,11 @@ export function assetPath (name: AssetName): string {
 function readAll (): ReadonlyMap<AssetName, Asset> {
   const parser = fileURLToPath(import.meta.resolve('csv-parse/browser/esm/sync'))
   const contents = new Map<AssetName, Buffer>([
-    ...OWN.map(name => [name, readFileSync(`${import.meta.dirname}/static/${name}`)] as const),
-    [PARSER, readFileSync(parser)],
+    ...OWN_FILES.map(name =>
+      [name, readFileSync(`${import.meta.dirname}/static/${name}`)] as const),
+    [CSV_PARSER, readFileSync(parser)],
   ])
-  // One version for all: a module finds the others of the same version beside it.
+  // One hash for all files, because modules import each other from the same folder.
   const version = createHash('sha256')
   for (const content of contents.values()) version.update(content)
   const folder = `/static/${version.digest('hex').slice(0, 16)}`

@@ -2,12 +2,12 @@ import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createHttpsRule } from '../../lib/https-rule.ts'
-import { field, type PageParts, type Visitor } from './context.ts'
-import { PageFault } from './page-fault.ts'
+import { field, type PageDeps, type Visitor } from './context.ts'
+import { PageError } from './page-error.ts'
 
 type Rules = { readonly trustedProxies: readonly string[] }
 
-/** Nothing comes from elsewhere, nothing runs that is not a file of the page. */
+/** Allows only scripts and styles that are files of the page. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
   "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
@@ -24,13 +24,16 @@ const HEADERS = {
 }
 
 const HTTPS_HEADERS = { 'strict-transport-security': 'max-age=31536000' }
-const READING: readonly string[] = ['GET', 'HEAD']
-/** The header that scripts send the token of their session in. */
+const SAFE_METHODS: readonly string[] = ['GET', 'HEAD']
+/** Scripts send the token of their session in this header. */
 const TOKEN_HEADER = 'x-form-token'
 const TOKEN_FIELD = 'form_token'
 
-/** Puts the rules before every route: HTTPS, headers, session, and no requests of other sites. */
-export function guard (app: FastifyInstance, parts: PageParts, rules: Rules): void {
+/**
+ * Adds the checks that run before every route: HTTPS, response headers, session, access, and
+ * cross-site request forgery.
+ */
+export function guard (app: FastifyInstance, deps: PageDeps, rules: Rules): void {
   const arrivalOf = createHttpsRule(rules.trustedProxies)
   app.register(cookies)
   app.decorateRequest('visitor', undefined)
@@ -39,56 +42,59 @@ export function guard (app: FastifyInstance, parts: PageParts, rules: Rules): vo
     const arrival = arrivalOf(request.raw)
     request.isHttps = arrival === 'https'
     reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
-    if (arrival === 'refused') throw new PageFault('https_required')
+    if (arrival === 'refused') throw new PageError('https_required')
     const { access } = request.routeOptions.config
-    if (!READING.includes(request.method)) refuseForeign(request)
+    if (!SAFE_METHODS.includes(request.method)) rejectCrossSite(request)
     if (access === undefined) return
-    request.visitor = await visitorOf(parts, request)
-    if (request.visitor === undefined) throw new PageFault('signed_out')
-    const { kind } = request.visitor.session.holder
-    if (access !== 'anybody' && access !== kind) throw new PageFault('not_found')
-    // Scripts send the token in a header, so that no byte of a large body is read without it.
+    request.visitor = await visitorOf(deps, request)
+    if (request.visitor === undefined) throw new PageError('signed_out')
+    const { kind } = request.visitor.session.subject
+    if (access !== 'any' && access !== kind) throw new PageError('not_found')
+    // Scripts send the token in a header, so a large body is not read without a valid token.
     if (request.routeOptions.config.forScript === true) requireToken(request)
   })
   app.addHook('preHandler', async request => requireToken(request))
 }
 
-/** The token of the session, in a header or in the form: no other site can send it. */
+/** Rejects a form or script request without the token of the session, which no other site knows. */
 function requireToken (request: FastifyRequest): void {
-  if (READING.includes(request.method) || request.visitor === undefined) return
+  if (SAFE_METHODS.includes(request.method) || request.visitor === undefined) return
   const given = request.headers[TOKEN_HEADER] ?? field(request, TOKEN_FIELD)
-  if (!isSame(String(given), request.visitor.session.token)) throw new PageFault('foreign')
+  if (!isSame(String(given), request.visitor.session.token)) throw new PageError('forged_request')
 }
 
-/** The name of the cookie: browsers take the first one over HTTPS and from this host only. */
+/**
+ * The name of the session cookie. Over HTTPS its prefix makes browsers accept it only from this
+ * host over HTTPS.
+ */
 export function cookieName (isHttps: boolean): string {
   return isHttps ? '__Host-session' : 'session'
 }
 
 /**
- * The id of a session that a request carries; '' when it carries none. Over HTTPS only the cookie
- * with the prefix counts: any host beside this one and any plain connection can set the other.
+ * The session id in the cookie of a request; '' when there is none. Over HTTPS only the cookie with
+ * the prefix counts: another host or a plain connection can set the other cookie.
  */
 export function sessionIdIn (request: FastifyRequest): string {
   return request.cookies[cookieName(request.isHttps)] ?? ''
 }
 
-/** The signed-in browser a request comes from; undefined when it is not signed in. */
+/** The signed-in browser that sent a request; undefined when its session does not exist. */
 export async function visitorOf (
-  { sessions }: Pick<PageParts, 'sessions'>, request: FastifyRequest
+  { sessions }: Pick<PageDeps, 'sessions'>, request: FastifyRequest
 ): Promise<Visitor | undefined> {
   const id = sessionIdIn(request)
   const session = id === '' ? undefined : await sessions.find(id)
   return session === undefined ? undefined : { id, session }
 }
 
-/** Browsers say where a request comes from; one that changes something comes from this page. */
-function refuseForeign ({ headers }: FastifyRequest): void {
+/** Rejects a request from another site, by the headers that browsers add. */
+function rejectCrossSite ({ headers }: FastifyRequest): void {
   const site = headers['sec-fetch-site']
-  if (site !== undefined && site !== 'same-origin') throw new PageFault('foreign')
-  if (headers.origin === undefined && site === undefined) throw new PageFault('foreign')
+  if (site !== undefined && site !== 'same-origin') throw new PageError('forged_request')
+  if (headers.origin === undefined && site === undefined) throw new PageError('forged_request')
   if (headers.origin !== undefined && hostOf(headers.origin) !== headers.host) {
-    throw new PageFault('foreign')
+    throw new PageError('forged_request')
   }
 }
 
@@ -96,7 +102,7 @@ function hostOf (origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined
 }
 
-function isSame (given: string, wanted: string): boolean {
-  const [one, other] = [Buffer.from(given), Buffer.from(wanted)]
+function isSame (given: string, expected: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(expected)]
   return one.length === other.length && timingSafeEqual(one, other)
 }

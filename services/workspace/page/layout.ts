@@ -1,10 +1,12 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MODES, type Mode } from '../../accounts/tenant.ts'
 import { assetPath, type AssetName } from './assets.ts'
 import type { Visit } from './context.ts'
-import { html, type Html } from './html.ts'
+import { html, type Html, type HtmlValue } from './html.ts'
+import type { ErrorContent } from './page-error.ts'
 import type { Session } from './sessions.ts'
 
-/** The pages of a customer, as the navigation names them. */
+/** The pages of a customer, in the order of the navigation. */
 const SECTIONS = [
   ['overview', 'Overview'],
   ['jobs', 'Jobs'],
@@ -28,7 +30,7 @@ type Frame = Content & {
   readonly footer?: Html
 }
 
-/** A page of a customer: the sections, the mode, and the way out. */
+/** A page for customers, with navigation, mode switch and sign-out. */
 export function customerPage (visit: Visit, section: Section, content: Content): Html {
   const { organization, visitor, tenant, zone } = visit
   const { mode } = tenant
@@ -45,13 +47,13 @@ export function customerPage (visit: Visit, section: Section, content: Content):
         ${signOut(visitor.session)}
       </div>`,
     strip: mode === 'test' && html`
-      <aside class="strip" aria-label="Test mode">Test mode: nothing is charged, and nobody is
-        reached.</aside>`,
+      <aside class="strip" aria-label="Test mode">Test mode: nothing is charged, and no
+        contact is reached.</aside>`,
     footer: html`${organization.name} · ${organization.id} · Times are shown in ${zone}.`,
   })
 }
 
-/** A page of those who run the pipeline. */
+/** A page for operators of the pipeline. */
 export function operatorPage (session: Session, content: Content): Html {
   return framed({
     ...content,
@@ -64,7 +66,7 @@ export function operatorPage (session: Session, content: Content): Html {
   })
 }
 
-/** A page of nobody in particular. */
+/** A page for everybody, without navigation. */
 export function plainPage (content: Content): Html {
   return framed({
     ...content,
@@ -72,7 +74,26 @@ export function plainPage (content: Content): Html {
   })
 }
 
-/** The field that tells a form of this session from any other. */
+/** The page for an error. Server errors show the id of the request, which is in the log. */
+export function errorPage (
+  { status, title, message }: ErrorContent,
+  { requestId, isSignedIn }: { readonly requestId: string, readonly isSignedIn: boolean }
+): Html {
+  return plainPage({
+    title,
+    body: html`
+      <div class="narrow">
+        <h1>${title}</h1>
+        <p>${message}</p>
+        ${status >= 500 && html`<p class="hint">Number: <code>${requestId}</code></p>`}
+        <p><a class="button" href="/">${isSignedIn
+          ? 'Go to the overview'
+          : 'Go to the start'}</a></p>
+      </div>`,
+  })
+}
+
+/** The form field with the token of the session. */
 export function tokenField ({ token }: Session): Html {
   return html`<input type="hidden" name="form_token" value="${token}">`
 }
@@ -108,7 +129,7 @@ function brand (path: string): Html {
     </svg><span>Verification Jobs</span></a>`
 }
 
-/** The same section in the other mode. */
+/** Links to the same section in both modes. */
 function modeSwitch (mode: Mode, section: Section): Html {
   return html`<nav class="modes" aria-label="Mode">${MODES.map(name => html`
     <a href="/${name}/${section}"${current(name === mode)}>${name === 'live' ? 'Live' : 'Test'}</a>
@@ -131,4 +152,56 @@ function signOut (session: Session): Html {
 
 function current (isCurrent: boolean): Html | false {
   return isCurrent && html` aria-current="page"`
+}
+
+/** A table that scrolls horizontally on its own, also with the keyboard. */
+export function table (
+  name: string, columns: readonly Column[], rows: readonly HtmlValue[]
+): Html {
+  return html`<div class="table" role="region" aria-label="${name}" tabindex="0"><table>
+    <caption class="unseen">${name}</caption>
+    <thead><tr>${columns.map(({ text, isNumber = false, isUnseen = false }) => html`
+      <th scope="col"${isNumber && html` class="number"`}>${
+        isUnseen ? html`<span class="unseen">${text}</span>` : text}</th>`)}</tr></thead>
+    <tbody>${rows}</tbody>
+  </table></div>`
+}
+
+type Column = {
+  readonly text: string
+  readonly isNumber?: boolean
+  readonly isUnseen?: boolean
+}
+
+/** Explains why a list is empty, and offers the next step. */
+export function emptyState (text: string, action?: Html): Html {
+  return html`<div class="empty"><p>${text}</p>${action}</div>`
+}
+
+/** Messages about the last action, for the page after it. URLs carry the name, never the text. */
+const NOTICES: Readonly<Record<string, string>> = {
+  'key-revoked': 'The key is revoked. It stops working within a second.',
+  'key-once': 'That key already exists, and its secret is not shown again. Create another one ' +
+    'if you did not store it.',
+  'secret-once': 'That secret already exists and is not shown again. Create another one if you ' +
+    'did not store it.',
+  'policy-saved': 'The freshness policy is saved. It applies to all new jobs.',
+  resent: 'The event is being sent again.',
+  trying: 'That event is already being delivered, so it was not sent again.',
+  cancelled: 'The job is being cancelled. Checks in progress finish and are charged.',
+  'signed-out': 'You are signed out. Sign in again with a new link.',
+  left: 'You have signed out.',
+  'link-spent': 'That link was already used, or is older than ten minutes. Ask for a new one.',
+}
+
+/** The message that `?notice=` names, for the top of a page; undefined for unknown names. */
+export function noticeOf (request: FastifyRequest): Html | undefined {
+  const { notice = '' } = request.query as { readonly notice?: unknown }
+  const text = Object.hasOwn(NOTICES, String(notice)) ? NOTICES[String(notice)] : undefined
+  return text === undefined ? undefined : html`<p class="notice" role="status">${text}</p>`
+}
+
+/** Sends a page as the reply. */
+export function sendPage (reply: FastifyReply, page: Html): FastifyReply {
+  return reply.type('text/html; charset=utf-8').send(page.html)
 }

@@ -4,32 +4,32 @@ import { SCOPES } from '../../accounts/key-store.ts'
 import { tenantOf, type Mode } from '../../accounts/tenant.ts'
 import { createClient, type Client } from '../../client/client.ts'
 
-/** Whose data a page shows. */
+/** The tenant whose data a page shows. */
 export type Tenant = { readonly orgId: string, readonly mode: Mode }
 
 export type RestClients = ReturnType<typeof createRestClients>
 
 type Options = {
   readonly redis: Redis
-  /** Where the REST interface answers, ending in `/api/v1`. */
+  /** The base URL of the REST interface, ending in `/api/v1`. */
   readonly apiUrl: string
   readonly now?: () => number
 }
-type Held = { readonly hash: string, readonly client: Client, readonly renewAtMs: number }
+type CachedClient = { readonly hash: string, readonly client: Client, readonly renewAtMs: number }
 
 const KEY_MS = 600_000
-/** Renewed well before its end, so that none ends under a request. */
+/** Renews a key long before its end, so that it stays valid for the whole of a request. */
 const RENEW_BEFORE_MS = 180_000
 const TIMEOUT_MS = 45_000
 
 /**
- * Clients of the REST interface for the server of the page. Each works with a key of its own that
- * ends after ten minutes, is in no list of the organization's keys and never leaves this process.
+ * REST clients of the page's server, one per tenant. Each has its own API key, which expires after
+ * ten minutes, is not in the organization's list of keys, and never leaves this process.
  */
 export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
-  const held = new Map<string, Promise<Held>>()
+  const clients = new Map<string, Promise<CachedClient>>()
 
-  async function make (tenant: Tenant): Promise<Held> {
+  async function create (tenant: Tenant): Promise<CachedClient> {
     const secret = newSecret(tenant.mode)
     const hash = hashOf(secret)
     await redis.hset(`key:${hash}`, fieldsOf(tenant, secret, now()))
@@ -40,29 +40,29 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
     return { hash, client, renewAtMs: now() + KEY_MS - RENEW_BEFORE_MS }
   }
 
-  function renew (name: string, tenant: Tenant): Promise<Held> {
-    const made = make(tenant)
-    held.set(name, made)
-    made.catch(() => held.delete(name))
-    return made
+  function renew (name: string, tenant: Tenant): Promise<CachedClient> {
+    const created = create(tenant)
+    clients.set(name, created)
+    created.catch(() => clients.delete(name))
+    return created
   }
 
   return {
     async of (tenant: Tenant): Promise<Client> {
       const name = tenantOf(tenant.orgId, tenant.mode)
-      const known = await held.get(name)
+      const known = await clients.get(name)
       if (known !== undefined && known.renewAtMs > now()) return known.client
       return (await renew(name, tenant)).client
     },
 
-    /** The next request takes a new key: this one is not known any more. */
+    /** Drops the client of a tenant, so that the next request creates a new key. */
     forget (tenant: Tenant): void {
-      held.delete(tenantOf(tenant.orgId, tenant.mode))
+      clients.delete(tenantOf(tenant.orgId, tenant.mode))
     },
 
-    /** Ends all keys. */
+    /** Deletes all keys. */
     async close (): Promise<void> {
-      const all = await Promise.allSettled(held.values())
+      const all = await Promise.allSettled(clients.values())
       const hashes = all.flatMap(one => one.status === 'fulfilled' ? [one.value.hash] : [])
       await Promise.all(hashes.map(hash => redis.del(`key:${hash}`)))
     },
@@ -70,7 +70,7 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
 }
 
 /**
- * Whoever is at the page came over HTTPS or from this machine, which the interface believes where
+ * Users reach the page over HTTPS or from this machine. The REST interface trusts this header if
  * the page is one of its trusted proxies.
  */
 const overHttps: typeof fetch = (input, init) => fetch(input, {

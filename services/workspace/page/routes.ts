@@ -1,25 +1,36 @@
 import type { RouteOptions } from 'fastify'
 import type { Pace } from '../../lib/body-pace.ts'
-import type { PageParts } from './context.ts'
-import { balanceRoutes } from './routes/balance.ts'
-import { jobRoutes } from './routes/jobs.ts'
-import { keyRoutes } from './routes/keys.ts'
-import { liveRoutes } from './routes/live.ts'
-import { pipelineRoutes } from './routes/pipeline.ts'
-import { settingsRoutes } from './routes/settings.ts'
-import { signInRoutes } from './routes/sign-in.ts'
-import { uploadRoutes } from './routes/upload.ts'
+import { assets } from './assets.ts'
+import { balanceRoutes } from './balance.ts'
+import type { PageDeps } from './context.ts'
+import { jobRoutes } from './jobs.ts'
+import { keyRoutes } from './keys.ts'
+import { liveRoutes } from './live.ts'
+import { pipelineRoutes } from './pipeline/page.ts'
+import { settingsRoutes } from './settings.ts'
+import { signInRoutes } from './sign-in.ts'
+import { uploadRoutes } from './upload.ts'
 
-/** Every page and every form. */
-export function pageRoutes (parts: PageParts, pace: Pace): readonly RouteOptions[] {
+/** Every page and every form. `pace` is the minimum throughput of uploads. */
+export function pageRoutes (deps: PageDeps, pace: Pace): readonly RouteOptions[] {
   return [
-    ...signInRoutes(parts),
-    ...balanceRoutes(parts),
-    ...jobRoutes(parts),
-    ...liveRoutes(parts),
-    ...uploadRoutes(parts, pace),
-    ...keyRoutes(parts),
-    ...settingsRoutes(parts),
-    ...pipelineRoutes(parts),
+    ...signInRoutes(deps),
+    ...balanceRoutes(deps),
+    ...jobRoutes(deps),
+    ...liveRoutes(deps),
+    ...uploadRoutes(deps, pace),
+    ...keyRoutes(deps),
+    ...settingsRoutes(deps),
+    ...pipelineRoutes(deps),
   ]
+}
+
+/** Files with a content hash in their path, so that browsers may cache them forever. */
+export function assetRoutes (): readonly RouteOptions[] {
+  return [...assets.values()].map(({ path, type, content }) => ({
+    method: 'GET',
+    url: path,
+    handler: (_request, reply) => reply
+      .header('cache-control', 'public, max-age=31536000, immutable').type(type).send(content),
+  }))
 }

@@ -8,47 +8,61 @@ import type { Life, Running } from '../../lib/run.ts'
 import { createJournalCopy } from '../../records/journal-copy.ts'
 import { createPage } from './app.ts'
 import type { PageConfig } from './config.ts'
-import type { PageParts } from './context.ts'
-import { createMovements } from './movements.ts'
-import { connectedParts, listensAt } from './service-parts.ts'
+import { createPipelineMonitor } from './pipeline/figures.ts'
+import { createRestClients } from './rest-clients.ts'
+import { createNonces, createSessions, createSignInCodes } from './sessions.ts'
 
-/** Connects what the pages stand on and listens. */
+/** Connects to Redis and ClickHouse, creates all dependencies of the page, and listens. */
 export async function startPage (settings: PageConfig, life: Life): Promise<Running> {
   const { state, clickhouse, recordMac } = await connectParts(
     settings, life, ['state', 'clickhouse', 'recordMac'])
-  const ring = createKeyRing(settings)
   const ready = () => state.status === 'ready'
-  const { close, ...rest } = connectedParts(state, settings)
-  const parts: PageParts = {
-    ...rest,
-    organizations: createOrganizations(state),
-    apiKeys: createApiKeys(state),
-    webhookSecrets: createWebhookSecrets({ redis: state, ring }),
-    movements: createMovements(createJournalCopy(clickhouse, recordMac)),
-    ready,
-  }
-  life.onStop(close)
+  const rest = createRestClients({ redis: state, apiUrl: settings.API_URL })
+  life.onStop(() => rest.close())
   const https = certificateOf(settings)
   const app = createPage({
-    parts,
+    deps: {
+      rest,
+      sessions: createSessions({
+        redis: state,
+        limits: { idleMs: settings.SESSION_IDLE_MS, maxMs: settings.SESSION_MS },
+      }),
+      signInCodes: createSignInCodes(state),
+      nonces: createNonces(state),
+      organizations: createOrganizations(state),
+      apiKeys: createApiKeys(state),
+      webhookSecrets: createWebhookSecrets({ redis: state, ring: createKeyRing(settings) }),
+      journal: createJournalCopy(clickhouse, recordMac),
+      pipelineStatus: createPipelineMonitor({
+        targets: settings.METRICS_TARGETS, targetsFile: settings.METRICS_TARGETS_FILE,
+      }),
+      ready,
+    },
     trustedProxies: settings.TRUSTED_PROXIES,
     log: life.log,
     connection: settings,
     ...(https === undefined ? {} : { https }),
   })
   life.onStop(() => app.close())
-  await app.listen(listensAt(settings))
+  await app.listen({ host: settings.HOST, port: settings.PORT_HTTP })
   return { ready }
 }
 
-/** The certificate to listen with; throws TypeError with what to do when only half is given. */
+/**
+ * The certificate and key to listen with; undefined when neither file is set.
+ * @throws TypeError when only one of the files is set, and the error of an unreadable file.
+ */
 export function certificateOf (
   settings: Pick<PageConfig, 'TLS_CERT_FILE' | 'TLS_KEY_FILE'>
 ): { readonly cert: Buffer, readonly key: Buffer } | undefined {
   const { TLS_CERT_FILE: cert, TLS_KEY_FILE: key } = settings
   if (cert === '' && key === '') return undefined
   if (cert === '' || key === '') {
-    throw new TypeError('Give both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+    const [set, unset] = cert === ''
+      ? ['TLS_KEY_FILE', 'TLS_CERT_FILE']
+      : ['TLS_CERT_FILE',
+          'TLS_KEY_FILE']
+    throw new TypeError(`${set} is set, but ${unset} is not: set both, or neither.`)
   }
   return { cert: readFileSync(cert), key: readFileSync(key) }
 }

@@ -1,58 +1,108 @@
+import { createHash, randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { digestOf, newSecret, type Holder } from './sign-in-codes.ts'
 
-/** A signed-in browser. `token` is what its forms carry, so that no other site can send them. */
+/** Who is signed in: the people of one organization, or the operators of the pipeline. */
+export type Subject =
+  | { readonly kind: 'customer', readonly orgId: string }
+  | { readonly kind: 'operator' }
+
+/** How long a sign-in link is valid. */
+export const SIGN_IN_LINK_MS = 600_000
+
+const NONCE_MS = 3_600_000
+const SECRET_BYTES = 32
+
+/** A random secret with 256 bits, as base64url. */
+export function newSecret (): string {
+  return randomBytes(SECRET_BYTES).toString('base64url')
+}
+
+/** The hex SHA-256 of a secret; Redis stores digests, never secrets. */
+export function digestOf (secret: string): string {
+  return createHash('sha256').update(secret).digest('hex')
+}
+
+export type SignInCodes = ReturnType<typeof createSignInCodes>
+
+/** The codes in sign-in links. Each is valid once, within ten minutes. */
+export function createSignInCodes (redis: Pick<Redis, 'set' | 'getdel'>) {
+  const keyOf = (code: string) => `page:sign-in:${digestOf(code)}`
+  return {
+    async create (subject: Subject): Promise<string> {
+      const code = newSecret()
+      await redis.set(keyOf(code), JSON.stringify(subject), 'PX', SIGN_IN_LINK_MS)
+      return code
+    },
+
+    /** The subject of a code, which is used up; undefined for unknown and expired codes. */
+    async redeem (code: string): Promise<Subject | undefined> {
+      const text = await redis.getdel(keyOf(code))
+      return text === null ? undefined : JSON.parse(text) as Subject
+    },
+  }
+}
+
+/** A signed-in browser. Its forms carry `token`, so no other site can submit them. */
 export type Session = {
-  readonly holder: Holder
+  readonly subject: Subject
   readonly token: string
   readonly endsAtMs: number
 }
 
-/** How long a session lasts: without a request, and in any case. */
-export type SessionTimes = { readonly idleMs: number, readonly wholeMs: number }
+/** How long a session lasts: without a request, and at most. */
+type SessionLimits = { readonly idleMs: number, readonly maxMs: number }
 
 export type Sessions = ReturnType<typeof createSessions>
 
-type Options = {
-  readonly redis: Pick<Redis, 'get' | 'set' | 'del' | 'pexpire' | 'exists'>
-  readonly times: SessionTimes
+/** Stores sessions in Redis under the digest of their id, with a time to live. */
+export function createSessions ({ redis, limits, now = Date.now }: {
+  readonly redis: Pick<Redis, 'get' | 'set' | 'del' | 'pexpire' | 'exists'>,
+  readonly limits: SessionLimits,
   readonly now?: () => number
-}
-
-const keyOf = (id: string) => `page:session:${digestOf(id)}`
-
-/** The sessions, in Redis under the hash of their id, until they are idle for too long or old. */
-export function createSessions ({ redis, times, now = Date.now }: Options) {
+}) {
+  const keyOf = (id: string) => `page:session:${digestOf(id)}`
+  const timeToLiveMs = ({ endsAtMs }: Session) => Math.min(limits.idleMs, endsAtMs - now())
   return {
-    /** Begins a session; its id goes into the cookie and nowhere else. */
-    async begin (holder: Holder): Promise<{ readonly id: string, readonly session: Session }> {
+    /** Creates a session. Its id goes into the cookie and nowhere else. */
+    async create (subject: Subject): Promise<{ readonly id: string, readonly session: Session }> {
       const id = newSecret()
-      const session = { holder, token: newSecret(), endsAtMs: now() + times.wholeMs }
-      await redis.set(keyOf(id), JSON.stringify(session), 'PX', lifeMs(times, session, now()))
+      const session = { subject, token: newSecret(), endsAtMs: now() + limits.maxMs }
+      await redis.set(keyOf(id), JSON.stringify(session), 'PX', timeToLiveMs(session))
       return { id, session }
     },
 
-    /** The session of an id, which goes on from now; undefined when there is none. */
+    /** Finds a session and restarts its idle time; undefined when it does not exist. */
     async find (id: string): Promise<Session | undefined> {
       const text = await redis.get(keyOf(id))
       if (text === null) return undefined
       const session = JSON.parse(text) as Session
-      const leftMs = lifeMs(times, session, now())
+      const leftMs = timeToLiveMs(session)
       if (leftMs <= 0) return undefined
       await redis.pexpire(keyOf(id), leftMs)
       return session
     },
 
-    /** Whether a session is still there; asking does not make it last longer. */
-    isThere: async (id: string): Promise<boolean> => await redis.exists(keyOf(id)) === 1,
+    /** Whether a session exists. Does not restart its idle time. */
+    exists: async (id: string): Promise<boolean> => await redis.exists(keyOf(id)) === 1,
 
-    /** Ends a session at once, everywhere. */
+    /** Ends a session in all processes at once. */
     async end (id: string): Promise<void> {
       await redis.del(keyOf(id))
     },
   }
 }
 
-function lifeMs ({ idleMs }: SessionTimes, { endsAtMs }: Session, nowMs: number): number {
-  return Math.min(idleMs, endsAtMs - nowMs)
+export type Nonces = ReturnType<typeof createNonces>
+
+/** Nonces of forms that create a secret: submitting such a form again creates no second secret. */
+export function createNonces (redis: Pick<Redis, 'set'>) {
+  return {
+    create: newSecret,
+
+    /** True the first time a nonce is used. */
+    async use (nonce: string): Promise<boolean> {
+      const key = `page:once:${digestOf(nonce)}`
+      return nonce !== '' && await redis.set(key, '1', 'PX', NONCE_MS, 'NX') !== null
+    },
+  }
 }

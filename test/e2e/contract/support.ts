@@ -7,7 +7,7 @@ import { tenantOf, type Mode } from '../../../services/accounts/tenant.ts'
 import { SCOPES } from '../../../services/accounts/api-keys.ts'
 import { createClient, type Client, type JobRequest } from '../../../services/client/client.ts'
 import { connectRedis } from '../../../services/lib/redis.ts'
-import { withWorkspace, type WorkspaceParts } from '../../../services/workspace/parts.ts'
+import { withWorkspace, type WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { batchDescription, startVendor, type Vendor } from '../../support/vendor.ts'
 import { startAll, type RunningServices } from '../../support/services.ts'
@@ -189,7 +189,7 @@ function accountOf (key: string, orgId: string, mode: Mode): Account {
 }
 
 /** Does something in the workspace, as its command line would. */
-export const workspace = <T> (work: (parts: WorkspaceParts) => Promise<T>): Promise<T> =>
+export const workspace = <T> (work: (parts: WorkspaceDeps) => Promise<T>): Promise<T> =>
   withWorkspace(shared().world.env, work)
 
 /** Works while a service stands still, and lets it go on whatever happens. */

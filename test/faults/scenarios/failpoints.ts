@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FAILPOINTS, type Failpoint } from '../../../services/lib/failpoint.ts'
-import { withWorkspace } from '../../../services/workspace/parts.ts'
+import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { topUp } from '../../../services/workspace/tasks.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { startFeedLoad } from '../feed-load.ts'

@@ -13,18 +13,18 @@ describe('an amount in USD', () => {
   it.each([
     '', '0', '0.000000', '-1', '1,5', '1.', '.5', '1e3', '1.0000001', '1000000000', ' 1', '$1',
     'NaN',
-  ])('is not "%s"', text => {
+  ])('cannot be written as "%s"', text => {
     expect(() => usdToMicros(text)).toThrow(RangeError)
   })
 
   it.each([[0, '0.000000'], [1, '0.000001'], [12_500_000, '12.500000'], [-1_500_000, '-1.500000']])(
-    'of %i micros is shown as %s', (micros, text) => {
+    'of %i micros is printed as %s', (micros, text) => {
       expect(usdOf(micros)).toBe(text)
     })
 })
 
 describe('an amount in micros', () => {
-  it('is a whole number above 0', () => {
+  it('must be a whole number above 0', () => {
     expect(microsOf('1000000')).toBe(1_000_000)
     for (const text of ['0', '-1', '1.5', '1e3', '', '9007199254740993']) {
       expect(() => microsOf(text)).toThrow(RangeError)

@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import type { WorkspaceParts } from '../../../services/workspace/parts.ts'
-import { UsageError } from '../../../services/lib/run-command.ts'
+import type { WorkspaceDeps } from '../../../services/workspace/deps.ts'
+import type { Options } from '../../../services/workspace/options.ts'
 import * as tasks from '../../../services/workspace/tasks.ts'
+import { UsageError } from '../../../services/lib/run-command.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const BALANCE = {
@@ -14,13 +15,13 @@ const BALANCE = {
   seq: 1,
 }
 
-let parts: WorkspaceParts
+let deps: WorkspaceDeps
 let org: string
 let movements: unknown[]
 beforeEach(async () => {
   const { redis } = memoryRedis()
   movements = []
-  parts = {
+  deps = {
     organizations: createOrganizations(redis),
     apiKeys: createApiKeys(redis),
     wallet: {
@@ -31,69 +32,69 @@ beforeEach(async () => {
       },
       balance: async () => BALANCE,
     },
-  } as unknown as WorkspaceParts
-  org = (await parts.organizations.create('Example')).id
+  } as unknown as WorkspaceDeps
+  org = (await deps.organizations.create('Example')).id
 })
 
 describe('a top-up', () => {
-  it('moves exactly the amount that was typed', async () => {
-    const shown = await tasks.topUp(parts, { org, mode: 'live', usd: '12.50', id: 'payment 1' })
+  it('adds exactly the amount in the options', async () => {
+    const result = await tasks.topUp(deps, { org, mode: 'live', usd: '12.50', id: 'payment 1' })
     expect(movements).toEqual([[`${org}.live`, {
       id: 'payment 1', amountMicros: 12_500_000, reason: 'top-up',
     }]])
-    expect(shown).toMatchObject({ posting: 'known', availableUsd: '12.500000' })
+    expect(result).toMatchObject({ posting: 'known', availableUsd: '12.500000' })
   })
 
-  it.each<tasks.Options>([
+  it.each<Options>([
     {}, { usd: '1', micros: '1' }, { usd: '1,5' }, { micros: '0' }, { usd: '1', mode: 'prod' },
     { usd: '1', org: 'org_none' },
-  ])('of %j moves nothing', async options => {
-    await expect(tasks.topUp(parts, { org, mode: 'live', ...options })).rejects.toThrow(/\.$/)
+  ])('with the options %j changes nothing', async options => {
+    await expect(tasks.topUp(deps, { org, mode: 'live', ...options })).rejects.toThrow(/\.$/)
     expect(movements).toEqual([])
   })
 })
 
-describe('a key', () => {
-  const create = (options: tasks.Options) =>
-    tasks.createKey(parts, { org, mode: 'live', ...options })
+describe('an API key', () => {
+  const create = (options: Options) =>
+    tasks.createKey(deps, { org, mode: 'live', ...options })
 
-  it('is shown once and never listed with its secret', async () => {
+  it('is listed without its secret', async () => {
     const { id, secret } = await create({ mode: 'test', scopes: 'jobs:read' })
-    const listed = await tasks.listKeys(parts, { org })
+    const listed = await tasks.listKeys(deps, { org })
     expect(listed.keys).toMatchObject([
       { id, mode: 'test', scopes: ['jobs:read'], revokedAt: null },
     ])
     expect(JSON.stringify(listed)).not.toContain(secret)
   })
 
-  it.each<tasks.Options>([
+  it.each<Options>([
     { scopes: 'jobs:admin' }, { scopes: 'jobs:read,x' }, { scopes: '' }, { expires: 'soon' },
     { mode: '' }, { org: '' },
-  ])('of %j is not made', async options => {
+  ])('with the options %j is not created', async options => {
     await expect(create(options)).rejects.toThrow(UsageError)
-    expect(await parts.apiKeys.list(org)).toEqual([])
+    expect(await deps.apiKeys.list(org)).toEqual([])
   })
 
-  it('is revoked and replaced by its id', async () => {
+  it('is revoked and rolled by its id', async () => {
     const first = await create({})
-    const fresh = await tasks.rollKey(parts, { org, key: String(first.id), graceHours: '1' })
-    expect(fresh.replaces).toBe(first.id)
-    await tasks.revokeKey(parts, { org, key: String(fresh.id) })
-    const again = { org, key: String(fresh.id), graceHours: '1' }
-    await expect(tasks.rollKey(parts, again)).rejects.toThrow(/no usable key/)
-    await expect(tasks.revokeKey(parts, { org, key: 'key_x' })).rejects.toThrow(/no key key_x/)
+    const created = await tasks.rollKey(deps, { org, key: String(first.id), graceHours: '1' })
+    expect(created.replaces).toBe(first.id)
+    await tasks.revokeKey(deps, { org, key: String(created.id) })
+    const again = { org, key: String(created.id), graceHours: '1' }
+    await expect(tasks.rollKey(deps, again)).rejects.toThrow(/has no active key/)
+    await expect(tasks.revokeKey(deps, { org, key: 'key_x' })).rejects.toThrow(/has no key "key_x"/)
   })
 })
 
-describe('the policy', () => {
-  it('is shown, and set only to whole days', async () => {
-    expect(await tasks.policy(parts, { org })).toMatchObject({
+describe('the policy of an organization', () => {
+  it('accepts only whole days of freshness within its range', async () => {
+    expect(await tasks.policy(deps, { org })).toMatchObject({
       orgId: org, freshnessDays: 90, weight: 1, activeJobs: 'default',
     })
-    const set = await tasks.policy(parts, { org, freshnessDays: '7' })
+    const set = await tasks.policy(deps, { org, freshnessDays: '7' })
     expect(set).toMatchObject({ freshnessDays: 7 })
     for (const freshnessDays of ['', '-1', '1e1', '91', 'x']) {
-      await expect(tasks.policy(parts, { org, freshnessDays })).rejects.toThrow(RangeError)
+      await expect(tasks.policy(deps, { org, freshnessDays })).rejects.toThrow(RangeError)
     }
   })
 })

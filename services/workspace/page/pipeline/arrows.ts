@@ -6,7 +6,7 @@ export type Arrow = {
   readonly stage: StageName
   readonly topic: TopicName
   readonly kind: 'reads' | 'writes'
-  /** Against the flow: a stage that writes what is read before or by itself. */
+  /** Against the flow: a stage that writes a topic it reads, or one before it. */
   readonly isBackward: boolean
 }
 
@@ -25,7 +25,6 @@ export const ARROWS: readonly Arrow[] = stages.flatMap(([stage, { reads, writes 
   })),
 ])
 
-export const STAGES: readonly StageName[] = stages.map(([stage]) => stage)
 export const TOPICS: readonly TopicName[] = topics
 
 /** The stages that read a topic. */

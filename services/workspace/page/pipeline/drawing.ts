@@ -1,18 +1,21 @@
 import { Graph, layout } from '@dagrejs/dagre'
+import { STAGES } from '../../../topology.ts'
 import { html, type Html } from '../html.ts'
-import { ARROWS, STAGES, TOPICS, type Arrow } from './arrows.ts'
-import type { Texts } from './texts.ts'
+import { ARROWS, TOPICS, type Arrow } from './arrows.ts'
+
+/** Texts that change, by the id of their elements. */
+export type Texts = Readonly<Record<string, string>>
 
 type Point = { readonly x: number, readonly y: number }
 type Box = Point & { readonly width: number, readonly height: number }
-type Drawn = {
+type Diagram = {
   readonly width: number
   readonly height: number
   readonly stages: ReadonlyMap<string, Box>
   readonly topics: ReadonlyMap<string, Box>
-  readonly arrows: readonly DrawnArrow[]
+  readonly arrows: readonly DiagramArrow[]
 }
-type DrawnArrow = {
+type DiagramArrow = {
   readonly arrow: Arrow
   readonly points: readonly Point[]
   readonly label: Point
@@ -24,29 +27,29 @@ const LABEL_SIZE = { width: 104, height: 32 }
 const LINE = 15
 const CORNER = 16
 
-/** Where everything stands; follows from the topology alone. */
-export const drawn: Drawn = arrange()
+/** The layout of the topology, computed once. */
+export const diagram: Diagram = layOut()
 
-/** The pipeline as a drawing, with the texts of this moment. */
-export function drawing (texts: Texts, tones: Texts): Html {
-  return html`<svg class="pipeline" viewBox="0 0 ${drawn.width} ${drawn.height}"
-    width="${drawn.width}" height="${drawn.height}" role="img"
-    aria-label="The pipeline: stages, topics, and what moves along each arrow. The tables below say
-      the same.">
+/** The topology as SVG, with the current texts and tones. */
+export function renderDiagram (texts: Texts, tones: Texts): Html {
+  return html`<svg class="pipeline" viewBox="0 0 ${diagram.width} ${diagram.height}"
+    width="${diagram.width}" height="${diagram.height}" role="img"
+    aria-label="The pipeline: stages, topics, and the rate of each arrow. The tables below contain
+      the same figures.">
     <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10"
       markerHeight="10" markerUnits="userSpaceOnUse" orient="auto-start-reverse">
       <path d="M0 0L8 4L0 8z"/></marker></defs>
-    ${drawn.arrows.map(({ arrow, points }) => html`
+    ${diagram.arrows.map(({ arrow, points }) => html`
       <path id="arrow-${arrow.id}" class="arrow" data-tone="${tones[`arrow-${arrow.id}`]}"
         marker-end="url(#head)" d="${pathOf(points)}"/>`)}
-    ${[...drawn.topics].map(([name, box]) => html`<g class="topic">${rect(box, box.height / 2)}
+    ${[...diagram.topics].map(([name, box]) => html`<g class="topic">${rect(box, box.height / 2)}
       ${title(box, name)}</g>`)}
-    ${[...drawn.stages].map(([name, box]) => html`
+    ${[...diagram.stages].map(([name, box]) => html`
       <g id="stage-${name}" class="stage" data-tone="${tones[`stage-${name}`]}">${rect(box, 8)}
         ${title(below(box, -1.1), name)}
         ${text(below(box, 0.1), `done-${name}`, texts)}
         ${text(below(box, 1.1), `age-${name}-drawn`, texts)}</g>`)}
-    ${drawn.arrows.map(({ arrow: { id, kind }, label }) => html`<g class="label">
+    ${diagram.arrows.map(({ arrow: { id, kind }, label }) => html`<g class="label">
       ${text(below(label, kind === 'reads' ? -0.5 : 0), `rate-${id}-drawn`, texts)}
       ${kind === 'reads' && text(below(label, 0.5), `lag-${id}-drawn`, texts)}</g>`)}
   </svg>`
@@ -57,12 +60,12 @@ function rect ({ x, y, width, height }: Box, radius: number): Html {
     rx="${radius}"/>`
 }
 
-/** A heading. */
+/** The name of a stage or topic. */
 function title ({ x, y }: Point, content: string): Html {
   return html`<text class="name" x="${x.toFixed(1)}" y="${y.toFixed(1)}">${content}</text>`
 }
 
-/** A text that changes, and what finds it then. */
+/** A text that the script of the page updates by its name. */
 function text ({ x, y }: Point, name: string, texts: Texts): Html {
   return html`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" data-text="${name}">${
     texts[name]}</text>`
@@ -70,7 +73,7 @@ function text ({ x, y }: Point, name: string, texts: Texts): Html {
 
 const below = ({ x, y }: Point, lines: number): Point => ({ x, y: y + lines * LINE })
 
-/** Through all points, upright at each of them: arrows run down the page, or up. */
+/** A curve through all points that is vertical at each of them. */
 function pathOf ([first, ...rest]: readonly Point[]): string {
   if (first === undefined) return ''
   let before = first
@@ -83,7 +86,7 @@ function pathOf ([first, ...rest]: readonly Point[]): string {
   return `M${first.x.toFixed(1)} ${first.y.toFixed(1)}${bends.join('')}`
 }
 
-function arrange (): Drawn {
+function layOut (): Diagram {
   const graph = new Graph({ multigraph: true })
   graph.setGraph({ rankdir: 'TB', nodesep: 26, ranksep: 26, edgesep: 14, marginx: 8, marginy: 8 })
   for (const stage of STAGES) graph.setNode(`stage ${stage}`, { ...STAGE_SIZE })
@@ -116,15 +119,15 @@ function arrange (): Drawn {
   }
 }
 
-/** The ends of an arrow as they stand on the page: what goes back is drawn the other way round. */
+/** The upper and the lower end of an arrow in the layout. Backward arrows are reversed. */
 function downwards ({ stage, topic, kind, isBackward }: Arrow): readonly string[] {
   const ends = [`topic ${topic}`, `stage ${stage}`]
   return (kind === 'reads') === isBackward ? ends.toReversed() : ends
 }
 
-/** Arrows leave boxes at the bottom (1) and come in at the top (-1), away from the corners. */
+/** Attaches an arrow to the bottom (1) or the top (-1) of a box, away from the corners. */
 function onBorder (box: Box, { x } = { x: box.x }, side: 1 | -1): Point {
-  const most = box.width / 2 - CORNER
-  const nearX = Math.min(box.x + most, Math.max(box.x - most, x))
+  const maxOffset = box.width / 2 - CORNER
+  const nearX = Math.min(box.x + maxOffset, Math.max(box.x - maxOffset, x))
   return { x: nearX, y: box.y + side * box.height / 2 }
 }

@@ -1,63 +1,132 @@
-import type { Sample } from '../../../lib/exposition.ts'
+import { readFile } from 'node:fs/promises'
+import { everyAddress, type FindAddresses } from '../../../lib/addresses.ts'
+import { samplesAt, type Sample } from '../../../lib/exposition.ts'
 import { logicalTopic } from '../../../lib/topics.ts'
-import type { StageName } from '../../../topology.ts'
-import { ARROWS, readersOf, STAGES, type Arrow } from './arrows.ts'
+import { STAGES, type StageName } from '../../../topology.ts'
+import { ARROWS, readersOf, type Arrow } from './arrows.ts'
 
-/** What all services told at one moment, by the address of each. */
+/** The figures of the pipeline, and how many metrics endpoints did not answer. */
+export type PipelineStatus = {
+  readonly figures: Figures
+  readonly targets: number
+  readonly unreachable: number
+}
+
+type Options = {
+  readonly targets: readonly string[]
+  /** JSON file with further targets; '' for none. */
+  readonly targetsFile: string
+  /** Tests pass doubles. */
+  readonly fetch?: typeof globalThis.fetch
+  readonly find?: FindAddresses
+  readonly now?: () => number
+}
+
+/** The minimum time between two polls, whatever the number of viewers. */
+const POLL_MS = 2_000
+/** Rates are averages over this time, so that bursts do not make them flicker. */
+const WINDOW_MS = 20_000
+const TIMEOUT_MS = 3_000
+
+/** Polls the metrics of the services and keeps a window of them to compute rates. */
+export function createPipelineMonitor (options: Options): () => Promise<PipelineStatus> {
+  const { fetch, now = () => performance.now() } = options
+  // An unreachable service is part of the status, not an error.
+  const sampling = { names: METRIC_NAMES, withinMs: TIMEOUT_MS, fetch }
+  const snapshots: Snapshot[] = []
+  let pending: Promise<PipelineStatus> | undefined
+  let latest: { readonly atMs: number, readonly status: PipelineStatus } | undefined
+
+  const poll = async (): Promise<PipelineStatus> => {
+    const atMs = now()
+    const named = [...options.targets, ...await targetsIn(options.targetsFile)]
+    const targets = await everyAddress(named, options.find)
+    const answers = await Promise.all(targets.map(async target =>
+      [target, await samplesAt(target, sampling)] as const))
+    const answered = answers.flatMap(([target, samples]) =>
+      samples === undefined ? [] : [[target, samples] as const])
+    const after = { atMs, byTarget: new Map(answered) }
+    snapshots.push(after)
+    while ((snapshots[0]?.atMs ?? atMs) < atMs - WINDOW_MS) snapshots.shift()
+    const figures = figuresOf(snapshots[0] ?? after, after)
+    const unreachable = targets.length - answered.length
+    const status = { figures, targets: targets.length, unreachable }
+    latest = { atMs, status }
+    return status
+  }
+
+  return async () => {
+    if (latest !== undefined && now() - latest.atMs < POLL_MS) return latest.status
+    pending ??= poll().finally(() => { pending = undefined })
+    return await pending
+  }
+}
+
+/** The addresses in a file; none while the file is missing or invalid. */
+async function targetsIn (file: string): Promise<readonly string[]> {
+  if (file === '') return []
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
+  } catch {
+    return []
+  }
+}
+
+/** The metrics of all services at one time, by the address of each. */
 export type Snapshot = {
   readonly atMs: number
   readonly byTarget: ReadonlyMap<string, readonly Sample[]>
 }
 
-/** What goes along an arrow; undefined where nobody tells. */
+/** What moves along an arrow; undefined where no process reports it. */
 export type ArrowFigures = {
   readonly messagesPerSecond: number | undefined
-  /** Messages written and not yet finished by the stage that reads. */
+  /** Messages that are written, but not processed by the reading stage. */
   readonly lagMessages: number | undefined
 }
 
 export type StageFigures = {
   readonly instances: number
-  /** What a stage does a second: rows, but for those that get none from a topic of ours. */
+  /** Rows per second; for stages whose messages carry no rows, requests, jobs or messages. */
   readonly perSecond: number | undefined
   readonly oldestSeconds: number | undefined
-  /** Any of its processes has heard of a pause by operators. */
+  /** An operator paused the stage, and at least one of its processes reports it. */
   readonly isPaused: boolean
 }
 
 export type Figures = {
   readonly arrows: ReadonlyMap<string, ArrowFigures>
   readonly stages: ReadonlyMap<StageName, StageFigures>
-  /** Tenants whose money does not move until `ledger` has compared it with the journal. */
+  /** Tenants whose money is locked until `ledger` has compared it with the journal. */
   readonly tenantsWaiting: number
 }
 
-/** The metrics that the drawing is made from. */
+/** The metrics that the figures are computed from. */
 export const METRIC_NAMES: ReadonlySet<string> = new Set([
   'stage_rows_total', 'stage_chunks_total', 'stage_oldest_age_seconds', 'consumer_offset',
   'consumer_lag_messages', 'http_requests_total', 'preflight_oldest_age_seconds',
   'feed_jobs_total', 'feed_partners', 'stage_paused', 'tenants_waiting',
 ])
 
-/** The metrics of a stage: what it counts, and what only it tells. */
-type Sources = { readonly done: string, readonly presence: string, readonly age: string }
+/** The metrics of a stage: its work, a metric that each of its processes exports, and its age. */
+type StageMetrics = { readonly work: string, readonly liveness: string, readonly age: string }
 
 const AGE = 'stage_oldest_age_seconds'
-const OTHER_SOURCES: Partial<Record<StageName, Sources>> = {
+const SPECIAL_METRICS: Partial<Record<StageName, StageMetrics>> = {
   ingest: {
-    done: 'http_requests_total',
-    presence: 'preflight_oldest_age_seconds',
+    work: 'http_requests_total',
+    liveness: 'preflight_oldest_age_seconds',
     age: 'preflight_oldest_age_seconds',
   },
-  feed: { done: 'feed_jobs_total', presence: 'feed_partners', age: '' },
-  // Their messages carry no rows.
-  deliver: { done: 'stage_chunks_total', presence: AGE, age: AGE },
-  handback: { done: 'stage_chunks_total', presence: AGE, age: AGE },
-  ledger: { done: 'stage_chunks_total', presence: AGE, age: AGE },
+  feed: { work: 'feed_jobs_total', liveness: 'feed_partners', age: '' },
+  // The messages of these stages carry no rows.
+  deliver: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
+  handback: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
+  ledger: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
 }
-const SOURCES: Sources = { done: 'stage_rows_total', presence: AGE, age: AGE }
+const STAGE_METRICS: StageMetrics = { work: 'stage_rows_total', liveness: AGE, age: AGE }
 
-/** Rates between two snapshots, and lags of the later one. */
+/** Rates between two snapshots, and the lags of the later one. */
 export function figuresOf (before: Snapshot, after: Snapshot): Figures {
   const seconds = (after.atMs - before.atMs) / 1_000
   const [old, fresh] = [positionsOf(before), positionsOf(after)]
@@ -70,26 +139,26 @@ export function figuresOf (before: Snapshot, after: Snapshot): Figures {
   }
 }
 
-/** Where a group stands in the topics it reads: finished, and written. */
-type Position = { readonly finished: number, readonly written: number }
+/** The offsets of a consumer group in its topics: processed, and written. */
+type Position = { readonly processed: number, readonly written: number }
 type Positions = ReadonlyMap<string, Position>
 type Movement = { readonly old: Positions, readonly fresh: Positions, readonly seconds: number }
 
 function arrowFigures ({ kind, stage, topic }: Arrow, movement: Movement): ArrowFigures {
-  // Only who reads knows how much was written, all writers together.
+  // Only readers report offsets; the written offset includes all writers.
   const reader = kind === 'reads' ? stage : readersOf(topic)[0]
   const key = `${reader}>${topic}`
   const [old, fresh] = [movement.old.get(key), movement.fresh.get(key)]
   if (fresh === undefined) return { messagesPerSecond: undefined, lagMessages: undefined }
-  const end = kind === 'reads' ? 'finished' : 'written'
+  const end = kind === 'reads' ? 'processed' : 'written'
   return {
     messagesPerSecond: old && rate(fresh[end] - old[end], movement.seconds),
-    lagMessages: kind === 'reads' ? fresh.written - fresh.finished : undefined,
+    lagMessages: kind === 'reads' ? fresh.written - fresh.processed : undefined,
   }
 }
 
 function positionsOf ({ byTarget }: Snapshot): Positions {
-  // More than one process may tell of a partition; what it says grows, so the most is the latest.
+  // Several processes may report a partition. Offsets only grow, so the greatest is the latest.
   const partitions = new Map<string, { key: string, offset: number, lag: number }>()
   for (const { name, labels, value } of [...byTarget.values()].flat()) {
     const topic = logicalTopic(labels.topic ?? '')?.topic
@@ -102,8 +171,8 @@ function positionsOf ({ byTarget }: Snapshot): Positions {
   }
   const positions = new Map<string, Position>()
   for (const { key, offset, lag } of partitions.values()) {
-    const { finished, written } = positions.get(key) ?? { finished: 0, written: 0 }
-    positions.set(key, { finished: finished + offset, written: written + offset + lag })
+    const { processed, written } = positions.get(key) ?? { processed: 0, written: 0 }
+    positions.set(key, { processed: processed + offset, written: written + offset + lag })
   }
   return positions
 }
@@ -111,20 +180,20 @@ function positionsOf ({ byTarget }: Snapshot): Positions {
 type Span = { readonly before: Snapshot, readonly after: Snapshot, readonly seconds: number }
 
 function stageFigures (stage: StageName, { before, after, seconds }: Span): StageFigures {
-  const { done, presence, age } = OTHER_SOURCES[stage] ?? SOURCES
+  const { work, liveness, age } = SPECIAL_METRICS[stage] ?? STAGE_METRICS
   const ofStage = (samples: readonly Sample[] = [], name: string) => samples.filter(one =>
     one.name === name && (one.labels.stage ?? stage) === stage).map(({ value }) => value)
   const ages: number[] = []
   let [instances, more, paused] = [0, 0, 0]
   for (const [target, samples] of after.byTarget) {
-    if (ofStage(samples, presence).length === 0) continue
+    if (ofStage(samples, liveness).length === 0) continue
     instances += 1
     ages.push(...ofStage(samples, age))
     paused += sumOf(ofStage(samples, 'stage_paused'))
     const earlier = before.byTarget.get(target)
     if (earlier === undefined) continue
-    // A process that was started anew counts from 0.
-    more += Math.max(0, sumOf(ofStage(samples, done)) - sumOf(ofStage(earlier, done)))
+    // The counters of a restarted process start at 0.
+    more += Math.max(0, sumOf(ofStage(samples, work)) - sumOf(ofStage(earlier, work)))
   }
   return {
     instances,

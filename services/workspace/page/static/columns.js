@@ -1,4 +1,4 @@
-// What can be told of a file of contacts without asking anybody.
+// Guesses the format and the columns of a file of contacts.
 
 const DELIMITERS = [',', ';', '\t']
 const SAMPLE_ROWS = 200
@@ -9,30 +9,30 @@ const FITS = {
   email: cell => EMAIL.test(cell.trim()),
 }
 
-/** The sign that separates cells: the one most lines of the beginning have most of. */
+/** The delimiter of a CSV text: the most frequent candidate in its first lines. */
 export function delimiterOf (text) {
   const lines = text.slice(0, 20_000).split(/\r?\n/).filter(line => line !== '').slice(0, 20)
-  const counts = DELIMITERS.map(sign =>
-    lines.reduce((sum, line) => sum + line.split(sign).length - 1, 0))
-  const most = Math.max(...counts)
-  return most === 0 ? ',' : DELIMITERS[counts.indexOf(most)]
+  const counts = DELIMITERS.map(delimiter =>
+    lines.reduce((sum, line) => sum + line.split(delimiter).length - 1, 0))
+  const highest = Math.max(...counts)
+  return highest === 0 ? ',' : DELIMITERS[counts.indexOf(highest)]
 }
 
-/** Whether the first row names columns: none of its cells looks like a contact. */
+/** Whether the first row is a header: none of its cells is blank or looks like a contact. */
 export function hasHeader (rows) {
   const [first = []] = rows
   return rows.length > 1 && first.every(cell => cell.trim() !== '' &&
     !FITS.phone(cell) && !FITS.email(cell))
 }
 
-/** Names of the columns, made up where the file has none. */
+/** The names of the columns; `Column 1` etc. where the file has none. */
 export function namesOf (rows, isHeader) {
   const width = Math.max(0, ...rows.slice(0, SAMPLE_ROWS).map(row => row.length))
   return Array.from({ length: width }, (_, index) =>
     (isHeader && rows[0]?.[index]?.trim()) || `Column ${index + 1}`)
 }
 
-/** The column that holds most contacts, and of which kind they are. */
+/** The column with the most contacts, and the kind of these contacts. */
 export function guess (rows, isHeader) {
   const sample = rows.slice(isHeader ? 1 : 0, SAMPLE_ROWS)
   const names = namesOf(rows, isHeader)
@@ -42,7 +42,7 @@ export function guess (rows, isHeader) {
     { column: 0, kind: 'phone', hits: 0 })
 }
 
-/** The cells of a column in the order of the file; a row that is too short has a blank one. */
+/** The cells of a column in the order of the file; '' for a row that is too short. */
 export function cellsOf (rows, isHeader, column) {
   return rows.slice(isHeader ? 1 : 0).map(row => row[column] ?? '')
 }

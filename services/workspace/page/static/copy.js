@@ -1,5 +1,5 @@
 /* global document, getSelection, navigator */
-// Copies the text of the element a button names, and says so.
+// Copies the text of the element that `data-copy` names, and announces it.
 for (const button of document.querySelectorAll('[data-copy]')) {
   button.addEventListener('click', async () => {
     const source = document.getElementById(button.dataset.copy)

@@ -1,42 +1,42 @@
 /* global CSS, document, DOMParser, EventSource, fetch, location */
-// Follows jobs that run: the server tells which elements changed.
+// Subscribes to the progress of running jobs. Events contain the elements that changed.
 const announcer = document.getElementById('announcer')
 
-for (const place of document.querySelectorAll('[data-live]')) follow(place.dataset.live)
+for (const { dataset } of document.querySelectorAll('[data-live]')) subscribe(dataset.live)
 
-function follow (address) {
-  const source = new EventSource(address)
+function subscribe (url) {
+  const source = new EventSource(url)
   source.addEventListener('message', async ({ data }) => {
-    const { parts, say, done } = JSON.parse(data)
+    const { elements, announcement, done } = JSON.parse(data)
     if (done) source.close()
-    // A job that has ended looks otherwise everywhere on the page, so all of it changes at once.
-    if (!done || !await renew()) {
-      for (const [id, html] of Object.entries(parts)) replace(id, html)
+    // The end of a job changes the whole page, so the page is loaded again.
+    if (!done || !await reload()) {
+      for (const [id, html] of Object.entries(elements)) replace(id, html)
     }
-    if (say !== '') announcer.textContent = say
+    if (announcement !== '') announcer.textContent = announcement
   })
   source.addEventListener('error', () => {
-    // The browser tries again by itself, unless the session is over or the job is not there.
+    // The browser reconnects, unless the session has ended or the job does not exist.
     if (source.readyState === EventSource.CLOSED) {
-      announcer.textContent = 'Progress is not shown any more. Load the page again.'
+      announcer.textContent = 'Live progress has stopped. Load the page again.'
     }
   })
 }
 
 function replace (id, html) {
-  const fresh = new DOMParser().parseFromString(html, 'text/html').body.firstElementChild
-  document.getElementById(id)?.replaceWith(fresh)
+  const { body } = new DOMParser().parseFromString(html, 'text/html')
+  document.getElementById(id)?.replaceWith(body.firstElementChild)
 }
 
-/** Takes the page anew without moving the focus; false when it is not to be had. */
-async function renew () {
-  const answer = await fetch(location.href).catch(() => undefined)
-  if (answer?.ok !== true || answer.redirected) return false
-  const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html')
+/** Replaces the content of the page without moving the focus; false when it fails. */
+async function reload () {
+  const response = await fetch(location.href).catch(() => undefined)
+  if (response?.ok !== true || response.redirected) return false
+  const page = new DOMParser().parseFromString(await response.text(), 'text/html')
   const main = document.getElementById('main')
   const hadFocus = main.contains(document.activeElement)
   const href = document.activeElement?.getAttribute('href')
-  main.replaceChildren(...fresh.getElementById('main').childNodes)
+  main.replaceChildren(...page.getElementById('main').childNodes)
   if (!hadFocus) return true
   const same = href && main.querySelector(`a[href="${CSS.escape(href)}"]`)
   ;(same || main).focus({ preventScroll: true })

@@ -1,18 +1,18 @@
 /* global document, fetch, setTimeout */
-// Renews the figures of the pipeline as long as somebody looks and has not paused it.
-const EVERY_MS = 2_000
+// Refreshes the figures of the pipeline while the page is visible and "Live" is checked.
+const REFRESH_MS = 2_000
 const live = document.getElementById('live')
 const announcer = document.getElementById('announcer')
-let isTold = true
+let hasFailed = false
 
-// Where the window is narrow, the middle of the drawing is what to begin with.
-const place = document.querySelector('.drawing')
-place.scrollLeft = (place.scrollWidth - place.clientWidth) / 2
+// A narrow window starts in the middle of the drawing.
+const drawing = document.querySelector('.drawing')
+drawing.scrollLeft = (drawing.scrollWidth - drawing.clientWidth) / 2
 
-async function renew () {
-  const answer = await fetch('/pipeline/figures')
-  if (!answer.ok) throw new Error(`status ${answer.status}`)
-  const { texts, tones } = await answer.json()
+async function refresh () {
+  const response = await fetch('/pipeline/figures')
+  if (!response.ok) throw new Error(`/pipeline/figures answered ${response.status}`)
+  const { texts, tones } = await response.json()
   for (const element of document.querySelectorAll('[data-text]')) {
     const text = texts[element.dataset.text]
     if (text !== undefined && element.textContent !== text) element.textContent = text
@@ -25,14 +25,14 @@ async function renew () {
 async function loop () {
   if (live.checked && document.visibilityState === 'visible') {
     try {
-      await renew()
-      isTold = true
+      await refresh()
+      hasFailed = false
     } catch {
-      if (isTold) announcer.textContent = 'Figures can not be renewed. Load the page again.'
-      isTold = false
+      if (!hasFailed) announcer.textContent = 'Figures are not updated. Load the page again.'
+      hasFailed = true
     }
   }
-  setTimeout(loop, EVERY_MS)
+  setTimeout(loop, REFRESH_MS)
 }
 
-setTimeout(loop, EVERY_MS)
+setTimeout(loop, REFRESH_MS)

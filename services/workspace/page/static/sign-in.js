@@ -1,6 +1,6 @@
 /* global document, history, location */
-// The code of a link stands behind its #, which browsers send to nobody: no log, proxy or preview
-// of the address has it. It moves into the form, and out of the address and its history.
+// Browsers do not send the part of a link behind its #, so the code is in no log and no proxy. This
+// moves the code from the address and its history into the form.
 const code = location.hash.slice(1)
 if (code !== '') {
   document.querySelector('input[name=code]').value = code

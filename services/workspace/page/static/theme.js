@@ -1,5 +1,5 @@
 /* global document, localStorage */
-// Runs before the page is painted, so that no page is shown in other colours first.
+// Runs before the first paint, so that the page does not flash in other colours.
 (() => {
   const root = document.documentElement
   const stored = localStorage.getItem('theme')
@@ -8,7 +8,7 @@
     else delete root.dataset.theme
   }
   apply(stored)
-  // The server shows times in the zone of the viewer, so that no time changes after the paint.
+  // The server renders times in the time zone of the browser, so that they do not change later.
   const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
   document.cookie = `zone=${encodeURIComponent(timeZone)}; path=/; max-age=31536000; samesite=strict`
   document.addEventListener('DOMContentLoaded', () => {

@@ -1,13 +1,13 @@
 /* global crypto, document, fetch, location, TextDecoder */
 import { cellsOf, delimiterOf, guess, hasHeader, namesOf } from './columns.js'
 
-const MOST_ROWS = 100_000
-const MOST_BYTES = 200_000_000
+const MAX_ROWS = 100_000
+const MAX_BYTES = 200_000_000
 const SAMPLE_ROWS = 4
 const find = id => document.getElementById(id)
 const form = find('upload')
 const fields = form?.elements
-const [chosen, fault, quote, ask] = ['chosen', 'fault', 'quote', 'ask'].map(find)
+const [chosen, failure, quote, ask] = ['chosen', 'error', 'quote', 'ask'].map(find)
 
 let file = { name: '', rows: [] }
 
@@ -24,14 +24,14 @@ async function readFile () {
   chosen.hidden = true
   ask.disabled = true
   if (given === undefined) return
-  if (given.size > MOST_BYTES) return tell('That file is too large to read here. Split it.')
-  say(`Reading ${given.name}.`)
+  if (given.size > MAX_BYTES) return fail('That file has more than 200 MB. Split it.')
+  announce(`Reading ${given.name}.`)
   try {
     file = { name: given.name, rows: await rowsOf(given) }
   } catch (error) {
-    return tell(`That file can not be read as CSV: ${error.message} Save it as CSV and choose it again.`)
+    return fail(`The file is not valid CSV: ${error.message} Save it as CSV and choose it again.`)
   }
-  if (file.rows.length === 0) return tell('That file is empty. Choose another one.')
+  if (file.rows.length === 0) return fail('The file is empty. Choose another one.')
   fields.header.checked = hasHeader(file.rows)
   showColumns()
   const { column, kind } = guess(file.rows, fields.header.checked)
@@ -42,7 +42,7 @@ async function readFile () {
   showSample()
   chosen.hidden = false
   ask.disabled = false
-  say(`${given.name}: ${file.rows.length.toLocaleString('en-US')} lines. Choose the column.`)
+  announce(`${given.name}: ${file.rows.length.toLocaleString('en-US')} lines. Choose the column.`)
 }
 
 async function rowsOf (given) {
@@ -54,7 +54,7 @@ async function rowsOf (given) {
   })
 }
 
-/** Files that are no UTF-8 come from spreadsheets of Western Windows machines. */
+/** Files that are not UTF-8 usually come from spreadsheets on Windows. */
 function textOf (bytes) {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -85,22 +85,22 @@ function showSample () {
   const names = namesOf(file.rows, isHeader)
   const column = Number(fields.column.value)
   const rows = file.rows.slice(isHeader ? 1 : 0).slice(0, SAMPLE_ROWS)
-  const mark = (cell, index) => {
+  const highlight = (cell, index) => {
     if (index === column) cell.className = 'marked'
     return cell
   }
   const head = element('tr')
-  head.append(...names.map((name, index) => mark(element('th', name, { scope: 'col' }), index)))
+  head.append(...names.map((name, index) => highlight(element('th', name, { scope: 'col' }), index)))
   const body = element('tbody')
   body.append(...rows.map(row => {
     const line = element('tr')
-    line.append(...names.map((_, index) => mark(element('td', row[index] ?? ''), index)))
+    line.append(...names.map((_, index) => highlight(element('td', row[index] ?? ''), index)))
     return line
   }))
-  const top = element('thead')
-  top.append(head)
+  const header = element('thead')
+  header.append(head)
   const table = element('table')
-  table.append(top, body)
+  table.append(header, body)
   find('sample').replaceChildren(table)
 }
 
@@ -108,32 +108,32 @@ async function showQuote (event) {
   event.preventDefault()
   clear()
   const inputs = cellsOf(file.rows, fields.header.checked, Number(fields.column.value))
-  if (inputs.length === 0) return tell('That file has a line with names and nothing else.')
-  if (inputs.length > MOST_ROWS) {
-    return tell(`That file has ${inputs.length.toLocaleString('en-US')} rows; a job takes up to ` +
+  if (inputs.length === 0) return fail('The file has no line besides the header. Choose another one.')
+  if (inputs.length > MAX_ROWS) {
+    return fail(`The file has ${inputs.length.toLocaleString('en-US')} rows; a job has at most ` +
       '100,000. Split the file.')
   }
-  const answer = await work('Asking for the price.', () => send('quote', wanted(inputs)))
-  if (answer === undefined) return
-  // The server has escaped what it put in.
-  quote.innerHTML = answer.html
+  const response = await work('Requesting the price.', () => send('quote', jobOf(inputs)))
+  if (response === undefined) return
+  // The server has escaped all values.
+  quote.innerHTML = response.html
   quote.hidden = false
   find('quote-title').focus()
   find('back').addEventListener('click', () => {
     clear()
     fields.column.focus()
   })
-  // One id for this quote: pressed twice or sent again, it is one job.
+  // One id per quote, so that a second click or a retry creates no second job.
   const id = crypto.randomUUID()
-  find('confirm')?.addEventListener('click', () => start({ ...wanted(inputs), id }))
+  find('confirm')?.addEventListener('click', () => start({ ...jobOf(inputs), id }))
 }
 
 async function start (job) {
-  const answer = await work('Starting the job.', () => send('job', job))
-  if (answer !== undefined) location.assign(answer.path)
+  const response = await work('Starting the job.', () => send('job', job))
+  if (response !== undefined) location.assign(response.path)
 }
 
-function wanted (inputs) {
+function jobOf (inputs) {
   return {
     service: fields.service.value,
     inputs,
@@ -144,16 +144,16 @@ function wanted (inputs) {
   }
 }
 
-/** Does something that takes a while: buttons rest, and what went wrong is told. */
-async function work (doing, task) {
+/** Runs a request with all buttons disabled, and shows its error. */
+async function work (progress, task) {
   const buttons = [ask, ...quote.querySelectorAll('button')]
   for (const button of buttons) button.disabled = true
   form.setAttribute('aria-busy', 'true')
-  say(doing)
+  announce(progress)
   try {
     return await task()
   } catch (error) {
-    tell(error.message)
+    fail(error.message)
     return undefined
   } finally {
     form.removeAttribute('aria-busy')
@@ -161,43 +161,43 @@ async function work (doing, task) {
   }
 }
 
-async function send (what, body) {
+async function send (path, body) {
   const { mode, token } = form.dataset
-  let answer
+  let response
   try {
-    answer = await fetch(`/${mode}/upload/${what}`, {
+    response = await fetch(`/${mode}/upload/${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-form-token': token },
       body: JSON.stringify(body),
     })
   } catch {
-    throw new Error('The service can not be reached. Check the connection and try again.')
+    throw new Error('The service is not reachable. Check the connection and try again.')
   }
-  const content = await answer.json()
-  if (answer.ok) return content
-  if (answer.status === 401) location.assign('/sign-in?notice=signed-out')
-  throw new Error(content.fault?.message ?? 'That did not work. Try again.')
+  const content = await response.json()
+  if (response.ok) return content
+  if (response.status === 401) location.assign('/sign-in?notice=signed-out')
+  throw new Error(content.error?.message ?? 'That did not work. Try again.')
 }
 
 function clear () {
-  fault.hidden = true
-  fault.textContent = ''
+  failure.hidden = true
+  failure.textContent = ''
   quote.hidden = true
   quote.replaceChildren()
 }
 
-function tell (text) {
-  fault.textContent = text
-  fault.hidden = false
+function fail (text) {
+  failure.textContent = text
+  failure.hidden = false
 }
 
-function say (text) {
+function announce (text) {
   find('announcer').textContent = text
 }
 
 function element (name, text = '', attributes = {}) {
-  const made = document.createElement(name)
-  made.textContent = text
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
-  return made
+  const created = document.createElement(name)
+  created.textContent = text
+  for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value)
+  return created
 }

@@ -4,7 +4,7 @@ import { createPage } from '../../../../services/workspace/page/app.ts'
 import { assetPath, assets } from '../../../../services/workspace/page/assets.ts'
 import { cookieName } from '../../../../services/workspace/page/guard.ts'
 import { pageRoutes } from '../../../../services/workspace/page/routes.ts'
-import { createPageParts, ORGANIZATION } from '../../../support/page-parts.ts'
+import { createPageDeps, ORGANIZATION } from '../../../support/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })
@@ -18,14 +18,14 @@ const client = {
   jobsPage: async () => ({ data: [], has_more: false, next_cursor: null }),
 }
 
-function open (parts = createPageParts(client)) {
-  const app = createPage({ parts, trustedProxies: ['10.0.0.0/8'] })
+function open (deps = createPageDeps(client)) {
+  const app = createPage({ deps, trustedProxies: ['10.0.0.0/8'] })
   opened.push(app)
   const ask = (url: string, more: InjectOptions = {}) =>
     app.inject({ method: 'GET', url, ...more, headers: { host: HOST, ...more.headers } })
   const signedIn = async (kind: 'customer' | 'operator' = 'customer') => {
-    const holder = kind === 'customer' ? { kind, orgId: ORGANIZATION.id } : { kind }
-    const { id, session } = await parts.sessions.begin(holder)
+    const subject = kind === 'customer' ? { kind, orgId: ORGANIZATION.id } : { kind }
+    const { id, session } = await deps.sessions.create(subject)
     return { cookie: `session=${id}`, token: session.token }
   }
   const post = (url: string, form: Record<string, string>, headers: Record<string, string>) =>
@@ -34,17 +34,17 @@ function open (parts = createPageParts(client)) {
       payload: String(new URLSearchParams(form)),
       headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
     })
-  return { ask, post, signedIn, parts }
+  return { ask, post, signedIn, deps }
 }
 
-describe('JSON of scripts', () => {
+describe('JSON from scripts of the page', () => {
   const sent = (token: string, cookie: string, payload: string) => ({
     method: 'POST' as const,
     payload,
     headers: { ...OWN, cookie, 'x-form-token': token, 'content-type': 'application/json' },
   })
 
-  it('is judged before anything is built of it', async () => {
+  it('is rejected before a parser allocates anything for it', async () => {
     const { ask, signedIn } = open()
     const { cookie, token } = await signedIn()
     const bodies = [
@@ -52,11 +52,11 @@ describe('JSON of scripts', () => {
     ]
     for (const body of bodies) {
       const answer = await ask('/live/upload/quote', sent(token, cookie, body))
-      expect([answer.statusCode, answer.json().fault.status]).toEqual([400, 400])
+      expect([answer.statusCode, answer.json().error.status]).toEqual([400, 400])
     }
   })
 
-  it('needs the token of the session before a byte of the body is read', async () => {
+  it('is rejected without the token of the session before its body is read', async () => {
     const { ask, signedIn } = open()
     const { cookie } = await signedIn()
     const answer = await ask('/live/upload/quote', sent('another', cookie, 'no JSON'))
@@ -64,10 +64,10 @@ describe('JSON of scripts', () => {
   })
 })
 
-describe('the cookie of a session', () => {
-  it('counts over HTTPS only with the prefix that no other host can set', async () => {
-    const { ask, parts } = open()
-    const { id } = await parts.sessions.begin({ kind: 'customer', orgId: ORGANIZATION.id })
+describe('the session cookie', () => {
+  it('is accepted over HTTPS only with the prefix that no other host can set', async () => {
+    const { ask, deps } = open()
+    const { id } = await deps.sessions.create({ kind: 'customer', orgId: ORGANIZATION.id })
     const overHttps = (cookie: string) => ask('/live/overview', {
       remoteAddress: '10.0.0.1', headers: { cookie, 'x-forwarded-proto': 'https' },
     })
@@ -76,8 +76,8 @@ describe('the cookie of a session', () => {
   })
 })
 
-describe('every answer', () => {
-  it('lets nothing in from elsewhere and is kept nowhere', async () => {
+describe('every response of the page', () => {
+  it('forbids content of other sites and caching', async () => {
     const { ask } = open()
     const { headers } = await ask('/sign-in')
     expect(headers['content-security-policy']).toBe("default-src 'none'; script-src 'self'; " +
@@ -92,17 +92,17 @@ describe('every answer', () => {
     expect((await ask('/nowhere')).headers).toMatchObject({ 'x-content-type-options': 'nosniff' })
   })
 
-  it('has no script and no style of its own', async () => {
+  it('contains no inline script and no inline style', async () => {
     const { ask, signedIn } = open()
     const { cookie } = await signedIn()
     const { body } = await ask('/live/overview', { headers: { cookie } })
     expect(body).not.toMatch(/<script(?![^>]* src=)|<style| style=| on[a-z]+=/)
   })
 
-  it('is only for HTTPS beyond this machine', async () => {
+  it('requires HTTPS from other machines', async () => {
     const { ask } = open()
-    const far = { remoteAddress: '203.0.113.9' }
-    const answer = await ask('/sign-in', far)
+    const remote = { remoteAddress: '203.0.113.9' }
+    const answer = await ask('/sign-in', remote)
     expect([answer.statusCode, answer.body]).toEqual([403, expect.stringContaining('https://')])
     const proxied = await ask('/sign-in', {
       remoteAddress: '10.0.0.9', headers: { 'x-forwarded-proto': 'https' },
@@ -112,8 +112,8 @@ describe('every answer', () => {
   })
 })
 
-describe('files', () => {
-  it('may be kept for good, as their address changes with them', async () => {
+describe('static files', () => {
+  it('are cached forever under a path with a content hash', async () => {
     const { ask } = open()
     const answer = await ask(assetPath('page.css'))
     expect(answer.statusCode).toBe(200)
@@ -127,30 +127,30 @@ describe('files', () => {
 })
 
 describe('a request without a session', () => {
-  it('is sent to the sign-in, or told so when a script asks', async () => {
+  it('is redirected to the sign-in, or answered 401 for a script', async () => {
     const { ask } = open()
     const page = await ask('/live/overview')
     expect([page.statusCode, page.headers.location])
       .toEqual([303, '/sign-in?notice=signed-out'])
     const script = await ask('/live/live?job=job_1')
-    expect([script.statusCode, script.json().fault.status]).toEqual([401, 401])
+    expect([script.statusCode, script.json().error.status]).toEqual([401, 401])
     expect((await ask('/')).headers.location).toBe('/sign-in')
   })
 
-  it('finds no page that needs none of the two', async () => {
-    const { parts } = open()
-    const open2 = pageRoutes(parts, PACE).filter(({ config }) => config?.access === undefined)
-    expect(open2.map(({ method, url }) => `${String(method)} ${url}`)).toEqual([
+  it('reaches only the start and the sign-in', async () => {
+    const { deps } = open()
+    const unprotected = pageRoutes(deps, PACE).filter(({ config }) => config?.access === undefined)
+    expect(unprotected.map(({ method, url }) => `${String(method)} ${url}`)).toEqual([
       'GET /', 'GET /sign-in', 'GET /sign-in/link', 'POST /sign-in',
     ])
   })
 })
 
 describe('the sign-in', () => {
-  it('uses the code at its button and sets a cookie that scripts can not read', async () => {
-    const { ask, post, parts } = open()
-    const code = await parts.signInCodes.create({ kind: 'customer', orgId: ORGANIZATION.id })
-    // The code stands behind the # of a link, so no request ever has it in its address.
+  it('redeems the code of the form and sets a cookie that scripts cannot read', async () => {
+    const { ask, post, deps } = open()
+    const code = await deps.signInCodes.create({ kind: 'customer', orgId: ORGANIZATION.id })
+    // The code is behind the # of the link, so it is in the URL of no request.
     expect((await ask('/sign-in/link')).body).toContain(`src="${assetPath('sign-in.js')}"`)
     const answer = await post('/sign-in', { code }, OWN)
     expect([answer.statusCode, answer.headers.location]).toEqual([303, '/live/overview'])
@@ -160,11 +160,11 @@ describe('the sign-in', () => {
       .toBe('/sign-in?notice=link-spent')
   })
 
-  it('sets a cookie for HTTPS only where it came over HTTPS', async () => {
-    const parts = createPageParts(client)
-    const app = createPage({ parts, trustedProxies: ['127.0.0.1'] })
+  it('sets a Secure cookie over HTTPS', async () => {
+    const deps = createPageDeps(client)
+    const app = createPage({ deps, trustedProxies: ['127.0.0.1'] })
     opened.push(app)
-    const code = await parts.signInCodes.create({ kind: 'operator' })
+    const code = await deps.signInCodes.create({ kind: 'operator' })
     const answer = await app.inject({
       method: 'POST',
       url: '/sign-in',
@@ -181,19 +181,19 @@ describe('the sign-in', () => {
     expect([true, false].map(cookieName)).toEqual(['__Host-session', 'session'])
   })
 
-  it('is not done for somebody by another site', async () => {
-    const { post, parts } = open()
-    const code = await parts.signInCodes.create({ kind: 'operator' })
+  it('is rejected when another site submits it', async () => {
+    const { post, deps } = open()
+    const code = await deps.signInCodes.create({ kind: 'operator' })
     for (const headers of [
       {}, { ...OWN, origin: 'https://evil.example' }, { ...OWN, origin: 'null' },
       { ...OWN, 'sec-fetch-site': 'cross-site' }, { ...OWN, 'sec-fetch-site': 'same-site' },
     ]) expect((await post('/sign-in', { code }, headers)).statusCode).toBe(403)
-    expect(await parts.signInCodes.redeem(code)).toEqual({ kind: 'operator' })
+    expect(await deps.signInCodes.redeem(code)).toEqual({ kind: 'operator' })
   })
 })
 
-describe('a form', () => {
-  it('needs the token of its session', async () => {
+describe('a form of the page', () => {
+  it('is rejected without the token of its session', async () => {
     const { ask, post, signedIn } = open()
     const { cookie, token } = await signedIn()
     const other = await signedIn()
@@ -207,8 +207,8 @@ describe('a form', () => {
   })
 })
 
-describe('roles', () => {
-  it('see their own pages only', async () => {
+describe('customers and operators', () => {
+  it('can open only their own pages', async () => {
     const { ask, signedIn } = open()
     const [customer, operator] = [await signedIn(), await signedIn('operator')]
     const status = async (url: string, { cookie }: { readonly cookie: string }) =>

@@ -4,17 +4,17 @@ import { request } from 'node:https'
 import { describe, expect, it } from 'vitest'
 import { createPage } from '../../../../services/workspace/page/app.ts'
 import { selfSigned } from '../../../support/certificate.ts'
-import { createPageParts } from '../../../support/page-parts.ts'
+import { createPageDeps } from '../../../support/page-doubles.ts'
 
 describe('the page over HTTPS', () => {
-  it('says that it is for HTTPS only, and sets a cookie for HTTPS only', async () => {
-    const parts = createPageParts()
+  it('sends Strict-Transport-Security and sets a Secure cookie', async () => {
+    const deps = createPageDeps()
     const { cert, key } = selfSigned('page')
     const https = { cert: Buffer.from(cert), key: Buffer.from(key) }
-    const app = createPage({ parts, trustedProxies: [], https })
+    const app = createPage({ deps, trustedProxies: [], https })
     try {
       const origin = (await app.listen({ host: '127.0.0.1', port: 0 }))
-      const code = await parts.signInCodes.create({ kind: 'operator' })
+      const code = await deps.signInCodes.create({ kind: 'operator' })
       const sent = request(`${origin}/sign-in`, {
         method: 'POST',
         ca: cert,

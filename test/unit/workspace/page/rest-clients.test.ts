@@ -19,8 +19,8 @@ function at () {
 
 const live = { orgId: 'org_1', mode: 'live' } as const
 
-describe('the keys of the page', () => {
-  it('are one a tenant, end after ten minutes and stand in no list', async () => {
+describe('the API keys of the page server', () => {
+  it('are one per tenant, expire after ten minutes and are in no list', async () => {
     const { clients, written, lives } = at()
     const [one, same] = await Promise.all([clients.of(live), clients.of(live)])
     expect(await clients.of(live)).toBe(same)
@@ -34,7 +34,7 @@ describe('the keys of the page', () => {
     expect(written.at(-1)?.fields.mode).toBe('test')
   })
 
-  it('are renewed in time, and ended with the process', async () => {
+  it('are renewed before they expire, and deleted when the process stops', async () => {
     const { clients, written, deleted, clock } = at()
     const first = await clients.of(live)
     clock.ms = 419_999
@@ -48,7 +48,7 @@ describe('the keys of the page', () => {
     expect(deleted).toEqual([written.at(-1)?.key])
   })
 
-  it('go with the word that whoever is at the page came over HTTPS', async () => {
+  it('are sent with a header that states HTTPS', async () => {
     const headers: unknown[] = []
     vi.stubGlobal('fetch', async (_url: string, init: RequestInit) => {
       headers.push(init.headers)

@@ -1,12 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { connectRedis } from '../../../../services/lib/redis.ts'
 import { loadConfig } from '../../../../services/lib/config.ts'
 import { pageConfig } from '../../../../services/workspace/page/config.ts'
-import { connectedParts, listensAt } from '../../../../services/workspace/page/service-parts.ts'
 import { certificateOf, startPage } from '../../../../services/workspace/page/service.ts'
-import { makeSignInLink } from '../../../../services/workspace/sign-in-command.ts'
+import { makeSignInLink } from '../../../../services/workspace/sign-in-link.ts'
 import { MESSAGE_KEY_ENV } from '../../../support/signed.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-page-`)
@@ -20,8 +18,8 @@ const env = {
   KEY_ACTIVE: '1',
 }
 
-describe('the settings of the page', () => {
-  it('have the values of the documents when nothing is set', () => {
+describe('the settings of the workspace page', () => {
+  it('have the documented defaults', () => {
     const settings = loadConfig(pageConfig, env)
     expect(settings).toMatchObject({
       HOST: '127.0.0.1',
@@ -30,32 +28,23 @@ describe('the settings of the page', () => {
       SESSION_IDLE_MS: 3_600_000,
       SESSION_MS: 43_200_000,
     })
-    expect(listensAt(settings)).toEqual({ host: '127.0.0.1', port: 8090 })
     expect(startPage.length).toBe(2)
-  })
-
-  it('make all parts without asking anybody', async () => {
-    const redis = connectRedis(env.REDIS_STATE_URL, { lazyConnect: true })
-    const parts = connectedParts(redis, loadConfig(pageConfig, env))
-    expect(await parts.flows()).toMatchObject({ targets: 0, silent: 0 })
-    await parts.close()
-    redis.disconnect()
   })
 })
 
-describe('the certificate', () => {
-  it('is both files or none', () => {
+describe('the certificate of the page', () => {
+  it('needs both files or none', () => {
     writeFileSync(`${folder}/c`, 'C')
     expect(certificateOf({ TLS_CERT_FILE: '', TLS_KEY_FILE: '' })).toBeUndefined()
     expect(certificateOf({ TLS_CERT_FILE: `${folder}/c`, TLS_KEY_FILE: `${folder}/c` }))
       .toEqual({ cert: Buffer.from('C'), key: Buffer.from('C') })
     expect(() => certificateOf({ TLS_CERT_FILE: 'x', TLS_KEY_FILE: '' }))
-      .toThrow('Give both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+      .toThrow('TLS_CERT_FILE is set, but TLS_KEY_FILE is not: set both, or neither.')
   })
 })
 
-describe('a link to sign in', () => {
-  it('is for an organization or for operators', async () => {
+describe('a sign-in link', () => {
+  it('is either for an organization or for operators', async () => {
     await expect(makeSignInLink(env, {})).rejects.toThrow('either --org <id> or --operator')
     await expect(makeSignInLink(env, { org: 'org_1', operator: true }))
       .rejects.toThrow('either --org <id> or --operator')

@@ -1,25 +1,23 @@
 import { describe, expect, it } from 'vitest'
-import { createOnce } from '../../../../services/workspace/page/once.ts'
-import { createSessions } from '../../../../services/workspace/page/sessions.ts'
 import {
-  createSignInCodes, digestOf, newSecret, SIGN_IN_WITHIN_MS,
-} from '../../../../services/workspace/page/sign-in-codes.ts'
-import { createPageRedis } from '../../../support/page-parts.ts'
+  createNonces, createSessions, createSignInCodes, digestOf, newSecret, SIGN_IN_LINK_MS,
+} from '../../../../services/workspace/page/sessions.ts'
+import { createPageRedis } from '../../../support/page-doubles.ts'
 
-const holder = { kind: 'customer', orgId: 'org_1' } as const
+const subject = { kind: 'customer', orgId: 'org_1' } as const
 
 function at (startMs = 1_000) {
   const clock = { ms: startMs }
   const now = () => clock.ms
   const redis = createPageRedis(now)
-  const times = { idleMs: 100, wholeMs: 250 }
-  return { clock, redis, sessions: createSessions({ redis: redis as never, times, now }) }
+  const limits = { idleMs: 100, maxMs: 250 }
+  return { clock, redis, sessions: createSessions({ redis: redis as never, limits, now }) }
 }
 
 describe('a session', () => {
-  it('lasts as long as it is used, up to its end', async () => {
+  it('lasts while it is used, up to its maximum', async () => {
     const { clock, sessions } = at()
-    const { id, session } = await sessions.begin(holder)
+    const { id, session } = await sessions.create(subject)
     for (const ms of [1_090, 1_180, 1_249]) {
       clock.ms = ms
       expect(await sessions.find(id)).toEqual(session)
@@ -28,18 +26,18 @@ describe('a session', () => {
     expect(await sessions.find(id)).toBeUndefined()
   })
 
-  it('ends when it is idle, and asking whether it is there is no use of it', async () => {
+  it('ends when it is idle, and checking its existence is not a use', async () => {
     const { clock, sessions } = at()
-    const { id } = await sessions.begin(holder)
+    const { id } = await sessions.create(subject)
     clock.ms = 1_099
-    expect(await sessions.isThere(id)).toBe(true)
+    expect(await sessions.exists(id)).toBe(true)
     clock.ms = 1_100
-    expect([await sessions.isThere(id), await sessions.find(id)]).toEqual([false, undefined])
+    expect([await sessions.exists(id), await sessions.find(id)]).toEqual([false, undefined])
   })
 
-  it('is stored under a hash, and ended at once', async () => {
+  it('is stored under a digest of its id, and ends at once', async () => {
     const { redis, sessions } = at()
-    const { id } = await sessions.begin(holder)
+    const { id } = await sessions.create(subject)
     expect([...redis.kept.keys()]).toEqual([`page:session:${digestOf(id)}`])
     expect(JSON.stringify([...redis.kept])).not.toContain(id)
     await sessions.end(id)
@@ -48,18 +46,18 @@ describe('a session', () => {
   })
 })
 
-describe('a code to sign in with', () => {
-  it('works once, within ten minutes', async () => {
+describe('a sign-in code', () => {
+  it('is valid once, within ten minutes', async () => {
     const clock = { ms: 0 }
     const redis = createPageRedis(() => clock.ms)
     const codes = createSignInCodes(redis as never)
-    const [first, second] = [await codes.create(holder), await codes.create({ kind: 'operator' })]
+    const [first, second] = [await codes.create(subject), await codes.create({ kind: 'operator' })]
     expect(JSON.stringify([...redis.kept])).not.toContain(first)
-    expect(await codes.redeem(first)).toEqual(holder)
+    expect(await codes.redeem(first)).toEqual(subject)
     expect(await codes.redeem(first)).toBeUndefined()
-    clock.ms = SIGN_IN_WITHIN_MS
+    clock.ms = SIGN_IN_LINK_MS
     expect(await codes.redeem(second)).toBeUndefined()
-    expect(SIGN_IN_WITHIN_MS).toBe(600_000)
+    expect(SIGN_IN_LINK_MS).toBe(600_000)
   })
 
   it('has 256 random bits', () => {
@@ -68,11 +66,11 @@ describe('a code to sign in with', () => {
   })
 })
 
-describe('the mark of a form', () => {
-  it('is good for one time', async () => {
-    const once = createOnce(createPageRedis() as never)
-    const mark = once.mark()
-    expect([await once.use(mark), await once.use(mark), await once.use('')])
+describe('the nonce of a form', () => {
+  it('can be used once', async () => {
+    const nonces = createNonces(createPageRedis() as never)
+    const nonce = nonces.create()
+    expect([await nonces.use(nonce), await nonces.use(nonce), await nonces.use('')])
       .toEqual([true, false, false])
   })
 })

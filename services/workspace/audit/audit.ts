@@ -1,0 +1,167 @@
+import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
+import { jobKeys } from '../../jobs/redis-keys.ts'
+import { isInfrastructure } from '../../lib/errors.ts'
+import { createTenants } from '../../money/tenants.ts'
+import type { Archive, ArchivedJob } from '../../records/archive.ts'
+import type { Results } from '../../records/results.ts'
+import {
+  checkAges, checkDeliveries, checkEntries, checkResults, checkSlots, countResults,
+} from './job-checks.ts'
+import {
+  checkBalances, checkForged, checkIds, checkKafka, checkMovements, checkNumbers, checkWallet,
+  explain, type StoredMovements,
+} from './journal-checks.ts'
+import { checkExportedHead, type ExportedHeads, type KafkaJournal } from './journals.ts'
+import {
+  breachUnless, type AuditReport, type Breach, type Found, type TenantReport,
+} from './report.ts'
+import { takeSnapshot, type SnapshotDeps } from './snapshot.ts'
+
+export type AuditDeps = SnapshotDeps & {
+  readonly archive: Pick<Archive, 'listWhole' | 'findAll' | 'findAllWhole'>
+  readonly results: Pick<Results, 'csvStream'>
+  /** Deliveries are not checked without it. */
+  readonly history?: Pick<DeliveryHistory, 'listAll'>
+  /** The journal in Kafka, read once after all tenants. Kafka is not checked without it. */
+  readonly kafka?: Pick<KafkaJournal, 'texts'>
+}
+
+export const JOBS_PER_PAGE = 100
+const MAX_CONCURRENT = 8
+
+/** The results of older jobs may be deleted, so they are not checked. */
+export const RESULTS_KEPT_MS = 90 * 86_400_000
+
+export type AuditOptions = {
+  /** How long to wait for a consistent snapshot of each tenant; 10 s by default. */
+  readonly waitMs?: number
+  /** The tenants to audit; all by default. */
+  readonly only?: readonly string[]
+  /** Exported heads that the journals must contain. */
+  readonly heads?: ExportedHeads
+  /** Reports every movement of money in words. */
+  readonly explain?: boolean
+}
+
+/**
+ * Checks the invariants of all tenants on complete data: Redis, journal and results must agree. It
+ * only reads, and rejects when a store is not reachable.
+ */
+export async function audit (
+  deps: AuditDeps, options: AuditOptions = {}
+): Promise<AuditReport> {
+  const tenants: TenantReport[] = []
+  const breaches: Breach[] = []
+  const stored = new Map<string, StoredMovements>()
+  for (const tenant of options.only ?? (await createTenants(deps.redis).all()).toSorted()) {
+    const { report, found, movements } = await auditTenant(deps, tenant, options)
+    tenants.push(report)
+    stored.set(tenant, movements)
+    breaches.push(...found.map(breach => ({ tenant, ...breach })))
+  }
+  const named = new Set([...stored.keys(), ...options.heads?.keys() ?? []])
+  const kafka = named.size === 0 ? undefined : await deps.kafka?.texts(named)
+  for (const [tenant, movements] of stored) {
+    const texts = kafka && (kafka.get(tenant) ?? new Map())
+    const found = [
+      ...checkMovements(movements, texts),
+      ...texts === undefined ? [] : checkKafka(movements.copy, texts),
+    ]
+    breaches.push(...found.map(breach => ({ tenant, ...breach })))
+  }
+  for (const [tenant, head] of options.heads ?? []) {
+    if (options.only?.includes(tenant) === false) continue
+    const texts = kafka && (kafka.get(tenant) ?? new Map())
+    const journals = { copy: stored.get(tenant)?.copy, kafka: texts }
+    breaches.push(...checkExportedHead(head, journals).map(breach => ({ tenant, ...breach })))
+  }
+  return { ok: breaches.length === 0, tenants, breaches }
+}
+
+async function auditTenant (
+  deps: AuditDeps, tenant: string, { waitMs = 10_000, explain: isExplained }: AuditOptions
+) {
+  const snapshot = await takeSnapshot(deps, tenant, waitMs)
+  const { balance, copy, outbox, openJobs, slots } = snapshot
+  const closedJobs: ArchivedJob['job'][] = []
+  const results = { rows: 0, found: [] as Found[number][] }
+  for await (const page of closedJobsOf(deps, tenant)) {
+    closedJobs.push(...page.map(({ job }) => job))
+    for (const { rows, found } of await auditPage(deps, tenant, page)) {
+      results.rows += rows
+      results.found.push(...found)
+    }
+  }
+  const closed = new Set(closedJobs.map(({ id }) => id))
+  const jobs = [...closedJobs, ...openJobs.filter(({ id }) => !closed.has(id))]
+  const entries = [...new Map([...copy, ...outbox].map(entry => [entry.seq, entry])).values()]
+  const movements = { seq: balance.seq, outbox, copy }
+  const found = [
+    ...checkWallet(balance, openJobs),
+    ...checkForged(snapshot.forged),
+    ...checkNumbers(movements),
+    ...checkBalances(copy, outbox, balance),
+    ...checkIds(entries),
+    ...checkEntries(jobs, entries),
+    ...checkAges(openJobs, Date.now()),
+    ...checkSlots(openJobs, slots),
+    ...results.found,
+  ]
+  const { seq, ...amounts } = balance
+  const counts = { entries: seq, openJobs: openJobs.length, closedJobs: closedJobs.length }
+  const report: TenantReport = {
+    tenant,
+    ...amounts,
+    ...counts,
+    rows: results.rows,
+    breaches: found.length,
+    ...isExplained === true && { explained: explain(entries, jobs) },
+  }
+  return { report, found, movements }
+}
+
+/** Archived jobs, newest first, one page at a time. */
+async function * closedJobsOf (
+  { archive }: AuditDeps, tenant: string
+): AsyncIterable<readonly ArchivedJob[]> {
+  for (let before: string | undefined = ''; before !== undefined;) {
+    const page: readonly ArchivedJob[] =
+      await archive.listWhole(tenant, { limit: JOBS_PER_PAGE, before })
+    if (page.length > 0) yield page
+    before = page.at(-1)?.job.id
+  }
+}
+
+/** Checks results and deliveries of archived jobs; one query reads the deliveries of all. */
+export async function auditPage (deps: AuditDeps, tenant: string, page: readonly ArchivedJob[]) {
+  const attempts = await deps.history?.listAll([tenant], page.map(({ job }) => job.id)) ?? []
+  const byJob = Map.groupBy(attempts, ({ job }) => job)
+  const audited: { readonly rows: number, readonly found: Found }[] = []
+  for (let at = 0; at < page.length; at += MAX_CONCURRENT) {
+    const some = page.slice(at, at + MAX_CONCURRENT)
+    audited.push(...await Promise.all(some.map(async archived => {
+      const { rows, found } = await auditResults(deps, archived)
+      const { job } = archived
+      const delivered = checkDeliveries(job, byJob.get(job.id) ?? [], Date.now())
+      return { rows, found: [...found, ...delivered] }
+    })))
+  }
+  return audited
+}
+
+async function auditResults (
+  { redis, results }: AuditDeps, { job, manifest }: ArchivedJob
+): Promise<{ readonly rows: number, readonly found: Found }> {
+  // Results of an erased job are unreadable; only its money is checked.
+  if (await redis.exists(jobKeys(job.tenant, job.id).erased) === 1) return { rows: 0, found: [] }
+  if (Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return { rows: 0, found: [] }
+  try {
+    const counts = await countResults(results.csvStream(job.tenant, job, manifest))
+    return { rows: counts.rows, found: checkResults(job, counts) }
+  } catch (error) {
+    if (isInfrastructure(error)) throw error
+    const detail = error instanceof Error ? error.message : String(error)
+    const found = breachUnless(false, { rule: 'results are readable', job: job.id, detail })
+    return { rows: 0, found }
+  }
+}

@@ -1,0 +1,77 @@
+import Type from 'typebox'
+import { createDeliveryHistory } from '../../jobs/delivery-history.ts'
+import { createJobKeys, type JobKeys } from '../../jobs/job-keys.ts'
+import type { Environment } from '../../lib/command-environment.ts'
+import { commonConfig, loadConfig, messageKeys, pick } from '../../lib/config.ts'
+import { createKeyRing } from '../../lib/key-ring.ts'
+import { createArchive } from '../../records/archive.ts'
+import { closedKeys } from '../../records/job-wire.ts'
+import { createJournalCopy } from '../../records/journal-copy.ts'
+import { createResultBlocks } from '../../records/result-blocks.ts'
+import { createResults } from '../../records/results.ts'
+import { withStores, type Stores } from '../stores.ts'
+import { audit, type AuditOptions } from './audit.ts'
+import {
+  auditIncrementally, createAuditCounts, createPosition, type IncrementalAuditDeps,
+} from './incremental.ts'
+import { createKafkaJournal, readExportedHeads } from './journals.ts'
+
+const auditConfig = Type.Object(pick(commonConfig, [
+  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
+  'KEY_ACTIVE',
+]))
+
+type CommandOptions = Omit<AuditOptions, 'heads'> & {
+  /** A file of exported journal heads, one export per line. */
+  readonly journalHead?: string | undefined
+  /** Starts at the position of the last incremental audit, and stores its own end position. */
+  readonly incremental?: boolean
+  /** Receives progress messages, one line each. */
+  readonly onProgress?: (line: string) => void
+}
+
+/**
+ * `audit` on the stack in `env`. With `explain` or `journalHead` it holds the whole journal in
+ * memory.
+ * @throws ConfigError when a setting is missing, and Error for an invalid file of exported heads.
+ */
+export async function runAudit (
+  env: Environment,
+  { journalHead, incremental = false, onProgress = () => {}, ...options }: CommandOptions = {}
+) {
+  const config = loadConfig(auditConfig, env)
+  // Read before the journals, so that the journals contain everything that was exported.
+  const heads = journalHead === undefined
+    ? new Map()
+    : await readExportedHeads(journalHead, config)
+  return await withStores(env, async stores => {
+    const { redis, codec } = stores
+    const findClosed = closedKeys(stores)
+    const keys = createJobKeys({ redis, ring: createKeyRing(config), findClosed })
+    const kafka = createKafkaJournal(config, codec)
+    const deps = { ...createAuditDeps({ ...stores, keys }), kafka }
+    if (options.explain === true || heads.size > 0) return await audit(deps, { ...options, heads })
+    const position = createPosition(redis, config)
+    const from = incremental ? await position.read() : new Map()
+    const { report, proven } = await auditIncrementally(deps, { ...options, from, onProgress })
+    if (options.only === undefined) await position.write(proven)
+    return report
+  })
+}
+
+type Connections = Pick<Stores, 'redis' | 'clickhouse' | 'recordMac' | 'codec'> & {
+  readonly keys: Pick<JobKeys, 'get'>
+}
+
+/** The dependencies of an audit on open connections, except for Kafka. */
+export function createAuditDeps ({ redis, clickhouse, recordMac, codec, keys }: Connections) {
+  const blocks = createResultBlocks(clickhouse)
+  return {
+    redis,
+    journal: createJournalCopy(clickhouse, recordMac),
+    archive: createArchive(clickhouse, recordMac),
+    history: createDeliveryHistory(clickhouse, recordMac),
+    results: createResults({ blocks, codec, keys }),
+    counts: createAuditCounts(clickhouse),
+  } satisfies Omit<IncrementalAuditDeps, 'kafka'>
+}

@@ -1,0 +1,167 @@
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import type { Journal } from '../../../schemas/types.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../../lib/kafka/connection.ts'
+import { createTopicReader } from '../../lib/kafka/topic-reader.ts'
+import type { MessageKeySettings } from '../../lib/mac.ts'
+import { createMessageMac } from '../../lib/message-mac.ts'
+import type { Codec } from '../../lib/registry.ts'
+import { topicName } from '../../lib/topics.ts'
+import {
+  canonicalText, follow, hashAfter, START, type ChainHead,
+} from '../../records/journal-chain.ts'
+import { createHeadsCodec } from '../../records/journal-heads.ts'
+import type { JournalTexts } from './journal-checks.ts'
+import { breachUnless, type Found } from './report.ts'
+
+/** A range of a tenant's journal: the entries after one head, up to another. */
+export type Span = { readonly from: ChainHead, readonly head: ChainHead }
+
+/** The journal in Kafka. Every call reads the topic. */
+export type KafkaJournal = {
+  /** The entries of some tenants; of two entries with one number the first counts. */
+  readonly texts: (tenants: ReadonlySet<string>) => Promise<ReadonlyMap<string, JournalTexts>>
+  /**
+   * The tenants whose spans Kafka contains completely, among messages since a time in Unix ms. It
+   * holds one head per tenant and early entries in memory.
+   */
+  readonly containing: (
+    spans: ReadonlyMap<string, Span>, sinceMs: number
+  ) => Promise<ReadonlySet<string>>
+}
+
+/** Connects to Kafka for each read; calls reject when the brokers are not reachable. */
+export function createKafkaJournal (
+  settings: KafkaSettings & MessageKeySettings, codec: Pick<Codec, 'decode'>,
+  createReader = createTopicReader
+): KafkaJournal {
+  const read = async (onEntry: (entry: Journal) => void, limits: { readonly sinceMs?: number }) => {
+    const reader = createReader({
+      ...kafkaConnectionOf(settings), clientId: 'audit', mac: createMessageMac(settings),
+    })
+    await reader.read(topicName('wallet.journal'), async messages => {
+      for (const { value } of messages) {
+        if (value !== null) onEntry(await codec.decode('wallet.journal', value) as Journal)
+      }
+    }, limits)
+  }
+  return {
+    texts: async wanted => {
+      const tenants = new Map<string, Map<number, string>>()
+      await read(entry => {
+        if (!wanted.has(entry.tenant)) return
+        const known = tenants.get(entry.tenant) ?? new Map<number, string>()
+        tenants.set(entry.tenant, known)
+        if (!known.has(entry.seq)) known.set(entry.seq, canonicalText(entry))
+      }, {})
+      return tenants
+    },
+    containing: async (spans, sinceMs) => {
+      const walks = new Map([...spans].map(([tenant, span]) => [tenant, createSpanWalk(span)]))
+      const complete = () => [...walks].filter(([, walk]) => walk.isComplete())
+      if (complete().length < walks.size) {
+        await read(entry => walks.get(entry.tenant)?.add(entry), { sinceMs })
+      }
+      return new Set(complete().map(([tenant]) => tenant))
+    },
+  }
+}
+
+/** Two stages write the journal, so entries can arrive early, but by no more than this. */
+const MAX_EARLY_ENTRIES = 10_000
+
+/** Follows the chain of a span. Of two entries with one number the first counts. */
+function createSpanWalk ({ from, head }: Span) {
+  let at = from
+  const early = new Map<number, Journal>()
+  const add = (entry: Journal): void => {
+    const isWanted = entry.seq > at.seq && entry.seq <= head.seq && !early.has(entry.seq)
+    if (isWanted && early.size < MAX_EARLY_ENTRIES) early.set(entry.seq, entry)
+    for (let next = early.get(at.seq + 1); next !== undefined; next = early.get(at.seq + 1)) {
+      early.delete(next.seq)
+      at = follow(at, next)
+    }
+  }
+  return { add, isComplete: () => at.hash === head.hash }
+}
+
+/** The last exported head of a tenant, and when it was exported, in Unix ms. */
+export type ExportedHead = ChainHead & { readonly at: number }
+
+export type ExportedHeads = ReadonlyMap<string, ExportedHead>
+
+/**
+ * Reads a file of exports, one per line, and returns the greatest head of each tenant: the journal
+ * may have been truncated before a later export.
+ * @throws Error for an unauthentic line, and for an empty file.
+ */
+export async function readExportedHeads (
+  file: string, settings: MessageKeySettings
+): Promise<ExportedHeads> {
+  const codec = createHeadsCodec(settings)
+  const greatest = new Map<string, ExportedHead>()
+  let number = 0
+  const lines = createInterface({ input: createReadStream(file), crlfDelay: Infinity })
+  for await (const line of lines) {
+    number += 1
+    const heads = codec.decode(line)
+    if (heads === undefined) {
+      throw new Error(`line ${number} of ${file} is not authentic: it was changed or truncated, ` +
+        'or MESSAGE_KEYS lacks the key that signed it. Compare it with another copy of the file. ' +
+        'You may delete a line that a crash truncated.')
+    }
+    for (const { tenant, ...head } of heads.tenants) {
+      if (head.seq <= (greatest.get(tenant)?.seq ?? 0)) continue
+      greatest.set(tenant, { ...head, at: heads.at })
+    }
+  }
+  if (number === 0) {
+    throw new Error(`${file} contains no exported journal head. Pass a file of ` +
+      'JOURNAL_HEAD_TARGET that has at least one line.')
+  }
+  return greatest
+}
+
+/** The journals of a tenant. */
+export type Journals = {
+  /** Undefined when Redis does not know the tenant. */
+  readonly copy: readonly Journal[] | undefined
+  /** Undefined when Kafka was not read. */
+  readonly kafka: JournalTexts | undefined
+}
+
+/** Checks that both journals contain an exported head after exactly the entries it was made of. */
+export function checkExportedHead (head: ExportedHead, { copy, kafka }: Journals): Found {
+  const exported = `entry ${head.seq} with hash ${head.hash} was exported at ` +
+    `${new Date(head.at).toISOString()}`
+  const breachWith = (holds: boolean, why: string) => breachUnless(holds, {
+    rule: 'the journal contains the exported head', detail: `${exported}; ${why}`,
+  })
+  if (copy === undefined) return breachWith(false, 'Redis does not know the tenant')
+  const texts = new Map(copy.map(entry => [entry.seq, canonicalText(entry)]))
+  return [['ClickHouse', texts] as const, ['Kafka', kafka] as const]
+    .flatMap(([where, journal]) => {
+      if (journal === undefined) return []
+      const { lacks, hash } = chainUpTo(head, journal)
+      const what = lacks === undefined ? `has the hash ${hash} there` : `lacks entry ${lacks}`
+      return breachWith(hash === head.hash, `the journal in ${where} ${what}`)
+    })
+}
+
+/**
+ * The hash of the chain up to an exported head, or the first entry that the chain lacks. Entries
+ * that were missing at the export are not part of the chain, even if they arrived later.
+ */
+function chainUpTo (
+  { seq: last, missing }: ChainHead, texts: JournalTexts
+): { readonly hash?: string, readonly lacks?: number } {
+  let { seq, hash } = START
+  while (seq < last) {
+    seq += 1
+    if (missing.some(([from, to]) => seq >= from && seq <= to)) continue
+    const text = texts.get(seq)
+    if (text === undefined) return { lacks: seq }
+    hash = hashAfter(hash, text)
+  }
+  return { hash }
+}

@@ -1,0 +1,155 @@
+/** A rule that does not hold: for which tenant and job, with the values that differ. */
+export type Breach = {
+  readonly tenant: string
+  /** Empty when the breach concerns no single job. */
+  readonly job: string
+  readonly rule: string
+  readonly detail: string
+}
+
+/** The breaches of one tenant. */
+export type Found = readonly Omit<Breach, 'tenant'>[]
+
+/** What the audit read of a tenant; amounts in USD micros. */
+export type TenantReport = {
+  readonly tenant: string
+  readonly availableMicros: number
+  readonly reservedMicros: number
+  readonly chargedMicros: number
+  readonly fundedMicros: number
+  readonly entries: number
+  readonly openJobs: number
+  readonly closedJobs: number
+  readonly rows: number
+  readonly breaches: number
+  /** Every movement in words, if requested. */
+  readonly explained?: readonly string[]
+}
+
+export type AuditReport = {
+  readonly ok: boolean
+  readonly tenants: readonly TenantReport[]
+  readonly breaches: readonly Breach[]
+}
+
+/** What must always hold for money and jobs, by the id that reports and documents use. */
+type Invariant = {
+  readonly id: string
+  readonly statement: string
+  /** The rules that checks report when the invariant does not hold. */
+  readonly rules: readonly string[]
+}
+
+export const INVARIANTS: readonly Invariant[] = [
+  {
+    id: 'I1',
+    statement: 'The available, reserved and charged amounts add up to the funded amount.',
+    rules: [
+      'available + reserved + charged = funded',
+      'reserved = maximum quotes of jobs that have not ended',
+    ],
+  },
+  { id: 'I2', statement: 'No amount is below zero.', rules: ['no amount is below zero'] },
+  {
+    id: 'I3',
+    statement: 'The journal has no gap, its entry ids are unique, and its entries are signed.',
+    rules: [
+      'the journal is numbered 1 to n', 'every movement is in the journal',
+      'every entry has a unique id', 'every row of the copy is signed by a service',
+      'the journal contains the exported head',
+    ],
+  },
+  {
+    id: 'I4',
+    statement: 'Each job has one reserve entry, and one settle or void entry once it has ended.',
+    rules: [
+      'every reservation has a job', 'one reserve of the maximum quote per job',
+      'one settle or void per ended job, none before',
+    ],
+  },
+  {
+    id: 'I5',
+    statement: 'A charge is within the quote, and the rest is released.',
+    rules: ['charge within the quote, the rest released', 'charged + released = reserved'],
+  },
+  {
+    id: 'I6',
+    statement: 'A charge is the number of billable rows in the result file times the price.',
+    rules: ['charge = billable rows x unit price'],
+  },
+  {
+    id: 'I7',
+    statement: 'A result file has every row once, in order, and matches the counts of its job.',
+    rules: [
+      'every row once, in order', 'results are readable', 'successRecords = rows with a verdict',
+      'successRecords + failedRecords = totalRows',
+      'cacheHits + freshRecords + invalidRows + duplicateRows = totalRows',
+    ],
+  },
+  {
+    id: 'I8',
+    statement: 'Redis, the journal in Kafka and its copy in ClickHouse agree.',
+    rules: [
+      'the journal adds up to the balances', 'each entry adds up to the balances it states',
+      'Kafka and the copy have the same entries',
+    ],
+  },
+  { id: 'I9', statement: 'Every accepted job ends.', rules: ['every job ends within a day'] },
+  {
+    id: 'I10',
+    statement: 'An Idempotency-Key creates one job in 24 hours.',
+    rules: ['one job per Idempotency-Key in 24 hours'],
+  },
+  {
+    id: 'I11',
+    statement: 'Exactly the running jobs with fresh rows hold a slot.',
+    rules: [
+      'a running job with fresh rows holds a slot', 'only running jobs with fresh rows hold a slot',
+    ],
+  },
+  {
+    id: 'I12',
+    statement: 'An ended job has one event, and its deliveries end.',
+    rules: ['one event per job', 'every delivery ends'],
+  },
+]
+
+/** Returns no breach when `holds` is true, else the one that is passed. */
+export function breachUnless (
+  holds: boolean, breach: { readonly rule: string, readonly detail: string, readonly job?: string }
+): Found {
+  return holds ? [] : [{ job: '', ...breach }]
+}
+
+/** The id of the invariant that a rule belongs to; `-` for an unknown rule. */
+export function invariantOf (rule: string): string {
+  return INVARIANTS.find(({ rules }) => rules.includes(rule))?.id ?? '-'
+}
+
+/** All invariants, one line each, for the help text of the command. */
+export function invariantsText (): string {
+  const lines = INVARIANTS.map(({ id, statement }) => `  ${id.padEnd(4)} ${statement}`)
+  return ['', 'Invariants:', ...lines].join('\n')
+}
+
+const COLUMNS = [
+  'tenant', 'availableMicros', 'reservedMicros', 'chargedMicros', 'fundedMicros', 'entries',
+  'openJobs', 'closedJobs', 'rows', 'breaches',
+] as const satisfies readonly (keyof TenantReport)[]
+
+/** The report as text: a table of tenants, then movements in words, then breaches. */
+export function auditTable ({ tenants, breaches }: AuditReport): string {
+  const lines = [COLUMNS, ...tenants.map(tenant => COLUMNS.map(name => String(tenant[name])))]
+  const widths = COLUMNS.map((_, column) =>
+    Math.max(...lines.map(line => line[column]?.length ?? 0)))
+  const table = lines.map(line => line.map((cell, column) => column === 0
+    ? cell.padEnd(widths[column] ?? 0)
+    : cell.padStart(widths[column] ?? 0)).join('  '))
+  const movements = tenants.flatMap(({ tenant, explained = [] }) =>
+    explained.map(line => `${tenant} ${line}`))
+  const found = breaches.map(({ tenant, job, rule, detail }) =>
+    `BREACH ${[invariantOf(rule), tenant, job, rule].filter(text => text !== '').join(' ')}: ` +
+    detail)
+  const end = breaches.length === 0 ? 'no breaches' : ''
+  return [...table, ...movements, ...found, end].join('\n').trimEnd()
+}

@@ -1,1 +1,0 @@
-export { commandEnvironment, type Environment } from '../lib/command-environment.ts'

@@ -1,0 +1,160 @@
+import type { Redis } from 'ioredis'
+import type { Keys } from '../../schemas/types.ts'
+import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
+import { jobKeys } from '../jobs/redis-keys.ts'
+import { tombstoneOf, type ReadTopic } from '../jobs/wrapped-keys.ts'
+import type { Producer } from '../lib/bus.ts'
+import type { Codec } from '../lib/registry.ts'
+import { sleep } from '../lib/retry.ts'
+import { allTopics, messageKey, topicName } from '../lib/topics.ts'
+import type { JobKeyCopy } from '../records/job-key-copy.ts'
+
+export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
+
+type Deps = {
+  readonly redis: Redis
+  readonly keyCopy: Pick<JobKeyCopy, 'erase' | 'rowsOf'>
+  readonly codec: Pick<Codec, 'decode'>
+  readonly producer: Pick<Producer, 'send'>
+  readonly read: ReadTopic
+}
+
+/** Jobs of one tenant that are erased together. */
+export type ErasedJobs = { readonly tenant: string, readonly jobs: readonly string[] }
+
+/** How many copies of its key each job has. Jobs without copies have no entry. */
+export type Counts = ReadonlyMap<string, number>
+
+/** Wrapped keys, by job. */
+type WrappedKeys = ReadonlyMap<string, readonly Buffer[]>
+
+const AOF_POLL_MS = 100
+const DEAD_LETTER_TOPIC = /\.dead$/
+
+/** Finds and deletes the wrapped data keys of jobs in every store. */
+export function createJobKeyEraser (deps: Deps) {
+  const { redis, keyCopy, producer } = deps
+  const writeTombstones = ({ tenant, jobs }: ErasedJobs) =>
+    producer.send(jobs.map(job => tombstoneOf(tenant, job)))
+  return {
+    writeTombstones,
+
+    /** Deletes the keys from Redis and writes their tombstones; returns the wrapped keys. */
+    remove: async ({ tenant, jobs }: ErasedJobs): Promise<WrappedKeys> => {
+      const inTopic = Map.groupBy(await valuesInTopic(deps, jobs), ({ job }) => job)
+      const removed = new Map<string, readonly Buffer[]>()
+      for (const job of jobs) {
+        const { dataKey, erased } = jobKeys(tenant, job)
+        const inRedis = await redis.getBuffer(dataKey)
+        const wrapped = inTopic.get(job)?.map(it => it.wrapped) ?? []
+        removed.set(job, inRedis === null ? wrapped : [inRedis, ...wrapped])
+        // The mark comes before the deletion: a process that restores keys checks the mark after it
+        // wrote one.
+        await redis.set(erased, '1', 'PX', ACCEPTED_KEY_MS)
+        await redis.del(dataKey)
+      }
+      await writeTombstones({ tenant, jobs })
+      return removed
+    },
+
+    /** Deletes the keys from ClickHouse with one mutation. */
+    removeCopies: ({ tenant, jobs }: ErasedJobs): Promise<void> => keyCopy.erase(tenant, jobs),
+
+    rewriteAof: () => rewriteAof(redis),
+
+    copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<Counts> => {
+      const found = await Promise.all(jobs.map(async job =>
+        await redis.exists(jobKeys(tenant, job).dataKey) === 1 ? [job] : []))
+      return countsOf(found.flat())
+    },
+
+    copiesInTopic: async (jobs: readonly string[]): Promise<Counts> =>
+      countsOf((await valuesInTopic(deps, jobs)).map(({ job }) => job)),
+
+    copiesInClickhouse: async ({ tenant, jobs }: ErasedJobs): Promise<Counts> =>
+      countsOf(await keyCopy.rowsOf(tenant, jobs)),
+
+    /**
+     * Counts dead letters that contain a wrapped key of a job, or came from the topic of its keys.
+     */
+    copiesInDeadLetters: (wrapped: WrappedKeys): Promise<Counts> =>
+      countDeadLetters(deps, wrapped),
+  }
+}
+
+async function countDeadLetters (
+  { read }: Pick<Deps, 'read'>, wrapped: WrappedKeys
+): Promise<Counts> {
+  const found: string[] = []
+  for (const { name } of allTopics().filter(({ name }) => DEAD_LETTER_TOPIC.test(name))) {
+    await read(name, messages => {
+      for (const { value, headers } of messages) {
+        const isKey = headers['dead_topic'] === topicName('job.keys')
+        for (const [job, bytes] of wrapped) {
+          const isCopy = bytes.some(one => value?.includes(one))
+          if (isCopy || (isKey && headers['job'] === job)) found.push(job)
+        }
+      }
+    })
+  }
+  return countsOf(found)
+}
+
+function countsOf (jobs: readonly string[]): Counts {
+  const counts = new Map<string, number>()
+  for (const job of jobs) counts.set(job, (counts.get(job) ?? 0) + 1)
+  return counts
+}
+
+async function valuesInTopic (
+  { codec, read }: Deps, jobs: readonly string[]
+): Promise<readonly Keys[]> {
+  const names = new Set(jobs.map(job => messageKey('job.keys', { job })))
+  const found: Buffer[] = []
+  await read(topicName('job.keys'), messages => {
+    for (const { key, value } of messages) {
+      if (value !== null && names.has(String(key))) found.push(value)
+    }
+  })
+  return await Promise.all(found.map(async value => await codec.decode('job.keys', value) as Keys))
+}
+
+/**
+ * Makes Redis rewrite its append-only file and waits until it is done. `none` when Redis keeps no
+ * such file.
+ * @throws Error when the rewrite failed.
+ */
+async function rewriteAof (redis: Redis): Promise<'rewritten' | 'none'> {
+  if ((await persistence(redis)).get('aof_enabled') !== '1') return 'none'
+  for (;;) {
+    await waitForRewrite(redis)
+    try {
+      await redis.bgrewriteaof()
+      break
+    } catch (error) {
+      // A rewrite in progress may have started before the keys were deleted, so another one follows
+      // it.
+      if (!(error instanceof Error) || !error.message.includes('already in progress')) throw error
+    }
+  }
+  await waitForRewrite(redis)
+  const status = (await persistence(redis)).get('aof_last_bgrewrite_status')
+  if (status === 'ok') return 'rewritten'
+  throw new Error('Redis failed to rewrite its append-only file (aof_last_bgrewrite_status ' +
+    `"${status}"). Find the cause in the log of Redis, then run the command again.`)
+}
+
+async function waitForRewrite (redis: Redis): Promise<void> {
+  for (;;) {
+    const info = await persistence(redis)
+    const isIdle = ['aof_rewrite_in_progress', 'aof_rewrite_scheduled']
+      .every(name => info.get(name) === '0')
+    if (isIdle) return
+    await sleep(AOF_POLL_MS)
+  }
+}
+
+async function persistence (redis: Redis): Promise<ReadonlyMap<string, string>> {
+  const lines = (await redis.info('persistence')).split('\r\n')
+  return new Map(lines.map(line => line.split(':') as [string, string]))
+}

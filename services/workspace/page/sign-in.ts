@@ -1,0 +1,104 @@
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { field, type PageDeps } from './context.ts'
+import { cookieName, sessionIdIn, visitorOf } from './guard.ts'
+import { html, type Html } from './html.ts'
+import { noticeOf, plainPage, sendPage } from './layout.ts'
+import type { Subject } from './sessions.ts'
+
+/** Sign-in, sign-out, and the redirect from `/`. */
+export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
+  return [
+    {
+      method: 'GET',
+      url: '/',
+      handler: async (request, reply) => {
+        const visitor = await visitorOf(deps, request)
+        return reply.redirect(visitor ? startPathOf(visitor.session.subject) : '/sign-in', 303)
+      },
+    },
+    {
+      method: 'GET',
+      url: '/sign-in',
+      handler: (request, reply) => sendPage(reply, signInView(noticeOf(request))),
+    },
+    {
+      method: 'GET',
+      url: '/sign-in/link',
+      handler: (_request, reply) => sendPage(reply, confirmSignInView()),
+    },
+    { method: 'POST', url: '/sign-in', handler: (request, reply) => signIn(deps, request, reply) },
+    {
+      method: 'POST',
+      url: '/sign-out',
+      config: { access: 'any' },
+      handler: (request, reply) => signOut(deps, request, reply),
+    },
+  ]
+}
+
+async function signIn (
+  deps: PageDeps, request: FastifyRequest, reply: FastifyReply
+): Promise<FastifyReply> {
+  const subject = await deps.signInCodes.redeem(field(request, 'code'))
+  if (subject === undefined) return reply.redirect('/sign-in?notice=link-spent', 303)
+  // Ends the session that this browser had before.
+  await deps.sessions.end(sessionIdIn(request))
+  const { id } = await deps.sessions.create(subject)
+  const { isHttps } = request
+  reply.setCookie(cookieName(isHttps), id, {
+    httpOnly: true, sameSite: 'strict', secure: isHttps, path: '/',
+  })
+  return reply.redirect(startPathOf(subject), 303)
+}
+
+async function signOut (
+  deps: PageDeps, request: FastifyRequest, reply: FastifyReply
+): Promise<FastifyReply> {
+  await deps.sessions.end(sessionIdIn(request))
+  for (const isHttps of [true, false]) {
+    reply.clearCookie(cookieName(isHttps), { path: '/', secure: isHttps })
+  }
+  return reply.redirect('/sign-in?notice=left', 303)
+}
+
+function startPathOf (subject: Subject): string {
+  return subject.kind === 'operator' ? '/pipeline' : '/live/overview'
+}
+
+/** Explains how to sign in. */
+export function signInView (notice: Html | undefined): Html {
+  return plainPage({
+    title: 'Sign in',
+    body: html`
+      <div class="narrow">
+        <h1>Sign in</h1>
+        ${notice}
+        <p>To sign in you need a link that works once, for ten minutes. Ask the operator of this
+          installation for one. This command creates it:</p>
+        <pre><code>npm run workspace -- sign-in --org ORG_ID</code></pre>
+        <p class="hint">Operators of the pipeline pass <code>--operator</code> instead of
+          <code>--org ORG_ID</code>.</p>
+      </div>`,
+  })
+}
+
+/**
+ * The page of a sign-in link. A script reads the code behind the # and only the button submits it,
+ * so that a preview of the link does not use it up.
+ */
+export function confirmSignInView (): Html {
+  return plainPage({
+    title: 'Sign in',
+    scripts: ['sign-in.js'],
+    body: html`
+      <div class="narrow">
+        <h1>Sign in</h1>
+        <p>This link signs this browser in. It works once.</p>
+        <form method="post" action="/sign-in">
+          <input type="hidden" name="code" value="">
+          <button class="button" type="submit" autofocus>Sign in</button>
+        </form>
+        <noscript><p>This page needs JavaScript to read the code of the link.</p></noscript>
+      </div>`,
+  })
+}

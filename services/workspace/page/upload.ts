@@ -1,0 +1,192 @@
+import type { FastifyRequest, RouteOptions } from 'fastify'
+import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
+import type { QuoteBody } from '../../../schemas/api/quote.ts'
+import type { Client, JobRequest } from '../../client/client.ts'
+import type { Pace } from '../../lib/body-pace.ts'
+import { forCustomer, type PageDeps, type Visit } from './context.ts'
+import { count, html, money, type Html } from './html.ts'
+import { customerPage, emptyState, sendPage } from './layout.ts'
+import { PageError } from './page-error.ts'
+import { createUploadLimits } from './upload-limits.ts'
+
+/** The maximum body of a job at the REST interface. */
+const MAX_BODY_BYTES = 35_651_584
+const MAX_FILE_NAME_CHARACTERS = 200
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+/** The body of both requests, before validation. */
+type UploadBody = {
+  readonly service?: unknown
+  readonly inputs?: unknown
+  readonly country?: unknown
+  readonly fresh?: unknown
+  readonly webhook?: unknown
+  readonly file?: unknown
+  readonly id?: unknown
+}
+
+const forScript = {
+  bodyLimit: MAX_BODY_BYTES, config: { access: 'customer', forScript: true },
+} as const
+
+/** Verifies a file in two requests: its quote, then its job. The page stores no contacts. */
+export function uploadRoutes (deps: PageDeps, pace: Pace): readonly RouteOptions[] {
+  const limits = createUploadLimits(pace)
+  return [
+    {
+      method: 'GET',
+      url: '/:mode/upload',
+      config: { access: 'customer' },
+      handler: forCustomer(deps, async ({ visit, reply }) =>
+        sendPage(reply, uploadView(visit, await visit.client.services()))),
+    },
+    {
+      method: 'POST',
+      url: '/:mode/upload/quote',
+      ...forScript,
+      ...limits,
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        const job = jobRequestOf(request)
+        const [quote, balance, services] = await Promise.all([
+          visit.client.quote(job), visit.client.balance(), visit.client.services(),
+        ])
+        const priceMicros = services.find(({ slug }) => slug === job.service)?.priceMicros ?? 0
+        const { availableMicros } = balance
+        return reply.send({ html: quoteView({ quote, availableMicros, priceMicros }).html })
+      }),
+    },
+    {
+      method: 'POST',
+      url: '/:mode/upload/job',
+      ...forScript,
+      ...limits,
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        const { id } = request.body as UploadBody
+        if (typeof id !== 'string' || !UUID_V4.test(id)) throw new PageError('bad_form')
+        const job = await visit.client.createJob(jobRequestOf(request), id)
+        return reply.send({ path: `/${visit.tenant.mode}/jobs/${job.id}` })
+      }),
+    },
+  ]
+}
+
+/** The job in a body; throws PageError 400 or 413. The REST interface validates the rest. */
+export function jobRequestOf ({ body }: Pick<FastifyRequest, 'body'>): JobRequest {
+  const { service, inputs, country, fresh, webhook, file } = (body ?? {}) as UploadBody
+  if (typeof service !== 'string' || !areTexts(inputs)) throw new PageError('bad_form')
+  if (inputs.length === 0 || inputs.length > MAX_INPUTS) throw new PageError('too_large')
+  const name = textOf(file).slice(0, MAX_FILE_NAME_CHARACTERS)
+  return {
+    service,
+    inputs,
+    forceFresh: fresh === true,
+    ...(textOf(country) === '' ? {} : { countryCode: textOf(country) }),
+    ...(textOf(webhook) === '' ? {} : { webhook_url: textOf(webhook) }),
+    ...(name === '' ? {} : { metadata: { file: name } }),
+  }
+}
+
+function textOf (value: unknown): string {
+  return typeof value === 'string' ? value.trim() : ''
+}
+
+function areTexts (value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every(one => typeof one === 'string')
+}
+
+type Service = Awaited<ReturnType<Client['services']>>[number]
+
+/** The form that verifies a file: file, column and service, then quote and confirmation. */
+export function uploadView (visit: Visit, services: readonly Service[]): Html {
+  const { mode } = visit.tenant
+  const usable = services.filter(({ configured }) => configured)
+  return customerPage(visit, 'upload', {
+    title: 'Verify a file',
+    scripts: ['upload.js'],
+    body: html`
+      <h1>Verify a file</h1>
+      ${usable.length === 0
+        ? emptyState('No service is set up for this mode. Ask the operator of this installation.')
+        : html`
+          <p class="hint">Your browser reads the file and sends only the column that you choose. You
+            see the price before anything is charged.</p>
+          <form id="upload" class="card" data-mode="${mode}"
+            data-token="${visit.visitor.session.token}">
+            <label>CSV file <input type="file" name="file" accept=".csv,.tsv,.txt,text/csv"
+              aria-describedby="file-hint" required></label>
+            <p class="hint" id="file-hint">One contact per line, up to 100,000 lines, separated by
+              comma, semicolon or tab.</p>
+            <div id="chosen" hidden>${choices(usable)}</div>
+            <p id="error" class="notice bad" role="alert" hidden></p>
+            <button id="ask" class="button" type="submit" disabled>Show the price</button>
+          </form>
+          <section id="quote" aria-labelledby="quote-title" hidden></section>`}
+      <noscript><p class="notice bad">Reading a file needs JavaScript. Jobs can also be sent
+        through the REST interface.</p></noscript>`,
+  })
+}
+
+function choices (services: readonly Service[]): Html {
+  return html`
+    <label class="check"><input type="checkbox" name="header" checked> The first line names the
+      columns</label>
+    <div class="fields">
+      <label>Column <select name="column"></select></label>
+      <label>Service <select name="service">${services.map(({ slug, inputKind, priceMicros }) =>
+        html`<option value="${slug}" data-kind="${inputKind}">${slug} (${money(priceMicros)} per
+          row)</option>`)}</select></label>
+      <label>Country
+        <input name="country" maxlength="2" pattern="[A-Za-z]{2}" placeholder="US"
+          autocomplete="off" aria-describedby="country-hint"></label>
+    </div>
+    <p class="hint" id="country-hint">The country, in two letters, of numbers that do not start
+      with +.</p>
+    <div class="table" id="sample" role="region" aria-label="First lines of the file" tabindex="0">
+    </div>
+    <details><summary>More</summary>
+      <label>Webhook address, called when the job ends
+        <input type="url" name="webhook" maxlength="2048" placeholder="https://"
+          autocomplete="off"></label>
+      <label class="check"><input type="checkbox" name="fresh"> Check every contact live, even if
+        it is in the cache</label>
+    </details>`
+}
+
+type Quote = {
+  readonly quote: QuoteBody
+  readonly availableMicros: number
+  readonly priceMicros: number
+}
+
+/** The maximum price of a job, and the button that starts it. */
+export function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
+  const { preflight, service } = quote
+  const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
+  const line = (name: string, rows: number, price: string) => html`<tr>
+    <th scope="row">${name}</th><td class="number">${count(rows)}</td>
+    <td class="number">${price}</td></tr>`
+  const isEnough = preflight.maxQuoteMicros <= availableMicros
+  return html`
+    <h2 id="quote-title" tabindex="-1">At most ${money(preflight.maxQuoteMicros)}</h2>
+    <table>
+      <caption class="unseen">Quote for ${service}</caption>
+      <thead><tr><th scope="col">Rows</th><th scope="col" class="number">Number</th>
+        <th scope="col" class="number">Price</th></tr></thead>
+      <tbody>
+        ${line('Checked live', freshChecks, `${money(priceMicros)} each`)}
+        ${line('In your cache', cacheHits, 'free, but reserved')}
+        ${line('Duplicates', duplicateRows, 'free')}
+        ${line('Not readable', invalidRows, 'free')}
+      </tbody>
+      <tfoot>${line('All', totalRows, `at most ${money(preflight.maxQuoteMicros)}`)}</tfoot>
+    </table>
+    <p class="hint">The maximum is reserved. What is not charged, for example for rows without a
+      verdict, is released when the job ends. Available: ${money(availableMicros)}.</p>
+    ${isEnough
+      ? html`<p class="row"><button class="button" type="button" id="confirm">Start the
+          job</button><button class="button quiet" type="button" id="back">Change
+          something</button></p>`
+      : html`<p class="notice bad" role="alert">${money(preflight.maxQuoteMicros - availableMicros)}
+          more is needed. Have the balance topped up, or verify fewer rows.</p>
+          <p><button class="button quiet" type="button" id="back">Change something</button></p>`}`
+}

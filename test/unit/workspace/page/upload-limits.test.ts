@@ -1,0 +1,60 @@
+import { EventEmitter } from 'node:events'
+import { describe, expect, it, vi } from 'vitest'
+import { createUploadLimits } from '../../../../services/workspace/page/upload-limits.ts'
+
+const pace = { graceMs: 1_000, bytesPerSecond: 100, wholeWithinMs: 60_000 }
+
+const requestOf = (orgId: string) =>
+  ({ visitor: { session: { subject: { kind: 'customer', orgId } } } }) as never
+const replyOf = () => ({ raw: new EventEmitter() })
+const UNAVAILABLE = { content: { status: 503 } }
+
+describe('concurrent uploads', () => {
+  it('are limited to two per organization until a reply is sent', async () => {
+    const { onRequest } = createUploadLimits(pace)
+    const replies = [replyOf(), replyOf()]
+    for (const reply of replies) await onRequest(requestOf('org_a'), reply as never)
+    await expect(onRequest(requestOf('org_a'), replyOf() as never))
+      .rejects.toMatchObject(UNAVAILABLE)
+    await onRequest(requestOf('org_b'), replyOf() as never)
+    replies[0]?.raw.emit('close')
+    await onRequest(requestOf('org_a'), replyOf() as never)
+  })
+
+  it('are limited to six in all', async () => {
+    const { onRequest } = createUploadLimits(pace)
+    for (const org of ['a', 'b', 'c']) {
+      await onRequest(requestOf(org), replyOf() as never)
+      await onRequest(requestOf(org), replyOf() as never)
+    }
+    await expect(onRequest(requestOf('d'), replyOf() as never)).rejects.toMatchObject(UNAVAILABLE)
+  })
+
+  it.each([
+    ['a byte every two seconds', 1, true],
+    ['data at twice the minimum throughput', 200, false],
+  ])('with a body of %s (%d bytes per 2 s) are disconnected: %s', (_manner, bytes, isCut) => {
+    vi.useFakeTimers()
+    try {
+      const destroy = vi.fn()
+      const raw = Object.assign(new EventEmitter(), { socket: { destroy } })
+      const reply = replyOf()
+      const done = vi.fn()
+      const { preParsing } = createUploadLimits(pace)
+      Reflect.apply(preParsing as () => void, undefined,
+        [{ raw, headers: {} }, reply, 'payload', done])
+      expect(done).toHaveBeenCalledWith(null, 'payload')
+      for (let round = 0; round < 10; round++) {
+        raw.emit('data', Buffer.alloc(bytes))
+        vi.advanceTimersByTime(2_000)
+      }
+      expect(destroy.mock.calls.length > 0).toBe(isCut)
+      reply.raw.emit('close')
+      const cuts = destroy.mock.calls.length
+      vi.advanceTimersByTime(60_000)
+      expect(destroy.mock.calls.length).toBe(cuts)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})
