@@ -6,7 +6,7 @@ import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
 import { UsageError } from '../lib/run-command.ts'
 import { partnerTopics, topicName } from '../lib/topics.ts'
 
-export type PartnerTopics = {
+type PartnerTopics = {
   readonly submitted: string
   readonly finished: string
   readonly rules: readonly AccessRule[]

@@ -124,7 +124,7 @@ const PROVEN_KEY = '{audit}:proven'
  * The start positions of the next incremental audit, in Redis: a restored backup of Redis then has
  * the positions of its own time. Missing or unauthentic positions read as an empty map.
  */
-export type Position = {
+type Position = {
   readonly read: () => Promise<ReadonlyMap<string, ProvenHead>>
   readonly write: (proven: ReadonlyMap<string, ProvenHead>) => Promise<void>
 }
@@ -155,7 +155,7 @@ export function createPosition (
  * Counts that ClickHouse computes over rows whose MAC is not checked: forged rows count as well. A
  * number other than 0 is therefore a reason for a complete audit, not a breach.
  */
-export type AuditCounts = ProofDeps['counts'] & {
+type AuditCounts = ProofDeps['counts'] & {
   /** Result rows of all tenants' jobs that ended since a time in Unix ms. */
   readonly rowsSince: (endedMs: number) => Promise<number>
 }

@@ -13,7 +13,7 @@ const MAX_DELIVERY_MS = 4 * DAY_MS
 /**
  * The counts of a result file. They are read with another CSV library than the one that wrote it.
  */
-export type ResultCounts = {
+type ResultCounts = {
   readonly rows: number
   /** Row number of the first line out of order; 0 when there is none. */
   readonly outOfOrder: number

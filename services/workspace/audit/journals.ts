@@ -15,7 +15,7 @@ import type { JournalTexts } from './journal-checks.ts'
 import { breachUnless, type Found } from './report.ts'
 
 /** A range of a tenant's journal: the entries after one head, up to another. */
-export type Span = { readonly from: ChainHead, readonly head: ChainHead }
+type Span = { readonly from: ChainHead, readonly head: ChainHead }
 
 /** The journal in Kafka. Every call reads the topic. */
 export type KafkaJournal = {
@@ -86,7 +86,7 @@ function createSpanWalk ({ from, head }: Span) {
 }
 
 /** The last exported head of a tenant, and when it was exported, in Unix ms. */
-export type ExportedHead = ChainHead & { readonly at: number }
+type ExportedHead = ChainHead & { readonly at: number }
 
 export type ExportedHeads = ReadonlyMap<string, ExportedHead>
 
@@ -123,7 +123,7 @@ export async function readExportedHeads (
 }
 
 /** The journals of a tenant. */
-export type Journals = {
+type Journals = {
   /** Undefined when Redis does not know the tenant. */
   readonly copy: readonly Journal[] | undefined
   /** Undefined when Kafka was not read. */

@@ -20,7 +20,7 @@ export type TenantState = {
 }
 
 /** The same with the tenant's journal in ClickHouse. */
-export type Snapshot = TenantState & {
+type Snapshot = TenantState & {
   /** Entries of the copy, by seq. */
   readonly copy: readonly Journal[]
   /** The seq in each row of the copy that has no authentic MAC. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /** A static file for browsers. Its path contains a content hash. */
-export type Asset = { readonly path: string, readonly type: string, readonly content: Buffer }
+type Asset = { readonly path: string, readonly type: string, readonly content: Buffer }
 
 const TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',

@@ -67,7 +67,7 @@ export function jobName ({ id, metadata }: Pick<JobStatusResource, 'id' | 'metad
 }
 
 /** A part of all rows of a job; `tone` names its colour. */
-export type Segment = { readonly name: string, readonly rows: number, readonly tone: string }
+type Segment = { readonly name: string, readonly rows: number, readonly tone: string }
 
 type Counts = Pick<JobStatusResource,
   'id' | 'totalRows' | 'freshRecords' | 'cacheHits' | 'duplicateRows' | 'invalidRows' |

@@ -6,7 +6,7 @@ import { count, html, money, time, type Html } from './html.ts'
 import { breakdown, isEnded, jobName, jobState } from './job-components.ts'
 import { customerPage, emptyState, table, tokenField } from './layout.ts'
 
-export type JobDetails = {
+type JobDetails = {
   readonly job: JobStatusResource
   /** The first rows, while results exist. */
   readonly preview: ResultsPage | undefined

@@ -88,7 +88,7 @@ export function pathIds (parameters: unknown): { readonly id: string, readonly d
 }
 
 /** The query of the list; '' means no filter. */
-export type JobFilter = { readonly status: string, readonly service: string }
+type JobFilter = { readonly status: string, readonly service: string }
 
 /** The jobs of a tenant, newest first, with their progress. */
 export function jobsView (

@@ -16,7 +16,7 @@ const SECTIONS = [
   ['settings', 'Settings'],
 ] as const
 
-export type Section = typeof SECTIONS[number][0]
+type Section = typeof SECTIONS[number][0]
 
 type Content = {
   readonly title: string

@@ -84,7 +84,7 @@ export function apiMessage (error: ApiError): string {
 function apiErrorContent (error: ApiError): ErrorContent {
   const { status } = error
   if (status === 404) return PAGE_ERRORS.not_found
-  // The API key of this server is unknown or expired. The next request uses a new key.
+  // Redis does not know the API key of this server any more. It is renewed within seven minutes.
   if (status === 401 || status === 503) return PAGE_ERRORS.unavailable
   if (status >= 500) return PAGE_ERRORS.internal
   return { status, title: 'That did not work', message: apiMessage(error) }

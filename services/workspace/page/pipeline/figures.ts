@@ -79,7 +79,7 @@ export type Snapshot = {
 }
 
 /** What moves along an arrow; undefined where no process reports it. */
-export type ArrowFigures = {
+type ArrowFigures = {
   readonly messagesPerSecond: number | undefined
   /** Messages that are written, but not processed by the reading stage. */
   readonly lagMessages: number | undefined
