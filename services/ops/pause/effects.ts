@@ -31,7 +31,7 @@ const EFFECTS: Readonly<Partial<Record<StageName, Effect>>> = {
     means: 'No webhook is sent, nor one sent again; attempts that come due wait. Customers who ' +
       'poll see their jobs end.',
   },
-  handback: {
+  publish: {
     means: 'Partners of feeds get no results. They wait, and jobs end as ever.',
   },
 }

@@ -30,7 +30,7 @@ async function shown (...words: readonly string[]): Promise<string> {
 
 it('lists by its options, for people and for scripts', async () => {
   expect((await shown('list', '--reason', 'undecodable')).split('\n')).toEqual([
-    'waiting: feed 0, normalize 0, lookup 0, verify 2, settle 0, deliver 0, handback 0, ledger 0',
+    'waiting: feed 0, normalize 0, lookup 0, verify 2, settle 0, deliver 0, publish 0, ledger 0',
     expect.stringMatching(/^verify 0:1 \| undecodable \|/),
   ])
   const found = JSON.parse(await shown('list', '--stage', 'verify', '--json'))

@@ -52,7 +52,7 @@ const OTHER_SOURCES: Partial<Record<StageName, Sources>> = {
   feed: { done: 'feed_jobs_total', presence: 'feed_partners', age: '' },
   // Their messages carry no rows.
   deliver: { done: 'stage_chunks_total', presence: AGE, age: AGE },
-  handback: { done: 'stage_chunks_total', presence: AGE, age: AGE },
+  publish: { done: 'stage_chunks_total', presence: AGE, age: AGE },
   ledger: { done: 'stage_chunks_total', presence: AGE, age: AGE },
 }
 const SOURCES: Sources = { done: 'stage_rows_total', presence: AGE, age: AGE }

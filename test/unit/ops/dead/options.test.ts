@@ -5,7 +5,7 @@ import { READING_STAGES } from '../../../../services/topology.ts'
 
 it('knows the stages that read topics', () => {
   expect(READING_STAGES).toEqual([
-    'feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'handback', 'ledger',
+    'feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
   ])
   expect(stageOf('verify')).toBe('verify')
   expect(() => stageOf('ingest')).toThrow('Only these stages have dead letters: feed, normalize,')

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { columnsOf } from '../../../services/records/columns.ts'
 import { feedCells, type ContactResult } from '../../../services/records/partner-results.ts'
 import { LostResultsError, type FeedRows } from '../../../services/records/results.ts'
-import { createHandbackStage } from '../../../services/handback/stage.ts'
+import { createPublishStage } from '../../../services/publish/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Incoming } from '../../../services/lib/stage.ts'
 
@@ -24,34 +24,34 @@ async function * from (pieces: readonly (FeedRows | Error)[]): AsyncIterable<Fee
   }
 }
 
-async function handBack (
+async function publish (
   job: Job | undefined, pieces: readonly (FeedRows | Error)[] = [], hasKey = true
 ) {
   const sent: ContactResult[] = []
-  const places: unknown[] = []
-  const stage = createHandbackStage({
+  const targets: unknown[] = []
+  const stage = createPublishStage({
     partners: { keysOf: async () => hasKey ? [key] : undefined },
     findJob: async () => job,
     findArchived: async () => job === undefined ? undefined : { job, manifest: [] },
     results: { feedRows: () => from(pieces) },
     partnerResults: {
-      send: async (of, results) => {
-        places.push(of)
+      send: async (target, results) => {
+        targets.push(target)
         sent.push(...results)
       },
     },
-    isGone: async () => false,
-    watchEveryMs: 60_000,
+    isDeleted: async () => false,
+    topicCheckMs: 60_000,
     batch: 10,
   })
   const [decision] = await stage.decide([message], new AbortController().signal)
-  return { sent, places, decision }
+  return { sent, targets, decision }
 }
 
-describe('a job that came to its end', () => {
-  it('gives each of its contacts a result, under the name the partner gave it', async () => {
+describe('publish', () => {
+  it('sends one result per contact, under the reference of the partner', async () => {
     const contacts = { offsets: [7, 9], references: ['a', 'b'] }
-    const { sent, places, decision } = await handBack(feedJob, [
+    const { sent, targets, decision } = await publish(feedJob, [
       { rows: [row(1), row(2)], contacts },
       { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } },
     ])
@@ -60,32 +60,32 @@ describe('a job that came to its end', () => {
       { offset: 7, reference: 'a', cells }, { offset: 9, reference: 'b', cells },
       { offset: 12, reference: 'c', cells },
     ])
-    expect(places[0]).toEqual({ partner: 'acme', partition: 2, key, service: 'whatsapp' })
+    expect(targets[0]).toEqual({ partner: 'acme', partition: 2, key, service: 'whatsapp' })
     expect(decision).toEqual({ finishes: [message], emits: [] })
   })
 
-  it('of the REST interface is none of ours', async () => {
+  it('sends nothing for jobs of the REST API and for unknown jobs', async () => {
     const { feed: _feed, ...plain } = feedJob
     for (const job of [plain as Job, undefined]) {
-      expect(await handBack(job)).toEqual({
-        sent: [], places: [], decision: { finishes: [message], emits: [] },
+      expect(await publish(job)).toEqual({
+        sent: [], targets: [], decision: { finishes: [message], emits: [] },
       })
     }
   })
 
-  it('is a dead letter when a contact of it can not be told', async () => {
+  it('dead-letters a job whose contacts, results or partner are lost', async () => {
     const known = { rows: [row(2)], contacts: { offsets: [1], references: ['b'] } }
-    const lost = await handBack(feedJob, [{ rows: [row(1)], contacts: undefined }, known])
+    const lost = await publish(feedJob, [{ rows: [row(1)], contacts: undefined }, known])
     expect([lost.sent.length, lost.decision]).toMatchObject([1, { dead: 'contacts_lost' }])
-    const gone = await handBack(feedJob, [new LostResultsError('gone')])
-    expect(gone.decision).toMatchObject({ dead: 'results_lost' })
-    const nobody = await handBack(feedJob, [known], false)
-    expect(nobody.decision).toMatchObject({ dead: 'unknown_partner' })
+    const unreadable = await publish(feedJob, [new LostResultsError('gone')])
+    expect(unreadable.decision).toMatchObject({ dead: 'results_lost' })
+    const unknown = await publish(feedJob, [known], false)
+    expect(unknown.decision).toMatchObject({ dead: 'unknown_partner' })
   })
 
-  it('is a dead letter when its partner is gone for good, with its topic', async () => {
+  it('dead-letters a job whose partner and result topic are deleted', async () => {
     const answers = [false, true]
-    const stage = createHandbackStage({
+    const stage = createPublishStage({
       partners: { keysOf: async () => [key] },
       findJob: async () => feedJob,
       findArchived: async () => ({ job: feedJob, manifest: [] }) as never,
@@ -97,20 +97,20 @@ describe('a job that came to its end', () => {
           signal?.addEventListener('abort', () => reject(signal.reason))
         }),
       },
-      isGone: async () => answers.shift() ?? true,
-      watchEveryMs: 1,
+      isDeleted: async () => answers.shift() ?? true,
+      topicCheckMs: 1,
       batch: 10,
     })
     const [decision] = await stage.decide([message], new AbortController().signal)
     expect([decision, answers]).toMatchObject([{ dead: 'partner_topic_deleted' }, []])
   })
 
-  it('is tried again when its results are not there yet', async () => {
-    await expect(handBack(feedJob, [new Error('a block is missing')])).rejects.toThrow('missing')
+  it('retries a job whose results are not readable yet', async () => {
+    await expect(publish(feedJob, [new Error('a block is missing')])).rejects.toThrow('missing')
   })
 })
 
-it('the cells of a result are those that say something, and its job', () => {
+it('a published result has the columns that are not blank, and its job', () => {
   const names = ['row', 'input', 'status', 'duplicate_of']
   expect(feedCells(names, ['4', '', 'valid', '1'], 'job_1'))
     .toEqual({ status: 'valid', job: 'job_1' })
