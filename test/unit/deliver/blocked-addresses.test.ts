@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { createSender } from '../../../services/deliver/attempt.ts'
+import { createSender } from '../../../services/deliver/sender.ts'
 import { startReceiver } from '../../support/receiver.ts'
 
-/** Listens on all interfaces, so that whatever leads to this machine would be heard. */
+/** Listens on all interfaces, so that it receives every request to this machine. */
 const canary = await startReceiver(response => response.end(), '0.0.0.0')
 const { port } = canary
 
-/** Texts of hosts that stand for this machine or for networks behind it. */
+/** Hosts that are this machine or a private network. */
 const hosts = [
   '127.0.0.1', '127.1', '127.0.1', '127.000.000.001', '0x7f.0.0.1', '0x7f.1', '0x7f000001',
   '0177.0.0.1', '0177.1', '017700000001', '2130706433', '0', '0.0.0.0', '0x0', '127.0.0.1.',
@@ -21,7 +21,7 @@ const hosts = [
   'localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'b.a.localhost.',
 ]
 
-/** What names may be found to stand for, though each name looks like any other. */
+/** Addresses that DNS may return for an inconspicuous name. */
 const rebound: readonly (readonly string[])[] = [
   ['127.0.0.1'], ['::1'], ['0.0.0.0'], ['::'], ['10.0.0.1'], ['169.254.169.254'],
   ['8.8.8.8', '127.0.0.1'], ['127.0.0.1', '8.8.8.8'], ['2606:4700:4700::1111', '::1'],
@@ -32,7 +32,7 @@ const rebound: readonly (readonly string[])[] = [
 const rules = { allowHttp: true, allowLoopback: false, timeoutMs: 300_000 }
 const request = { headers: {}, body: '{}' }
 
-describe('a receiver on a network of ours', () => {
+describe('a receiver in a private network', () => {
   it.each(hosts)('is not reached as http://%s', async host => {
     const send = createSender(rules)
     for (const url of [`http://${host}:${port}/`, `http://a.example@${host}:${port}/`]) {
@@ -42,7 +42,7 @@ describe('a receiver on a network of ours', () => {
     expect(canary.connections()).toBe(0)
   })
 
-  it.each(rebound)('is not reached by a name that stands for %s', async (...addresses) => {
+  it.each(rebound)('is not reached by a name that resolves to %s', async (...addresses) => {
     const send = createSender({ ...rules, resolve: async () => addresses })
     const { answer } = await send(`http://rebound.example:${port}/`, request)
     expect(answer).toEqual({ kind: 'failed', reason: 'blocked_address' })
@@ -58,7 +58,7 @@ describe('a receiver on a network of ours', () => {
     expect(canary.connections()).toBe(0)
   })
 
-  it('would be reached, if it were allowed', async () => {
+  it('is reached if loopback addresses are allowed', async () => {
     const send = createSender({ ...rules, allowLoopback: true })
     const { answer } = await send(`http://127.1:${port}/`, request)
     expect(answer).toMatchObject({ kind: 'answered', status: 200 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { startSending, type SendingParts } from '../../../services/deliver/sending.ts'
+import { startDelivery, type DeliveryDeps } from '../../../services/deliver/stage.ts'
 import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createMetrics } from '../../../services/lib/metrics.ts'
@@ -16,14 +16,14 @@ const claim: Claim = {
 }
 
 function scene (fault: Error) {
-  const noted: Note[] = []
+  const records: Note[] = []
   const warned: unknown[] = []
   const due = [claim]
   const metrics = createMetrics()
-  const parts = {
+  const deps = {
     deliveries: {
       claim: async ({ pace }: { pace: string }) => pace === 'quick' ? due.splice(0) : [],
-      note: async (_claim: Claim, note: Note) => { noted.push(note); return true },
+      note: async (_claim: Claim, note: Note) => { records.push(note); return true },
       dueBy: async () => 0,
       unshipped: async () => new Map(),
       forget: async () => {},
@@ -40,30 +40,30 @@ function scene (fault: Error) {
     leaseMs: 1_000,
     pollMs: 5,
     random: () => 0.5,
-  } as unknown as SendingParts
-  return { parts, noted, warned, metrics }
+  } as unknown as DeliveryDeps
+  return { deps, records, warned, metrics }
 }
 
-describe('a fault while an attempt is made', () => {
-  it('is noted as a failed attempt, so that it is not made over and over', async () => {
-    const { parts, noted, warned, metrics } = scene(new TypeError('a fault'))
-    const sending = startSending(parts)
-    await eventually(() => expect(noted).toHaveLength(1))
-    expect(noted[0]).toMatchObject({
+describe('an error during a webhook attempt', () => {
+  it('is recorded as a failed attempt, so that it is not repeated in a tight loop', async () => {
+    const { deps, records, warned, metrics } = scene(new TypeError('a fault'))
+    const delivery = startDelivery(deps)
+    await eventually(() => expect(records).toHaveLength(1))
+    expect(records[0]).toMatchObject({
       state: 'waiting', dueAtMs: 1_100, attempt: { outcome: 'failed', reason: 'internal' },
     })
     expect(warned).toHaveLength(1)
-    expect(sending.ready()).toBe(true)
+    expect(delivery.ready()).toBe(true)
     expect(await metrics.text())
       .toContain('webhook_attempts_total{outcome="failed",reason="internal"} 1')
-    await sending.stop()
+    await delivery.stop()
   })
 
-  it('of infrastructure is not: the lease ends, and the attempt is made again', async () => {
-    const { parts, noted, warned } = scene(new InfrastructureError('no store'))
-    const sending = startSending(parts)
+  it('of infrastructure is not recorded: the attempt is repeated after its lease', async () => {
+    const { deps, records, warned } = scene(new InfrastructureError('no store'))
+    const delivery = startDelivery(deps)
     await eventually(() => expect(warned).toHaveLength(1))
-    await sending.stop()
-    expect(noted).toEqual([])
+    await delivery.stop()
+    expect(records).toEqual([])
   })
 })

@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { deliverConfig } from '../../../services/deliver/config.ts'
-import { sendingParts } from '../../../services/deliver/parts.ts'
-import { WAITS_MS } from '../../../services/deliver/schedule.ts'
+import { deliverConfig, WAITS_MS } from '../../../services/deliver/config.ts'
+import { deliveryDeps } from '../../../services/deliver/main.ts'
 import { loadConfig } from '../../../services/lib/config.ts'
 import { endedJob } from '../../support/deliveries.ts'
 import { MESSAGE_KEY_ENV, recordMacOf, storedJob } from '../../support/signed.ts'
@@ -18,28 +17,28 @@ const env = {
   KEY_ACTIVE: '1',
 }
 
-describe('the parts of deliver', () => {
+describe('the configuration of deliver', () => {
   const config = loadConfig(deliverConfig, env)
 
-  it('have the values of the public interface', () => {
+  it('has the values of the public interface as defaults', () => {
     expect(config).toMatchObject({
       WEBHOOK_TIMEOUT_MS: 15_000, WEBHOOK_ALLOW_HTTP: false, WEBHOOK_ALLOW_LOOPBACK: false,
     })
     expect(config.WEBHOOK_WAITS_MS).toEqual(WAITS_MS)
-    // A lease has to outlast the attempt it is for.
+    // A lease must be longer than its attempt.
     expect(config.WEBHOOK_LEASE_MS).toBeGreaterThanOrEqual(2 * config.WEBHOOK_TIMEOUT_MS)
   })
 
-  it('take a schedule of one\'s own', () => {
+  it('accepts another retry schedule', () => {
     expect(loadConfig(deliverConfig, { ...env, WEBHOOK_WAITS_MS: '[10,20]' }).WEBHOOK_WAITS_MS)
       .toEqual([10, 20])
     expect(() => loadConfig(deliverConfig, { ...env, WEBHOOK_WAITS_MS: '[-1]' }))
       .toThrow('WEBHOOK_WAITS_MS')
   })
 
-  it('find a job in the archive once Redis has forgotten it', async () => {
+  it('finds a job in the archive after Redis has removed it', async () => {
     const job = endedJob({ closed: false })
-    const parts = sendingParts(config, {
+    const deps = deliveryDeps(config, {
       state: { hgetall: async () => ({}), call: async () => [] } as unknown as Redis,
       clickhouse: createClickhouseDouble([storedJob(job, [])]).clickhouse,
       recordMac: recordMacOf(),
@@ -48,6 +47,6 @@ describe('the parts of deliver', () => {
       log: {} as never,
       metrics: {} as never,
     })
-    expect(await parts.findJob(job.tenant, job.id)).toEqual(endedJob())
+    expect(await deps.findJob(job.tenant, job.id)).toEqual(endedJob())
   })
 })
