@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRequest } from '../../../services/feed/cursor.ts'
-import { submissionOf, submitContacts } from '../../../services/feed/submit.ts'
+import { submissionOf, submitContacts } from '../../../services/feed/submitter.ts'
 import type { Refusal } from '../../../services/jobs/job.ts'
 import type { Submitted } from '../../../services/jobs/submit.ts'
 
@@ -18,8 +18,8 @@ const partner = {
 } as const
 const source = { partner, partition: 2 }
 
-describe('a submission', () => {
-  it('has tenant and price of the registration, and all that names its contacts', () => {
+describe('the submission of a feed job', () => {
+  it('has tenant and price of the registration, and the origin of its contacts', () => {
     expect(submissionOf(source, request)).toEqual({
       tenant: 'org_1.live',
       service: 'whatsapp',
@@ -45,7 +45,7 @@ describe('a submission', () => {
     })
   })
 
-  it('leaves the price to the list where the partner has none, and in test mode', () => {
+  it('has no own price for a partner without one, and in test mode', () => {
     const plain = { ...partner, pricesMicros: {} }
     const test = { ...partner, mode: 'test' } as const
     for (const other of [plain, test]) {
@@ -55,7 +55,7 @@ describe('a submission', () => {
   })
 })
 
-describe('the outcome', () => {
+describe('the outcome of a feed job request', () => {
   const outcomeOf = async (submit: () => Promise<Submitted>) => {
     const counted: unknown[] = []
     const lost: unknown[] = []
@@ -73,19 +73,19 @@ describe('the outcome', () => {
   it.each([
     [{ code: 'cursor_moved' }, 'moved'], [{ code: 'expired' }, 'late'],
     [{ code: 'internal' }, 'failed'],
-  ] as const)('of the refusal %j is %s', async (refusal, kind) => {
+  ] as const)('is for the refusal %j: %s', async (refusal, kind) => {
     expect((await outcomeOf(refused(refusal))).outcome).toEqual({ kind })
   })
 
-  it('says what the partner is short of', async () => {
+  it('has the refusal of a partner without balance', async () => {
     const refusal = {
       code: 'insufficient_balance', requiredMicros: 7_000, availableMicros: 0,
     } as const
     const { outcome } = await outcomeOf(refused(refusal))
-    expect(outcome).toEqual({ kind: 'short', shortage: refusal })
+    expect(outcome).toEqual({ kind: 'short', refusal })
   })
 
-  it('is lost when nobody can tell', async () => {
+  it('is lost when the submitter fails', async () => {
     const error = new Error('no answer')
     const { outcome, lost } = await outcomeOf(async () => { throw error })
     expect([outcome, lost]).toEqual([{ kind: 'lost' }, [error]])

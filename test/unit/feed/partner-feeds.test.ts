@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Partner } from '../../../services/accounts/partners.ts'
-import { startFeeds } from '../../../services/feed/feeds.ts'
+import { startPartnerFeeds } from '../../../services/feed/partner-feeds.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -10,7 +10,7 @@ const log = { info: () => {}, warn: () => {} }
 function world () {
   const state = { partners: [] as Partner[], fails: undefined as Error | undefined }
   const events: string[] = []
-  const feeds = startFeeds({
+  const feeds = startPartnerFeeds({
     partners: {
       list: async () => {
         if (state.fails !== undefined) throw state.fails
@@ -24,15 +24,15 @@ function world () {
         stop: async () => { events.push(`stop ${name}`) },
       }
     },
-    everyMs: 1,
+    pollMs: 1,
     log,
     fail: error => { events.push(`fail ${String(error)}`) },
   })
   return { state, events, feeds }
 }
 
-describe('the feeds', () => {
-  it('begin with the registration of a partner and end with its revocation', async () => {
+describe('the partner feeds', () => {
+  it('start with the registration of a partner and stop with its revocation', async () => {
     const { state, events, feeds } = world()
     state.partners = [partnerOf('acme'), partnerOf('gone', 5)]
     await eventually(() => expect(events).toEqual(['start acme']))
@@ -43,7 +43,7 @@ describe('the feeds', () => {
     expect(events.at(-1)).toBe('stop poor')
   })
 
-  it('are not ready while the partners are not to be had, and heal', async () => {
+  it('are not ready while Redis is unavailable, and recover', async () => {
     const { state, events, feeds } = world()
     state.fails = new InfrastructureError('away')
     await eventually(() => expect(feeds.ready()).toBe(false))

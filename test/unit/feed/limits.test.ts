@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { createBatch } from '../../../services/feed/batch.ts'
-import { createRoom } from '../../../services/feed/room.ts'
+import { createBatch } from '../../../services/feed/cursor.ts'
+import { createCapacity } from '../../../services/feed/partition.ts'
 
 const contact = (offset: number) => ({ offset, reference: `c${offset}`, input: '' })
 const offsets = (contacts: readonly { readonly offset: number }[]) =>
   contacts.map(({ offset }) => offset)
 
-describe('a batch', () => {
-  it('closes with its last contact, at its age, or when it is told to', () => {
-    const batch = createBatch({ limit: 3, ageMs: 100 })
+describe('a batch of feed contacts', () => {
+  it('closes at its maximum number of contacts, at its maximum age, and on close', () => {
+    const batch = createBatch({ contacts: 3, ageMs: 100 })
     expect(batch.dueInMs(0)).toBe(Infinity)
     batch.add(contact(4), 1_000)
     batch.add(contact(6), 1_050)
@@ -25,8 +25,8 @@ describe('a batch', () => {
     expect(batch.dueInMs(1_200)).toBe(100)
   })
 
-  it('lets go of contacts up to an offset, in their order', () => {
-    const batch = createBatch({ limit: 10, ageMs: 100 })
+  it('removes contacts up to an offset, in order', () => {
+    const batch = createBatch({ contacts: 10, ageMs: 100 })
     for (const offset of [1, 3, 5, 8]) batch.add(contact(offset), 0)
     expect(offsets(batch.first(2))).toEqual([1, 3])
     expect(offsets(batch.passTo(4))).toEqual([1, 3])
@@ -37,28 +37,28 @@ describe('a batch', () => {
   })
 })
 
-describe('room', () => {
+describe('the capacity for contacts in memory', () => {
   const never = new AbortController().signal
 
-  it('is waited for while it is taken', async () => {
-    const room = createRoom(2)
-    await room.free(never)
-    room.take(3)
+  it('blocks while it is used up', async () => {
+    const capacity = createCapacity(2)
+    await capacity.untilFree(never)
+    capacity.take(3)
     let isFree = false
-    const waiting = room.free(never).then(() => { isFree = true })
-    room.release(1)
+    const waiting = capacity.untilFree(never).then(() => { isFree = true })
+    capacity.release(1)
     await Promise.resolve()
-    expect([isFree, room.taken()]).toEqual([false, 2])
-    room.release(1)
+    expect([isFree, capacity.used()]).toEqual([false, 2])
+    capacity.release(1)
     await waiting
     expect(isFree).toBe(true)
   })
 
-  it('is not waited for by who is told to stop', async () => {
-    const room = createRoom(1)
-    room.take(1)
+  it('does not block after an abort', async () => {
+    const capacity = createCapacity(1)
+    capacity.take(1)
     const stopping = new AbortController()
-    const waiting = room.free(stopping.signal)
+    const waiting = capacity.untilFree(stopping.signal)
     stopping.abort()
     await expect(waiting).resolves.toBeUndefined()
   })
