@@ -24,8 +24,8 @@ export const feedConfig = defineConfig({
   PAUSE_AFTER_MS: duration(
     10_000, 'A partner without balance or a free slot for this time is paused; its contacts ' +
       'leave the memory.'),
-  PAUSE_MS: duration(60_000, 'Maximum pause of such a partner.'),
-  PAUSE_POLL_MS: duration(500, 'Poll interval for the balance and slots of such a partner.'),
+  PAUSE_MS: duration(60_000, 'Maximum pause of a partner without balance or slot.'),
+  PAUSE_POLL_MS: duration(500, 'Poll interval for the balance and slots of a paused partner.'),
   HELD_CONTACTS: Type.Integer({
     default: 500_000,
     minimum: 1,

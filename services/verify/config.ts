@@ -110,7 +110,7 @@ export const verifyConfig = defineConfig({
   PART_CONCURRENCY_OF: Type.Partial(Type.Object(batchConcurrencies), {
     default: {},
     additionalProperties: false,
-    description: 'The same for single services, JSON.',
+    description: 'PART_CONCURRENCY of single services, JSON.',
     examples: [{ whatsapp: 4, 'phone-validation': 64 }],
   }),
   PROVIDER_CONCURRENCY: atLeastOne(16, 'Maximum concurrent calls of one provider.'),
@@ -120,7 +120,7 @@ export const verifyConfig = defineConfig({
     minimum: 0,
     description: 'Maximum retries of a call that a provider did not accept.',
   }),
-  PROVIDER_ATTEMPT_TIMEOUT_MS: atLeastOne(8_000, 'Timeout of one attempt of such a call.'),
+  PROVIDER_ATTEMPT_TIMEOUT_MS: atLeastOne(8_000, 'Timeout of one attempt of a provider call.'),
   PROVIDER_CALLS_PER_SECOND: Type.Integer({
     default: 0,
     minimum: 0,
@@ -133,13 +133,14 @@ export const verifyConfig = defineConfig({
     maximum: 99,
     description: 'Share of failed calls that opens the circuit breaker of a provider.',
   }),
-  PROVIDER_SAMPLED_MS: atLeastOne(30_000, 'Window in which failed calls are counted.'),
-  PROVIDER_OPEN_MS: duration(10_000, 'Duration of an open circuit breaker.'),
+  PROVIDER_SAMPLED_MS: atLeastOne(
+    30_000, 'Window in which the circuit breaker counts failed calls.'),
+  PROVIDER_OPEN_MS: duration(10_000, 'Time that the circuit breaker of a provider stays open.'),
   LEASE_MS: atLeastOne(30_000, 'Maximum wait for another job that checks the same contact.'),
-  LEASE_POLL_MS: atLeastOne(250, 'Poll interval for the result of such a check.'),
+  LEASE_POLL_MS: atLeastOne(250, 'Poll interval for the check of a contact by another job.'),
   LATER_AFTER_MS: duration(60_000, 'Wait before a batch is retried while providers are down.'),
   GIVE_UP_AFTER_MS: duration(
-    900_000, 'Maximum time of these retries; then the rows end as unknown.'),
+    900_000, 'Maximum time of retries while providers are down; then rows end as unknown.'),
 })
 
 export type VerifyConfig = Static<typeof verifyConfig>
