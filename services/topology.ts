@@ -49,7 +49,7 @@ export const topology = {
     verify: { reads: ['rows.missed', 'rows.later'], writes: ['rows.finished', 'rows.later'] },
     settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
     deliver: { reads: ['jobs.settled'], writes: [] },
-    handback: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
+    publish: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
     ledger: {
       reads: ['wallet.journal', 'job.keys'],
       writes: ['wallet.journal', 'wallet.snapshots', 'accounts', 'jobs.settled'],

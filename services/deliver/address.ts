@@ -4,32 +4,33 @@ import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import { isPublicAddress, networksOf } from '../lib/networks.ts'
 
-/** Where events may be sent to. */
+/** The addresses that may receive events. */
 export type AddressRules = {
-  /** For development: addresses without TLS, and on this machine. */
+  /** Allows addresses without TLS; for development. */
   readonly allowHttp: boolean
+  /** Allows addresses on this machine; for development. */
   readonly allowLoopback: boolean
-  /** Public networks that nothing is sent to all the same, as CIDR. */
+  /** Public networks that never receive an event, as CIDR. */
   readonly denied?: readonly string[]
 }
 
-/** An address that no event may be sent to. It does not say which, as that would map a network. */
+/** An address that must not receive events. The message omits it: it could describe a network. */
 export class BlockedAddressError extends Error {
   override readonly name = 'BlockedAddressError'
 }
 
-/** A name that leads nowhere. */
+/** A host name without any address. */
 export class NameError extends Error {
   override readonly name = 'NameError'
 }
 
-/** All addresses of a name, of both families. */
+/** Resolves a host name to all its IPv4 and IPv6 addresses. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>
 
 const DNS_TIMEOUT_MS = 2_000
 const DNS_TRIES = 2
 
-/** True for public addresses, but those of this machine and of denied networks. */
+/** Whether an IP address is public, and neither of this machine nor of a denied network. */
 export function isAllowedAddress (address: string, rules: AddressRules): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
@@ -38,38 +39,39 @@ export function isAllowedAddress (address: string, rules: AddressRules): boolean
     (rules.allowLoopback || !ownAddresses().has(parsed.toString()))
 }
 
-/** Services that listen on this machine's public address must not be reached from within. */
+/** The addresses of this machine, whose services must not be reached from within. */
 function ownAddresses (): ReadonlySet<string> {
   const all = Object.values(networkInterfaces()).flatMap(some => some ?? [])
   return new Set(all.map(({ address }) => ipaddr.parse(address).toString()))
 }
 
-/** Whether a text is a network in the notation of rules. */
+/** Whether a text is a network in CIDR notation. */
 export const isNetwork = (text: string): boolean => ipaddr.isValidCIDR(text)
 
 /**
- * The host of an address that may be connected to as far as its text tells; throws
- * BlockedAddressError. A literal is judged here, as nobody looks it up.
+ * Checks scheme, user information and a literal IP address of a URL; throws BlockedAddressError.
+ * Names pass: `createLookup` checks their addresses.
  */
 export function checkTarget (url: URL, rules: AddressRules): void {
   const schemes = rules.allowHttp ? ['https:', 'http:'] : ['https:']
   const plain = schemes.includes(url.protocol) && url.username === '' && url.password === ''
-  const literal = literalOf(url.hostname)
-  if (!plain || (literal !== undefined && !isAllowedAddress(literal, rules))) {
-    throw new BlockedAddressError('the address is not public')
+  // The brackets of a version 6 address are part of the host name.
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  if (!plain || (ipaddr.isValid(host) && !isAllowedAddress(host, rules))) {
+    throw new BlockedAddressError('the URL is not public, or has another scheme or a user')
   }
 }
 
 /**
- * The look-up a socket connects by. A name with any address that is not allowed is refused
- * altogether, and the socket gets exactly the addresses that were judged.
+ * The lookup function of a socket. It refuses a name if any of its addresses is not allowed, and
+ * the socket connects to exactly the checked addresses. Errors: BlockedAddressError, NameError.
  */
 export function createLookup (resolve: Resolve, rules: AddressRules): LookupFunction {
   const find = async (hostname: string) => {
     const addresses = await resolve(hostname)
-    if (addresses.length === 0) throw new NameError('the name has no address')
+    if (addresses.length === 0) throw new NameError('the host name has no address')
     if (!addresses.every(address => isAllowedAddress(address, rules))) {
-      throw new BlockedAddressError('the name has an address that is not public')
+      throw new BlockedAddressError('the host name has an address that is not public')
     }
     return addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
   }
@@ -85,9 +87,8 @@ export function createLookup (resolve: Resolve, rules: AddressRules): LookupFunc
 }
 
 /**
- * Asks these name servers, or those of the system if none are given, but without the system's
- * resolver: it has so few threads that some names whose servers never answer would keep all others
- * waiting.
+ * Resolves names by these servers, or by those of the system if there are none. It does not use
+ * getaddrinfo: that has few threads, which names with unresponsive servers would block for all.
  */
 export const createResolve = (servers: readonly string[] = []): Resolve => async hostname => {
   const name = hostname.replace(/\.$/, '').toLowerCase()
@@ -96,10 +97,4 @@ export const createResolve = (servers: readonly string[] = []): Resolve => async
   if (servers.length > 0) resolver.setServers(servers)
   const found = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
   return found.flatMap(answer => answer.status === 'fulfilled' ? answer.value : [])
-}
-
-/** The IP address a host of a URL is, without the brackets of version 6; undefined for a name. */
-function literalOf (hostname: string): string | undefined {
-  const host = hostname.replace(/^\[|\]$/g, '')
-  return ipaddr.isValid(host) ? host : undefined
 }

@@ -1,116 +1,183 @@
-import { performance } from 'node:perf_hooks'
-import { buildConnector, Client, type Dispatcher } from 'undici'
-import type { AttemptReason } from '../jobs/delivery-history.ts'
-import {
-  BlockedAddressError, checkTarget, createLookup, createResolve, isAllowedAddress, NameError,
-  type AddressRules, type Resolve,
-} from './address.ts'
-import { retryAfterMsOf } from './schedule.ts'
+import { partsOf } from '../accounts/tenant.ts'
+import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
+import type { Claim, Deliveries, Note } from '../jobs/deliveries.ts'
+import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
+import type { JobKeys } from '../jobs/job-keys.ts'
+import type { Job } from '../jobs/job.ts'
+import { openHeader } from '../jobs/wire.ts'
+import type { Clock } from '../lib/clock.ts'
+import { failpoint } from '../lib/failpoint.ts'
+import { failSpan, inSpan, SpanKind } from '../lib/tracing.ts'
+import { eventOf, signatureHeaders } from './event.ts'
+import type { Answer, Sender, Sent } from './sender.ts'
 
-/** What came of a try: an answer, or the reason why there was none. */
-export type Answer =
-  | {
-    readonly kind: 'answered'
-    readonly status: number
-    readonly retryAfterMs: number | undefined
-  }
-  | { readonly kind: 'failed', readonly reason: AttemptReason }
-
-export type Sent = { readonly answer: Answer, readonly durationMs: number }
-
-export type Sender = (url: string, request: {
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}) => Promise<Sent>
-
-export type SenderOptions = AddressRules & {
-  /** For everything: name, connection, answer. */
-  readonly timeoutMs: number
-  readonly resolve?: Resolve
+type RecordDeps = {
+  /** Redis time. */
+  readonly clock: Clock
+  /** Milliseconds to wait after each failed attempt but the last. */
+  readonly waitsMs: readonly number[]
+  /** A longer attempt makes its receiver a slow one. */
+  readonly slowAfterMs: number
+  /** From 0 to 1. */
+  readonly random?: () => number
 }
 
-const MOST_ANSWER_BYTES = 16_384
+export type AttemptDeps = RecordDeps & {
+  readonly deliveries: Pick<Deliveries, 'note' | 'release'>
+  /** An ended job, from Redis or from the archive. */
+  readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
+  readonly keys: Pick<JobKeys, 'get'>
+  readonly secrets: Pick<WebhookSecrets, 'active' | 'show'>
+  readonly send: Sender
+}
+
+/** A closed job has readable results, so its event waits this long for the job to be closed. */
+const RETRY_UNCLOSED_MS = 200
+const JITTER = 0.2
+const USER_AGENT = 'Verification-Jobs-Webhooks/1'
 
 /**
- * Posts to a receiver over a connection of its own. Where it leads is judged when the socket
- * connects, by its text, by the addresses of its name, and once more by the socket's peer.
- * Redirects are not followed; of the answer's body at most 16 KiB are read, and none is kept.
+ * Makes the claimed attempt and records its result. After a crash in between another process makes
+ * the attempt again: receivers recognize repetitions by the id of the event.
  */
-export function createSender (options: SenderOptions): Sender {
-  return async (url, request) => {
-    const startedMs = performance.now()
-    const answer = await post(url, request, options).catch(failureOf)
-    return { answer, durationMs: performance.now() - startedMs }
-  }
+export async function makeAttempt (deps: AttemptDeps, claim: Claim): Promise<void> {
+  const job = await deps.findJob(claim.tenant, claim.job)
+  if (job?.closed === false) return await deps.deliveries.release(claim, RETRY_UNCLOSED_MS)
+  const atMs = deps.clock.now()
+  const sent = await sendEvent(deps, claim, { job, atMs })
+  failpoint('deliver.sent')
+  await deps.deliveries.note(claim, attemptRecordOf(deps, claim, { ...sent, atMs }))
+  failpoint('deliver.noted')
 }
 
-async function post (
-  address: string, { headers, body }: Parameters<Sender>[1], options: SenderOptions
-): Promise<Answer> {
-  const url = new URL(address)
-  checkTarget(url, options)
-  const signal = AbortSignal.timeout(options.timeoutMs)
-  const client = new Client(url.origin, {
-    connect: connectorOf(options), pipelining: 1, headersTimeout: 0, bodyTimeout: 0,
+/** Records an attempt that failed by an internal error; the next one follows as scheduled. */
+export async function recordInternalFailure (deps: AttemptDeps, claim: Claim): Promise<void> {
+  const sent = { answer: { kind: 'failed', reason: 'internal' }, durationMs: 0 } as const
+  const record = attemptRecordOf(deps, claim, { ...sent, atMs: deps.clock.now() })
+  await deps.deliveries.note(claim, record)
+}
+
+/** The job or the key of its webhook address no longer exists. */
+const ERASED: Sent = { answer: { kind: 'failed', reason: 'erased' }, durationMs: 0 }
+
+async function sendEvent (
+  { keys, secrets, send }: AttemptDeps, claim: Claim,
+  { job, atMs }: { readonly job: Job | undefined, readonly atMs: number }
+): Promise<Sent> {
+  const key = await keys.get(claim.tenant, claim.job)
+  if (job === undefined || key === undefined) return ERASED
+  const header = openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
+  if (header.webhookUrl === '') return ERASED
+  const event = eventOf(job, claim.type, header)
+  const body = JSON.stringify(event)
+  const timestamp = Math.floor(atMs / 1_000)
+  const signatures = signatureHeaders({ id: event.id, timestamp, body },
+    await activeSecrets(secrets, partsOf(claim.tenant).orgId))
+  const headers = {
+    'content-type': 'application/json',
+    'user-agent': USER_AGENT,
+    // The response body is discarded, so compression is useless.
+    'accept-encoding': 'identity',
+    ...signatures,
+  }
+  return await traced(claim, () => send(header.webhookUrl, { headers, body }))
+}
+
+/** Records the attempt as a span; the receiver gets no trace headers. */
+async function traced (
+  { tenant, job, event, attempt }: Claim, post: () => Promise<Sent>
+): Promise<Sent> {
+  const attributes = { 'http.request.method': 'POST', tenant, job, event, attempt }
+  const plan = { name: 'webhook attempt', kind: SpanKind.CLIENT, attributes }
+  return await inSpan(plan, async span => {
+    const sent = await post()
+    const { answer } = sent
+    if (answer.kind === 'failed' && span !== undefined) failSpan(span, answer.reason)
+    if (answer.kind !== 'answered' || span === undefined) return sent
+    span.setAttribute('http.response.status_code', answer.status)
+    if (answer.status >= 300) failSpan(span, String(answer.status))
+    return sent
   })
-  try {
-    const path = url.pathname + url.search
-    const response = await client.request({ method: 'POST', path, headers, body, signal })
-    const retryAfter = response.headers['retry-after']
-    await discard(response.body)
-    return {
-      kind: 'answered',
-      status: response.statusCode,
-      retryAfterMs: retryAfterMsOf([retryAfter].flat()[0], Date.now()),
-    }
-  } finally {
-    // Not waited for: a receiver may be slow to close as well.
-    client.destroy().catch(() => {})
+}
+
+/** The active secrets; creates the first one of an organization that has none yet. */
+async function activeSecrets (
+  secrets: AttemptDeps['secrets'], orgId: string
+): Promise<readonly string[]> {
+  const active = await secrets.active(orgId)
+  if (active.length > 0) return active
+  await secrets.show(orgId)
+  return await secrets.active(orgId)
+}
+
+/** The record of an attempt: its entry in the history, and the time of the next attempt, if any. */
+export function attemptRecordOf (
+  deps: RecordDeps, claim: Claim, { answer, durationMs, atMs }: Sent & { readonly atMs: number }
+): Note {
+  const { state, nextAtMs } = outcomeOf(deps, claim, answer)
+  const { tenant, job, event, attempt, type } = claim
+  return {
+    state,
+    pace: durationMs < deps.slowAfterMs ? 'quick' : 'slow',
+    ...nextAtMs === undefined ? {} : { dueAtMs: nextAtMs },
+    attempt: {
+      tenant,
+      job,
+      event,
+      attempt,
+      type,
+      atMs,
+      outcome: state === 'waiting' ? 'failed' : state,
+      reason: reasonOf(answer),
+      httpStatus: answer.kind === 'answered' ? answer.status : 0,
+      durationMs,
+      nextAtMs,
+    },
   }
 }
 
-/** Nothing of a body matters, nor whether all of it came: the status has said it all. */
-async function discard (body: Dispatcher.ResponseData['body']): Promise<void> {
-  let bytes = 0
-  try {
-    for await (const chunk of body) {
-      bytes += (chunk as Buffer).length
-      if (bytes >= MOST_ANSWER_BYTES) return
-    }
-  } catch {
-    // It broke off, or took too long.
+type Outcome = {
+  readonly state: 'waiting' | Exclude<AttemptOutcome, 'failed'>
+  readonly nextAtMs: number | undefined
+}
+
+function outcomeOf (
+  { waitsMs, clock, random }: RecordDeps, { attempt, once }: Claim, answer: Answer
+): Outcome {
+  const final = (state: Exclude<AttemptOutcome, 'failed'>) => ({ state, nextAtMs: undefined })
+  if (answer.kind === 'failed' && answer.reason === 'erased') return final('discarded')
+  if (isSuccess(answer)) return final('delivered')
+  if (answer.kind === 'answered' && answer.status === 410) return final('gone')
+  const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : undefined
+  const options = { waitsMs, retryAfterMs, ...random === undefined ? {} : { random } }
+  const nextMs = once ? undefined : waitMs(attempt, options)
+  if (nextMs === undefined) return final('exhausted')
+  return { state: 'waiting', nextAtMs: clock.now() + nextMs }
+}
+
+/**
+ * Milliseconds to wait after the failed attempt of this number (from 1), undefined after the last.
+ * A jitter of 20 % spreads receivers that failed at the same time. A receiver can ask for a longer
+ * wait, up to twice the scheduled one.
+ */
+export function waitMs (
+  attempt: number,
+  { waitsMs, retryAfterMs = 0, random = Math.random }: Pick<RecordDeps, 'waitsMs' | 'random'> & {
+    readonly retryAfterMs?: number | undefined
   }
+): number | undefined {
+  const scheduledMs = waitsMs[attempt - 1]
+  if (scheduledMs === undefined) return undefined
+  const jitteredMs = scheduledMs * (1 - JITTER + 2 * JITTER * random())
+  return Math.round(Math.min(2 * scheduledMs, Math.max(jitteredMs, retryAfterMs)))
 }
 
-function connectorOf (options: SenderOptions): buildConnector.connector {
-  const { timeoutMs, resolve = createResolve() } = options
-  const lookup = createLookup(resolve, options)
-  const connect = buildConnector({ timeout: timeoutMs, allowH2: false, lookup })
-  return (target, callback) => connect(target, (...[error, socket]) => {
-    if (error !== null) return callback(error, null)
-    const { remoteAddress } = socket
-    if (remoteAddress !== undefined && isAllowedAddress(remoteAddress, options)) {
-      return callback(null, socket)
-    }
-    socket.destroy()
-    callback(new BlockedAddressError('the peer is not public'), null)
-  })
+function reasonOf (answer: Answer): AttemptReason | '' {
+  if (answer.kind === 'failed') return answer.reason
+  if (isSuccess(answer)) return ''
+  return answer.status >= 300 && answer.status < 400 ? 'redirect' : 'status'
 }
 
-/** A code for each kind of failure; what the system said could tell of the network behind. */
-function failureOf (error: unknown): Answer {
-  return { kind: 'failed', reason: reasonOf(error) }
+function isSuccess (answer: Answer): boolean {
+  return answer.kind === 'answered' && answer.status >= 200 && answer.status < 300
 }
-
-function reasonOf (error: unknown): AttemptReason {
-  if (error instanceof BlockedAddressError) return 'blocked_address'
-  if (error instanceof NameError) return 'dns_error'
-  if (!(error instanceof Error)) return 'connection_error'
-  const code = 'code' in error ? String(error.code) : ''
-  if (error.name === 'TimeoutError' || TIMEOUT_CODES.has(code)) return 'timeout'
-  return TLS_CODE.test(code) ? 'tls_error' : 'connection_error'
-}
-
-const TIMEOUT_CODES: ReadonlySet<string> = new Set(['UND_ERR_CONNECT_TIMEOUT', 'ETIMEDOUT'])
-const TLS_CODE =
-  /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_MISMATCH|EPROTO)/

@@ -1,8 +1,16 @@
 import { isIP } from 'node:net'
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { isNetwork } from './address.ts'
-import { WAITS_MS } from './schedule.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+
+/** The waits after each failed attempt but the last: ten attempts in 75 h 35 min. */
+export const WAITS_MS: readonly number[] = [
+  5_000, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS, 14 * HOUR_MS,
+  20 * HOUR_MS, 24 * HOUR_MS,
+]
 
 const serverAddress = Type.Refine(Type.String(),
   text => isIP(text.replace(/^\[(.*)\](:\d+)?$|^([\d.]+):\d+$/, '$1$3')) !== 0,
@@ -11,55 +19,59 @@ const serverAddress = Type.Refine(Type.String(),
 const network = Type.Refine(Type.String(), isNetwork,
   () => 'must be a network such as 203.0.113.0/24')
 
-/** Configuration of `deliver`; defaults are the values of the public interface. */
+/** Configuration of `deliver`; the defaults are the values of the public interface. */
 export const deliverConfig = defineConfig({
   ...pick(commonConfig, [
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
   BATCH_MESSAGES: Type.Integer({
-    default: 100, minimum: 1, maximum: 1_000, description: 'Events taken up at once, at most.',
+    default: 100, minimum: 1, maximum: 1_000, description: 'Maximum number of events per batch.',
   }),
   WEBHOOK_WAITS_MS: Type.Array(Type.Integer({ minimum: 0 }), {
     default: [...WAITS_MS],
-    description: 'Waits after each failed try of a webhook but the last, JSON.',
+    description: 'Waits after each failed webhook attempt but the last, JSON.',
   }),
   WEBHOOK_TIMEOUT_MS: Type.Integer({
-    default: 15_000, minimum: 10, description: 'How long one try of a webhook may take in all.',
+    default: 15_000, minimum: 10, description: 'Maximum duration of a webhook attempt.',
   }),
   WEBHOOK_LEASE_MS: Type.Integer({
     default: 60_000,
     minimum: 100,
-    description: 'After so long a try of which nothing was noted is another process\'s to make.',
+    description: 'Another process repeats an attempt that has no result after this time.',
   }),
   WEBHOOK_SLOTS: Type.Integer({
-    default: 1_000, minimum: 1, description: 'Tries under way at once for quick receivers.',
+    default: 1_000, minimum: 1, description: 'Maximum concurrent attempts to fast receivers.',
   }),
   WEBHOOK_SLOW_SLOTS: Type.Integer({
-    default: 3_000, minimum: 1, description: 'Tries under way at once for slow receivers.',
+    default: 3_000, minimum: 1, description: 'Maximum concurrent attempts to slow receivers.',
   }),
   WEBHOOK_TENANT_SLOTS: Type.Integer({
-    default: 2_000, minimum: 1, description: 'Tries of one tenant under way at once, of all paces.',
+    default: 2_000,
+    minimum: 1,
+    description: 'Maximum concurrent attempts of one tenant, over all processes.',
   }),
   WEBHOOK_SLOW_AFTER_MS: Type.Integer({
-    default: 1_000, minimum: 1, description: 'A try that takes longer makes its receiver slow.',
+    default: 1_000, minimum: 1, description: 'A longer attempt makes its receiver a slow one.',
   }),
   WEBHOOK_POLL_MS: Type.Integer({
-    default: 1_000, minimum: 1, description: 'Pause between two looks for webhooks that are due.',
+    default: 1_000, minimum: 1, description: 'Poll interval for webhooks that are due.',
   }),
   WEBHOOK_DNS_SERVERS: Type.Array(serverAddress, {
     default: [],
-    description: 'Resolvers asked about webhook addresses, IP addresses with or without port; ' +
-      'without any those of the system.',
+    description: 'Resolvers for webhook hosts, IP addresses with or without port; those of the ' +
+      'system if empty.',
   }),
   WEBHOOK_DENIED_NETWORKS: Type.Array(network, {
     default: [],
-    description: 'Public networks of your own that no webhook is sent to, as CIDR.',
+    description: 'Public networks of your own that never receive a webhook, as CIDR.',
   }),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({
-    default: false, description: 'Send to webhook addresses without TLS; for development.',
+    default: false, description: 'Send webhooks to addresses without TLS; for development.',
   }),
   WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({
-    default: false, description: 'Send to webhook addresses on this machine; for development.',
+    default: false, description: 'Send webhooks to addresses on this machine; for development.',
   }),
 })
+
+export type DeliverConfig = Static<typeof deliverConfig>

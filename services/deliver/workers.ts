@@ -4,140 +4,141 @@ import type { Log } from '../lib/log.ts'
 import { OPEN_GATE, type Gate } from '../lib/pause.ts'
 import { backoffMs, sleep } from '../lib/retry.ts'
 
-export type WorkersParts = {
+export type WorkersDeps = {
   readonly deliveries: Pick<Deliveries, 'claim'>
-  /** Makes one attempt and notes what came of it. */
+  /** Makes one attempt and records its result. */
   readonly attempt: (claim: Claim) => Promise<void>
   readonly log: Pick<Log, 'warn'>
-  /** Attempts under way at once, by pace of the receiver. */
+  /** Maximum concurrent attempts, by priority class of the receiver. */
   readonly slots: Readonly<Record<Pace, number>>
-  /** Attempts of one tenant under way at once, whichever process makes them. */
+  /** Maximum concurrent attempts of one tenant, over all processes. */
   readonly tenantSlots: number
   readonly leaseMs: number
   readonly pollMs: number
   readonly slowAfterMs: number
-  /** No attempt is begun while it is closed; open for ever by default. */
+  /** No attempt starts while the gate is closed; always open by default. */
   readonly gate?: Gate | undefined
 }
 
 export type Workers = {
-  /** False while claims can't be read. */
+  /** False while claims fail. */
   readonly ready: () => boolean
-  /** Something is due now. */
+  /** Starts the next poll now. */
   readonly wake: () => void
-  /** Resolves when the attempts under way have come to their end. */
+  /** Resolves when the running attempts have ended. */
   readonly stop: () => Promise<void>
 }
 
-/** One script must not hold up Redis for long. */
-const MOST_CLAIMS = 100
+/** Limits how long one script blocks Redis. */
+const MAX_CLAIMS = 100
 
 const PACES = ['quick', 'slow'] as const
 
 /**
- * Makes attempts as they are due, many at once. A place among the quick is held only for as long as
- * its attempt is quick: one that takes longer moves to a place among the slow, so that any number
- * of receivers that never answer keep the others waiting for a moment at most.
+ * Makes due attempts concurrently. A slot of the class `quick` is for attempts that are quick: a
+ * longer one moves to a slot of the class `slow`. Therefore receivers that never answer delay the
+ * others only for `slowAfterMs`, however many there are.
  */
-export function startWorkers (parts: WorkersParts): Workers {
+export function startWorkers (deps: WorkersDeps): Workers {
   const stopping = new AbortController()
-  const bell = createBell()
-  const places = createPlaces(parts, bell.ring)
-  const { gate = OPEN_GATE } = parts
-  const paces = () => gate.isOpen() ? PACES : []
+  const wakeSignal = createWakeSignal()
+  const slots = createSlots(deps, wakeSignal.wake)
+  const { gate = OPEN_GATE } = deps
   let failures = 0
-  const go = async () => {
+  const poll = async () => {
     while (!stopping.signal.aborted) {
-      let pauseMs = parts.pollMs
+      let pauseMs = deps.pollMs
       try {
-        const more = await Promise.all(paces().map(pace => claimSome(parts, places, pace)))
+        const paces = gate.isOpen() ? PACES : []
+        const more = await Promise.all(paces.map(pace => startDue(deps, slots, pace)))
         if (more.includes(true)) pauseMs = 0
         failures = 0
       } catch (error) {
         failures += 1
-        parts.log.warn({ err: error }, 'what is due cannot be read')
+        deps.log.warn({ err: error, failures }, 'claiming due webhooks in Redis failed, retrying')
         pauseMs = backoffMs(failures)
       }
-      await bell.within(pauseMs, stopping.signal)
+      await wakeSignal.wait(pauseMs, stopping.signal)
     }
   }
-  const ended = go()
+  const ended = poll()
   const stop = async () => {
     stopping.abort()
     await ended
-    await places.empty()
+    await slots.drain()
   }
-  return { ready: () => failures === 0, wake: bell.ring, stop }
+  return { ready: () => failures === 0, wake: wakeSignal.wake, stop }
 }
 
-/** Begins what is due and has a place; returns whether there may be more. */
-async function claimSome (
-  { deliveries, leaseMs, tenantSlots }: WorkersParts, places: Places, pace: Pace
+/** Claims and starts due attempts while slots are free; resolves to whether more may be due. */
+async function startDue (
+  { deliveries, leaseMs, tenantSlots }: WorkersDeps, slots: Slots, pace: Pace
 ): Promise<boolean> {
-  const most = Math.min(MOST_CLAIMS, places.free(pace))
+  const most = Math.min(MAX_CLAIMS, slots.free(pace))
   if (most <= 0) return false
   const claims = await deliveries.claim({ pace, most, leaseMs, tenantSlots })
   if (claims.length > 0) failpoint('deliver.claimed')
-  for (const claim of claims) places.begin(claim, pace)
+  for (const claim of claims) slots.start(claim, pace)
   return claims.length === most
 }
 
-type Places = ReturnType<typeof createPlaces>
+type Slots = ReturnType<typeof createSlots>
 
-/** The places and the attempts that hold them; `onEnd` hears of each that is given back. */
-function createPlaces (parts: WorkersParts, onEnd: () => void) {
+/** The slots and the attempts that occupy them; calls `onFree` whenever a slot becomes free. */
+function createSlots (deps: WorkersDeps, onFree: () => void) {
   const taken = { quick: 0, slow: 0 }
   const running = new Set<Promise<void>>()
-  const begin = (claim: Claim, pace: Pace) => {
-    const place = takePlace(parts, taken, pace)
-    const done = parts.attempt(claim)
-      // Its lease ends, and it is tried again.
-      .catch(error =>
-        parts.log.warn({ err: error as unknown, job: claim.job }, 'an attempt was not noted'))
+  const start = (claim: Claim, pace: Pace) => {
+    const release = takeSlot(deps, taken, pace)
+    const { tenant, job, event } = claim
+    const done = deps.attempt(claim)
+      .catch((error: unknown) => deps.log.warn({ err: error, tenant, job, event },
+        'recording a webhook attempt failed, retrying after its lease'))
       .finally(() => {
-        place.leave()
+        release()
         running.delete(done)
-        onEnd()
+        onFree()
       })
     running.add(done)
   }
   return {
-    begin,
-    free: (pace: Pace) => parts.slots[pace] - taken[pace],
-    empty: async () => { await Promise.all(running) },
+    start,
+    free: (pace: Pace) => deps.slots[pace] - taken[pace],
+    drain: async () => { await Promise.all(running) },
   }
 }
 
-/** A place of one pace, which moves to the slow ones when it is held for long and there is room. */
-function takePlace (
-  { slots, slowAfterMs }: WorkersParts, taken: Record<Pace, number>, pace: Pace
-): { leave: () => void } {
-  let place = pace
-  taken[place] += 1
+/**
+ * Takes a slot and returns its release. A quick slot that is taken for `slowAfterMs` becomes a slow
+ * one as soon as one is free.
+ */
+function takeSlot (
+  { slots, slowAfterMs }: WorkersDeps, taken: Record<Pace, number>, pace: Pace
+): () => void {
+  let current = pace
+  taken[current] += 1
   const move = () => {
-    if (place === 'slow' || taken.slow >= slots.slow) return
+    if (current === 'slow' || taken.slow >= slots.slow) return
     taken.quick -= 1
     taken.slow += 1
-    place = 'slow'
+    current = 'slow'
     clearInterval(timer)
   }
   const timer = setInterval(move, slowAfterMs)
-  return {
-    leave: () => {
-      clearInterval(timer)
-      taken[place] -= 1
-    },
+  return () => {
+    clearInterval(timer)
+    taken[current] -= 1
   }
 }
 
-/** Ends a pause early. A ring that nobody waits for ends the next pause. */
-function createBell () {
-  let rung = new AbortController()
+/** Ends a wait early. A wake-up while nothing waits ends the next wait at once. */
+function createWakeSignal () {
+  let woken = new AbortController()
   return {
-    ring: () => rung.abort(),
-    within: async (ms: number, signal: AbortSignal) => {
-      await sleep(ms, AbortSignal.any([signal, rung.signal])).catch(() => {})
-      rung = new AbortController()
+    wake: () => woken.abort(),
+    wait: async (ms: number, signal: AbortSignal) => {
+      await sleep(ms, AbortSignal.any([signal, woken.signal])).catch(() => {})
+      woken = new AbortController()
     },
   }
 }

@@ -1,9 +1,11 @@
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
-import { MAX_REFERENCE_CHARACTERS } from '../records/partner-results.ts'
+import {
+  MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults, type ResultsOf,
+} from '../records/partner-results.ts'
 import { SERVICE_SLUGS, topology, type ServiceSlug } from '../topology.ts'
-import type { Stamp } from './replays.ts'
+import type { Stamp } from './replay-guard.ts'
 
 /** A contact that can become a row of a job. */
 export type Contact = {
@@ -12,40 +14,41 @@ export type Contact = {
   readonly input: string
 }
 
-/** What the contacts of one job have in common. */
+/** The options that all contacts of one job share. */
 export type Terms = {
   readonly service: ServiceSlug
-  /** ISO 3166 fallback country in capitals, empty when there is none. */
+  /** ISO 3166 fallback country in capitals, empty if there is none. */
   readonly country: string
   readonly forceFresh: boolean
 }
 
-/** Why a contact gets a result at once and never becomes a row. */
-export type ContactFault =
+/** Why a contact is rejected at once and never becomes a row. */
+type RejectReason =
   | 'unreadable_contact' | 'invalid_sender' | 'too_many_senders' | 'invalid_sent_at'
   | 'invalid_reference' | 'unknown_service' | 'service_not_configured' | 'invalid_country_code'
   | 'too_long_input'
 
 /**
- * `marker`: no contact, it only ends what was collected. `misplaced`: a copy of a contact that was
- * sent to another partition. A faulty contact without a stamp is not authentic, or can't be marked.
+ * `end_marker`: not a contact, it only closes the batches. `wrong_partition`: a copy of a contact
+ * that was sent to another partition. A rejected contact without a stamp is not authentic, or its
+ * sender is no UUID.
  */
 export type ReadContact =
   | {
     readonly kind: 'contact'
     readonly contact: Contact
     readonly terms: Terms
-    readonly ends: boolean
+    readonly endsBatch: boolean
     readonly stamp: Stamp
   }
   | {
-    readonly kind: 'faulty'
-    readonly fault: ContactFault
-    readonly ends: boolean
+    readonly kind: 'rejected'
+    readonly reason: RejectReason
+    readonly endsBatch: boolean
     readonly stamp?: Stamp
   }
-  | { readonly kind: 'marker' }
-  | { readonly kind: 'misplaced' }
+  | { readonly kind: 'end_marker' }
+  | { readonly kind: 'wrong_partition' }
 
 export type ReadOptions = {
   readonly partner: string
@@ -55,55 +58,55 @@ export type ReadOptions = {
   readonly offset: number
   /** Milliseconds since 1970. */
   readonly nowMs: number
-  /** Whether contacts of the partner may ask for a service. */
+  /** Whether the partner may use a service. */
   readonly isConfigured: (service: ServiceSlug) => boolean
 }
 
-/** As a longer one refuses a request of the REST interface. */
+/** The limit of the REST API. */
 const MAX_INPUT_CHARACTERS = 1_024
 
 const SLUGS: ReadonlySet<string> = new Set(SERVICE_SLUGS)
 const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-/** As long as the topic keeps it: the marks can be rebuilt of all contacts that are accepted. */
+/** The retention of the topic, so that the log can rebuild the marks of all accepted contacts. */
 const MAX_AGE_MS = topology.topics['feeds.submitted'].keepHours * 3_600_000
 const MAX_AHEAD_MS = 86_400_000
 
 /**
- * What a partner's message is; nothing in it says whose it is or what it costs. Opened before
- * anything else of it is believed.
+ * Reads a partner's message. Tenant and price never come from the message. No field counts before
+ * the seal, which authenticates all fields, is opened.
  */
 export function readContact (value: FeedContact, options: ReadOptions): ReadContact {
-  const { end: ends, sender, sequence, sentAt } = value
-  if (value.sealed === null && ends) return { kind: 'marker' }
+  const { end: endsBatch, sender, sequence, sentAt } = value
+  if (value.sealed === null && endsBatch) return { kind: 'end_marker' }
   const input = opened(value, options)
-  if (input === undefined) return { kind: 'faulty', fault: 'unreadable_contact', ends }
-  if (value.partition !== options.partition) return { kind: 'misplaced' }
-  if (!UUID.test(sender)) return { kind: 'faulty', fault: 'invalid_sender', ends }
+  if (input === undefined) return { kind: 'rejected', reason: 'unreadable_contact', endsBatch }
+  if (value.partition !== options.partition) return { kind: 'wrong_partition' }
+  if (!UUID.test(sender)) return { kind: 'rejected', reason: 'invalid_sender', endsBatch }
   const stamp = { sender, sequence, sentAt }
-  const fault = faultOf(value, input, options)
-  if (fault !== undefined) return { kind: 'faulty', fault, ends, stamp }
+  const reason = rejectReasonOf(value, input, options)
+  if (reason !== undefined) return { kind: 'rejected', reason, endsBatch, stamp }
   const { reference } = value
   const contact = { offset: options.offset, reference, input }
-  return { kind: 'contact', contact, terms: termsOf(value) as Terms, ends, stamp }
+  return { kind: 'contact', contact, terms: termsOf(value) as Terms, endsBatch, stamp }
 }
 
-/** The name of the cursor that takes contacts of these terms. */
-export function cursorOf ({ service, country, forceFresh }: ClaimedTerms): string {
+/** The name of the cursor for contacts with these terms. */
+export function cursorNameOf ({ service, country, forceFresh }: ClaimedTerms): string {
   return `${service}|${country}|${forceFresh ? 'fresh' : ''}`
 }
 
 type ClaimedTerms = Omit<Terms, 'service'> & { readonly service: string }
 
-/** The terms that a contact claims, whether or not they are known, or it is authentic. */
+/** The terms in a message, which may be unknown or not authentic. */
 export function termsOf ({ service, countryCode, forceFresh }: FeedContact): ClaimedTerms {
   return { service, country: countryCode.toUpperCase(), forceFresh }
 }
 
-function faultOf (
+function rejectReasonOf (
   value: FeedContact, input: string, { isConfigured, nowMs }: ReadOptions
-): ContactFault | undefined {
+): RejectReason | undefined {
   const { reference, sentAt } = value
   const { service, country } = termsOf(value)
   const isTimely = sentAt >= nowMs - MAX_AGE_MS && sentAt <= nowMs + MAX_AHEAD_MS
@@ -125,5 +128,49 @@ function opened (
   } catch (error) {
     if (error instanceof FeedSealError) return undefined
     throw error
+  }
+}
+
+type RejectedContact = {
+  readonly offset: number
+  readonly value: Pick<FeedContact, 'reference' | 'service'>
+  readonly reason: RejectReason
+}
+
+type Target = Omit<ResultsOf, 'service'>
+
+export type Rejections = {
+  /** Sends the partner the reasons of invalid contacts; resolves when Kafka acknowledged them. */
+  readonly reject: (
+    target: Target, contacts: readonly RejectedContact[], signal?: AbortSignal,
+  ) => Promise<void>
+  /** Sends the partner the result `unknown` for a contact that no job can be created for. */
+  readonly fail: (
+    target: Target, failed: { readonly contact: Contact, readonly terms: Terms },
+    signal?: AbortSignal,
+  ) => Promise<void>
+}
+
+/** Results of contacts without a job: free, like every row that fails its preflight. */
+export function createRejections (
+  { results, now }: { readonly results: PartnerResults, readonly now: () => number }
+): Rejections {
+  const cells = (status: 'invalid' | 'unknown', reason: string, confidence: string) => {
+    const at = new Date(now()).toISOString()
+    return { status, reason, source: 'preflight', confidence, checked_at: at, expires_at: at }
+  }
+  return {
+    reject: async (target, contacts, signal) => {
+      for (const [service, some] of Map.groupBy(contacts, ({ value }) => value.service)) {
+        const rejected = some.map(({ offset, value, reason }): ContactResult =>
+          ({ offset, reference: value.reference, cells: cells('invalid', reason, '100') }))
+        await results.send({ ...target, service }, rejected, signal)
+      }
+    },
+    fail: async (target, { contact, terms: { service } }, signal) => {
+      const { offset, reference, input } = contact
+      const failed = { offset, reference, cells: { ...cells('unknown', 'internal', '0'), input } }
+      await results.send({ ...target, service }, [failed], signal)
+    },
   }
 }

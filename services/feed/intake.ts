@@ -9,26 +9,27 @@ import { OPEN_GATE, type Gate } from '../lib/pause.ts'
 import type { Codec } from '../lib/registry.ts'
 import { forever } from '../lib/retry.ts'
 import { turn } from '../lib/turn.ts'
-import { readContact, termsOf, type ReadContact, type ReadOptions } from './contact.ts'
-import type { Faults } from './faults.ts'
+import {
+  readContact, termsOf, type ReadContact, type ReadOptions, type Rejections,
+} from './contact.ts'
 import type { Partition } from './partition.ts'
 
-export type IntakeParts = Pick<ReadOptions, 'partner' | 'isConfigured'> & {
+export type IntakeDeps = Pick<ReadOptions, 'partner' | 'isConfigured'> & {
   /** The partner's keys that have not expired now. */
   readonly keys: () => Promise<PartnerKeys>
   readonly clock: Pick<Clock, 'now'>
   readonly codec: Pick<Codec, 'decode'>
   readonly deadLetters: Pick<DeadLetters, 'send'>
-  readonly faults: Faults
+  readonly rejections: Rejections
   readonly metrics: Pick<Metrics, 'count'>
   readonly openPartition: (delivery: Delivery) => Promise<Partition>
-  /** Told of broken infrastructure, for logs. */
+  /** Called with each infrastructure error that is retried. */
   readonly onRetry: (error: unknown) => void
-  /** Told of each contact that was there before, for logs. */
+  /** Called with each replayed contact. */
   readonly onReplay: (replay: {
     readonly partner: string, readonly partition: number, readonly offset: number,
   }) => void
-  /** No contact is taken while it is closed; open for ever by default. */
+  /** No contact is read while the gate is closed; always open by default. */
   readonly gate?: Gate | undefined
 }
 
@@ -41,23 +42,23 @@ type Into = {
   readonly signal: AbortSignal
 }
 
-/** Messages read between two turns of others. */
-const AT_ONCE = 500
+/** Number of messages that are read before the event loop runs other work. */
+const MESSAGES_PER_TURN = 500
 
 /**
- * Reads a partner's messages. Contacts go to their cursors; one that can't become a row is answered
- * at once; what is no message of a feed at all goes to the dead letters as it came. Only then is
- * such a message finished, so none is lost silently. A replayed contact is finished on sight.
+ * Reads a partner's messages. Valid contacts go to their cursors, rejected contacts are answered,
+ * and undecodable messages become dead letters. A message is finished only after that, so none is
+ * lost silently. A replayed contact is finished without an answer.
  */
 export function createIntake (
-  parts: IntakeParts
+  deps: IntakeDeps
 ): Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> {
-  const { gate = OPEN_GATE } = parts
+  const { gate = OPEN_GATE } = deps
   let partitions = new Map<number, Partition>()
   const partitionOf = async (delivery: Delivery): Promise<Partition> => {
-    // What another generation opens meanwhile must not be taken for this one's.
+    // A rebalance during the await replaces the map; this generation keeps its own.
     const own = partitions
-    const found = own.get(delivery.partition) ?? await parts.openPartition(delivery)
+    const found = own.get(delivery.partition) ?? await deps.openPartition(delivery)
     own.set(delivery.partition, found)
     return found
   }
@@ -70,12 +71,12 @@ export function createIntake (
         const fromOffset = partition.rewindFrom(messages[0]?.offset ?? 0n)
         if (fromOffset !== undefined) return { go: 'again', fromOffset, afterMs: 0 }
         partition.begin(delivery)
-        for (let from = 0; from < messages.length; from += AT_ONCE) {
-          await partition.room()
+        for (let from = 0; from < messages.length; from += MESSAGES_PER_TURN) {
+          await partition.untilFree()
           await gate.opened(signal)
           signal.throwIfAborted()
-          const some = messages.slice(from, from + AT_ONCE)
-          await takeIn(parts, some, { partition, signal })
+          const some = messages.slice(from, from + MESSAGES_PER_TURN)
+          await takeIn(deps, some, { partition, signal })
           await turn('bulk')
         }
         await partition.commit()
@@ -88,19 +89,19 @@ export function createIntake (
 }
 
 async function takeIn (
-  parts: IntakeParts, messages: readonly RawMessage[],
+  deps: IntakeDeps, messages: readonly RawMessage[],
   { partition, signal }: Omit<Into, 'keys'>
 ): Promise<void> {
-  const { metrics, onRetry } = parts
-  const patiently = <T>(action: () => Promise<T>) =>
+  const { metrics, onRetry } = deps
+  const retrying = <T>(action: () => Promise<T>) =>
     forever(action, { signal, when: isInfrastructure, onRetry })
-  // Read every time: a contact may be sealed by a key that was made a moment ago.
-  const keys = await patiently(parts.keys)
+  // Read for each batch: a contact may be sealed by a key that is a moment old.
+  const keys = await retrying(deps.keys)
   const into = { partition, keys, signal }
-  const opened = await patiently(() => Promise.all(messages.map(raw => open(parts, raw, into))))
-  const judged = opened.map(one => 'read' in one ? judge(parts, one, partition) : one)
-  await tellFaults(parts, judged, into)
-  for (const one of judged) {
+  const opened = await retrying(() => Promise.all(messages.map(raw => open(deps, raw, into))))
+  const checked = opened.map(one => 'read' in one ? checkReplay(deps, one, partition) : one)
+  await sendFailures(deps, checked, into)
+  for (const one of checked) {
     metrics.count('stage_chunks_total', { stage: 'feed', lane: '', service: '' })
     if (!('read' in one)) {
       partition.finish(one.raw)
@@ -109,17 +110,17 @@ async function takeIn (
     const { read, raw } = one
     if (read.kind === 'contact') partition.take(read.contact, read.terms)
     else partition.finish(raw)
-    if (read.kind === 'marker' || ('ends' in read && read.ends)) partition.close()
+    if (read.kind === 'end_marker' || ('endsBatch' in read && read.endsBatch)) partition.close()
   }
 }
 
 async function open (
-  parts: IntakeParts, raw: RawMessage, { partition, keys }: Pick<Into, 'partition' | 'keys'>
+  deps: IntakeDeps, raw: RawMessage, { partition, keys }: Pick<Into, 'partition' | 'keys'>
 ): Promise<Opened> {
   if (raw.value === null || partition.isFinished(Number(raw.offset))) return { raw, skip: true }
   try {
-    const value = await parts.codec.decode('feeds.submitted', raw.value) as FeedContact
-    const { partner, isConfigured, clock } = parts
+    const value = await deps.codec.decode('feeds.submitted', raw.value) as FeedContact
+    const { partner, isConfigured, clock } = deps
     const options = { partner, isConfigured, keys, nowMs: clock.now(), partition: raw.partition }
     return { raw, value, read: readContact(value, { ...options, offset: Number(raw.offset) }) }
   } catch (error) {
@@ -129,42 +130,43 @@ async function open (
 }
 
 /**
- * Leaves nothing to do for a contact that was there before, nor for a faulty one that its cursor
- * has passed: that was answered, or became a row when its key or its time was still good.
+ * Skips a replayed contact, and a rejected one that its cursor has passed: that one was answered,
+ * or became a row while its key or its time was still valid.
  */
-function judge (parts: IntakeParts, one: Read, partition: Partition): Opened {
+function checkReplay (deps: IntakeDeps, one: Read, partition: Partition): Opened {
   const { raw, value, read } = one
-  if (read.kind === 'marker') return one
-  if (read.kind === 'misplaced') return ignored(parts, raw)
+  if (read.kind === 'end_marker') return one
+  if (read.kind === 'wrong_partition') return skipReplay(deps, raw)
   const offset = Number(raw.offset)
-  const verdict = read.stamp === undefined ? 'fresh' : partition.judge(offset, read.stamp)
-  if (verdict === 'replayed') return ignored(parts, raw)
+  const verdict = read.stamp === undefined ? 'fresh' : partition.check(offset, read.stamp)
+  if (verdict === 'replayed') return skipReplay(deps, raw)
   if (verdict === 'fresh' && read.kind === 'contact') return one
   if (partition.isPassed(termsOf(value), offset)) return { raw, skip: true }
   if (verdict === 'fresh') return one
-  return { raw, value, read: { kind: 'faulty', fault: 'too_many_senders', ends: read.ends } }
+  const { endsBatch } = read
+  return { raw, value, read: { kind: 'rejected', reason: 'too_many_senders', endsBatch } }
 }
 
-function ignored ({ metrics, onReplay, partner }: IntakeParts, raw: RawMessage): Opened {
+function skipReplay ({ metrics, onReplay, partner }: IntakeDeps, raw: RawMessage): Opened {
   metrics.count('feed_replays_total', {})
   onReplay({ partner, partition: raw.partition, offset: Number(raw.offset) })
   return { raw, skip: true }
 }
 
-/** Dead letters and answers, each until it is acknowledged, whatever infrastructure is away. */
-async function tellFaults (
-  { deadLetters, faults, partner, onRetry }: IntakeParts,
+/** Sends dead letters and rejections; retries until Kafka has acknowledged both. */
+async function sendFailures (
+  { deadLetters, rejections, partner, onRetry }: IntakeDeps,
   opened: readonly Opened[], { keys: [key], signal }: Into
 ): Promise<void> {
   const dead = opened.flatMap(one => 'dead' in one
     ? [{ raw: one.raw, reason: one.dead, cause: 'unreadable' as const }]
     : [])
-  const faulty = opened.flatMap(one => 'read' in one && one.read.kind === 'faulty'
-    ? [{ offset: Number(one.raw.offset), value: one.value, fault: one.read.fault }]
+  const rejected = opened.flatMap(one => 'read' in one && one.read.kind === 'rejected'
+    ? [{ offset: Number(one.raw.offset), value: one.value, reason: one.read.reason }]
     : [])
-  const of = { partner, key, partition: opened[0]?.raw.partition ?? 0 }
-  const patiently = (action: () => Promise<void>) =>
+  const target = { partner, key, partition: opened[0]?.raw.partition ?? 0 }
+  const retrying = (action: () => Promise<void>) =>
     forever(action, { signal, when: isInfrastructure, onRetry })
-  await patiently(() => deadLetters.send([dead], signal))
-  await patiently(() => faults.answer(of, faulty, signal))
+  await retrying(() => deadLetters.send([dead], signal))
+  await retrying(() => rejections.reject(target, rejected, signal))
 }

@@ -1,18 +1,108 @@
-import { connectParts } from '../lib/connect.ts'
-import { run } from '../lib/run.ts'
-import { feedConfig } from './config.ts'
-import { startFeeds } from './feeds.ts'
-import { feedsParts } from './parts.ts'
-import { connectSubmitter } from './submitter.ts'
+import { createPartners } from '../accounts/partners.ts'
+import { createCursors } from '../jobs/cursors.ts'
+import { connectParts, type Parts } from '../lib/connect.ts'
+import { createDeadLetters } from '../lib/dead-letters.ts'
+import { createKeyRing } from '../lib/key-ring.ts'
+import { createLogThrottle } from '../lib/log-throttle.ts'
+import { run, type Life } from '../lib/run.ts'
+import { createWallet } from '../money/wallet.ts'
+import { connectPartnerResults } from '../records/partner-results.ts'
+import { feedConfig, type FeedConfig } from './config.ts'
+import { createRejections } from './contact.ts'
+import { createCapacity, type Capacity } from './partition.ts'
+import { startPartnerFeed, startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
+import { createMarkStore } from './replay-guard.ts'
+import { connectSubmitter, type SubmitDeps } from './submitter.ts'
 
-await run('feed', feedConfig, async (config, life) => {
-  const connected = await connectParts(config, life, ['bus', 'codec', 'state', 'clock', 'gate'])
-  const submitter = await connectSubmitter(config, connected, life)
-  const parts = feedsParts(config, connected, { submitter, fatal: life.fatal })
-  const feeds = startFeeds(parts)
-  life.metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, parts.held.taken)
-  for (const state of ['running', 'paused', 'failing'] as const) {
-    life.metrics.watch('feed_partners', { state }, () => feeds.count(state))
+export type Connected =
+  Pick<Parts, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Parts, 'gate'>> &
+  Pick<Life, 'log' | 'metrics' | 'fatal'> & Pick<SubmitDeps, 'submitter'>
+
+const LOG_REPLAYS_EVERY_MS = 60_000
+
+/** The dependencies of all partner feeds, from the configuration and open connections. */
+export function feedDeps (
+  config: FeedConfig, connected: Connected
+): PartnerFeedsDeps & { readonly buffered: Capacity } {
+  const { bus, codec, state, clock, gate, log, metrics, fatal, submitter } = connected
+  const buffered = createCapacity(config.HELD_CONTACTS)
+  const partners = createPartners({ redis: state, ring: createKeyRing(config), now: clock.now })
+  const configured = new Set(Object.entries(config.PROVIDERS)
+    .filter(([, names]) => names.length > 0).map(([service]) => service))
+  const common = {
+    bus,
+    codec,
+    metrics,
+    gate,
+    submitter,
+    clock,
+    partners,
+    buffered,
+    cursors: createCursors(state),
+    marks: createMarkStore(state),
+    // Partners are responsible for their messages: no number of dead letters stops the others.
+    deadLetters: createDeadLetters({
+      stage: 'feed',
+      producer: () => bus.producer('feed.dead'),
+      metrics,
+      limit: Infinity,
+      now: clock.now,
+    }),
+    rejections: createRejections({
+      results: connectPartnerResults({ bus, codec }, 'feed'), now: clock.now,
+    }),
+    batchLimits: { contacts: config.BATCH_CONTACTS, ageMs: config.BATCH_AGE_MS },
+    backpressure: {
+      wallet: createWallet(state),
+      redis: state,
+      maxPauseMs: config.PAUSE_MS,
+      pollMs: config.PAUSE_POLL_MS,
+    },
+    pauseAfterMs: config.PAUSE_AFTER_MS,
+    fail: fatal,
+    now: () => performance.now(),
+    ...logging(log),
   }
-  return feeds
-})
+  return {
+    partners,
+    start: partner => startPartnerFeed(partner, {
+      ...common,
+      isConfigured: service => partner.mode === 'test' || configured.has(service),
+    }),
+    pollMs: config.PARTNERS_EVERY_MS,
+    log,
+    fail: fatal,
+    buffered,
+  }
+}
+
+function logging (log: Life['log']) {
+  const isReplayLogged = createLogThrottle(LOG_REPLAYS_EVERY_MS)
+  return {
+    onBroken: (error: unknown, partner: string) =>
+      log.error({ err: error, partner }, 'partner feed failed, restarting its consumer'),
+    onLost: (error: unknown) =>
+      log.warn({ err: error }, 'job request has no known outcome, rereading its cursor'),
+    onReplay: (replay: { readonly partner: string }) => {
+      if (isReplayLogged(replay.partner)) log.warn(replay, 'replayed contact ignored')
+    },
+    onRetry: (error: unknown) => log.warn({ err: error }, 'infrastructure unavailable, retrying'),
+  }
+}
+
+if (import.meta.main) {
+  await run('feed', feedConfig, async (config, context) => {
+    const connected = await connectParts(config, context, [
+      'bus', 'codec', 'state', 'clock', 'gate',
+    ])
+    const submitter = await connectSubmitter(config, connected, context)
+    const deps = feedDeps(config, { ...connected, submitter, fatal: context.fatal })
+    const feeds = startPartnerFeeds(deps)
+    const { metrics } = context
+    metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, deps.buffered.used)
+    for (const state of ['running', 'paused', 'failing'] as const) {
+      metrics.watch('feed_partners', { state }, () => feeds.count(state))
+    }
+    return feeds
+  })
+}

@@ -2,92 +2,94 @@ import { BEGINNING, type Positions } from '../jobs/cursors.ts'
 import type { Delivery, RawMessage } from '../lib/bus.ts'
 import { failpoint } from '../lib/failpoint.ts'
 import { createOffsets } from '../lib/offsets.ts'
-import { createCursor, type Cursor, type CursorParts } from './cursor.ts'
-import { cursorOf, type Contact, type Terms } from './contact.ts'
-import type { Marks } from './marks.ts'
-import { createReplayGuard, type ReplayGuard, type ReplayGuardParts } from './replays.ts'
-import { createRoom, type Room } from './room.ts'
+import { cursorNameOf, type Contact, type Terms } from './contact.ts'
+import { createCursor, type Cursor, type CursorDeps } from './cursor.ts'
+import {
+  createReplayGuard, type Marks, type ReplayGuard, type ReplayGuardDeps,
+} from './replay-guard.ts'
 
-export type PartitionParts =
-  Pick<CursorParts, 'rules' | 'submit' | 'giveUp' | 'pause' | 'fail' | 'now' | 'sleep'> & {
-    readonly place: { readonly topic: string, readonly partition: number }
+export type PartitionDeps =
+  Pick<
+    CursorDeps, 'batchLimits' | 'submit' | 'failContact' | 'pause' | 'fail' | 'now' | 'sleep'
+  > & {
+    readonly topicPartition: { readonly topic: string, readonly partition: number }
     /** Aborted when the partition is lost or the partner is paused. */
     readonly signal: AbortSignal
-    /** Where the cursors stand; waits until Redis answers. */
+    /** The offsets of the stored cursors; waits until Redis answers. */
     readonly positions: () => Promise<Positions>
-    /** The stored marks of its senders; both wait until Redis answers. */
+    /** The stored marks of the partition; both wait until Redis answers. */
     readonly marks: {
       readonly read: () => Promise<Marks>
-      readonly write: ReplayGuardParts['write']
+      readonly write: ReplayGuardDeps['write']
     }
-    readonly clock: { readonly now: ReplayGuardParts['now'] }
-    /** Room for the contacts of all partners. */
-    readonly held: Room
+    readonly clock: { readonly now: ReplayGuardDeps['now'] }
+    /** The memory for contacts of all partners. */
+    readonly buffered: Capacity
   }
 
-/** Messages of one partition of a partner, from one generation of its group. */
-export type Partition = Pick<ReplayGuard, 'judge'> & {
+/** Messages of one partition of a partner, in one generation of its consumer group. */
+export type Partition = Pick<ReplayGuard, 'check'> & {
   /**
-   * Where to read from instead, when the first delivery begins behind what the stored marks follow:
-   * marks that were lost are rebuilt from the log. Undefined when it need not be, and from the
-   * second delivery on, as the log itself may have gaps.
+   * The offset to read from instead, if the first delivery starts after the end of the stored
+   * marks: the log rebuilds lost marks. Undefined otherwise, and from the second delivery on,
+   * because the log itself may have gaps.
    */
   readonly rewindFrom: (first: bigint) => bigint | undefined
   /** Whether a message was finished before the partition was opened. */
   readonly isFinished: (offset: number) => boolean
-  /** Whether the cursor of these terms was beyond the offset when the partition was opened. */
-  readonly isPassed: (terms: Parameters<typeof cursorOf>[0], offset: number) => boolean
-  /** Messages that are unfinished from now on, and how to commit behind them. */
+  /** Whether the cursor of these terms had passed the offset when the partition was opened. */
+  readonly isPassed: (terms: Parameters<typeof cursorNameOf>[0], offset: number) => boolean
+  /** Adds the unfinished messages of a delivery, and its way to commit. */
   readonly begin: (delivery: Delivery) => void
   readonly take: (contact: Contact, terms: Terms) => void
-  /** A message that needs no more. */
+  /** Marks a message as finished. */
   readonly finish: (raw: Pick<RawMessage, 'offset'>) => void
-  /** All that was collected goes now. */
+  /** Closes the batches of all cursors. */
   readonly close: () => void
-  /** Resolves once more contacts may come. */
-  readonly room: () => Promise<void>
-  /** Commits what all cursors have passed. */
+  /** Resolves once the memory has capacity for more contacts. */
+  readonly untilFree: () => Promise<void>
+  /** Commits the offsets that all cursors have passed. */
   readonly commit: () => Promise<void>
 }
 
-/** A second batch gathers while the first one waits for its preflight. */
-const BATCHES_HELD = 2
+/** One batch collects contacts while the other one waits for its preflight. */
+const BUFFERED_BATCHES = 2
 
 /**
- * Gives each contact to its cursor. Offsets are committed only up to the first contact that some
- * cursor has not passed, so that whatever a crash forgets is read again; what a cursor has passed
- * is finished on sight.
+ * Gives each contact to its cursor. It commits offsets only up to the first contact that its cursor
+ * has not passed, so that the next process reads again what a crash loses. That process finishes
+ * contacts that a cursor has passed at once.
  */
-export async function createPartition (parts: PartitionParts): Promise<Partition> {
-  const { signal, held } = parts
-  const room = createRoom(parts.rules.limit * BATCHES_HELD)
+export async function createPartition (deps: PartitionDeps): Promise<Partition> {
+  const { signal, buffered } = deps
+  const own = createCapacity(deps.batchLimits.contacts * BUFFERED_BATCHES)
   const cursors = new Map<string, Cursor>()
-  const { read, write } = parts.marks
-  const guard = createReplayGuard({ marks: await read(), write, now: parts.clock.now })
-  const commits = createCommits(parts, guard)
-  const positions = await parts.positions()
+  const { read, write } = deps.marks
+  const guard = createReplayGuard({ marks: await read(), write, now: deps.clock.now })
+  const commits = createCommits(deps, guard)
+  const positions = await deps.positions()
   let isFirst = true
   const passed = (contacts: readonly Contact[]) => {
     if (signal.aborted || contacts.length === 0) return
     for (const { offset } of contacts) commits.finish(BigInt(offset))
-    held.release(contacts.length)
-    room.release(contacts.length)
-    commits.commit().catch(parts.fail)
+    buffered.release(contacts.length)
+    own.release(contacts.length)
+    commits.commit().catch(deps.fail)
   }
-  const open = (terms: Terms): Cursor => {
-    const cursor = cursorOf(terms)
-    const known = cursors.get(cursor)
+  const cursorOf = (terms: Terms): Cursor => {
+    const name = cursorNameOf(terms)
+    const known = cursors.get(name)
     if (known !== undefined) return known
-    const position = positions.get(cursor) ?? BEGINNING
-    const reread = async () => (await parts.positions()).get(cursor) ?? BEGINNING
-    const made = createCursor({ ...parts, cursor, terms, position, reread, passed })
-    cursors.set(cursor, made)
-    return made
+    const position = positions.get(name) ?? BEGINNING
+    const reread = async () => (await deps.positions()).get(name) ?? BEGINNING
+    const created = createCursor({ ...deps, cursor: name, terms, position, reread, passed })
+    cursors.set(name, created)
+    return created
   }
-  signal.addEventListener('abort', () => held.release(room.taken()), { once: true })
+  signal.addEventListener('abort', () => buffered.release(own.used()), { once: true })
 
   return {
-    judge: guard.judge,
+    check: guard.check,
     rewindFrom: first => {
       const next = BigInt(guard.finishedTo) + 1n
       const isBehind = isFirst && first > next
@@ -95,57 +97,94 @@ export async function createPartition (parts: PartitionParts): Promise<Partition
       return isBehind ? next : undefined
     },
     isFinished: offset => offset <= guard.finishedTo,
-    isPassed: (terms, offset) => offset <= (positions.get(cursorOf(terms)) ?? BEGINNING),
+    isPassed: (terms, offset) => offset <= (positions.get(cursorNameOf(terms)) ?? BEGINNING),
     begin: commits.begin,
     take: (contact, terms) => {
       if (signal.aborted) return
-      if (!open(terms).add(contact)) return commits.finish(BigInt(contact.offset))
-      held.take(1)
-      room.take(1)
+      if (!cursorOf(terms).add(contact)) return commits.finish(BigInt(contact.offset))
+      buffered.take(1)
+      own.take(1)
     },
     finish: raw => commits.finish(raw.offset),
     close: () => { for (const cursor of cursors.values()) cursor.close() },
-    room: async () => {
-      await room.free(signal)
-      await held.free(signal)
+    untilFree: async () => {
+      await own.untilFree(signal)
+      await buffered.untilFree(signal)
     },
     commit: commits.commit,
   }
 }
 
 /**
- * Commits one after another, each as far as everything below is finished by then. The marks come
- * first: a message that Kafka does not deliver again must have left its mark.
+ * Commits one offset after another, each as far as all messages below it are finished. The marks
+ * are stored first: a message that Kafka does not deliver again must have left its mark.
  */
 function createCommits (
-  { place, signal, fail }: Pick<PartitionParts, 'place' | 'signal' | 'fail'>,
+  { topicPartition, signal, fail }: Pick<PartitionDeps, 'topicPartition' | 'signal' | 'fail'>,
   guard: Pick<ReplayGuard, 'save'>
 ) {
   const offsets = createOffsets()
-  let commitBehind: Delivery['commit'] = async () => {}
+  let commitOffset: Delivery['commit'] = async () => {}
   let committing: Promise<void> = Promise.resolve()
   const commitNow = async () => {
-    const offset = offsets.toCommit(place)
+    const offset = offsets.toCommit(topicPartition)
     if (offset === undefined || signal.aborted) return
     failpoint('feed.committing')
     if (!await guard.save(Number(offset) - 1)) {
-      const { topic, partition } = place
-      return fail(new Error(`the marks of senders of ${topic}[${partition}] were lost in Redis; ` +
-        'the partition is read from its beginning to rebuild them'))
+      const { topic, partition } = topicPartition
+      return fail(new Error(`Redis has lost the sender marks of ${topic}[${partition}]; feed ` +
+        'rereads the partition from its beginning to rebuild them'))
     }
-    await commitBehind(offset)
-    offsets.committed(place, offset)
+    await commitOffset(offset)
+    offsets.committed(topicPartition, offset)
   }
   return {
     begin: (delivery: Delivery) => {
-      commitBehind = delivery.commit
+      commitOffset = delivery.commit
       offsets.begin(delivery.messages)
     },
-    finish: (offset: bigint) => offsets.finish({ ...place, offset }),
+    finish: (offset: bigint) => offsets.finish({ ...topicPartition, offset }),
     commit: () => {
-      // One that fails is not repeated by itself: the next one says more.
+      // A failed commit is not retried: the next one covers it.
       committing = committing.then(commitNow).catch(() => {})
       return committing
+    },
+  }
+}
+
+/** A counting semaphore for contacts in memory. */
+export type Capacity = {
+  readonly take: (count: number) => void
+  readonly release: (count: number) => void
+  readonly used: () => number
+  /** Resolves once the use is below the limit, or the signal is aborted. */
+  readonly untilFree: (signal: AbortSignal) => Promise<void>
+}
+
+/** Capacity for this many contacts. `take` may exceed it, because messages arrive in batches. */
+export function createCapacity (limit: number): Capacity {
+  const waiting = new Set<() => void>()
+  let used = 0
+  const isFull = () => used >= limit
+  return {
+    take: count => { used += count },
+    release: count => {
+      used -= count
+      for (const proceed of [...waiting]) proceed()
+    },
+    used: () => used,
+    untilFree: async signal => {
+      while (isFull() && !signal.aborted) {
+        await new Promise<void>(resolve => {
+          const proceed = () => {
+            waiting.delete(proceed)
+            signal.removeEventListener('abort', proceed)
+            resolve()
+          }
+          waiting.add(proceed)
+          signal.addEventListener('abort', proceed, { once: true })
+        })
+      }
     },
   }
 }

@@ -1,12 +1,84 @@
 import type { Redis } from 'ioredis'
+import type { Partner } from '../accounts/partners.ts'
 import { createOutcomes } from '../jobs/outcomes.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { createSubmitter, type Submitter } from '../jobs/submit.ts'
+import {
+  createSubmitter, type Submission, type Submitted, type Submitter,
+} from '../jobs/submit.ts'
 import { createWire } from '../jobs/wire.ts'
 import type { Parts } from '../lib/connect.ts'
 import { createEmitter } from '../lib/emit.ts'
+import type { Metrics } from '../lib/metrics.ts'
 import type { Life } from '../lib/run.ts'
 import { connectJobKeys } from '../records/job-wire.ts'
+import type { JobOutcome, JobRequest } from './cursor.ts'
+
+export type SubmitDeps = {
+  readonly submitter: Pick<Submitter, 'submit'>
+  readonly metrics: Pick<Metrics, 'count'>
+  /** Called with the error of a request whose outcome is unknown. */
+  readonly onLost: (error: unknown) => void
+}
+
+/** The origin of contacts; tenant, mode and prices are those of the partner's registration. */
+export type Source = {
+  readonly partner: Pick<Partner, 'name' | 'tenant' | 'mode' | 'pricesMicros'>
+  readonly partition: number
+}
+
+/** Requests a job for contacts of a partner, in the same way as the REST API. Never rejects. */
+export async function submitContacts (
+  { submitter, metrics, onLost }: SubmitDeps, source: Source, request: JobRequest
+): Promise<JobOutcome> {
+  const outcome = await submitter.submit(submissionOf(source, request)).then(outcomeOf, error => {
+    onLost(error)
+    return { kind: 'lost' } as const
+  })
+  metrics.count('feed_jobs_total', { outcome: outcome.kind })
+  return outcome
+}
+
+/** The submission of a request; a partner without an own price pays the list price. */
+export function submissionOf (
+  { partner, partition }: Source, { cursor, terms, from, to, ...contacts }: JobRequest
+): Submission {
+  const { name, tenant, mode, pricesMicros } = partner
+  const { service, country, forceFresh } = terms
+  const price = mode === 'test' ? undefined : pricesMicros[service]
+  const { inputs, offsets, references } = contacts
+  return {
+    tenant,
+    service,
+    inputs,
+    country,
+    forceFresh,
+    metadata: {},
+    webhookUrl: '',
+    idempotencyKey: '',
+    fingerprint: '',
+    feed: {
+      source: { partner: name, partition, cursor, from, to, unitPriceMicros: price ?? null },
+      offsets,
+      references,
+    },
+  }
+}
+
+function outcomeOf (submitted: Submitted): JobOutcome {
+  if (submitted.kind === 'accepted') return { kind: 'taken' }
+  if (submitted.kind === 'reused') return { kind: 'failed' }
+  const { refusal } = submitted
+  switch (refusal.code) {
+    case 'insufficient_balance':
+    case 'concurrent_jobs_limit': return { kind: 'short', refusal }
+    case 'cursor_moved': return { kind: 'moved' }
+    case 'expired': return { kind: 'late' }
+    // An operator must unlock the wallet first; until then, requests follow with growing pauses.
+    case 'frozen': return { kind: 'lost' }
+    case 'quoted':
+    case 'internal': return { kind: 'failed' }
+  }
+}
 
 type Connected = Pick<Parts, 'bus' | 'codec' | 'state' | 'clock'>
 type Settings = Parameters<typeof connectJobKeys>[1] & {
@@ -14,7 +86,7 @@ type Settings = Parameters<typeof connectJobKeys>[1] & {
   readonly FEED_ACCEPT_WITHIN_MS: number
 }
 
-/** The way into the pipeline that the REST interface has too. */
+/** The submitter of jobs that the REST API uses too, on open connections. */
 export async function connectSubmitter (
   settings: Settings, connected: Connected, { onStop }: Pick<Life, 'onStop'>
 ): Promise<Submitter> {
@@ -29,7 +101,7 @@ export async function connectSubmitter (
   return createSubmitter({ store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs })
 }
 
-/** A subscribed connection serves nothing else, so this one is of its own. */
+/** A subscribed Redis connection accepts no other commands, so the subscriber has its own. */
 function subscriberOf (state: Redis, onStop: Life['onStop']): Redis {
   const subscriber = state.duplicate()
   subscriber.on('error', () => {})

@@ -8,7 +8,7 @@ const STEPS = [
 
 /** The stages that run on the engine. */
 const ENGINE_STAGES = [
-  'normalize', 'lookup', 'verify', 'settle', 'deliver', 'handback', 'ledger',
+  'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
 ] as const satisfies readonly StageName[]
 
 /** Points with a call of their own, and where each stands: the effect before it has happened. */
@@ -43,8 +43,8 @@ export const PLACES = {
   'ledger.appended': 'the copy has the entries, their offsets are not committed',
   'sweep.shipping': 'left-over entries are found and not shipped',
   'sweep.shipped': 'left-over entries are shipped and not removed',
-  'handback.sending': 'results are read and not sent',
-  'handback.sent': 'some results are acknowledged, offsets not committed',
+  'publish.sending': 'results are read and not sent',
+  'publish.sent': 'some results are acknowledged, offsets not committed',
 } as const
 
 type Step = typeof STEPS[number]

@@ -44,7 +44,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   stage_skips_total: { by: CONSUMERS, values: { reason: ['tombstone', 'no_key', 'forged'] } },
   messages_forged_total: { by: CONSUMERS, byTopic: true },
   records_forged_total: {
-    by: ['ingest', 'settle', 'deliver', 'handback', 'ledger'],
+    by: ['ingest', 'settle', 'deliver', 'publish', 'ledger'],
     values: { table: ['jobs', 'journal', 'deliveries', 'job_keys'] },
   },
   stage_expired_total: { by: ['normalize'], values: {} },
@@ -98,8 +98,8 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
       ],
     },
   },
-  // `handback` asks nobody for the time.
-  redis_clock_offset_seconds: { by: STAGES.filter(name => name !== 'handback') },
+  // `publish` asks nobody for the time.
+  redis_clock_offset_seconds: { by: STAGES.filter(name => name !== 'publish') },
   // lookup reports the cache, ledger the state.
   redis_memory_bytes: { by: ['lookup', 'ledger'] },
   redis_memory_limit_bytes: { by: ['lookup', 'ledger'] },

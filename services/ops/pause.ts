@@ -124,7 +124,7 @@ const EFFECTS: Readonly<Partial<Record<StageName, Effect>>> = {
     description: 'No webhook is sent or resent; due attempts wait. Customers who poll see their ' +
       'jobs end.',
   },
-  handback: {
+  publish: {
     description: 'Partners of feeds receive no results. The results wait, and jobs end as usual.',
   },
 }

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { LANES } from '../topology.ts'
-import { GATHER_MS } from './open-rows.ts'
+import { MAX_GATHER_MS } from './stage.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
@@ -15,10 +15,10 @@ export const settleConfig = defineConfig({
   GATHER_BYTES: Type.Integer({
     default: 400_000,
     minimum: 1,
-    description: `Blocks of big jobs wait for others up to ${GATHER_MS} ms until they are so ` +
-      'many bytes.',
+    description: `Size of an insert of large jobs. Blocks wait up to ${MAX_GATHER_MS} ms until ` +
+      'they reach it.',
   }),
   BATCH_MESSAGES: Type.Integer({
-    default: 64, minimum: 1, maximum: 1_000, description: 'Blocks stored by one insert, at most.',
+    default: 64, minimum: 1, maximum: 1_000, description: 'Maximum number of blocks per insert.',
   }),
 })

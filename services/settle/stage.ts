@@ -1,8 +1,11 @@
+import { LRUCache } from 'lru-cache'
 import type { Finished } from '../../schemas/types.ts'
+import type { Job } from '../jobs/job.ts'
 import type { JobStore, Tallied } from '../jobs/store.ts'
 import type { RawMessage } from '../lib/bus.ts'
 import type { Clock } from '../lib/clock.ts'
 import { failpoint } from '../lib/failpoint.ts'
+import { rowsOf } from '../lib/row-headers.ts'
 import type { Stage } from '../lib/stage.ts'
 import { deadBlock } from '../records/block.ts'
 import { finishJob, type EndedJob, type FinishParts } from '../records/finish.ts'
@@ -11,36 +14,36 @@ import type { ResultBlocks } from '../records/result-blocks.ts'
 import type { storeBlock } from '../records/stored-block.ts'
 import { tallyBlockOf } from '../records/tally-block.ts'
 
-export type SettleParts = Omit<FinishParts, 'store'> & {
+type SettleDeps = Omit<FinishParts, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>
   readonly store: Pick<JobStore, 'tally' | 'manifest' | 'read' | 'close'>
-  /** Seals a block and stores it, for rows whose own block can't be read. */
+  /** Seals a block and stores it, for rows whose own block cannot be read. */
   readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Finished>
   /** Redis time. */
   readonly clock: Clock
-  /** Told of each job that rows were counted of. */
+  /** Called with each job after some of its rows were counted. */
   readonly onCounted?: (job: EndedJob['job']) => void
-  /** Messages handed to one call of `decide`: the number of inserts matters, not their size. */
+  /** Maximum number of messages in one call of `decide`, which makes one insert of them. */
   readonly batch: number
 }
 
 /**
- * Stores blocks, many an insert, and counts each. A job that ends with one is brought to its close;
- * so is one that had ended before and was left open, which a redelivered block shows. A block is
- * stored before it is counted, as what is counted has to be readable.
+ * Stores blocks, many per insert, then counts their rows. A block is stored before it is counted,
+ * because counted rows must be readable. The stage closes each job that ends with a block. A
+ * redelivered block also closes a job that ended earlier and was left open.
  */
-export function createSettleStage (parts: SettleParts): Stage<'settle'> {
+export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
   return {
     name: 'settle',
-    batch: parts.batch,
+    batch: deps.batch,
     decide: async (messages) => {
       const blocks = messages.map(({ value }) => value)
-      await parts.blocks.insert(blocks)
+      await deps.blocks.insert(blocks)
       failpoint('settle.stored')
-      // Redis answers in the order it was asked, so the blocks are counted in theirs.
-      const tallied = await Promise.all(blocks.map(block => tally(parts, block)))
+      // Redis answers in the order of the requests, so the blocks are counted in order.
+      const tallied = await Promise.all(blocks.map(block => tally(deps, block)))
       failpoint('settle.tallied')
-      const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(parts, job)))
+      const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(deps, job)))
       return [{
         finishes: messages,
         emits: finishings.flatMap(({ emits }) => emits),
@@ -50,20 +53,20 @@ export function createSettleStage (parts: SettleParts): Stage<'settle'> {
       }]
     },
     whenDead: async (headers) => {
-      await finishDeadRows(parts, headers)
+      await finishUnresolvableRows(deps, headers)
       return []
     },
     forget: () => {},
   }
 }
 
-async function tally ({ store, onCounted }: SettleParts, block: Finished): Promise<Tallied> {
+async function tally ({ store, onCounted }: SettleDeps, block: Finished): Promise<Tallied> {
   const tallied = await store.tally(block.tenant, tallyBlockOf(block))
   if (tallied.kind !== 'skip') onCounted?.(tallied.job)
   return tallied
 }
 
-/** Each job once, with its entry if any of its blocks still saw it. */
+/** Each ended job once, with its journal entry if the answer to any of its blocks had it. */
 function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
   const jobs = new Map<string, EndedJob>()
   for (const one of tallied) {
@@ -75,18 +78,52 @@ function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
 }
 
 /**
- * The rows of a block nobody can read end as `unknown`, free. If that ends the job, `ledger` closes
- * it. Whether it held the inputs of its chunk its headers say; blank ones stand in only for those,
- * as they stay if they come before the chunk's own. Blocks of releases that did not say it came
- * behind them.
+ * Ends the rows of an unreadable block as `unknown`, free of charge. If that ends the job, `ledger`
+ * closes it. The block held the inputs of its chunk unless its headers say `inputs: false`. Blank
+ * inputs replace only those: blank inputs that are stored before the chunk's own ones stay.
  */
-async function finishDeadRows (parts: SettleParts, headers: RawMessage['headers']): Promise<void> {
-  const { store, storeBlock, clock } = parts
+async function finishUnresolvableRows (
+  deps: SettleDeps, headers: RawMessage['headers']
+): Promise<void> {
   const known = placeOfHeaders(headers)
   if (known === undefined) return
-  const job = await store.read(known.place.tenant, known.place.job)
+  const job = await deps.store.read(known.place.tenant, known.place.job)
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
-  const block = await storeBlock(deadBlock(known, { atMs: clock.now(), inputs }))
-  await tally(parts, block)
+  const block = await deps.storeBlock(deadBlock(known, { atMs: deps.clock.now(), inputs }))
+  await tally(deps, block)
+}
+
+/** Maximum time that a block of a large job waits for further blocks of the same insert. */
+export const MAX_GATHER_MS = 150
+
+type RemainingRows = {
+  /** Stores how many rows of a job are not finished, by its latest count. */
+  readonly update: (job: Pick<Job, 'id' | 'preflight' | 'counts'>) => void
+  /** Whether these blocks may end a job, so that they should not wait for further blocks. */
+  readonly mayEndJob: (blocks: readonly Pick<RawMessage, 'headers'>[]) => boolean
+}
+
+/** All rows count as unfinished for a job that the cache has evicted. */
+const MAX_JOBS = 10_000
+
+/** The number of unfinished rows of each job that this process has counted rows of. */
+export function createRemainingRows (): RemainingRows {
+  // `max` would allocate memory for all entries up front; `maxSize` does not.
+  const remaining = new LRUCache<string, number>({ maxSize: MAX_JOBS, sizeCalculation: () => 1 })
+  return {
+    update: ({ id, preflight, counts }) => {
+      remaining.set(id, preflight.totalRows - counts.finishedRows)
+    },
+    mayEndJob: (blocks) => {
+      const arrived = new Map<string, number>()
+      for (const { headers } of blocks) {
+        const { job = '', totalRows } = headers
+        const rows = (arrived.get(job) ?? 0) + rowsOf(headers)
+        arrived.set(job, rows)
+        if (rows >= (remaining.get(job) ?? Number(totalRows))) return true
+      }
+      return false
+    },
+  }
 }

@@ -1,21 +1,68 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
 import { providerLists, providersConfig } from '../records/provider-names.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { isServerAddress } from './providers/dns.ts'
 import { readHttpProviders } from './providers/http-config.ts'
-import { smtpConfig } from './providers/smtp/config.ts'
+import { isServerAddress } from './providers/mail-domains.ts'
+import { isProxyAddress } from './providers/smtp/connections.ts'
 
 const duration = (length: number, description: string) =>
   Type.Integer({ default: length, minimum: 0, description })
 const atLeastOne = (count: number, description: string) =>
   Type.Integer({ default: count, minimum: 1, description })
 
-const partConcurrencies = Object.fromEntries(SERVICE_SLUGS.map(slug =>
+const batchConcurrencies = Object.fromEntries(SERVICE_SLUGS.map(slug =>
   [slug, Type.Integer({ minimum: 1 })])) as Record<ServiceSlug, ReturnType<typeof Type.Integer>>
 
 const serverAddress = Type.Refine(
   Type.String(), isServerAddress, () => 'must be an IP address, with or without port')
+
+const HOST_NAME =
+  /^(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/i
+const ADDRESS = /^[^\s<>@]{1,64}@[^\s<>@]+$/
+
+/** Settings of the provider `smtp-probe`; unused unless a list of providers names it. */
+const smtpConfig = {
+  SMTP_HELO: Type.Optional(Type.Refine(
+    Type.String({
+      description: 'Host name that smtp-probe sends to mail servers: the reverse name (PTR) of ' +
+        'the address it connects from. Required by smtp-probe.',
+      examples: ['probe.example.com'],
+    }), (name) => HOST_NAME.test(name), () => 'must be a full host name')),
+  SMTP_SENDER: Type.Optional(Type.Refine(
+    Type.String({
+      description: 'Sender that smtp-probe uses, of a domain with that address in its SPF; the ' +
+        'null sender if missing.',
+    }), (address) => ADDRESS.test(address), () => 'must be a bare e-mail address')),
+  SMTP_PROXY: Type.Optional(Type.Refine(
+    Type.String({
+      description: 'SOCKS5 proxy for all connections to mail servers, host:port.',
+      examples: ['proxy.internal:1080'],
+    }), isProxyAddress, () => 'must be host:port')),
+  SMTP_STARTTLS: Type.Boolean({
+    default: true, description: 'Use encryption with mail servers that offer it.',
+  }),
+  SMTP_PORT: Type.Integer({
+    default: 25, minimum: 1, maximum: 65_535, description: 'Port of mail servers.',
+  }),
+  SMTP_ALLOW_PRIVATE: Type.Boolean({
+    default: false,
+    description: 'Allow mail servers with private and loopback addresses; for tests only.',
+  }),
+  SMTP_CONNECTIONS: atLeastOne(64, 'Maximum concurrent sessions with mail servers.'),
+  SMTP_CONCURRENCY: atLeastOne(
+    2, 'Maximum concurrent sessions with servers of one owner, and for one domain.'),
+  SMTP_PER_MINUTE: atLeastOne(
+    60, 'Maximum new sessions per minute with servers of one owner, and for one domain.'),
+  SMTP_CONNECT_TIMEOUT_MS: atLeastOne(3_000, 'Timeout of a connection to a mail server.'),
+  SMTP_REPLY_TIMEOUT_MS: atLeastOne(5_000, 'Timeout of a reply of a mail server.'),
+  SMTP_ROW_TIMEOUT_MS: atLeastOne(7_000, 'Timeout of the check of one address at a mail server.'),
+  SMTP_GREYLIST_SECONDS: atLeastOne(300, 'Wait before a greylisted address is checked again.'),
+  SMTP_REST_SECONDS: atLeastOne(
+    300, 'Wait before a mail server that blocked us or did not answer is used again.'),
+  SMTP_CATCH_ALL_SECONDS: atLeastOne(
+    3_600, 'Time to live of the cached answer whether a domain accepts mail for any name.'),
+}
 
 /** Configuration of `verify`. */
 export const verifyConfig = defineConfig({
@@ -33,8 +80,8 @@ export const verifyConfig = defineConfig({
   SECOND_OPINIONS: Type.Object(providerLists, {
     default: {},
     additionalProperties: false,
-    description: 'Providers of each service, JSON, asked only for rows of live keys that ' +
-      'PROVIDERS leave unknown.',
+    description: 'Providers of each service, JSON, for rows of live keys that PROVIDERS leave ' +
+      'unknown.',
     examples: [{ 'email-validation': ['smtp-probe'] }],
   }),
   HTTP_PROVIDERS: Type.Refine(
@@ -47,43 +94,53 @@ export const verifyConfig = defineConfig({
     (described) => readHttpProviders(described).faults.join('; ')),
   DNS_SERVERS: Type.Array(serverAddress, {
     default: [],
-    description: 'Resolvers asked about mail domains, IP addresses with or without port; without ' +
-      'any no domain is looked up.',
+    description: 'Resolvers for mail domains, IP addresses with or without port; domains are not ' +
+      'checked if empty.',
   }),
-  DNS_TIMEOUT_MS: atLeastOne(2_000, 'Longest a resolver is waited for; each question two times.'),
-  DNS_CONCURRENCY: atLeastOne(256, 'Questions to resolvers under way at a time.'),
-  DNS_CACHE_SECONDS: duration(3_600, 'How long it is remembered that a domain takes mail.'),
-  DNS_NEGATIVE_CACHE_SECONDS: duration(300, 'How long it is remembered that it takes none.'),
-  DNS_CACHE_DOMAINS: atLeastOne(100_000, 'Domains remembered at most.'),
+  DNS_TIMEOUT_MS: atLeastOne(2_000, 'Timeout of a query to a resolver; each query has two tries.'),
+  DNS_CONCURRENCY: atLeastOne(256, 'Maximum concurrent queries to resolvers.'),
+  DNS_CACHE_SECONDS: duration(3_600, 'Time to live of a cached domain that accepts mail.'),
+  DNS_NEGATIVE_CACHE_SECONDS: duration(
+    300, 'Time to live of a cached domain that accepts no mail.'),
+  DNS_CACHE_DOMAINS: atLeastOne(100_000, 'Maximum number of cached domains.'),
   ...smtpConfig,
-  BATCH_MESSAGES: atLeastOne(8, 'Parts decided between two commits.'),
-  PART_CONCURRENCY: atLeastOne(32, 'Parts of a service under check at a time in a process.'),
-  PART_CONCURRENCY_OF: Type.Partial(Type.Object(partConcurrencies), {
+  BATCH_MESSAGES: atLeastOne(8, 'Maximum number of verification batches between two commits.'),
+  PART_CONCURRENCY: atLeastOne(
+    32, 'Maximum concurrent verification batches of a service in a process.'),
+  PART_CONCURRENCY_OF: Type.Partial(Type.Object(batchConcurrencies), {
     default: {},
     additionalProperties: false,
-    description: 'The same for services that differ, JSON.',
+    description: 'PART_CONCURRENCY of single services, JSON.',
     examples: [{ whatsapp: 4, 'phone-validation': 64 }],
   }),
-  PROVIDER_CONCURRENCY: atLeastOne(16, 'Calls of one provider under way at a time.'),
-  PROVIDER_TIMEOUT_MS: atLeastOne(8_000, 'Longest a call of a provider may last, all tries.'),
+  PROVIDER_CONCURRENCY: atLeastOne(16, 'Maximum concurrent calls of one provider.'),
+  PROVIDER_TIMEOUT_MS: atLeastOne(8_000, 'Timeout of a provider call with all its retries.'),
   PROVIDER_RETRIES: Type.Integer({
-    default: 2, minimum: 0, description: 'Further tries of a call that a provider did not take.',
+    default: 2,
+    minimum: 0,
+    description: 'Maximum retries of a call that a provider did not accept.',
   }),
-  PROVIDER_ATTEMPT_TIMEOUT_MS: atLeastOne(8_000, 'Longest one try of such a call may last.'),
+  PROVIDER_ATTEMPT_TIMEOUT_MS: atLeastOne(8_000, 'Timeout of one attempt of a provider call.'),
   PROVIDER_CALLS_PER_SECOND: Type.Integer({
     default: 0,
     minimum: 0,
-    description: 'Calls of one provider this process starts; 0 is no limit. A described vendor ' +
-      'can have its own.',
+    description: 'Maximum calls of one provider per second and process; 0 is no limit. A vendor ' +
+      'in HTTP_PROVIDERS can have its own.',
   }),
   PROVIDER_OPEN_PERCENT: Type.Integer({
-    default: 50, minimum: 1, maximum: 99, description: 'Share of failing calls that is too much.',
+    default: 50,
+    minimum: 1,
+    maximum: 99,
+    description: 'Share of failed calls that opens the circuit breaker of a provider.',
   }),
-  PROVIDER_SAMPLED_MS: atLeastOne(30_000, 'Time within which failing calls are counted.'),
-  PROVIDER_OPEN_MS: duration(10_000, 'Pause of a provider too many of whose calls failed.'),
-  LEASE_MS: atLeastOne(30_000, 'Longest a check of a contact is waited for instead of bought.'),
-  LEASE_POLL_MS: atLeastOne(250, 'Pause between two looks for such a check.'),
-  LATER_AFTER_MS: duration(60_000, 'Pause before a part is tried again when providers are down.'),
+  PROVIDER_SAMPLED_MS: atLeastOne(
+    30_000, 'Window in which the circuit breaker counts failed calls.'),
+  PROVIDER_OPEN_MS: duration(10_000, 'Time that the circuit breaker of a provider stays open.'),
+  LEASE_MS: atLeastOne(30_000, 'Maximum wait for another job that checks the same contact.'),
+  LEASE_POLL_MS: atLeastOne(250, 'Poll interval for the check of a contact by another job.'),
+  LATER_AFTER_MS: duration(60_000, 'Wait before a batch is retried while providers are down.'),
   GIVE_UP_AFTER_MS: duration(
-    900_000, 'From the first try on; then rows end unknown when providers are still down.'),
+    900_000, 'Maximum time of retries while providers are down; then rows end as unknown.'),
 })
+
+export type VerifyConfig = Static<typeof verifyConfig>

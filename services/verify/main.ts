@@ -1,23 +1,78 @@
 import { createOrganizations } from '../accounts/organizations.ts'
-import { connectParts } from '../lib/connect.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { connectParts, type Parts } from '../lib/connect.ts'
 import { runStage } from '../lib/engine.ts'
-import { run } from '../lib/run.ts'
+import { sleep } from '../lib/retry.ts'
+import { run, type Life } from '../lib/run.ts'
 import { subscriptionsOf } from '../lib/topics.ts'
 import { createJobWire } from '../records/job-wire.ts'
-import { verifyConfig } from './config.ts'
-import { verifyParts } from './parts.ts'
-import { createVerifyStage } from './stage.ts'
+import { redisRecordCache } from '../records/redis-cache.ts'
+import { createChecker } from './checker.ts'
+import { verifyConfig, type VerifyConfig } from './config.ts'
+import { factoriesOf } from './provider-factories.ts'
+import type { ProviderLimits } from './resilience.ts'
+import { createVerifyStage, type VerifyDeps } from './stage.ts'
 
-await run('verify', verifyConfig, async (config, life) => {
-  const parts = await connectParts(config, life, [
-    'bus', 'codec', 'state', 'cache', 'clock', 'gate',
-  ])
-  const wire = createJobWire(parts, config)
-  const subscriptions = subscriptionsOf('verify', {
-    lanes: config.LANES, services: config.SERVICES,
+type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log' | 'metrics'>
+
+/**
+ * The dependencies of the stage, from the configuration and open connections. Throws RangeError for
+ * a provider that is not configured completely.
+ */
+export function verifyDeps (config: VerifyConfig, connected: Connected): VerifyDeps {
+  const { state, cache, clock, log, metrics } = connected
+  const onFault = (error: unknown) =>
+    log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
+  return {
+    store: createJobStore(state),
+    cache: redisRecordCache(cache, { onFault }),
+    check: createChecker({
+      lists: config.PROVIDERS,
+      secondLists: config.SECOND_OPINIONS,
+      limits: limitsOf(config),
+      metrics,
+      factories: factoriesOf(config),
+    }),
+    clock,
+    sleep,
+    metrics,
+    leaseMs: config.LEASE_MS,
+    leasePollMs: config.LEASE_POLL_MS,
+    concurrencyOf: service => config.PART_CONCURRENCY_OF[service] ?? config.PART_CONCURRENCY,
+    batch: config.BATCH_MESSAGES,
+    retryDelayMs: config.LATER_AFTER_MS,
+    retryForMs: config.GIVE_UP_AFTER_MS,
+  }
+}
+
+function limitsOf (config: VerifyConfig): ProviderLimits {
+  const calls = config.PROVIDER_CALLS_PER_SECOND
+  return {
+    timeoutMs: config.PROVIDER_TIMEOUT_MS,
+    attemptTimeoutMs: config.PROVIDER_ATTEMPT_TIMEOUT_MS,
+    concurrency: config.PROVIDER_CONCURRENCY,
+    retries: config.PROVIDER_RETRIES,
+    breaker: {
+      failingShare: config.PROVIDER_OPEN_PERCENT / 100,
+      sampledMs: config.PROVIDER_SAMPLED_MS,
+      openMs: config.PROVIDER_OPEN_MS,
+    },
+    ...(calls === 0 ? {} : { rate: { calls, perMs: 1_000 } }),
+  }
+}
+
+if (import.meta.main) {
+  await run('verify', verifyConfig, async (config, context) => {
+    const connected = await connectParts(config, context, [
+      'bus', 'codec', 'state', 'cache', 'clock', 'gate',
+    ])
+    const wire = createJobWire(connected, config)
+    const subscriptions = subscriptionsOf('verify', {
+      lanes: config.LANES, services: config.SERVICES,
+    })
+    const stage = createVerifyStage(verifyDeps(config, connected))
+    const { policyNow } = createOrganizations(connected.state)
+    const weightOf = (tenant: string) => policyNow(tenant).weight
+    return await runStage(stage, { ...connected, wire, subscriptions, weightOf })
   })
-  const stage = createVerifyStage(verifyParts(config, parts))
-  const { policyNow } = createOrganizations(parts.state)
-  const weightOf = (tenant: string) => policyNow(tenant).weight
-  return await runStage(stage, { ...parts, wire, subscriptions, weightOf })
-})
+}

@@ -1,43 +1,43 @@
 import type { ServiceSlug } from '../records/columns.ts'
 import type { CheckedRecord } from '../records/record.ts'
 
-/** One contact to check. `row` is only repeated in the answer, which is matched by it. */
+/** One contact to check. Answers repeat `row`, by which they are matched. */
 export type ProviderRow = { readonly row: number, readonly canonical: string }
 
-/** A verdict before the stage adds the time it was made. */
+/** A verdict without the time of its check, which the stage adds. */
 export type ProviderVerdict = Omit<CheckedRecord, 'checkedAtMs'>
 
 /**
- * `again`: the verdict holds only if it can't be asked for again. Until the part's deadline the row
- * waits on its own, and the others of the call go on.
+ * `retry`: a later check may have a better verdict. Until the retry deadline of the batch only this
+ * row is checked again; then this verdict counts.
  */
 export type ProviderAnswer = {
   readonly row: number
   readonly verdict: ProviderVerdict
-  readonly again?: true
+  readonly retry?: true
 }
 
 export type CheckOptions = {
   readonly service: ServiceSlug
   /** Ends the check early; the provider then fails with `timeout`. */
   readonly signal: AbortSignal
-  /** Unix time in milliseconds after which nobody waits for the answer. */
+  /** Unix time in milliseconds of the end of the call. */
   readonly deadlineMs: number
 }
 
 /**
- * An adapter to whoever can tell something about a contact. Answers come in any order and are
- * matched by `row`, never by position; a row without an answer was not checked. `check` rejects
- * with a `ProviderError` when it can't answer at all. `id` is all that operators' metrics show.
+ * An adapter to a source of verdicts. Answers may have any order; a row without an answer was not
+ * checked. `check` rejects with a `ProviderError` if it cannot answer at all. Metrics for operators
+ * show `id` and nothing else of a provider.
  */
 export type Provider = {
   readonly id: number
   readonly services: readonly ServiceSlug[]
-  /** Most rows of a call; as many as there are when left out. */
+  /** Maximum number of rows per call; unlimited if left out. */
   readonly maxRows?: number
-  /** Its checks cost nothing and wait for nobody, so none is worth a lease. */
-  readonly asksNobody?: true
-  /** What this provider needs to be other than for all. */
+  /** Its checks are free and need no network, so they need no lease. */
+  readonly isOffline?: true
+  /** Limits of this provider that differ from the configured ones. */
   readonly limits?: {
     readonly timeoutMs?: number
     readonly attemptTimeoutMs?: number
@@ -47,14 +47,14 @@ export type Provider = {
   check (rows: readonly ProviderRow[], options: CheckOptions): Promise<readonly ProviderAnswer[]>
 }
 
-/** Every way a provider can fail; which of them are tried again is the stage's policy. */
+/** All failures of a provider; the stage decides which of them it retries. */
 export const PROVIDER_FAILURES = [
   'timeout', 'rate_limited', 'unavailable', 'rejected_input', 'auth', 'bad_response',
 ] as const
 
 export type ProviderFailure = typeof PROVIDER_FAILURES[number]
 
-/** Carries a failure of the closed set and nothing a vendor said, which could name it. */
+/** A failure code without any text of the vendor, which could name the vendor. */
 export class ProviderError extends Error {
   readonly failure: ProviderFailure
   readonly retryAfterMs: number | undefined

@@ -9,95 +9,98 @@ import { turn } from '../lib/turn.ts'
 import { deadBlock } from '../records/block.ts'
 import { placeOfHeaders } from '../records/place.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { partEmissions, type EmitParts } from './emit.ts'
-import { allWithout, checkPart, type CheckParts } from './part.ts'
+import { allWithout, batchEmissions, type EmitDeps } from './batch.ts'
+import { checkBatch, type CheckDeps } from './check-batch.ts'
 
-export type VerifyParts = CheckParts & EmitParts & {
+export type VerifyDeps = CheckDeps & EmitDeps & {
   readonly store: Pick<JobStore, 'beginPart' | 'outcome'>
-  /** Parts of a service under check at the same time in this process. */
+  /** Maximum concurrent verification batches of a service in this process. */
   readonly concurrencyOf: (service: ServiceSlug) => number
-  /** Messages handed to one call of `decide`. */
+  /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
 }
 
-type PartMessage = Incoming<'rows.missed' | 'rows.later'>
-type PartDecision = Decision<'verify'>
+type BatchMessage = Incoming<'rows.missed' | 'rows.later'>
+type BatchDecision = Decision<'verify'>
 
-/** How soon it is seen that the job of a part that was put off needs no checks any more. */
-const LOOK_AGAIN_MS = 1_000
+/** Poll interval for the end or cancellation of jobs whose batches wait for their retry. */
+const CANCELLATION_POLL_MS = 1_000
 
-/** Parts that ended beside one that waits and may come again along with it; the newest are kept. */
-const MOST_ENDED = 10_000
+/** Batches that ended behind a waiting one and may be redelivered with it; the oldest go first. */
+const MAX_ENDED = 10_000
 
 /**
- * Checks parts live, so many of each service at a time. Rows of a part whose providers are down
- * come back on `rows.later` after a pause; the others are finished at once. A message that is not
- * due yet stops the partition until it is, unless its job was cancelled or is over: that is looked
- * up meanwhile.
+ * Checks verification batches live, with a concurrency limit per service. If the providers of some
+ * rows are down, those rows return on `rows.later`, and the others are finished at once. A message
+ * that is not due yet blocks its partition until it is. Messages behind it pass only if their job
+ * was cancelled or has ended.
  */
-export function createVerifyStage (parts: VerifyParts): Stage<'verify'> {
+export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
   const slots = new Map(SERVICE_SLUGS.map(service =>
-    [service, bulkhead(parts.concurrencyOf(service), Number.MAX_SAFE_INTEGER)]))
-  // Told by size, it takes no room before there is need of it.
-  const ended = new LRUCache<string, true>({ maxSize: MOST_ENDED, sizeCalculation: () => 1 })
+    [service, bulkhead(deps.concurrencyOf(service), Number.MAX_SAFE_INTEGER)]))
+  // `max` would allocate memory for all entries up front; `maxSize` does not.
+  const ended = new LRUCache<string, true>({ maxSize: MAX_ENDED, sizeCalculation: () => 1 })
   return {
     name: 'verify',
-    batch: parts.batch,
+    batch: deps.batch,
     byTenant: ['rows.missed'],
     decide: async (messages, signal) => {
-      const nowMs = parts.clock.now()
-      const fresh = messages.filter((message) => !ended.has(nameOf(message)))
+      const nowMs = deps.clock.now()
+      const fresh = messages.filter((message) => !ended.has(positionOf(message)))
       const early = fresh.filter(({ value }) => value.notBefore > nowMs)
-      const over = await jobsOver(early, parts)
+      const over = await jobsOver(early, deps)
       const waiting = early.find(({ value }) => !over.has(value.job))
-      const inTurn = waiting === undefined ? messages : messages.slice(0, messages.indexOf(waiting))
-      const due = fresh.filter((message) => inTurn.includes(message) || over.has(message.value.job))
-      const decisions = await decideAll(due, { parts, slots, signal })
-      const known = inTurn.filter((message) => !fresh.includes(message))
+      const inOrder =
+        waiting === undefined ? messages : messages.slice(0, messages.indexOf(waiting))
+      const due = fresh.filter((message) =>
+        inOrder.includes(message) || over.has(message.value.job))
+      const decisions = await decideAll(due, { deps, slots, signal })
+      const known = inOrder.filter((message) => !fresh.includes(message))
       decisions.push(...known.map((message) => ({ finishes: [message], emits: [] })))
       if (waiting === undefined) return decisions
-      const untilMs = Math.min(waiting.value.notBefore, nowMs + LOOK_AGAIN_MS)
+      const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)
       const afterProduced = async () => {
-        for (const message of due) if (!inTurn.includes(message)) ended.set(nameOf(message), true)
+        const behind = due.filter((message) => !inOrder.includes(message))
+        for (const message of behind) ended.set(positionOf(message), true)
       }
       const remembered = decisions.map((decision) => ({ ...decision, afterProduced }))
       return [...remembered, { postpone: waiting, untilMs }]
     },
-    whenDead: (headers) => whenDead(headers, parts),
+    whenDead: (headers) => unresolvableRows(headers, deps),
     forget: () => ended.clear(),
   }
 }
 
-/** Where a message stands, which is never another's place. */
-function nameOf ({ raw }: Pick<PartMessage, 'raw'>): string {
+/** The position of a message in Kafka, which no other message has. */
+function positionOf ({ raw }: Pick<BatchMessage, 'raw'>): string {
   return `${raw.topic}:${raw.partition}:${raw.offset}`
 }
 
-/** Those of the jobs of these messages whose rows need not be checked any more. */
+/** The jobs of these messages that need no more checks: ended, cancelled or never accepted. */
 async function jobsOver (
-  messages: readonly PartMessage[], { store }: Pick<VerifyParts, 'store'>
+  messages: readonly BatchMessage[], { store }: Pick<VerifyDeps, 'store'>
 ): Promise<ReadonlySet<string>> {
   const tenants = new Map(messages.map(({ value }) => [value.job, value.tenant]))
   const found = await Promise.all([...tenants].map(async ([job, tenant]) => {
     const outcome = await store.outcome(tenant, job)
-    const goesOn = outcome.kind === 'accepted' && !outcome.job.ended &&
+    const isRunning = outcome.kind === 'accepted' && !outcome.job.ended &&
       outcome.job.status !== 'cancelling'
-    return goesOn ? [] : [job]
+    return isRunning ? [] : [job]
   }))
   return new Set(found.flat())
 }
 
 type Running = {
-  readonly parts: VerifyParts
+  readonly deps: VerifyDeps
   readonly slots: ReadonlyMap<string, BulkheadPolicy>
   readonly signal: AbortSignal
 }
 
-/** Waits for every part even when one fails, so that nothing goes on behind the engine's back. */
-async function decideAll (messages: readonly PartMessage[], { parts, slots, signal }: Running):
-Promise<PartDecision[]> {
+/** Waits for every batch even if one fails, so that none runs on after `decide` has rejected. */
+async function decideAll (messages: readonly BatchMessage[], { deps, slots, signal }: Running):
+Promise<BatchDecision[]> {
   const settled = await Promise.allSettled(messages.map(message => {
-    const decide = () => decidePart(message, parts, signal)
+    const decide = () => decideBatch(message, deps, signal)
     return slots.get(message.value.service)?.execute(decide) ?? decide()
   }))
   const failed = settled.find((it) => it.status === 'rejected')
@@ -105,26 +108,26 @@ Promise<PartDecision[]> {
   return settled.flatMap((it) => it.status === 'fulfilled' ? [it.value] : [])
 }
 
-async function decidePart (message: PartMessage, parts: VerifyParts, signal: AbortSignal):
-Promise<PartDecision> {
+async function decideBatch (message: BatchMessage, deps: VerifyDeps, signal: AbortSignal):
+Promise<BatchDecision> {
   const { value } = message
-  const standing = await parts.store.beginPart(value.tenant, value.job)
-  if (standing === 'skip') return { finishes: [message], emits: [] }
+  const status = await deps.store.beginPart(value.tenant, value.job)
+  if (status === 'skip') return { finishes: [message], emits: [] }
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
   await turn(lane, value.tenant)
-  const part = { value, rows: message.rows() }
-  const outcomes = standing === 'cancelling'
-    ? allWithout(part, 'cancelled', parts.clock.now())
-    : await withinMessage('verify', message.raw, () => checkPart(part, parts, signal))
+  const batch = { value, rows: message.rows() }
+  const outcomes = status === 'cancelling'
+    ? allWithout(batch, 'cancelled', deps.clock.now())
+    : await withinMessage('verify', message.raw, () => checkBatch(batch, deps, signal))
   await turn(lane, value.tenant)
   signal.throwIfAborted()
-  return { finishes: [message], emits: partEmissions(part, outcomes, parts) }
+  return { finishes: [message], emits: batchEmissions(batch, outcomes, deps) }
 }
 
-/** A part nobody can read: its rows end, unless the job is over or never was. */
-async function whenDead (
-  headers: Parameters<Stage['whenDead']>[0], { store, clock }: VerifyParts
+/** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */
+async function unresolvableRows (
+  headers: Parameters<Stage['whenDead']>[0], { store, clock }: VerifyDeps
 ) {
   const known = placeOfHeaders(headers)
   if (known === undefined) return []

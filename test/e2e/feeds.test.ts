@@ -22,11 +22,11 @@ const named = (inputs: readonly string[]): FileContact[] => inputs.map((input, i
   ({ input, reference: `customer-${index}`, countryCode: undefined }))
 
 describe('a bulk feed', () => {
-  it('gives every contact one result, though feed, settle and handback are killed', async () => {
+  it('gives every contact one result, though feed, settle and publish are killed', async () => {
     const partner = await createTestPartner(world.env, { usd: '10000' })
     const contacts = named(mixedPhones(CONTACTS, 5_000_000))
     const kills = new Map([
-      ['feed-1', CONTACTS * 0.1], ['settle-1', CONTACTS * 0.2], ['handback-1', CONTACTS * 0.4],
+      ['feed-1', CONTACTS * 0.1], ['settle-1', CONTACTS * 0.2], ['publish-1', CONTACTS * 0.4],
     ])
     const startedAt = Date.now()
     const { summary, results } = await feedContacts(partner, contacts, {

@@ -193,7 +193,7 @@ describe('a stage that is paused', () => {
   })
 
   it('may be any that reads topics, but the ledger', async () => {
-    const others = ['feed', 'normalize', 'lookup', 'settle', 'handback']
+    const others = ['feed', 'normalize', 'lookup', 'settle', 'publish']
     for (const stage of others) await ops('pause', stage, '--yes')
     for (const stage of others) await untilTold('stage_paused', stage, [1])
     for (const stage of others) await ops('resume', stage)

@@ -125,7 +125,7 @@ describe('old keys', () => {
     expect((await workspace<KeyReport>(alone, 'keys', 'list')).lacking).toEqual([])
 
     further = await startAll({
-      env, stages: [...STAGES, 'feed', 'handback'], overrides: { ...alone },
+      env, stages: [...STAGES, 'feed', 'publish'], overrides: { ...alone },
     })
     const client = clientOf(further)
     const { id } = old.created

@@ -170,10 +170,10 @@ describe('what is kept and shown', () => {
     await redis.del('control')
     redis.disconnect()
     const value = Buffer.from(`a letter with ${canary}`)
-    await bus.producer('poison').send([{ topic: 'handback.dead', key: 'any', value, headers: {} }])
+    await bus.producer('poison').send([{ topic: 'publish.dead', key: 'any', value, headers: {} }])
     const found = findings(folders(), formsOf(canary))
     expect(found.some(file => file.includes('redis-state'))).toBe(true)
-    expect(found.some(file => file.includes('handback.dead'))).toBe(true)
+    expect(found.some(file => file.includes('publish.dead'))).toBe(true)
     // The service's own log would be searched as well.
     expect(findings([world.services.dataDir], [Buffer.from('"name":"ingest"')])).not.toEqual([])
   })

@@ -2,7 +2,7 @@ import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { keyIdOf, partnerKeyOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import { connectSubmitter } from '../../services/feed/submitter.ts'
-import { handbackParts } from '../../services/handback/parts.ts'
+import { publishDeps } from '../../services/publish/main.ts'
 import { hasTopic, withAdmin } from '../../services/lib/kafka/admin.ts'
 import { createDemoPartner } from '../../services/workspace/demo.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
@@ -181,19 +181,19 @@ it('a demonstration partner has a key that its registration knows', async () => 
   expect(stored?.map(textOfPartnerKey)).toEqual([key])
 })
 
-it('the way into the pipeline and the way back are made of the same connections', async () => {
+it('feed and publish share the same connections', async () => {
   const closers: (() => unknown)[] = []
-  const { feed, handback } = configs(env)
+  const { feed, publish } = configs(env)
   const made = await connectSubmitter(feed, connected, { onStop: close => closers.push(close) })
   expect(Object.keys(made)).toEqual(['submit', 'quote'])
   for (const close of closers.reverse()) await close()
-  const parts = handbackParts(handback, { ...connected, keys })
+  const deps = publishDeps(publish, { ...connected, keys })
   const other = await createTestPartner(env)
-  expect(await parts.isGone(other.name)).toBe(false)
+  expect(await deps.isDeleted(other.name)).toBe(false)
   await withWorkspace(env, ({ partners }) => partners.revoke(other.name))
-  expect(await parts.isGone(other.name)).toBe(false)
+  expect(await deps.isDeleted(other.name)).toBe(false)
   await withAdmin({ brokers: env.KAFKA_BROKERS!.split(',') }, admin =>
     admin.deleteTopics({ topics: [`feeds.${other.name}.finished`] }))
-  await eventually(async () => expect(await parts.isGone(other.name)).toBe(true))
-  expect(await parts.findJob(`${partner.org}.live`, 'job_none')).toBeUndefined()
+  await eventually(async () => expect(await deps.isDeleted(other.name)).toBe(true))
+  expect(await deps.findJob(`${partner.org}.live`, 'job_none')).toBeUndefined()
 })

@@ -4,7 +4,7 @@ import { provision } from '../../deploy/provision.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { Decision, Emission, Incoming } from '../../services/lib/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
-import { settleParts } from '../../services/settle/parts.ts'
+import { createStores } from '../../services/records/stores.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { audit } from '../../services/workspace/audit/audit.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
@@ -20,7 +20,9 @@ const {
   store, wallet, wire,
 } = connectAll()
 const signal = new AbortController().signal
-const settle = createSettleStage(settleParts({ BATCH_MESSAGES: 10 }, connected))
+const settle = createSettleStage({
+  ...createStores(connected), clock: connected.clock, batch: 10,
+})
 const ledger = createLedgerStage({ journal, keys: keyCopy, batch: 100 })
 
 const place = { chunks: 2, rows: 4, totalRows: 8 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { startWorkers, type WorkersParts } from '../../services/deliver/workers.ts'
+import { startWorkers, type WorkersDeps } from '../../services/deliver/workers.ts'
 import {
   createDeliveries, REMEMBERED_MS, type Claim, type Delivery, type Note,
 } from '../../services/jobs/deliveries.ts'
@@ -246,7 +246,7 @@ describe('receivers', () => {
     const workers = startWorkers({
       deliveries,
       attempt,
-      log: { warn: () => {} } as unknown as WorkersParts['log'],
+      log: { warn: () => {} } as unknown as WorkersDeps['log'],
       slots: { quick: 250, slow: 3_000 },
       tenantSlots: 2_000,
       leaseMs: SOME_MINUTES_MS,

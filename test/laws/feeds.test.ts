@@ -6,9 +6,9 @@ import { newJobId } from '../../services/jobs/job.ts'
 import type { Submission, Submitted } from '../../services/jobs/submit.ts'
 import type { Consumption, ConsumeOptions } from '../../services/lib/bus.ts'
 import { sleep } from '../../services/lib/retry.ts'
-import { startPartnerFeed } from '../../services/feed/partner-feed.ts'
-import { createMarkStore } from '../../services/feed/marks.ts'
-import { feedParts, fill, newPartner, type Sent } from '../support/feeds.ts'
+import { startPartnerFeed } from '../../services/feed/partner-feeds.ts'
+import { createMarkStore } from '../../services/feed/replay-guard.ts'
+import { feedDeps, fill, newPartner, type Sent } from '../support/feeds.ts'
 import { acceptRequest } from '../support/jobs.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import { startRedis } from '../support/redis.ts'
@@ -90,7 +90,7 @@ async function run ({ seed, log, fates, crashes, limit }: Plan) {
       return member
     }
     const feed = startPartnerFeed(
-      partner, feedParts(redis, { bus: { consume }, limit, submitter }))
+      partner, feedDeps(redis, { bus: { consume }, limit, submitter }))
     return { feed, crash: () => { for (const member of members) bus.crash(member) } }
   }
   for (const { afterMs, losesCommits, losesMarks } of crashes) {

@@ -1,14 +1,10 @@
-import {
-  afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi,
-} from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ProviderName } from '../../services/records/provider-names.ts'
-import { createChecker, type Checked } from '../../services/verify/providers.ts'
-import { createHttpProvider } from '../../services/verify/providers/http.ts'
+import { createChecker, type CheckResult } from '../../services/verify/checker.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
-import {
-  batchDescription, singleDescription, startVendor, type Vendor,
-} from '../support/vendor.ts'
+import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { CANARIES } from '../support/vendor-words.ts'
+import { batchDescription, singleDescription, startVendor, type Vendor } from '../support/vendor.ts'
 
 let vendor: Vendor
 beforeAll(async () => { vendor = await startVendor() })
@@ -55,7 +51,7 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 300_000 }: S
   return { run: (count: number) => check(numbers(count), request), counted }
 }
 
-function seen (checked: Checked): readonly string[] | string {
+function seen (checked: CheckResult): readonly string[] | string {
   const text = JSON.stringify(checked, (_, value: unknown) =>
     value instanceof Map ? [...value as Map<unknown, unknown>] : value)
   expect(text).not.toMatch(new RegExp(CANARIES.join('|'), 'i'))

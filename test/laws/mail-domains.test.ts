@@ -1,12 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { createEmailDomainProvider } from '../../services/verify/providers/email.ts'
 import {
-  afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi,
-} from 'vitest'
-import { createDns, type DnsOptions } from '../../services/verify/providers/dns.ts'
-import {
-  createEmailDomainProvider,
-} from '../../services/verify/providers/email-domain.ts'
-import { createMailDomains } from '../../services/verify/providers/mail-domain.ts'
+  createDns, createMailDomains, type DnsOptions,
+} from '../../services/verify/providers/mail-domains.ts'
 import { SITUATIONS, ZONES } from '../support/data/mail-domains.ts'
 import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
 import { createPatientDns } from '../support/patient-dns.ts'

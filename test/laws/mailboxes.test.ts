@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(async () => { await Promise.all([mail.stop(), dns.stop()]) })
 
-function seen ({ verdict, again }: ProviderAnswer): readonly [string, string] {
+function seen ({ verdict, retry }: ProviderAnswer): readonly [string, string] {
   const { status, reason, confidence, fields } = verdict
   const { suggestion, ...flags } = fields
   const blank = ['disposable', 'role', 'free']
@@ -23,7 +23,7 @@ function seen ({ verdict, again }: ProviderAnswer): readonly [string, string] {
     .filter(([name, value]) => value === 'true' || !blank.includes(name))
     .map(([name, value]) => value === 'true' ? name : `-${name}`)
   if (suggestion !== undefined) columns.push(`suggestion=${suggestion}`)
-  return [`${status} ${reason} ${confidence}${again ? ' later' : ''}`, columns.join(' ')]
+  return [`${status} ${reason} ${confidence}${retry ? ' later' : ''}`, columns.join(' ')]
 }
 
 /** Whose servers never reply: nobody waits for them long. */

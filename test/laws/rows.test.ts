@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest'
 import { minus } from '../../services/lib/bitmap.ts'
 import type { Decision, Emission } from '../../services/lib/stage.ts'
 import { createLookupStage } from '../../services/lookup/stage.ts'
+import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
-import type { Checked } from '../../services/verify/providers.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
-import { cellsIn } from '../support/cells.ts'
 import { createCacheDouble } from '../support/cache-double.ts'
+import { cellsIn } from '../support/cells.ts'
 import {
-  both, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble,
-  delivered, emitted, JOB, rowsOf, tokenFor,
+  both, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble, delivered,
+  emitted, JOB, rowsOf, tokenFor,
 } from '../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -53,7 +53,7 @@ function stagesOf (story: Story) {
   const store = createStoreDouble({ clock })
   const cache = createCacheDouble()
   const state = { isDown: story.isDownAtFirst, checks: 0 }
-  const check = async (rows: readonly ProviderRow[]): Promise<Checked> => {
+  const check = async (rows: readonly ProviderRow[]): Promise<CheckResult> => {
     if (state.isDown) return { kind: 'down' }
     state.checks += rows.length
     const silent = new Set(story.unanswered.map(phone))
@@ -85,8 +85,8 @@ function stagesOf (story: Story) {
     leasePollMs: 250,
     concurrencyOf: () => 4,
     batch: 8,
-    laterAfterMs: 60_000,
-    giveUpAfterMs: 900_000,
+    retryDelayMs: 60_000,
+    retryForMs: 900_000,
   })
   return { clock, store, cache, state, lookup, verify }
 }

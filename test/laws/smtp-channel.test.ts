@@ -31,31 +31,31 @@ describe('a channel to a mail server', () => {
   it('sends a line and waits for its reply', async () => {
     const { channel, other } = await pair()
     other.write('220 hi\r\n')
-    expect((await channel.ask()).code).toBe(220)
+    expect((await channel.send()).code).toBe(220)
     const [line, reply] = await Promise.all([
       heard(other).then((text) => {
         other.write('250 ok\r\n')
         return text
       }),
-      channel.ask('EHLO a.org'),
+      channel.send('EHLO a.org'),
     ])
     expect([line, reply.code]).toEqual(['EHLO a.org\r\n', 250])
   })
 
   it('never sends more than a line', async () => {
     const { channel } = await pair()
-    await expect(channel.ask('RCPT TO:<a@b.org>\r\nDATA')).rejects.toThrow(RangeError)
+    await expect(channel.send('RCPT TO:<a@b.org>\r\nDATA')).rejects.toThrow(RangeError)
   })
 
   it('ends with the kind of fault: silence, a cut, nonsense', async () => {
     const silent = await pair({ replyTimeoutMs: 30 })
-    await expect(silent.channel.ask()).rejects.toMatchObject({ kind: 'timeout' })
+    await expect(silent.channel.send()).rejects.toMatchObject({ kind: 'timeout' })
     const cut = await pair()
     cut.other.destroy()
-    await expect(cut.channel.ask()).rejects.toMatchObject({ kind: 'dropped' })
+    await expect(cut.channel.send()).rejects.toMatchObject({ kind: 'dropped' })
     const odd = await pair()
     odd.other.write('what?\r\n')
-    await expect(odd.channel.ask()).rejects.toMatchObject({ kind: 'garbage' })
+    await expect(odd.channel.send()).rejects.toMatchObject({ kind: 'garbage' })
     expect(odd.socket.destroyed).toBe(true)
   })
 
@@ -63,46 +63,46 @@ describe('a channel to a mail server', () => {
     const { channel, other } = await pair()
     other.end('554 go away\r\n')
     await once(other, 'close')
-    expect((await channel.ask()).code).toBe(554)
-    await expect(channel.ask('EHLO a.org')).rejects.toMatchObject({ kind: 'dropped' })
+    expect((await channel.send()).code).toBe(554)
+    await expect(channel.send('EHLO a.org')).rejects.toMatchObject({ kind: 'dropped' })
   })
 
   it('takes no reply for that of a later command, but a last word', async () => {
     const { channel, other, socket } = await pair()
     other.write('220 hi\r\n250 too early\r\n')
     await once(socket, 'data')
-    await channel.ask()
-    await expect(channel.ask('EHLO a.org')).rejects.toMatchObject({ kind: 'garbage' })
+    await channel.send()
+    await expect(channel.send('EHLO a.org')).rejects.toMatchObject({ kind: 'garbage' })
     const closing = await pair()
     closing.other.write('220 hi\r\n421 closing\r\n')
     await once(closing.socket, 'data')
-    await closing.channel.ask()
-    expect((await closing.channel.ask('EHLO a.org')).code).toBe(421)
+    await closing.channel.send()
+    expect((await closing.channel.send('EHLO a.org')).code).toBe(421)
   })
 
   it('ends with its signal, also one that came first', async () => {
     const stop = new AbortController()
     const { channel } = await pair({ signal: stop.signal, replyTimeoutMs: 120_000 })
-    const answer = channel.ask()
+    const answer = channel.send()
     stop.abort()
     await expect(answer).rejects.toMatchObject({ kind: 'timeout' })
     const late = await pair({ signal: AbortSignal.abort() })
-    await expect(late.channel.ask()).rejects.toMatchObject({ kind: 'timeout' })
+    await expect(late.channel.send()).rejects.toMatchObject({ kind: 'timeout' })
   })
 
   it('encrypts nothing that was slipped in before', async () => {
     const { channel, other, socket } = await pair()
     other.write('220 go ahead\r\n250 slipped in\r\n')
     await once(socket, 'data')
-    await channel.ask()
-    await channel.secure('mx.x.org')
-    await expect(channel.ask('EHLO a.org')).rejects.toMatchObject({ kind: 'garbage' })
+    await channel.send()
+    await channel.startTls('mx.x.org')
+    await expect(channel.send('EHLO a.org')).rejects.toMatchObject({ kind: 'garbage' })
   })
 
   it('says good-bye and lets go, even of a server that says nothing', async () => {
     const { channel, other, socket } = await pair()
     other.write('220 hi\r\n')
-    await channel.ask()
+    await channel.send()
     const bye = heard(other)
     await channel.close()
     expect(await bye).toBe('QUIT\r\n')
@@ -112,6 +112,6 @@ describe('a channel to a mail server', () => {
   it('gives encryption up with a server that does not answer the handshake', async () => {
     const { channel, other } = await pair({ replyTimeoutMs: 50 })
     other.resume()
-    await expect(channel.secure('mx.x.org')).rejects.toMatchObject({ kind: 'no_tls' })
+    await expect(channel.startTls('mx.x.org')).rejects.toMatchObject({ kind: 'no_tls' })
   })
 })

@@ -2,15 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { loadConfig } from '../../services/lib/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
-import { factoriesOf } from '../../services/verify/factories.ts'
+import { factoriesOf } from '../../services/verify/provider-factories.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
-import { createConnect } from '../../services/verify/providers/smtp/connect.ts'
+import { createConnect } from '../../services/verify/providers/smtp/connections.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail-servers.ts'
+import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 import { asked, smtpProviderOf, type ProbeSetting } from '../support/smtp-probe.ts'
 import { startSocksProxy } from '../support/socks-proxy.ts'
-import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 
 type RealOptions = NonNullable<Extract<MailServer, { readonly recipients: unknown }>['options']>
 
@@ -61,8 +61,8 @@ async function setUp (
   return { mail, dns, dialled, provider, rcpt }
 }
 
-const words = ({ verdict, again }: ProviderAnswer) =>
-  `${verdict.status} ${verdict.reason}${again ? ' later' : ''}`
+const words = ({ verdict, retry }: ProviderAnswer) =>
+  `${verdict.status} ${verdict.reason}${retry ? ' later' : ''}`
 const said = (answers: readonly ProviderAnswer[]) => answers.map(words)
 const janes = (count: number, domain: string) =>
   Array.from({ length: count }, (_, n) => `jane${n}@${domain}`)
@@ -244,7 +244,7 @@ describe('connections to mail servers', () => {
   it('are plain, and name the configured sender, when told so', async () => {
     const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
     const caller = { helo: 'a.org', sender: 'probe@a.org' }
-    await provider({ secures: false, caller }).check(...asked(['jane@mail.org']))
+    await provider({ startTls: false, caller }).check(...asked(['jane@mail.org']))
     expect(mail.heard.get('mx.mail.org')?.[0]).toBe('MAIL probe@a.org plain a.org')
   })
 
@@ -260,7 +260,7 @@ describe('connections to mail servers', () => {
       [`mx.many${n}.org`, { recipients: onlyJanes, options: { onConnect } }]))
     const { provider } = await setUp(servers)
     const all = Array.from({ length: 20 }, (_, n) => janes(10, `many${n}.org`)).flat()
-    const { check } = provider({ secures: false, limits: { connections: 64 } })
+    const { check } = provider({ startTls: false, limits: { connections: 64 } })
     expect(new Set(said(await check(...asked(all))))).toEqual(new Set(['valid deliverable']))
   })
 })

@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { createResolve } from '../../services/deliver/address.ts'
-import { createSender } from '../../services/deliver/attempt.ts'
+import { createSender } from '../../services/deliver/sender.ts'
 import { webhookUrlFault } from '../../services/ingest/webhook-url.ts'
 import {
   LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,

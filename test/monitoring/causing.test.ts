@@ -65,7 +65,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   it('for a process that ends over and over', async () => {
     const { services } = parts().world
     for (let times = 0; times < 3; times++) {
-      services.kill('handback-1', 'SIGKILL')
+      services.kill('publish-1', 'SIGKILL')
       await sleep(500)
       await services.untilReady()
       await sleep(2_500)
@@ -74,7 +74,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a process that is late with everything', async () => {
-    await whileStuttering(serviceOf('handback-1'), () => untilFiring('EventLoopBlocked'))
+    await whileStuttering(serviceOf('publish-1'), () => untilFiring('EventLoopBlocked'))
   })
 
   it('for a process that holds much, until it is started again', async () => {

@@ -62,7 +62,7 @@ async function traceOf (job: string): Promise<readonly ExportedSpan[]> {
     const root = all.find(span => span.kind === 2 && span.attributes.job === job)
     const trace = all.filter(({ traceId }) => traceId === root?.traceId)
     const isWhole = named(trace, 'webhook attempt').length === 2 && lost(trace).length === 0 &&
-      ['handback', 'ledger'].every(stage => named(trace, `${stage} process`).length > 0)
+      ['publish', 'ledger'].every(stage => named(trace, `${stage} process`).length > 0)
     return isWhole ? trace : undefined
   })
 }

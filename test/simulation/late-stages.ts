@@ -5,13 +5,13 @@ import { createVerifyStage } from '../../services/verify/stage.ts'
 import { redisLike } from './early-stages.ts'
 import { jobsOf } from './spared.ts'
 import type { Shared } from './stages.ts'
-import { verifyPartsOf } from './verify-parts.ts'
+import { verifyDepsOf } from './verify-parts.ts'
 
 /** The stage `verify`; its provider is down at times, and its verdict follows the number. */
 export function verifyStage ({ redis, cache, chaos, faults, witness }: Shared) {
   return witness.watch(createVerifyStage({
-    ...verifyPartsOf(redis, cache),
-    giveUpAfterMs: chaos.happens(0.3) ? 3 : 60_000,
+    ...verifyDepsOf(redis, cache),
+    retryForMs: chaos.happens(0.3) ? 3 : 60_000,
     check: async rows => {
       await witness.onCall()
       if (chaos.happens(faults.providerDown)) return { kind: 'down' }

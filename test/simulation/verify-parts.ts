@@ -3,8 +3,8 @@ import { loadConfig } from '../../services/lib/config.ts'
 import { createLog } from '../../services/lib/log.ts'
 import { redisRecordCache } from '../../services/records/redis-cache.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
-import { verifyParts } from '../../services/verify/parts.ts'
-import type { VerifyParts } from '../../services/verify/stage.ts'
+import { verifyDeps } from '../../services/verify/main.ts'
+import type { VerifyDeps } from '../../services/verify/stage.ts'
 import { nowhere, redisLike } from './early-stages.ts'
 import { simulatedLeases } from './leases.ts'
 import { noMetrics, oncePer } from './spared.ts'
@@ -13,12 +13,12 @@ const log = createLog('simulation', { level: 'silent' })
 const config = loadConfig(verifyConfig, {
   ...nowhere, PROVIDERS: '{}', LATER_AFTER_MS: '1', LEASE_MS: '5', LEASE_POLL_MS: '1',
 })
-const partsOf = oncePer((state: Redis) => verifyParts(config, {
+const partsOf = oncePer((state: Redis) => verifyDeps(config, {
   state, cache: state, clock: redisLike, log, metrics: noMetrics,
 }))
 const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
 
 /** What `verify` is made of, but for its provider: short pauses, and leases of simulated time. */
-export function verifyPartsOf (redis: Redis, cache: Redis): VerifyParts {
+export function verifyDepsOf (redis: Redis, cache: Redis): VerifyDeps {
   return { ...partsOf(redis), cache: leasedCacheOf(cache) }
 }

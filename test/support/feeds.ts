@@ -7,9 +7,9 @@ import { systemClock } from '../../services/lib/clock.ts'
 import { createCodec, localSource } from '../../services/lib/registry.ts'
 import { sleep } from '../../services/lib/retry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { createMarkStore } from '../../services/feed/marks.ts'
-import type { PartnerFeedParts } from '../../services/feed/partner-feed.ts'
-import { createRoom } from '../../services/feed/room.ts'
+import { createCapacity } from '../../services/feed/partition.ts'
+import type { PartnerFeedDeps } from '../../services/feed/partner-feeds.ts'
+import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import type { MemoryBus } from './memory-bus.ts'
 
 const codec = createCodec(localSource())
@@ -20,7 +20,7 @@ let partners = 0
 /** One run of a producer. */
 export const SENDER = '0b9f4a3e-7c55-4e0e-9f43-1a2b3c4d5e6f'
 
-/** A contact as a partner sends it: for WhatsApp, now, to partition 0 unless told otherwise. */
+/** A contact as a partner sends it: by default for WhatsApp, now, to partition 0. */
 export function sealedContact (
   key: Buffer, input: string,
   { partner, ...change }: Partial<FeedContact> & Pick<ContactPlace, 'partner' | 'sequence'>
@@ -38,7 +38,7 @@ export function sealedContact (
   return { end: false, ...place, sealed: sealContact(key, { partner, ...place }, input) }
 }
 
-/** A partner nobody has heard of, with 1,000 USD. */
+/** A new partner with 1,000 USD. */
 export async function newPartner (redis: Redis) {
   const name = `p${partners += 1}`
   const orgId = `org_${name}`
@@ -84,12 +84,12 @@ export async function fill (
   }
 }
 
-/** What a feed is made of on a Redis of one's own, with pauses that are short. */
-export function feedParts (
+/** The dependencies of a feed on its own Redis, with short pauses. */
+export function feedDeps (
   redis: Redis,
   { bus, limit, submitter }:
-  Pick<PartnerFeedParts, 'bus' | 'submitter'> & { readonly limit: number }
-): PartnerFeedParts {
+  Pick<PartnerFeedDeps, 'bus' | 'submitter'> & { readonly limit: number }
+): PartnerFeedDeps {
   return {
     bus,
     codec,
@@ -100,15 +100,15 @@ export function feedParts (
     clock: systemClock,
     metrics: { count: () => {} },
     deadLetters: { send: async () => {} },
-    faults: { answer: async () => {}, giveUp: async () => {} },
+    rejections: { reject: async () => {}, fail: async () => {} },
     isConfigured: () => true,
-    held: createRoom(1_000),
-    rules: { limit, ageMs: 3 },
-    shortage: { wallet: createWallet(redis), redis, longestMs: 10, pollMs: 1 },
+    buffered: createCapacity(1_000),
+    batchLimits: { contacts: limit, ageMs: 3 },
+    backpressure: { wallet: createWallet(redis), redis, maxPauseMs: 10, pollMs: 1 },
     pauseAfterMs: 1_000,
     fail: error => { throw error },
     now: () => performance.now(),
-    // Pauses between two tries are long only for the sake of others.
+    // The backoff protects other tenants, of which a test has none.
     sleep: (ms, signal) => sleep(Math.min(ms, 4), signal),
     onBroken: error => { throw error },
     onLost: () => {},

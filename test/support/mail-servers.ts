@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
-import { createConnect, type Connect } from '../../services/verify/providers/smtp/connect.ts'
+import { createConnect, type Connect } from '../../services/verify/providers/smtp/connections.ts'
 import type { Zone } from './dns-server.ts'
 
 /** What a server says to a recipient it refuses, such as `550 5.1.1 No such user`. */

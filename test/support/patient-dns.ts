@@ -1,6 +1,6 @@
 import {
-  createDns, type DnsOptions, type DnsQuestions,
-} from '../../services/verify/providers/dns.ts'
+  createDns, type DnsOptions, type DnsQueries,
+} from '../../services/verify/providers/mail-domains.ts'
 import type { DnsServer } from './dns-server.ts'
 
 /** Nobody waits for them long, as nothing ever comes. */
@@ -12,10 +12,10 @@ const PATIENT_MS = 60_000
 /** A real resolver asked of a server of a test: with patience, but for what it never answers. */
 export function createPatientDns (
   server: DnsServer, { concurrency = 16 }: Partial<Pick<DnsOptions, 'concurrency'>> = {}
-): DnsQuestions {
+): DnsQueries {
   const [patient, brief] = [PATIENT_MS, BRIEF_MS].map((timeoutMs) =>
     createDns({ servers: [server.address], timeoutMs, concurrency })) as
-    [DnsQuestions, DnsQuestions]
+    [DnsQueries, DnsQueries]
   const of = (name: string) =>
     NEVER_ANSWERED.includes(server.zones.get(name)?.fault) ? brief : patient
   return {

@@ -111,7 +111,7 @@ const SECONDS_A_MINUTE = 2
 const THRESHOLDS: Readonly<Record<string, string>> = {
   'process_resident_memory_bytes > 700e6': 'process_resident_memory_bytes > 220e6',
   '{group=~".+[.]bulk([.].+)?"} > 120': '{group=~".+[.]bulk([.].+)?"} > 12',
-  '{group=~"deliver|handback|ledger"} > 60': '{group=~"deliver|handback|ledger"} > 6',
+  '{group=~"deliver|publish|ledger"} > 60': '{group=~"deliver|publish|ledger"} > 6',
   '{group=~".+[.]bulk([.].+)?"}) > bool 120': '{group=~".+[.]bulk([.].+)?"}) > bool 12',
   'max(webhooks_due) > 500': 'max(webhooks_due) > 5',
   'max by (table) (clickhouse_parts) > 600': 'max by (table) (clickhouse_parts) > 100',

@@ -1,16 +1,18 @@
-import { createMailDomains } from '../../services/verify/providers/mail-domain.ts'
-import { createSmtpProbeProvider } from '../../services/verify/providers/smtp-probe.ts'
+import { createSmtpProbeProvider } from '../../services/verify/providers/email.ts'
+import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
+import {
+  createSessionLimiter, type SessionLimits,
+} from '../../services/verify/providers/smtp/connections.ts'
 import { createProbe, type ProbeOptions } from '../../services/verify/providers/smtp/probe.ts'
-import { createTurns, type TurnLimits } from '../../services/verify/providers/smtp/turns.ts'
 import type { DnsServer } from './dns-server.ts'
 import type { MailServers } from './mail-servers.ts'
 import { createPatientDns } from './patient-dns.ts'
 
-export type ProbeSetting = Partial<ProbeOptions> & { readonly limits?: Partial<TurnLimits> }
+export type ProbeSetting = Partial<ProbeOptions> & { readonly limits?: Partial<SessionLimits> }
 
 /**
- * The provider as it is configured, on servers of a test. However slow the machine is, a server
- * that answers is heard: only tests of silence say for how long to wait.
+ * The provider with the mail servers of a test. The timeouts are long, because the machine may be
+ * slow; only tests of unresponsive servers shorten them.
  */
 export function smtpProviderOf (
   { dns, mail }: { readonly dns: DnsServer, readonly mail: Pick<MailServers, 'connect'> },
@@ -20,9 +22,11 @@ export function smtpProviderOf (
     createPatientDns(dns), { keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000 })
   const probe = createProbe({
     connect: mail.connect,
-    turns: createTurns({ perOwner: 8, perOwnerAMinute: 1_000, connections: 64, ...limits }),
+    limiter: createSessionLimiter({
+      perOwner: 8, perOwnerAMinute: 1_000, connections: 64, ...limits,
+    }),
     caller: { helo: 'probe.verify.org', sender: '' },
-    secures: true,
+    startTls: true,
     replyTimeoutMs: 120_000,
     rowTimeoutMs: 300_000,
     greylistMs: 60_000,

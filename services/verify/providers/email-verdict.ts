@@ -1,18 +1,20 @@
+import { createRequire } from 'node:module'
+import { disposableEmailBlocklistSet } from 'disposable-email-domains-js'
+import { distance } from 'fastest-levenshtein'
+import freeEmailDomains from 'free-email-domains'
 import type { Reason, Verdict } from '../../records/record.ts'
 import type { ProviderVerdict } from '../provider.ts'
-import { isDisposable, isFree, isReserved, isRole, suggestionFor } from './email-lists.ts'
-import type { MailDomain } from './mail-domain.ts'
+import type { MailDomain } from './mail-domains.ts'
 import type { Mailbox, Probed } from './smtp/probe.ts'
 
 type Outcome = { readonly status: Verdict, readonly reason: Reason, readonly confidence: number }
 
 /**
- * Every outcome with how sure it makes us, 0 to 100. A reserved name is certain; that a domain does
- * not exist or says it takes no mail is its own word, as is what its server says of a mailbox; a
- * list of disposable domains is curated by hand; a role name, a near miss or a domain without a
- * mail exchange is only likely to be trouble, and one that takes any name tells nothing of one.
- * A domain that takes mail says nothing about the one mailbox: without asking its servers no
- * address can be called valid, so it stays `unknown`, which nobody pays for.
+ * Every outcome with its confidence, 0 to 100. A reserved name is certain. Domains and mail servers
+ * are authoritative about their own state. The list of disposable domains is curated by hand. A
+ * role name, a probable typo and a domain without a mail exchange are only likely to be a problem,
+ * and a catch-all domain says nothing about a single mailbox. Nor does a domain that accepts mail:
+ * unless its servers are probed, the address stays `unknown`, which is free.
  */
 export const OUTCOMES = {
   reserved: { status: 'invalid', reason: 'reserved_domain', confidence: 100 },
@@ -40,16 +42,16 @@ export const OUTCOMES = {
   unchecked: { status: 'unknown', reason: 'domain_not_checked', confidence: 0 },
 } as const satisfies Record<string, Outcome>
 
-/** `fault` leaves the column blank, as nobody could tell. */
+/** `fault` leaves the column blank. */
 const MX_FOUND: Readonly<Record<MailDomain, string | undefined>> = {
   accepts: 'true', implicit: 'false', refuses: 'false', missing: 'false', fault: undefined,
 }
 
-/** What was found out beyond the address itself. */
+/** What is known beyond the address itself. */
 export type Found = {
-  /** What DNS said of the domain, if asked. */
+  /** The result of DNS, if it was queried. */
   readonly mail?: MailDomain | undefined
-  /** What its servers said of the mailbox, if asked. */
+  /** The result of the SMTP probe, if there was one. */
   readonly probed?: Probed | undefined
 }
 
@@ -61,9 +63,9 @@ export function verdictOf (address: string, found: Found = {}): ProviderVerdict 
   const suggestion = suggestionFor(domain)
   const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]
   const catchAll = found.probed?.catchAll
-  const signs = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
+  const signals = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
   return {
-    ...outcomeOf(signs, found),
+    ...outcomeOf(signals, found),
     fields: {
       disposable: String(flags.disposable),
       role: String(flags.role),
@@ -75,24 +77,24 @@ export function verdictOf (address: string, found: Found = {}): ProviderVerdict 
   }
 }
 
-/** The part of a canonical address that DNS knows. */
+/** The domain of a canonical address. */
 export function domainOf (address: string): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }
 
-type Signs = Readonly<Record<'reserved' | 'disposable' | 'role' | 'typo', boolean>>
+type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'typo', boolean>>
 
-/** What makes mail impossible comes first, then what makes it unwise; a fault changes neither. */
-function outcomeOf (signs: Signs, { mail, probed }: Found): Outcome {
-  const said = probed === undefined ? undefined : BY_MAILBOX[probed.mailbox](probed)
-  if (signs.reserved) return OUTCOMES.reserved
+/** Reasons for undeliverable mail come first, then risks; a fault changes neither. */
+function outcomeOf (signals: Signals, { mail, probed }: Found): Outcome {
+  const mailbox = probed === undefined ? undefined : BY_MAILBOX[probed.mailbox](probed)
+  if (signals.reserved) return OUTCOMES.reserved
   if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]
-  if (said?.status === 'invalid') return said
-  if (signs.disposable) return OUTCOMES.disposable
-  if (said === OUTCOMES.full) return said
-  if (signs.role) return OUTCOMES.role
-  if (signs.typo) return OUTCOMES.typo
-  if (said !== undefined && (said.status !== 'unknown' || mail !== 'implicit')) return said
+  if (mailbox?.status === 'invalid') return mailbox
+  if (signals.disposable) return OUTCOMES.disposable
+  if (mailbox === OUTCOMES.full) return mailbox
+  if (signals.role) return OUTCOMES.role
+  if (signals.typo) return OUTCOMES.typo
+  if (mailbox !== undefined && (mailbox.status !== 'unknown' || mail !== 'implicit')) return mailbox
   return OUTCOMES[mail ?? 'unchecked']
 }
 
@@ -111,4 +113,86 @@ const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
   no_answer: () => OUTCOMES.no_answer,
   unclear: () => OUTCOMES.unclear,
   late: () => OUTCOMES.late,
+}
+
+// This list has no type declaration; it is an array of lower-case local parts.
+const roleLocalParts = createRequire(import.meta.url)('role-based-email-addresses') as string[]
+
+const ROLE_LOCAL_PARTS: ReadonlySet<string> = new Set(roleLocalParts)
+const FREE_DOMAINS: ReadonlySet<string> = new Set(freeEmailDomains)
+const DISPOSABLE_DOMAINS: ReadonlySet<string> = disposableEmailBlocklistSet()
+
+/** Forwarding services for privacy. Their addresses are permanent, although lists name them. */
+const RELAY_DOMAINS: ReadonlySet<string> = new Set(['duck.com', 'mozmail.com', 'simplelogin.com'])
+
+/** Common mail domains: a domain that differs little from one is a probable typo. */
+const WELL_KNOWN_DOMAINS = [
+  'gmail.com', 'googlemail.com', 'yahoo.com', 'yahoo.co.uk', 'yahoo.fr', 'yahoo.de', 'yahoo.es',
+  'yahoo.it', 'yahoo.co.jp', 'yahoo.co.in', 'yahoo.com.br', 'ymail.com', 'rocketmail.com',
+  'hotmail.com', 'hotmail.co.uk', 'hotmail.fr', 'hotmail.de', 'hotmail.es', 'hotmail.it',
+  'outlook.com', 'outlook.de', 'outlook.fr', 'outlook.es', 'windowslive.com', 'icloud.com',
+  'proton.me', 'protonmail.com', 'fastmail.com', 'comcast.net', 'verizon.net', 'sbcglobal.net',
+  'bellsouth.net', 'btinternet.com', 't-online.de', 'freenet.de', 'orange.fr', 'wanadoo.fr',
+  'laposte.net', 'libero.it', 'yandex.ru', 'rambler.ru',
+] as const
+
+const WELL_KNOWN: ReadonlySet<string> = new Set(WELL_KNOWN_DOMAINS)
+
+/** Last labels that never receive mail: RFC 2606, 6761, 6762, 7686, 9476 and ICANN's `internal`. */
+const RESERVED_LAST_LABELS: ReadonlySet<string> = new Set([
+  'test', 'example', 'invalid', 'localhost', 'local', 'onion', 'alt', 'internal',
+])
+const DOCUMENTATION_DOMAIN = /(?:^|\.)example\.(?:com|net|org)$/
+
+/** Whether a canonical (lower-case ASCII) domain is reserved and never receives mail. */
+export function isReserved (domain: string): boolean {
+  const lastDot = domain.lastIndexOf('.')
+  if (lastDot < 0) return true
+  return RESERVED_LAST_LABELS.has(domain.slice(lastDot + 1)) || DOCUMENTATION_DOMAIN.test(domain)
+}
+
+/** Whether the domain or a parent domain provides disposable addresses. */
+export function isDisposable (domain: string): boolean {
+  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    if (RELAY_DOMAINS.has(name)) return false
+    if (DISPOSABLE_DOMAINS.has(name)) return true
+  }
+  return false
+}
+
+/**
+ * Whether the domain provides free addresses. The list of free domains also contains disposable
+ * ones, which do not count.
+ */
+export function isFree (domain: string): boolean {
+  return FREE_DOMAINS.has(domain) && !isDisposable(domain)
+}
+
+/** Whether a local part is a role (`sales`), not a person; a `+tag` is ignored. */
+export function isRole (local: string): boolean {
+  const lower = local.toLowerCase()
+  const plus = lower.indexOf('+')
+  return ROLE_LOCAL_PARTS.has(plus > 0 ? lower.slice(0, plus) : lower)
+}
+
+/**
+ * The well-known mail domain that `domain` is a probable typo of, or undefined. A typo adds,
+ * removes or replaces one letter, or swaps two neighbors. The first letter is the same: people
+ * rarely mistype it, and `cloud.com` is not `icloud.com`. A free mail domain is no typo.
+ */
+export function suggestionFor (domain: string): string | undefined {
+  if (WELL_KNOWN.has(domain) || isFree(domain) || RELAY_DOMAINS.has(domain)) return undefined
+  return WELL_KNOWN_DOMAINS.find((known) => isProbableTypo(domain, known))
+}
+
+function isProbableTypo (domain: string, known: string): boolean {
+  if (domain[0] !== known[0] || Math.abs(domain.length - known.length) > 1) return false
+  const edits = distance(domain, known)
+  return edits === 1 || (edits === 2 && isSwap(domain, known))
+}
+
+function isSwap (domain: string, known: string): boolean {
+  if (domain.length !== known.length) return false
+  const first = [...domain].findIndex((letter, index) => letter !== known[index])
+  return domain[first] === known[first + 1] && domain[first + 1] === known[first]
 }

@@ -1,34 +1,37 @@
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
-import { meaningFaults } from './http-config-meaning.ts'
+import { columnsOf, SERVICES, type ServiceSlug } from '../../records/columns.ts'
+import { PROVIDER_FAILURES } from '../provider.ts'
+import { VENDOR_COLUMNS } from './http-answer.ts'
 import { AUTH, VENDOR, type HttpVendor } from './http-vendor.ts'
+import { PLACEHOLDER, PLACEHOLDERS } from './http.ts'
 
-export type ReadVendors = {
+type ReadVendors = {
   readonly providers: readonly HttpVendor[]
-  /** In words, without any value, as values may be secret. */
+  /** Messages without values, because values may be secret. */
   readonly faults: readonly string[]
 }
 
 /**
- * Reads the vendors of `HTTP_PROVIDERS`, whose form deploy/docs/providers.md describes, with all
- * their faults at once: first those of form, and for a vendor without such those of meaning.
+ * Reads the vendors of `HTTP_PROVIDERS` (see deploy/docs/providers.md) and reports all faults at
+ * once: those against the schema and, for a vendor without these, contradictions.
  */
 export function readHttpProviders (described: readonly unknown[]): ReadVendors {
   const faults: string[] = []
   const providers: HttpVendor[] = []
   for (const [index, value] of described.entries()) {
-    const found = shapeFaults(value)
+    const found = schemaFaults(value)
     const all = found.length > 0 ? found : meaningFaults(value as HttpVendor)
     faults.push(...all.map((fault) => `vendor ${index + 1}: ${fault}`))
     if (all.length === 0) providers.push(value as HttpVendor)
   }
   for (const id of repeated(described.map(idOf))) {
-    faults.push(`the id ${id} stands more than once; give each vendor its own`)
+    faults.push(`the id ${id} is used more than once; give each vendor its own`)
   }
   return { providers, faults }
 }
 
-function shapeFaults (value: unknown): readonly string[] {
+function schemaFaults (value: unknown): readonly string[] {
   const faults = faultsOf(VENDOR, value)
   const auth = (value as { auth?: { kind?: unknown } } | null)?.auth
   const kind = auth?.kind
@@ -42,18 +45,20 @@ function shapeFaults (value: unknown): readonly string[] {
 
 type Fault = ReturnType<typeof Errors>[number]
 
-/** What the form forbids is told by the object around it, so it is not told again. */
+/** A forbidden property is also reported by the object that contains it, so it is left out. */
 function faultsOf (schema: TSchema, value: unknown): string[] {
-  return Errors(schema, value).filter(({ keyword }) => keyword !== 'boolean').map(inWords)
+  return Errors(schema, value).filter(({ keyword }) => keyword !== 'boolean').map(messageOf)
 }
 
-function inWords ({ instancePath, message, params }: Fault): string {
+function messageOf ({ instancePath, message, params }: Fault): string {
   const where = instancePath === '' ? '' : `at "${instancePath.slice(1)}" `
   if ('allowedValues' in params && Array.isArray(params.allowedValues)) {
     return `${where}must be one of ${params.allowedValues.join(', ')}`
   }
   const extra = 'additionalProperties' in params ? params.additionalProperties : undefined
-  if (Array.isArray(extra)) return `${where}has ${extra.join(', ')}, which nothing reads`
+  if (Array.isArray(extra)) {
+    return `${where}has the unknown properties ${extra.join(', ')}; remove them`
+  }
   return where + message
 }
 
@@ -64,4 +69,127 @@ function idOf (value: unknown): unknown {
 function repeated (ids: readonly unknown[]): readonly number[] {
   const numbers = ids.filter((id) => typeof id === 'number')
   return [...new Set(numbers.filter((id, index) => numbers.indexOf(id) !== index))]
+}
+
+/** The contradictions in a vendor that matches the schema, as messages without values. */
+export function meaningFaults (vendor: HttpVendor): readonly string[] {
+  return [
+    ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
+    ...fieldFaults(vendor), ...serviceFaults(vendor), ...errorFaults(vendor),
+  ]
+}
+
+const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
+
+function addressFaults (text: string): readonly string[] {
+  const url = URL.parse(text)
+  if (url === null) return ['url is not valid; write https://host/path']
+  const faults: string[] = []
+  const here = url.protocol === 'http:' && LOOPBACK.has(url.hostname)
+  if (url.protocol !== 'https:' && !here) {
+    faults.push('url must begin with https://, because calls contain contacts')
+  }
+  if (url.username !== '' || url.password !== '') {
+    faults.push('url must not contain a user or password; use auth of the kind basic')
+  }
+  return faults
+}
+
+/** All placeholders in the texts of a request. */
+function placeholdersOf (value: unknown): ReadonlySet<string> {
+  const text = JSON.stringify(value) ?? ''
+  return new Set([...text.matchAll(PLACEHOLDER)].map(([, name = '']) => name))
+}
+
+const CONTACT = ['contact', 'digits', 'contacts']
+
+function requestFaults ({ url, method, request = {}, response, maxRows = 1 }: HttpVendor):
+readonly string[] {
+  const faults: string[] = []
+  const { query, body, row } = request
+  const outside = placeholdersOf([url, query, body])
+  const all = new Set([...outside, ...placeholdersOf(row)])
+  const sent = outside.has('rows') ? all : outside
+  for (const name of all) {
+    if ((PLACEHOLDERS as readonly string[]).includes(name)) continue
+    faults.push(`request has the unknown placeholder {${name}}; use {${PLACEHOLDERS.join('}, {')}}`)
+  }
+  if (!CONTACT.some((name) => sent.has(name))) {
+    faults.push('request must send the contact; use {contact}, {digits} or {contacts}')
+  }
+  if (method === 'GET' && body !== undefined) {
+    faults.push('request.body needs the method POST or PUT')
+  }
+  if (outside.has('rows') !== (row !== undefined)) {
+    faults.push('request.row describes what {rows} in request.body lists; give both or none')
+  }
+  const byRow = response.match?.row !== undefined || response.match?.key === 'row'
+  if (byRow && !sent.has('row') && !sent.has('rowNumber')) {
+    faults.push('response.match needs request to send {row} or {rowNumber}')
+  }
+  const alone = ['contact', 'digits', 'row', 'rowNumber'].filter((name) => outside.has(name))
+  if (maxRows > 1 && alone.length > 0) {
+    faults.push(`request sends one row with {${alone.join('}, {')}}, but maxRows is greater than 1`)
+  }
+  return faults
+}
+
+function batchFaults ({ maxRows = 1, response: { rows, match } }: HttpVendor): readonly string[] {
+  const faults: string[] = []
+  const ways = match === undefined ? [''] : [match.row, match.contact, match.key]
+  if (ways.every((way) => way === undefined)) {
+    faults.push('response.match must name row, contact or key')
+  }
+  if (maxRows > 1 && match === undefined) {
+    faults.push('response.match must name how answers are matched to rows')
+  }
+  if (maxRows > 1 && rows === undefined) {
+    faults.push('response.rows must point at the rows of an answer')
+  }
+  if (match === undefined && rows !== undefined) {
+    faults.push('response.rows needs response.match')
+  }
+  return faults
+}
+
+function fieldFaults ({ services, response: { fields = {} } }: HttpVendor): readonly string[] {
+  return Object.entries(fields).flatMap(([column, { values = {} }]) => {
+    const reader = VENDOR_COLUMNS[column]
+    if (!Object.hasOwn(VENDOR_COLUMNS, column) || reader === undefined) {
+      const known = Object.keys(VENDOR_COLUMNS).join(', ')
+      return [`response.fields has the unknown ${column}; use ${known}`]
+    }
+    const isInResults = services.some((service) => columnsOf(service).includes(column))
+    const isInvalid = Object.values(values).some((value) => reader(value, []) === undefined)
+    return [
+      ...(isInResults
+        ? []
+        : [
+        `response.fields has ${column}, which the results of its services do not have`,
+          ]),
+      ...(isInvalid ? [`response.fields.${column} has values that are not valid there`] : []),
+    ]
+  })
+}
+
+function serviceFaults ({ services, request, response }: HttpVendor): readonly string[] {
+  const own = services.filter((service) => needsColumn(service))
+  return [
+    ...own.filter((service) => response.fields?.[service] === undefined)
+      .map((service) => `response.fields must fill the column ${service} of that service`),
+    ...Object.keys(request?.services ?? {})
+      .filter((slug) => !(services as readonly string[]).includes(slug))
+      .map((slug) => `request.services has ${slug}, which is not in services`),
+  ]
+}
+
+function needsColumn (service: ServiceSlug): boolean {
+  return (SERVICES[service].columns as readonly string[]).includes(service)
+}
+
+function errorFaults ({ errors }: HttpVendor): readonly string[] {
+  return Object.keys(errors?.statuses ?? {})
+    .filter((status) => !/^[1-5](?:\d\d|xx)$/.test(status))
+    .map((status) => `errors.statuses has ${status}; use a status such as 429 or 5xx for ` +
+      `one of ${PROVIDER_FAILURES.join(', ')}`)
 }

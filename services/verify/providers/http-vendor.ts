@@ -11,7 +11,7 @@ const reason = Type.Enum([...PROVIDER_REASONS])
 const words = <T extends Type.TSchema>(of: T) => Type.Record(Type.String(), of)
 const maybe = Type.Optional
 
-/** What each kind of authentication needs to know. */
+/** The schema of each kind of authentication. */
 export const AUTH = {
   none: Type.Object({ kind: Type.Literal('none') }, closed),
   bearer: Type.Object({ kind: Type.Literal('bearer'), token: text }, closed),
@@ -28,7 +28,7 @@ const outcome = Type.Object({
   confidence: maybe(Type.Integer({ minimum: 0, maximum: 100 })),
 }, closed)
 
-/** The form of a vendor; what its kind of authentication needs is in `AUTH`. */
+/** The schema of a vendor, without the details of `AUTH`. */
 export const VENDOR = Type.Object({
   id: Type.Integer({ minimum: 1, maximum: 999_999 }),
   name: text,
@@ -70,5 +70,5 @@ export const VENDOR = Type.Object({
   }, closed)),
 }, closed)
 
-/** A vendor's JSON interface as the operator describes it in `HTTP_PROVIDERS`. */
+/** The JSON API of a vendor, as the operator describes it in `HTTP_PROVIDERS`. */
 export type HttpVendor = Omit<Static<typeof VENDOR>, 'auth'> & { readonly auth: HttpAuth }

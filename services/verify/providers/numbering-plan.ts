@@ -2,7 +2,7 @@ import { describePhone, type PhoneDescription } from '../../records/numbering/de
 import type { AssignedType } from '../../records/numbering/library.ts'
 import type { LineType } from '../../records/record.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
-import { NOWHERE, type Place, type RangeData } from './range-data.ts'
+import { UNKNOWN_PLACE, type Place, type RangeData } from './range-data.ts'
 
 const LINE_TYPE_OF = {
   MOBILE: 'mobile',
@@ -19,12 +19,12 @@ const LINE_TYPE_OF = {
 } as const satisfies Record<AssignedType, LineType>
 
 /**
- * How sure the published plan makes us, 0 to 100. That a range is assigned says nothing about the
- * one subscriber; and a range missing from the plan may have been opened since it was published.
+ * Confidence of the published plan, 0 to 100. An assigned range says nothing about the single
+ * subscriber, and a range that is missing from the plan may have been assigned since.
  */
-export const CONFIDENCE = { assigned: 90, unassigned: 80 } as const
+const CONFIDENCE = { assigned: 90, unassigned: 80 } as const
 
-/** Types whose ranges the carrier data covers (Google's PhoneNumberToCarrierMapper). */
+/** Types with carrier data (Google's PhoneNumberToCarrierMapper). */
 const CARRIER_TYPES: ReadonlySet<AssignedType> = new Set([
   'MOBILE', 'FIXED_LINE_OR_MOBILE', 'PAGER',
 ])
@@ -34,18 +34,18 @@ const ARGENTINA = '54'
 const ARGENTINE_MOBILE_TOKEN = '9'
 
 /**
- * What the world's numbering plans say about a number, without asking anyone: whether its range
- * is assigned, its type, the holder of the range, the place and time zone it was assigned for.
- * Portings and network codes are not in the plans, so `mcc`, `mnc` and `ported` stay blank.
+ * Checks numbers offline, by the world's numbering plans: whether the range is assigned, and its
+ * type, carrier, place and time zone. The plans have no portings and network codes, so `mcc`, `mnc`
+ * and `ported` stay blank.
  */
 export function createNumberingPlanProvider (ranges: RangeData): Provider {
-  const shared = createSharing()
+  const verdictFor = createSharedVerdicts()
   return {
     id: 1,
-    asksNobody: true,
+    isOffline: true,
     services: ['phone-validation', 'carrier-lookup', 'carrier-single'],
     check: async (rows) => rows.map(({ row, canonical }) =>
-      ({ row, verdict: shared(rangeOf(canonical, ranges)) })),
+      ({ row, verdict: verdictFor(rangeOf(canonical, ranges)) })),
   }
 }
 
@@ -57,22 +57,22 @@ type Range = {
   readonly timezone: string
 }
 
-/** More different verdicts than this are forgotten; there are as many as places and carriers. */
-const MOST_SHARED = 10_000
+/** The shared verdicts are cleared at this number; places and carriers limit their number. */
+const MAX_SHARED = 10_000
 
-/** Gives equal verdicts as one object, for whoever writes them down to do so once for all rows. */
-function createSharing (): (range: Range | undefined) => ProviderVerdict {
+/** Returns equal verdicts as one object, so that the cache serializes each only once. */
+function createSharedVerdicts (): (range: Range | undefined) => ProviderVerdict {
   const known = new Map<AssignedType, Map<string, Map<string, Map<Place, ProviderVerdict>>>>()
   let verdicts = 0
   return (range) => {
     if (range === undefined) return UNASSIGNED
     const { type, place, carrier, timezone } = range
-    const alike = branch(branch(branch(known, type), timezone), carrier)
-    const found = alike.get(place)
+    const byPlace = branch(branch(branch(known, type), timezone), carrier)
+    const found = byPlace.get(place)
     if (found !== undefined) return found
-    const verdict = verdictFor(range)
-    alike.set(place, verdict)
-    if (++verdicts === MOST_SHARED) {
+    const verdict = assignedVerdict(range)
+    byPlace.set(place, verdict)
+    if (++verdicts === MAX_SHARED) {
       known.clear()
       verdicts = 0
     }
@@ -91,7 +91,7 @@ function branch<K, L, V> (tree: Map<K, Map<L, V>>, key: K): Map<L, V> {
 /** The verdict for one E.164 number. */
 export function verdictOf (e164: string, ranges: RangeData): ProviderVerdict {
   const range = rangeOf(e164, ranges)
-  return range === undefined ? UNASSIGNED : verdictFor(range)
+  return range === undefined ? UNASSIGNED : assignedVerdict(range)
 }
 
 const UNASSIGNED: ProviderVerdict = {
@@ -101,7 +101,7 @@ const UNASSIGNED: ProviderVerdict = {
   fields: { line_type: 'unknown' },
 }
 
-function verdictFor ({ type, place, carrier, timezone }: Range): ProviderVerdict {
+function assignedVerdict ({ type, place, carrier, timezone }: Range): ProviderVerdict {
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   put(fields, 'carrier', carrier)
   put(fields, 'region', place.region)
@@ -112,16 +112,16 @@ function verdictFor ({ type, place, carrier, timezone }: Range): ProviderVerdict
   }
 }
 
-/** Undefined where no range is assigned. */
+/** The range of a number; undefined if it is not assigned. */
 function rangeOf (e164: string, ranges: RangeData): Range | undefined {
   const number = describePhone(e164)
-  // With the full metadata a number is valid exactly if it has a type, so one call decides both.
+  // With the full metadata a number is valid if and only if it has a type: one call does both.
   const type = number && typeOf(number)
   if (number === undefined || type === undefined) return undefined
   const { callingCode, national } = number
   const carrier = CARRIER_TYPES.has(type) ? ranges.carrierOf(number) : ''
   if (!isGeographic(type, callingCode)) {
-    return { type, place: NOWHERE, carrier, timezone: ranges.timezoneOf(callingCode) }
+    return { type, place: UNKNOWN_PLACE, carrier, timezone: ranges.timezoneOf(callingCode) }
   }
   const area = withoutMobileToken(type, callingCode, national)
   const place = ranges.placeOf({ callingCode, national: area })
@@ -129,20 +129,20 @@ function rangeOf (e164: string, ranges: RangeData): Range | undefined {
 }
 
 /**
- * Where a plan has no mobile range at all the library answers `FIXED_LINE_OR_MOBILE`; Google says
- * `FIXED_LINE`. Tristan da Cunha is the one such country.
+ * For a plan without mobile ranges the library returns `FIXED_LINE_OR_MOBILE`, and Google returns
+ * `FIXED_LINE`. Tristan da Cunha is the only such country.
  */
 function typeOf ({ country, type }: PhoneDescription): AssignedType | undefined {
   return type === 'FIXED_LINE_OR_MOBILE' && country === 'TA' ? 'FIXED_LINE' : type
 }
 
-/** Only such numbers say where their subscriber is; a mobile prefix elsewhere does not. */
+/** Whether the prefix of a number has a place; most mobile prefixes have none. */
 function isGeographic (type: AssignedType, callingCode: string): boolean {
   if (type === 'FIXED_LINE' || type === 'FIXED_LINE_OR_MOBILE') return true
   return type === 'MOBILE' && GEOGRAPHIC_MOBILE.has(callingCode)
 }
 
-/** Argentine mobile numbers carry a 9 before the area code that the place data does not have. */
+/** Argentine mobile numbers have a 9 before the area code, which the place data omits. */
 function withoutMobileToken (type: AssignedType, callingCode: string, national: string): string {
   const hasToken = type === 'MOBILE' && callingCode === ARGENTINA &&
     national.startsWith(ARGENTINE_MOBILE_TOKEN)

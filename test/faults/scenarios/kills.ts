@@ -22,7 +22,7 @@ export async function recoveryOf (
 }
 
 /** Stages that every job of the usual load passes. */
-const ALWAYS_BUSY = STAGES.filter(stage => !['feed', 'handback'].includes(stage))
+const ALWAYS_BUSY = STAGES.filter(stage => !['feed', 'publish'].includes(stage))
 
 async function killEach (scene: Scene): Promise<Injected> {
   const { world, load, say, random } = scene

@@ -85,7 +85,7 @@ const drains: Fault = {
       const end = await untilEnd(scene, name, atMs)
       say(`${name}: ${end?.how ?? 'did not end'} after ${(end?.atMs ?? Infinity) - atMs} ms`)
       if (end?.how !== 'exit code 0') breaches.push(`${name}: ${end?.how ?? 'did not end'}`)
-      if (['feed', 'handback'].includes(stage)) await services.untilReady()
+      if (['feed', 'publish'].includes(stage)) await services.untilReady()
       else recoveryMs.push(await recoveryOf(scene, name, end?.atMs ?? atMs))
     }
     return { injected: STAGES.length, recoveryMs, breaches }

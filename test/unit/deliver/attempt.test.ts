@@ -1,124 +1,183 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
-import { performance } from 'node:perf_hooks'
-import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { createSender } from '../../../services/deliver/attempt.ts'
-import { startOddReceivers } from '../../support/odd-receivers.ts'
-import { startReceiver } from '../../support/receiver.ts'
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
+import {
+  makeAttempt, recordInternalFailure, type AttemptDeps,
+} from '../../../services/deliver/attempt.ts'
+import type { Answer } from '../../../services/deliver/sender.ts'
+import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
+import { eventIdOf } from '../../../services/jobs/events.ts'
+import { sealHeader } from '../../../services/jobs/wire.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
+import { spansOf } from '../../support/tracing.ts'
 
-const open = { allowHttp: true, allowLoopback: true, timeoutMs: 300_000 }
-const request = { headers: { 'content-type': 'application/json', 'x-a': 'b' }, body: '{"a":"é"}' }
-const send = async (url: string, options: object = {}) =>
-  (await createSender({ ...open, ...options })(url, request)).answer
-const answered = (status: number, retryAfterMs?: number) =>
+const key = randomBytes(32)
+const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
+const webhookUrl = 'https://a.example/hook'
+const header = sealHeader(key, owner, { metadata: { a: '1' }, webhookUrl })
+const event = eventIdOf(DELIVERED_JOB, 'job.completed')
+const secrets = ['1', '2'].map(digit =>
+  `whsec_${Buffer.alloc(32, digit).toString('base64')}`) as [string, string]
+const NOW_MS = Date.parse('2026-08-11T10:00:03.000Z')
+
+const claimOf = (more: Partial<Claim> = {}): Claim =>
+  ({ ...owner, event, type: 'job.completed', attempt: 1, once: false, token: 't', ...more })
+const answered = (status: number, retryAfterMs?: number): Answer =>
   ({ kind: 'answered', status, retryAfterMs })
-const failed = (reason: string) => ({ kind: 'failed', reason })
 
-const receiver = await startReceiver((response, { path }) => {
-  const [, status = '200', location] = path.replace(/\?.*/, '').split('/')
-  if (status === 'hang') return
-  if (status === 'endless') {
-    response.writeHead(200)
-    const write = () => { while (!response.destroyed && response.write('x'.repeat(4_096))); }
-    response.on('drain', write)
-    return write()
+type Setup = { answer?: Answer, durationMs?: number } & Partial<AttemptDeps>
+
+function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}) {
+  const records: Note[] = []
+  const released: number[] = []
+  const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
+  const deps: AttemptDeps = {
+    deliveries: {
+      note: async (_claim, note) => { records.push(note); return true },
+      release: async (_claim, afterMs) => { released.push(afterMs) },
+    },
+    findJob: async () => endedJob({ header }),
+    keys: { get: async () => key },
+    secrets: { active: async () => secrets, show: async () => secrets[0] },
+    send: async (url, request) => {
+      sent.push({ url, ...request })
+      return { answer, durationMs }
+    },
+    clock: { now: () => NOW_MS },
+    waitsMs: [1_000, 2_000],
+    slowAfterMs: 1_000,
+    random: () => 0.5,
+    ...more,
   }
-  if (status === 'stall') return response.writeHead(200).write('a')
-  if (location !== undefined) response.setHeader('location', `/${location}`)
-  if (status === '429') response.setHeader('retry-after', '7')
-  response.writeHead(Number(status)).end('text')
-})
-const url = `http://127.0.0.1:${receiver.port}`
-const odd = await startOddReceivers()
-
-/** Has the time of the next attempt end as soon as it has the head of an answer. */
-function endTimeAtHead (): void {
-  const over = new AbortController()
-  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(over.signal)
-  const end = () => { setImmediate(() => over.abort(new DOMException('over', 'TimeoutError'))) }
-  subscribe('undici:request:headers', end)
-  onTestFinished(() => {
-    unsubscribe('undici:request:headers', end)
-    timeout.mockRestore()
-  })
+  return { deps, records, released, sent }
 }
 
-describe('an attempt', () => {
-  it('posts headers and body as they are', async () => {
-    expect(await send(`${url}/200?x=%20y`)).toEqual(answered(200))
-    const [got] = await receiver.until(1, '/200?x=%20y')
-    expect(got).toMatchObject({ body: request.body, headers: { 'x-a': 'b' } })
-    expect(got?.headers)
-      .toMatchObject({ host: `127.0.0.1:${receiver.port}`, 'content-length': '10' })
-  })
+async function outcome (setup: Setup, claim: Partial<Claim> = {}) {
+  const { deps, records } = scene(setup)
+  await makeAttempt(deps, claimOf(claim))
+  return records[0]!
+}
 
-  it('says which status came, and what was asked for', async () => {
-    expect(await send(`${url}/503`)).toEqual(answered(503))
-    expect(await send(`${url}/429`)).toEqual(answered(429, 7_000))
-    expect(await send(`${url}/410`)).toEqual(answered(410))
-  })
-
-  it.each([301, 302, 303, 307, 308])('does not follow a %i', async status => {
-    expect(await send(`${url}/${status}/secret`)).toEqual(answered(status))
-    expect(receiver.received.filter(({ path }) => path === '/secret')).toEqual([])
-  })
-
-  it('takes the status for the answer, however long the body is', async () => {
-    expect(await send(`${url}/endless`)).toEqual(answered(200))
-    endTimeAtHead()
-    expect(await send(`${url}/stall`)).toEqual(answered(200))
-  })
-
-  it('ends after its time, and measures it', async () => {
-    const startedMs = performance.now()
-    const { answer, durationMs } =
-      await createSender({ ...open, timeoutMs: 100 })(`${url}/hang`, request)
-    expect(answer).toEqual(failed('timeout'))
-    expect(durationMs).toBeGreaterThanOrEqual(95)
-    expect(durationMs).toBeLessThanOrEqual(performance.now() - startedMs)
-  })
-})
-
-/** Side by side, as the client looks at the times of connections twice a second only. */
-describe.concurrent('the time of an attempt', () => {
-  it('ends it where a name is never answered for', async () => {
-    const resolve = () => new Promise<never>(() => {})
-    expect(await send('http://a.example/', { timeoutMs: 100, resolve })).toEqual(failed('timeout'))
-  })
-
-  it('ends it where a receiver does not come to TLS', async () => {
-    const address = `https://127.0.0.1:${odd.ports.hangs}/`
-    expect(await send(address, { timeoutMs: 100 })).toEqual(failed('timeout'))
-  })
-
-  it.each(['drips its head', 'hangs', 'sends hints without end'])(
-    'ends it where a receiver %s', async name => {
-      const address = `http://127.0.0.1:${odd.ports[name]}/`
-      expect((await send(address, { timeoutMs: 100 })).kind).toBe('failed')
+describe('a webhook attempt', () => {
+  it('sends the event, signed with every active secret in both schemes', async () => {
+    const { deps, sent } = scene()
+    await makeAttempt(deps, claimOf())
+    const { url, headers, body } = sent[0]!
+    expect(url).toBe(webhookUrl)
+    expect(headers).toMatchObject({
+      'content-type': 'application/json', 'accept-encoding': 'identity', 'webhook-id': event,
     })
-})
-
-it('a receiver has delivered with its status, however slowly the rest comes', async () => {
-  endTimeAtHead()
-  expect(await send(`http://127.0.0.1:${odd.ports['drips its body']}/`)).toEqual(answered(200))
-})
-
-describe('an attempt that fails', () => {
-  it('says of a name that it leads nowhere', async () => {
-    const resolve = async () => []
-    expect(await send('http://a.example/', { resolve })).toEqual(failed('dns_error'))
+    const { 'x-service-signature': _, ...standard } = headers
+    for (const secret of secrets) {
+      const own = verifyWebhook({ headers, body, secret, nowMs: NOW_MS })
+      expect(own).toMatchObject({ ok: true, event: { id: event, type: 'job.completed' } })
+      expect(verifyWebhook({ headers: standard, body, secret, nowMs: NOW_MS })).toEqual(own)
+    }
   })
 
-  it('says that nobody listens, or speaks another language', async () => {
-    const rude = createServer(socket => socket.end('220 mail.example ESMTP\r\n'))
-    rude.listen(0, '127.0.0.1')
-    await once(rude, 'listening')
-    afterAll(() => { rude.close() })
-    const { port } = rude.address() as AddressInfo
-    expect(await send(`http://127.0.0.1:${port}/`)).toEqual(failed('connection_error'))
-    expect(await send(`https://127.0.0.1:${receiver.port}/`)).toEqual(failed('tls_error'))
-    expect(await send('http://127.0.0.1:1/')).toEqual(failed('connection_error'))
-    expect(await send('nonsense')).toEqual(failed('connection_error'))
+  it('records its result without the address of the receiver', async () => {
+    const record = await outcome({})
+    expect(record).toEqual({
+      state: 'delivered',
+      pace: 'quick',
+      attempt: {
+        ...owner,
+        event,
+        attempt: 1,
+        type: 'job.completed',
+        atMs: NOW_MS,
+        outcome: 'delivered',
+        reason: '',
+        httpStatus: 200,
+        durationMs: 20,
+        nextAtMs: undefined,
+      },
+    })
+    expect(JSON.stringify(record)).not.toContain('a.example')
+  })
+
+  it.each([
+    [answered(500), 'status', 500], [answered(302), 'redirect', 302],
+    [answered(404), 'status', 404],
+    [{ kind: 'failed', reason: 'timeout' }, 'timeout', 0],
+    [{ kind: 'failed', reason: 'blocked_address' }, 'blocked_address', 0],
+  ] as const)('that ends with %j is retried', async (answer, reason, httpStatus) => {
+    expect(await outcome({ answer })).toMatchObject({
+      state: 'waiting',
+      dueAtMs: NOW_MS + 1_000,
+      attempt: { outcome: 'failed', reason, httpStatus, nextAtMs: NOW_MS + 1_000 },
+    })
+  })
+
+  it('is retried later if the receiver asks for it', async () => {
+    const dueMs = async (answer: Answer) => (await outcome({ answer })).dueAtMs! - NOW_MS
+    expect(await dueMs(answered(503, 1_500))).toBe(1_500)
+    expect(await dueMs(answered(429, 9_000))).toBe(2_000)
+  })
+
+  it('is the last one after 410, at the end of the schedule and after a resend', async () => {
+    expect(await outcome({ answer: answered(410) }))
+      .toMatchObject({ state: 'gone', attempt: { outcome: 'gone', httpStatus: 410 } })
+    const answer = answered(500)
+    expect(await outcome({ answer }, { attempt: 2 })).toMatchObject({ dueAtMs: NOW_MS + 2_000 })
+    expect(await outcome({ answer }, { attempt: 3 }))
+      .toMatchObject({ state: 'exhausted', attempt: { outcome: 'exhausted', nextAtMs: undefined } })
+    expect(await outcome({ answer }, { once: true })).toMatchObject({ state: 'exhausted' })
+  })
+
+  it('makes its receiver slow if it takes slowAfterMs', async () => {
+    expect((await outcome({ durationMs: 999 })).pace).toBe('quick')
+    expect((await outcome({ durationMs: 1_000 })).pace).toBe('slow')
+  })
+
+  it('waits until the job is closed', async () => {
+    const findJob = async () => endedJob({ header, closed: false })
+    const { deps, records, released, sent } = scene({ findJob })
+    await makeAttempt(deps, claimOf())
+    expect([records, released, sent]).toEqual([[], [200], []])
+  })
+
+  it.each<[string, Partial<AttemptDeps>]>([
+    ['the job', { findJob: async () => undefined }],
+    ['its key', { keys: { get: async () => undefined } }],
+    ['its address', { findJob: async () => endedJob() }],
+  ])('is discarded when %s is gone', async (_, more) => {
+    const { deps, records, sent } = scene(more)
+    await makeAttempt(deps, claimOf())
+    expect(sent).toEqual([])
+    expect(records[0]).toMatchObject({ state: 'discarded', attempt: { reason: 'erased' } })
+  })
+
+  it('creates the first secret of an organization that has none', async () => {
+    let made = 0
+    const active = async () => made === 0 ? [] : [secrets[0]]
+    const show = async () => { made += 1; return secrets[0] }
+    const { deps, sent } = scene({ secrets: { active, show } })
+    await makeAttempt(deps, claimOf())
+    expect(made).toBe(1)
+    const { headers, body } = sent[0]!
+    expect(verifyWebhook({ headers, body, secret: secrets[0], nowMs: NOW_MS }).ok).toBe(true)
+  })
+
+  it('that fails internally counts as a failed attempt', async () => {
+    const { deps, records } = scene()
+    await recordInternalFailure(deps, claimOf())
+    expect(records[0]).toMatchObject({
+      state: 'waiting', dueAtMs: NOW_MS + 1_000, attempt: { reason: 'internal', httpStatus: 0 },
+    })
+  })
+})
+
+it('a webhook attempt is a span with its status and without the address', async () => {
+  const { deps } = scene({ answer: answered(503) })
+  const [span, ...others] = await spansOf(() => makeAttempt(deps, claimOf({ attempt: 3 })))
+  expect([span?.name, others]).toEqual(['webhook attempt', []])
+  expect(span?.attributes).toEqual({
+    ...owner,
+    event,
+    attempt: 3,
+    'http.request.method': 'POST',
+    'http.response.status_code': 503,
+    'error.type': '503',
   })
 })

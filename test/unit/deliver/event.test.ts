@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { API_VERSION } from '../../../services/ingest/guard.ts'
-import { eventOf } from '../../../services/deliver/event.ts'
+import { eventOf, signatureHeaders } from '../../../services/deliver/event.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { jobBody } from '../../../services/jobs/resource.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
 
 const header = { metadata: { a: '1' }, webhookUrl: 'https://hidden.example/path?token=1' }
 
-describe('an event', () => {
-  it('carries the status resource and says by which version and when', () => {
+describe('a webhook event', () => {
+  it('has the job resource, the API version and the end time of the job', () => {
     expect(eventOf(endedJob(), 'job.completed', header)).toEqual({
       id: eventIdOf(DELIVERED_JOB, 'job.completed'),
       type: 'job.completed',
@@ -18,11 +18,43 @@ describe('an event', () => {
     })
   })
 
-  it('is the same, byte for byte, whenever it is made, and small', () => {
+  it('is small and always the same, byte for byte', () => {
     const text = JSON.stringify(eventOf(endedJob(), 'job.completed', header))
     expect(JSON.stringify(eventOf(endedJob(), 'job.completed', header))).toBe(text)
     expect(text.length).toBeLessThan(1_000)
     expect(text).not.toContain('hidden')
     expect(text).not.toContain('unitPrice')
+  })
+})
+
+const first = 'whsec_QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE='
+const second = 'whsec_QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI='
+const signable = { id: 'evt_1', timestamp: 1_700_000_000, body: '{"a":"é"}' }
+
+/** Computed by openssl: openssl dgst -sha256 -hmac <secret>, or -macopt hexkey:<its bytes>. */
+const own = [
+  '816582f95b7f16aa1023f9f79214ec2bf16a77990082246d035f860285003aa3',
+  'caded2d3ab007d831a3e9bb0ceae417d027c841c5515d937c98365fb0609cb66',
+]
+const standard = [
+  '8yC/8Zbn6csfUI8NxX+2pk0BRiQ9xXqeOMjIfJA9aBM=',
+  '5vGAEYMl7Jb1ggUaMNWtOvYR2LYAN37jKwrmQpHpaps=',
+]
+
+describe('the signature of a webhook event', () => {
+  it('is an HMAC over time and body in two schemes', () => {
+    expect(signatureHeaders(signable, [first])).toEqual({
+      'x-service-signature': `t=1700000000,v1=${own[0]}`,
+      'webhook-id': 'evt_1',
+      'webhook-timestamp': '1700000000',
+      'webhook-signature': `v1,${standard[0]}`,
+    })
+  })
+
+  it('is present once per active secret', () => {
+    expect(signatureHeaders(signable, [second, first])).toMatchObject({
+      'x-service-signature': `t=1700000000,v1=${own[1]},v1=${own[0]}`,
+      'webhook-signature': `v1,${standard[1]} v1,${standard[0]}`,
+    })
   })
 })

@@ -32,10 +32,10 @@ function run (messages: readonly Incoming<'jobs.settled'>[], dataKey: Buffer | u
   return { decided, put, wakes: () => wakes }
 }
 
-describe('the stage deliver', () => {
+describe('deliver', () => {
   it.each([
     ['completed', 'job.completed'], ['cancelled', 'job.cancelled'], ['failed', 'job.failed'],
-  ])('takes up the event of a job that is %s', async (status, type) => {
+  ])('queues the event of a job that is %s', async (status, type) => {
     const messages = [message(sealHeader(key, owner, header), { status })]
     const { decided, put, wakes } = run(messages)
     expect(await decided).toEqual([{ finishes: messages, emits: [] }])
@@ -43,14 +43,14 @@ describe('the stage deliver', () => {
     expect(wakes()).toBe(1)
   })
 
-  it('keeps where the attempts belong in the trace of the job', async () => {
+  it('stores the trace of the job with the delivery', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     const { decided, put } = run([message(sealHeader(key, owner, header), {}, { traceparent })])
     await decided
     expect(put).toEqual([expect.objectContaining({ traceparent })])
   })
 
-  it('has nothing to do without an address, or for a job that was erased', async () => {
+  it('ignores jobs without a webhook address and erased jobs', async () => {
     const labelled = message(sealHeader(key, owner, { ...header, webhookUrl: '' }))
     const { decided, put, wakes } = run([message(Buffer.alloc(0)), labelled])
     expect((await decided)[0]).toMatchObject({ emits: [] })
@@ -68,7 +68,7 @@ describe('the stage deliver', () => {
     expect(await stage.whenDead({}, '')).toEqual([])
   })
 
-  it('does not decide what is no end, or what is sealed by another key', async () => {
+  it('rejects a job that has not ended and a header sealed by another key', async () => {
     const sealed = sealHeader(key, owner, header)
     const running = [message(sealed, { status: 'verifying' })]
     await expect(run(running).decided).rejects.toThrow('verifying')

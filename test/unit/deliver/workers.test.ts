@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { startWorkers, type WorkersParts } from '../../../services/deliver/workers.ts'
+import { startWorkers, type WorkersDeps } from '../../../services/deliver/workers.ts'
 import type { Claim, Pace } from '../../../services/jobs/deliveries.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -10,21 +10,21 @@ const claimOf = (event: string): Claim => ({
   event, tenant: 't', job: 'j', type: 'job.completed', attempt: 1, once: false, token: 'k',
 })
 
-function scene (more: Partial<WorkersParts> = {}) {
+function scene (more: Partial<WorkersDeps> = {}) {
   const due: Record<Pace, string[]> = { quick: [], slow: [] }
   const warned: unknown[] = []
-  const begun: string[] = []
+  const started: string[] = []
   const ends = new Map<string, () => void>()
-  const gate = { looks: 0, isOpen: true }
+  const gate = { polls: 0, isOpen: true }
   const workers = startWorkers({
     deliveries: {
       claim: async ({ pace, most }) => due[pace].splice(0, most).map(claimOf),
     },
     attempt: async ({ event }) => {
-      begun.push(event)
+      started.push(event)
       await new Promise<void>(resolve => ends.set(event, resolve))
     },
-    log: { warn: (fields: unknown) => { warned.push(fields) } } as WorkersParts['log'],
+    log: { warn: (fields: unknown) => { warned.push(fields) } } as WorkersDeps['log'],
     slots: { quick: 2, slow: 2 },
     tenantSlots: 10,
     leaseMs: 1_000,
@@ -32,7 +32,7 @@ function scene (more: Partial<WorkersParts> = {}) {
     slowAfterMs: 20,
     gate: {
       isOpen: () => {
-        gate.looks += 1
+        gate.polls += 1
         return gate.isOpen
       },
       opened: async () => {},
@@ -40,71 +40,71 @@ function scene (more: Partial<WorkersParts> = {}) {
     ...more,
   })
   const endAll = () => { for (const end of ends.values()) end() }
-  /** Resolves when the workers have looked for what is due a few times more. */
-  const looked = async () => {
-    const before = gate.looks
-    await eventually(() => expect(gate.looks).toBeGreaterThan(before + 3))
+  /** Resolves after a few more polls of the workers. */
+  const polled = async () => {
+    const before = gate.polls
+    await eventually(() => expect(gate.polls).toBeGreaterThan(before + 3))
   }
-  return { workers, due, warned, begun, ends, endAll, gate, looked }
+  return { workers, due, warned, started, ends, endAll, gate, polled }
 }
 
-describe('workers', () => {
-  it('begin no more attempts than there are places, and go on when one is free', async () => {
-    const { workers, due, begun, ends, endAll } = scene({ slowAfterMs: 60_000 })
+describe('webhook workers', () => {
+  it('start no more attempts than slots, and continue when a slot is free', async () => {
+    const { workers, due, started, ends, endAll } = scene({ slowAfterMs: 60_000 })
     due.quick.push('a', 'b', 'c')
-    await eventually(() => expect(begun).toEqual(['a', 'b']))
+    await eventually(() => expect(started).toEqual(['a', 'b']))
     expect(due.quick).toEqual(['c'])
     ends.get('a')?.()
-    await eventually(() => expect(begun).toEqual(['a', 'b', 'c']))
+    await eventually(() => expect(started).toEqual(['a', 'b', 'c']))
     endAll()
     await workers.stop()
   })
 
-  it('keep the places of the quick for attempts that are, as long as there is room', async () => {
+  it('move long attempts from quick to slow slots while slow slots are free', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-    const { workers, due, begun, endAll, looked } = scene()
+    const { workers, due, started, endAll, polled } = scene()
     due.quick.push('hangs 1', 'hangs 2', 'quick 1', 'quick 2', 'waits')
-    await eventually(() => expect(begun).toEqual(['hangs 1', 'hangs 2', 'quick 1', 'quick 2']))
+    await eventually(() => expect(started).toEqual(['hangs 1', 'hangs 2', 'quick 1', 'quick 2']))
     due.slow.push('slow')
     vi.advanceTimersByTime(60)
-    await looked()
-    expect(begun).toHaveLength(4)
+    await polled()
+    expect(started).toHaveLength(4)
     expect(due).toEqual({ quick: ['waits'], slow: ['slow'] })
     endAll()
-    await eventually(() => expect(begun.slice(4).sort()).toEqual(['slow', 'waits']))
+    await eventually(() => expect(started.slice(4).sort()).toEqual(['slow', 'waits']))
     endAll()
     await workers.stop()
   })
 
-  it('stop when the attempts under way have ended, and begin no more', async () => {
-    const { workers, due, begun, endAll } = scene()
+  it('stop after the running attempts have ended, and start no more', async () => {
+    const { workers, due, started, endAll } = scene()
     due.quick.push('a')
-    await eventually(() => expect(begun).toEqual(['a']))
+    await eventually(() => expect(started).toEqual(['a']))
     let stopped = false
     const stopping = workers.stop().then(() => { stopped = true })
     due.quick.push('b')
     await turn()
     await turn()
-    expect([stopped, begun]).toEqual([false, ['a']])
+    expect([stopped, started]).toEqual([false, ['a']])
     endAll()
     await stopping
   })
 
-  it('begin no attempt while they are paused, and stay ready', async () => {
-    const { workers, due, begun, endAll, gate, looked } = scene()
+  it('start no attempt while paused, and stay ready', async () => {
+    const { workers, due, started, endAll, gate, polled } = scene()
     gate.isOpen = false
     due.quick.push('a')
     due.slow.push('b')
     workers.wake()
-    await looked()
-    expect([begun, due, workers.ready()]).toEqual([[], { quick: ['a'], slow: ['b'] }, true])
+    await polled()
+    expect([started, due, workers.ready()]).toEqual([[], { quick: ['a'], slow: ['b'] }, true])
     gate.isOpen = true
-    await eventually(() => expect(begun).toEqual(['a', 'b']))
+    await eventually(() => expect(started).toEqual(['a', 'b']))
     endAll()
     await workers.stop()
   })
 
-  it('are not ready while claims can not be read, and heal', async () => {
+  it('are not ready while claims fail, and recover', async () => {
     let broken = true
     const claim = async () => {
       if (broken) throw new Error('broken')
@@ -118,7 +118,7 @@ describe('workers', () => {
     await workers.stop()
   })
 
-  it('outlive an attempt that could not be noted', async () => {
+  it('continue after an attempt that could not be recorded', async () => {
     const attempt = async ({ event }: Claim) => { if (event === 'a') throw new Error('broken') }
     const { workers, due, warned } = scene({ attempt })
     due.quick.push('a')

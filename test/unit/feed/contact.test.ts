@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { FeedContact } from '../../../schemas/types.ts'
-import { cursorOf, readContact } from '../../../services/feed/contact.ts'
+import { cursorNameOf, readContact } from '../../../services/feed/contact.ts'
 import { SENDER, sealedContact } from '../../support/feeds.ts'
 
 const DAY_MS = 86_400_000
@@ -23,16 +23,16 @@ function sealed (change: Partial<FeedContact> = {}, input = '(212) 736-5000'): F
   })
 }
 
-describe('a contact', () => {
-  it('is read with what its job needs', () => {
+describe('a contact of a feed', () => {
+  it('is read with its terms and its stamp', () => {
     expect(readContact(sealed(), options)).toEqual({
       kind: 'contact',
       contact: { offset: 7, reference: 'c1', input: '(212) 736-5000' },
       terms: { service: 'phone-validation', country: 'US', forceFresh: true },
-      ends: false,
+      endsBatch: false,
       stamp,
     })
-    expect(readContact(sealed({ end: true }), options)).toMatchObject({ ends: true })
+    expect(readContact(sealed({ end: true }), options)).toMatchObject({ endsBatch: true })
   })
 
   it.each<[Partial<FeedContact>, string]>([
@@ -43,30 +43,30 @@ describe('a contact', () => {
     [{ countryCode: 'XX' }, 'invalid_country_code'],
     [{ sentAt: nowMs - 7 * DAY_MS - 1 }, 'invalid_sent_at'],
     [{ sentAt: nowMs + DAY_MS + 1 }, 'invalid_sent_at'],
-  ])('with %j is faulty as %s, and its stamp can be judged', (change, fault) => {
+  ])('with %j is rejected as %s, with its stamp', (change, reason) => {
     const { sentAt } = sealed(change)
     expect(readContact(sealed(change), options))
-      .toEqual({ kind: 'faulty', fault, ends: false, stamp: { ...stamp, sentAt } })
+      .toEqual({ kind: 'rejected', reason, endsBatch: false, stamp: { ...stamp, sentAt } })
   })
 
   it.each<Partial<FeedContact>>([
     { sealed: Buffer.from('nothing sealed') }, { sealed: null }, { reference: 'c2' },
     { service: 'telegram' }, { partition: 1 }, { sequence: 6 }, { sentAt: nowMs + 1 },
     { sender: SENDER.replace('0', '1') }, { service: 'fortune-telling', reference: '' },
-  ])('whose %j was changed after it was sealed is unreadable, whatever else is wrong', change => {
+  ])('whose %j was changed after sealing is rejected as unreadable', change => {
     expect(readContact({ ...sealed(), ...change }, options))
-      .toEqual({ kind: 'faulty', fault: 'unreadable_contact', ends: false })
+      .toEqual({ kind: 'rejected', reason: 'unreadable_contact', endsBatch: false })
   })
 
-  it('opens by any key of its partner that has not expired', () => {
+  it('opens with any key of its partner that has not expired', () => {
     const keys = [Buffer.alloc(32, 2), key]
     expect(readContact(sealed(), { ...options, keys })).toMatchObject({ kind: 'contact' })
     expect(readContact(sealed(), { ...options, keys: keys.slice(0, 1) }))
-      .toMatchObject({ fault: 'unreadable_contact' })
+      .toMatchObject({ reason: 'unreadable_contact' })
   })
 
-  it('is misplaced in a partition that it was not sent to', () => {
-    expect(readContact(sealed(), { ...options, partition: 1 })).toEqual({ kind: 'misplaced' })
+  it('has the kind wrong_partition in another partition than the sealed one', () => {
+    expect(readContact(sealed(), { ...options, partition: 1 })).toEqual({ kind: 'wrong_partition' })
   })
 
   it.each([-7, 1])('is accepted %i days from now', days => {
@@ -76,23 +76,23 @@ describe('a contact', () => {
 
   it('without a UUID as its sender has no stamp', () => {
     expect(readContact(sealed({ sender: 'x'.repeat(36) }), options))
-      .toEqual({ kind: 'faulty', fault: 'invalid_sender', ends: false })
+      .toEqual({ kind: 'rejected', reason: 'invalid_sender', endsBatch: false })
   })
 
   it('is too long with more than 1,024 characters', () => {
     expect(readContact(sealed({}, 'x'.repeat(1_024)), options)).toMatchObject({ kind: 'contact' })
     expect(readContact(sealed({}, 'x'.repeat(1_025)), options))
-      .toMatchObject({ fault: 'too_long_input' })
+      .toMatchObject({ reason: 'too_long_input' })
   })
 
-  it('may be none at all, but an end', () => {
+  it('can be an end marker without contents', () => {
     const end = { ...sealed(), reference: '', sealed: null, end: true }
-    expect(readContact(end, options)).toEqual({ kind: 'marker' })
+    expect(readContact(end, options)).toEqual({ kind: 'end_marker' })
   })
 })
 
 it('a cursor has one name for the same service and options', () => {
   const terms = { service: 'whatsapp', country: 'DE', forceFresh: true } as const
-  expect(cursorOf(terms)).toBe('whatsapp|DE|fresh')
-  expect(cursorOf({ ...terms, country: '', forceFresh: false })).toBe('whatsapp||')
+  expect(cursorNameOf(terms)).toBe('whatsapp|DE|fresh')
+  expect(cursorNameOf({ ...terms, country: '', forceFresh: false })).toBe('whatsapp||')
 })

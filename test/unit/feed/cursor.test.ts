@@ -5,31 +5,31 @@ import { eventually } from '../../support/eventually.ts'
 const terms = { service: 'whatsapp', country: '', forceFresh: false } as const
 const contact = (offset: number) => ({ offset, reference: `c${offset}`, input: `i${offset}` })
 
-/** A cursor whose requests are answered in turn; every wait is over at once. */
+/** A cursor whose requests have the given outcomes, in order; waits end at once. */
 function cursorWith (
-  outcomes: readonly JobOutcome['kind'][], { limit = 4, stands = -1 } = {}
+  outcomes: readonly JobOutcome['kind'][], { limit = 4, storedAt = -1 } = {}
 ) {
   const requests: JobRequest[] = []
   const passed: number[] = []
-  const gaveUp: number[] = []
+  const failedContacts: number[] = []
   const paused: unknown[] = []
   const rest = [...outcomes]
   const stopping = new AbortController()
   const cursor = createCursor({
     cursor: 'whatsapp||',
     terms,
-    rules: { limit, ageMs: 0 },
+    batchLimits: { contacts: limit, ageMs: 0 },
     position: -1,
     submit: async request => {
       requests.push(request)
       const kind = rest.shift() ?? 'taken'
       if (kind !== 'short') return { kind }
-      return { kind, shortage: { code: 'concurrent_jobs_limit' } }
+      return { kind, refusal: { code: 'concurrent_jobs_limit' } }
     },
-    reread: async () => stands,
+    reread: async () => storedAt,
     passed: contacts => { passed.push(...contacts.map(({ offset }) => offset)) },
-    giveUp: async ({ offset }) => { gaveUp.push(offset) },
-    pause: async shortage => { paused.push(shortage) },
+    failContact: async ({ offset }) => { failedContacts.push(offset) },
+    pause: async refusal => { paused.push(refusal) },
     fail: error => { throw error },
     signal: stopping.signal,
     now: () => 0,
@@ -38,13 +38,13 @@ function cursorWith (
   const until = async (all: readonly number[]) => {
     await eventually(() => expect(passed).toEqual(all))
   }
-  return { cursor, requests, passed, gaveUp, paused, until, stopping }
+  return { cursor, requests, passed, failedContacts, paused, until, stopping }
 }
 
 const ranges = (requests: readonly JobRequest[]) => requests.map(({ from, to }) => [from, to])
 
-describe('a cursor', () => {
-  it('asks for one job after another, each from where the one before ended', async () => {
+describe('a feed cursor', () => {
+  it('requests one job after another, each from the end of the previous one', async () => {
     const { cursor, requests, until } = cursorWith([], { limit: 2 })
     for (const offset of [0, 2, 3]) expect(cursor.add(contact(offset))).toBe(true)
     await until([0, 2, 3])
@@ -57,16 +57,16 @@ describe('a cursor', () => {
     await until([0, 2, 3, 4])
   })
 
-  it('goes on from where the cursor is found when it was moved, or nobody knows', async () => {
+  it('continues from the stored cursor after the outcomes moved and lost', async () => {
     for (const kind of ['moved', 'lost'] as const) {
-      const { cursor, requests, until } = cursorWith([kind], { stands: 1 })
+      const { cursor, requests, until } = cursorWith([kind], { storedAt: 1 })
       for (const offset of [0, 1, 2]) cursor.add(contact(offset))
       await until([0, 1, 2])
       expect(ranges(requests)).toEqual([[-1, 2], [1, 2]])
     }
   })
 
-  it('waits while its partner is short of something, with the same contacts', async () => {
+  it('retries the same contacts while its partner has no balance or slot', async () => {
     const { cursor, requests, paused, until } = cursorWith(['short', 'short'])
     cursor.add(contact(5))
     await until([5])
@@ -74,27 +74,27 @@ describe('a cursor', () => {
     expect(paused).toHaveLength(2)
   })
 
-  it('finds the contact that no job can be made of, and answers it alone', async () => {
+  it('isolates a contact that no job can be created for, and fails only that one', async () => {
     const failures = new Array<JobOutcome['kind']>(10).fill('failed')
-    const { cursor, requests, gaveUp, until } = cursorWith(failures, { limit: 4 })
+    const { cursor, requests, failedContacts, until } = cursorWith(failures, { limit: 4 })
     for (const offset of [0, 1, 2, 3]) cursor.add(contact(offset))
     await until([0, 1, 2, 3])
-    expect(gaveUp).toEqual([0])
+    expect(failedContacts).toEqual([0])
     expect(requests.map(({ inputs }) => inputs.length).slice(0, 4)).toEqual([4, 2, 1, 1])
   })
 
-  it('gives no contact up because the pipeline is slow, but asks for less', async () => {
+  it('requests smaller jobs while the pipeline is slow, and fails no contact', async () => {
     const late = new Array<JobOutcome['kind']>(12).fill('late')
-    const { cursor, requests, gaveUp, until } = cursorWith(late, { limit: 4_000 })
+    const { cursor, requests, failedContacts, until } = cursorWith(late, { limit: 4_000 })
     const all = Array.from({ length: 4_000 }, (_, offset) => offset)
     for (const offset of all) cursor.add(contact(offset))
     await until(all)
-    expect(gaveUp).toEqual([])
+    expect(failedContacts).toEqual([])
     const sizes = requests.map(({ inputs }) => inputs.length)
     expect(sizes.slice(0, 4)).toEqual([4_000, 2_000, 1_000, 1_000])
   })
 
-  it('fails when something can not heal, but not because its partition is lost', async () => {
+  it('reports an error without retries, but not after the loss of its partition', async () => {
     const failuresOf = async (isLost: boolean) => {
       const failures: unknown[] = []
       const stopping = new AbortController()
@@ -102,7 +102,7 @@ describe('a cursor', () => {
       const cursor = createCursor({
         cursor: 'whatsapp||',
         terms,
-        rules: { limit: 1, ageMs: 0 },
+        batchLimits: { contacts: 1, ageMs: 0 },
         position: -1,
         submit: async () => ({ kind: 'lost' }),
         reread: async () => {
@@ -111,7 +111,7 @@ describe('a cursor', () => {
           throw new Error('no position')
         },
         passed: () => {},
-        giveUp: async () => {},
+        failContact: async () => {},
         pause: async () => {},
         fail: error => { failures.push(error) },
         signal: stopping.signal,
@@ -125,7 +125,7 @@ describe('a cursor', () => {
     expect([await failuresOf(false), await failuresOf(true)]).toEqual([1, 0])
   })
 
-  it('does nothing more once its partition is lost', async () => {
+  it('requests nothing after the loss of its partition', async () => {
     const { cursor, passed, stopping, requests } = cursorWith([])
     stopping.abort()
     cursor.add(contact(0))

@@ -5,12 +5,11 @@ import type { OutgoingMessage, RawMessage } from '../../../services/lib/bus.ts'
 import { InfrastructureError } from '../../../services/lib/errors.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
 import { createPartnerResults } from '../../../services/records/partner-results.ts'
-import { createFaults } from '../../../services/feed/faults.ts'
-import { createIntake, type IntakeParts } from '../../../services/feed/intake.ts'
-import type { Marks, MarksChange } from '../../../services/feed/marks.ts'
-import { createPartition } from '../../../services/feed/partition.ts'
-import { createRoom } from '../../../services/feed/room.ts'
+import { createRejections } from '../../../services/feed/contact.ts'
 import type { JobOutcome, JobRequest } from '../../../services/feed/cursor.ts'
+import { createIntake, type IntakeDeps } from '../../../services/feed/intake.ts'
+import { createCapacity, createPartition } from '../../../services/feed/partition.ts'
+import type { Marks, MarksChange } from '../../../services/feed/replay-guard.ts'
 import { SENDER, sealedContact } from '../../support/feeds.ts'
 
 const codec = createCodec(localSource())
@@ -26,9 +25,9 @@ const common = {
   onRetry: () => {},
 }
 const turn = (value?: string) => new Promise(resolve => setImmediate(resolve, value))
-const quiet = {
-  rules: { limit: 3, ageMs: 60_000 },
-  giveUp: async () => {},
+const partitionDefaults = {
+  batchLimits: { contacts: 3, ageMs: 60_000 },
+  failContact: async () => {},
   pause: async () => {},
   fail: (error: unknown) => { throw error },
   now: () => 0,
@@ -49,25 +48,25 @@ const finishedTo = (offset: number): Given => ({ marks: { offset, senders: new M
 type Given = {
   readonly positions?: ReadonlyMap<string, number>
   readonly outages?: Error[]
-  readonly gate?: IntakeParts['gate']
+  readonly gate?: IntakeDeps['gate']
   readonly marks?: Marks
   /** Whether Redis still has the marks that it gave. */
   readonly keepsMarks?: boolean
 }
 
-/** What takes contacts into its partition; jobs are answered only when a test says so. */
-function world ({
+/** An intake with one partition; job requests stay open until `take`. */
+function createScenario ({
   positions = new Map(), outages = [], gate, marks = { offset: -1, senders: new Map() },
   keepsMarks = true,
 }: Given = {}) {
-  const told: unknown[] = []
+  const replays: unknown[] = []
   const saved: MarksChange[] = []
   const failures: string[] = []
   const sent: OutgoingMessage[] = []
   const dead: unknown[] = []
   const requests: JobRequest[] = []
   const commits: bigint[] = []
-  const held = createRoom(100)
+  const buffered = createCapacity(100)
   const lost = new AbortController()
   let answer = (_outcome: JobOutcome) => {}
   const results = createPartnerResults({
@@ -83,13 +82,13 @@ function world ({
   const intake = createIntake({
     ...common,
     deadLetters: { send: async decisions => { dead.push(...decisions.flat()) } },
-    faults: createFaults({ results, now: () => 0 }),
-    metrics: { count: name => { if (name === 'feed_replays_total') told.push(name) } },
-    onReplay: replay => { told.push(replay.offset) },
+    rejections: createRejections({ results, now: () => 0 }),
+    metrics: { count: name => { if (name === 'feed_replays_total') replays.push(name) } },
+    onReplay: replay => { replays.push(replay.offset) },
     gate,
     openPartition: ({ partition }) => createPartition({
-      ...quiet,
-      place: { topic, partition },
+      ...partitionDefaults,
+      topicPartition: { topic, partition },
       signal: lost.signal,
       positions: async () => positions,
       marks: {
@@ -98,7 +97,7 @@ function world ({
       },
       clock: common.clock,
       fail: error => { failures.push(String(error)) },
-      held,
+      buffered,
       submit: request => new Promise(resolve => {
         requests.push(request)
         answer = resolve
@@ -113,35 +112,35 @@ function world ({
     answer({ kind: 'taken' })
     await turn()
   }
-  return { deliver, sent, dead, requests, commits, held, lost, take, told, saved, failures }
+  return { deliver, sent, dead, requests, commits, buffered, lost, take, replays, saved, failures }
 }
 
-describe('contacts that arrive', () => {
-  it('are committed only once a job has them', async () => {
-    const { deliver, requests, commits, held, take } = world(finishedTo(3))
+describe('the intake of a feed', () => {
+  it('commits contacts only after a job has them', async () => {
+    const { deliver, requests, commits, buffered, take } = createScenario(finishedTo(3))
     await deliver([await raw(4), await raw(5)])
-    expect([requests, commits, held.taken()]).toEqual([[], [], 2])
+    expect([requests, commits, buffered.used()]).toEqual([[], [], 2])
     await deliver([await raw(7)])
     expect(requests.map(({ from, to }) => [from, to])).toEqual([[-1, 7]])
     expect(commits).toEqual([])
     await take()
-    expect([commits, held.taken()]).toEqual([[8n], 0])
+    expect([commits, buffered.used()]).toEqual([[8n], 0])
   })
 
-  it('wait while the stage is paused, and those that wait are read once', async () => {
+  it('reads no contact while the stage is paused', async () => {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>()
     const gate = { isOpen: () => false, opened: () => opened }
-    const { deliver, requests, held } = world({ gate })
+    const { deliver, requests, buffered } = createScenario({ gate })
     const delivering = deliver([await raw(0), await raw(1), await raw(2)])
     expect(await Promise.race([delivering, turn('waits')])).toBe('waits')
-    expect([requests, held.taken()]).toEqual([[], 0])
+    expect([requests, buffered.used()]).toEqual([[], 0])
     open()
     await delivering
     expect(requests.map(({ from, to }) => [from, to])).toEqual([[-1, 2]])
   })
 
-  it('hold back the commit of later ones of other services', async () => {
-    const { deliver, commits, requests, take } = world()
+  it('does not commit past unfinished contacts of another service', async () => {
+    const { deliver, commits, requests, take } = createScenario()
     await deliver([await raw(0, { service: 'telegram' }), await raw(1), await raw(2), await raw(3)])
     expect(requests).toHaveLength(1)
     await take()
@@ -151,22 +150,23 @@ describe('contacts that arrive', () => {
     expect(commits).toEqual([5n])
   })
 
-  it('go at once behind an end', async () => {
-    const { deliver, requests, commits, take } = world()
+  it('submits contacts at once before an end marker', async () => {
+    const { deliver, requests, commits, take } = createScenario()
     await deliver([await raw(0), await raw(1, { reference: '', sealed: null, end: true })])
     expect(requests.map(({ offsets }) => offsets)).toEqual([[0]])
     await take()
     expect(commits).toEqual([2n])
   })
 
-  it('that a job has already are finished on sight', async () => {
-    const { deliver, requests, commits } = world({ positions: new Map([['whatsapp||', 1]]) })
+  it('finishes contacts at once that a job has already', async () => {
+    const positions = new Map([['whatsapp||', 1]])
+    const { deliver, requests, commits } = createScenario({ positions })
     await deliver([await raw(0), await raw(1)])
     expect([requests, commits]).toEqual([[], [2n]])
   })
 
-  it('get their answer at once when they can be no row', async () => {
-    const { deliver, sent, commits } = world(finishedTo(5))
+  it('answers invalid contacts at once', async () => {
+    const { deliver, sent, commits } = createScenario(finishedTo(5))
     await deliver([await raw(6, { service: 'fortune-telling' })])
     const [message] = sent
     const result = await codec.decode('feeds.finished', message!.value!) as FeedResult
@@ -185,15 +185,15 @@ describe('contacts that arrive', () => {
     expect(commits).toEqual([7n])
   })
 
-  it('are answered once what is away has come back', async () => {
+  it('answers invalid contacts after an outage', async () => {
     const outages = [new InfrastructureError('away')]
-    const { deliver, sent, commits } = world({ ...finishedTo(5), outages })
+    const { deliver, sent, commits } = createScenario({ ...finishedTo(5), outages })
     await deliver([await raw(6, { service: 'fortune-telling' })])
     expect([sent.map(message => message.key), commits]).toEqual([['c6'], [7n]])
   })
 
-  it('are answered however long the names are that they came with', async () => {
-    const { deliver, sent, commits } = world(finishedTo(5))
+  it('answers invalid contacts with names of any length', async () => {
+    const { deliver, sent, commits } = createScenario(finishedTo(5))
     const long = 'x'.repeat(600_000)
     await deliver([await raw(6, { reference: long }), await raw(7, { service: long })])
     const results = await Promise.all(sent.map(async ({ value }) =>
@@ -208,72 +208,72 @@ describe('contacts that arrive', () => {
     expect(commits).toEqual([8n])
   })
 
-  it('that are no messages of a feed at all are dead as they came', async () => {
-    const { deliver, dead, commits } = world()
+  it('dead-letters undecodable messages unchanged', async () => {
+    const { deliver, dead, commits } = createScenario()
     const message = { ...await raw(0), value: Buffer.from('garbage') }
     await deliver([message, { ...await raw(1), value: null }])
     expect(dead).toEqual([{ raw: message, reason: 'undecodable', cause: 'unreadable' }])
     expect(commits).toEqual([2n])
   })
 
-  it('are forgotten with their partition, and free their room', async () => {
-    const { deliver, held, lost, take, commits, requests } = world()
+  it('releases the memory of contacts when the partition is lost', async () => {
+    const { deliver, buffered, lost, take, commits, requests } = createScenario()
     await deliver([await raw(0), await raw(1), await raw(2)])
     expect(requests).toHaveLength(1)
     lost.abort()
-    expect(held.taken()).toBe(0)
+    expect(buffered.used()).toBe(0)
     await take()
-    expect([commits, held.taken()]).toEqual([[], 0])
+    expect([commits, buffered.used()]).toEqual([[], 0])
   })
 })
 
-describe('a replayed contact', () => {
+describe('a replayed contact of a feed', () => {
   const marked = (offset: number, sequence: number): Marks =>
     ({ offset, senders: new Map([[SENDER, { sequence, sentAt: NOW_MS }]]) })
 
-  it('becomes no row and gets no answer, and is counted', async () => {
-    const { deliver, requests, sent, commits, take, told } = world()
-    const faulty = { service: 'fortune-telling' }
-    await deliver([await raw(0), await raw(1, faulty), await raw(2)])
+  it('becomes no row, gets no answer and is counted', async () => {
+    const { deliver, requests, sent, commits, take, replays } = createScenario()
+    const invalid = { service: 'fortune-telling' }
+    await deliver([await raw(0), await raw(1, invalid), await raw(2)])
     await deliver([
-      await raw(3, { sequence: 0 }), await raw(4, { ...faulty, sequence: 1 }),
+      await raw(3, { sequence: 0 }), await raw(4, { ...invalid, sequence: 1 }),
       await raw(5, { end: true }),
     ])
     expect(requests.map(({ offsets }) => offsets)).toEqual([[0, 2, 5]])
     await take()
     expect([sent.length, commits.at(-1)]).toEqual([1, 6n])
-    expect(told).toEqual(['feed_replays_total', 3, 'feed_replays_total', 4])
+    expect(replays).toEqual(['feed_replays_total', 3, 'feed_replays_total', 4])
   })
 
-  it('is recognized in another partition than it was sent to', async () => {
-    const { deliver, sent, commits, told } = world()
+  it('is recognized in another partition', async () => {
+    const { deliver, sent, commits, replays } = createScenario()
     await deliver([{ ...await raw(0, { partition: 2 }), partition: 1 }])
-    expect([sent, commits, told]).toEqual([[], [1n], ['feed_replays_total', 0]])
+    expect([sent, commits, replays]).toEqual([[], [1n], ['feed_replays_total', 0]])
   })
 
-  it('is recognized by the marks that were stored before', async () => {
-    const { deliver, requests, told } = world({ marks: marked(3, 3) })
+  it('is recognized by the stored marks', async () => {
+    const { deliver, requests, replays } = createScenario({ marks: marked(3, 3) })
     await deliver([await raw(4, { sequence: 2 }), await raw(5, { end: true })])
-    expect([requests.map(({ offsets }) => offsets), told.length]).toEqual([[[5]], 2])
+    expect([requests.map(({ offsets }) => offsets), replays.length]).toEqual([[[5]], 2])
   })
 
-  it('is not one that the stored marks had already finished', async () => {
-    const { deliver, requests, told, sent, commits } = world({ marks: marked(1, 0) })
+  it('is not a contact that was finished before the stored marks', async () => {
+    const { deliver, requests, replays, sent, commits } = createScenario({ marks: marked(1, 0) })
     await deliver([await raw(0), await raw(1, { service: 'fortune-telling' })])
-    expect([requests, told, sent, commits]).toEqual([[], [], [], [2n]])
+    expect([requests, replays, sent, commits]).toEqual([[], [], [], [2n]])
   })
 
-  it('leaves no mark when it is not authentic', async () => {
-    const { deliver, requests, sent } = world()
+  it('leaves no mark if it is not authentic', async () => {
+    const { deliver, requests, sent } = createScenario()
     const forged = { sequence: 9, sealed: Buffer.alloc(60, 2) }
     await deliver([await raw(0, forged), await raw(1, { sequence: 1, end: true })])
     expect([requests.length, sent.length]).toEqual([1, 1])
   })
 })
 
-describe('the marks', () => {
-  it('are stored as of the commit, before it', async () => {
-    const { deliver, saved, commits, take } = world()
+describe('the sender marks of a feed', () => {
+  it('are stored before the commit, as of its offset', async () => {
+    const { deliver, saved, commits, take } = createScenario()
     await deliver([await raw(0), await raw(1)])
     await deliver([await raw(2)])
     expect([saved, commits]).toEqual([[], []])
@@ -283,23 +283,24 @@ describe('the marks', () => {
     expect(commits).toEqual([3n])
   })
 
-  it('that Redis lost meanwhile end the reading, and nothing is committed', async () => {
-    const { deliver, commits, failures } = world({ ...finishedTo(5), keepsMarks: false })
+  it('that Redis has lost stop the feed without a commit', async () => {
+    const { deliver, commits, failures } = createScenario({ ...finishedTo(5), keepsMarks: false })
     await deliver([await raw(6, { service: 'fortune-telling' })])
     expect(commits).toEqual([])
-    expect(failures).toEqual([expect.stringContaining('feeds.acme.submitted[1] were lost')])
+    const failure = 'lost the sender marks of feeds.acme.submitted[1]'
+    expect(failures).toEqual([expect.stringContaining(failure)])
   })
 
-  it('that are missing are rebuilt from the log, which is read from where they end', async () => {
-    const { deliver, commits } = world()
+  it('that are missing are rebuilt from the log', async () => {
+    const { deliver, commits } = createScenario()
     expect(await deliver([await raw(7)])).toEqual({ go: 'again', fromOffset: 0n, afterMs: 0 })
-    // The log has a gap: what comes next is what there is.
+    // The log has a gap, so the next delivery is accepted as it is.
     expect(await deliver([await raw(5, { service: 'fortune-telling' })])).toEqual({ go: 'next' })
     expect(commits).toEqual([6n])
   })
 
-  it('answer no faulty contact again that its cursor has passed', async () => {
-    const { deliver, sent, commits } = world({ positions: new Map([['whatsapp||', 4]]) })
+  it('suppress a second answer to a rejected contact that its cursor has passed', async () => {
+    const { deliver, sent, commits } = createScenario({ positions: new Map([['whatsapp||', 4]]) })
     await deliver([await raw(0, { sentAt: 1 }), await raw(1, { sealed: Buffer.alloc(60) })])
     expect([sent, commits]).toEqual([[], [2n]])
   })

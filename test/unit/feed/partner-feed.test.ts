@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../services/lib/bus.ts'
-import {
-  startPartnerFeed, type PartnerFeedParts,
-} from '../../../services/feed/partner-feed.ts'
-import { createRoom } from '../../../services/feed/room.ts'
+import { createCapacity } from '../../../services/feed/partition.ts'
+import { startPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feeds.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
 import { systemClock } from '../../../services/lib/clock.ts'
 import { createCodec, localSource } from '../../../services/lib/registry.ts'
@@ -22,52 +20,52 @@ const partner = {
   keys: [],
 } as const
 
-it('a feed whose consumer breaks begins anew, and ends no process', async () => {
-  const begun: ConsumeOptions[] = []
-  const told: unknown[] = []
+it('a partner feed restarts its failed consumer and does not stop the process', async () => {
+  const consumers: ConsumeOptions[] = []
+  const events: unknown[] = []
   let isReady = true
-  const parts: Partial<PartnerFeedParts> = {
+  const deps: Partial<PartnerFeedDeps> = {
     bus: {
       consume: async options => {
-        begun.push(options)
-        return { ready: () => isReady, stop: async () => { told.push('stop') } }
+        consumers.push(options)
+        return { ready: () => isReady, stop: async () => { events.push('stop') } }
       },
     },
-    fail: error => { told.push(['fatal', error]) },
-    onBroken: (error, name) => { told.push([name, error]) },
+    fail: error => { events.push(['fatal', error]) },
+    onBroken: (error, name) => { events.push([name, error]) },
     now: () => 0,
     sleep: async () => {},
   }
-  const feed = startPartnerFeed(partner, parts as PartnerFeedParts)
+  const feed = startPartnerFeed(partner, deps as PartnerFeedDeps)
   await eventually(() => expect(feed.state()).toBe('running'))
   isReady = false
   const error = new Error('Snappy compression not implemented')
-  begun[0]?.onFailed?.(error)
-  await eventually(() => expect(begun).toHaveLength(2))
-  expect([told, feed.state()]).toEqual([['stop', ['acme', error]], 'failing'])
+  consumers[0]?.onFailed?.(error)
+  await eventually(() => expect(consumers).toHaveLength(2))
+  expect([events, feed.state()]).toEqual([['stop', ['acme', error]], 'failing'])
   isReady = true
   expect(feed.state()).toBe('running')
   await feed.stop()
-  expect(told).toEqual(['stop', ['acme', error], 'stop'])
+  expect(events).toEqual(['stop', ['acme', error], 'stop'])
 })
 
-it('asks for no job of what it has taken while its stage is paused', async () => {
+it('a partner feed requests no job while its stage is paused', async () => {
   const codec = createCodec(localSource())
   const key = Buffer.alloc(32, 3)
-  const asked: Submission[] = []
-  const begun: ConsumeOptions[] = []
-  const { promise: goesOn, resolve: goOn } = Promise.withResolvers<void>()
-  let looks = 0
-  const parts: Partial<PartnerFeedParts> = {
+  const requested: Submission[] = []
+  const consumers: ConsumeOptions[] = []
+  const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
+  let checks = 0
+  const deps: Partial<PartnerFeedDeps> = {
     bus: {
       consume: async options => {
-        begun.push(options)
+        consumers.push(options)
         return { ready: () => true, stop: async () => {} }
       },
     },
     codec,
     isConfigured: () => true,
-    cursors: { read: async () => new Map() } as unknown as PartnerFeedParts['cursors'],
+    cursors: { read: async () => new Map() } as unknown as PartnerFeedDeps['cursors'],
     marks: {
       read: async () => ({ offset: -1, senders: new Map() }),
       write: async () => true,
@@ -75,26 +73,26 @@ it('asks for no job of what it has taken while its stage is paused', async () =>
     partners: { keysOf: async () => [key] },
     clock: systemClock,
     deadLetters: { send: async () => {} },
-    faults: { answer: async () => {}, giveUp: async () => {} },
+    rejections: { reject: async () => {}, fail: async () => {} },
     metrics: { count: () => {} },
-    held: createRoom(10),
-    rules: { limit: 1, ageMs: 60_000 },
+    buffered: createCapacity(10),
+    batchLimits: { contacts: 1, ageMs: 60_000 },
     submitter: {
       submit: async submission => {
-        asked.push(submission)
+        requested.push(submission)
         return { kind: 'accepted' } as never
       },
     },
     now: () => 0,
-    // It is paused between the taking and the asking.
-    gate: { isOpen: () => true, opened: async () => { if (++looks > 1) await goesOn } },
+    // The pause begins after the contact is read and before the job is requested.
+    gate: { isOpen: () => true, opened: async () => { if (++checks > 1) await resumed } },
   }
-  const feed = startPartnerFeed(partner, parts as PartnerFeedParts)
+  const feed = startPartnerFeed(partner, deps as PartnerFeedDeps)
   const sent = sealedContact(key, '+12127365000', { partner: 'acme', sequence: 0 })
   const value = await codec.encode('feeds.submitted-value', sent)
   const topic = 'feeds.acme.submitted'
   const raw = { offset: 0n, timestampMs: 0, key: Buffer.from('k'), value, headers: {} }
-  await begun[0]?.onDelivery({
+  await consumers[0]?.onDelivery({
     topic,
     partition: 0,
     messages: [{ topic, partition: 0, ...raw }],
@@ -102,9 +100,9 @@ it('asks for no job of what it has taken while its stage is paused', async () =>
     signal: new AbortController().signal,
     commit: async () => {},
   })
-  await eventually(() => expect(looks).toBe(2))
-  expect(asked).toEqual([])
-  goOn()
-  await eventually(() => expect(asked.map(({ inputs }) => inputs)).toEqual([['+12127365000']]))
+  await eventually(() => expect(checks).toBe(2))
+  expect(requested).toEqual([])
+  resume()
+  await eventually(() => expect(requested.map(({ inputs }) => inputs)).toEqual([['+12127365000']]))
   await feed.stop()
 })

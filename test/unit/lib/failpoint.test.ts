@@ -30,7 +30,7 @@ describe('the list of failpoints', () => {
   it('has a point before each step of each stage on the engine, and no name twice', () => {
     expect(FAILPOINTS.filter(name => name.endsWith('.commit'))).toEqual([
       'normalize.commit', 'lookup.commit', 'verify.commit', 'settle.commit', 'deliver.commit',
-      'handback.commit', 'ledger.commit',
+      'publish.commit', 'ledger.commit',
     ])
     expect(new Set(FAILPOINTS).size).toBe(FAILPOINTS.length)
     expect(FAILPOINTS.length).toBe(7 * 8 + Object.keys(PLACES).length)

@@ -86,7 +86,7 @@ describe('the gate of a stage', () => {
 
   it('is for all that read a topic, but the ledger', async () => {
     expect(PAUSABLE_STAGES).toEqual(
-      ['feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'handback'])
+      ['feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish'])
     await OPEN_GATE.opened(never)
     expect(OPEN_GATE.isOpen()).toBe(true)
   })

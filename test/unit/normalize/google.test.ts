@@ -5,12 +5,9 @@ import { columnsOf, SERVICES } from '../../../services/records/columns.ts'
 import { derive } from '../../../services/records/derive.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../../services/topology.ts'
 import type { ProviderVerdict } from '../../../services/verify/provider.ts'
-import {
-  createNumberingPlanProvider,
-} from '../../../services/verify/providers/numbering-plan.ts'
-import { loadRangeData } from '../../../services/verify/providers/range-data.ts'
+import { createNumberingPlanProvider } from '../../../services/verify/providers/numbering-plan.ts'
+import { loadRangeData, stateCode } from '../../../services/verify/providers/range-data.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
-import { stateCode } from '../../../services/verify/providers/states.ts'
 
 /** What Google's library says of one number; made once, by the versions that the file names. */
 type GoogleRow = readonly [

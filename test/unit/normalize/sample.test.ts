@@ -5,8 +5,9 @@ import { canonicalEmail } from '../../../services/normalize/email.ts'
 import { canonicalPhone } from '../../../services/normalize/phone.ts'
 import { derivePhone } from '../../../services/records/derive.ts'
 import { verdictOf } from '../../../services/verify/providers/numbering-plan.ts'
-import { loadRangeData, type RangeData } from '../../../services/verify/providers/range-data.ts'
-import { stateCode } from '../../../services/verify/providers/states.ts'
+import {
+  loadRangeData, stateCode, type RangeData,
+} from '../../../services/verify/providers/range-data.ts'
 
 type GoogleRow = readonly [
   input: string, country: string, length: string, valid: boolean, e164: string,

@@ -82,7 +82,7 @@ describe('scaling advice', () => {
     expect(of('verify')).toMatchObject({ cores: 4.2, instances: 6, limitedBy: ['rows.missed'] })
     expect([advice.instances, advice.cores]).toEqual([9, 5.85])
     expect(advice.others).toEqual([{ name: 'kafka', cores: 0.5 }])
-    expect(advice.unknown).toEqual(['ingest', 'feed', 'settle', 'deliver', 'handback'])
+    expect(advice.unknown).toEqual(['ingest', 'feed', 'settle', 'deliver', 'publish'])
   })
 
   it('computes the partitions of each topic', () => {
@@ -102,7 +102,7 @@ describe('scaling advice', () => {
     expect(text).toMatch(/\nverify +4\.20 +4\.20 +6 {2}rows\.missed\n/)
     expect(text).toContain('Too few partitions: rows.missed 6.')
     expect(text).toContain('Not scaled by instances, in cores: kafka 0.50.')
-    expect(text).toContain('Unknown costs: ingest, feed, settle, deliver, handback.')
+    expect(text).toContain('Unknown costs: ingest, feed, settle, deliver, publish.')
     const small = adviceFor({ verify: 1 }, { rowsPerSecond: 100, utilization: 1 })
     const little = adviceText({ ...small, source: 'a test' }, (_, text) => text)
     expect(little).toContain('All topics have enough partitions.')

@@ -14,19 +14,19 @@ import {
 const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 }
 const running = endedJob({ ended: false, status: 'verifying' })
 
-/** A store whose tally answers what it is told to, in turn. */
+/** A stage whose store answers the given results of `tally`, in order. */
 function stageWith (
   answers: Tallied[],
-  standing = answers.flatMap(one => one.kind !== 'skip' && one.ended ? [one.job] : [])[0] ?? running
+  stored = answers.flatMap(one => one.kind !== 'skip' && one.ended ? [one.job] : [])[0] ?? running
 ) {
   const blocks = createBlocksDouble()
   const tallies: TallyBlock[] = []
   const done: string[] = []
-  const toldOf: unknown[] = []
+  const updates: unknown[] = []
   const stage = createSettleStage({
     blocks,
     batch: 10,
-    onCounted: job => { toldOf.push(job) },
+    onCounted: job => { updates.push(job) },
     clock: createManualClock(),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     archive: {
@@ -40,11 +40,11 @@ function stageWith (
         return answers.shift() ?? { kind: 'skip' }
       },
       manifest: async () => [],
-      read: async () => standing,
+      read: async () => stored,
       close: async (_tenant, job) => { done.push(`close ${job}`); return true },
     },
   })
-  return { stage, blocks, tallies, done, toldOf }
+  return { stage, blocks, tallies, done, updates }
 }
 
 const twoBlocks = async () => [
@@ -58,7 +58,7 @@ const counted = (job = running): Tallied =>
 
 describe('settle', () => {
   it('stores all blocks in one insert, then counts each in order', async () => {
-    const { stage, blocks, tallies, toldOf } = stageWith([counted(), counted()])
+    const { stage, blocks, tallies, updates } = stageWith([counted(), counted()])
     const messages = await twoBlocks()
     const [decision] = await stage.decide(messages, signal) as [Decision<'settle'>]
     expect(blocks.inserts).toEqual([2])
@@ -66,7 +66,7 @@ describe('settle', () => {
       .toEqual([[true, [0]], [false, [1, 2]]])
     const copies = [{ row: 0, copies: 1 }]
     expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, copies })
-    expect(toldOf).toEqual([running, running])
+    expect(updates).toEqual([running, running])
     expect(decision.finishes).toEqual(messages)
     expect(decision.emits).toEqual([])
   })
@@ -86,7 +86,7 @@ describe('settle', () => {
     expect(done.slice(1)).toEqual(['remove 9', `close ${ended.id}`])
   })
 
-  it('closes a job left open when a block of it comes again', async () => {
+  it('closes a job that was left open when one of its blocks is redelivered', async () => {
     const ended = endedJob()
     const known = { kind: 'known', ended: true, job: ended, entry: undefined } as const
     const { stage, done } = stageWith([known])
@@ -105,7 +105,7 @@ describe('settle', () => {
     expect([decision.finishes, decision.emits, done]).toEqual([messages, [], []])
   })
 
-  it('counts the rows of a block nobody can read as unknown and free', async () => {
+  it('counts the rows of an unreadable block as unknown and free', async () => {
     const { stage, blocks, tallies } = stageWith([counted()])
     const rows: BlockRows = [[1, live('x')], [3, live('y')]]
     const inputs = ['a', 'b', 'c', 'd']
@@ -120,22 +120,22 @@ describe('settle', () => {
   })
 
   it.each([
-    ['lets blank inputs stand in for those of none but a block that had some', 'false', false],
-    ['takes a block that does not say so for one that had some', undefined, true],
-  ])('%s', async (_what, inputs, expected) => {
+    ['does not replace the inputs of an unreadable block that had none', 'false', false],
+    ['replaces the inputs of an unreadable block without that header', undefined, true],
+  ])('%s', async (_title, inputs, expected) => {
     const { stage, tallies } = stageWith([counted()])
     const { headers } = await wire.close(blockEmission(place, [[1, live('x')]]))
     expect(headers['inputs']).toBe('false')
-    const { inputs: _said, ...without } = headers
+    const { inputs: _inputs, ...without } = headers
     await stage.whenDead(inputs === undefined ? without : headers, '')
     expect(tallies.map((tally) => tally.inputs)).toEqual([expected])
   })
 
-  it('leaves dead letters of ended jobs, and those that name no rows, alone', async () => {
-    const over = stageWith([], endedJob())
+  it('ignores dead letters of ended jobs and dead letters without row headers', async () => {
+    const ended = stageWith([], endedJob())
     const { headers } = await wire.close(blockEmission(place, [[1, live('x')]]))
-    expect(await over.stage.whenDead(headers, '')).toEqual([])
-    expect(await over.stage.whenDead({}, '')).toEqual([])
-    expect([over.blocks.stored, over.tallies]).toEqual([[], []])
+    expect(await ended.stage.whenDead(headers, '')).toEqual([])
+    expect(await ended.stage.whenDead({}, '')).toEqual([])
+    expect([ended.blocks.stored, ended.tallies]).toEqual([[], []])
   })
 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { PROVIDER_FAILURES, ProviderError } from '../../../services/verify/provider.ts'
 
 describe('ProviderError', () => {
-  it('says how the provider failed and nothing else', () => {
+  it('contains the failure code and nothing else', () => {
     const error = new ProviderError('rate_limited', 1_500)
     expect(error).toMatchObject({
       name: 'ProviderError',

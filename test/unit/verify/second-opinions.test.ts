@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { ProviderLists } from '../../../services/records/provider-names.ts'
+import { createChecker } from '../../../services/verify/checker.ts'
+import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
 import {
   ProviderError, type Provider, type ProviderAnswer,
 } from '../../../services/verify/provider.ts'
-import { createChecker, FACTORIES } from '../../../services/verify/providers.ts'
 
 const signal = new AbortController().signal
 const live = { service: 'email-validation', mode: 'live', signal } as const
@@ -20,12 +21,12 @@ type Script = Readonly<Record<number, Omit<ProviderAnswer, 'row'>>> | ProviderEr
 function checkerOf (first: Script, second: Script, secondLists: ProviderLists = {
   'email-validation': ['smtp-probe'],
 }) {
-  const asked: string[] = []
+  const calls: string[] = []
   const provider = (id: number, script: Script): Provider => ({
     id,
     services: ['email-validation'],
     check: async (its) => {
-      asked.push(`${id}: ${its.map(({ row }) => row).join(' ')}`)
+      calls.push(`${id}: ${its.map(({ row }) => row).join(' ')}`)
       if (script instanceof ProviderError) throw script
       return its.flatMap(({ row }) => script[row] === undefined ? [] : [{ row, ...script[row] }])
     },
@@ -40,19 +41,19 @@ function checkerOf (first: Script, second: Script, secondLists: ProviderLists = 
       breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
     },
     factories: {
-      ...FACTORIES,
+      ...BUILT_IN_FACTORIES,
       'email-domain': () => provider(2, first),
       'smtp-probe': () => provider(4, second),
     },
   })
-  return { check, asked }
+  return { check, calls }
 }
 
 const answers = { 1: { verdict: valid }, 2: { verdict: unknown } }
 
 describe('a second opinion', () => {
-  it('is asked only for rows that ended unknown, and replaces only that', async () => {
-    const { check, asked } = checkerOf(answers, {
+  it('is requested only for unknown rows, and replaces only those', async () => {
+    const { check, calls } = checkerOf(answers, {
       2: { verdict: { ...valid, fields: { catch_all: 'false' } } }, 3: { verdict: valid },
     })
     expect(await check(rows, live)).toEqual({
@@ -63,10 +64,10 @@ describe('a second opinion', () => {
         [3, valid],
       ]),
     })
-    expect(asked).toEqual(['2: 1 2 3', '4: 2 3'])
+    expect(calls).toEqual(['2: 1 2 3', '4: 2 3'])
   })
 
-  it('that knows no more changes nothing', async () => {
+  it('without a verdict changes nothing', async () => {
     const blocked = { ...greylisted, reason: 'blocked' } as const
     const { check } = checkerOf(answers, { 2: { verdict: blocked } })
     expect(await check(rows.slice(0, 2), live)).toEqual({
@@ -74,58 +75,58 @@ describe('a second opinion', () => {
     })
   })
 
-  it('that can not be had changes nothing either, and nobody waits for it', async () => {
+  it('that is unavailable changes nothing and causes no retry', async () => {
     const { check } = checkerOf(answers, new ProviderError('unavailable'))
     expect(await check(rows.slice(0, 2), live)).toEqual({
       kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
     })
   })
 
-  it('that asks for patience puts its row off, but not for ever', async () => {
-    const { check } = checkerOf(answers, { 2: { verdict: greylisted, again: true } })
+  it('can request a retry until the retry deadline', async () => {
+    const { check } = checkerOf(answers, { 2: { verdict: greylisted, retry: true } })
     expect(await check(rows.slice(0, 2), live)).toEqual({
       kind: 'answered', verdicts: new Map([[1, valid]]), open: new Set([2]),
     })
-    expect(await check(rows.slice(0, 2), { ...live, last: true })).toEqual({
+    expect(await check(rows.slice(0, 2), { ...live, isLast: true })).toEqual({
       kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
     })
   })
 
-  it('is not asked while the first one may yet tell, only in the end', async () => {
-    const waiting = { 1: { verdict: greylisted, again: true as const } }
-    const { check, asked } = checkerOf(waiting, { 1: { verdict: valid } })
+  it('is not requested while the first provider retries, but at the retry deadline', async () => {
+    const waiting = { 1: { verdict: greylisted, retry: true as const } }
+    const { check, calls } = checkerOf(waiting, { 1: { verdict: valid } })
     expect(await check(rows.slice(0, 1), live)).toEqual({ kind: 'down' })
-    expect(asked).toEqual(['2: 1'])
-    expect(await check(rows.slice(0, 1), { ...live, last: true }))
+    expect(calls).toEqual(['2: 1'])
+    expect(await check(rows.slice(0, 1), { ...live, isLast: true }))
       .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
   })
 
-  it('is asked in place of providers that stay down', async () => {
-    const { check, asked } = checkerOf(new ProviderError('timeout'), { 1: { verdict: valid } })
+  it('replaces providers that are down at the retry deadline', async () => {
+    const { check, calls } = checkerOf(new ProviderError('timeout'), { 1: { verdict: valid } })
     expect(await check(rows.slice(0, 1), live)).toEqual({ kind: 'down' })
-    expect(asked).toEqual(['2: 1'])
-    expect(await check(rows.slice(0, 1), { ...live, last: true }))
+    expect(calls).toEqual(['2: 1'])
+    expect(await check(rows.slice(0, 1), { ...live, isLast: true }))
       .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
   })
 
-  it('is asked about rows that the first one rejects', async () => {
+  it('is requested for rows that the first provider rejects', async () => {
     const rejecting = new ProviderError('rejected_input')
     expect(await checkerOf(rejecting, { 1: { verdict: valid } }).check(rows.slice(0, 1), live))
       .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
     expect(await checkerOf(rejecting, rejecting).check(rows, live)).toEqual({ kind: 'rejected' })
   })
 
-  it('is never asked for rows of test keys', async () => {
-    const { check, asked } = checkerOf(answers, answers)
+  it('is never requested for rows of test keys', async () => {
+    const { check, calls } = checkerOf(answers, answers)
     const answer = await check([{ row: 1, canonical: 'unknown@x.org' }], { ...live, mode: 'test' })
     expect(answer).toMatchObject({ kind: 'answered' })
-    expect(asked).toEqual([])
+    expect(calls).toEqual([])
   })
 
-  it('names only providers that there are', () => {
+  it('refuses undefined providers and those of other services', () => {
     expect(() => checkerOf(answers, answers, { 'email-validation': ['http:7'] }))
-      .toThrow('SECOND_OPINIONS: http:7 is not described')
+      .toThrow('SECOND_OPINIONS names the provider http:7, which is not defined')
     expect(() => checkerOf(answers, answers, { whatsapp: ['email-domain'] }))
-      .toThrow('SECOND_OPINIONS: email-domain does not serve whatsapp')
+      .toThrow('SECOND_OPINIONS names the provider email-domain for whatsapp')
   })
 })

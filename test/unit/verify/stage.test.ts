@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Decision, Emission } from '../../../services/lib/stage.ts'
-import type { Checked } from '../../../services/verify/providers.ts'
-import { createVerifyStage, type VerifyParts } from '../../../services/verify/stage.ts'
-import { cellsIn } from '../../support/cells.ts'
+import type { CheckResult } from '../../../services/verify/checker.ts'
+import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
+import { cellsIn } from '../../support/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
@@ -21,7 +21,7 @@ function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
   const cache = createCacheDouble()
   store.jobs.set(JOB, acceptedJob())
   const state = { isDown: false, running: 0, most: 0 }
-  const check: VerifyParts['check'] = async (rows, { service }): Promise<Checked> => {
+  const check: VerifyDeps['check'] = async (rows, { service }): Promise<CheckResult> => {
     await before[service]?.()
     state.most = Math.max(state.most, ++state.running)
     await new Promise(setImmediate)
@@ -29,7 +29,7 @@ function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
     if (state.isDown) return { kind: 'down' }
     return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
   }
-  const putOff: string[] = []
+  const counted: string[] = []
   const stage = createVerifyStage({
     store,
     cache,
@@ -40,18 +40,18 @@ function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
     leasePollMs: 250,
     concurrencyOf: () => 2,
     batch: 8,
-    laterAfterMs: MINUTE_MS,
-    giveUpAfterMs: 15 * MINUTE_MS,
-    metrics: { count: (name) => putOff.push(name) },
+    retryDelayMs: MINUTE_MS,
+    retryForMs: 15 * MINUTE_MS,
+    metrics: { count: (name) => counted.push(name) },
   })
-  return { clock, store, cache, state, stage, putOff }
+  return { clock, store, cache, state, stage, counted }
 }
 
 const reasonsIn = ({ rows }: Emission<'rows.finished'>) =>
   cellsIn(rows, 'reason')
 
 describe('verify', () => {
-  it('finishes the rows of a part in one block that answers it', async () => {
+  it('finishes the rows of a batch in one block', async () => {
     const { stage } = setUp()
     const message = partOf([phone(0), phone(1)], { part: 3, chunk: 1, chunks: 2, copies: [0, 2] })
     const decisions = await stage.decide([message], signal)
@@ -65,7 +65,7 @@ describe('verify', () => {
     expect(rowsOf(block!.value.live)).toEqual([0, 1])
   })
 
-  it('takes the parts of each tenant in turn', async () => {
+  it('processes the batches of tenants in turn', async () => {
     const { stage } = setUp()
     const flood = Array.from({ length: 30 }, () => 'org_flood.live')
     const messages = [...flood, TENANT].map(tenant => partOf([phone(0)], { tenant }))
@@ -84,7 +84,7 @@ describe('verify', () => {
       .toMatchObject([{ emits: [] }, { finishes: [never], emits: [] }])
   })
 
-  it('ends the rows of a cancelled job unchecked and free', async () => {
+  it('ends the rows of a cancelled job unchecked and free of charge', async () => {
     const { stage, store, state } = setUp()
     store.change(JOB, { status: 'cancelling' })
     const [block] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.finished')
@@ -93,25 +93,25 @@ describe('verify', () => {
     expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
   })
 
-  it('lets no service wait for the parts of another', async () => {
+  it('does not delay a service by the batches of another', async () => {
     const slow = Promise.withResolvers<void>()
     const { stage } = setUp({ whatsapp: () => slow.promise })
-    const partsFor = (service: string) =>
+    const batchesFor = (service: string) =>
       [0, 1, 2].map(part => partOf([phone(part)], { service, part }))
-    const slowly = stage.decide(partsFor('whatsapp'), signal)
-    expect(await stage.decide(partsFor('telegram'), signal)).toHaveLength(3)
+    const slowly = stage.decide(batchesFor('whatsapp'), signal)
+    expect(await stage.decide(batchesFor('telegram'), signal)).toHaveLength(3)
     slow.resolve()
     expect(await slowly).toHaveLength(3)
   })
 
-  it('checks only so many parts at a time', async () => {
+  it('limits the concurrent batches of a service', async () => {
     const { stage, state } = setUp()
     const messages = Array.from({ length: 5 }, (_, part) => partOf([phone(part)], { part }))
     expect(await stage.decide(messages, signal)).toHaveLength(5)
     expect(state.most).toBe(2)
   })
 
-  it('waits for all parts before it fails with one', async () => {
+  it('waits for all batches before it rejects', async () => {
     const { stage, store, state } = setUp()
     store.failNext(new Error('no'))
     await expect(stage.decide([partOf([phone(0)]), partOf([phone(1)])], signal))
@@ -119,13 +119,13 @@ describe('verify', () => {
     expect([state.most, state.running]).toEqual([1, 0])
   })
 
-  it('emits nothing once its partition is lost', async () => {
+  it('emits nothing after the loss of its partition', async () => {
     const { stage } = setUp()
     await expect(stage.decide([partOf([phone(0)])], AbortSignal.abort(new Error('lost'))))
       .rejects.toThrow('lost')
   })
 
-  it('ends the rows of a part that nobody can read, if its job runs', async () => {
+  it('ends the rows of an unreadable batch if its job runs', async () => {
     const { stage, store } = setUp()
     const headers = {
       tenant: TENANT,
@@ -149,43 +149,43 @@ describe('verify', () => {
   })
 })
 
-describe('a part whose providers are down', () => {
-  it('comes back later with its open rows, the others are finished', async () => {
-    const { stage, state, cache, putOff } = setUp()
+describe('a verification batch with unavailable providers', () => {
+  it('is retried with its open rows, and the other rows are finished', async () => {
+    const { stage, state, cache, counted } = setUp()
     state.isDown = true
     cache.entries.set(tokenFor(phone(1)).toString('hex'), cachedRecord())
     const message = partOf([phone(0), phone(1), phone(2)], { copies: [0, 0, 4] })
     const decisions = await stage.decide([message], signal)
     const [block] = emitted(decisions, 'rows.finished')
-    const [later] = emitted(decisions, 'rows.later')
+    const [retry] = emitted(decisions, 'rows.later')
     expect(rowsOf(block!.value.finished)).toEqual([1])
-    expect(later).toMatchObject({ lane: 'small', service: 'phone-validation' })
-    expect(later?.value).toMatchObject({
+    expect(retry).toMatchObject({ lane: 'small', service: 'phone-validation' })
+    expect(retry?.value).toMatchObject({
       attempt: 1,
       notBefore: QUOTED_AT_MS + MINUTE_MS,
       giveUpAt: QUOTED_AT_MS + 15 * MINUTE_MS,
       part: 0,
     })
-    expect(later?.rows).toEqual({
+    expect(retry?.rows).toEqual({
       rows: [0, 2],
       copies: [0, 4],
       otherTokens: null,
       canonicals: [phone(0), phone(2)],
       tokens: Buffer.concat([tokenFor(phone(0)), tokenFor(phone(2))]),
     })
-    expect(putOff).toEqual(['parts_put_off_total'])
+    expect(counted).toEqual(['parts_put_off_total'])
   })
 
-  it('waits in its topic until it is due, with all behind it', async () => {
+  it('blocks its partition until it is due', async () => {
     const { stage, state, clock } = setUp()
     state.isDown = true
-    const [later] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.later')
-    const message = delivered(later!)
+    const [retry] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.later')
+    const message = delivered(retry!)
     const due = partOf([phone(1)])
     const [decision, postponement, ...rest] =
       await stage.decide([due, message, partOf([phone(2)])], signal)
     expect(decision).toMatchObject({ finishes: [due] })
-    // Until then it is looked up every second whether its job still needs it.
+    // Until then the status of its job is polled every second.
     expect(postponement).toEqual({ postpone: message, untilMs: QUOTED_AT_MS + 1_000 })
     expect(rest).toEqual([])
     clock.advance(MINUTE_MS - 500)
@@ -198,13 +198,13 @@ describe('a part whose providers are down', () => {
     expect(rowsOf(block!.value.billable)).toEqual([0])
   })
 
-  it('ends at once when its job is cancelled, though others before it still wait', async () => {
+  it('ends at once when its job is cancelled, even behind a waiting batch', async () => {
     const { stage, state, store, clock } = setUp()
     store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
     state.isDown = true
     const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
     const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.later')
-      .map((later) => delivered(later))
+      .map((retry) => delivered(retry))
     store.change(JOB, { status: 'cancelling' })
     const untilMs = clock.now() + 1_000
     const decisions = await stage.decide([waiting!, cancelled!], signal)
@@ -212,31 +212,31 @@ describe('a part whose providers are down', () => {
       { finishes: [cancelled] }, { postpone: waiting, untilMs },
     ])
     expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.finished')[0]!)).toEqual(['cancelled'])
-    // Handed over once more along with the one that waits, it is over.
+    // Redelivered together with the waiting batch, it needs no more checks.
     store.change(JOB, { status: 'cancelled', ended: true })
     expect(await stage.decide([waiting!, cancelled!], signal))
       .toMatchObject([{ finishes: [cancelled], emits: [] }, { postpone: waiting }])
     expect(await stage.decide([cancelled!], signal)).toEqual([{ finishes: [cancelled], emits: [] }])
   })
 
-  it('that is cancelled behind one that waits ends only once', async () => {
+  it('ends only once when its job is cancelled behind a waiting batch', async () => {
     const { stage, state, store, clock } = setUp()
     store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
     state.isDown = true
     const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
     const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.later')
-      .map((later, offset) => delivered(later, offset))
+      .map((retry, offset) => delivered(retry, offset))
     store.change(JOB, { status: 'cancelling' })
     const decided = await stage.decide([waiting!, cancelled!], signal)
     const [decision] = decided as Decision<'verify'>[]
-    // Until its block is out it is decided again.
+    // It is decided again until its block is acknowledged.
     expect(await stage.decide([waiting!, cancelled!], signal)).toHaveLength(2)
     await decision?.afterProduced?.()
     const untilMs = clock.now() + 1_000
     expect(await stage.decide([waiting!, cancelled!], signal)).toEqual([
       { postpone: waiting, untilMs },
     ])
-    // Nothing waits before it any more: now its offset is done with.
+    // Nothing waits before it any more, so its offset can be committed.
     clock.advance(MINUTE_MS)
     expect(await stage.decide([waiting!, cancelled!], signal))
       .toMatchObject([{ finishes: [waiting] }, { finishes: [cancelled], emits: [] }])
@@ -244,16 +244,16 @@ describe('a part whose providers are down', () => {
     expect(emitted(await stage.decide([cancelled!], signal), 'rows.finished')).toHaveLength(1)
   })
 
-  it('ends without a verdict, free, 15 minutes after its first try', async () => {
+  it('ends without a verdict, free, 15 minutes after its first attempt', async () => {
     const { stage, state, clock } = setUp()
     state.isDown = true
     let decisions = await stage.decide([partOf([phone(0)])], signal)
     const attempts: number[] = []
-    for (let [later] = emitted(decisions, 'rows.later'); later !== undefined;
-      [later] = emitted(decisions, 'rows.later')) {
-      attempts.push(later.value.attempt)
-      clock.advance(later.value.notBefore - clock.now())
-      decisions = await stage.decide([delivered(later)], signal)
+    for (let [retry] = emitted(decisions, 'rows.later'); retry !== undefined;
+      [retry] = emitted(decisions, 'rows.later')) {
+      attempts.push(retry.value.attempt)
+      clock.advance(retry.value.notBefore - clock.now())
+      decisions = await stage.decide([delivered(retry)], signal)
     }
     expect(attempts).toHaveLength(15)
     expect(clock.now() - QUOTED_AT_MS).toBe(15 * MINUTE_MS)

@@ -1,33 +1,32 @@
 import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import { createReplyReader, SmtpFault, type SmtpFaultKind, type SmtpReply } from './reply.ts'
 
-/** A conversation with a mail server, one command at a time (no pipelining). */
+/** An SMTP session, one command at a time (no pipelining). */
 export type SmtpChannel = {
   /**
-   * Waits for the reply; without a command for the greeting. Throws SmtpFault, and RangeError for a
-   * command that is more than one line, which only a defect can cause.
+   * Sends a command and resolves to its reply; without a command to the greeting. Rejects with
+   * SmtpFault, and with RangeError for a command with control characters.
    */
-  readonly ask: (command?: string) => Promise<SmtpReply>
-  /** Goes on in TLS after the server agreed to it; `no_tls` when that fails. */
-  readonly secure: (hostName: string) => Promise<void>
-  /** Says good-bye where that is still possible, and lets go of the socket; never throws. */
+  readonly send: (command?: string) => Promise<SmtpReply>
+  /** Starts TLS after the server has accepted STARTTLS; rejects with `no_tls` if that fails. */
+  readonly startTls: (hostName: string) => Promise<void>
+  /** Sends QUIT if possible and destroys the socket; never rejects. */
   readonly close: () => Promise<void>
 }
 
-export type ChannelOptions = {
+type ChannelOptions = {
   readonly replyTimeoutMs: number
-  /** Ends the conversation with `timeout`. */
+  /** Ends the session with `timeout`. */
   readonly signal: AbortSignal
 }
 
-/** A good-bye is a courtesy nobody should wait for long. */
-const QUIT_MS = 500
+/** QUIT is only a courtesy, so its timeout is short. */
+const QUIT_TIMEOUT_MS = 500
 const CLOSING = 421
 const CONTROL = /\p{Cc}/u
 
-/** The conversation over a connected socket, which is its own from now on. */
+/** The session over a connected socket, which it owns from now on. */
 export function createChannel (
   socket: Socket, { replyTimeoutMs, signal }: ChannelOptions
 ): SmtpChannel {
@@ -38,35 +37,37 @@ export function createChannel (
     stream.destroy()
     socket.destroy()
   }
-  const hear = (bytes: Buffer) => { if (!inbox.hear(bytes)) fail('garbage') }
+  const receive = (bytes: Buffer) => { if (!inbox.receive(bytes)) fail('garbage') }
   const listen = (to: Socket) => {
-    to.on('data', hear)
+    to.on('data', receive)
     to.on('error', () => fail('dropped'))
     to.on('close', () => fail('dropped'))
   }
   const stop = () => fail('timeout')
-  const ask = async (command?: string, longestMs = replyTimeoutMs): Promise<SmtpReply> => {
-    if (command !== undefined && CONTROL.test(command)) throw new RangeError('not one line')
-    // A reply to nothing would be taken for the one to this command, but for a last word.
+  const send = async (command?: string, timeoutMs = replyTimeoutMs): Promise<SmtpReply> => {
+    if (command !== undefined && CONTROL.test(command)) {
+      throw new RangeError('SMTP command has a control character; canonicalize addresses first')
+    }
+    // An unsolicited reply would count as the reply to this command; only a 421 may arrive early.
     if (command !== undefined && !inbox.isEmpty() && !inbox.isClosing()) fail('garbage')
     const waits = inbox.isEmpty() && !inbox.hasFailed()
     if (command !== undefined && waits) stream.write(`${command}\r\n`)
-    const timer = setTimeout(stop, longestMs)
+    const timer = setTimeout(stop, timeoutMs)
     return await inbox.next().finally(() => clearTimeout(timer))
   }
   listen(socket)
   if (signal.aborted) stop()
   else signal.addEventListener('abort', stop, { once: true })
   return {
-    ask,
-    secure: async (hostName) => {
+    send,
+    startTls: async (hostName) => {
       if (!inbox.isEmpty()) return fail('garbage')
-      socket.removeListener('data', hear)
-      stream = await secured(socket, hostName, { replyTimeoutMs, signal })
+      socket.removeListener('data', receive)
+      stream = await connectSecurely(socket, hostName, { replyTimeoutMs, signal })
       listen(stream)
     },
     close: async () => {
-      if (!inbox.hasFailed()) await ask('QUIT', QUIT_MS).catch(() => {})
+      if (!inbox.hasFailed()) await send('QUIT', QUIT_TIMEOUT_MS).catch(() => {})
       signal.removeEventListener('abort', stop)
       stream.destroy()
       socket.destroy()
@@ -74,7 +75,7 @@ export function createChannel (
   }
 }
 
-/** Replies in the order they came, and whoever waits for the next one. */
+/** Received replies in order, and the pending read of the next one. */
 function createInbox () {
   const reader = createReplyReader()
   const replies: SmtpReply[] = []
@@ -84,15 +85,15 @@ function createInbox () {
     isEmpty: () => replies.length === 0 && reader.isEmpty(),
     isClosing: () => replies[0]?.code === CLOSING,
     hasFailed: () => failure !== undefined,
-    /** What was heard in whole before is still told, but nonsense spoils all of it. */
+    /** Complete replies before the failure stay readable, except after garbage. */
     fail: (kind: SmtpFaultKind) => {
       failure ??= new SmtpFault(kind)
       if (kind === 'garbage') replies.length = 0
       waiting?.reject(failure)
       waiting = undefined
     },
-    /** False when these bytes can be no replies. */
-    hear: (bytes: Buffer): boolean => {
+    /** False if these bytes are no SMTP replies. */
+    receive: (bytes: Buffer): boolean => {
       try {
         replies.push(...reader.push(bytes))
       } catch {
@@ -114,10 +115,10 @@ function createInbox () {
 }
 
 /**
- * Certificates of mail servers are rarely to be had for their names, so none is asked for (RFC
- * 7435): whoever only listens on the way is kept out, which is more than plain text does.
+ * Certificates of mail servers rarely match their names, so they are not verified (RFC 7435). This
+ * protects against passive listeners, unlike plain text.
  */
-async function secured (
+async function connectSecurely (
   socket: Socket, hostName: string, { replyTimeoutMs, signal }: ChannelOptions
 ): Promise<Socket> {
   const servername = isIP(hostName) === 0 ? { servername: hostName } : {}
@@ -131,4 +132,77 @@ async function secured (
     stream.destroy()
     throw new SmtpFault(signal.aborted ? 'timeout' : 'no_tls')
   }
+}
+
+/** The failures of an SMTP session. */
+export type SmtpFaultKind = 'unreachable' | 'dropped' | 'timeout' | 'garbage' | 'no_tls'
+
+/** A failure code without any text of the server, which could name the server or the contact. */
+export class SmtpFault extends Error {
+  override readonly name = 'SmtpFault'
+  readonly kind: SmtpFaultKind
+
+  constructor (kind: SmtpFaultKind) {
+    super(`SMTP session failed: ${kind}`)
+    this.kind = kind
+  }
+}
+
+/** A whole reply (RFC 5321, 4.2); `enhanced` is its code of RFC 3463, such as `5.1.1`. */
+export type SmtpReply = {
+  readonly code: number
+  readonly enhanced: string | undefined
+  /** The text after the code, by line. It must not leave this folder. */
+  readonly lines: readonly string[]
+}
+
+type ReplyReader = {
+  /** The replies that these bytes complete; throws SmtpFault if they are no replies. */
+  readonly push: (bytes: Uint8Array) => readonly SmtpReply[]
+  /** Whether there is no part of a further reply. */
+  readonly isEmpty: () => boolean
+}
+
+/** RFC 5321, 4.5.3.1.5 allows 512 bytes, which many servers exceed. */
+const MAX_LINE_BYTES = 2_048
+const MAX_LINES = 100
+
+const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s
+const ENHANCED = /^([245]\.\d{1,3}\.\d{1,3})(?:\s|$)/
+
+/** Splits received bytes into replies; limits the length of a line and the number of lines. */
+export function createReplyReader (): ReplyReader {
+  let rest = ''
+  let lines: string[] = []
+  let code: string | undefined
+  const addLine = (line: string): SmtpReply | undefined => {
+    const [, digits, separator, text = ''] = LINE.exec(line) ?? []
+    if (digits === undefined || (code !== undefined && digits !== code)) {
+      throw new SmtpFault('garbage')
+    }
+    code = digits
+    lines.push(text)
+    if (lines.length > MAX_LINES) throw new SmtpFault('garbage')
+    if (separator === '-') return undefined
+    const reply = replyOf(code, lines)
+    lines = []
+    code = undefined
+    return reply
+  }
+  return {
+    isEmpty: () => rest === '' && code === undefined,
+    push: (bytes) => {
+      const parts = (rest + Buffer.from(bytes).toString('latin1')).split('\n')
+      rest = parts.pop() ?? ''
+      if ([...parts, rest].some(({ length }) => length > MAX_LINE_BYTES)) {
+        throw new SmtpFault('garbage')
+      }
+      return parts.map((line) => addLine(line.replace(/\r$/, ''))).filter((it) => it !== undefined)
+    },
+  }
+}
+
+function replyOf (code: string, lines: readonly string[]): SmtpReply {
+  const enhanced = lines.map((line) => ENHANCED.exec(line)?.[1]).find((it) => it !== undefined)
+  return { code: Number(code), enhanced, lines }
 }

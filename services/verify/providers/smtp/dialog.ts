@@ -1,54 +1,52 @@
-import type { SmtpChannel } from './channel.ts'
-import { meaningOf, type Meaning, type Step } from './meaning.ts'
-import { SmtpFault, type SmtpReply } from './reply.ts'
+import { SmtpFault, type SmtpChannel, type SmtpReply } from './channel.ts'
 
-/** Whom we say we are; a mail server may compare the name with our address. */
+/** Our identity; a mail server may compare the name with our address. */
 export type Caller = {
   readonly helo: string
-  /** Blank for the null sender. */
+  /** Empty for the null sender. */
   readonly sender: string
 }
 
-export type ServerQuestion = {
-  /** Recipients asked about in turn, as long as the first one is accepted. */
+type ServerQuestion = {
+  /** One or two recipients; the second one is sent only if the first one is accepted. */
   readonly recipients: readonly string[]
-  /** Name the server is known by in TLS; without it, nothing is encrypted. */
-  readonly secureAs: string | undefined
-  /** Called when the server is ready to hear of recipients. */
+  /** Server name for TLS; without it, nothing is encrypted. */
+  readonly tlsName: string | undefined
+  /** Called when the server accepts recipients. */
   readonly onReady?: () => void
 }
 
-/** Where a conversation ended, and what was said there. */
+/** The step that a session ended at, and the meaning of its reply. */
 export type ServerAnswer = {
-  readonly step: Step
+  readonly step: SmtpStep
   readonly meaning: Meaning
-  /** Of the second recipient, if it was asked about; undefined when nobody could tell. */
+  /** Of the second recipient, if it was sent; undefined if it had no reply. */
   readonly second?: Meaning | undefined
 }
 
 const READY_FOR_TLS = 220
 const REQUIRES_UTF8 = /[^\p{ASCII}]/u
 
-/** A step whose reply was another than acceptance. */
-type Ended = { readonly step: Step, readonly meaning: Meaning }
+/** A step with another reply than acceptance. */
+type Ended = { readonly step: SmtpStep, readonly meaning: Meaning }
 
 /**
- * Asks a server whether it takes mail for the recipients, and sends none: greeting, EHLO (or HELO),
- * STARTTLS where offered, MAIL, RCPT. Neither VRFY nor DATA is ever said.
+ * Asks a server whether it accepts mail for the recipients, without sending mail: greeting, EHLO
+ * (or HELO), STARTTLS if offered, MAIL, RCPT. It never sends VRFY or DATA. Rejects with SmtpFault.
  */
 export async function askServer (
   channel: SmtpChannel, caller: Caller, question: ServerQuestion
 ): Promise<ServerAnswer> {
   const [first = '', second] = question.recipients
-  const greeting = meaningOf('greeting', await channel.ask())
+  const greeting = meaningOf('greeting', await channel.send())
   if (greeting !== 'accepted') return { step: 'greeting', meaning: greeting }
-  const hello = await sayHello(channel, caller, question.secureAs)
+  const hello = await greet(channel, caller, question.tlsName)
   if ('meaning' in hello) return hello
   const utf8 = REQUIRES_UTF8.test(first)
-  // A server that does not know such addresses can't be asked about one (RFC 6531, 3.2).
+  // Without SMTPUTF8 a server accepts no such address (RFC 6531, 3.2).
   if (utf8 && !hello.extensions.has('SMTPUTF8')) return { step: 'sender', meaning: 'unclear' }
   const from = `MAIL FROM:<${caller.sender}>${utf8 ? ' SMTPUTF8' : ''}`
-  const sender = meaningOf('sender', await channel.ask(from))
+  const sender = meaningOf('sender', await channel.send(from))
   if (sender !== 'accepted') return { step: 'sender', meaning: sender }
   question.onReady?.()
   const meaning = await askRecipient(channel, first)
@@ -57,10 +55,10 @@ export async function askServer (
 }
 
 async function askRecipient (channel: SmtpChannel, recipient: string): Promise<Meaning> {
-  return meaningOf('recipient', await channel.ask(`RCPT TO:<${recipient}>`))
+  return meaningOf('recipient', await channel.send(`RCPT TO:<${recipient}>`))
 }
 
-/** Whatever happens to the second recipient, the answer about the first one stands. */
+/** A failure of the second recipient does not change the answer for the first one. */
 async function secondOf (channel: SmtpChannel, recipient: string): Promise<Meaning | undefined> {
   try {
     return await askRecipient(channel, recipient)
@@ -72,18 +70,18 @@ async function secondOf (channel: SmtpChannel, recipient: string): Promise<Meani
 
 type Hello = { readonly extensions: ReadonlySet<string> }
 
-async function sayHello (
-  channel: SmtpChannel, { helo }: Caller, secureAs: string | undefined
+async function greet (
+  channel: SmtpChannel, { helo }: Caller, tlsName: string | undefined
 ): Promise<Hello | Ended> {
-  const first = await channel.ask(`EHLO ${helo}`)
-  if (first.code >= 500) return helloOf(await channel.ask(`HELO ${helo}`), false)
+  const first = await channel.send(`EHLO ${helo}`)
+  if (first.code >= 500) return helloOf(await channel.send(`HELO ${helo}`), false)
   const hello = helloOf(first, true)
-  if ('meaning' in hello || secureAs === undefined) return hello
+  if ('meaning' in hello || tlsName === undefined) return hello
   if (!hello.extensions.has('STARTTLS')) return hello
-  // A server that changed its mind is talked to in plain text, like one that never offered it.
-  if ((await channel.ask('STARTTLS')).code !== READY_FOR_TLS) return hello
-  await channel.secure(secureAs)
-  return helloOf(await channel.ask(`EHLO ${helo}`), true)
+  // A server that offers STARTTLS and then refuses it is used in plain text.
+  if ((await channel.send('STARTTLS')).code !== READY_FOR_TLS) return hello
+  await channel.startTls(tlsName)
+  return helloOf(await channel.send(`EHLO ${helo}`), true)
 }
 
 function helloOf (reply: SmtpReply, extended: boolean): Hello | Ended {
@@ -91,4 +89,98 @@ function helloOf (reply: SmtpReply, extended: boolean): Hello | Ended {
   if (meaning !== 'accepted') return { step: 'hello', meaning }
   const names = extended ? reply.lines.slice(1).map((line) => line.split(' ')[0] ?? '') : []
   return { extensions: new Set(names.map((name) => name.toUpperCase())) }
+}
+
+/** The steps that a server can end a session at. */
+type SmtpStep = 'greeting' | 'hello' | 'sender' | 'recipient'
+
+/**
+ * The meaning of a reply. `no_mailbox`: the enhanced code says so. `refused`: the basic code says
+ * so, without a reason. `no_mail`: the domain accepts no mail. `limited`: no further recipient in
+ * this session. `blocked`: the reply is about us, not about the mailbox.
+ */
+export type Meaning =
+  | 'accepted' | 'no_mailbox' | 'refused' | 'no_mail' | 'full' | 'greylisted' | 'blocked'
+  | 'limited' | 'unclear'
+
+const anyOf = (...words: readonly string[]) => new RegExp(`\\b(?:${words.join('|')})\\b`, 'i')
+
+const BLOCK_LIST = anyOf(
+  'spamhaus', 'spamcop', 'barracuda\\w*', 'sorbs', 'uceprotect', 'dnsbl', 'rbl',
+  'black ?list\\w*', 'block ?list\\w*', 'blocked', 'listed (?:at|in|by|on)')
+
+const POLICY = anyOf(
+  'polic(?:y|ies)', 'prohibited', 'reputation', 'spam', 'banned', 'denied', 'not permitted',
+  '(?<!mailbox name )not allowed', 'helo', 'ehlo', 'reverse dns', 'rdns', 'ptr', 'client host',
+  'sender', 'your (?:ip|host)', 'relay(?:ing)?', 'authenticat\\w+', 'starttls', 'tls')
+
+const FULL =
+  /mailbox.{0,20}\bfull\b|over ?quota|quota.{0,20}exceeded|exceeded.{0,20}(?:quota|storage)/i
+const NO_MAILBOX = new RegExp(
+  '(?:user|mailbox|recipient|address|account).{0,30}' +
+  '(?:unknown|not found|unavailable|invalid|disabled|does ?n.t exist|does not exist|inactive)' +
+  '|(?:no such|unknown|invalid) (?:user|mailbox|recipient|address|account)', 'i')
+
+/** Meanings of codes of RFC 3463 without their class, in a reply to a recipient. */
+const BY_SUBJECT: Readonly<Record<string, Meaning>> = {
+  // The sender's address is rejected, not the recipient's.
+  1.7: 'blocked',
+  1.8: 'blocked',
+  '1.10': 'no_mail',
+  2.1: 'no_mailbox',
+  2.2: 'full',
+  5.3: 'limited',
+}
+
+/** Codes that are about the mailbox unless the text says otherwise (RFC 5321, 4.2.3). */
+const MAILBOX_CODES: ReadonlySet<number> = new Set([550, 551, 553])
+/** Refuses all mail, or mail without authentication or encryption (RFC 5321, 7504, 4954). */
+const REFUSED_CODES: ReadonlySet<number> = new Set([521, 530, 535, 554])
+const DOMAIN_TAKES_NO_MAIL = 556
+const STORAGE_EXCEEDED = 552
+/** RFC 5321, 4.5.3.1.10. */
+const TOO_MANY_RECIPIENTS = 452
+
+/**
+ * The meaning of a reply at a step. The enhanced code takes precedence over words, and words over
+ * the basic code: servers use 550 for blocks and for missing mailboxes.
+ */
+export function meaningOf (step: SmtpStep, reply: SmtpReply): Meaning {
+  const { code } = reply
+  if (code >= 400 && code < 500) return temporary(reply)
+  if (code >= 500) return step === 'recipient' ? permanent(reply) : 'blocked'
+  const good = step === 'greeting' ? code === 220 : code >= 200 && code < 300
+  return good ? 'accepted' : 'unclear'
+}
+
+/** Temporary failures are worth a retry, except block lists, which last longer than minutes. */
+function temporary (reply: SmtpReply): Meaning {
+  const { code, enhanced } = reply
+  const text = wordsOf(reply)
+  if (enhanced === '4.2.2' || FULL.test(text)) return 'full'
+  if (code === TOO_MANY_RECIPIENTS || enhanced === '4.5.3') return 'limited'
+  return BLOCK_LIST.test(text) ? 'blocked' : 'greylisted'
+}
+
+function permanent (reply: SmtpReply): Meaning {
+  const { code, enhanced } = reply
+  const text = wordsOf(reply)
+  const aboutUs = BLOCK_LIST.test(text) || POLICY.test(text)
+  if (code === DOMAIN_TAKES_NO_MAIL) return 'no_mail'
+  const [, subject = '', detail = ''] = enhanced?.split('.') ?? []
+  const known = BY_SUBJECT[`${subject}.${detail}`]
+  if (known !== undefined) return known
+  if (subject === '7') return 'blocked'
+  if (subject === '1') return detail === '0' && aboutUs ? 'blocked' : 'no_mailbox'
+  // The reply of large hosts whose directory does not have the recipient.
+  if (enhanced === '5.4.1' && /recipient address rejected/i.test(text)) return 'no_mailbox'
+  if (aboutUs || REFUSED_CODES.has(code)) return 'blocked'
+  if (FULL.test(text) || (code === STORAGE_EXCEEDED && enhanced === undefined)) return 'full'
+  if (!MAILBOX_CODES.has(code)) return 'unclear'
+  return enhanced === undefined || NO_MAILBOX.test(text) ? 'refused' : 'unclear'
+}
+
+/** The text of a reply without addresses, which may contain words such as `spam`. */
+function wordsOf ({ lines }: SmtpReply): string {
+  return lines.join(' ').split(/\s+/).filter(word => !word.includes('@')).join(' ')
 }

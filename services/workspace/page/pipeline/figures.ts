@@ -121,7 +121,7 @@ const SPECIAL_METRICS: Partial<Record<StageName, StageMetrics>> = {
   feed: { work: 'feed_jobs_total', liveness: 'feed_partners', age: '' },
   // The messages of these stages carry no rows.
   deliver: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
-  handback: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
+  publish: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
   ledger: { work: 'stage_chunks_total', liveness: AGE, age: AGE },
 }
 const STAGE_METRICS: StageMetrics = { work: 'stage_rows_total', liveness: AGE, age: AGE }

@@ -78,7 +78,7 @@ const UNITS: Partial<Record<StageName, string>> = {
   ingest: 'requests/s',
   feed: 'jobs/s',
   deliver: 'messages/s',
-  handback: 'messages/s',
+  publish: 'messages/s',
   ledger: 'messages/s',
 }
 

@@ -37,7 +37,7 @@ describe('the lag of groups', () => {
   it('is told of every group of the topology, and of no partner', async () => {
     const places = await placesOf(offsets({}))
     expect(new Set(places.map(({ stage }) => stage))).toEqual(new Set([
-      'normalize', 'lookup', 'verify', 'settle', 'deliver', 'handback', 'ledger',
+      'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
     ]))
     expect(places.filter(({ topic }) => topic.startsWith('feeds.'))).toEqual([])
   })

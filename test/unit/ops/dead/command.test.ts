@@ -37,7 +37,7 @@ async function outputOf (...words: readonly string[]): Promise<string> {
 
 it('dead list prints text or JSON for its options', async () => {
   expect((await outputOf('list', '--reason', 'undecodable')).split('\n')).toEqual([
-    'waiting: feed 0, normalize 0, lookup 0, verify 2, settle 0, deliver 0, handback 0, ledger 0',
+    'waiting: feed 0, normalize 0, lookup 0, verify 2, settle 0, deliver 0, publish 0, ledger 0',
     expect.stringMatching(/^verify 0:1 \| undecodable \|/),
   ])
   const found = JSON.parse(await outputOf('list', '--stage', 'verify', '--json'))
@@ -78,7 +78,7 @@ it('the program has all commands', () => {
 
 it('only stages that read topics have dead letters', () => {
   expect(READING_STAGES).toEqual([
-    'feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'handback', 'ledger',
+    'feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
   ])
   expect(parseStage('verify')).toBe('verify')
   expect(() => parseStage('ingest')).toThrow('The stages with dead letters are: feed, normalize,')

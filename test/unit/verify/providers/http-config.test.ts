@@ -6,14 +6,14 @@ const url = 'https://api.example'
 const batch = batchDescription(url)
 const faultsOf = (...described: readonly unknown[]) => readHttpProviders(described).faults
 
-describe('the description of vendors', () => {
-  it('is read as it is when it has no fault', () => {
+describe('HTTP_PROVIDERS', () => {
+  it('is read unchanged if it has no fault', () => {
     const described = [batch, singleDescription(url)]
     expect(readHttpProviders(described)).toEqual({ providers: described, faults: [] })
     expect(readHttpProviders([])).toEqual({ providers: [], faults: [] })
   })
 
-  it('tells all faults of all vendors at once, and no value', () => {
+  it('reports all faults of all vendors at once, without values', () => {
     expect(faultsOf(
       { ...batch, id: 0, auth: { kind: 'bearer', toke: 'geheim' }, method: 'PATCH' },
       'geheim',
@@ -23,11 +23,11 @@ describe('the description of vendors', () => {
       'vendor 1: at "id" must be >= 1',
       'vendor 1: at "method" must be one of GET, POST, PUT',
       'vendor 1: at auth: must have required properties token',
-      'vendor 1: at auth: has toke, which nothing reads',
+      'vendor 1: at auth: has the unknown properties toke; remove them',
       'vendor 2: must be object',
-      'vendor 3: has extra, which nothing reads',
+      'vendor 3: has the unknown properties extra; remove them',
       'vendor 3: at "services" must not have fewer than 1 items',
-      'the id 1 stands more than once; give each vendor its own',
+      'the id 1 is used more than once; give each vendor its own',
     ])
   })
 })

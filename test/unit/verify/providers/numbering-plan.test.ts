@@ -9,7 +9,7 @@ const options = {
   service: 'phone-validation', signal: new AbortController().signal, deadlineMs: 0,
 } as const
 
-describe('verdictOf', () => {
+describe('the verdict of a phone number', () => {
   it.each([
     ['+12127365000', {
       line_type: 'fixed_line_or_mobile',
@@ -35,7 +35,7 @@ describe('verdictOf', () => {
       .toEqual({ status: 'valid', reason: 'assigned_range', confidence: 90, fields })
   })
 
-  it('calls a possible number of an unassigned range invalid', () => {
+  it('is invalid for a possible number of an unassigned range', () => {
     expect(verdictOf('+15000000000', ranges)).toEqual({
       status: 'invalid',
       reason: 'unassigned_range',
@@ -45,8 +45,8 @@ describe('verdictOf', () => {
   })
 })
 
-describe('createNumberingPlanProvider', () => {
-  it('answers every row under its own id', async () => {
+describe('the provider numbering-plan', () => {
+  it('answers every row by its number', async () => {
     const provider = createNumberingPlanProvider(ranges)
     const answers = await provider.check([
       { row: 7, canonical: '+15000000000' }, { row: 3, canonical: '+12127365000' },
@@ -55,7 +55,7 @@ describe('createNumberingPlanProvider', () => {
       .toEqual([[7, 'invalid'], [3, 'valid']])
   })
 
-  it('gives rows of the same verdict one object, and others their own', async () => {
+  it('returns one object for equal verdicts', async () => {
     const e164s = ['+12127365000', '+12127365001', '+4930901820', '+12127365002']
     const answers = await createNumberingPlanProvider(ranges).check(
       e164s.map((canonical, row) => ({ row, canonical })), options)
@@ -64,7 +64,7 @@ describe('createNumberingPlanProvider', () => {
     expect(new Set(verdicts).size).toBe(2)
   })
 
-  it('serves the three services that numbering plans can answer', () => {
+  it('serves the three services that numbering plans have data for', () => {
     expect(createNumberingPlanProvider(ranges).services)
       .toEqual(['phone-validation', 'carrier-lookup', 'carrier-single'])
   })

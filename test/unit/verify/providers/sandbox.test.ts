@@ -13,13 +13,13 @@ const check = (service: ServiceSlug, canonicals: readonly string[], signal = nev
 const verdict = async (service: ServiceSlug, canonical: string) =>
   (await check(service, [canonical]))[0]?.verdict
 
-describe('the magic inputs', () => {
-  it.each(MAGIC_PHONES)('numbers that end in $magic', async (m) => {
+describe('the magic inputs of the sandbox', () => {
+  it.each(MAGIC_PHONES)('include numbers that end in $magic', async (m) => {
     expect(await verdict('phone-validation', `+1212736${m.magic}`))
       .toMatchObject({ status: m.status, reason: m.reason, confidence: m.confidence })
   })
 
-  it.each(MAGIC_EMAILS)('addresses $magic@', async (m) => {
+  it.each(MAGIC_EMAILS)('include addresses $magic@', async (m) => {
     expect(await verdict('email-validation', `${m.magic}+1@example.org`))
       .toMatchObject({ status: m.status, reason: m.reason, confidence: m.confidence })
   })
@@ -27,23 +27,23 @@ describe('the magic inputs', () => {
   it.each([
     ['phone-validation', ['+12127365000', '+12127360005', '+12127360006']],
     ['email-validation', ['jane@x.org', 'unavailable@x.org', 'timeout@x.org']],
-  ] as const)('that fail of %s are to be asked again, and no other row', async (service, asked) => {
-    const answers = await check(service, asked)
-    expect(answers.map(({ row, again, verdict: { reason } }) => [row, again, reason])).toEqual([
+  ] as const)('of %s with scripted failures are retried', async (service, inputs) => {
+    const answers = await check(service, inputs)
+    expect(answers.map(({ row, retry, verdict: { reason } }) => [row, retry, reason])).toEqual([
       [0, undefined, service === 'email-validation' ? 'deliverable' : 'assigned_range'],
       [1, true, 'unavailable'],
       [2, true, 'timeout'],
     ])
   })
 
-  it('are each listed once', () => {
+  it('are unique', () => {
     for (const table of [MAGIC_PHONES, MAGIC_EMAILS]) {
       expect(new Set(table.map(({ magic }) => magic)).size).toBe(table.length)
     }
   })
 })
 
-describe('an ordinary contact', () => {
+describe('an ordinary sandbox contact', () => {
   it.each([
     ['phone-validation', '+12127365000', {
       region: 'Test Region',
@@ -78,17 +78,17 @@ describe('an ordinary contact', () => {
       .toMatchObject({ reason: 'not_registered', fields: { [service]: 'false' } })
   })
 
-  it('has no fields when nothing is known of it', async () => {
+  it('has no fields without a verdict', async () => {
     expect((await verdict('telegram', '+12127360003'))?.fields).toEqual({})
   })
 })
 
-describe('createSandboxProvider', () => {
+describe('the sandbox provider', () => {
   it('serves every service', () => {
     expect(provider.services).toEqual(SERVICE_SLUGS)
   })
 
-  it('gives up a slow answer when told to', async () => {
+  it('ends a slow answer on abort', async () => {
     const stop = AbortSignal.abort()
     await expect(check('phone-validation', ['+12127360004'], stop))
       .rejects.toMatchObject({ failure: 'timeout' })

@@ -49,7 +49,7 @@ describe('the arrows of the diagram', () => {
     expect(ARROWS.filter(({ isBackward }) => isBackward).map(({ id }) => id)).toEqual([
       'verify-writes-rows-later', 'ledger-writes-wallet-journal', 'ledger-writes-jobs-settled',
     ])
-    expect(readersOf('jobs.settled')).toEqual(['deliver', 'handback'])
+    expect(readersOf('jobs.settled')).toEqual(['deliver', 'publish'])
   })
 })
 

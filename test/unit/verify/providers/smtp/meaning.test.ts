@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { meaningOf } from '../../../../../services/verify/providers/smtp/meaning.ts'
-import { createReplyReader } from '../../../../../services/verify/providers/smtp/reply.ts'
+import { createReplyReader } from '../../../../../services/verify/providers/smtp/channel.ts'
+import { meaningOf } from '../../../../../services/verify/providers/smtp/dialog.ts'
 
 const reply = (text: string) => createReplyReader().push(Buffer.from(`${text}\r\n`))[0]!
 
-describe('the meaning of a reply', () => {
+describe('the meaning of an SMTP reply', () => {
   it.each([
     ['250 2.1.5 Ok', 'accepted'],
     ['252 cannot verify, will try', 'accepted'],

@@ -1,0 +1,150 @@
+import type { Redis } from 'ioredis'
+import type { FeedPartition } from '../jobs/cursors.ts'
+import { script } from '../lib/redis.ts'
+import { integer } from '../money/outbox.ts'
+
+/** High-water mark of a sender: its highest sequence, and its latest `sentAt` in ms. */
+type Mark = { readonly sequence: number, readonly sentAt: number }
+
+/** The marks of all senders of a partition as of an offset; -1 if none are stored. */
+export type Marks = { readonly offset: number, readonly senders: ReadonlyMap<string, Mark> }
+
+/** From the marks as of `since` to those as of `offset`. */
+export type MarksChange = {
+  readonly since: number
+  readonly offset: number
+  readonly changed: ReadonlyMap<string, Mark>
+  readonly forgotten: readonly string[]
+}
+
+/** The authenticated origin of a contact: its sender and its position in the sender's sequence. */
+export type Stamp = { readonly sender: string } & Mark
+
+/** `too_many_senders`: the partition cannot remember one more sender. */
+type ReplayVerdict = 'fresh' | 'replayed' | 'too_many_senders'
+
+export type ReplayGuardDeps = {
+  readonly marks: Marks
+  /** As `MarkStore.write`. */
+  readonly write: (change: MarksChange) => Promise<boolean>
+  /** Milliseconds since 1970, by the clock that all processes share. */
+  readonly now: () => number
+}
+
+/** Recognizes replayed contacts of one partition. */
+export type ReplayGuard = {
+  /** Everything up to this offset was finished before the guard was created. */
+  readonly finishedTo: number
+  /** Checks an authentic contact. Call it once per contact, in the order of their offsets. */
+  readonly check: (offset: number, stamp: Stamp) => ReplayVerdict
+  /**
+   * Stores the marks as of an offset up to which everything is finished. Resolves to false when
+   * Redis has lost the stored marks: the partition must be opened again.
+   */
+  readonly save: (offset: number) => Promise<boolean>
+}
+
+const DAY_MS = 86_400_000
+/** One day longer than a contact is accepted, so a forgotten sender cannot be replayed. */
+export const FORGET_AFTER_MS = 8 * DAY_MS
+/** Limits the memory that one partner uses. */
+export const MAX_SENDERS = 100_000
+
+/**
+ * A contact is fresh when its sequence is above its sender's mark, so the log alone determines
+ * which contacts are fresh. Memory holds the marks as of the newest message that was read. Redis
+ * holds those as of the next committed offset, where the next process continues.
+ */
+export function createReplayGuard ({ marks: stored, write, now }: ReplayGuardDeps): ReplayGuard {
+  const marks = new Map(stored.senders)
+  const unsaved: { readonly offset: number, readonly sender: string, readonly mark: Mark }[] = []
+  let savedTo = stored.offset
+  return {
+    finishedTo: stored.offset,
+    check: (offset, { sender, sequence, sentAt }) => {
+      const mark = marks.get(sender)
+      if (mark === undefined && marks.size >= MAX_SENDERS) return 'too_many_senders'
+      if (mark !== undefined && sequence <= mark.sequence) return 'replayed'
+      const next = { sequence, sentAt: Math.max(sentAt, mark?.sentAt ?? sentAt) }
+      marks.set(sender, next)
+      unsaved.push({ offset, sender, mark: next })
+      return 'fresh'
+    },
+    save: async offset => {
+      if (offset <= savedTo) return true
+      const later = unsaved.findIndex(one => one.offset > offset)
+      const saved = unsaved.splice(0, later < 0 ? unsaved.length : later)
+      const isOld = ({ sentAt }: Mark) => sentAt < now() - FORGET_AFTER_MS
+      const forgotten = [...marks].filter(([, mark]) => isOld(mark)).map(([sender]) => sender)
+      for (const sender of forgotten) marks.delete(sender)
+      const changed = new Map(saved.filter(({ mark }) => !isOld(mark))
+        .map(({ sender, mark }) => [sender, mark]))
+      const since = savedTo
+      savedTo = offset
+      return await write({ since, offset, changed, forgotten })
+    },
+  }
+}
+
+export type MarkStore = {
+  readonly read: (partition: FeedPartition) => Promise<Marks>
+  /**
+   * Stores a change, unless marks as of that offset or a later one are stored. Resolves to false
+   * when the marks before the change are no longer stored.
+   */
+  readonly write: (partition: FeedPartition, change: MarksChange) => Promise<boolean>
+}
+
+/** Hash: offset, and sender -> sequence:sentAt. */
+const marksKeyOf = ({ tenant, partner, partition }: FeedPartition): string =>
+  `marks:{${tenant}}:${partner}:${partition}`
+
+const OFFSET = 'offset'
+
+/**
+ * A change may start from older marks than the stored ones: every process computes the same marks
+ * of one offset, so the changed senders are correct as of the change's own offset.
+ */
+const SOURCE = `
+local key, since, offset = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local stored = tonumber(redis.call('HGET', key, '${OFFSET}') or '-1')
+if stored < since then
+  return 0
+end
+if stored >= offset then
+  return 1
+end
+redis.call('HSET', key, '${OFFSET}', ARGV[2])
+local changed = tonumber(ARGV[3])
+for i = 4, 3 + 2 * changed, 2 do
+  redis.call('HSET', key, ARGV[i], ARGV[i + 1])
+end
+for i = 4 + 2 * changed, #ARGV do
+  redis.call('HDEL', key, ARGV[i])
+end
+return 1`
+
+/** The marks of all feeds, in Redis. */
+export function createMarkStore (redis: Redis): MarkStore {
+  const run = script(redis, { name: 'marks', source: SOURCE, numberOfKeys: 1 })
+  return {
+    read: async partition => {
+      const { [OFFSET]: offset = '-1', ...senders } = await redis.hgetall(marksKeyOf(partition))
+      return {
+        offset: integer(offset),
+        senders: new Map(Object.entries(senders).map(([sender, mark]) => [sender, markOf(mark)])),
+      }
+    },
+    write: async (partition, { since, offset, changed, forgotten }) => {
+      const fields = [...changed].flatMap(([sender, { sequence, sentAt }]) =>
+        [sender, `${sequence}:${sentAt}`])
+      const args = [since, offset, changed.size, ...fields, ...forgotten]
+      return await run([marksKeyOf(partition)], args) === 1
+    },
+  }
+}
+
+function markOf (text: string): Mark {
+  const [sequence = '', sentAt = ''] = text.split(':')
+  return { sequence: integer(sequence), sentAt: integer(sentAt) }
+}

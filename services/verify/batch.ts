@@ -1,0 +1,125 @@
+import type { Later, LaterRows } from '../../schemas/types.ts'
+import { partsOf } from '../accounts/tenant.ts'
+import { CHUNK_ROWS } from '../jobs/chunks.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Metrics } from '../lib/metrics.ts'
+import type { Emission } from '../lib/stage.ts'
+import { laneOf } from '../lib/topics.ts'
+import { createBlock } from '../records/block.ts'
+import { pickOthers, pickTokens } from '../records/cache.ts'
+import { withoutVerdict, type RowOutcome, type Subject } from '../records/outcome.ts'
+import { placeOf } from '../records/place.ts'
+import type { Reason } from '../records/record.ts'
+import type { ServiceSlug } from '../topology.ts'
+import type { CheckRequest } from './checker.ts'
+
+/** A verification batch; a position is an index into its rows, not into those of the chunk. */
+export type Batch = { readonly value: Later, readonly rows: LaterRows }
+
+/** One entry per row of the batch; undefined for a row that no provider was available for. */
+export type BatchOutcomes = readonly (RowOutcome | undefined)[]
+
+/** The contact at a position. */
+export function subjectAt ({ value, rows }: Batch, position: number): Subject {
+  return {
+    service: value.service as ServiceSlug,
+    canonical: rows.canonicals[position] ?? '',
+    copies: rows.copies[position] ?? 0,
+  }
+}
+
+/** Service and mode of the batch. */
+export function kindOf ({ service, tenant }: Later): Pick<CheckRequest, 'service' | 'mode'> {
+  return { service: service as ServiceSlug, mode: partsOf(tenant).mode }
+}
+
+/** Tenant, service and tokens for the cache entries of all positions, or of some. */
+export function cacheScopeOf ({ value, rows }: Batch, positions?: readonly number[]) {
+  const { tenant, service } = placeOf(value)
+  const others = positions === undefined
+    ? rows.otherTokens
+    : pickOthers(rows.otherTokens, positions)
+  return { tenant, service, version: value.tokenVersion, others }
+}
+
+/** All rows of the batch without a verdict, for one reason; `atMs` is Redis time. */
+export function allWithout (batch: Batch, reason: Reason, atMs: number): BatchOutcomes {
+  return batch.rows.rows.map((_, position) =>
+    withoutVerdict(reason, { atMs, subject: subjectAt(batch, position) }))
+}
+
+export type EmitDeps = {
+  /** Redis time. */
+  readonly clock: Clock
+  /** Milliseconds before the rows without an outcome are checked again. */
+  readonly retryDelayMs: number
+  /** Milliseconds after the first attempt when such rows end without a verdict. */
+  readonly retryForMs: number
+  readonly metrics?: Pick<Metrics, 'count'>
+}
+
+/**
+ * A block of the rows with an outcome, and a retry of the others. After the retry deadline the
+ * others end without a verdict in the same block.
+ */
+export function batchEmissions (
+  batch: Batch, outcomes: BatchOutcomes, deps: EmitDeps
+): readonly Emission<'rows.finished' | 'rows.later'>[] {
+  const nowMs = deps.clock.now()
+  const { value } = batch
+  const giveUpAt = value.giveUpAt === 0 ? nowMs + deps.retryForMs : value.giveUpAt
+  const open = [...outcomes.keys()].filter((position) => outcomes[position] === undefined)
+  if (open.length === 0) return [blockOf(batch, outcomes)]
+  if (nowMs >= giveUpAt) {
+    const without = allWithout(batch, 'unavailable', nowMs)
+    return [blockOf(batch, outcomes.map((outcome, position) => outcome ?? without[position]))]
+  }
+  deps.metrics?.count('parts_put_off_total', { service: value.service })
+  const notBefore = Math.min(nowMs + deps.retryDelayMs, giveUpAt)
+  const retry = retryOf(batch, open, { notBefore, giveUpAt })
+  return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
+}
+
+function blockOf (batch: Batch, outcomes: BatchOutcomes): Emission<'rows.finished'> {
+  const place = placeOf(batch.value)
+  const block = createBlock({ place, part: blockPartOf(batch.value) })
+  for (const [position, row] of batch.rows.rows.entries()) {
+    const outcome = outcomes[position]
+    if (outcome !== undefined) block.add(row, outcome)
+  }
+  return block.emission(laneOf(place.totalRows))
+}
+
+/**
+ * The part number of a block: that of the batch, plus CHUNK_ROWS for each earlier attempt. A chunk
+ * has at most CHUNK_ROWS batches, so all blocks of a chunk have different numbers, which their
+ * seals are bound to.
+ */
+export function blockPartOf ({ part, attempt }: Pick<Later, 'part' | 'attempt'>): number {
+  return part + CHUNK_ROWS * attempt
+}
+
+function retryOf (
+  { value, rows }: Batch, open: readonly number[], times: Pick<Later, 'notBefore' | 'giveUpAt'>
+): Emission<'rows.later'> {
+  const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
+  const place = placeOf(value)
+  return {
+    topic: 'rows.later',
+    lane: laneOf(place.totalRows),
+    service: place.service,
+    value: { ...envelope, attempt: value.attempt + 1, ...times },
+    rows: rowsAt(rows, open),
+  }
+}
+
+function rowsAt (rows: LaterRows, positions: readonly number[]): LaterRows {
+  const pick = <T>(values: readonly T[]): T[] => positions.map((position) => values[position] as T)
+  return {
+    rows: pick(rows.rows),
+    copies: pick(rows.copies),
+    canonicals: pick(rows.canonicals),
+    tokens: pickTokens(rows.tokens, positions),
+    otherTokens: pickOthers(rows.otherTokens, positions),
+  }
+}

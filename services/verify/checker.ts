@@ -1,0 +1,157 @@
+import type { Metrics } from '../lib/metrics.ts'
+import type { ProviderLists, ProviderName } from '../records/provider-names.ts'
+import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
+import { checkWithFallback, type FallbackResult, type ResilientProvider } from './fallback.ts'
+import type { Provider, ProviderRow, ProviderVerdict } from './provider.ts'
+import { withResilience, type ProviderLimits } from './resilience.ts'
+
+/** Creates each provider by name. */
+export type Factories = Readonly<Partial<Record<ProviderName, () => Provider>>>
+
+export type CheckRequest = {
+  readonly service: ServiceSlug
+  readonly mode: 'live' | 'test'
+  readonly signal: AbortSignal
+  /** The rows will not be checked again, so the current verdict of every row counts. */
+  readonly isLast?: boolean
+}
+
+/**
+ * `answered`: verdicts by row; the rows in `open` are to be checked again, and any other row
+ * without a verdict got no answer. `rejected`: every provider rejects such rows. `down`: there is
+ * no verdict for any row yet.
+ */
+export type CheckResult =
+  | {
+    readonly kind: 'answered'
+    readonly verdicts: ReadonlyMap<number, ProviderVerdict>
+    readonly open?: ReadonlySet<number>
+  }
+  | { readonly kind: 'rejected' }
+  | { readonly kind: 'down' }
+
+export type Checker = {
+  (rows: readonly ProviderRow[], request: CheckRequest): Promise<CheckResult>
+  /** Whether checks of such rows are free and need no network. */
+  readonly isOffline?: (request: Pick<CheckRequest, 'service' | 'mode'>) => boolean
+}
+
+type CheckerOptions = {
+  readonly lists: ProviderLists
+  /** Checked in the same way, for rows of live keys that `lists` leave `unknown`. */
+  readonly secondLists?: ProviderLists
+  readonly limits: ProviderLimits
+  readonly metrics?: Pick<Metrics, 'count' | 'observe'> & Partial<Pick<Metrics, 'watch'>>
+  readonly factories: Factories
+}
+
+/**
+ * The live checks of every service; all lists share one instance of each provider and its policies.
+ * Rows of test keys are answered by the sandbox and never leave the process. A second opinion
+ * replaces only an `unknown`, and its failure changes nothing. Throws RangeError if a list names a
+ * provider that is not defined or does not serve the service.
+ */
+export function createChecker (options: CheckerOptions): Checker {
+  const providerOf = createProviders(options)
+  const first = providersByService('PROVIDERS', options.lists, providerOf)
+  const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
+  const check: Checker = async (rows, { service, mode, signal, isLast = false }) => {
+    const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
+      await checkWithFallback(list, some, { service, signal, metrics: options.metrics })
+    if (mode === 'test') {
+      const sandbox = providerOf('PROVIDERS', 'sandbox', service)
+      return resultOf(rows, await checkBy([sandbox], rows), isLast)
+    }
+    const result = await checkBy(first.get(service) ?? [], rows)
+    const others = second.get(service) ?? []
+    const unknown =
+      others.length === 0 ? [] : rows.filter(({ row }) => isUnknown(result, row, isLast))
+    if (unknown.length === 0) return resultOf(rows, result, isLast)
+    return resultOf(rows, merged(result, await checkBy(others, unknown)), isLast)
+  }
+  const isOffline: Checker['isOffline'] = ({ service, mode }) => {
+    const providers = [first, second].flatMap((lists) => lists.get(service) ?? [])
+    return mode === 'live' && providers.length > 0 &&
+      providers.every((provider) => provider.isOffline === true)
+  }
+  return Object.assign(check, { isOffline })
+}
+
+const FAILURES = ['timeout', 'rate_limited', 'unavailable', 'auth', 'bad_response']
+
+type ProviderOf = (setting: string, name: ProviderName, service: ServiceSlug) => ResilientProvider
+
+function createProviders ({ limits, metrics, factories }: CheckerOptions): ProviderOf {
+  const created = new Map<ProviderName, ResilientProvider>()
+  const create = (setting: string, name: ProviderName) => {
+    const provider = factories[name]?.()
+    if (provider === undefined) {
+      throw new RangeError(`${setting} names the provider ${name}, which is not defined; ` +
+        'describe it in HTTP_PROVIDERS, or remove it from the list')
+    }
+    const breaks = name !== 'sandbox'
+    const id = String(provider.id)
+    let isOpen = false
+    const onCircuit = (now: boolean) => { isOpen = now }
+    const check = withResilience(provider, { ...limits, ...provider.limits, breaks, onCircuit })
+    metrics?.watch?.('provider_circuit_open', { provider: id }, () => Number(isOpen))
+    // A series that starts with its first failure would hide that failure from rates.
+    for (const service of provider.services) {
+      for (const outcome of FAILURES) {
+        metrics?.count('provider_checks_total', { service, provider: id, outcome }, 0)
+      }
+    }
+    const resilient = { ...provider, id, check }
+    created.set(name, resilient)
+    return resilient
+  }
+  return (setting, name, service) => {
+    const provider = created.get(name) ?? create(setting, name)
+    if (provider.services.includes(service)) return provider
+    throw new RangeError(`${setting} names the provider ${name} for ${service}, but it serves ` +
+      `only ${provider.services.join(', ')}; remove it from the list`)
+  }
+}
+
+function providersByService (setting: string, lists: ProviderLists, providerOf: ProviderOf) {
+  return new Map(SERVICE_SLUGS.map((service) =>
+    [service, (lists[service] ?? []).map((name) => providerOf(setting, name, service))]))
+}
+
+/** Whether the row needs a second opinion now: a row that is checked again does not. */
+function isUnknown ({ answers, retry, failed }: FallbackResult, row: number, isLast: boolean) {
+  const verdict = answers.get(row)
+  if (verdict === undefined) return failed.get(row) !== false || isLast
+  return verdict.status === 'unknown' && (!retry.has(row) || isLast)
+}
+
+/** The second result replaces the first one where it knows more; fields of both are kept. */
+function merged (first: FallbackResult, second: FallbackResult): FallbackResult {
+  const answers = new Map(first.answers)
+  const retry = new Set(first.retry)
+  const failed = new Map(first.failed)
+  for (const [row, verdict] of second.answers) {
+    const before = answers.get(row)
+    const isKnown = verdict.status !== 'unknown'
+    const isRetried = second.retry.has(row)
+    if (before !== undefined && !isKnown && !isRetried) continue
+    const fields = { ...before?.fields, ...verdict.fields }
+    answers.set(row, { ...isKnown || before === undefined ? verdict : before, fields })
+    if (isRetried) retry.add(row)
+    else retry.delete(row)
+    failed.delete(row)
+  }
+  return { answers, retry, failed }
+}
+
+function resultOf (
+  rows: readonly ProviderRow[], { answers, retry, failed }: FallbackResult, isLast: boolean
+): CheckResult {
+  const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
+  if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
+  const open = new Set(isLast ? down : [...down, ...retry])
+  if (open.size === 0) return { kind: 'answered', verdicts: answers }
+  if (open.size === rows.length) return { kind: 'down' }
+  const verdicts = new Map([...answers].filter(([row]) => !open.has(row)))
+  return { kind: 'answered', verdicts, open }
+}

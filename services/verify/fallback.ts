@@ -1,0 +1,123 @@
+import type { Metrics } from '../lib/metrics.ts'
+import { failSpan, inSpan, SpanKind } from '../lib/tracing.ts'
+import type { ServiceSlug } from '../topology.ts'
+import {
+  ProviderError, type Provider, type ProviderFailure, type ProviderRow, type ProviderVerdict,
+} from './provider.ts'
+import type { Check } from './resilience.ts'
+
+/** A provider with its resilience policies; `id` is its label in operators' metrics. */
+export type ResilientProvider = Pick<Provider, 'services' | 'maxRows' | 'isOffline'> & {
+  readonly id: string
+  readonly check: Check
+}
+
+type FallbackOptions = {
+  readonly service: ServiceSlug
+  readonly signal: AbortSignal
+  readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
+}
+
+/**
+ * Verdicts by row. Those of the rows in `retry` count only if a later check is not possible.
+ * `failed` has the rows that no provider could answer, with whether all of them rejected the input.
+ * A row in neither was left out of an answer.
+ */
+export type FallbackResult = {
+  readonly answers: ReadonlyMap<number, ProviderVerdict>
+  readonly retry: ReadonlySet<number>
+  readonly failed: ReadonlyMap<number, boolean>
+}
+
+type Answers = { readonly answers: Map<number, ProviderVerdict>, readonly retry: Set<number> }
+
+/**
+ * Calls the providers of a list in order; each gets only the rows of failed calls of the previous
+ * one, so that no row is paid for twice. A call has at most `maxRows` rows.
+ */
+export async function checkWithFallback (
+  list: readonly ResilientProvider[], rows: readonly ProviderRow[], options: FallbackOptions
+): Promise<FallbackResult> {
+  let found: Answers = { answers: new Map(), retry: new Set() }
+  let open = rows
+  const notRejected = new Set<number>()
+  for (const provider of list) {
+    if (open.length === 0) break
+    const calls = chunksOf(open, provider.maxRows)
+    const replies = await Promise.all(calls.map((call) => checkTraced(provider, call, options)))
+    const failed: ProviderRow[] = []
+    for (const [index, reply] of replies.entries()) {
+      const call = calls[index] ?? []
+      if (typeof reply === 'string') {
+        failed.push(...call)
+        if (reply !== 'rejected_input') for (const { row } of call) notRejected.add(row)
+      } else if (found.answers.size === 0) found = reply
+      else addAll(found, reply)
+    }
+    open = failed
+  }
+  const isRejected = (row: number) => list.length > 0 && !notRejected.has(row)
+  return { ...found, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
+}
+
+function addAll (found: Answers, more: Answers): void {
+  for (const [row, verdict] of more.answers) found.answers.set(row, verdict)
+  for (const row of more.retry) found.retry.add(row)
+}
+
+function chunksOf (rows: readonly ProviderRow[], maxRows = Infinity):
+readonly (readonly ProviderRow[])[] {
+  if (rows.length <= maxRows) return [rows]
+  return Array.from({ length: Math.ceil(rows.length / maxRows) }, (_, index) =>
+    rows.slice(index * maxRows, (index + 1) * maxRows))
+}
+
+async function checkTraced (
+  provider: ResilientProvider, rows: readonly ProviderRow[], options: FallbackOptions
+): Promise<Answers | ProviderFailure> {
+  const attributes = { provider: provider.id, rows: rows.length }
+  return await inSpan({ name: 'provider ask', kind: SpanKind.CLIENT, attributes }, async span => {
+    const reply = await checkMeasured(provider, rows, options)
+    if (span !== undefined && typeof reply === 'string') failSpan(span, reply)
+    return reply
+  })
+}
+
+/** The answers, or the failure of the provider; answers to unknown rows are ignored. */
+async function checkMeasured (
+  { id, check }: ResilientProvider, rows: readonly ProviderRow[], options: FallbackOptions
+): Promise<Answers | ProviderFailure> {
+  const { service, signal, metrics } = options
+  const startedMs = performance.now()
+  const requested = new Set(rows.map(({ row }) => row))
+  const count = (outcome: string, more: number) =>
+    metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
+  try {
+    const found: Answers = { answers: new Map(), retry: new Set() }
+    for (const { row, verdict, retry } of await check(rows, { service, signal })) {
+      if (!requested.has(row)) continue
+      found.answers.set(row, verdict)
+      if (retry === true) found.retry.add(row)
+      else found.retry.delete(row)
+    }
+    for (const [outcome, more] of rowsByOutcome(found)) count(outcome, more)
+    return found
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    count(error.failure, rows.length)
+    return error.failure
+  } finally {
+    const seconds = (performance.now() - startedMs) / 1_000
+    metrics?.observe('provider_call_seconds', { service, provider: id }, seconds)
+  }
+}
+
+/** The number of rows with each outcome. */
+function rowsByOutcome ({ answers, retry }: Answers): ReadonlyMap<string, number> {
+  const outcomes = new Map<string, number>()
+  for (const [row, { status }] of answers) {
+    const outcome = retry.has(row) ? 'put_off' : status
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+  }
+  return outcomes
+}

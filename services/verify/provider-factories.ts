@@ -1,0 +1,76 @@
+import type { Factories } from './checker.ts'
+import type { VerifyConfig } from './config.ts'
+import { createEmailDomainProvider, createSmtpProbeProvider } from './providers/email.ts'
+import { readHttpProviders } from './providers/http-config.ts'
+import { createHttpProvider } from './providers/http.ts'
+import { createDns, createMailDomains, type MailDomains } from './providers/mail-domains.ts'
+import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
+import { loadRangeData } from './providers/range-data.ts'
+import { createSandboxProvider } from './providers/sandbox.ts'
+import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
+import { createProbe } from './providers/smtp/probe.ts'
+
+const SECOND_MS = 1_000
+
+/** The providers without configuration; a provider loads its data when it is created. */
+export const BUILT_IN_FACTORIES = {
+  'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
+  'email-domain': () => createEmailDomainProvider(),
+  sandbox: () => createSandboxProvider(),
+} satisfies Factories
+
+/** Factories for the built-in providers and those in HTTP_PROVIDERS. */
+export function factoriesOf (config: VerifyConfig): Factories {
+  const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
+    [`http:${vendor.id}`, () => createHttpProvider(vendor)] as const)
+  const domains = mailDomainsOf(config)
+  return {
+    ...BUILT_IN_FACTORIES,
+    'email-domain': () => createEmailDomainProvider({ domains }),
+    'smtp-probe': () => createSmtpProbeProvider(smtpProbeDeps(config, domains)),
+    ...Object.fromEntries(described),
+  }
+}
+
+/** Undefined without a resolver: then domains are not checked. */
+function mailDomainsOf (config: VerifyConfig): MailDomains | undefined {
+  if (config.DNS_SERVERS.length === 0) return undefined
+  const dns = createDns({
+    servers: config.DNS_SERVERS,
+    timeoutMs: config.DNS_TIMEOUT_MS,
+    concurrency: config.DNS_CONCURRENCY,
+  })
+  return createMailDomains(dns, {
+    keepMs: config.DNS_CACHE_SECONDS * SECOND_MS,
+    keepNegativeMs: config.DNS_NEGATIVE_CACHE_SECONDS * SECOND_MS,
+    maxDomains: config.DNS_CACHE_DOMAINS,
+    ...(config.SMTP_ALLOW_PRIVATE ? { isReachable: () => true } : {}),
+  })
+}
+
+const missing = (setting: string) => new RangeError(`smtp-probe needs ${setting}, which is not ` +
+  'set; set it, or remove smtp-probe from PROVIDERS and SECOND_OPINIONS')
+
+function smtpProbeDeps (config: VerifyConfig, domains: MailDomains | undefined) {
+  const helo = config.SMTP_HELO
+  if (helo === undefined) throw missing('SMTP_HELO')
+  if (domains === undefined) throw missing('DNS_SERVERS')
+  const probe = createProbe({
+    connect: createConnect({
+      port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS, proxy: config.SMTP_PROXY,
+    }),
+    limiter: createSessionLimiter({
+      perOwner: config.SMTP_CONCURRENCY,
+      perOwnerAMinute: config.SMTP_PER_MINUTE,
+      connections: config.SMTP_CONNECTIONS,
+    }),
+    caller: { helo, sender: config.SMTP_SENDER ?? '' },
+    startTls: config.SMTP_STARTTLS,
+    replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,
+    rowTimeoutMs: config.SMTP_ROW_TIMEOUT_MS,
+    greylistMs: config.SMTP_GREYLIST_SECONDS * SECOND_MS,
+    restMs: config.SMTP_REST_SECONDS * SECOND_MS,
+    catchAllMs: config.SMTP_CATCH_ALL_SECONDS * SECOND_MS,
+  })
+  return { domains, probe }
+}

@@ -1,0 +1,119 @@
+import type { CheckOptions, Provider, ProviderAnswer, ProviderRow } from '../provider.ts'
+import { domainOf, isDisposable, isReserved, verdictOf, type Found } from './email-verdict.ts'
+import type { MailDomain, MailDomains } from './mail-domains.ts'
+import { MAX_HOSTS, type Probe } from './smtp/probe.ts'
+
+/** Time that is reserved for the answer at the end of a call. */
+const RESERVE_MS = 250
+
+/** More concurrent calls would wait for the same DNS queries until their deadlines. */
+const MAX_DNS_CALLS = 4
+
+/**
+ * Checks mail addresses by lists and, with `domains`, by DNS. `catch_all` stays blank, without DNS
+ * `mx_found` too. A domain without an answer of DNS before the deadline has the kind `fault`; a
+ * late answer is cached for the next check. `suggestion` has only the probable domain, which
+ * `derive` completes to an address.
+ */
+export function createEmailDomainProvider (
+  { domains }: { readonly domains?: MailDomains | undefined } = {}
+): Provider {
+  return {
+    id: 2,
+    services: ['email-validation'],
+    ...(domains === undefined ? {} : { limits: { concurrency: MAX_DNS_CALLS } }),
+    check: async (rows, options) => {
+      const found = domains === undefined ? NONE : await findAll(domains, rows, options)
+      return rows.map(({ row, canonical }) =>
+        ({ row, verdict: verdictOf(canonical, { mail: found.get(domainOf(canonical)) }) }))
+    },
+  }
+}
+
+const NONE: ReadonlyMap<string, MailDomain> = new Map()
+
+/** Queries each domain once. Reserved domains must not appear in queries. */
+async function findAll (
+  domains: MailDomains, rows: readonly ProviderRow[], { deadlineMs, signal }: CheckOptions
+): Promise<ReadonlyMap<string, MailDomain>> {
+  const found = new Map<string, MailDomain>()
+  const queries: Promise<void>[] = []
+  for (const domain of new Set(rows.map(({ canonical }) => domainOf(canonical)))) {
+    if (isReserved(domain)) continue
+    const known = domains.known(domain)
+    found.set(domain, known ?? 'fault')
+    if (known !== undefined) continue
+    queries.push(domains.find(domain).then((mail) => { found.set(domain, mail) }))
+  }
+  if (queries.length > 0) await untilDeadline(Promise.all(queries), { deadlineMs, signal })
+  // A late answer must not change the map that the caller reads.
+  return new Map(found)
+}
+
+async function untilDeadline (
+  work: Promise<unknown>, { deadlineMs, signal }: Pick<CheckOptions, 'deadlineMs' | 'signal'>
+): Promise<void> {
+  const over = Promise.withResolvers<void>()
+  const timer = setTimeout(over.resolve, Math.max(0, deadlineMs - RESERVE_MS - Date.now()))
+  const stop = () => over.resolve()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    await Promise.race([work, over.promise])
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+type SmtpProbeOptions = { readonly domains: MailDomains, readonly probe: Probe }
+
+type Deadline = { readonly signal: AbortSignal, readonly endsAtMs: number }
+
+/**
+ * Checks like `email-domain`, then probes the mailbox at the domain's mail servers, except for
+ * reserved, disposable and dead domains, whose verdict cannot change. A greylisted row, and one
+ * that did not start before the deadline, is retried.
+ */
+export function createSmtpProbeProvider ({ domains, probe }: SmtpProbeOptions): Provider {
+  return {
+    id: 4,
+    services: ['email-validation'],
+    check: async (rows, { signal, deadlineMs }) => {
+      const endsAtMs = deadlineMs - RESERVE_MS
+      const timer = AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))
+      const deadline = { signal: AbortSignal.any([signal, timer]), endsAtMs }
+      return await Promise.all(rows.map(async (row) =>
+        answerOf(row, await findOut(row.canonical, { domains, probe, ...deadline }))))
+    },
+  }
+}
+
+async function findOut (
+  address: string, { domains, probe, signal, endsAtMs }: SmtpProbeOptions & Deadline
+): Promise<Found> {
+  const domain = domainOf(address)
+  if (isReserved(domain)) return {}
+  const mail = domains.known(domain) ?? await unlessLate(domains.find(domain), signal) ?? 'fault'
+  if (isDisposable(domain) || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
+  const hosts = await unlessLate(domains.hosts(domain, MAX_HOSTS), signal)
+  if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
+  return { mail, probed: await probe(address, { hosts, signal, endsAtMs }) }
+}
+
+function answerOf ({ row, canonical }: ProviderRow, found: Found): ProviderAnswer {
+  const verdict = verdictOf(canonical, found)
+  return { row, verdict, ...(found.probed?.retry === true ? { retry: true } : {}) }
+}
+
+/** Undefined after an abort; the DNS query continues, and its answer is cached. */
+async function unlessLate<T> (work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  if (signal.aborted) return undefined
+  const late = Promise.withResolvers<undefined>()
+  const stop = () => late.resolve(undefined)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await Promise.race([work, late.promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}

@@ -1,0 +1,248 @@
+import { isDeepStrictEqual } from 'node:util'
+import { LRUCache } from 'lru-cache'
+import { columnsOf, SERVICES, type ServiceSlug } from '../../records/columns.ts'
+import { LINE_TYPES } from '../../records/record.ts'
+import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
+import { isFree } from './email-verdict.ts'
+import type { HttpVendor } from './http-vendor.ts'
+
+/** The value at a JSON pointer (RFC 6901), undefined if there is none. */
+export function at (value: unknown, pointer: string): unknown {
+  let here = value
+  for (const token of pointer.split('/').slice(1)) {
+    const name = token.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (typeof here !== 'object' || here === null || !Object.hasOwn(here, name)) return undefined
+    here = (here as Readonly<Record<string, unknown>>)[name]
+  }
+  return here
+}
+
+const UNKNOWN = { status: 'unknown', confidence: 0, fields: {} } as const
+/** The response has no verdict for the row (NO_ANSWER), or an unknown one (UNCLEAR). */
+const NO_ANSWER: ProviderVerdict = { ...UNKNOWN, reason: 'no_answer' }
+const UNCLEAR: ProviderVerdict = { ...UNKNOWN, reason: 'unclear_answer' }
+
+/** A row of a call; the vendor receives and repeats `reference` instead of the row number. */
+export type RequestedRow = {
+  readonly row: number
+  readonly canonical: string
+  readonly reference: number
+}
+
+export type Requested = {
+  readonly requested: readonly RequestedRow[]
+  readonly service: ServiceSlug
+}
+
+/**
+ * The verdicts in a vendor's response. An answer is matched to a row by reference or contact, never
+ * by position; if it has both, both must match the same row. Answers without a row are ignored. A
+ * row with two different answers is unclear. Results contain no free text of the vendor.
+ */
+export function readAnswers (vendor: HttpVendor, body: unknown, { requested, service }: Requested):
+readonly ProviderAnswer[] {
+  const find = finderOf(vendor, requested)
+  const read = verdictReader(vendor, service)
+  const verdicts = new Map<number, ProviderVerdict>()
+  for (const [key, entry] of entriesOf(vendor, body)) {
+    const row = find(key, entry)
+    if (row === undefined) continue
+    const verdict = read(entry)
+    const earlier = verdicts.get(row)
+    const same = earlier === undefined || isDeepStrictEqual(earlier, verdict)
+    verdicts.set(row, same ? verdict : UNCLEAR)
+  }
+  return [...verdicts].map(([row, verdict]) => ({ row, verdict }))
+}
+
+/**
+ * The failure that the error field of a response has. With `ok` false (no success status) only the
+ * errors that the description names count; otherwise the status decides.
+ */
+export function failureIn (vendor: HttpVendor, body: unknown, ok: boolean):
+ProviderFailure | undefined {
+  const field = vendor.errors?.field
+  const text = field === undefined ? undefined : textOf(at(body, field.pointer))
+  if (field === undefined || text === undefined || field.fine?.includes(text)) return undefined
+  const named = wordFor(field.values, text)
+  return named ?? (ok ? field.otherwise ?? 'bad_response' : undefined)
+}
+
+type Entry = readonly [key: string, value: unknown]
+
+function entriesOf ({ response }: HttpVendor, body: unknown): readonly Entry[] {
+  if (response.rows === undefined) return [['', body]]
+  const rows = at(body, response.rows)
+  if (Array.isArray(rows)) return rows.map((row) => ['', row])
+  return typeof rows === 'object' && rows !== null ? Object.entries(rows) : []
+}
+
+function finderOf ({ response: { match } }: HttpVendor, requested: readonly RequestedRow[]) {
+  if (match === undefined) return () => requested[0]?.row
+  const byReference = new Map(requested.map(({ row, reference }) => [String(reference), row]))
+  const byContact = new Map(requested.map(({ row, canonical }) => [contactKey(canonical), row]))
+  return (key: string, entry: unknown): number | undefined => {
+    const references = [...textsAt(match.row, entry), ...match.key === 'row' ? [key] : []]
+    const contacts = [...textsAt(match.contact, entry), ...match.key === 'contact' ? [key] : []]
+    const rows = [
+      ...references.map((text) => byReference.get(text ?? '')),
+      ...contacts.map((text) => byContact.get(contactKey(text ?? ''))),
+    ]
+    return rows.every((row) => row === rows[0]) ? rows[0] : undefined
+  }
+}
+
+const textsAt = (pointer: string | undefined, entry: unknown) =>
+  pointer === undefined ? [] : [textOf(at(entry, pointer))]
+
+/** Vendors format numbers with spaces, and with or without a plus sign or two zeros. */
+function contactKey (contact: string): string {
+  const text = contact.trim().toLowerCase()
+  return text.includes('@') ? text : text.replace(/\D/g, '').replace(/^00/, '')
+}
+
+function verdictReader (vendor: HttpVendor, service: ServiceSlug) {
+  const { verdict, reason } = vendor.response
+  const fieldsOf = fieldsReader(vendor, service)
+  const own = SERVICES[service].columns.find((column) => column === service)
+  return (entry: unknown): ProviderVerdict => {
+    const text = textOf(at(entry, verdict.pointer))
+    if (text === undefined) return NO_ANSWER
+    const outcome = wordFor(verdict.values, text)
+    if (outcome === undefined) return UNCLEAR
+    const more = reason === undefined ? undefined : textOf(at(entry, reason.pointer))
+    const why = wordFor(reason?.values, more) ?? outcome.reason
+    if (outcome.status === 'unknown') return { ...UNKNOWN, reason: why }
+    const fields = fieldsOf(entry)
+    // A result of a messenger needs the column with the name of the service.
+    if (own !== undefined && fields[own] === undefined) return UNCLEAR
+    const { status, confidence = DEFAULT_CONFIDENCE } = outcome
+    return { status, reason: why, confidence, fields }
+  }
+}
+
+/** The confidence of a vendor that does not state one, 0 to 100. */
+const DEFAULT_CONFIDENCE = 90
+
+function fieldsReader (vendor: HttpVendor, service: ServiceSlug) {
+  const columns = columnsOf(service)
+  const words = vendorWordsOf(vendor)
+  const known = Object.entries(vendor.response.fields ?? {})
+    .filter(([column]) => columns.includes(column))
+  return (entry: unknown): Record<string, string> => {
+    const found = known.flatMap(([column, { pointer, values }]) => {
+      const text = textOf(at(entry, pointer))
+      const word = values === undefined ? text : wordFor(values, text)
+      const value = word === undefined ? undefined : VENDOR_COLUMNS[column]?.(word, words)
+      return value === undefined ? [] : [[column, value] as const]
+    })
+    return Object.fromEntries(found)
+  }
+}
+
+function wordFor<T> (words: Readonly<Record<string, T>> | undefined, text: string | undefined):
+T | undefined {
+  return words !== undefined && text !== undefined && Object.hasOwn(words, text)
+    ? words[text]
+    : undefined
+}
+
+/** Scalars as text, like the keys of maps; undefined for null, lists and objects. */
+function textOf (value: unknown): string | undefined {
+  return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined
+}
+
+/** Converts a vendor's text to a value of the column; undefined if it is not valid there. */
+type ColumnReader = (text: string, vendorWords: readonly string[]) => string | undefined
+
+const matching = (pattern: RegExp): ColumnReader => (text) => pattern.test(text) ? text : undefined
+const truth = matching(/^(?:true|false)$/)
+
+/** The columns that a vendor can fill; all others derive from the contact or the job. */
+export const VENDOR_COLUMNS: Readonly<Record<string, ColumnReader>> = {
+  line_type: (text) => (LINE_TYPES as readonly string[]).includes(text) ? text : undefined,
+  carrier: neutralText,
+  region: neutralText,
+  locality: neutralText,
+  timezone: (text) => isTimeZone(text) ? text : undefined,
+  mcc: matching(/^\d{3}$/),
+  mnc: matching(/^\d{2,3}$/),
+  ported: truth,
+  whatsapp: truth,
+  telegram: truth,
+  disposable: truth,
+  role: truth,
+  free: truth,
+  catch_all: truth,
+  mx_found: truth,
+  suggestion: (text) => isFree(text) ? text : undefined,
+}
+
+const MAX_TEXT = 60
+/** Including white space around and between the words. */
+const MAX_RAW_TEXT = 240
+/** Letters, digits and the punctuation of names of companies and places. */
+const NAME = /^(?=.*\p{L})[\p{L}\p{M}\p{N} &.,'’()/+-]+$/u
+/** A host name, or words that are joined by dots. */
+const HOST = /[\p{L}\p{N}-]\.[\p{L}]{2,}|www\./iu
+/** An identifier or key: many digits, or a long word of letters and digits. */
+const IDENTIFIER = /\d{5,}|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|[0-9a-f]{8}-/i
+
+/**
+ * The name of a carrier or place as the vendor writes it. Undefined if it resembles a host name or
+ * an identifier, or contains a word that names the vendor: those must never leave the process.
+ */
+export function neutralText (text: string, vendorWords: readonly string[]): string | undefined {
+  // Checked before the normalization, which can turn one character into eighteen.
+  if (text.length > MAX_RAW_TEXT) return undefined
+  const clean = text.normalize('NFKC').replace(/\s+/g, ' ').trim()
+  if (clean.length > MAX_TEXT || !NAME.test(clean)) return undefined
+  if (HOST.test(clean) || IDENTIFIER.test(clean)) return undefined
+  const letters = lettersOf(clean)
+  return vendorWords.some((word) => letters.includes(word)) ? undefined : clean
+}
+
+/** Words of company and host names that do not identify a vendor. */
+const COMMON: ReadonlySet<string> = new Set([
+  'www', 'api', 'apis', 'gateway', 'rest', 'com', 'net', 'org', 'localhost', 'app', 'cloud', 'dev',
+  'mobile', 'wireless', 'telecom', 'phone', 'phones', 'number', 'numbers', 'communications',
+])
+const MIN_WORD = 3
+/** A shorter part of a name may occur in any other name. */
+const MIN_PART = 5
+
+/** The words that identify a vendor: its name, the labels of its host, `words`, and their parts. */
+export function vendorWordsOf (
+  { name, words = [], url }: { name: string, words?: readonly string[], url: string }
+): readonly string[] {
+  const { hostname } = new URL(url)
+  const labels = hostname.split('.').slice(0, -1).filter((label) => /[a-z]/.test(label))
+  const wholes = [name, ...words, ...labels]
+  const parts = wholes.flatMap((whole) => whole.split(/[^\p{L}\p{N}]+/u))
+    .filter((part) => part.length >= MIN_PART)
+  return [...new Set([...wholes, ...parts].map(lettersOf))]
+    .filter((word) => word.length >= MIN_WORD && !COMMON.has(word))
+}
+
+function lettersOf (text: string): string {
+  return text.normalize('NFKC').toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
+}
+
+const knownZones = new LRUCache<string, boolean>({ max: 1_000 })
+
+/** Whether a text is an IANA time zone. Cached: the check of an unknown zone is slow. */
+function isTimeZone (text: string): boolean {
+  const known = knownZones.get(text)
+  if (known !== undefined) return known
+  const is = /^[A-Z][A-Za-z_]+(?:\/[A-Za-z0-9_+-]+){0,2}$/.test(text) && isKnownZone(text)
+  if (text.length <= MAX_TEXT) knownZones.set(text, is)
+  return is
+}
+
+function isKnownZone (timeZone: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone !== ''
+  } catch {
+    return false
+  }
+}

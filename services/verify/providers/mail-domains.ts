@@ -1,0 +1,215 @@
+import { Resolver } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { bulkhead } from 'cockatiel'
+import ipaddr from 'ipaddr.js'
+import { LRUCache } from 'lru-cache'
+
+/**
+ * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
+ * `implicit`: it has none, but an address of its own (RFC 5321, 5.1). `refuses`: it declares that
+ * it accepts no mail (RFC 7505), or none of its mail exchanges has a reachable address. `missing`:
+ * the domain does not exist. `fault`: DNS gave no answer.
+ */
+export type MailDomain = 'accepts' | 'implicit' | 'refuses' | 'missing' | 'fault'
+
+/** A mail exchange, with its reachable addresses. */
+export type MailHost = { readonly name: string, readonly addresses: readonly string[] }
+
+export type MailDomains = {
+  /** The cached result, without a query. */
+  readonly known: (domain: string) => MailDomain | undefined
+  /** Queries DNS unless the result is cached; concurrent calls share queries. Never rejects. */
+  readonly find: (domain: string) => Promise<MailDomain>
+  /** At most `max` mail exchanges with a reachable address, the preferred one first. */
+  readonly hosts: (domain: string, max: number) => Promise<readonly MailHost[]>
+}
+
+type MailDomainOptions = {
+  /** Time to live of cached domains that accept mail, and of those that do not. */
+  readonly keepMs: number
+  readonly keepNegativeMs: number
+  readonly maxDomains: number
+  /** Which addresses count as reachable; public ones if left out. */
+  readonly isReachable?: (address: string) => boolean
+  /** Milliseconds of a monotonic clock; replaced by tests. */
+  readonly now?: () => number
+}
+
+/** Further mail exchanges of a domain are ignored. */
+const MAX_EXCHANGES = 5
+
+type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
+
+/** Mail domains by DNS, with a cache. Faults are not cached. */
+export function createMailDomains (dns: DnsQueries, options: MailDomainOptions): MailDomains {
+  const domains = createCache<Found>(
+    options, ({ kind }) => kind === 'accepts' || kind === 'implicit')
+  const hosts = createCache<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
+  const { isReachable = isPublicAddress } = options
+  const reachableAddresses = (host: string) => hosts.get(host, async () =>
+    reachableOf(await dns.addresses(host), isReachable))
+  const found = (domain: string) => domains.get(domain, async (): Promise<Found> => {
+    const answer = await dns.mailExchanges(domain)
+    if (answer.kind === 'found') return await byExchanges(answer.records, reachableAddresses)
+    if (answer.kind === 'none') {
+      return { kind: IMPLICIT[(await reachableAddresses(domain)).kind], names: [domain] }
+    }
+    return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
+  })
+  return {
+    known: (domain) => domains.peek(domain)?.kind,
+    find: async (domain) => (await found(domain)).kind,
+    hosts: async (domain, max) =>
+      await firstReachable((await found(domain)).names, max, reachableAddresses),
+  }
+}
+
+const IMPLICIT = {
+  found: 'implicit', none: 'refuses', no_domain: 'refuses', fault: 'fault',
+} as const satisfies Record<DnsAnswer<string>['kind'], MailDomain>
+
+type FindAddresses = (host: string) => Promise<DnsAnswer<string>>
+
+/** Checks hosts in order of preference; a single root host is the null MX, which has no host. */
+async function byExchanges (
+  exchanges: readonly MailExchange[], findAddresses: FindAddresses
+): Promise<Found> {
+  const hosts = exchanges
+    .toSorted((a, b) => a.preference - b.preference)
+    .map(({ host }) => host.toLowerCase())
+    .filter((host) => host !== '' && host !== '.' && isIP(host) === 0)
+  const names = [...new Set(hosts.slice(0, MAX_EXCHANGES))]
+  let faults = 0
+  for (const host of names) {
+    const { kind } = await findAddresses(host)
+    if (kind === 'found') return { kind: 'accepts', names }
+    if (kind === 'fault') faults++
+  }
+  return { kind: faults > 0 ? 'fault' : 'refuses', names: [] }
+}
+
+async function firstReachable (
+  names: readonly string[], max: number, findAddresses: FindAddresses
+):
+  Promise<readonly MailHost[]> {
+  const hosts: MailHost[] = []
+  for (const name of names) {
+    if (hosts.length === max) break
+    const answer = await findAddresses(name)
+    if (answer.kind === 'found') hosts.push({ name, addresses: answer.records })
+  }
+  return hosts
+}
+
+/** An answer without unreachable addresses. */
+function reachableOf (answer: DnsAnswer<string>, isReachable: (address: string) => boolean):
+DnsAnswer<string> {
+  if (answer.kind !== 'found') return answer
+  const records = answer.records.filter(isReachable)
+  return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
+}
+
+/** A cache of answers by name, which shares concurrent queries and does not store faults. */
+function createCache<T extends { readonly kind: string }> (
+  options: MailDomainOptions, isPositive: (answer: T) => boolean
+) {
+  const { keepMs, keepNegativeMs, maxDomains, now } = options
+  const perf = now === undefined ? {} : { perf: { now }, ttlResolution: 0 }
+  const known = new LRUCache<string, T>({ max: maxDomains, ...perf })
+  const pending = new Map<string, Promise<T>>()
+  const query = async (name: string, send: () => Promise<T>) => {
+    try {
+      const answer = await send()
+      const ttl = isPositive(answer) ? keepMs : keepNegativeMs
+      if (answer.kind !== 'fault' && ttl > 0) known.set(name, answer, { ttl })
+      return answer
+    } finally {
+      pending.delete(name)
+    }
+  }
+  return {
+    peek: (name: string) => known.get(name),
+    get: async (name: string, send: () => Promise<T>): Promise<T> => {
+      const answer = known.get(name)
+      if (answer !== undefined) return answer
+      const running = pending.get(name) ?? query(name, send)
+      pending.set(name, running)
+      return await running
+    },
+  }
+}
+
+/** `none`: the name has no such records; `no_domain`: the name does not exist. */
+type DnsAnswer<T> =
+  | { readonly kind: 'found', readonly records: readonly T[] }
+  | { readonly kind: 'none' | 'no_domain' | 'fault' }
+
+type MailExchange = { readonly host: string, readonly preference: number }
+
+/** Queries to resolvers, which follow aliases (CNAME) themselves. */
+export type DnsQueries = {
+  readonly mailExchanges: (domain: string) => Promise<DnsAnswer<MailExchange>>
+  /** Queries IPv6 addresses only if there are no others. */
+  readonly addresses: (name: string) => Promise<DnsAnswer<string>>
+}
+
+export type DnsOptions = {
+  /** `ip`, `ip:port` or `[ip]:port`. */
+  readonly servers: readonly string[]
+  readonly timeoutMs: number
+  /** Maximum concurrent queries; further ones wait. */
+  readonly concurrency: number
+}
+
+/** A single lost datagram is common, two in a row are rare. */
+const TRIES = 2
+
+/** Whether a text is an address of a resolver: an IP address, with brackets for IPv6 and a port. */
+export function isServerAddress (text: string): boolean {
+  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text) ?? []
+  if (port !== undefined && (Number(port) < 1 || Number(port) > 65_535)) return false
+  return isIP(text) !== 0 || isIP(bracketed ?? '') === 6 || isIP(plain ?? '') === 4
+}
+
+/** DNS by the configured resolvers, never by those of the system. */
+export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): DnsQueries {
+  const resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: TRIES })
+  resolver.setServers(servers)
+  const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
+  const query = <T>(send: () => Promise<T[]>) => slots.execute(() => answerOf(send))
+  return {
+    mailExchanges: (domain) => query(async () => (await resolver.resolveMx(domain))
+      .map(({ exchange, priority }) => ({ host: exchange, preference: priority }))),
+    addresses: async (name) => {
+      const older = await query(() => resolver.resolve4(name))
+      if (older.kind === 'found' || older.kind === 'no_domain') return older
+      const newer = await query(() => resolver.resolve6(name))
+      return newer.kind === 'none' ? older : newer
+    },
+  }
+}
+
+async function answerOf<T> (send: () => Promise<T[]>): Promise<DnsAnswer<T>> {
+  try {
+    const records = await send()
+    return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'ENODATA') return { kind: 'none' }
+    return { kind: code === 'ENOTFOUND' ? 'no_domain' : 'fault' }
+  }
+}
+
+/** The part of IPv6 that is assigned for use between networks. */
+const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
+
+/**
+ * Whether an address is reachable on the internet (IANA's registries of special-purpose addresses).
+ * An IPv4 address inside an IPv6 address is not: it may lead to any network.
+ */
+export function isPublicAddress (address: string): boolean {
+  if (!ipaddr.isValid(address)) return false
+  const parsed = ipaddr.parse(address)
+  if (parsed.range() !== 'unicast') return false
+  return parsed.kind() === 'ipv4' || parsed.match(GLOBAL_UNICAST)
+}

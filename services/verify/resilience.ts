@@ -1,0 +1,200 @@
+import {
+  BrokenCircuitError, bulkhead, circuitBreaker, CircuitState, ExponentialBackoff,
+  fullJitterGenerator, handleWhen, noop, retry, SamplingBreaker, TaskCancelledError, timeout,
+  TimeoutStrategy, wrap,
+} from 'cockatiel'
+import { sleep, type Sleep } from '../lib/retry.ts'
+import { ProviderError, type CheckOptions, type Provider } from './provider.ts'
+
+export type ProviderLimits = {
+  /** Timeout of a call with all its retries. */
+  readonly timeoutMs: number
+  /** Timeout of one attempt; that of the call if left out. */
+  readonly attemptTimeoutMs?: number
+  /** Maximum concurrent calls of one provider; further ones wait. */
+  readonly concurrency: number
+  /** Maximum retries, only of calls that the provider did not accept. */
+  readonly retries: number
+  readonly breaker: BreakerLimits
+  /** Maximum rate of calls by this process; unlimited if left out. */
+  readonly rate?: RateLimit | undefined
+}
+
+type BreakerLimits = {
+  /** The circuit opens if this share of the calls within `sampledMs` fails, 0 to 1. */
+  readonly failingShare: number
+  readonly sampledMs: number
+  /** An open circuit admits a trial call after this time. */
+  readonly openMs: number
+}
+
+export type ResilienceOptions = ProviderLimits & {
+  /** False for a provider with scripted failures: those of one tenant must not stop another. */
+  readonly breaks: boolean
+  /** Called when the circuit opens, and when it closes or admits a trial call. */
+  readonly onCircuit?: (isOpen: boolean) => void
+}
+
+export type Check = (
+  rows: Parameters<Provider['check']>[0], options: Pick<CheckOptions, 'service' | 'signal'>,
+) => ReturnType<Provider['check']>
+
+/** The circuit stays closed with fewer calls than this in the sampled time. */
+const MIN_SAMPLED_CALLS = 10
+const FIRST_RETRY_MS = 50
+
+/**
+ * The check of a provider behind, from the outside in: bulkhead, rate limit, circuit breaker,
+ * retries with a timeout for all, and a timeout per attempt. After a failure with a Retry-After,
+ * all calls fail until then. The check rejects with a `ProviderError` or, if the caller's signal
+ * ended it, with the reason of that signal, which is no failure of the provider.
+ */
+export function withResilience (provider: Provider, options: ResilienceOptions): Check {
+  const rate = createRateLimiter(options.rate, { now: () => performance.now(), sleep })
+  const slots = bulkhead(options.concurrency, Number.MAX_SAFE_INTEGER)
+  const breaker = options.breaks ? breakerOf(options.breaker, options.onCircuit) : noop
+  const attempts = withRetries(provider, { ...options, rate })
+  return async (rows, { service, signal }) => {
+    const once = async () => {
+      try {
+        return await attempts(rows, { service, signal })
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error instanceof ProviderError && error.retryAfterMs) rate.pause(error.retryAfterMs)
+        throw error
+      }
+    }
+    try {
+      return await slots.execute(async () => {
+        await rate.take(signal)
+        return await breaker.execute(once, signal)
+      }, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw error instanceof BrokenCircuitError ? new ProviderError('unavailable') : error
+    }
+  }
+}
+
+type RetryOptions = Pick<ResilienceOptions, 'timeoutMs' | 'attemptTimeoutMs' | 'retries'> & {
+  readonly rate: RateLimiter
+}
+
+/** All attempts of a call within its timeout. Retries use up the rate, but do not wait for it. */
+function withRetries (provider: Provider, options: RetryOptions): Check {
+  const { timeoutMs, retries, rate } = options
+  const attemptMs = Math.min(timeoutMs, options.attemptTimeoutMs ?? timeoutMs)
+  const call = wrap(
+    timeoutOf(timeoutMs),
+    retry(handleWhen(isRetriable), {
+      maxAttempts: retries,
+      backoff: new ExponentialBackoff({
+        initialDelay: FIRST_RETRY_MS, generator: fullJitterGenerator,
+      }),
+    }))
+  const single = timeoutOf(attemptMs)
+  return (rows, { service, signal }) => {
+    const endsAtMs = Date.now() + timeoutMs
+    return asTimeout(call.execute(({ signal: within, attempt }) => {
+      if (attempt > 0) rate.charge()
+      const deadlineMs = Math.min(endsAtMs, Date.now() + attemptMs)
+      return asTimeout(single.execute(({ signal: inner }) =>
+        provider.check(rows, { service, signal: inner, deadlineMs }), within ?? signal))
+    }, signal))
+  }
+}
+
+function timeoutOf (ms: number) {
+  return timeout(ms, { strategy: TimeoutStrategy.Aggressive, abortOnReturn: true })
+}
+
+/** Turns a timeout into a ProviderError, which the outer policies recognize. */
+async function asTimeout<T> (work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw error instanceof TaskCancelledError ? new ProviderError('timeout') : error
+  }
+}
+
+function breakerOf (
+  { failingShare, sampledMs, openMs }: BreakerLimits, onCircuit?: (isOpen: boolean) => void
+) {
+  // A rejected input says nothing about the health of the provider.
+  const isUnhealthy = (error: unknown) =>
+    error instanceof ProviderError && error.failure !== 'rejected_input'
+  const breaker = circuitBreaker(handleWhen(isUnhealthy), {
+    halfOpenAfter: openMs,
+    breaker: new SamplingBreaker({
+      threshold: failingShare,
+      duration: sampledMs,
+      minimumRps: MIN_SAMPLED_CALLS / (sampledMs / 1_000),
+    }),
+  })
+  breaker.onStateChange(state => onCircuit?.(state === CircuitState.Open))
+  return breaker
+}
+
+/** Only a call that the provider did not accept is free to retry, unless it has a Retry-After. */
+function isRetriable (error: unknown): boolean {
+  return error instanceof ProviderError && error.failure === 'unavailable' && !error.retryAfterMs
+}
+
+/** At most this many calls in this time, by this process. */
+export type RateLimit = { readonly calls: number, readonly perMs: number }
+
+export type RateLimiter = {
+  /**
+   * Waits until a call may start. Rejects with `rate_limited` at once during a pause, or if the
+   * wait would be longer than `maxWaitMs`; that does not count as a call.
+   */
+  readonly take: (signal: AbortSignal, maxWaitMs?: number) => Promise<void>
+  /** Counts a call that did not wait; later calls wait longer. */
+  readonly charge: () => void
+  /** Rejects all calls for this time. */
+  readonly pause: (ms: number) => void
+}
+
+type RateLimiterOptions = {
+  /** Milliseconds of a monotonic clock. */
+  readonly now: () => number
+  readonly sleep: Sleep
+}
+
+/** Limits the Retry-After that a provider asks for. */
+const MAX_PAUSE_MS = 900_000
+
+/** A token bucket, first come, first served; without a limit only pauses stop calls. */
+export function createRateLimiter (
+  limit: RateLimit | undefined, { now, sleep }: RateLimiterOptions
+): RateLimiter {
+  let tokens = limit?.calls ?? 0
+  let filledAtMs = now()
+  let pausedUntilMs = 0
+  const charge = (calls = 1) => {
+    if (limit === undefined) return
+    const gained = (now() - filledAtMs) * limit.calls / limit.perMs
+    tokens = Math.min(limit.calls, tokens + gained) - calls
+    filledAtMs = now()
+  }
+  const throwIfPaused = () => {
+    const leftMs = pausedUntilMs - now()
+    if (leftMs > 0) throw new ProviderError('rate_limited', leftMs)
+  }
+  return {
+    charge: () => charge(),
+    pause: (ms) => { pausedUntilMs = now() + Math.min(ms, MAX_PAUSE_MS) },
+    take: async (signal, maxWaitMs = Infinity) => {
+      throwIfPaused()
+      charge()
+      if (limit === undefined || tokens >= 0) return
+      const waitMs = -tokens * limit.perMs / limit.calls
+      if (waitMs > maxWaitMs) {
+        charge(-1)
+        throw new ProviderError('rate_limited', waitMs)
+      }
+      await sleep(waitMs, signal)
+      throwIfPaused()
+    },
+  }
+}

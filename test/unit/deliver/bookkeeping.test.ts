@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest'
+import {
+  countAttempts, shipAttempts, startHistory, startQueueDepth, type HistoryDeps,
+} from '../../../services/deliver/bookkeeping.ts'
+import type { Claim, Deliveries, Note } from '../../../services/jobs/deliveries.ts'
+import type { Attempt } from '../../../services/jobs/delivery-history.ts'
+import { createMetrics } from '../../../services/lib/metrics.ts'
+import { eventually } from '../../support/eventually.ts'
+
+const attemptOf = (attempt: number) => ({ attempt }) as Attempt
+
+function scene () {
+  const records = new Map([['e:1', attemptOf(1)], ['e:2', attemptOf(2)]])
+  const written: Attempt[] = []
+  const state = { broken: false }
+  const deps: HistoryDeps = {
+    deliveries: {
+      unshipped: async most => new Map([...records].slice(0, most)),
+      forget: async names => { for (const name of names) records.delete(name) },
+    },
+    history: {
+      append: async attempts => {
+        if (state.broken) throw new Error('broken')
+        written.push(...attempts)
+      },
+    },
+    log: { warn: () => {} } as unknown as HistoryDeps['log'],
+  }
+  return { deps, records, written, state }
+}
+
+describe('the shipping of attempt records', () => {
+  it('removes records from Redis only after the history has them', async () => {
+    const { deps, records, written, state } = scene()
+    state.broken = true
+    await expect(shipAttempts(deps)).rejects.toThrow('broken')
+    expect(records.size).toBe(2)
+    state.broken = false
+    expect(await shipAttempts(deps)).toBe(2)
+    expect(written).toEqual([attemptOf(1), attemptOf(2)])
+    expect(records.size).toBe(0)
+  })
+
+  it('is not ready while the history is unavailable, and recovers', async () => {
+    const { deps, written, state } = scene()
+    state.broken = true
+    const shipping = startHistory(deps)
+    await eventually(() => expect(shipping.ready()).toBe(false))
+    state.broken = false
+    await eventually(() => expect(shipping.ready()).toBe(true))
+    expect(written).toHaveLength(2)
+    await shipping.stop()
+  })
+
+  it('ships the remaining records before it stops', async () => {
+    const { deps, records, written } = scene()
+    const shipping = startHistory(deps)
+    await eventually(() => expect(written).toHaveLength(2))
+    records.set('e:3', attemptOf(3))
+    await shipping.stop()
+    expect(written).toHaveLength(3)
+  })
+})
+
+const claim = { event: 'evt_1' } as Claim
+const recordOf = (attempt: object) => ({ state: 'delivered', pace: 'quick', attempt }) as Note
+
+async function textAfter (attempts: readonly object[], isRecorded: boolean): Promise<string> {
+  const metrics = createMetrics()
+  const { note } = countAttempts({ metrics, deliveries: { note: async () => isRecorded } as never })
+  for (const attempt of attempts) expect(await note(claim, recordOf(attempt))).toBe(isRecorded)
+  return await metrics.text()
+}
+
+describe('the metrics of webhook attempts', () => {
+  it('count by outcome and reason, and have durations', async () => {
+    const text = await textAfter([
+      { outcome: 'delivered', reason: '', durationMs: 300 },
+      { outcome: 'delivered', reason: '', durationMs: 200 },
+      { outcome: 'failed', reason: 'timeout', durationMs: 15_000 },
+    ], true)
+    expect(text).toContain('webhook_attempts_total{outcome="delivered",reason=""} 2')
+    expect(text).toContain('webhook_attempts_total{outcome="failed",reason="timeout"} 1')
+    expect(text).toContain('webhook_attempt_seconds_sum{outcome="delivered"} 0.5')
+    expect(text).toContain('webhook_attempt_seconds_count{outcome="failed"} 1')
+  })
+
+  it('have no duration for attempts that were not sent', async () => {
+    const text = await textAfter([
+      { outcome: 'discarded', reason: 'erased', durationMs: 0 },
+      { outcome: 'failed', reason: 'internal', durationMs: 0 },
+    ], true)
+    expect(text).toContain('webhook_attempts_total{outcome="discarded",reason="erased"} 1')
+    expect(text).not.toContain('webhook_attempt_seconds_count')
+  })
+
+  it('leave out attempts whose lease has expired', async () => {
+    const text = await textAfter([{ outcome: 'delivered', reason: '', durationMs: 10 }], false)
+    expect(text).not.toContain('webhook_attempts_total{')
+    expect(text).not.toContain('webhook_attempt_seconds_count')
+  })
+})
+
+describe('the gauge webhooks_due', () => {
+  it('follows the queue depth, and keeps its value while Redis is unavailable', async () => {
+    const metrics = createMetrics()
+    const warned: string[] = []
+    const counts: (() => number)[] = [() => 3, () => 5, () => { throw new Error('no store') }]
+    const times: number[] = []
+    const dueBy = async (nowMs: number) => {
+      times.push(nowMs)
+      return (counts.shift() ?? (() => 5))()
+    }
+    const queueDepth = startQueueDepth({
+      metrics,
+      deliveries: { dueBy } as unknown as Deliveries,
+      clock: { now: () => 77 },
+      log: { warn: (_: object, text: string) => { warned.push(text) } } as never,
+      measureEveryMs: 1,
+    })
+    await eventually(() => expect(warned).toHaveLength(1))
+    expect(await metrics.text()).toContain('webhooks_due 5')
+    expect(new Set(times)).toEqual(new Set([77]))
+    await queueDepth.stop()
+  })
+})

@@ -1,0 +1,124 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
+import { performance } from 'node:perf_hooks'
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { createSender } from '../../../services/deliver/sender.ts'
+import { startOddReceivers } from '../../support/odd-receivers.ts'
+import { startReceiver } from '../../support/receiver.ts'
+
+const open = { allowHttp: true, allowLoopback: true, timeoutMs: 300_000 }
+const request = { headers: { 'content-type': 'application/json', 'x-a': 'b' }, body: '{"a":"é"}' }
+const send = async (url: string, options: object = {}) =>
+  (await createSender({ ...open, ...options })(url, request)).answer
+const answered = (status: number, retryAfterMs?: number) =>
+  ({ kind: 'answered', status, retryAfterMs })
+const failed = (reason: string) => ({ kind: 'failed', reason })
+
+const receiver = await startReceiver((response, { path }) => {
+  const [, status = '200', location] = path.replace(/\?.*/, '').split('/')
+  if (status === 'hang') return
+  if (status === 'endless') {
+    response.writeHead(200)
+    const write = () => { while (!response.destroyed && response.write('x'.repeat(4_096))); }
+    response.on('drain', write)
+    return write()
+  }
+  if (status === 'stall') return response.writeHead(200).write('a')
+  if (location !== undefined) response.setHeader('location', `/${location}`)
+  if (status === '429') response.setHeader('retry-after', '7')
+  response.writeHead(Number(status)).end('text')
+})
+const url = `http://127.0.0.1:${receiver.port}`
+const odd = await startOddReceivers()
+
+/** Ends the time of the next attempt as soon as it has the headers of a response. */
+function endTimeAtHead (): void {
+  const over = new AbortController()
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(over.signal)
+  const end = () => { setImmediate(() => over.abort(new DOMException('over', 'TimeoutError'))) }
+  subscribe('undici:request:headers', end)
+  onTestFinished(() => {
+    unsubscribe('undici:request:headers', end)
+    timeout.mockRestore()
+  })
+}
+
+describe('a webhook sender', () => {
+  it('posts headers and body unchanged', async () => {
+    expect(await send(`${url}/200?x=%20y`)).toEqual(answered(200))
+    const [got] = await receiver.until(1, '/200?x=%20y')
+    expect(got).toMatchObject({ body: request.body, headers: { 'x-a': 'b' } })
+    expect(got?.headers)
+      .toMatchObject({ host: `127.0.0.1:${receiver.port}`, 'content-length': '10' })
+  })
+
+  it('returns the status and Retry-After of the response', async () => {
+    expect(await send(`${url}/503`)).toEqual(answered(503))
+    expect(await send(`${url}/429`)).toEqual(answered(429, 7_000))
+    expect(await send(`${url}/410`)).toEqual(answered(410))
+  })
+
+  it.each([301, 302, 303, 307, 308])('does not follow a redirect with status %i', async status => {
+    expect(await send(`${url}/${status}/secret`)).toEqual(answered(status))
+    expect(receiver.received.filter(({ path }) => path === '/secret')).toEqual([])
+  })
+
+  it('returns the status of a response with an endless or stalled body', async () => {
+    expect(await send(`${url}/endless`)).toEqual(answered(200))
+    endTimeAtHead()
+    expect(await send(`${url}/stall`)).toEqual(answered(200))
+  })
+
+  it('ends an attempt after its timeout and measures its duration', async () => {
+    const startedMs = performance.now()
+    const { answer, durationMs } =
+      await createSender({ ...open, timeoutMs: 100 })(`${url}/hang`, request)
+    expect(answer).toEqual(failed('timeout'))
+    expect(durationMs).toBeGreaterThanOrEqual(95)
+    expect(durationMs).toBeLessThanOrEqual(performance.now() - startedMs)
+  })
+})
+
+/** Concurrent, because the client checks connection timeouts only twice a second. */
+describe.concurrent('the timeout of a webhook attempt', () => {
+  it('ends an unanswered name resolution', async () => {
+    const resolve = () => new Promise<never>(() => {})
+    expect(await send('http://a.example/', { timeoutMs: 100, resolve })).toEqual(failed('timeout'))
+  })
+
+  it('ends a TLS handshake that hangs', async () => {
+    const address = `https://127.0.0.1:${odd.ports.hangs}/`
+    expect(await send(address, { timeoutMs: 100 })).toEqual(failed('timeout'))
+  })
+
+  it.each(['drips its head', 'hangs', 'sends hints without end'])(
+    'ends an attempt to a receiver that %s', async name => {
+      const address = `http://127.0.0.1:${odd.ports[name]}/`
+      expect((await send(address, { timeoutMs: 100 })).kind).toBe('failed')
+    })
+})
+
+it('a webhook sender returns the status of a response with a slow body', async () => {
+  endTimeAtHead()
+  expect(await send(`http://127.0.0.1:${odd.ports['drips its body']}/`)).toEqual(answered(200))
+})
+
+describe('a failed webhook attempt', () => {
+  it('has the reason dns_error for a name without an address', async () => {
+    const resolve = async () => []
+    expect(await send('http://a.example/', { resolve })).toEqual(failed('dns_error'))
+  })
+
+  it('has the reason connection_error or tls_error without HTTP or TLS', async () => {
+    const rude = createServer(socket => socket.end('220 mail.example ESMTP\r\n'))
+    rude.listen(0, '127.0.0.1')
+    await once(rude, 'listening')
+    afterAll(() => { rude.close() })
+    const { port } = rude.address() as AddressInfo
+    expect(await send(`http://127.0.0.1:${port}/`)).toEqual(failed('connection_error'))
+    expect(await send(`https://127.0.0.1:${receiver.port}/`)).toEqual(failed('tls_error'))
+    expect(await send('http://127.0.0.1:1/')).toEqual(failed('connection_error'))
+    expect(await send('nonsense')).toEqual(failed('connection_error'))
+  })
+})

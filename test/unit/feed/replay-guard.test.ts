@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest'
+import {
+  createReplayGuard, FORGET_AFTER_MS, MAX_SENDERS, type Marks, type MarksChange,
+} from '../../../services/feed/replay-guard.ts'
+
+const NOW_MS = 1_790_000_000_000
+
+function guardOn (marks: Marks = { offset: -1, senders: new Map() }, isStored = true) {
+  const written: MarksChange[] = []
+  const write = async (change: MarksChange) => {
+    written.push(change)
+    return isStored
+  }
+  return { guard: createReplayGuard({ marks, write, now: () => NOW_MS }), written }
+}
+const stamp = (sequence: number, sender = 'a', sentAt = NOW_MS) => ({ sender, sequence, sentAt })
+
+describe('the replay guard', () => {
+  it('accepts each sequence of a sender once, and no lower one', () => {
+    const { guard } = guardOn()
+    expect([3, 3, 2, 4, -1].map((sequence, offset) => guard.check(offset, stamp(sequence))))
+      .toEqual(['fresh', 'replayed', 'replayed', 'fresh', 'replayed'])
+    expect(guard.check(5, stamp(1, 'b'))).toBe('fresh')
+  })
+
+  it('stores the marks as of an offset, without later contacts', async () => {
+    const { guard, written } = guardOn()
+    for (const offset of [0, 1, 2, 3]) guard.check(offset, stamp(offset))
+    expect(await guard.save(1)).toBe(true)
+    expect(await guard.save(1)).toBe(true)
+    expect(await guard.save(3)).toBe(true)
+    const markOf = (sequence: number) => new Map([['a', { sequence, sentAt: NOW_MS }]])
+    expect(written).toEqual([
+      { since: -1, offset: 1, changed: markOf(1), forgotten: [] },
+      { since: 1, offset: 3, changed: markOf(3), forgotten: [] },
+    ])
+  })
+
+  it('keeps the latest time of a sender whose clock goes back', async () => {
+    const { guard, written } = guardOn()
+    guard.check(0, stamp(0))
+    guard.check(1, stamp(1, 'a', 5))
+    await guard.save(1)
+    expect(written[0]?.changed.get('a')).toEqual({ sequence: 1, sentAt: NOW_MS })
+  })
+
+  it('removes senders whose contacts are all too old to be accepted', async () => {
+    const mark = (sentAt: number) => ({ sequence: 9, sentAt })
+    const { guard, written } = guardOn({
+      offset: 0,
+      senders: new Map([
+        ['old', mark(NOW_MS - FORGET_AFTER_MS - 1)], ['young', mark(NOW_MS - FORGET_AFTER_MS)],
+      ]),
+    })
+    guard.check(1, stamp(1, 'ancient', 5))
+    await guard.save(1)
+    expect(written).toEqual([
+      { since: 0, offset: 1, changed: new Map(), forgotten: ['old', 'ancient'] },
+    ])
+    expect(guard.check(2, stamp(1, 'old'))).toBe('fresh')
+    expect(guard.check(3, stamp(1, 'young'))).toBe('replayed')
+  })
+
+  it('accepts no new sender above the maximum, but contacts of known ones', () => {
+    const senders = new Map(Array.from({ length: MAX_SENDERS }, (_, index) =>
+      [`s${index}`, { sequence: 1, sentAt: NOW_MS }]))
+    const { guard } = guardOn({ offset: 0, senders })
+    expect(guard.check(1, stamp(1))).toBe('too_many_senders')
+    expect(guard.check(2, stamp(2, 's0'))).toBe('fresh')
+  })
+
+  it('reports that the stored marks were lost', async () => {
+    const { guard } = guardOn({ offset: 4, senders: new Map() }, false)
+    expect([guard.finishedTo, await guard.save(5)]).toEqual([4, false])
+  })
+})

@@ -1,0 +1,28 @@
+import { describe, expect, it } from 'vitest'
+import {
+  isPublicAddress, isServerAddress,
+} from '../../../../services/verify/providers/mail-domains.ts'
+
+describe('the address of a resolver', () => {
+  it.each(['9.9.9.9', '127.0.0.1:5353', '2620:fe::fe', '[2620:fe::fe]:53', '[::1]'])(
+    'may be %s', (text) => { expect(isServerAddress(text)).toBe(true) })
+
+  it.each([
+    '', 'dns.example', '9.9.9', '9.9.9.9:', '9.9.9.9:0', '9.9.9.9:65536', '[9.9.9.9]:53', ':53',
+  ])('is not "%s"', (text) => { expect(isServerAddress(text)).toBe(false) })
+})
+
+describe('a public address', () => {
+  it.each(['93.184.215.14', '8.8.8.8', '2606:4700::1', '2a00:1450:4001::5'])('is %s', (address) => {
+    expect(isPublicAddress(address)).toBe(true)
+  })
+
+  it.each([
+    '0.0.0.0', '10.1.2.3', '100.64.0.1', '127.0.0.1', '169.254.169.254', '172.16.0.1',
+    '192.0.2.1', '192.168.0.9', '198.18.0.1', '203.0.113.7', '224.0.0.1', '255.255.255.255',
+    '::', '::1', '::ffff:127.0.0.1', '::ffff:8.8.8.8', '64:ff9b::7f00:1', '2002:7f00:1::',
+    '2001:db8::1', 'fc00::1', 'fe80::1', 'ff02::1', 'mail.org', '',
+  ])('is not %s', (address) => {
+    expect(isPublicAddress(address)).toBe(false)
+  })
+})

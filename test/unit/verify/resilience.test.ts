@@ -1,0 +1,162 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  ProviderError, type Provider, type ProviderFailure,
+} from '../../../services/verify/provider.ts'
+import { withResilience, type ResilienceOptions } from '../../../services/verify/resilience.ts'
+
+/** Time does not pass, so that only the test reaches a limit. */
+beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
+afterEach(() => { vi.useRealTimers() })
+
+const limits: ResilienceOptions = {
+  timeoutMs: 300_000,
+  concurrency: 2,
+  retries: 0,
+  breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
+  breaks: true,
+}
+const rows = [{ row: 0, canonical: '+12127365000' }]
+
+/** A provider that is called with the number of the call. */
+function providerOf (check: (call: number, signal: AbortSignal) => Promise<void>) {
+  let calls = 0
+  const provider: Provider = {
+    id: 9,
+    services: ['whatsapp'],
+    check: async (_rows, { signal }) => {
+      await check(++calls, signal)
+      return []
+    },
+  }
+  return { provider, calls: () => calls }
+}
+
+const request = (signal = new AbortController().signal) =>
+  ({ service: 'whatsapp', signal } as const)
+const failing = (failure: ProviderFailure) => async () => { throw new ProviderError(failure) }
+const never = async () => await new Promise<void>(() => {})
+
+describe('the resilience policies of a provider', () => {
+  it('end a call after its timeout, even if it ignores its signal', async () => {
+    let aborted = false
+    const { provider } = providerOf(async (_call, signal) => {
+      signal.addEventListener('abort', () => { aborted = true })
+      await never()
+    })
+    const check = withResilience(provider, { ...limits, timeoutMs: 5 })
+    await expect(check(rows, request())).rejects.toMatchObject({ failure: 'timeout' })
+    expect(aborted).toBe(true)
+  })
+
+  it('reject with the reason of the caller\'s signal', async () => {
+    const { provider } = providerOf(never)
+    const stop = new AbortController()
+    const answer = withResilience(provider, limits)(rows, request(stop.signal))
+    stop.abort(new Error('stopped'))
+    await expect(answer).rejects.toThrow('stopped')
+  })
+
+  it('retry only a call that the provider did not accept', async () => {
+    const recovering = providerOf(async (call) => {
+      if (call < 3) throw new ProviderError('unavailable')
+    })
+    expect(await withResilience(recovering.provider, { ...limits, retries: 2 })(rows, request()))
+      .toEqual([])
+    expect(recovering.calls()).toBe(3)
+    const limited = providerOf(failing('rate_limited'))
+    await expect(withResilience(limited.provider, { ...limits, retries: 2 })(rows, request()))
+      .rejects.toMatchObject({ failure: 'rate_limited' })
+    expect(limited.calls()).toBe(1)
+  })
+
+  it('stop the calls of a provider that keeps failing', async () => {
+    const { provider, calls } = providerOf(failing('auth'))
+    const check = withResilience(provider, limits)
+    const failures = new Set<string>()
+    for (let call = 0; call < 60; call++) {
+      await check(rows, request()).catch((error: ProviderError) => failures.add(error.failure))
+    }
+    expect(calls()).toBe(10)
+    expect([...failures]).toEqual(['auth', 'unavailable'])
+  })
+
+  it('ignore the failures of the sandbox and rejected inputs in the circuit breaker', async () => {
+    const scripted = providerOf(failing('auth'))
+    const rejecting = providerOf(failing('rejected_input'))
+    const checks = [
+      withResilience(scripted.provider, { ...limits, breaks: false }),
+      withResilience(rejecting.provider, limits),
+    ]
+    for (let call = 0; call < 60; call++) {
+      for (const check of checks) await check(rows, request()).catch(() => {})
+    }
+    expect([scripted.calls(), rejecting.calls()]).toEqual([60, 60])
+  })
+
+  it('end an attempt after its timeout, without a retry', async () => {
+    const { provider, calls } = providerOf(never)
+    const check = withResilience(provider, { ...limits, attemptTimeoutMs: 5, retries: 2 })
+    await expect(check(rows, request())).rejects.toMatchObject({ failure: 'timeout' })
+    expect(calls()).toBe(1)
+  })
+
+  it('give each attempt its deadline', async () => {
+    const left: number[] = []
+    const provider: Provider = {
+      id: 9,
+      services: ['whatsapp'],
+      check: async (_rows, { deadlineMs }) => {
+        left.push(deadlineMs - Date.now())
+        if (left.length < 3) throw new ProviderError('unavailable')
+        return []
+      },
+    }
+    const check = withResilience(provider, {
+      ...limits, timeoutMs: 60_000, attemptTimeoutMs: 20_000, retries: 2,
+    })
+    await check(rows, request())
+    expect(left).toEqual([20_000, 20_000, 20_000])
+  })
+
+  it('apply the rate limit before the circuit breaker, which ignores it',
+    async () => {
+      const { provider, calls } = providerOf(async (call) => {
+        if (call > 1) throw new Error('called too early')
+        throw new ProviderError('rate_limited', 60_000)
+      })
+      const check = withResilience(provider, limits)
+      const failures: unknown[] = []
+      for (let call = 0; call < 60; call++) {
+        await check(rows, request()).catch((error: ProviderError) => failures.push(error.failure))
+      }
+      expect(calls()).toBe(1)
+      expect(new Set(failures)).toEqual(new Set(['rate_limited']))
+    })
+
+  it('limit the rate of calls', async () => {
+    vi.useRealTimers()
+    const { provider } = providerOf(async () => {})
+    const check = withResilience(provider, { ...limits, rate: { calls: 2, perMs: 100 } })
+    const startedMs = performance.now()
+    for (let call = 0; call < 4; call++) await check(rows, request())
+    expect(performance.now() - startedMs).toBeGreaterThan(90)
+  })
+
+  it('limit concurrent calls', async () => {
+    let running = 0
+    let most = 0
+    const { provider } = providerOf(async () => {
+      most = Math.max(most, ++running)
+      await new Promise(setImmediate)
+      running--
+    })
+    const check = withResilience(provider, limits)
+    await Promise.all(Array.from({ length: 7 }, () => check(rows, request())))
+    expect(most).toBe(2)
+  })
+
+  it('rethrow an error that is no ProviderError', async () => {
+    const { provider } = providerOf(async () => { throw new TypeError('defect') })
+    await expect(withResilience(provider, limits)(rows, request())).rejects.toThrow('defect')
+  })
+})
