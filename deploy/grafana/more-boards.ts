@@ -75,6 +75,7 @@ export const money: Board = {
       panels: [
         { title: 'Entries not shipped', metric: 'outbox_entries' },
         { title: 'Oldest entry not shipped', metric: 'outbox_oldest_seconds' },
+        { title: 'Accounts not shipped', metric: 'accounts_outbox_entries' },
         { title: 'Entries missing in the copy', metric: 'journal_entries_missing' },
         { title: 'Frozen tenants', metric: 'tenants_frozen' },
         { title: 'Tenants still compared with the journal', metric: 'tenants_waiting' },

@@ -12,7 +12,7 @@ import { endedOf, rebuildEnded, type RebuildParts } from './rebuild-jobs.ts'
 import { NO_BASE, writeSnapshots, type Base, type WritingParts } from './snapshots.ts'
 
 export type CompareParts = JournalParts & RebuildParts & WritingParts & {
-  readonly tenants: Pick<Tenants, 'all' | 'activate'>
+  readonly tenants: Pick<Tenants, 'all' | 'add'>
   readonly desk: Pick<Desk, 'survey' | 'bless' | 'rebuild'>
   readonly journal: Pick<JournalCopy, 'lengths' | 'readNewest'>
   /** Redis time. */
@@ -42,6 +42,8 @@ type CompareOptions = {
   readonly fence: string
   readonly base: Base
   readonly signal: AbortSignal
+  /** Hears how many tenants wait, as far as is known by then. */
+  readonly onWaiting?: (tenants: number) => void
   /** The tenants to compare; all that wait when left out. */
   readonly only?: ReadonlySet<string>
 }
@@ -81,7 +83,7 @@ export async function compare (
     await parts.sleep(parts.graceMs, signal)
     await readJournal(parts, { ...reading, from })
   }
-  await parts.tenants.activate([...followed.keys()].filter(tenant => !all.has(tenant)))
+  await parts.tenants.add([...followed.keys()].filter(tenant => !all.has(tenant)))
   // A snapshot that is contradicted would have the whole journal read each time.
   if (only !== undefined) {
     const folds = [...followed].map(([tenant, { fold }]) => [tenant, fold] as const)
@@ -104,7 +106,9 @@ export async function compare (
 type Waiting = Followed & { readonly standing: Standing, readonly uncounted: Journal[] }
 
 /** The tenants that are met, by name or by an entry, each as Redis has it. */
-function createMeeting (parts: CompareParts, { fence, base }: CompareOptions) {
+function createMeeting (
+  parts: CompareParts, { fence, base, onWaiting = () => {} }: CompareOptions
+) {
   const known = new Set<string>()
   const doubtful = new Set<string>()
   const followed = new Map<string, Waiting>()
@@ -128,6 +132,7 @@ function createMeeting (parts: CompareParts, { fence, base }: CompareOptions) {
   }
   const meet = async (tenants: ReadonlySet<string>) => {
     const strangers = [...tenants].filter(tenant => !known.has(tenant))
+    if (strangers.length === 0) return
     for (let from = 0; from < strangers.length; from += SURVEYED_AT_ONCE) {
       const some = strangers.slice(from, from + SURVEYED_AT_ONCE)
       const standings = await Promise.all(some.map(tenant => parts.desk.survey(tenant, fence)))
@@ -136,6 +141,7 @@ function createMeeting (parts: CompareParts, { fence, base }: CompareOptions) {
         if (standing !== undefined && standing !== 'fenced') follow(standing)
       }
     }
+    onWaiting(followed.size + doubtful.size)
   }
   return {
     known,

@@ -7,7 +7,7 @@ export const ledgerConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
-  HEAP_GROWTH_PERCENT: heapGrowth(50),
+  HEAP_GROWTH_PERCENT: heapGrowth(20),
   BATCH_MESSAGES: Type.Integer({
     default: 500,
     minimum: 1,

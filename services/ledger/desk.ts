@@ -27,6 +27,8 @@ export type Soundness = {
   readonly reason: string
 }
 
+const TENANTS_A_ROUND = 500
+
 export type Desk = ReturnType<typeof createDesk>
 
 /** What a ledger does to Redis behind the gates, each step in one script and harmless again. */
@@ -38,6 +40,17 @@ export function createDesk (redis: Redis) {
       const [fence = '0', run = ''] =
         await scripts.lead([LEADER_KEY, FENCE_KEY], [name, leaseMs]) as string[]
       return { run, fence: fence === '0' ? undefined : fence }
+    },
+
+    /** How many of these tenants are not let in by this run of the server. */
+    countWaiting: async (tenants: readonly string[], run: string): Promise<number> => {
+      let waiting = 0
+      for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
+        const runs = await Promise.all(tenants.slice(from, from + TENANTS_A_ROUND)
+          .map(tenant => redis.hget(moneyKeys(tenant).gate, 'run')))
+        waiting += runs.filter(letInBy => letInBy !== run).length
+      }
+      return waiting
     },
 
     /** A tenant that waits to be let in; undefined for one that is in. */

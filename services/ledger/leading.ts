@@ -13,8 +13,8 @@ import { replay, type ReplayParts } from './replay.ts'
 import { readSnapshots, takeSnapshots, type Base, type SnapshotParts } from './snapshots.ts'
 
 export type LeadingParts = RecoveryParts & ReplayParts & SnapshotParts & AccountsParts & {
-  readonly desk: Pick<Desk, 'lead' | 'check'>
-  readonly tenants: Pick<Tenants, 'active' | 'deactivate'>
+  readonly desk: Pick<Desk, 'lead' | 'check' | 'countWaiting'>
+  readonly tenants: Pick<Tenants, 'all' | 'active' | 'deactivate'>
   /** A connection of its own: once subscribed it serves nothing else. */
   readonly subscriber: Pick<Redis, 'on' | 'subscribe'>
   readonly clock: Clock
@@ -118,13 +118,18 @@ async function look (
   if (mandate === undefined) return
   const isNew = mandate.run !== state.reign?.run || mandate.fence !== state.reign.fence
   const strangers = isNew ? asked : await welcome(parts, state.reign as Reign, asked)
-  if (isNew) await restoreAccounts(parts, mandate.run, signal)
+  if (isNew) {
+    // Of a Redis that has lost everything, a leader that was one before knows the tenants.
+    const known = new Set([...await parts.tenants.all(), ...state.reign?.known ?? []])
+    state.waiting = await parts.desk.countWaiting([...known], mandate.run)
+    await restoreAccounts(parts, mandate.run, signal)
+  }
   if (isNew || strangers.length > 0) {
     if (strangers.length > 0) await parts.tenants.activate(strangers)
     const onWaiting = (tenants: number) => { state.waiting = tenants }
+    state.base = undefined
     const known = await recover(parts, mandate.fence, { signal, onWaiting })
     state.reign = { ...mandate, known: new Set(known) }
-    state.base = undefined
   }
   await replay(parts, signal)
   if (parts.clock.now() - state.checkedAt >= parts.checkEveryMs) {

@@ -11,7 +11,7 @@ import { createJournalCopy, type JournalCopy } from '../records/journal-copy.ts'
 import { watchGaps } from './gap-meters.ts'
 import { createAdministrator, watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
-import { watchOutbox } from './outbox-meters.ts'
+import { watchOutboxes } from './outbox-meters.ts'
 import { watchStores } from './store-meters.ts'
 
 type Config = KafkaSettings & { readonly INSTANCE: string }
@@ -30,7 +30,7 @@ const LEDGERS = TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'ledger')
 export function watchSystem (
   config: Config, { state, clickhouse, clock, journal, metrics, log, onStop }: Connected
 ): void {
-  watchOutbox({ outbox: createOutbox(state), clock, metrics, log })
+  watchOutboxes({ outbox: createOutbox(state), redis: state, clock, metrics, log })
   const tenants = createTenants(state)
   watchMoney({ redis: state, tenants, metrics, log })
   const administrator =

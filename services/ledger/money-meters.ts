@@ -77,26 +77,26 @@ export function watchMoney ({ redis, tenants, metrics, log }: MoneyParts): void 
 
 /**
  * Reads the sums of all tenants, for each mode. The first reading asks for every tenant; later ones
- * ask for those that are active now or were at the reading before, as no other wallet can have
- * changed. After a pause in which a tenant may have come and gone, every tenant is read again.
+ * ask for those that are active now or were at the reading before, as no other wallet has moved.
+ * Every tenant is read again once in a while, as a recovery changes wallets that stay idle.
  */
 export function createWalletSums (
   { redis, tenants }: Pick<MoneyParts, 'redis' | 'tenants'>, now = () => performance.now()
 ): () => Promise<Standings> {
   const known = new Map<string, readonly number[]>()
   let activeBefore = new Set<string>()
-  let readAtMs = -Infinity
+  let allReadAtMs = -Infinity
   return async () => {
     const startMs = now()
     const active = new Set((await tenants.active()).map(({ tenant }) => tenant))
-    const isRecent = startMs - readAtMs < IDLE_AFTER_MS
+    const isRecent = startMs - allReadAtMs < IDLE_AFTER_MS
     const changed = isRecent ? [...new Set([...active, ...activeBefore])] : await tenants.all()
     for (let from = 0; from < changed.length; from += TENANTS_A_ROUND) {
       const round = changed.slice(from, from + TENANTS_A_ROUND)
       for (const [tenant, values] of await readRound(redis, round)) known.set(tenant, values)
     }
     activeBefore = active
-    readAtMs = startMs
+    if (!isRecent) allReadAtMs = startMs
     return addUp(known)
   }
 }

@@ -1,3 +1,5 @@
+import type { Redis } from 'ioredis'
+import { ACCOUNTS_OUTBOX_KEY } from '../accounts/records.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
@@ -6,6 +8,7 @@ import { createReading } from '../lib/reading.ts'
 
 type OutboxParts = {
   readonly outbox: Pick<Outbox, 'tenantsWithPending' | 'pending'>
+  readonly redis: Pick<Redis, 'scard'>
   /** Redis time. */
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'watchAll'>
@@ -13,10 +16,10 @@ type OutboxParts = {
 }
 
 /**
- * Tells metrics what is left in the outboxes, by asking Redis when metrics are read: whoever ships
- * entries waits for the brokers, and could not tell how long.
+ * Reports what is left in the outboxes of wallets and of accounts, by asking Redis when metrics are
+ * read: the process that ships waits for the brokers, and cannot tell how long.
  */
-export function watchOutbox ({ outbox, clock, metrics, log }: OutboxParts): void {
+export function watchOutboxes ({ outbox, redis, clock, metrics, log }: OutboxParts): void {
   const look = async () => {
     let [entries, oldestMs] = [0, 0]
     for (const tenant of await outbox.tenantsWithPending()) {
@@ -31,4 +34,8 @@ export function watchOutbox ({ outbox, clock, metrics, log }: OutboxParts): void
     (await read()).map(({ entries }) => ({ labels: {}, value: entries })))
   metrics.watchAll('outbox_oldest_seconds', async () =>
     (await read()).map(({ oldestMs }) => ({ labels: {}, value: oldestMs / 1_000 })))
+  const readAccounts = createReading(
+    async () => [await redis.scard(ACCOUNTS_OUTBOX_KEY)], { what: 'the outbox of accounts', log })
+  metrics.watchAll('accounts_outbox_entries', async () =>
+    (await readAccounts()).map(value => ({ labels: {}, value })))
 }

@@ -4,6 +4,7 @@ import type { Log } from '../lib/log.ts'
 import type { Metrics } from '../lib/metrics.ts'
 import type { Sleep } from '../lib/retry.ts'
 import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
+import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import { compare, type CompareParts, type Compared, type Comparison } from './compare.ts'
 import type { Mandate, Step } from './desk.ts'
 import { withHeld } from './journal-fold.ts'
@@ -13,6 +14,7 @@ import { NO_BASE, readSnapshots } from './snapshots.ts'
 
 export type RecoveryParts = CompareParts & MendKeysParts & {
   readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>
+  readonly tenants: Pick<Tenants, 'activate'>
   /** Redis time. */
   readonly clock: Clock
   readonly sleep: Sleep
@@ -41,14 +43,15 @@ export async function recover (
     await admitAll(parts, fence, { compared, progress, signal })
   }
   const base = await readSnapshots(parts, signal)
-  const first = await compare(parts, { fence, base, signal })
+  const first = await compare(parts, { fence, base, signal, onWaiting })
   await admit(first)
   const { doubtful } = first
   if (doubtful.size > 0) {
     const some = [...doubtful].slice(0, 10)
     parts.log.warn({ tenants: doubtful.size, some }, 'tenants whose state does not continue ' +
       'their last snapshot are compared with the whole journal')
-    await admit(await compare(parts, { fence, base: NO_BASE, signal, only: doubtful }))
+    const options = { fence, base: NO_BASE, signal, onWaiting, only: doubtful }
+    await admit(await compare(parts, options))
   }
   return first.known
 }
@@ -65,7 +68,6 @@ function createProgress (
 ) {
   let left = all
   let loggedAtMs = clock.now()
-  onWaiting(left)
   return (letIn: number) => {
     left -= letIn
     onWaiting(left)
@@ -81,8 +83,6 @@ async function admitAll (
     readonly progress: (letIn: number) => void, readonly signal: AbortSignal,
   }
 ): Promise<void> {
-  // What comes back from a backup may have work and no mark.
-  await parts.tenants.activate(compared.filter(isAtWork).map(({ standing }) => standing.tenant))
   const run = compared[0]?.standing.run
   await mendKeys(parts, { run, lacking: lackingOf(compared) }, signal)
   const waiting = compared.toSorted(byWork)
@@ -93,9 +93,6 @@ async function admitAll (
     progress(some.length)
   }
 }
-
-const isAtWork = ({ standing, fold, verdict, uncounted }: Compared) => verdict.behind ||
-  standing.outbox.length + standing.openJobs.length + fold.open.size + uncounted.length > 0
 
 /** Those with most open jobs, then those whose money moved last. */
 const byWork = ({ fold: one }: Compared, { fold: other }: Compared) =>
@@ -121,18 +118,25 @@ async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Pr
   const begun = await rebuildOpen(parts, mandate, { open, known })
   const over = await rebuildEnded(parts, endedOf(ended, { mandate, openJobs: known }))
   if (begun.moved || over.moved) return
-  const all = [...faults, ...begun.faults]
-  if (all.length > 0) {
-    return await freeze(parts, mandate, { ...one, verdict: { ...one.verdict, faults: all } })
-  }
   const uncounted = [...one.uncounted, ...begun.uncounted, ...over.uncounted]
-  if (await restore(parts, mandate, { ...one, uncounted }) === 'moved') return
+  const verdict = { ...one.verdict, faults: [...faults, ...begun.faults] }
+  const found = { ...one, verdict, uncounted }
+  // What comes back from a backup may have work and no mark.
+  if (isActive(found, parts.clock.now())) await parts.tenants.activate([tenant])
+  if (verdict.faults.length > 0) return await freeze(parts, mandate, found)
+  if (await restore(parts, mandate, found) === 'moved') return
   parts.metrics.count('recovered_total', { what: 'tenant' })
   const { seq } = one.standing
   const details = { tenant, seq, journal: one.fold.seq, jobsMade: begun.made + over.made }
   if (one.verdict.behind) parts.log.warn(details, 'a wallet was brought to the end of the journal')
   else parts.log.info(details, 'a tenant was let in')
 }
+
+/** Whether sweeps have to visit the tenant: one that is idle would only cost them time. */
+const isActive = ({ standing, fold, verdict, uncounted }: Compared, nowMs: number) =>
+  nowMs - fold.at < IDLE_AFTER_MS || [
+    standing.outbox, standing.openJobs, uncounted, verdict.faults,
+  ].some(({ length }) => length > 0)
 
 /** Without them every later comparison would find the gap once more. */
 async function writeMissing (

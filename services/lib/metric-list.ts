@@ -183,6 +183,12 @@ export const METRICS = [
     help: 'Age of the oldest entry that is not yet shipped from an outbox; 0 when there is none.',
   },
   {
+    name: 'accounts_outbox_entries',
+    type: 'gauge',
+    labels: [],
+    help: 'Accounts whose last change the topic accounts has not acknowledged.',
+  },
+  {
     name: 'jobs_stalled',
     type: 'gauge',
     labels: [],
@@ -212,8 +218,8 @@ export const METRICS = [
     name: 'tenants_waiting',
     type: 'gauge',
     labels: [],
-    help: 'Tenants whose money does not move yet, as it is compared with the journal after a ' +
-      'restart of Redis; told by the leading ledger.',
+    help: 'Tenants whose money does not move until it is compared with the journal after a ' +
+      'restart of Redis, as far as the leading ledger knows of them by then.',
   },
   {
     name: 'snapshots_total',

@@ -72,6 +72,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   limits_local_total: { by: ['ingest'], values: {} },
   outbox_entries: { by: ['ledger'] },
   outbox_oldest_seconds: { by: ['ledger'] },
+  accounts_outbox_entries: { by: ['ledger'] },
   jobs_stalled: { by: ['ledger'] },
   journal_head_age_intervals: { by: ['ledger'] },
   journal_entries_missing: { by: ['ledger'] },

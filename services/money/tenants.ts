@@ -7,7 +7,9 @@ import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
 export type ActiveTenant = { readonly tenant: string, readonly sinceMs: number }
 
 export type Tenants = {
-  /** Marks tenants as active. */
+  /** Adds tenants to the list of all. */
+  readonly add: (tenants: readonly string[]) => Promise<void>
+  /** Marks tenants as active, and adds them to the list of all. */
   readonly activate: (tenants: readonly string[]) => Promise<void>
   /** Tenants that may have pending entries or open jobs, and all whose money moved lately. */
   readonly active: () => Promise<readonly ActiveTenant[]>
@@ -40,13 +42,13 @@ const DEACTIVATE = `
 export function createTenants (redis: Redis): Tenants {
   const mark = script(redis, { name: 'activate', source: ACTIVATE, numberOfKeys: 1 })
   const unmark = script(redis, { name: 'deactivate', source: DEACTIVATE, numberOfKeys: 1 })
+  const add = (tenants: readonly string[]) =>
+    inRounds(tenants, round => redis.sadd(TENANTS_KEY, ...round))
   return {
+    add,
     activate: async tenants => {
-      for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
-        const round = tenants.slice(from, from + TENANTS_A_ROUND)
-        await redis.sadd(TENANTS_KEY, ...round)
-        await mark([ACTIVE_KEY], round)
-      }
+      await add(tenants)
+      await inRounds(tenants, round => mark([ACTIVE_KEY], round))
     },
     active: async () => {
       const found = await redis.zrange(ACTIVE_KEY, '0', '-1', 'WITHSCORES')
@@ -60,10 +62,18 @@ export function createTenants (redis: Redis): Tenants {
   }
 }
 
+async function inRounds (
+  tenants: readonly string[], work: (round: readonly string[]) => Promise<unknown>
+): Promise<void> {
+  for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
+    await work(tenants.slice(from, from + TENANTS_A_ROUND))
+  }
+}
+
 /**
  * Marks a tenant before a script that leaves work: an entry in the outbox or an open job. Each
  * process marks a tenant once a minute at most. When Redis loses the mark meanwhile, `ledger` makes
- * it again before it lets the tenant in.
+ * it again before it lets the tenant in, if its money moved lately.
  */
 export function createActivation (redis: Redis): (tenant: string) => Promise<void> {
   const tenants = createTenants(redis)

@@ -103,12 +103,14 @@ function fairnessLines (fairness: FairnessFigures): readonly Line[] {
   ]
 }
 
-function recoveryLines ({ killed, emptied, idlePercent }: RecoveryFigures): readonly Line[] {
+function recoveryLines (
+  { killed, emptied, idlePercent, idleTenants }: RecoveryFigures
+): readonly Line[] {
   const text = ({ firstMs, lastMs, peakMb }: RecoveryStep) =>
     `first 202 ${fixed(firstMs)} ms, all ${fixed(lastMs)} ms, ledger ${fixed(peakMb)} MB`
   return [
     ...killed.map((step): Line => [`recovery: ${step.entries} entries, killed`, text(step)]),
     [`recovery: ${emptied.entries} entries, emptied`, text(emptied)],
-    [`recovery: ${emptied.tenants} idle tenants`, `ledger ${fixed(idlePercent, 2)} % of a core`],
+    [`recovery: ${idleTenants} idle tenants`, `ledger ${fixed(idlePercent, 2)} % of a core`],
   ]
 }

@@ -109,6 +109,31 @@ describe('the ledger that leads', () => {
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(0))
   })
 
+  it('counts the tenants that wait while the topics are read', async () => {
+    let hangs = false
+    const reader: typeof world.parts.reader = {
+      read: async (...given) => {
+        const signal = given[2]?.signal
+        if (!hangs) return await world.parts.reader.read(...given)
+        signal?.throwIfAborted()
+        return await new Promise((_resolve, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason))
+        })
+      },
+    }
+    const before = lead('one', { reader })
+    await topUp('a')
+    hangs = true
+    // Of a Redis that has nothing, the leader knows the tenants by itself.
+    await redis.flushall()
+    await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(1))
+    await before.stop()
+    await redis.flushall()
+    await world.parts.tenants.add([TENANT, NEW])
+    lead('two', { reader })
+    await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(2))
+  })
+
   it('freezes whose sums are wrong, counts them, and lets them in once thawed', async () => {
     lead('one')
     await topUp('a')

@@ -4,6 +4,7 @@ import { recover } from '../../services/ledger/recovery.ts'
 import { NO_BASE, takeSnapshots } from '../../services/ledger/snapshots.ts'
 import { InfrastructureError } from '../../services/lib/errors.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
@@ -113,6 +114,22 @@ describe('a recovery from snapshots', () => {
     expect(waiting).toEqual([2, 1, 1, 0])
   })
 
+  it('tells how many tenants wait before it reads the journal', async () => {
+    await redis.flushall()
+    const waiting: number[] = []
+    const known: (number | undefined)[] = []
+    const reader: LedgerParts['reader'] = {
+      read: (topic, ...rest) => {
+        if (topic === 'wallet.journal') known.push(waiting.at(-1))
+        return world.parts.reader.read(topic, ...rest)
+      },
+    }
+    const onWaiting = (tenants: number) => waiting.push(tenants)
+    await recover({ ...world.parts, reader }, '5000', { signal, onWaiting })
+    expect(known[0]).toBe(2)
+    expect(waiting.at(-1)).toBe(0)
+  })
+
   it('a crash while some are written leaves the positions before them in force', async () => {
     await work(idle, 'job_4')
     await work(busy, 'job_5')
@@ -210,6 +227,39 @@ describe('a snapshot that somebody else puts back', () => {
     }
     await compareAll({ ...later, reader: without })
     expect(await balances()).toEqual(before)
+  })
+})
+
+describe('a recovery of a tenant that has been idle', () => {
+  const tenant = 'org_done.live'
+  const { tenants } = createRecoveryWorld(redis).parts
+  const active = async () => (await tenants.active()).map(one => one.tenant).toSorted()
+  let later: LedgerParts
+  beforeEach(async () => {
+    await openGates(redis, [tenant])
+    const done = createPlay(redis, world, tenant)
+    await topUp(done, 'all it has')
+    await done.ship(false)
+    later = { ...world.parts, clock: { now: () => Date.now() + IDLE_AFTER_MS } }
+  })
+
+  it('adds it to all and marks it as active only if its money moved lately', async () => {
+    await redis.flushall()
+    await compareAll(later)
+    expect(await active()).toEqual([BUSY, IDLE])
+    expect((await tenants.all()).toSorted()).toEqual([BUSY, tenant, IDLE])
+    await redis.flushall()
+    await compareAll(world.parts)
+    expect(await active()).toEqual([BUSY, tenant, IDLE])
+  })
+
+  it('marks it as active if it is frozen, so that it is counted', async () => {
+    await redis.hincrby(moneyKeys(tenant).wallet, 'available', 1)
+    await redis.del('active-tenants')
+    await endRun(redis)
+    await compareAll(later)
+    expect(await redis.hget(moneyKeys(tenant).gate, 'frozen')).toMatch(/^after movement 1 Redis/)
+    expect(await active()).toEqual([BUSY, tenant, IDLE])
   })
 })
 

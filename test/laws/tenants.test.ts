@@ -20,6 +20,13 @@ describe('an active tenant', () => {
     expect((await tenants.all()).toSorted()).toEqual(many.toSorted())
   })
 
+  it('is made by a mark, not by being added to all', async () => {
+    const many = upTo(1_200).map(number => `org_${number}.live`)
+    await tenants.add(many)
+    expect((await tenants.all()).toSorted()).toEqual(many.toSorted())
+    expect(await names()).toEqual([])
+  })
+
   it('loses its mark, unless it was marked again since, and stays one of all', async () => {
     await tenants.activate(['a.live', 'b.live'])
     const before = await tenants.active()

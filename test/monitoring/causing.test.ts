@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
+import { SCOPES } from '../../services/accounts/api-keys.ts'
 import { connectRedis } from '../../services/lib/redis.ts'
 import { createPauses } from '../../services/ops/pauses.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
@@ -130,8 +131,11 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     const { orgId } = parts().world
     await whileFrozen(partOf('kafka'), async () => {
       const movement = { id: 'by-hand', amountMicros: 1, reason: 'test' }
-      await withWorkspace(env, ({ wallet }) => wallet.topUp(`${orgId}.live`, movement))
-      await untilFiring('OutboxNotShipped', 'LagUnknown')
+      await withWorkspace(env, async ({ wallet, apiKeys }) => {
+        await wallet.topUp(`${orgId}.live`, movement)
+        await apiKeys.create({ orgId, mode: 'test', scopes: SCOPES })
+      })
+      await untilFiring('OutboxNotShipped', 'AccountsNotShipped', 'LagUnknown')
     })
   })
 

@@ -117,6 +117,8 @@ export async function readToEnd (kafka: Kafka, reading: Reading): Promise<Positi
 }
 
 const ENDS_TRIES = 20
+/** Of a partition at once: as objects, messages take several times their bytes. */
+const FETCHED_BYTES = 256 * 1_024
 
 async function asAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Promise<T> {
   const admin = kafka.admin()
@@ -182,6 +184,7 @@ async function consumeUntil (
   const consumer = kafka.consumer({
     groupId,
     maxWaitTimeInMs: 100,
+    maxBytesPerPartition: FETCHED_BYTES,
     allowAutoTopicCreation: false,
     partitionAssigners: [assignOnly(topic, [...open.keys()])],
     // A coordinator that still loads refuses a member at once; behind the first batch a new start

@@ -51,7 +51,8 @@ type Wallet = { readonly tenant: string, seq: number, amounts: Amounts }
  * each begins with a top-up, then a reservation and its settlement in turn.
  */
 export function createHistory (
-  { env, redis, tenants: count }: { env: Env, redis: Redis, tenants: number }
+  { env, redis, tenants: count, prefix = 'history' }:
+  { env: Env, redis: Redis, tenants: number, prefix?: string }
 ): History {
   const codec = createCodec(registrySource(env['SCHEMA_REGISTRY_URL'] ?? ''))
   const bus = createKafkaBus({
@@ -63,7 +64,7 @@ export function createHistory (
   const producer = bus.producer('history')
   const at = Date.now() - AGE_MS
   const wallets = Array.from({ length: count }, (_, index): Wallet =>
-    ({ tenant: `org_history${index}.live`, seq: 0, amounts: NOTHING }))
+    ({ tenant: `org_${prefix}${index}.live`, seq: 0, amounts: NOTHING }))
   const messageOf = async (value: Journal) => ({
     topic: 'wallet.journal',
     key: value.tenant,

@@ -33,8 +33,9 @@ export type RecoveryFigures = {
   readonly emptied: RecoveryStep
   /** Of `ledger`, the highest of all. */
   readonly peakMb: number
-  /** CPU of `ledger` while nothing is under way, before the files are deleted; of a core. */
+  /** CPU of `ledger` with so many tenants while nothing is under way, at last; of a core. */
   readonly idlePercent: number
+  readonly idleTenants: number
 }
 
 export type RecoveryOptions = {
@@ -80,20 +81,35 @@ export async function measureRecovery (
       await grow(world, some)
       killed.push({ entries: some, tenants, ...await restart(world) })
     }
-    const usual = await restartServices(world, options)
+    const usual = { ...world, services: await restartServices(world, options) }
     try {
-      show(`recovery: ${tenants} tenants, idle`)
-      await delay(UNDER_WAY_MS)
-      await untilCopied(usual)
-      const idlePercent = await measureIdle(ledgersOf(usual))
+      await untilCopied(usual.services)
       show('recovery: the longest journal without any file of the state Redis')
-      const lost = await restart({ ...world, services: usual }, empty)
+      const lost = await restart(usual, empty)
       const peakMb = Math.max(...[...killed, lost].map(step => step.peakMb))
-      return { killed, emptied: { entries, tenants, ...lost }, peakMb, idlePercent }
+      show(`recovery: ${2 * tenants} tenants, idle`)
+      const idlePercent = await measureTwice(usual)
+      const emptied = { entries, tenants, ...lost }
+      return { killed, emptied, peakMb, idlePercent, idleTenants: 2 * tenants }
     } finally {
-      await usual.stop()
+      await usual.services.stop()
     }
   })
+}
+
+/** CPU of an idle `ledger` with twice as many tenants: the others have nothing but a top-up. */
+async function measureTwice (world: World): Promise<number> {
+  const { env, redis, services, history: { tenants } } = world
+  const more = createHistory({ env, redis, tenants: tenants.length, prefix: 'idle' })
+  try {
+    await more.grow(tenants.length)
+    await restart({ ...world, history: { ...more, tenants: [...tenants, ...more.tenants] } })
+    await delay(UNDER_WAY_MS)
+    await untilCopied(services)
+    return await measureIdle(ledgersOf(services))
+  } finally {
+    await more.close()
+  }
 }
 
 /** Services that are set as usual, in place of those that take snapshots all the time. */

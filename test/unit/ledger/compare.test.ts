@@ -61,7 +61,7 @@ function world (journal: readonly Journal[], standing: Partial<Standing> = {}) {
         return new Map([[0, BigInt(journal.length)]])
       },
     },
-    tenants: { all: async () => [TENANT], activate: async () => {} },
+    tenants: { all: async () => [TENANT], add: async () => {} },
     desk: {
       survey: async () => whole,
       bless: async () => 'done',

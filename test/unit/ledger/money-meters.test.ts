@@ -7,7 +7,7 @@ import {
   countMovements, createWalletSums, watchMoney,
 } from '../../../services/ledger/money-meters.ts'
 import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
-import { watchOutbox } from '../../../services/ledger/outbox-meters.ts'
+import { watchOutboxes } from '../../../services/ledger/outbox-meters.ts'
 import { recordMacOf } from '../../support/signed.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
 import { createClickhouseDouble } from '../../support/stored.ts'
@@ -120,6 +120,7 @@ describe('the meters of money', () => {
     active.pop()
     wallets['w:{a.live}'] = ['270', '20', '10', '300']
     expect(await funded()).toEqual([301, 'w:{a.live}'])
+    nowMs = IDLE_AFTER_MS / 2
     expect(await funded()).toEqual([301, ''])
     nowMs = IDLE_AFTER_MS
     expect((await funded())[1]).toBe('w:{a.live},w:{b.live},w:{b.test}')
@@ -129,11 +130,16 @@ describe('the meters of money', () => {
     const metrics = createMetrics()
     const pending = [entry('a.live', { at: 1_000 }), entry('a.live', { at: 4_000 })]
     const outbox = { tenantsWithPending: async () => ['a.live'], pending: async () => pending }
-    watchOutbox({ outbox, clock: { now: () => 6_000 }, metrics, log })
-    expect(await metrics.text()).toMatch(/^outbox_entries 2$[^]*^outbox_oldest_seconds 5$/m)
+    const redis = { scard: async (key: string) => key === 'accounts:outbox' ? 3 : 0 } as never
+    watchOutboxes({ outbox, redis, clock: { now: () => 6_000 }, metrics, log })
+    const text = await metrics.text()
+    expect(text).toMatch(/^outbox_entries 2$[^]*^outbox_oldest_seconds 5$/m)
+    expect(text).toMatch(/^accounts_outbox_entries 3$/m)
     const without = createMetrics()
-    const gone = { ...outbox, tenantsWithPending: async () => { throw new Error('down') } }
-    watchOutbox({ outbox: gone, clock: { now: () => 6_000 }, metrics: without, log })
-    expect(await without.text()).not.toMatch(/^outbox_/m)
+    const down = async () => { throw new Error('down') }
+    const gone = { ...outbox, tenantsWithPending: down }
+    const parts = { outbox: gone, redis: { scard: down }, clock: { now: () => 6_000 }, log }
+    watchOutboxes({ ...parts, metrics: without })
+    expect(await without.text()).not.toMatch(/^(accounts_)?outbox_/m)
   })
 })
