@@ -39,8 +39,8 @@ function stageWith (
         tallies.push(block)
         return answers.shift() ?? { kind: 'skip' }
       },
-      manifest: async () => [],
       read: async () => standing,
+      readWhole: async () => standing && { job: standing, manifest: [] },
       close: async (_tenant, job) => { done.push(`close ${job}`); return true },
     },
   })
