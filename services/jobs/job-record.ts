@@ -2,7 +2,7 @@ import { integer } from '../money/outbox.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Job, JobCounts, JobStatus, Preflight, Refusal } from './job.ts'
 
-/** What the hash of a job says of its claim, of its refusal, and of the job; its blocks are apart. */
+/** What a job hash says of its claim, of its refusal, and of the job; its blocks are apart. */
 export const RECORD_FIELDS = [
   'acceptBy', 'claimedAt', 'idempotencyKey', 'fingerprint', 'owner', 'quoteOnly', 'claimedIn',
   'refusal', 'requiredMicros', 'availableMicros',
