@@ -26,10 +26,10 @@ local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 
 -- Says why the job may not be, or nothing.
 local function objection(now, claim)
-  local bound = not has_key or bound_job(keys.idem) == job
-  -- A server that was started anew may have lost that the claim was refused, and told so. Of a
-  -- frozen wallet no refusal is definite, as refuse.lua says.
-  if now >= accept_by or not bound or claim.claimedIn ~= gate.run then
+  -- A server that was started anew may have lost that the claim was refused, and told so, or that
+  -- another one has taken its idempotency key over. Of a frozen wallet no refusal is definite, as
+  -- refuse.lua says.
+  if now >= accept_by or claim.claimedIn ~= gate.run then
     return { code = gate.frozen and 'frozen' or 'expired' }
   end
   if cursor ~= '' and (redis.call('HGET', keys.cursors, cursor) or BEGINNING) ~= from then
@@ -90,13 +90,6 @@ local function terms_of(claim)
   return cjson.encode(terms)
 end
 
-local function bind_keys(claimed_at)
-  redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
-  if has_key then
-    redis.call('PEXPIREAT', keys.idem, text(tonumber(claimed_at) + KEY_BOUND_MS))
-  end
-end
-
 local stored, claim = stored_outcome(keys.job, keys.outbox)
 if stored then
   return stored
@@ -120,7 +113,7 @@ local seq, entry = reserve(keys, {
   reason = terms_of(claim),
 })
 write_record(now, claim, seq)
-bind_keys(claim.claimedAt)
+redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
 if cursor ~= '' then
   -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
   redis.call('HSET', keys.cursors, cursor, to)

@@ -1,17 +1,18 @@
 -- KEYS: job, gate. ARGV: job. Everything of the job is produced: whoever waits for it may be
 -- answered.
-local gate = gate_of(KEYS[2])
-if gate.shut then
-  return gate.shut
+local found = redis.call('HMGET', KEYS[1], 'status', 'announced', 'claimedIn')
+local status, announced, claimed_in = unpack(found)
+local shut = shut_for({ status = status, claimedIn = claimed_in }, KEYS[2])
+if shut then
+  return shut
 end
-local found = redis.call('HMGET', KEYS[1], 'status', 'announced')
-if not found[1] then
+if not status then
   return { 'unknown' }
 end
-if found[1] == 'queued' then
+if status == 'queued' then
   redis.call('HSET', KEYS[1], 'announced', '1', 'status', 'preparing',
     'updatedAtMs', text(now_ms()))
-elseif found[2] ~= '1' then
+elseif announced ~= '1' then
   redis.call('HSET', KEYS[1], 'announced', '1')
 end
 redis.call('PUBLISH', OUTCOMES, ARGV[1])

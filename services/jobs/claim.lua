@@ -8,33 +8,41 @@ end
 local job, has_key, fingerprint = ARGV[1], ARGV[2] ~= '', ARGV[3]
 local now = now_ms()
 local accept_by = text(now + whole(ARGV[4], 'the time to accept within'))
+local bound_until = text(now + KEY_BOUND_MS)
+local own = binding_of(job, fingerprint)
 
-if has_key then
-  local other, binding = bound_job(KEYS[2])
+-- What is said of a key that was bound before; nothing of one that was free, or is taken over.
+local function said_of(binding)
+  local other = job_of(binding)
   -- The keys of all jobs of a tenant differ in the job alone.
-  local record = other and KEYS[1]:sub(1, -#job - 1) .. other
-  local held = other and redis.call('HMGET', record, 'acceptBy', 'claimedAt', 'owner', 'status')
+  local record = KEYS[1]:sub(1, -#job - 1) .. other
+  local held = redis.call('HMGET', record, 'acceptBy', 'claimedAt', 'owner', 'status')
   if other == job and held[1] then
     -- The reply to this very call was lost on its way.
     return { 'new', held[2], held[1] }
   end
-  -- The record of a claim goes with its binding, and that of an accepted job long after it ended.
-  local accepted = held and (held[4] or not held[1])
-  local live = other and (accepted or now < tonumber(held[1]))
-  if live and binding ~= binding_of(other, fingerprint) then
-    return { 'reused' }
-  end
-  if live then
+  -- The record of a claim outlives its binding, and that of an accepted job goes long before it.
+  local accepted = held[4] or not held[1]
+  if accepted or now < tonumber(held[1]) then
+    if binding ~= binding_of(other, fingerprint) then
+      return { 'reused' }
+    end
     return { 'same', other, held[1] or '0', not accepted and held[3] or '' }
   end
+  -- Whatever the clock of the server does: no job comes of the claim before.
+  redis.call('HSET', record, 'refusal', 'expired')
+  redis.call('SET', KEYS[2], own, 'PXAT', bound_until)
 end
 
-local forgotten_at = text(tonumber(accept_by) + REFUSAL_KEPT_MS)
 if has_key then
-  redis.call('SET', KEYS[2], binding_of(job, fingerprint), 'PXAT', forgotten_at)
+  local binding = redis.call('SET', KEYS[2], own, 'NX', 'GET', 'PXAT', bound_until)
+  local said = binding and said_of(binding)
+  if said then
+    return said
+  end
 end
 redis.call('HSET', KEYS[1], 'acceptBy', accept_by, 'claimedAt', text(now),
   'idempotencyKey', ARGV[2], 'fingerprint', fingerprint, 'owner', ARGV[6],
   'quoteOnly', ARGV[5], 'claimedIn', gate.run)
-redis.call('PEXPIREAT', KEYS[1], forgotten_at)
+redis.call('PEXPIREAT', KEYS[1], text(tonumber(bound_until) + REFUSAL_KEPT_MS))
 return { 'new', text(now), accept_by }

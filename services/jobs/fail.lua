@@ -1,17 +1,16 @@
--- KEYS: wallet, outbox, job, manifest, active, open, replay, gate.
+-- KEYS: wallet, outbox, job, active, open, replay, gate.
 -- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
 -- there is no block: nobody can read the job's rows, those finished before included, so none of
 -- them counts as a success and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
 -- bitmap, made from what was open a moment ago, is right if it still fills the job exactly. A job
 -- whose blocks are being counted again is left alone, as rows that have a verdict may seem open.
-local stopped = stopped_by(KEYS[8])
+local stopped = stopped_by(KEYS[7])
 if stopped then
   return stopped
 end
 local keys = {
-  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], manifest = KEYS[4], active = KEYS[5],
-  open = KEYS[6],
+  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], active = KEYS[4], open = KEYS[5],
 }
 local tenant, job, digest, bitmap = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local rows = whole(ARGV[5], 'the number of rows')
@@ -24,7 +23,7 @@ local total = tonumber(fields.totalRows)
 if fields.ended == '1' or tonumber(fields.finishedRows) + rows ~= total then
   return tallied('known', keys, fields)
 end
-if redis.call('HEXISTS', KEYS[7], job) == 1 then
+if redis.call('HEXISTS', KEYS[6], job) == 1 then
   return tallied('known', keys, fields)
 end
 if #bitmap ~= math.ceil(total / 8) then
@@ -39,11 +38,11 @@ if not fields.settledSeq then
 end
 
 local now = now_ms()
-change(keys.job, fields, { 'finishedRows', text(total), 'updatedAtMs', text(now) })
+note(fields, { 'finishedRows', text(total), 'updatedAtMs', text(now) })
 if is_lost then
-  change(keys.job, fields, { 'billableRows', '0', 'successRecords', '0' })
+  note(fields, { 'billableRows', '0', 'successRecords', '0' })
 elseif rows > 0 then
-  redis.call('HSET', keys.manifest, digest, packed(tonumber(fields.chunks), 0, 0, bitmap))
+  note({}, { BLOCK .. digest, packed(tonumber(fields.chunks), 0, 0, bitmap) })
 end
 redis.call('ZADD', keys.open, text(now), job)
 return end_job(keys, {

@@ -2,8 +2,28 @@ import { integer } from '../money/outbox.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Job, JobCounts, JobStatus, Preflight, Refusal } from './job.ts'
 
-/** A job's hash in Redis, or what a script returned of it: all values are text. */
+/** What a job hash says of its claim, of its refusal, and of the job; its blocks are apart. */
+export const RECORD_FIELDS = [
+  'acceptBy', 'claimedAt', 'idempotencyKey', 'fingerprint', 'owner', 'quoteOnly', 'claimedIn',
+  'refusal', 'requiredMicros', 'availableMicros',
+  'id', 'status', 'service', 'lane', 'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits',
+  'quotedFresh', 'maxQuoteMicros', 'quoteId', 'unitPriceMicros', 'chunks', 'feed', 'forceFresh',
+  'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
+  'finishedRows', 'inputBlocks', 'billableRows', 'cacheHits', 'freshRecords', 'successRecords',
+  'failedRecords', 'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'settledSeq',
+  'settledMicros',
+] as const
+
+/** A job's record in Redis, or what a script returned of it: all values are text. */
 export type JobFields = Readonly<Record<string, string | undefined>>
+
+/** The record in what Redis answered for `RECORD_FIELDS`. */
+export function recordFields (values: readonly (string | null)[]): JobFields {
+  return Object.fromEntries(RECORD_FIELDS.flatMap((name, index) => {
+    const value = values[index] ?? undefined
+    return value === undefined ? [] : [[name, value] as const]
+  }))
+}
 
 /** Pairs of field and value, one after another, as scripts return a hash. */
 export function fieldsOf (pairs: readonly string[]): JobFields {

@@ -16,10 +16,12 @@ local function binding_of(job, fingerprint)
   return job:gsub('^job_', '') .. ':' .. bytes
 end
 
--- The job an idempotency key is bound to, and all that it holds; nothing of a key that is free.
+local function job_of(binding)
+  return 'job_' .. binding:match('^[^:]*')
+end
+
+-- The job an idempotency key is bound to; nothing of a key that is free.
 local function bound_job(key)
   local binding = redis.call('GET', key)
-  if binding then
-    return 'job_' .. binding:match('^[^:]*'), binding
-  end
+  return binding and job_of(binding)
 end

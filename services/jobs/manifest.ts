@@ -1,5 +1,16 @@
 import type { ManifestEntry } from './job.ts'
 
+/** What the digest of a block follows in the hash of its job; as record.lua names it. */
+const BLOCK = 'block:'
+
+/** The blocks that count among the fields of a job's hash, by chunk. */
+export function manifestOf (fields: Readonly<Record<string, Buffer>>): ManifestEntry[] {
+  return Object.entries(fields)
+    .filter(([name]) => name.startsWith(BLOCK))
+    .map(([name, entry]) => unpackEntry(name.slice(BLOCK.length), entry))
+    .sort((a, b) => a.chunk - b.chunk || (a.digest < b.digest ? -1 : 1))
+}
+
 /**
  * Chunk and first row as big-endian 32-bit numbers, one byte for inputs, then the bitmap; as
  * tally.lua packs it.

@@ -4,4 +4,4 @@ local gate = gate_of(KEYS[2])
 if gate.shut then
   return gate.shut
 end
-return redis.call('HGETALL', KEYS[1])
+return reply('known', {}, record_of(KEYS[1]))

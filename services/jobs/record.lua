@@ -3,22 +3,52 @@
 local OUTCOMES = 'outcomes'
 local REFUSAL_KEPT_MS = 60000
 
--- The fields of a record by name. It is read once a script: nobody else changes it meanwhile.
-local function record_of(key)
-  local flat = redis.call('HGETALL', key)
-  local fields = {}
-  for at = 1, #flat, 2 do
-    fields[flat[at]] = flat[at + 1]
+-- The fields of a record by name, and others of its hash if they are named. It is read once a
+-- script: nobody else changes it meanwhile.
+local function record_of(key, ...)
+  local others = { ... }
+  local names = { unpack(RECORD_FIELDS) }
+  for _, name in ipairs(others) do
+    names[#names + 1] = name
   end
-  return fields
+  local values = redis.call('HMGET', key, unpack(names))
+  local fields, found = {}, {}
+  for at, name in ipairs(names) do
+    local of = at > #RECORD_FIELDS and found or fields
+    of[name] = values[at] or nil
+  end
+  return fields, found
 end
 
--- Writes fields and values in turn to a record, and to what was read of it.
-local function change(key, fields, changes)
-  redis.call('HSET', key, unpack(changes))
+-- What keeps a script that moves no money from acting on a job, or nothing. A job that is there and
+-- was claimed in this run of the server needs no gate: even where a former master leads again, and
+-- lacks what another one wrote meanwhile, blocks are counted once more and jobs closed once more.
+-- That a job is not there is said behind the gate alone.
+local function shut_for(fields, gate_key)
+  if not fields.status or fields.claimedIn ~= run_id() then
+    return gate_of(gate_key).shut
+  end
+end
+
+-- Notes fields and values in turn of a record, and changes what was read of it; `write` is to
+-- follow.
+local noted = {}
+
+local function note(fields, changes)
   for at = 1, #changes, 2 do
     fields[changes[at]] = changes[at + 1]
+    noted[#noted + 1] = changes[at]
+    noted[#noted + 1] = changes[at + 1]
   end
+end
+
+local function write(key)
+  redis.call('HSET', key, unpack(noted))
+end
+
+local function change(key, fields, changes)
+  note(fields, changes)
+  write(key)
 end
 
 -- An answer with a record: what is said of it, then its fields and values in turn.
@@ -92,8 +122,9 @@ local function end_money(keys, ending)
   return seq, ending.charge, made
 end
 
--- Charges what was won and lets go of the rest, and makes the counts final; the caller has called
--- check_settle, unless the money has moved before. Answers as tally and fail do.
+-- Charges what was won and lets go of the rest, makes the counts final, and writes all that was
+-- noted; the caller has called check_settle, unless the money has moved before. Answers as tally
+-- and fail do.
 local function end_job(keys, ending)
   local fields = ending.fields
   local seq, charge, entry = end_money(keys, ending)
@@ -124,7 +155,9 @@ local function tallied(kind, keys, fields)
   return reply(kind, { fields.ended, entry_at(keys.outbox, fields.settleSeq) }, fields)
 end
 
--- A manifest entry as manifest.ts unpacks it.
+-- A manifest entry as manifest.ts unpacks it, of the block with the digest that follows this name.
+local BLOCK = 'block:'
+
 local function packed(chunk, first_row, inputs, won)
   return struct.pack('>I4I4B', chunk, first_row, inputs) .. won
 end

@@ -1,13 +1,11 @@
 /** The keys of a tenant's jobs in Redis; the hash tag lets one script reach them with its money. */
 export const jobKeys = (tenant: string, job: string) => ({
-  /** Hash: the claim, then the refusal or the job. */
-  job: `job:{${tenant}}:${job}`,
   /**
-   * Hash: chunk -> bitmap of the rows some block has won, inputs:<chunk> -> 1 once its inputs came.
+   * Hash: the claim, then the refusal or the job, by the names of `RECORD_FIELDS`;
+   * `seen:<chunk>`: bitmap of the rows some block has won, `inputs:<chunk>`: 1 once its inputs
+   * came, `block:<digest>`: which rows a block won.
    */
-  seen: `seen:{${tenant}}:${job}`,
-  /** Hash: digest of a block -> which rows it won. */
-  manifest: `manifest:{${tenant}}:${job}`,
+  job: `job:{${tenant}}:${job}`,
   /** The wrapped data key. */
   dataKey: `dek:{${tenant}}:${job}`,
   /** There for a job that was erased on demand, as long as its results would have been kept. */

@@ -3,6 +3,7 @@ import { count } from '../lib/bitmap.ts'
 import { gatedScript } from '../money/gate.ts'
 import { GATE_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
+import { RECORD_FIELDS } from './job-record.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys } from './redis-keys.ts'
 import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './steps.ts'
 
@@ -10,6 +11,7 @@ import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from '.
 export const KEPT_LUA = new URL('./kept.lua', import.meta.url)
 
 const RECORD_LUA = new URL('./record.lua', import.meta.url)
+const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
 
 /**
  * Every script of jobs begins with the gate, the movements of money and the shared parts of the
@@ -17,7 +19,7 @@ const RECORD_LUA = new URL('./record.lua', import.meta.url)
  */
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
-  const source = joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, RECORD_LUA, file)
+  const source = FIELDS_LUA + joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, RECORD_LUA, file)
   const call = gatedScript(redis, { name, source, numberOfKeys: numberOfKeys + 1 })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]
@@ -31,10 +33,9 @@ function loadScripts (redis: Redis) {
     accept: jobScript(redis, 'accept', 8),
     refuse: jobScript(redis, 'refuse', 3),
     announce: jobScript(redis, 'announce', 1),
-    beginPart: jobScript(redis, 'begin-part', 1),
-    tally: jobScript(redis, 'tally', 8),
-    fail: jobScript(redis, 'fail', 7),
-    close: jobScript(redis, 'close', 5),
+    tally: jobScript(redis, 'tally', 6),
+    fail: jobScript(redis, 'fail', 6),
+    close: jobScript(redis, 'close', 3),
     endJob: jobScript(redis, 'end', 4),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
@@ -44,7 +45,7 @@ function loadScripts (redis: Redis) {
 /** One function a script: which keys it touches, and in which order it takes its arguments. */
 export function createJobScripts (redis: Redis) {
   const {
-    claim, accept, refuse, announce, beginPart, tally, fail, close, endJob, read, cancel,
+    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel,
   } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
@@ -68,25 +69,22 @@ export function createJobScripts (redis: Redis) {
     announce: (tenant: string, job: string) =>
       announce(tenant, [jobKeys(tenant, job).job], [job]),
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
-    beginPart: (tenant: string, job: string) => beginPart(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
     tally: (tenant: string, block: TallyBlock, again: boolean) =>
       tally(tenant, tallyKeys(tenant, block.job), [
         ...tallyArguments(tenant, block), block.standsIn && !again ? 1 : 0,
       ]),
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
-      const [wallet, outbox, record, , manifest, active, open, replay] = tallyKeys(tenant, job)
-      const keys = [wallet, outbox, record, manifest, active, open, replay]
-      return fail(tenant, keys, [tenant, job, digest, finished, count(finished)])
+      const args = [tenant, job, digest, finished, count(finished)]
+      return fail(tenant, tallyKeys(tenant, job), args)
     },
     end: (tenant: string, job: string) => {
-      const [wallet, outbox, record, , , active] = tallyKeys(tenant, job)
+      const [wallet, outbox, record, active] = tallyKeys(tenant, job)
       return endJob(tenant, [wallet, outbox, record, active], [tenant, job])
     },
     close: (tenant: string, job: string) => {
-      const { job: record, seen, manifest, dataKey } = jobKeys(tenant, job)
-      const { open } = tenantJobKeys(tenant)
-      return close(tenant, [record, seen, manifest, open, dataKey], [job])
+      const { job: record, dataKey } = jobKeys(tenant, job)
+      return close(tenant, [record, tenantJobKeys(tenant).open, dataKey], [job])
     },
   }
 }
@@ -130,8 +128,7 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
 function tallyKeys (tenant: string, id: string) {
   const { wallet, outbox, replay } = moneyKeys(tenant)
   const { active, open } = tenantJobKeys(tenant)
-  const { job, seen, manifest } = jobKeys(tenant, id)
-  return [wallet, outbox, job, seen, manifest, active, open, replay] as const
+  return [wallet, outbox, jobKeys(tenant, id).job, active, open, replay] as const
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {

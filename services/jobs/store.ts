@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
 import { createActivation } from '../money/tenants.ts'
 import type { Job, ManifestEntry } from './job.ts'
-import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
-import { openRowsOf, unpackEntry } from './manifest.ts'
+import { fieldsOf, jobOf, RECORD_FIELDS, recordFields, refusalOf } from './job-record.ts'
+import { manifestOf, openRowsOf } from './manifest.ts'
 import { jobKeys, tenantJobKeys } from './redis-keys.ts'
 import { acceptedOf, cancelledOf, claimedOf, outcomeOf, talliedOf } from './replies.ts'
 import { createJobScripts } from './scripts.ts'
@@ -27,6 +27,9 @@ export function createJobStore (redis: Redis) {
 
 type Scripts = ReturnType<typeof createJobScripts>
 type Reads = ReturnType<typeof readsOf>
+
+/** A job, and the blocks of it that count. */
+export type WholeJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
 /** What becomes of a request, until its job is accepted or can never be. */
 function requestsOf (redis: Redis, run: Scripts) {
@@ -62,11 +65,18 @@ function requestsOf (redis: Redis, run: Scripts) {
 function readsOf (redis: Redis, run: Scripts) {
   /** That nothing is known of a job is believed only behind the gate. */
   const fieldsIn = async (tenant: string, job: string) => {
-    const found = await redis.hgetall(jobKeys(tenant, job).job)
+    const found = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))
     const isDecided = found['status'] !== undefined || found['refusal'] !== undefined
-    return isDecided ? found : fieldsOf(await run.read(tenant, job))
+    return isDecided ? found : fieldsOf((await run.read(tenant, job)).slice(1))
+  }
+  /** The accepted job, while it runs and for 10 minutes after it was closed. */
+  const read = async (tenant: string, job: string): Promise<Job | undefined> => {
+    const fields = await fieldsIn(tenant, job)
+    return fields['status'] === undefined ? undefined : jobOf(tenant, fields)
   }
   return {
+    read,
+
     outcome: async (tenant: string, job: string): Promise<Outcome> => {
       const fields = await fieldsIn(tenant, job)
       if (fields['status'] !== undefined) return { kind: 'accepted', job: jobOf(tenant, fields) }
@@ -74,18 +84,25 @@ function readsOf (redis: Redis, run: Scripts) {
       return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
     },
 
-    /** The accepted job, while it runs and for 10 minutes after it was closed. */
-    read: async (tenant: string, job: string): Promise<Job | undefined> => {
-      const fields = await fieldsIn(tenant, job)
-      return fields['status'] === undefined ? undefined : jobOf(tenant, fields)
+    /** The same with the blocks that count, by chunk, as of one moment. */
+    readWhole: async (tenant: string, job: string): Promise<WholeJob | undefined> => {
+      const found = await redis.hgetallBuffer(jobKeys(tenant, job).job)
+      const fields = recordFields(RECORD_FIELDS.map(name => found[name]?.toString() ?? null))
+      if (fields['status'] !== undefined) {
+        return { job: jobOf(tenant, fields), manifest: manifestOf(found) }
+      }
+      // Throws where that nothing is there says nothing.
+      await run.read(tenant, job)
+      return undefined
     },
 
-    /** The blocks that count, by chunk; none once the job is closed. */
-    manifest: async (tenant: string, job: string): Promise<ManifestEntry[]> => {
-      const packed = await redis.hgetallBuffer(jobKeys(tenant, job).manifest)
-      return Object.entries(packed)
-        .map(([digest, entry]) => unpackEntry(digest, entry))
-        .sort((a, b) => a.chunk - b.chunk || (a.digest < b.digest ? -1 : 1))
+    /** Asked before the checks of a part: `cancelling` ends its rows free, `skip` emits nothing. */
+    beginPart: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
+      const { job: key } = jobKeys(tenant, job)
+      const [status, ended] = await redis.hmget(key, 'status', 'ended')
+      if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
+      if (ended === '1') return 'skip'
+      return status === 'cancelling' ? 'cancelling' : 'run'
     },
 
     /** Jobs not closed, the one longest without progress first. */
@@ -105,12 +122,6 @@ function runningOf (run: Scripts) {
       await run.announce(tenant, job)
     },
 
-    /** Asked before the checks of a part: `cancelling` ends its rows free, `skip` emits nothing. */
-    beginPart: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
-      const [answer] = await run.beginPart(tenant, job)
-      return answer as 'run' | 'cancelling' | 'skip'
-    },
-
     /** Ends a job early: what is under check is finished and charged, the rest ends free. */
     cancel: async (tenant: string, job: string): Promise<Cancelled> =>
       cancelledOf(tenant, await run.cancel(tenant, job)),
@@ -127,15 +138,15 @@ function runningOf (run: Scripts) {
 }
 
 /** What closes a job that has ended, or ends one that never would. */
-function endsOf (run: Scripts, { read, manifest }: Reads) {
+function endsOf (run: Scripts, { readWhole }: Reads) {
   return {
     /** Ends a job all of whose rows were counted while its tenant's wallet was frozen. */
     end: async (tenant: string, job: string): Promise<Tallied> =>
       talliedOf(tenant, await run.end(tenant, job)),
 
     /**
-     * Cuts a job that has ended to its header, kept for 10 minutes with the data key; false when
-     * none has ended.
+     * Closes a job that has ended, which is kept for 10 minutes with its data key; false when none
+     * has ended.
      */
     close: async (tenant: string, job: string): Promise<boolean> => {
       const [answer] = await run.close(tenant, job)
@@ -144,9 +155,9 @@ function endsOf (run: Scripts, { read, manifest }: Reads) {
 
     /** Bitmap of the whole job: rows no block has brought; undefined unless the job runs. */
     openRows: async (tenant: string, job: string): Promise<Buffer | undefined> => {
-      const found = await read(tenant, job)
-      if (found === undefined || found.ended) return undefined
-      return openRowsOf(found.preflight.totalRows, await manifest(tenant, job))
+      const found = await readWhole(tenant, job)
+      if (found === undefined || found.job.ended) return undefined
+      return openRowsOf(found.job.preflight.totalRows, found.manifest)
     },
 
     /**

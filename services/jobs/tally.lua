@@ -1,18 +1,15 @@
--- KEYS: wallet, outbox, job, seen, manifest, active, open, replay, gate.
+-- KEYS: wallet, outbox, job, active, open, replay, gate.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
 -- pairs of big-endian 32-bit row and number, then 1 for a block that stands in for others
 -- (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the blocks of
 -- its job are counted again: rows that have a verdict may only seem open.
 -- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
+-- With its first block a job that has fresh rows is being verified.
 local keys = {
-  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], seen = KEYS[4], manifest = KEYS[5],
-  active = KEYS[6], open = KEYS[7],
+  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], active = KEYS[4], open = KEYS[5],
 }
-local gate = gate_of(KEYS[9])
-if gate.shut then
-  return gate.shut
-end
+local replay, gate_key = KEYS[6], KEYS[7]
 local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local has_inputs = ARGV[5] ~= '0'
 local BLANK = '2'
@@ -22,7 +19,7 @@ local bitmaps = {
 }
 local copies = ARGV[13]
 local stands_in = ARGV[14] == '1'
-local INPUTS = 'inputs:' .. chunk
+local SEEN, INPUTS = 'seen:' .. chunk, 'inputs:' .. chunk
 
 local bits_of = { [0] = 0 }
 for byte = 1, 255 do
@@ -84,12 +81,17 @@ local function count_copies(won)
   end
 end
 
--- Writes what was won, and the counts after it.
-local function write(fields, won, inputs, now)
-  redis.call('HSET', keys.manifest, digest,
-    packed(tonumber(chunk), tonumber(ARGV[6]), has_inputs and 1 or 0, won.bitmap))
-  redis.call('HSET', keys.seen, chunk, won.all, unpack(inputs.new and { INPUTS, ARGV[5] } or {}))
+-- Notes what was won, and the counts after it.
+local function note_won(fields, won, inputs, now)
+  note({}, {
+    BLOCK .. digest,
+    packed(tonumber(chunk), tonumber(ARGV[6]), has_inputs and 1 or 0, won.bitmap),
+    SEEN, won.all, unpack(inputs.new and { INPUTS, ARGV[5] } or {}),
+  })
   local changes = { 'updatedAtMs', text(now) }
+  if fields.quotedFresh ~= '0' and (fields.status == 'queued' or fields.status == 'preparing') then
+    changes[3], changes[4] = 'status', 'verifying'
+  end
   for name, number in pairs({
     inputBlocks = inputs.more, finishedRows = won.rows, billableRows = won.billable,
     successRecords = won.succeeded, failedRecords = won.failed, cacheHits = won.cached,
@@ -100,23 +102,27 @@ local function write(fields, won, inputs, now)
       changes[#changes + 1] = text(tonumber(fields[name]) + number)
     end
   end
-  change(keys.job, fields, changes)
+  note(fields, changes)
   redis.call('ZADD', keys.open, text(now), job)
 end
 
-local fields = record_of(keys.job)
+local fields, found = record_of(keys.job, SEEN, INPUTS)
+-- While ledger compares, it is not known yet which jobs are to be counted again.
+local shut = stands_in and gate_of(gate_key).shut or shut_for(fields, gate_key)
+if shut then
+  return shut
+end
 if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
 if fields.ended == '1' then
   return tallied('known', keys, fields)
 end
-if stands_in and redis.call('HEXISTS', KEYS[8], job) == 1 then
+if stands_in and redis.call('HEXISTS', replay, job) == 1 then
   return redis.error_reply('REPLAYING the blocks of the job are counted again')
 end
 
-local seen = redis.call('HMGET', keys.seen, chunk, INPUTS)
-local before, known_inputs = seen[1] or '', seen[2]
+local before, known_inputs = found[SEEN] or '', found[INPUTS]
 check_block(fields, before)
 local won = win(before)
 count_copies(won)
@@ -137,14 +143,22 @@ if finished > total then
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = (tonumber(fields.billableRows) + won.billable) * tonumber(fields.unitPriceMicros)
-local ends = finished == total and input_blocks == tonumber(fields.chunks) and not gate.frozen
+local ends = finished == total and input_blocks == tonumber(fields.chunks)
+if ends then
+  local gate = gate_of(gate_key)
+  if gate.shut then
+    return gate.shut
+  end
+  ends = not gate.frozen
+end
 if ends and not fields.settledSeq then
   check_settle(keys, maximum, charge)
 end
 
 local now = now_ms()
-write(fields, won, inputs, now)
+note_won(fields, won, inputs, now)
 if not ends then
+  write(keys.job)
   return tallied('counted', keys, fields)
 end
 return end_job(keys, {

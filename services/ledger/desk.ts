@@ -102,7 +102,7 @@ function loadScripts (redis: Redis) {
     lead: load('lead', 2),
     survey: load('survey', 4),
     bless: load('bless', 2),
-    rebuild: load('rebuild', 9),
+    rebuild: load('rebuild', 7),
     check: load('check', 4),
   }
 }
@@ -155,9 +155,8 @@ function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] 
   const { active, open } = tenantJobKeys(tenant)
   const keys = jobKeys(tenant, job)
   return [
-    moneyKeys(tenant).gate, keys.job, keys.seen, keys.manifest,
-    idempotencyKeyOf(tenant, idempotencyKey), active, open, keys.dataKey,
-    cursorsKeyOf(tenant, feed),
+    moneyKeys(tenant).gate, keys.job, idempotencyKeyOf(tenant, idempotencyKey), active, open,
+    keys.dataKey, cursorsKeyOf(tenant, feed),
   ]
 }
 

@@ -4,9 +4,7 @@
 local held = redis.call('GET', KEYS[1])
 if not held then
   -- By the time, so that it grows even where everything was lost, and shows that it was.
-  local time = redis.call('TIME')
-  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-  local fence = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
+  local fence = math.max(now_ms(), tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
   redis.call('SET', KEYS[2], string.format('%.0f', fence))
   held = ARGV[1] .. ' ' .. string.format('%.0f', fence)
 end

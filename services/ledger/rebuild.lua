@@ -1,12 +1,12 @@
--- KEYS: gate, job, seen, manifest, idem, active, open, data key, cursors.
+-- KEYS: gate, job, idem, active, open, data key, cursors.
 -- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, 1 for a job that needs
 -- a slot, cursor or '', where the cursor was moved to, number of the entry that ended the job or '',
 -- what it charged, 1 for a job that is closed, then fields and values of its record.
 -- Makes a job anew of which Redis has nothing, and tells one that it has what the journal knows.
 -- Anything it did before it leaves as it is.
 local keys = {
-  gate = KEYS[1], job = KEYS[2], seen = KEYS[3], manifest = KEYS[4], idem = KEYS[5],
-  active = KEYS[6], open = KEYS[7], data_key = KEYS[8], cursors = KEYS[9],
+  gate = KEYS[1], job = KEYS[2], idem = KEYS[3], active = KEYS[4], open = KEYS[5],
+  data_key = KEYS[6], cursors = KEYS[7],
 }
 local run, fence, job, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key, fingerprint, claimed_at = ARGV[5], ARGV[6], ARGV[7]
@@ -31,7 +31,6 @@ end
 local function write_closed()
   write_record()
   redis.call('PEXPIRE', keys.job, CLOSED_KEPT_MS)
-  redis.call('DEL', keys.seen, keys.manifest)
   redis.call('SREM', keys.active, job)
   redis.call('ZREM', keys.open, job)
 end

@@ -18,12 +18,6 @@ local function whole(argument, what)
   return tonumber(argument)
 end
 
--- Redis TIME is the only clock of money and limits.
-local function now_ms()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-end
-
 -- The one wallet of a script is read once: nobody else changes it meanwhile.
 local balances
 

@@ -8,7 +8,7 @@ import type { Archive } from './archive.ts'
 
 export type FinishParts = {
   readonly archive: Pick<Archive, 'save'>
-  readonly store: Pick<JobStore, 'manifest' | 'read' | 'close'>
+  readonly store: Pick<JobStore, 'readWhole' | 'close'>
   readonly outbox: Pick<Outbox, 'remove'>
 }
 
@@ -26,19 +26,18 @@ export type Finishing = {
  * The way from ended to closed, which may be walked by several at once and any number of times: the
  * final record is stored first, as Redis forgets the job when it is closed; the event and the entry
  * follow; and only what was acknowledged is removed. Nothing is left to do for a job that somebody
- * else has closed meanwhile: its manifest may have been read too late, so it must not be stored.
+ * else has closed meanwhile.
  */
 export async function finishJob (
   { archive, store, outbox }: FinishParts, { job, entry }: EndedJob
 ): Promise<Finishing> {
-  const manifest = await store.manifest(job.tenant, job.id)
-  const standing = await store.read(job.tenant, job.id)
+  const found = await store.readWhole(job.tenant, job.id)
   // A record that was made anew since is on its way to another end, and so is its manifest.
-  const isThisEnd = standing?.ended === true && standing.endedAtMs === job.endedAtMs
-  if (standing === undefined || standing.closed || !isThisEnd) {
+  const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
+  if (found === undefined || found.job.closed || !isThisEnd) {
     return { emits: [], close: async () => {} }
   }
-  await archive.save([{ job, manifest }])
+  await archive.save([{ job, manifest: found.manifest }])
   failpoint('finish.archived')
   const settled = {
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,

@@ -16,7 +16,7 @@ import { tallyBlockOf } from '../records/tally-block.ts'
 
 type SettleDeps = Omit<FinishParts, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>
-  readonly store: Pick<JobStore, 'tally' | 'manifest' | 'read' | 'close'>
+  readonly store: Pick<JobStore, 'tally' | 'readWhole' | 'read' | 'close'>
   /** Seals a block and stores it, for rows whose own block cannot be read. */
   readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Finished>
   /** Redis time. */

@@ -116,12 +116,12 @@ describe('an idempotency key', () => {
 
   it('is bound for 24 h once its job is accepted, and to its request', async () => {
     const tenant = await fundedTenant()
-    const mine = await store.claim(tenant, claim('job_1'))
+    const mine = await expectLifetime(redis, { key: `idem:{${tenant}}:key`, ms: DAY_MS },
+      async () => await store.claim(tenant, claim('job_1')))
     if (mine.kind !== 'new') throw new Error(mine.kind)
     expect(mine.acceptByMs - mine.nowMs).toBe(60_000)
     expect(await store.claim(tenant, claim('job_1'))).toEqual(mine)
-    await expectLifetime(redis, { key: `idem:{${tenant}}:key`, ms: DAY_MS }, async () =>
-      await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key', ...mine })))
+    await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key', ...mine }))
     expect(await store.claim(tenant, claim('job_2'))).toEqual({
       kind: 'same', job: 'job_1', acceptByMs: mine.acceptByMs, owner: '',
     })
@@ -199,6 +199,7 @@ describe('the states of a job', () => {
     await store.announce(tenant, 'job_1')
     expect(await status()).toBe('preparing')
     expect(await store.beginPart(tenant, 'job_1')).toBe('run')
+    await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] }))
     await store.announce(tenant, 'job_1')
     expect(await status()).toBe('verifying')
     expect(await store.close(tenant, 'job_1')).toBe(false)
@@ -232,12 +233,12 @@ describe('the end of a job', () => {
     })
     const resealed = { ...whole('job_1'), digest: 'e'.repeat(64) }
     expect(await store.tally(tenant, resealed)).toEqual({ ...last, kind: 'known' })
-    expect(await store.manifest(tenant, 'job_1')).toEqual([
+    expect((await store.readWhole(tenant, 'job_1'))!.manifest).toEqual([
       {
         chunk: 0, digest: whole('job_1').digest, won: Buffer.of(255, 3), firstRow: 0, inputs: true,
       },
     ])
-    const { job, seen, manifest } = jobKeys(tenant, 'job_1')
+    const { job } = jobKeys(tenant, 'job_1')
     await expectLifetime(redis, { key: job, ms: 600_000 }, async () => {
       expect(await store.close(tenant, 'job_1')).toBe(true)
       expect(await store.close(tenant, 'job_1')).toBe(true)
@@ -245,7 +246,6 @@ describe('the end of a job', () => {
     expect(await store.tally(tenant, whole('job_1'))).toEqual({ kind: 'skip' })
     expect(await store.read(tenant, 'job_1'))
       .toMatchObject({ status: 'completed', closed: true, announced: true })
-    expect(await redis.exists(seen, manifest)).toBe(0)
     expect(await store.openJobs(tenant)).toEqual([])
   })
 
@@ -259,7 +259,7 @@ describe('the end of a job', () => {
     expect(await store.tally(tenant, inputs('first'))).toMatchObject({ ended: true })
     expect(await store.tally(tenant, inputs('second')))
       .toMatchObject({ kind: 'known', ended: true })
-    const noted = await store.manifest(tenant, 'job_1')
+    const noted = (await store.readWhole(tenant, 'job_1'))!.manifest
     expect(noted.map(({ digest }) => digest).sort())
       .toEqual([rows.digest, inputs('first').digest].sort())
   })
@@ -281,7 +281,7 @@ describe('the end of a job', () => {
     })
     expect(await store.fail(tenant, 'job_1', { digest, finished: open }))
       .toEqual({ ...failed, kind: 'known' })
-    expect((await store.manifest(tenant, 'job_1')).at(-1))
+    expect((await store.readWhole(tenant, 'job_1'))!.manifest.at(-1))
       .toEqual({ chunk: 2, digest, won: open, firstRow: 0, inputs: false })
     expect(await store.openRows(tenant, 'job_1')).toBeUndefined()
   })
@@ -316,7 +316,7 @@ describe('a block that can not be true', () => {
     const before = await store.read(tenant, 'job_1')
     await expect(store.tally(tenant, { ...whole('job_1'), ...change })).rejects.toThrow(fault)
     expect(await store.read(tenant, 'job_1')).toEqual(before)
-    expect(await store.manifest(tenant, 'job_1')).toEqual([])
+    expect((await store.readWhole(tenant, 'job_1'))!.manifest).toEqual([])
   })
 
   it('charges no more than the quote', async () => {

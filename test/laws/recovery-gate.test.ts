@@ -4,7 +4,7 @@ import { RecoveringError } from '../../services/money/gate.ts'
 import { moneyKeys, UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
-import { acceptRequest, blockOf } from '../support/jobs.ts'
+import { acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { contentOf } from '../support/redis-content.ts'
 import { createPlay } from '../support/recovery-play.ts'
 import { createRecoveryWorld, runLedger, type RecoveryWorld } from '../support/recovery-world.ts'
@@ -28,7 +28,6 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
     accept: () => store.accept(TENANT, acceptRequest('job_2', { unitPriceMicros: 1 })),
     refuse: () => store.refuse(TENANT, 'job_2', 'internal'),
     announce: () => store.announce(TENANT, 'job_1'),
-    beginPart: () => store.beginPart(TENANT, 'job_1'),
     cancel: () => store.cancel(TENANT, 'job_1'),
     tally: () => store.tally(TENANT, block),
     end: () => store.end(TENANT, 'job_1'),
@@ -41,7 +40,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
 
 /** What reads, and what concerns no money. */
 const FREE = [
-  'outcome', 'read', 'manifest', 'openJobs', 'openRows', 'eraseKey', 'rememberResponse',
+  'outcome', 'read', 'readWhole', 'beginPart', 'openJobs', 'openRows', 'eraseKey',
 ]
 
 describe('after a restart of the server', () => {
@@ -64,6 +63,11 @@ describe('after a restart of the server', () => {
       return answer.status === 'rejected' && answer.reason instanceof RecoveringError
     })
     expect(refused).toEqual(Object.keys(calls))
+    // Of a job that is there reading says what it says; that one is not there may be a loss.
+    expect(await play.store.beginPart(TENANT, 'job_1')).toBe('run')
+    for (const read of ['outcome', 'read', 'readWhole', 'beginPart'] as const) {
+      await expect(play.store[read](TENANT, 'job_lost')).rejects.toThrow(RecoveringError)
+    }
     // Whoever is let in while no file was lost must have been let in by a ledger.
     await play.wallet.admit(TENANT)
     expect(await contentOf(redis)).toEqual(before)
@@ -92,6 +96,32 @@ describe('after a restart of the server', () => {
     expect(await store.accept(TENANT, request('job_2'))).toEqual(refused)
     await store.claim(TENANT, { ...claim, job: 'job_3' })
     expect((await store.accept(TENANT, request('job_3'))).kind).toBe('accepted')
+  })
+
+  it('a master that leads again moves no money, and gives up no message', async () => {
+    const { store, wallet, act, accept } = createPlay(redis, world, TENANT)
+    await runLedger(world.parts)
+    await wallet.admit(TENANT)
+    await act({ do: 'topUp', id: 1, micros: 5_000 })
+    await accept('job_1', 100)
+    await store.claim(TENANT, {
+      job: 'job_2', idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000,
+    })
+    // The ledger of another master has let the tenant in; what it accepted or ended may be lost.
+    await redis.hset(moneyKeys(TENANT).gate, 'run', 'f'.repeat(40))
+    const before = await wallet.balance(TENANT)
+    const block = (job: string, live: number) =>
+      blockOf({ job, chunkRows: 10, inputs: true }, { live: upTo(live) })
+    const calls = [
+      () => store.tally(TENANT, block('job_1', 10)),
+      () => store.tally(TENANT, { ...block('job_1', 1), standsIn: true }),
+      () => store.tally(TENANT, block('job_2', 1)),
+      () => store.announce(TENANT, 'job_2'),
+      () => store.close(TENANT, 'job_2'),
+    ]
+    for (const call of calls) await expect(call()).rejects.toThrow(RecoveringError)
+    expect(await wallet.balance(TENANT)).toEqual(before)
+    expect((await store.read(TENANT, 'job_1'))?.counts.finishedRows).toBe(0)
   })
 
   it.each(['topUp', 'adjust'] as const)('%s waits at the gate and moves once', async move => {

@@ -38,12 +38,12 @@ describe('a job that has ended and is archived nowhere', () => {
     await settled('job_1')
     await play.ship(false)
     const [before, blocks] =
-      [await play.wallet.balance(TENANT), await play.store.manifest(TENANT, 'job_1')]
+      [await play.wallet.balance(TENANT), (await play.store.readWhole(TENANT, 'job_1'))!.manifest]
     expect(before).toMatchObject({ chargedMicros: 200, reservedMicros: 0, seq: 3 })
     await redis.flushall()
     await runLedger(world.parts)
     expect(await play.wallet.balance(TENANT)).toEqual(before)
-    expect(await play.store.manifest(TENANT, 'job_1')).toEqual(blocks)
+    expect((await play.store.readWhole(TENANT, 'job_1'))!.manifest).toEqual(blocks)
     expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
       status: 'completed', ended: true, closed: false, chargedMicros: 200, releasedMicros: 800,
     })

@@ -188,7 +188,7 @@ describe('a job whose rows nobody can read any more', () => {
       releasedMicros: 40_000,
       counts: { successRecords: 0, failedRecords: 20, billableRows: 0 },
     })
-    expect((await store.manifest(tenant, 'job_1')).length).toBe(1)
+    expect((await store.readWhole(tenant, 'job_1'))!.manifest.length).toBe(1)
     expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 0, chargedMicros: 0 })
     expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: true })
   })
@@ -204,7 +204,7 @@ describe('the inputs of a chunk', () => {
     await store.tally(tenant, { ...inputs('lost again', []), standsIn: true })
     await store.tally(tenant, inputs('come', []))
     await store.tally(tenant, inputs('come again', []))
-    const noted = (await store.manifest(tenant, 'job_1')).map(({ digest }) => digest)
+    const noted = (await store.readWhole(tenant, 'job_1'))!.manifest.map(({ digest }) => digest)
     expect(noted.toSorted()).toEqual(
       [inputs('lost', upTo(9)), inputs('come', [])].map(({ digest }) => digest).toSorted())
     expect((await store.read(tenant, 'job_1'))!.counts.inputBlocks).toBe(1)
@@ -245,7 +245,7 @@ describe('blocks of a job', () => {
       expect(job).toMatchObject({ status: 'completed', ended: true, counts })
       expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
       expect(job!.chargedMicros).toBe(counts.billableRows * 2_000)
-      const won = (await store.manifest(tenant, 'job_1')).map(entry => count(entry.won))
+      const won = (await store.readWhole(tenant, 'job_1'))!.manifest.map(entry => count(entry.won))
       expect(won.reduce((sum, rowsWon) => sum + rowsWon, 0)).toBe(rows.length)
     }), { numRuns: 200 })
   })
@@ -267,7 +267,7 @@ describe('blocks of a job', () => {
         await store.tally(tenant, block)
         const fresh = upTo(13).filter(row => kinds[row] !== 'none' && !expected.has(row))
         for (const row of fresh) expected.set(row, kinds[row] as Kind)
-        const entry = (await store.manifest(tenant, 'job_1')).find(({ digest }) =>
+        const entry = (await store.readWhole(tenant, 'job_1'))!.manifest.find(({ digest }) =>
           digest === block.digest)
         expect(upTo(13).filter(row => entry !== undefined && has(entry.won, row))).toEqual(fresh)
       }
@@ -376,7 +376,6 @@ describe('scripts', () => {
     const run = createJobScripts(redis)
     expect(await run.close('org_x.live', 'job_1')).toEqual(['open'])
     expect(await run.announce('org_x.live', 'job_1')).toEqual(['unknown'])
-    expect(await run.beginPart('org_x.live', 'job_1')).toEqual(['skip'])
     expect(await redis.keys('*org_x*')).toEqual(['gate:{org_x.live}'])
   })
 })

@@ -56,16 +56,16 @@ const CLOCK = 'simulated:clock'
 const TIME = /redis\.call\('TIME'\)/g
 const SERVER = /redis\.call\('INFO', 'server'\)/g
 
-/** The command that sets what scripts read in place of `TIME`, and of `INFO` the server's run. */
+/** The command that sets what scripts read in place of `TIME` and of `INFO`. */
 export const clockCommand = (nowMs: number, runId: string): string => commandOf(
   'HSET', CLOCK, 's', String(Math.floor(nowMs / 1_000)), 'us', String(nowMs % 1_000 * 1_000),
-  'run', `run_id:${runId}`)
+  'info', `run_id:${runId}\r\nserver_time_usec:${nowMs}000`)
 
 const digestOf = (text: string) => createHash('sha1').update(text).digest('hex')
 
 type Known = { readonly text: string, readonly digest: string, readonly publishes: boolean }
 
-/** Scripts as the product has them, but that `TIME` is the simulation's. */
+/** Scripts as the product has them, but that `TIME` and `INFO` are the simulation's. */
 export function createScripts (): Scripts {
   const known = new Map<string, Known>()
   const byDigest = new Map<string, Known>()
@@ -73,7 +73,7 @@ export function createScripts (): Scripts {
   let seen = new Set<string>()
   const learn = (source: string): Known => {
     const text = source.replaceAll(TIME, `redis.call('HMGET', '${CLOCK}', 's', 'us')`)
-      .replaceAll(SERVER, `redis.call('HGET', '${CLOCK}', 'run')`)
+      .replaceAll(SERVER, `redis.call('HGET', '${CLOCK}', 'info')`)
     if (text.includes("'INFO'")) throw new Error('a script asks for its server in another way')
     if (text.includes("'TIME'")) throw new Error('a script asks for the time in another way')
     const one = { text, digest: digestOf(text), publishes: text.includes("'PUBLISH'") }

@@ -23,15 +23,17 @@ export async function putBack (redis: Redis, snapshot: Snapshot): Promise<void> 
   await endRun(redis)
 }
 
-/** What a restart does to gates: the run they were opened for is another one. */
+/** What a restart does to gates and claims: the run they are of is another one. */
 export async function endRun (redis: Redis): Promise<void> {
-  for (const gate of await redis.keys('gate:*')) await redis.hset(gate, 'run', 'f'.repeat(40))
+  const ended = 'f'.repeat(40)
+  for (const gate of await redis.keys('gate:*')) await redis.hset(gate, 'run', ended)
+  for (const job of await redis.keys('job:*')) await redis.hset(job, 'claimedIn', ended)
 }
 
 /** Marks of ledgers and gates, which are of one run. */
 const PASSING = /^(gate:|replay:|replaying$|\{ledger\})/
-/** Moments of what was done again. */
-const MOMENTS: ReadonlySet<string> = new Set(['updatedAtMs', 'endedAtMs'])
+/** Moments of what was done again, and the run of the server in which it was. */
+const MOMENTS: ReadonlySet<string> = new Set(['updatedAtMs', 'endedAtMs', 'claimedIn'])
 
 /** All that is to survive, as values to compare: moments and orders of sets left out. */
 export async function contentOf (redis: Redis): Promise<Readonly<Record<string, unknown>>> {

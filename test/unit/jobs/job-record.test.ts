@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { fieldsOf, jobOf, refusalOf } from '../../../services/jobs/job-record.ts'
+import type { Job } from '../../../services/jobs/job.ts'
+import {
+  fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf,
+} from '../../../services/jobs/job-record.ts'
 import { acceptedOf, claimedOf, outcomeOf, talliedOf } from '../../../services/jobs/replies.ts'
 
 const numbers = [
@@ -62,6 +65,14 @@ const refused = {
 describe('a record', () => {
   it('is a job', () => {
     expect(jobOf('org_1.live', fieldsOf(pairs))).toEqual(job)
+  })
+
+  it('is read by the names of its fields, and has none that is not among them', () => {
+    const whole = { ...job, feed: { partner: 'acme', partition: 12 } } as Job
+    const written = fieldsOf(recordOf(whole))
+    const found = recordFields(RECORD_FIELDS.map(name => written[name] ?? null))
+    expect(found).toEqual({ ...written })
+    expect(jobOf(job.tenant, found)).toEqual(whole)
   })
 
   it('with a count that is no number is an error', () => {

@@ -47,7 +47,10 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
     store: {
       openJobs: async () => [{ job: JOB, progressAtMs: clock.now() - idleMs }],
       read: async (_tenant, id) => jobs.get(id),
-      manifest: async () => [],
+      readWhole: async (_tenant, id) => {
+        const found = jobs.get(id)
+        return found && { job: found, manifest: [] }
+      },
       close: async () => { done.push('close'); return true },
       openRows: async () => bitmapOf(4, [1, 2]),
       end: async () => ({ kind: 'skip' }),

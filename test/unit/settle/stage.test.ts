@@ -39,8 +39,8 @@ function stageWith (
         tallies.push(block)
         return answers.shift() ?? { kind: 'skip' }
       },
-      manifest: async () => [],
       read: async () => stored,
+      readWhole: async () => stored && { job: stored, manifest: [] },
       close: async (_tenant, job) => { done.push(`close ${job}`); return true },
     },
   })
