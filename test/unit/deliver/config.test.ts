@@ -39,7 +39,7 @@ describe('the configuration of deliver', () => {
   it('finds a job in the archive after Redis has removed it', async () => {
     const job = endedJob({ closed: false })
     const deps = deliveryDeps(config, {
-      state: { hgetall: async () => ({}), call: async () => [] } as unknown as Redis,
+      state: { hmget: async () => [], call: async () => [] } as unknown as Redis,
       clickhouse: createClickhouseDouble([storedJob(job, [])]).clickhouse,
       recordMac: recordMacOf(),
       clock: { now: () => 0, stop: () => {} },
