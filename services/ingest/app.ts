@@ -42,7 +42,7 @@ export function createApp (
       disableRequestLogging: true, requestIdLogLabel: 'requestId',
     }),
     bodyLimit: SMALL_BODY_BYTES,
-    routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS },
+    routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS, ignoreTrailingSlash: true },
     exposeHeadRoutes: true,
     requestIdHeader: false,
     genReqId: newRequestId,

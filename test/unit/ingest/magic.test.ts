@@ -42,4 +42,18 @@ describe('a magic input that refuses a job', () => {
     expect(asked.submissions).toEqual([])
     expect((await post(body)).statusCode).toBe(202)
   })
+
+  it('refuses a quote as it refuses the job', async () => {
+    const { app, asked } = application()
+    const quote = (key: string) => app.inject({
+      method: 'POST',
+      url: '/api/v1/quotes',
+      headers: { authorization: `Bearer ${key}` },
+      payload: { ...good, inputs: ['+15005550402'] },
+    })
+    expect((await quote('test')).json().error)
+      .toMatchObject({ code: 'insufficient_balance', requiredMicros: 2_000 })
+    expect(asked.submissions).toEqual([])
+    expect((await quote('live')).statusCode).toBe(200)
+  })
 })
