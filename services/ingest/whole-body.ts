@@ -23,7 +23,7 @@ export function keepWholeBodies (app: FastifyInstance): void {
     }
     done()
   })
-  app.addHook('preParsing', (request, _reply, payload, done) => {
+  app.addHook('preParsing', (...[request, , payload, done]) => {
     const body = bodies.get(request) ?? payload
     if ('destroyed' in body && body.destroyed) done(new FaultError({ code: 'request_timeout' }))
     else done(null, body)

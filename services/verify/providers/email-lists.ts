@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { disposableEmailBlocklistSet } from 'disposable-email-domains-js'
 import { distance } from 'fastest-levenshtein'
 import freeEmailDomains from 'free-email-domains'
+import { isPublicAddress, literalAddress } from './public-address.ts'
 
 // This list has no type declaration; it is an array of lower-case local parts.
 const roleLocalParts = createRequire(import.meta.url)('role-based-email-addresses') as string[]
@@ -32,8 +33,13 @@ const RESERVED_LAST_LABELS: ReadonlySet<string> = new Set([
 ])
 const DOCUMENTATION_DOMAIN = /(?:^|\.)example\.(?:com|net|org)$/
 
-/** Whether a canonical (lower-case ASCII) domain can't be anybody's mail domain. */
+/**
+ * Whether a canonical (lower-case ASCII) domain can't be anybody's mail domain: a reserved name, or
+ * a literal of an address that is not public.
+ */
 export function isReserved (domain: string): boolean {
+  const literal = literalAddress(domain)
+  if (literal !== undefined) return !isPublicAddress(literal)
   const lastDot = domain.lastIndexOf('.')
   if (lastDot < 0) return true
   return RESERVED_LAST_LABELS.has(domain.slice(lastDot + 1)) || DOCUMENTATION_DOMAIN.test(domain)

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import type { DnsAnswer, DnsQuestions, MailExchange } from './dns.ts'
-import { isPublicAddress } from './public-address.ts'
+import { isPublicAddress, literalAddress } from './public-address.ts'
 
 /**
  * What DNS says of a mail domain. `accepts`: it names a mail exchange that has an address.
@@ -45,13 +45,17 @@ export function createMailDomains (dns: DnsQuestions, options: MailDomainOptions
     options, ({ kind }) => kind === 'accepts' || kind === 'implicit')
   const hosts = createMemory<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
   const { isReachable = isPublicAddress } = options
+  const addressesOf = async (host: string): Promise<DnsAnswer<string>> =>
+    isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
   const reach = (host: string) => hosts.get(host, async () =>
-    reachableOf(await dns.addresses(host), isReachable))
+    reachableOf(await addressesOf(host), isReachable))
   const found = (domain: string) => domains.get(domain, async (): Promise<Found> => {
-    const answer = await dns.mailExchanges(domain)
+    const literal = literalAddress(domain)
+    const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
     if (answer.kind === 'found') return await byExchanges(answer.records, reach)
     if (answer.kind === 'none') {
-      return { kind: IMPLICIT[(await reach(domain)).kind], names: [domain] }
+      const host = literal ?? domain
+      return { kind: IMPLICIT[(await reach(host)).kind], names: [host] }
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   })
@@ -61,6 +65,9 @@ export function createMailDomains (dns: DnsQuestions, options: MailDomainOptions
     hosts: async (domain, most) => await firstReachable((await found(domain)).names, most, reach),
   }
 }
+
+/** DNS has nothing about a domain literal, which is its own host. */
+const NO_RECORDS = { kind: 'none' } as const
 
 const IMPLICIT = {
   found: 'implicit', none: 'refuses', no_domain: 'refuses', fault: 'fault',

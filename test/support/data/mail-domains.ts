@@ -20,6 +20,7 @@ export const ZONES: Readonly<Record<string, Zone>> = {
   'alias.net-a.org': { cname: 'mx1.net-a.org' },
   'alias-gone.net-a.org': { cname: 'gone.net-a.org' },
   'plain.org': mx('mx1.net-a.org'),
+  'under_score.org': mx('mx1.net-a.org'),
   'two.org': mx('mx1.net-a.org', 'mx2.net-a.org'),
   'unsorted.org': { mx: [[20, 'gone.net-a.org'], [5, 'mx1.net-a.org']] },
   'shouting.org': mx('MX1.NET-A.ORG'),
