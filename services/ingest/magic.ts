@@ -7,8 +7,8 @@ import type { Fault } from './errors.ts'
 const REFUSED = 'the job or the quote is refused: 402 `insufficient_balance`'
 
 /**
- * Inputs that make a job or a quote of a test key be refused for want of money, which its prices of
- * 0 never do: this number however it is spaced, and this local part at any domain, before any `+tag`.
+ * Inputs that refuse a job or a quote of a test key for want of money, which its prices of 0 never
+ * do: this number however it is spaced, and this local part at any domain, before any `+tag`.
  */
 export const MAGIC_REFUSALS = {
   phone: { input: '+15005550402', means: REFUSED },

@@ -9,8 +9,8 @@ import type { Rules } from './rules.ts'
 import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**
- * What a request for a job or a quote asks for, or why it can't be had, which a test key may ask for
- * by a magic input. The idempotency key is undefined when the request has an invalid one.
+ * What a request for a job or a quote asks for, or why it can't be had; a test key may ask for a
+ * refusal by a magic input. The idempotency key is undefined when the request has an invalid one.
  */
 export function readSubmission (
   request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined

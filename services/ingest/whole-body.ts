@@ -25,7 +25,7 @@ export function keepWholeBodies (app: FastifyInstance): void {
   })
   app.addHook('preParsing', (...[request, , payload, done]) => {
     const body = bodies.get(request) ?? payload
-    if ('destroyed' in body && body.destroyed) done(new FaultError({ code: 'request_timeout' }))
+    if (body.destroyed) done(new FaultError({ code: 'request_timeout' }))
     else done(null, body)
   })
 }

@@ -6,9 +6,9 @@ import type { LimitedRequest, Limiter, LimitsOf } from './limiter.ts'
 const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
 
 /**
- * The limits of all organizations, kept in Redis so that they hold across instances: one round trip each.
- * `clock` is the Lua file that defines `now_micros`. All functions throw what Redis does when it
- * can't be asked.
+ * The limits of all organizations, kept in Redis so that they hold across instances: one round trip
+ * each. `clock` is the Lua file that defines `now_micros`. All functions throw what Redis does when
+ * it can't be asked.
  */
 export function createRedisLimiter (
   redis: Redis | Cluster, limits: LimitsOf, clock = CLOCK_LUA

@@ -36,7 +36,7 @@ export function limitsOf (settings: Settings): Limits {
   }
 }
 
-/** The limits a configuration asks for, or the policy of an organization, kept in the cache Redis. */
+/** The limits by the configuration or the organization's policy, kept in the cache Redis. */
 export function limiterOf (
   { cache, state, log, metrics }: Pick<Parts, 'cache' | 'state'> & Pick<Life, 'log' | 'metrics'>,
   settings: Settings

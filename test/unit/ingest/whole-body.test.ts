@@ -28,9 +28,8 @@ async function listen (more: Partial<Parts> = {}) {
     findKey: async () => {
       asked.resolve()
       await waiting.promise
-      return {
-        kind: 'ok', key: { org: 'org_1', tenant: 'org_1.live', mode: 'live', scopes: ['jobs:write'] },
-      }
+      const tenant = 'org_1.live'
+      return { kind: 'ok', key: { org: 'org_1', tenant, mode: 'live', scopes: ['jobs:write'] } }
     },
     ...more,
   })
@@ -108,16 +107,17 @@ describe('a request whose last byte was received', () => {
         TLS_KEY_FILE,
         TLS_RELOAD_MS: 3_600_000,
       },
-      log: { info: () => {}, error: () => {} },
+      log: { info: () => {}, error: () => {} } as never,
     })
     ends.push(() => listener?.stop())
-    const socket = connectTls({
+    const options = {
       port: listener?.port ?? 0,
       host: '127.0.0.1',
       ca: cert,
       allowHalfOpen: true,
       checkServerIdentity: () => undefined,
-    })
+    }
+    const socket = connectTls(options)
     const heard = heardBy(socket)
     socket.end(post(body))
     await once(socket, 'finish')

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { canonicalFor, identitiesOf, INVALID_REASONS } from '../../../services/normalize/canonical.ts'
+import {
+  canonicalFor, identitiesOf, INVALID_REASONS,
+} from '../../../services/normalize/canonical.ts'
 
 describe('canonicalFor', () => {
   it('reads phone numbers with the job\'s country', () => {

@@ -112,7 +112,7 @@ describe('canonicalEmail', () => {
       const text = `${name}@example.org`
       const result = canonicalEmail(text)
       const options = { input: text, startAt: 'mailbox', rfc6532: true, strict: true } as const
-      if (result.ok) expect(emailAddresses.parseOneAddress(options)).toMatchObject({ type: 'mailbox' })
+      if (result.ok) expect(emailAddresses.parseOneAddress(options)?.type).toBe('mailbox')
       else expect(result.reason).toBe('not_an_email')
     }), { numRuns: 2_000 })
   })
