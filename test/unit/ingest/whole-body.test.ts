@@ -4,10 +4,11 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { setTimeout as turn } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
+import Fastify from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
 import { CONNECTION_DEFAULTS } from '../../../services/lib/http-limits.ts'
 import { listenTls } from '../../../services/ingest/tls.ts'
-import type { Parts } from '../../../services/ingest/ports.ts'
+import { keepWholeBodies } from '../../../services/ingest/whole-body.ts'
 import { selfSigned } from '../../support/certificate.ts'
 import { application, good } from './doubles.ts'
 
@@ -21,7 +22,7 @@ const post = (text: string, ...headers: readonly string[]) => [
 ].join('\r\n')
 
 /** An interface that looks a key up only once it is let go on, and what it was asked. */
-async function listen (more: Partial<Parts> = {}) {
+async function listen () {
   const waiting = Promise.withResolvers<void>()
   const asked = Promise.withResolvers<void>()
   const { app, asked: { submissions } } = application({
@@ -31,7 +32,6 @@ async function listen (more: Partial<Parts> = {}) {
       const tenant = 'org_1.live'
       return { kind: 'ok', key: { org: 'org_1', tenant, mode: 'live', scopes: ['jobs:write'] } }
     },
-    ...more,
   })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
   ends.push(() => app.close())
@@ -147,8 +147,13 @@ describe('a request that breaks off', () => {
 
 describe('a request that is refused before its body is read', () => {
   it('leaves the connection to the next one', async () => {
-    const { port, goOn } = await listen({ findKey: async () => ({ kind: 'invalid' }) })
-    goOn()
+    const app = Fastify()
+    keepWholeBodies(app)
+    app.post('/api/v1/jobs', {
+      onRequest: async (_request, reply) => reply.code(401).send(),
+    }, async () => 'the body was read')
+    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+    ends.push(() => app.close())
     const socket = connect(port, '127.0.0.1')
     const heard = heardBy(socket)
     socket.write(post(body.padEnd(300_000)))

@@ -53,8 +53,9 @@ describe('a duplicate', () => {
 
   it('has the cells of its original, but for its own place, input and source', () => {
     const repeat = createRepeater(columns)
-    expect(repeat(chunk, 1, ['3', 'first', 'x', 'live', '']))
+    const phones = { ...chunk, blocks: [] }
+    expect(repeat(phones, 1, ['3', 'first', 'x', 'live', '']))
       .toEqual(['9', 'mine', 'x', 'duplicate', '3'])
-    expect(repeat(chunk, 2, ['3', 'first', 'x', 'live', ''])[1]).toBe('')
+    expect(repeat(phones, 2, ['3', 'first', 'x', 'live', ''])[1]).toBe('')
   })
 })
