@@ -75,7 +75,7 @@ export function countRows (chunk: Chunk): ChunkCounts {
 export function emissionsOf (
   chunk: Chunk, terms: JobTerms
 ): readonly Emission<'rows.finished' | 'rows.missed'>[] {
-  const { place, rows, originals } = chunk
+  const { place, rows } = chunk
   const { inputs, contacts } = rows
   const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs, contacts })
   const missed: number[] = []

@@ -53,11 +53,11 @@ without a verdict are free.
 
 ## Authentication
 
-Every request comes over HTTPS, and under \`/api/v1\` it carries \`Authorization: Bearer
-<API_KEY>\`. Keys are made on the workspace page, where each is shown once: \`vj_live_...\` checks
-and pays, \`vj_test_...\` does neither. A key has scopes, and each operation tells which one it
-needs. Keep keys on servers, never in a page or an app. The examples of this page take the key and
-the address of this service from the shell:
+Every request comes over HTTPS, and under \`/api/v1\` it carries
+\`Authorization: Bearer <API_KEY>\`. Keys are made on the workspace page, where each is shown once:
+\`vj_live_...\` checks and pays, \`vj_test_...\` does neither. A key has scopes, and each operation
+tells which one it needs. Keep keys on servers, never in a page or an app. The examples of this page
+take the key and the address of this service from the shell:
 
     export BASE=https://api.example.com/api/v1
     export KEY=vj_test_...
