@@ -104,7 +104,7 @@ export const MAIL_ZONES: Readonly<Record<string, Zone>> = {
   'second-never.org': mx('mx.blocks.org', 'mx.anyone.org'),
   'third.org': mx('mx.closed.org', 'mx.closed-too.org', 'mx.mail.org'),
   'gmail.com': mx('mx.mail.org'),
-  'mail_box.org': mx('mx.mail.org'),
+  'mail_box.org': mx('mx.lines.org'),
   'outlook.de': mx('mx.mail.org'),
   'gmali.com': mx('mx.mail.org'),
   'mail.ru': mx('mx.anyone.org'),

@@ -34,7 +34,7 @@ describe('a magic input that refuses a job', () => {
     expect([refused.statusCode, refused.json().error]).toEqual([402, {
       type: 'payment',
       code: 'insufficient_balance',
-      message: expect.stringContaining('Nothing was reserved'),
+      message: expect.stringContaining('The maximum counts rows from the cache too'),
       request_id: expect.any(String),
       requiredMicros: 2_000,
       availableMicros: 0,
