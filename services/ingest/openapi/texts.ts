@@ -81,10 +81,11 @@ Of each organization, live and test together: POST 100 at once and 1,000 a minut
 second. Each is a token bucket that starts full and refills evenly. A full bucket of 1,000 that
 refills with 1,000 a minute admits up to 2,000 requests in its first minute, and 1,000 in each
 minute after it; the other bucket admits 100 of them at once and 100 more each second. At full
-speed the 1,000 last about 11 seconds, then 16 or 17 requests a second are admitted. 10 jobs that
-check live are active at a time. Of many requests at once some wait for their preflight, and all are
-answered. Every answer to a key has the state of the nearest limit in \`RateLimit-*\`, as it is when
-the answer is sent, and in \`Retry-After\` how many seconds to wait, 0 for none.
+speed the 1,000 last about 11 seconds, then 16 or 17 requests a second are admitted. In each mode
+10 jobs that check live are active at a time. Of many requests at once some wait for their
+preflight, and all are answered. Every answer to a key has the state of the nearest limit in
+\`RateLimit-*\`, as it is when the answer is sent, and in \`Retry-After\` how many seconds to wait,
+0 for none.
 
 ## Repeating a request
 
