@@ -121,8 +121,12 @@ describe('the headers of the limits', () => {
     const { keys } = await newOrganization()
     const accepted = await post(keys.live, free)
     expect([accepted.status, waitOf(accepted)]).toEqual([202, '0'])
+    // The burst may have refilled while the preflight was made.
     expect(limitsOf(accepted)).toEqual({
-      limit: '100', remaining: '99', reset: '1', policy: POLICY,
+      limit: '100',
+      remaining: expect.stringMatching(/^(99|100)$/),
+      reset: expect.stringMatching(/^[01]$/),
+      policy: POLICY,
     })
     const unknown = await get(keys.live)
     expect([unknown.status, await codeOf(unknown), waitOf(unknown)])
