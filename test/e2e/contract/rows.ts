@@ -92,7 +92,7 @@ export const ROWS = {
   'takes the carrier of a provider that knows better': HERE,
   'has checked_at and expires_at on every row; without a verdict both are the decision': HERE,
   'that repeat a row, by canonical form, repeat its verdict and name the lowest row': HERE,
-  'e-mail domains are compared in lower case and by IDNA, local parts as they are': HERE,
+  'e-mail domains are compared in lower case and by IDNA, local parts without case': HERE,
   'that are possible but unassigned numbers are checked, impossible ones are invalid': HERE,
   'are the same as CSV, as pages and as lines':
     'test/e2e/endpoints.test.ts: are the same rows as CSV, as pages and as lines',
