@@ -8,6 +8,7 @@ export const EventSchema = Type.Object({
   id: Type.String({ description: 'evt_..., the same in every try to deliver the event.' }),
   type: Type.Enum([...EVENT_TYPES]),
   api_version: Type.Literal('2026-08-11'),
+  livemode: Type.Boolean({ description: 'false for the job of a test key.' }),
   timestamp: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
   data: JobSchema,
 })

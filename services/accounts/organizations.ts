@@ -53,6 +53,9 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
      */
     policyNow: (tenant: string): Policy =>
       isTenant(tenant) ? policies.now(partsOf(tenant).orgId) : DEFAULT_POLICY,
+
+    /** The same of an organization. */
+    orgPolicyNow: policies.now,
   }
 }
 

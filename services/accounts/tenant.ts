@@ -1,4 +1,4 @@
-/** A key's mode; test traffic has data, limits and a balance of its own. */
+/** A key's mode; test traffic has data and a balance of its own. */
 export const MODES = ['live', 'test'] as const
 
 export type Mode = typeof MODES[number]

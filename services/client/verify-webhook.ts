@@ -6,6 +6,8 @@ export type WebhookEvent = {
   readonly id: string
   readonly type: 'job.completed' | 'job.cancelled' | 'job.failed'
   readonly api_version: string
+  /** False for the job of a test key. */
+  readonly livemode: boolean
   readonly timestamp: string
   readonly data: JobStatusResource
 }

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
-import type { JobBody } from '../../schemas/api/job.ts'
+import type { EventBody } from '../../schemas/api/event.ts'
+import { partsOf } from '../accounts/tenant.ts'
 import { eventIdOf, type EventType } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import { jobBody } from '../jobs/resource.ts'
@@ -8,22 +9,13 @@ import type { JobHeader } from '../jobs/wire.ts'
 /** The API version of the payloads. */
 const API_VERSION = '2026-08-11'
 
-/** The payload of a webhook: how the job ended, without its rows. */
-export type Event = {
-  readonly id: string
-  readonly type: EventType
-  readonly api_version: string
-  /** ISO 8601: when the job ended. */
-  readonly timestamp: string
-  readonly data: JobBody
-}
-
 /** The event of a closed job; equal calls give the same JSON, byte for byte. */
-export function eventOf (job: Job, type: EventType, header: JobHeader): Event {
+export function eventOf (job: Job, type: EventType, header: JobHeader): EventBody {
   return {
     id: eventIdOf(job.id, type),
     type,
     api_version: API_VERSION,
+    livemode: partsOf(job.tenant).mode === 'live',
     timestamp: new Date(job.endedAtMs).toISOString(),
     data: jobBody(job, header),
   }

@@ -14,6 +14,7 @@ import { guard } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
 import type { Rules } from './rules.ts'
 import { routesOf } from './routes.ts'
+import { keepWholeBodies } from './whole-body.ts'
 
 /** Far above a job id; whatever is longer names nothing. */
 const MAX_PARAMETER_CHARACTERS = 200
@@ -42,7 +43,7 @@ export function createApp (
       disableRequestLogging: true, requestIdLogLabel: 'requestId',
     }),
     bodyLimit: SMALL_BODY_BYTES,
-    routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS },
+    routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS, ignoreTrailingSlash: true },
     exposeHeadRoutes: true,
     requestIdHeader: false,
     genReqId: newRequestId,
@@ -62,6 +63,7 @@ export function createApp (
   })
   capConnections(app.server, connection, proxies)
   hearAll(app, newRequestId)
+  keepWholeBodies(app)
   acceptOnlyJson(app)
   answerFailures(app, parts)
   checkFraming(app, connection.MAX_REQUESTS_PER_CONNECTION)

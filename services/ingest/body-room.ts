@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { endWith } from './bare-answer.ts'
 import {
@@ -12,16 +13,16 @@ const CHECK_EVERY_MS = 500
 /**
  * What a route with large bodies needs. A body of stated length that there is no room for is
  * refused before it is read; one in chunks takes room as it comes. Whoever holds room and is slower
- * than the pace is answered 408 and cut off, and the room is free again at once.
+ * than the pace is answered 408 and cut off, and the room is free again at once. A whole body keeps
+ * its room until it is answered, even if the client has gone away.
  */
 export function takeRoom (
   budget: BodyBudget, pace: Pace
-): Required<Pick<RouteOptions, 'onRequest' | 'preParsing'>> {
+): Required<Pick<RouteOptions, 'onRequest' | 'preParsing' | 'onSend'>> {
   const rooms = new WeakMap<FastifyRequest, Room>()
   return {
-    onRequest: async (request, reply) => {
+    onRequest: async request => {
       const room = budget.open()
-      giveBackAtEnd(room, request, reply)
       const stated = statedBytes(request) ?? 0
       if (stated > MAX_BODY_BYTES) throw new FaultError({ code: 'body_too_large' })
       if (!room.hold(stated)) throw new FaultError({ code: 'temporarily_unavailable' })
@@ -30,9 +31,10 @@ export function takeRoom (
     // Without a promise, so that no byte passes between here and the reader of the body.
     preParsing: (...[request, reply, payload, done]) => {
       const room = rooms.get(request)
-      if (room !== undefined) watch(room, { request, reply, pace })
+      if (room !== undefined) watch(room, { request, reply, payload: payload as Readable, pace })
       done(null, payload)
     },
+    onSend: async request => rooms.get(request)?.giveBack(),
   }
 }
 
@@ -41,6 +43,8 @@ type EndCode = 'request_timeout' | 'temporarily_unavailable'
 type Exchange = {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
+  /** The body. */
+  readonly payload: Readable
   readonly pace: Pace
 }
 
@@ -48,8 +52,8 @@ type Exchange = {
  * Counts what comes of a body that needs room, and cuts it off. Time is counted by checks rather
  * than by a clock: while this process was held up itself, nobody was slow.
  */
-function watch (room: Room, { request, reply, pace }: Exchange): void {
-  const { raw } = request
+function watch (room: Room, exchange: Exchange): void {
+  const { request, payload, pace } = exchange
   const stated = statedBytes(request)
   if (stated !== undefined && stated <= SMALL_BODY_BYTES) return
   const checkEveryMs = Math.min(CHECK_EVERY_MS, pace.graceMs)
@@ -57,14 +61,13 @@ function watch (room: Room, { request, reply, pace }: Exchange): void {
   let elapsedMs = 0
   const stop = () => {
     clearInterval(timer)
-    raw.off('data', count)
-    raw.off('close', stop)
-    raw.off('end', stop)
+    payload.off('data', count)
+    payload.off('close', stop)
   }
   const end = (code: EndCode) => {
     stop()
     room.giveBack()
-    cutOff(request, reply, code)
+    cutOff(exchange, code)
   }
   const count = (piece: Buffer) => {
     bytes += piece.length
@@ -77,14 +80,13 @@ function watch (room: Room, { request, reply, pace }: Exchange): void {
     const isSlow = isTooSlow({ bytes, elapsedMs, statedBytes: stated }, pace)
     if (room.heldBytes() > 0 && isSlow) end('request_timeout')
   }, checkEveryMs).unref()
-  raw.on('data', count)
-  raw.once('close', stop)
-  raw.once('end', stop)
+  payload.on('data', count)
+  payload.once('close', stop)
 }
 
 /** What still comes is left in the socket, so the body is never whole and nothing comes of it. */
-function cutOff ({ raw, id }: FastifyRequest, reply: FastifyReply, code: EndCode): void {
-  raw.pause()
+function cutOff ({ request: { raw, id }, reply, payload }: Exchange, code: EndCode): void {
+  payload.pause()
   // An answer that has its turn behind others on the connection would be taken for theirs.
   if (reply.raw.socket === null) raw.socket.destroy()
   else endWith(raw.socket, code, id)
@@ -94,20 +96,4 @@ function cutOff ({ raw, id }: FastifyRequest, reply: FastifyReply, code: EndCode
 function statedBytes (request: FastifyRequest): number | undefined {
   const length = request.headers['content-length']
   return length === undefined ? undefined : Number(length)
-}
-
-/**
- * The room is free again when the answer is sent or the connection is gone, which it may be
- * already: of an answer that has its turn behind others on the connection, nobody is told then.
- */
-function giveBackAtEnd (room: Room, request: FastifyRequest, reply: FastifyReply): void {
-  const { socket } = request.raw
-  if (socket.destroyed) throw new FaultError({ code: 'request_timeout' })
-  const end = () => {
-    room.giveBack()
-    reply.raw.off('close', end)
-    socket.off('close', end)
-  }
-  reply.raw.once('close', end)
-  socket.once('close', end)
 }

@@ -27,8 +27,9 @@ export const ERRORS = {
   revoked_key: [401, 'authentication',
     'The API key was revoked. Create a new one in the workspace.'],
   insufficient_balance: [402, 'payment',
-    'The available balance is below the maximum price of this job. Nothing was reserved. ' +
-    'Top up and send it again.'],
+    'The available balance is below the maximum price of this job. Nothing was reserved. The ' +
+    'maximum counts rows from the cache too: they are free, but their price is reserved until ' +
+    'the job ends. Top up and send it again.'],
   insufficient_scope: [403, 'permission', 'The API key lacks the scope this request needs.'],
   https_required: [403, 'permission',
     'Use HTTPS. Replace this key if it was sent over an open network.'],

@@ -14,7 +14,7 @@ import { createKeyGuard } from './unknown-keys.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The scope a key needs; a route without one is open to all, over plain HTTP too. */
+    /** The scope a key needs; a route without one is open to all. */
     readonly scope?: Scope
     /** Media types of the answer; one that can be several has them told apart by its handler. */
     readonly produces?: string | readonly string[]
@@ -34,6 +34,7 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
   const requireHttps = createHttpsCheck(rules.trustedProxies)
   const methodsOf = collectMethods(app)
   const applyLimits = createLimitRule(parts.limiter)
+  app.addHook('onSend', createLimitHeaders(parts.limiter))
   const findKey = createKeyGuard(parts.findKey)
   app.decorateRequest('caller', undefined)
   traceRequests(app)
@@ -41,11 +42,11 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(reply)
     const { scope, produces, takesBody } = request.routeOptions.config
-    if (request.is404 || scope !== undefined) requireHttps(request, reply)
+    requireHttps(request, reply)
     if (request.is404) return answerUnroutable(request, reply, methodsOf(request))
     if (scope !== undefined) {
       request.caller = await authenticate(request, findKey)
-      await applyLimits(request, reply, request.caller.tenant)
+      await applyLimits(request, reply, request.caller.org)
       requireScope(request.caller, scope)
     }
     const available = produces === undefined ? [] : [produces].flat()
@@ -58,18 +59,31 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
 }
 
 /**
- * Counts a request of a tenant: GET and HEAD by the limit of reads, all others by that of POST.
- * Every answer from then on tells where the tenant stands. Throws the fault to answer with when a
- * limit is reached.
+ * Counts a request of an organization: GET and HEAD by the limit of reads, all others by that of
+ * POST. Every answer from then on has the headers of the limits. Throws the fault to answer with
+ * when a limit is reached.
  */
 function createLimitRule (limiter: Pick<Limiter, 'admit'>) {
-  return async (request: FastifyRequest, reply: FastifyReply, tenant: string): Promise<void> => {
+  return async (request: FastifyRequest, reply: FastifyReply, org: string): Promise<void> => {
     const kind = ['GET', 'HEAD'].includes(request.method) ? 'get' : 'post'
-    const { kind: answer, levels } = await limiter.admit({ tenant, kind })
-    reply.headers(standingHeaders(levels))
+    const { kind: answer, levels } = await limiter.admit({ org, kind })
+    reply.headers({ ...standingHeaders(levels), 'retry-after': '0' })
     if (answer === 'throttled') {
       throw new FaultError({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
     }
+  }
+}
+
+/**
+ * A preflight takes up to `ACCEPT_WITHIN_MS` and as long in the queue before it, so its answer
+ * reads the limits again: those of its beginning are no longer true.
+ */
+function createLimitHeaders (limiter: Pick<Limiter, 'levels'>) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    if (request.routeOptions.config.preflight === undefined) return
+    if (!reply.hasHeader('ratelimit-limit')) return
+    const { org } = callerOf(request)
+    reply.headers(standingHeaders(await limiter.levels({ org, kind: 'post' })))
   }
 }
 
@@ -93,7 +107,7 @@ export function setCommonHeaders (reply: FastifyReply): void {
 function collectMethods (app: FastifyInstance): (request: FastifyRequest) => readonly string[] {
   const routes: { readonly pattern: RegExp, readonly method: string }[] = []
   app.addHook('onRoute', ({ method, url }) => {
-    const pattern = new RegExp(`^${url.replace(/:[^/]+/g, '[^/]+').replaceAll('.', '\\.')}$`)
+    const pattern = new RegExp(`^${url.replace(/:[^/]+/g, '[^/]+').replaceAll('.', '\\.')}/?$`)
     routes.push(...[method].flat().map(name => ({ pattern, method: name })))
   })
   return request => {

@@ -26,8 +26,6 @@ export function acceptOnlyJson (app: FastifyInstance): void {
     const isNothing = body.length === 0 && request.routeOptions.config.takesBody !== true
     if (isNothing) return undefined
     if (body.length > SMALL_BODY_BYTES) await turn('bulk', request.caller?.tenant)
-    // Whoever hung up meanwhile has given its room to others.
-    if (request.raw.socket.destroyed) throw new FaultError({ code: 'request_timeout' })
     return await parsed(request, textOf(body))
   })
 }

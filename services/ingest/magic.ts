@@ -4,10 +4,10 @@ import { SERVICES, type ContactKind } from '../records/columns.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { Fault } from './errors.ts'
 
-const REFUSED = 'the job is refused: 402 `insufficient_balance`'
+const REFUSED = 'the job or the quote is refused: 402 `insufficient_balance`'
 
 /**
- * Inputs that make a job of a test key be refused for want of money, which its prices of 0 never
+ * Inputs that refuse a job or a quote of a test key for want of money, which its prices of 0 never
  * do: this number however it is spaced, and this local part at any domain, before any `+tag`.
  */
 export const MAGIC_REFUSALS = {

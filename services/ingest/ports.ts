@@ -11,7 +11,7 @@ import type { Webhooks } from './webhooks.ts'
 /** What the routes need of the rest of the product; doubles stand in for it in tests. */
 export type Parts = Webhooks & {
   readonly findKey: (secret: string) => Promise<KeyLookup>
-  readonly limiter: Pick<Limiter, 'admit'>
+  readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** What a job would be quoted; nothing is reserved and no job comes of it. */
   readonly quote: (submission: Submission) => Promise<Quoted>
@@ -42,6 +42,5 @@ export type Parts = Webhooks & {
   ) => Promise<Page>
   /** Broken infrastructure, which heals, rather than a fault of this program. */
   readonly isInfrastructure: (error: unknown) => boolean
-  readonly ready: () => boolean
   readonly now: () => number
 }

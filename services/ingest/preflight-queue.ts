@@ -1,9 +1,9 @@
+import { partsOf } from '../accounts/tenant.ts'
 import { sleep } from '../lib/retry.ts'
 import { laneOf } from '../lib/topics.ts'
 import type { Submission, Submitter } from '../jobs/submit.ts'
 import { FaultError } from './errors.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { standingHeaders } from './limits/standing.ts'
 
 export type PreflightQueueOptions = {
   /** Preflights of a tenant that are under way at once, in each lane. */
@@ -92,9 +92,6 @@ async function isNext ({ waiting }: Places, rows: number, waitMs: number): Promi
 }
 
 async function tooMany (tenant: string, limiter: Pick<Limiter, 'giveBack'>): Promise<FaultError> {
-  const levels = await limiter.giveBack({ tenant, kind: 'post' })
-  const { 'retry-after': _none, ...headers } = standingHeaders(levels)
-  return new FaultError({
-    code: 'too_many_preflights', retryAfterSeconds: RETRY_AFTER_SECONDS, headers,
-  })
+  await limiter.giveBack({ org: partsOf(tenant).orgId, kind: 'post' })
+  return new FaultError({ code: 'too_many_preflights', retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

@@ -9,8 +9,8 @@ import type { Rules } from './rules.ts'
 import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**
- * What a request for a job or a quote asks for, or why it can't be had. The key is undefined when
- * the request has one that is none.
+ * What a request for a job or a quote asks for, or why it can't be had; a test key may ask for a
+ * refusal by a magic input. The idempotency key is undefined when the request has an invalid one.
  */
 export function readSubmission (
   request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined
@@ -21,17 +21,13 @@ export function readSubmission (
   }
   const read = readJobRequest(request.body as CreateJobBody, { ...rules, mode })
   if (read.kind === 'fault') return read.fault
+  const refusal = magicRefusal(read.request, { mode, prices: rules.prices })
+  if (refusal !== undefined) return refusal
   const fingerprint = fingerprintOf(read.request, rules.fingerprintKey)
   return { ...read.request, tenant, idempotencyKey, fingerprint }
 }
 
-/**
- * What a request for a job asks for, by the key it may be sent again with; or why it can't be had,
- * which a test key may ask for by a magic input.
- */
+/** The same of a request for a job, with the key it may be sent again with. */
 export function readKeyedSubmission (request: FastifyRequest, rules: Rules): Submission | Fault {
-  const key = readIdempotencyKey(request.headers['idempotency-key'])
-  const read = readSubmission(request, rules, key)
-  if ('code' in read) return read
-  return magicRefusal(read, { ...rules, mode: callerOf(request).mode }) ?? read
+  return readSubmission(request, rules, readIdempotencyKey(request.headers['idempotency-key']))
 }

@@ -7,7 +7,6 @@ import { createQuoteRoute } from './routes/create-quote.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { getBalanceRoute } from './routes/get-balance.ts'
 import { getServicesRoute } from './routes/get-services.ts'
-import { healthRoutes } from './routes/health.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { rootRoute } from './routes/root.ts'
 
@@ -22,7 +21,6 @@ export function routesOf (parts: Parts, rules: Rules): readonly RouteOptions[] {
     getServicesRoute(rules),
     rootRoute(),
     ...docsRoutes(() => describeRoutes(routes)),
-    ...healthRoutes(parts),
   ]
   return routes
 }

@@ -35,7 +35,6 @@ export async function startIngest (
     waitMs: settings.ACCEPT_WITHIN_MS,
     limiter,
   })
-  const ready = () => state.status === 'ready'
   const parts = {
     findKey: createApiKeys(state).findKey,
     limiter,
@@ -46,10 +45,9 @@ export async function startIngest (
     cancel: store.cancel,
     ...reader,
     isInfrastructure: isUnavailable,
-    ready,
     now: clock.now,
   }
   const requestSecret = await requestSecretOf(state, settings)
   await serve(parts, { ...settings, requestSecret }, life)
-  return { ready }
+  return { ready: () => state.status === 'ready' }
 }

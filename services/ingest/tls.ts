@@ -8,6 +8,7 @@ import Type, { type Static } from 'typebox'
 import type { Log } from '../lib/log.ts'
 import { capConnections, nodeLimits, type ConnectionSettings } from '../lib/http-limits.ts'
 import { networksOf } from '../lib/networks.ts'
+import { allowHalfOpen } from './whole-body.ts'
 
 /** What can be set about TLS; without both files there is only the plain listener. */
 export const tlsFields = {
@@ -61,7 +62,9 @@ export async function listenTls (
     ...nodeLimits(settings),
     minVersion: 'TLSv1.2',
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    allowHalfOpen: true,
   }, app.routing)
+  allowHalfOpen(server)
   limit(server, app, settings)
   const renew = () => renewPair(server, settings, log)
   // A watcher would not know of a change before its own first look.

@@ -5,8 +5,9 @@ import { LOOPBACK, networksOf, plainAddress } from './networks.ts'
 export type Arrival = 'https' | 'loopback' | 'refused'
 
 /**
- * Builds the rule of HTTPS: TLS, or a configured proxy that says so of its own side; plain HTTP is
- * for loopback alone. Throws TypeError for a proxy that is neither an address nor a network.
+ * Builds the rule of HTTPS: TLS, or a configured proxy that says so of its own side. Plain HTTP is
+ * for loopback alone, unless a proxy on this machine says that its client uses it. Throws TypeError
+ * for a proxy that is neither an address nor a network.
  */
 export function createHttpsRule (trustedProxies: readonly string[]) {
   const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
@@ -14,9 +15,9 @@ export function createHttpsRule (trustedProxies: readonly string[]) {
   return function arrivalOf ({ socket, headers }: IncomingMessage): Arrival {
     if ('encrypted' in socket && socket.encrypted === true) return 'https'
     const peer = plainAddress(socket.remoteAddress)
-    if (proxies.hold(peer)) {
-      return headers['x-forwarded-proto'] === 'https' ? 'https' : 'refused'
-    }
-    return LOOPBACK.hold(peer) ? 'loopback' : 'refused'
+    const outer = headers['x-forwarded-proto']
+    if (proxies.hold(peer)) return outer === 'https' ? 'https' : 'refused'
+    const isLocal = LOOPBACK.hold(peer) && (outer === undefined || outer === 'https')
+    return isLocal ? 'loopback' : 'refused'
   }
 }

@@ -1,8 +1,9 @@
 import type { Journal, MissedRows, NormalizedRows } from '../../schemas/types.ts'
 import type { Emission } from '../lib/stage.ts'
 import { turn } from '../lib/turn.ts'
-import { BLOCK_PARTS, createBlock, type Block } from '../records/block.ts'
+import { BLOCK_PARTS, createBlock, type DuplicateOutcome } from '../records/block.ts'
 import { pickOthers, pickTokens, type CachedRecord } from '../records/cache.ts'
+import { SERVICES } from '../records/columns.ts'
 import { isFresh } from '../records/freshness.ts'
 import { NO_FIELDS, outcomeOf, type RowOutcome } from '../records/outcome.ts'
 import type { Place } from '../records/place.ts'
@@ -74,7 +75,7 @@ export function countRows (chunk: Chunk): ChunkCounts {
 export function emissionsOf (
   chunk: Chunk, terms: JobTerms
 ): readonly Emission<'rows.finished' | 'rows.missed'>[] {
-  const { place, rows, originals } = chunk
+  const { place, rows } = chunk
   const { inputs, contacts } = rows
   const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs, contacts })
   const missed: number[] = []
@@ -83,7 +84,7 @@ export function emissionsOf (
     if (kind === 'missed') missed.push(row)
     else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
     else if (kind === 'hit') block.add(row, hitOutcome(chunk, row, terms))
-    else addDuplicate(block, row, originals.originalOf(place.firstRow + row))
+    else block.add(row, duplicateOutcome(chunk, row))
   }
   return [block.emission(terms.lane), ...partsOf(chunk, missed, terms)]
 }
@@ -118,8 +119,13 @@ function kindOf ({ place, rows, hits, originals }: Chunk, row: number): RowKind 
 }
 
 /** The only place where an index from 0 becomes the row number of the result file. */
-function addDuplicate (block: Block, row: number, original: number): void {
-  block.add(row, { source: 'duplicate', duplicateOf: original + 1 })
+function duplicateOutcome ({ place, rows, originals }: Chunk, row: number): DuplicateOutcome {
+  const isEmail = SERVICES[place.service].kind === 'email'
+  return {
+    source: 'duplicate',
+    duplicateOf: originals.originalOf(place.firstRow + row) + 1,
+    ...isEmail && { email: rows.canonicals[row] ?? '' },
+  }
 }
 
 /** The time of the quote stands for the decision, so a replay stores the same row again. */

@@ -1,5 +1,5 @@
 import type { ContactKind } from '../records/columns.ts'
-import { canonicalEmail } from './email.ts'
+import { canonicalEmail, emailIdentity } from './email.ts'
 import type { Canonical } from './input.ts'
 import { canonicalPhone } from './phone.ts'
 
@@ -11,4 +11,11 @@ export type Canonicalize = (input: string, country: string | undefined) => Canon
 /** The function that brings inputs of a kind into canonical form; it never throws. */
 export function canonicalFor (kind: ContactKind): Canonicalize {
   return kind === 'phone' ? canonicalPhone : canonicalEmail
+}
+
+/** Of canonical forms, the texts that are equal exactly for equal contacts; '' stays ''. */
+export function identitiesOf (
+  kind: ContactKind, canonicals: readonly string[]
+): readonly string[] {
+  return kind === 'phone' ? canonicals : canonicals.map(emailIdentity)
 }

@@ -1,5 +1,7 @@
+import { isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
 import emailAddresses from 'email-addresses'
+import ipaddr from 'ipaddr.js'
 import { inputFault, invalid, type Canonical, type InvalidReason } from './input.ts'
 
 /** RFC 5321, 4.5.3.1: octets of a local part, and of a whole address without its brackets. */
@@ -10,108 +12,114 @@ const ASCII_ONLY = /^[ -~]*$/
 /** Marks that show nothing can make two different addresses look alike, so they are refused. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u
 const OTHER_SPACE = /[\p{Z}--[ ]]/v
+/** RFC 6068; its header fields follow a question mark. */
+const MAILTO = /^mailto:([^?]*)/i
+/** What display names, comments and quoted local parts have, and a bare address has not. */
+const NEEDS_GRAMMAR = /[\s"()<>]/
 /** RFC 5322 `dot-atom-text`: nearly every local part, told without the full parser. */
 const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
-const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
-/** A host name (RFC 1123); a last label of digits would make it an IP address. */
-const HOST_NAME = new RegExp(`^(?:${LABEL}\\.)*(?!\\d+$)${LABEL}$`)
+const LABEL = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?'
+/** A domain name; a last label of digits would make it an IP address. */
+const DOMAIN_NAME = new RegExp(`^(?:${LABEL}\\.)*(?!\\d+$)${LABEL}$`)
+/** RFC 5321, 4.1.3. */
+const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
 
 /**
- * The canonical form of a bare RFC 5322 addr-spec (RFC 6532 characters allowed), or why there is
- * none: the domain in lower case and as ASCII (IDNA), the local part byte for byte as submitted,
- * because only its own server may say which spellings are the same. Outer white space is no fault;
- * a display name, a comment or a domain literal is. Never throws; a canonical form maps to itself.
+ * The canonical form of an RFC 5322 mailbox (RFC 6532 characters allowed), or why there is none:
+ * its address without display name, comments, `mailto:` and the trailing dot of the domain. The
+ * domain is in lower case and as ASCII (IDNA), or an address in brackets; the local part keeps its
+ * spelling, without quotes that it does not need. Never throws; a canonical form maps to itself.
  */
 export function canonicalEmail (input: string): Canonical {
-  const text = input.trim()
-  const fault = inputFault(text) ?? spellingFault(text)
-  if (fault !== undefined) return invalid(fault)
-  const at = text.lastIndexOf('@')
-  const local = text.slice(0, at)
-  const domain = text.slice(at + 1)
-  const addressFault = DOT_ATOM.test(local) ? undefined : addrSpecFault(text)
-  if (addressFault !== undefined) return invalid(addressFault)
-  return joined(local, domain)
-}
-
-function spellingFault (text: string): InvalidReason | undefined {
-  if (!text.includes('@')) return 'not_an_email'
-  if (ASCII_ONLY.test(text)) return undefined
-  if (INVISIBLE.test(text)) return 'hidden_character'
-  return OTHER_SPACE.test(text) ? 'not_an_email' : undefined
+  const trimmed = input.trim()
+  const text = withoutScheme(trimmed)
+  const inputReason = inputFault(trimmed) ?? inputFault(text)
+  if (inputReason !== undefined) return invalid(inputReason)
+  const address = NEEDS_GRAMMAR.test(text) ? bareAddress(text) : text
+  const reason = spellingFault(address)
+  if (address === undefined || reason !== undefined) return invalid(reason ?? 'not_an_email')
+  const at = address.lastIndexOf('@')
+  const local = canonicalLocal(address.slice(0, at).trim())
+  return local.ok ? joined(local.canonical, address.slice(at + 1).trim()) : local
 }
 
 /**
- * Why a mailbox whose local part is no dot-atom is none that is taken. The library's grammar takes
- * time that grows with the square or the cube of its input, so it only ever sees a local part of at
- * most 64 bytes without comments; everything around it is split off in one pass.
+ * What two addresses have in common exactly if they are one contact: local parts are compared
+ * without case.
  */
-function addrSpecFault (text: string): InvalidReason | undefined {
-  const mailbox = splitMailbox(text)
-  if (mailbox === undefined) return 'not_an_email'
-  const { address, isNamed, hasComment } = mailbox
-  const at = address.lastIndexOf('@')
-  const fault = at === -1 ? 'not_an_email' : localPartFault(address.slice(0, at).trim())
-  if (fault === 'not_an_email') return fault
-  if (isNamed) return 'display_name'
-  return hasComment ? 'comment' : fault
+export function emailIdentity (canonical: string): string {
+  return canonical.toLowerCase()
 }
 
-type Mailbox = {
-  readonly address: string
-  readonly isNamed: boolean
-  readonly hasComment: boolean
+function withoutScheme (text: string): string {
+  const encoded = MAILTO.exec(text)?.[1]
+  if (encoded === undefined) return text
+  try {
+    return decodeURIComponent(encoded).trim()
+  } catch {
+    return encoded.trim()
+  }
 }
 
-/** Splits display name, angle brackets and comments off; undefined where they do not match. */
-function splitMailbox (text: string): Mailbox | undefined {
+function spellingFault (address = ''): InvalidReason | undefined {
+  if (!address.includes('@')) return 'not_an_email'
+  if (ASCII_ONLY.test(address)) return undefined
+  if (INVISIBLE.test(address)) return 'hidden_character'
+  return OTHER_SPACE.test(address) ? 'not_an_email' : undefined
+}
+
+/**
+ * The address of a mailbox, its display name, angle brackets and comments split off in one pass;
+ * undefined where they do not match. The library's grammar takes time that grows with the square or
+ * the cube of its input, so it only ever sees a local part of at most 64 bytes without comments.
+ */
+function bareAddress (text: string): string | undefined {
   let plain = ''
   let depth = 0
   let isQuoted = false
-  let hasComment = false
   for (let at = 0; at < text.length; at++) {
     const character = text[at]
     const isEscape = character === '\\' && (isQuoted || depth > 0)
     if (character === '"' && depth === 0) isQuoted = !isQuoted
-    if (character === '(' && !isQuoted) {
-      depth += 1
-      hasComment = true
-    }
+    if (character === '(' && !isQuoted) depth += 1
     if (depth === 0) plain += isEscape ? text.slice(at, at + 2) : character
     // A comment is white space to the grammar.
     if (character === ')' && !isQuoted && depth > 0 && (depth -= 1) === 0) plain += ' '
     if (isEscape) at += 1
   }
-  if (isQuoted || depth > 0) return undefined
-  return angled(plain.trim(), hasComment)
+  return isQuoted || depth > 0 ? undefined : inBrackets(plain.trim())
 }
 
-function angled (plain: string, hasComment: boolean): Mailbox | undefined {
+function inBrackets (plain: string): string | undefined {
   const unquoted = plain.replace(/"(?:[^"\\]|\\.)*"/g, quoted => 'q'.repeat(quoted.length))
   const open = unquoted.indexOf('<')
-  if (open === -1) return { address: plain, isNamed: false, hasComment }
+  if (open === -1) return plain
   const isPhrase = !/[@<>,;:\\[\]]/.test(unquoted.slice(0, open))
   const isClosed = unquoted.indexOf('>') === plain.length - 1 && unquoted.lastIndexOf('<') === open
-  return isPhrase && isClosed
-    ? { address: plain.slice(open + 1, -1), isNamed: true, hasComment }
-    : undefined
+  return isPhrase && isClosed ? plain.slice(open + 1, -1) : undefined
 }
 
-/** Asks the full RFC 5322 grammar, without its obsolete part, about one local part. */
-function localPartFault (local: string): InvalidReason | undefined {
-  if (DOT_ATOM.test(local)) return undefined
-  if (Buffer.byteLength(local) > MAX_LOCAL_BYTES) return 'local_part_too_long'
+/** Asks the full RFC 5322 grammar, without its obsolete part, about a local part with quotes. */
+function canonicalLocal (local: string): Canonical {
+  if (DOT_ATOM.test(local)) return { ok: true, canonical: local }
+  if (Buffer.byteLength(local) > MAX_LOCAL_BYTES) return invalid('local_part_too_long')
   const mailbox = emailAddresses.parseOneAddress({
     input: `${local}@example.org`, startAt: 'mailbox', rfc6532: true, strict: true,
   })
-  if (mailbox === null || mailbox.type !== 'mailbox' || mailbox.name !== null) return 'not_an_email'
-  if (mailbox.parts.comments.length > 0) return 'comment'
-  return mailbox.parts.local.tokens === local ? undefined : 'not_an_email'
+  const isWhole = mailbox?.type === 'mailbox' && mailbox.name === null &&
+    mailbox.parts.local.tokens === local
+  return isWhole ? { ok: true, canonical: leastQuoted(local) } : invalid('not_an_email')
+}
+
+/** `"jane"` is `jane`, and `"\a b"` is `"a b"`. */
+function leastQuoted (local: string): string {
+  if (!local.startsWith('"')) return local
+  const content = local.slice(1, -1).replace(/\\(.)/gu, '$1')
+  return DOT_ATOM.test(content) ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
 }
 
 function joined (local: string, domain: string): Canonical {
-  if (domain.startsWith('[')) return invalid('domain_literal')
-  const host = asciiDomain(domain)
+  const host = domain.startsWith('[') ? canonicalLiteral(domain) : canonicalDomain(domain)
   if (host === undefined) return invalid('invalid_domain')
   const localBytes = Buffer.byteLength(local)
   if (localBytes > MAX_LOCAL_BYTES) return invalid('local_part_too_long')
@@ -121,10 +129,18 @@ function joined (local: string, domain: string): Canonical {
 }
 
 /**
- * The ASCII form of a host name, or undefined if it has none. A plain name is only put into lower
+ * The ASCII form of a domain name, or undefined if it has none. A plain name is only put into lower
  * case: the WHATWG function would read `1.2.3` as an IP address.
  */
-function asciiDomain (domain: string): string | undefined {
+function canonicalDomain (domain: string): string | undefined {
   const mapped = ASCII_ONLY.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
-  return HOST_NAME.test(mapped) ? mapped : undefined
+  const name = mapped.replace(/\.$/, '')
+  return DOMAIN_NAME.test(name) ? name : undefined
+}
+
+/** An IP address in brackets, in the one spelling of its kind. */
+function canonicalLiteral (domain: string): string | undefined {
+  const [, older = '', newer = ''] = DOMAIN_LITERAL.exec(domain) ?? []
+  if (isIP(older) === 4) return `[${older}]`
+  return isIP(newer) === 6 ? `[IPv6:${ipaddr.parse(newer).toString()}]` : undefined
 }

@@ -7,7 +7,7 @@ import { turn } from '../lib/turn.ts'
 import { SERVICES } from '../records/columns.ts'
 import { isKnownCountry } from '../records/numbering/library.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { canonicalFor } from './canonical.ts'
+import { canonicalFor, identitiesOf } from './canonical.ts'
 import type { Tokenizer } from './token.ts'
 
 export type NormalizeParts = {
@@ -73,7 +73,8 @@ export async function normalizeRows (
   inputs: readonly string[], tokenize: Tokenizer
 ): Promise<NormalizedRows & { readonly tokenVersion: string }> {
   const service = value.service as ServiceSlug
-  const canonicalize = canonicalFor(SERVICES[service].kind)
+  const { kind } = SERVICES[service]
+  const canonicalize = canonicalFor(kind)
   // Of a country without a numbering plan only numbers in international format can be read.
   const country = isKnownCountry(value.country) ? value.country : undefined
   const canonicals = new Array<string>(inputs.length).fill('')
@@ -90,7 +91,7 @@ export async function normalizeRows (
     else reasons[row] = result.reason
   }
   const scope = { tenant: value.tenant, service, version: value.tokenVersion }
-  const { version, tokens, otherTokens } = tokenize(scope, canonicals)
+  const { version, tokens, otherTokens } = tokenize(scope, identitiesOf(kind, canonicals))
   return { inputs, canonicals, reasons, tokens, otherTokens, tokenVersion: version }
 }
 

@@ -21,8 +21,8 @@ export type MadeTokens = {
   readonly otherTokens: OtherTokens | null
 }
 
-/** Fills in the tokens of each canonical form; an empty one (an invalid row) keeps zeros. */
-export type Tokenizer = (scope: TokenScope, canonicals: readonly string[]) => MadeTokens
+/** Fills in the tokens of each contact; an empty text (an invalid row) keeps zeros. */
+export type Tokenizer = (scope: TokenScope, contacts: readonly string[]) => MadeTokens
 
 /** The cache secrets of the configuration (32 bytes of base64 each), by their version. */
 export function readSecrets (secrets: Readonly<Record<string, string>>):
@@ -33,7 +33,7 @@ ReadonlyMap<string, Buffer> {
 
 /**
  * Tokens of contacts, 16 bytes a row in one Buffer: the first 16 bytes of HMAC-SHA256 over
- * `v1|<service>|<canonical>` under the tenant's own key, HKDF-SHA256 of the cache secret with the
+ * `v1|<service>|<contact>` under the tenant's own key, HKDF-SHA256 of the cache secret with the
  * tenant's name, so that tokens of two tenants cannot be compared. The derivation is written out
  * here and not shared, as any change to it would orphan every cached record.
  *
@@ -46,9 +46,9 @@ export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenize
   const [newest] = newestFirst
   if (newest === undefined) throw new RangeError('There are no cache secrets.')
   const keyOf = createKeys(secrets)
-  return (scope, canonicals) => {
+  return (scope, contacts) => {
     const version = secrets.has(scope.version) ? scope.version : newest
-    const make = (of: string) => tokensBy(keyOf(of, scope.tenant), scope.service, canonicals)
+    const make = (of: string) => tokensBy(keyOf(of, scope.tenant), scope.service, contacts)
     const versions = newestFirst.filter((other) => other !== version)
     const otherTokens = versions.length === 0
       ? null
@@ -74,13 +74,13 @@ function createKeys (secrets: ReadonlyMap<string, Buffer>) {
   }
 }
 
-function tokensBy (keyed: Keyed, service: ServiceSlug, canonicals: readonly string[]): Buffer {
+function tokensBy (keyed: Keyed, service: ServiceSlug, contacts: readonly string[]): Buffer {
   const mac = keyed(`v1|${service}|`)
-  const tokens = Buffer.alloc(canonicals.length * TOKEN_BYTES)
-  for (let row = 0; row < canonicals.length; row++) {
-    const canonical = canonicals[row] ?? ''
-    if (canonical === '') continue
-    mac(canonical, tokens, row * TOKEN_BYTES)
+  const tokens = Buffer.alloc(contacts.length * TOKEN_BYTES)
+  for (let row = 0; row < contacts.length; row++) {
+    const contact = contacts[row] ?? ''
+    if (contact === '') continue
+    mac(contact, tokens, row * TOKEN_BYTES)
   }
   return tokens
 }

@@ -7,8 +7,15 @@ import { columnsOf } from './columns.ts'
 import { withoutVerdict, type RowOutcome } from './outcome.ts'
 import type { HeaderPlace, Place } from './place.ts'
 
-/** A row that repeats another one and has no result of its own; `duplicateOf` counts from 1. */
-export type DuplicateOutcome = { readonly source: 'duplicate', readonly duplicateOf: number }
+/**
+ * A row that repeats another one and has no result of its own; `duplicateOf` counts from 1, `email`
+ * is its own spelling of an address.
+ */
+export type DuplicateOutcome = {
+  readonly source: 'duplicate'
+  readonly duplicateOf: number
+  readonly email?: string
+}
 
 export type BlockOptions = {
   readonly place: Place
@@ -59,8 +66,10 @@ export function createBlock ({ place, part, inputs, contacts }: BlockOptions): B
     if (outcome.source !== 'duplicate' && outcome.copies > 0) {
       copies.push({ row, copies: outcome.copies })
     }
-    if (outcome.source === 'duplicate') cells.share(DUPLICATE)
-    else {
+    if (outcome.source === 'duplicate') {
+      cells.share(DUPLICATE)
+      if (outcome.email !== undefined) cells.put('email', outcome.email)
+    } else {
       cells.share(sharedOf(outcome))
       for (const name in outcome.contact) cells.put(name, outcome.contact[name] ?? '')
     }

@@ -45,13 +45,20 @@ export function createCellReader (columns: readonly string[]): CellReader {
   }
 }
 
-/** The row of a chunk at this index as a duplicate: its original's verdict, its own input. */
+/**
+ * The row of a chunk at this index as a duplicate: its original's verdict, its own input and its
+ * own spelling of an e-mail address.
+ */
 export function createRepeater (
   columns: readonly string[]
 ): (chunk: MergedChunk, index: number, original: readonly string[]) => string[] {
   const places = placesOf(columns)
-  return ({ firstRow, inputs }, index, original) => {
+  const emailsOf = oncePerBlock(rows => columnsIn(rows, ['email'])[0])
+  return ({ firstRow, inputs, blocks, blockOf, positionOf }, index, original) => {
     const cells = [...original]
+    const block = blocks[blockOf[index] ?? -1]
+    const email = block && cellOf(emailsOf(block), positionOf[index] ?? 0)
+    if (email) cells[places.email] = email
     cells[places.row] = String(firstRow + index + 1)
     cells[places.input] = inputs[index] ?? ''
     cells[places.source] = 'duplicate'
@@ -67,7 +74,12 @@ function cellOf (column: StoredColumn | undefined, position: number): string {
 }
 
 function placesOf (columns: readonly string[]) {
-  const [row, input, source, duplicateOf] = ['row', 'input', 'source', 'duplicate_of']
-    .map(name => columns.indexOf(name)) as [number, number, number, number]
-  return { row, input, source, duplicateOf }
+  const at = (name: string) => columns.indexOf(name)
+  return {
+    row: at('row'),
+    input: at('input'),
+    source: at('source'),
+    duplicateOf: at('duplicate_of'),
+    email: at('email'),
+  }
 }

@@ -12,8 +12,7 @@ export const PREFLIGHT_REASONS = [
   'empty', 'too_long_input', 'control_character', 'malformed_unicode', 'hidden_character',
   'not_a_phone_number', 'no_calling_code', 'unknown_calling_code', 'too_short', 'too_long',
   'impossible_length',
-  'not_an_email', 'display_name', 'comment', 'domain_literal', 'invalid_domain',
-  'local_part_too_long', 'address_too_long',
+  'not_an_email', 'invalid_domain', 'local_part_too_long', 'address_too_long',
 ] as const
 
 export type PreflightReason = typeof PREFLIGHT_REASONS[number]

@@ -108,12 +108,11 @@ describe('the request limits', () => {
     await expect.poll(async () => limitsOf(await get(keys.live)).limit).toBe('200')
   })
 
-  it('count test traffic apart from live traffic', async () => {
+  it('count live and test traffic of an organization together', async () => {
     const { throttled } = await flood(300, () => post(world.keys.test, '{'))
     expect(throttled).toBeGreaterThan(0)
-    const live = await post(world.keys.live, free)
-    expect(live.status).toBe(202)
-    expect(limitsOf(live)).toMatchObject({ limit: '100', remaining: '99' })
+    await expect.poll(async () => limitsOf(await post(world.keys.live, '{')))
+      .toMatchObject({ limit: '150', remaining: '0' })
   })
 })
 
@@ -122,8 +121,12 @@ describe('the headers of the limits', () => {
     const { keys } = await newOrganization()
     const accepted = await post(keys.live, free)
     expect([accepted.status, waitOf(accepted)]).toEqual([202, '0'])
+    // The burst may have refilled while the preflight was made.
     expect(limitsOf(accepted)).toEqual({
-      limit: '100', remaining: '99', reset: '1', policy: POLICY,
+      limit: '100',
+      remaining: expect.stringMatching(/^(99|100)$/),
+      reset: expect.stringMatching(/^[01]$/),
+      policy: POLICY,
     })
     const unknown = await get(keys.live)
     expect([unknown.status, await codeOf(unknown), waitOf(unknown)])
@@ -165,7 +168,7 @@ describe('an interface whose cache Redis is down', () => {
     cache = await startCache()
     await expect.poll(async () => {
       await get(other.keys.live)
-      return await cached.exists(`limit:{${other.orgId}.live}:get`)
+      return await cached.exists(`limit:{${other.orgId}}:get`)
     }).toBe(1)
   })
 })

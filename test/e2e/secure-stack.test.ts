@@ -64,7 +64,7 @@ describe('a stack with TLS and passwords everywhere', () => {
     const { env, stack } = world
     const [all, own] = [env, stack.envOf.ingest]
       .map(it => connectRedis(String(it?.REDIS_CACHE_URL)))
-    expect(await all?.keys('limit:*')).toContain(`limit:{${world.demo.orgId}.live}:post`)
+    expect(await all?.keys('limit:*')).toContain(`limit:{${world.demo.orgId}}:post`)
     await expect(own?.keys('*')).rejects.toThrow('NOPERM')
     for (const redis of [all, own]) redis?.disconnect()
   })

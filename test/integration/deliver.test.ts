@@ -130,6 +130,7 @@ describe.concurrent('a webhook', () => {
           id: event,
           type: 'job.completed',
           api_version: '2026-08-11',
+          livemode: false,
           timestamp: found.completedAt,
           data: found,
         },

@@ -44,10 +44,10 @@ function instance (options: { readonly timeoutMs?: number } = {}) {
     now: () => clock.ms,
     ...options,
   })
-  const kinds = async (tenant: string, times: number, kind: LimitKind = 'post') => {
+  const kinds = async (org: string, times: number, kind: LimitKind = 'post') => {
     const found: string[] = []
     for (let sent = 0; sent < times; sent++) {
-      found.push((await limiter.admit({ tenant, kind })).kind)
+      found.push((await limiter.admit({ org, kind })).kind)
     }
     return found
   }
@@ -62,33 +62,33 @@ describe('the limits of two instances', () => {
   it('are shared, each its own while the cache Redis is down, and shared again after', async () => {
     // A machine that is busy must not make a server that is there look as if it was away.
     const [one, other] = [instance({ timeoutMs: 60_000 }), instance({ timeoutMs: 60_000 })]
-    expect(await one.kinds('org_1.live', 2)).toEqual(admitted(2))
-    expect(await other.kinds('org_1.live', 2)).toEqual(['admitted', 'throttled'])
+    expect(await one.kinds('org_1', 2)).toEqual(admitted(2))
+    expect(await other.kinds('org_1', 2)).toEqual(['admitted', 'throttled'])
     await server.stop()
-    expect(await one.kinds('org_1.live', 2)).toEqual(['admitted', 'throttled'])
-    expect(await other.kinds('org_1.live', 3)).toEqual([...admitted(2), 'throttled'])
-    expect(await one.kinds('org_2.live', 4)).toEqual([...admitted(3), 'throttled'])
+    expect(await one.kinds('org_1', 2)).toEqual(['admitted', 'throttled'])
+    expect(await other.kinds('org_1', 3)).toEqual([...admitted(2), 'throttled'])
+    expect(await one.kinds('org_2', 4)).toEqual([...admitted(3), 'throttled'])
     expect([await one.localOnly(), await other.localOnly()]).toEqual([4, 2])
     server = await start()
     await eventually(() => Promise.all(connections.map(connection => connection.ping())))
     for (const { clock } of [one, other]) clock.ms += 1_000
-    expect(await one.kinds('org_3.live', 2)).toEqual(admitted(2))
-    expect(await other.kinds('org_3.live', 2)).toEqual(['admitted', 'throttled'])
+    expect(await one.kinds('org_3', 2)).toEqual(admitted(2))
+    expect(await other.kinds('org_3', 2)).toEqual(['admitted', 'throttled'])
     expect([await one.localOnly(), await other.localOnly()]).toEqual([4, 2])
   })
 
   it('go on while the cache Redis answers nobody, with one waiting request a second', async () => {
     const { clock, kinds, localOnly } = instance()
     const redis = connect()
-    expect(await kinds('org_4.live', 1)).toEqual(admitted(1))
+    expect(await kinds('org_4', 1)).toEqual(admitted(1))
     const calls = async () =>
       /cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1]
     const before = await calls()
     await redis.call('CLIENT', 'PAUSE', '600000', 'WRITE')
     try {
-      expect(await kinds('org_4.live', 3)).toEqual([...admitted(2), 'throttled'])
-      for (let tenant = 5; tenant < 50; tenant++) {
-        expect(await kinds(`org_${tenant}.live`, 1)).toEqual(admitted(1))
+      expect(await kinds('org_4', 3)).toEqual([...admitted(2), 'throttled'])
+      for (let org = 5; org < 50; org++) {
+        expect(await kinds(`org_${org}`, 1)).toEqual(admitted(1))
       }
       expect(await localOnly()).toBe(47)
     } finally {
@@ -97,8 +97,8 @@ describe('the limits of two instances', () => {
     // Of all these requests the first alone had asked Redis.
     await expect.poll(calls).toBe(String(Number(before) + 1))
     clock.ms += 1_000
-    expect(await kinds('org_50.live', 1)).toEqual(admitted(1))
-    expect(await redis.exists('limit:{org_50.live}:post')).toBe(1)
+    expect(await kinds('org_50', 1)).toEqual(admitted(1))
+    expect(await redis.exists('limit:{org_50}:post')).toBe(1)
   })
 })
 
@@ -114,16 +114,17 @@ describe('the user of ingest at the cache Redis', () => {
       redis.disconnect()
       await own.stop()
     })
-    const request = { tenant: 'org_1.live', kind: 'post' } as const
+    const request = { org: 'org_1', kind: 'post' } as const
     const limiter = createRedisLimiter(redis, () => limits)
     expect((await limiter.admit(request)).kind).toBe('admitted')
-    expect(Math.round((await limiter.giveBack(request))[0]?.tokens ?? 0)).toBe(3)
-    await redis.pexpire('limit:{org_1.live}:post', 1)
+    await limiter.giveBack(request)
+    expect(Math.round((await limiter.levels(request))[0]?.tokens ?? 0)).toBe(3)
+    await redis.pexpire('limit:{org_1}:post', 1)
     const denied = [
       ['HMGET', 'c:{abcdef}1:token', 'at'], ['HSET', 'c:{abcdef}1:token', 'at', '0'],
-      ['EVAL', "return redis.call('GET', 'limit:{org_1.live}:post')", '0'],
+      ['EVAL', "return redis.call('GET', 'limit:{org_1}:post')", '0'],
       ['EVAL', "return redis.call('HMGET', 'c:{abcdef}1:token', 'at')", '0'],
-      ['KEYS', '*'], ['SCAN', '0'], ['DEL', 'limit:{org_1.live}:post'], ['FLUSHALL'],
+      ['KEYS', '*'], ['SCAN', '0'], ['DEL', 'limit:{org_1}:post'], ['FLUSHALL'],
       ['CONFIG', 'GET', '*'], ['ACL', 'LIST'], ['CLIENT', 'LIST'], ['CLIENT', 'PAUSE', '1'],
       ['MONITOR'], ['PUBLISH', 'a', 'b'],
     ]

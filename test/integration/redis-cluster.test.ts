@@ -111,14 +111,14 @@ describe('the cache in a cluster', () => {
     expect(more.every(keys => keys > 0 && keys % ROWS === 0)).toBe(true)
   })
 
-  it('keeps the limits of a tenant on one node, for the user of ingest', async () => {
+  it('keeps the limits of an organization on one node, for the user of ingest', async () => {
     const limits = [{ capacity: 1, seconds: 3_600 }]
     await Promise.all(cluster.nodes('master').map(node =>
       node.call('ACL', 'SETUSER', 'ingest', 'on', '>secret', ...LIMITS_RIGHTS.split(' '))))
     const own = await servers.connect('ingest:secret')
     const limiter = createRedisLimiter(own, () => ({ post: limits, get: limits }))
     await ofEach(async tenant => {
-      const admit = () => limiter.admit({ tenant, kind: 'post' })
+      const admit = () => limiter.admit({ org: tenant, kind: 'post' })
       expect([(await admit()).kind, (await admit()).kind]).toEqual(['admitted', 'throttled'])
     })
   })

@@ -11,10 +11,10 @@ const limits: Limits = {
   get: [{ capacity: 200, seconds: 1 }],
 }
 const SET_CLOCK = new URL('../support/set-clock.lua', import.meta.url)
-let tenants = 0
-const newTenant = () => {
-  tenants += 1
-  return `org_${tenants}.live`
+let orgs = 0
+const newOrg = () => {
+  orgs += 1
+  return `org_${orgs}`
 }
 
 async function redisSeconds (): Promise<number> {
@@ -38,12 +38,12 @@ async function flood (
   return { admitted, seconds: await redisSeconds() - startedAt }
 }
 
-describe('the rate of a tenant', () => {
+describe('the rate of an organization', () => {
   it.each([
     ['post', 100, 100], ['get', 200, 200],
   ] as const)('%s: at least the capacity, at most what flowed in since', async (...row) => {
     const [kind, capacity, perSecond] = row
-    const { admitted, seconds } = await flood({ tenant: newTenant(), kind }, 1_500)
+    const { admitted, seconds } = await flood({ org: newOrg(), kind }, 1_500)
     expect(admitted).toBeGreaterThanOrEqual(capacity)
     expect(admitted).toBeLessThanOrEqual(capacity + perSecond * seconds + 1)
   })
@@ -51,32 +51,32 @@ describe('the rate of a tenant', () => {
   it('holds over a minute too, however wide the burst is', async () => {
     const wide: Limits = { ...limits, post: [{ capacity: 5_000, seconds: 1 }, limits.post[1]!] }
     const { admitted, seconds } = await flood(
-      { tenant: newTenant(), kind: 'post' }, 2_000, createRedisLimiter(redis, () => wide))
+      { org: newOrg(), kind: 'post' }, 2_000, createRedisLimiter(redis, () => wide))
     expect(admitted).toBeGreaterThanOrEqual(1_000)
     expect(admitted).toBeLessThanOrEqual(1_000 + 1_000 / 60 * seconds + 1)
   })
 
-  it('is not touched by another tenant, nor by requests of the other kind', async () => {
-    const [loud, quiet] = [newTenant(), newTenant()]
-    await flood({ tenant: loud, kind: 'post' }, 500)
+  it('is not touched by another organization, nor by requests of the other kind', async () => {
+    const [loud, quiet] = [newOrg(), newOrg()]
+    await flood({ org: loud, kind: 'post' }, 500)
     const limiter = createRedisLimiter(redis, () => limits)
-    const first = await limiter.admit({ tenant: quiet, kind: 'post' })
+    const first = await limiter.admit({ org: quiet, kind: 'post' })
     expect(first.levels.map(({ tokens }) => tokens)).toEqual([99, 999])
-    const read = await limiter.admit({ tenant: loud, kind: 'get' })
+    const read = await limiter.admit({ org: loud, kind: 'get' })
     expect(read.levels.map(({ tokens }) => tokens)).toEqual([199])
   })
 
   it('costs one round trip', async () => {
-    const tenant = newTenant()
+    const org = newOrg()
     const limiter = createRedisLimiter(redis, () => limits)
-    await limiter.admit({ tenant, kind: 'get' })
+    await limiter.admit({ org, kind: 'get' })
     const callsNow = async () => {
       const { calls } = /cmdstat_evalsha:calls=(?<calls>\d+)/.exec(await redis.info('commandstats'))
         ?.groups ?? {}
       return Number(calls)
     }
     const before = await callsNow()
-    await limiter.admit({ tenant, kind: 'get' })
+    await limiter.admit({ org, kind: 'get' })
     expect(await callsNow() - before).toBe(1)
   })
 })
@@ -94,7 +94,7 @@ describe('the clock of limits', () => {
   it('grants what flows in as it goes forward, nothing as it goes back, as locally', async () => {
     const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
     await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 25 }), async steps => {
-      const tenant = newTenant()
+      const org = newOrg()
       const startMs = 1_800_000_000_000
       let nowMs = startMs
       let highestMs = -Infinity
@@ -106,8 +106,10 @@ describe('the clock of limits', () => {
         highestMs = Math.max(nowMs, highestMs)
         await redis.set('clock', String(nowMs * 1_000))
         for (let sent = 0; sent < requests; sent++) {
-          const admission = await limiter.admit({ tenant, kind: 'post' })
-          expect(admission).toEqual(local.admit({ tenant, kind: 'post' }))
+          const admission = await limiter.admit({ org, kind: 'post' })
+          expect(admission).toEqual(local.admit({ org, kind: 'post' }))
+          expect(await limiter.levels({ org, kind: 'post' })).toEqual(admission.levels)
+          expect(local.levels({ org, kind: 'post' })).toEqual(admission.levels)
           if (admission.kind === 'admitted') admitted += 1
         }
       }
@@ -118,10 +120,10 @@ describe('the clock of limits', () => {
 
   it('set right by hours leaves nobody waiting for the old time', async () => {
     const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
-    const tenant = newTenant()
+    const org = newOrg()
     const admit = async (nowMs: number) => {
       await redis.set('clock', String(nowMs * 1_000))
-      return (await limiter.admit({ tenant, kind: 'post' })).kind
+      return (await limiter.admit({ org, kind: 'post' })).kind
     }
     const wrongMs = 1_800_007_200_000
     const rightMs = 1_800_000_000_000
@@ -135,14 +137,15 @@ describe('the clock of limits', () => {
 describe('what was taken by a request that came to nothing', () => {
   it('is put back, and never more than there is room for', async () => {
     const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
-    const [limiter, tenant] = [createRedisLimiter(redis, () => slow), newTenant()]
-    const request = { tenant, kind: 'post' } as const
+    const [limiter, org] = [createRedisLimiter(redis, () => slow), newOrg()]
+    const request = { org, kind: 'post' } as const
     const kinds = async () => [
       (await limiter.admit(request)).kind, (await limiter.admit(request)).kind,
       (await limiter.admit(request)).kind,
     ]
     expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
-    const [level] = await limiter.giveBack(request)
+    await limiter.giveBack(request)
+    const [level] = await limiter.levels(request)
     expect(Math.floor(level!.tokens)).toBe(1)
     expect(await kinds()).toEqual(['admitted', 'throttled', 'throttled'])
     for (let times = 0; times < 5; times++) await limiter.giveBack(request)

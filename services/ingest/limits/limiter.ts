@@ -8,10 +8,11 @@ export type LimitKind = 'post' | 'get'
 
 export type Limits = Readonly<Record<LimitKind, readonly Bucket[]>>
 
-/** What holds for a tenant now. */
-export type LimitsOf = (tenant: string) => Limits
+/** What holds for an organization now. */
+export type LimitsOf = (org: string) => Limits
 
-export type LimitedRequest = { readonly tenant: string, readonly kind: LimitKind }
+/** `org`: the organization, as live and test requests share its limits. */
+export type LimitedRequest = { readonly org: string, readonly kind: LimitKind }
 
 /** `throttled`: a bucket is empty and nothing was taken. */
 export type Admission = {
@@ -20,16 +21,19 @@ export type Admission = {
 }
 
 export type Limiter = {
-  /** Takes one token from every bucket of the request's tenant and kind. */
+  /** Takes one token from every bucket of the request's organization and kind. */
   readonly admit: (request: LimitedRequest) => Promise<Admission>
-  /** Puts back what an admitted request took; returns the levels since. */
-  readonly giveBack: (request: LimitedRequest) => Promise<readonly Level[]>
+  /** Puts back what an admitted request took. */
+  readonly giveBack: (request: LimitedRequest) => Promise<void>
+  /** Reads the buckets of the request; takes nothing. */
+  readonly levels: (request: LimitedRequest) => Promise<readonly Level[]>
 }
 
 /** The same at once. */
 export type LocalLimiter = {
   readonly admit: (request: LimitedRequest) => Admission
-  readonly giveBack: (request: LimitedRequest) => readonly Level[]
+  readonly giveBack: (request: LimitedRequest) => void
+  readonly levels: (request: LimitedRequest) => readonly Level[]
 }
 
 export type LimiterDeps = {
@@ -83,9 +87,10 @@ export function createLimiter (deps: LimiterDeps): Limiter {
       return answer ?? own
     },
     giveBack: async request => {
-      const own = local.giveBack(request)
-      return await ask(() => shared.giveBack(request)) ?? own
+      local.giveBack(request)
+      await ask(() => shared.giveBack(request))
     },
+    levels: async request => await ask(() => shared.levels(request)) ?? local.levels(request),
   }
 }
 

@@ -5,7 +5,7 @@ import type { Level } from './standing.ts'
 type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
 
 /** Some 3 MB. Of more, those not used for longest are forgotten, which makes them full. */
-const MAX_TENANTS_AND_KINDS = 10_000
+const MAX_ORGS_AND_KINDS = 10_000
 
 /**
  * Limits in the memory of this process, by the arithmetic of `buckets.lua`. `now` is in
@@ -14,20 +14,20 @@ const MAX_TENANTS_AND_KINDS = 10_000
 export function createLocalLimiter (
   limits: LimitsOf, now: () => number = () => performance.now()
 ): LocalLimiter {
-  const known = new LRUCache<string, Filled>({ max: MAX_TENANTS_AND_KINDS })
-  const fill = ({ tenant, kind }: LimitedRequest): Filled => {
+  const known = new LRUCache<string, Filled>({ max: MAX_ORGS_AND_KINDS })
+  const fill = ({ org, kind }: LimitedRequest): Filled => {
     const atMs = now()
-    const last = known.get(`${tenant}:${kind}`)
-    const levels = limits(tenant)[kind].map((bucket, at) => {
+    const last = known.get(`${org}:${kind}`)
+    const levels = limits(org)[kind].map((bucket, at) => {
       const { tokens = bucket.capacity } = last?.levels[at] ?? {}
       return flowIn({ bucket, tokens }, atMs - (last?.atMs ?? atMs))
     })
     return { atMs, levels }
   }
-  const add = ({ tenant, kind }: LimitedRequest, filled: Filled, count: number) => {
+  const add = ({ org, kind }: LimitedRequest, filled: Filled, count: number) => {
     const levels = filled.levels.map(({ bucket, tokens }) =>
       ({ bucket, tokens: Math.min(tokens + count, bucket.capacity) }))
-    known.set(`${tenant}:${kind}`, { atMs: filled.atMs, levels })
+    known.set(`${org}:${kind}`, { atMs: filled.atMs, levels })
     return levels
   }
   return {
@@ -37,7 +37,8 @@ export function createLocalLimiter (
       const levels = add(request, filled, isEnough ? -1 : 0)
       return { kind: isEnough ? 'admitted' : 'throttled', levels }
     },
-    giveBack: request => add(request, fill(request), 1),
+    giveBack: request => { add(request, fill(request), 1) },
+    levels: request => fill(request).levels,
   }
 }
 

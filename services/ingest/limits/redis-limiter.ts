@@ -6,9 +6,9 @@ import type { LimitedRequest, Limiter, LimitsOf } from './limiter.ts'
 const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
 
 /**
- * The limits of all tenants, kept in Redis so that they hold across instances: one round trip each.
- * `clock` is the Lua file that defines `now_micros`. Both functions throw what Redis does when it
- * can't be asked.
+ * The limits of all organizations, kept in Redis so that they hold across instances: one round trip
+ * each. `clock` is the Lua file that defines `now_micros`. All functions throw what Redis does when
+ * it can't be asked.
  */
 export function createRedisLimiter (
   redis: Redis | Cluster, limits: LimitsOf, clock = CLOCK_LUA
@@ -16,20 +16,21 @@ export function createRedisLimiter (
   const ask = (name: string) => {
     const files = ['./buckets.lua', `./${name}.lua`].map(path => new URL(path, import.meta.url))
     const run = script(redis, { name, source: joinLua(clock, ...files), numberOfKeys: 1 })
-    return async ({ tenant, kind }: LimitedRequest) => {
-      const buckets = limits(tenant)[kind]
+    return async ({ org, kind }: LimitedRequest) => {
+      const buckets = limits(org)[kind]
       const numbers = buckets.flatMap(({ capacity, seconds }) => [capacity, seconds])
-      const [answer, ...tokens] = await run([`limit:{${tenant}}:${kind}`], numbers) as string[]
+      const [answer, ...tokens] = await run([`limit:{${org}}:${kind}`], numbers) as string[]
       const levels = buckets.map((bucket, at) => ({ bucket, tokens: Number(tokens[at]) }))
       return { answer, levels }
     }
   }
-  const [take, putBack] = [ask('take'), ask('give-back')]
+  const [take, putBack, read] = [ask('take'), ask('give-back'), ask('levels')]
   return {
     admit: async request => {
       const { answer, levels } = await take(request)
       return { kind: answer === 'throttled' ? 'throttled' : 'admitted', levels }
     },
-    giveBack: async request => (await putBack(request)).levels,
+    giveBack: async request => { await putBack(request) },
+    levels: async request => (await read(request)).levels,
   }
 }

@@ -11,11 +11,12 @@ const whole = (value: number, description: string) =>
 
 /** What can be set about the limits; defaults are the values of the public interface. */
 export const limitFields = {
-  LIMIT_POST_BURST: whole(100, 'POST requests a tenant may send at once.'),
+  LIMIT_POST_BURST: whole(100,
+    'POST requests an organization may send at once, live and test together.'),
   LIMIT_POST_BURST_SECONDS: whole(1, 'Seconds in which the burst of POST requests fills again.'),
-  LIMIT_POST_SUSTAINED: whole(1_000, 'POST requests a tenant may send over a longer time.'),
+  LIMIT_POST_SUSTAINED: whole(1_000, 'POST requests an organization may send over a longer time.'),
   LIMIT_POST_SUSTAINED_SECONDS: whole(60, 'Seconds in which that number of requests fills again.'),
-  LIMIT_GET: whole(200, 'GET requests a tenant may send at once.'),
+  LIMIT_GET: whole(200, 'GET requests an organization may send at once.'),
   LIMIT_GET_SECONDS: whole(1, 'Seconds in which the number of GET requests fills again.'),
   MAX_PREFLIGHTS: whole(10, 'Preflights of a tenant that an instance has under way at once in ' +
     'each lane; further requests wait for their turn.'),
@@ -35,15 +36,15 @@ export function limitsOf (settings: Settings): Limits {
   }
 }
 
-/** The limits a configuration asks for, or the policy of a tenant, kept in the cache Redis. */
+/** The limits by the configuration or the organization's policy, kept in the cache Redis. */
 export function limiterOf (
   { cache, state, log, metrics }: Pick<Parts, 'cache' | 'state'> & Pick<Life, 'log' | 'metrics'>,
   settings: Settings
 ): Limiter {
-  const { policyNow } = createOrganizations(state)
+  const { orgPolicyNow } = createOrganizations(state)
   const usual = limitsOf(settings)
-  const limits = (tenant: string) => {
-    const { postBurst, postSustained, gets } = policyNow(tenant)
+  const limits = (org: string) => {
+    const { postBurst, postSustained, gets } = orgPolicyNow(org)
     if ((postBurst ?? postSustained ?? gets) === undefined) return usual
     return limitsOf({
       ...settings,

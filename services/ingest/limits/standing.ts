@@ -7,7 +7,6 @@ export type Level = { readonly bucket: Bucket, readonly tokens: number }
 /**
  * The headers that tell a client where it stands: limit and remainder of the bucket with the fewest
  * requests left, whole seconds until that one is full, and every bucket as `capacity;w=seconds`.
- * `Retry-After` is for a request that is answered, so it is 0.
  */
 export function standingHeaders (levels: readonly Level[]): Record<string, string> {
   const nearest = levels.reduce((least, level) =>
@@ -18,7 +17,6 @@ export function standingHeaders (levels: readonly Level[]): Record<string, strin
     'ratelimit-reset': String(Math.ceil(secondsUntil(nearest, nearest.bucket.capacity))),
     'ratelimit-policy': levels.map(({ bucket }) => `${bucket.capacity};w=${bucket.seconds}`)
       .join(', '),
-    'retry-after': '0',
   }
 }
 

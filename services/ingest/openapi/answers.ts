@@ -14,11 +14,11 @@ declare module 'fastify' {
 type Answers = Readonly<Record<string, object>>
 
 const EVERYWHERE: readonly ErrorCode[] = [
-  'request_timeout', 'headers_too_large', 'internal', 'temporarily_unavailable',
+  'https_required', 'request_timeout', 'headers_too_large', 'internal', 'temporarily_unavailable',
 ]
 const WITH_KEY: readonly ErrorCode[] = [
   'missing_key', 'invalid_key', 'expired_key', 'revoked_key', 'insufficient_scope',
-  'https_required', 'rate_limited',
+  'rate_limited',
 ]
 const WITH_BODY: readonly ErrorCode[] = [
   'invalid_json', 'invalid_encoding', 'invalid_request', 'body_too_large',

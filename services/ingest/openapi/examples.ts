@@ -176,13 +176,11 @@ export const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'getBalance 200 application/json': balance,
   'listServices 200 application/json': services,
   'getRoot 200 application/json': root,
-  'getHealth 200 application/json': { status: 'ok' },
-  'getReadiness 200 application/json': { status: 'ready' },
 }
 
 /** An event as a receiver gets it, but for its type. */
 export const EVENT_EXAMPLE = {
-  id: EVENT_ID, api_version: '2026-08-11', timestamp: ENDED, data: job,
+  id: EVENT_ID, api_version: '2026-08-11', livemode: true, timestamp: ENDED, data: job,
 } as const
 
 /** What the error of a code may say beside its code and its message. */

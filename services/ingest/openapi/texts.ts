@@ -53,11 +53,11 @@ without a verdict are free.
 
 ## Authentication
 
-Every request under \`/api/v1\` carries \`Authorization: Bearer <API_KEY>\` and comes over HTTPS.
-Keys are made on the workspace page, where each is shown once: \`vj_live_...\` checks and pays,
-\`vj_test_...\` does neither. A key has scopes, and each operation tells which one it needs. Keep
-keys on servers, never in a page or an app. The examples of this page take the key and the address
-of this service from the shell:
+Every request comes over HTTPS, and under \`/api/v1\` it carries
+\`Authorization: Bearer <API_KEY>\`. Keys are made on the workspace page, where each is shown once:
+\`vj_live_...\` checks and pays, \`vj_test_...\` does neither. A key has scopes, and each operation
+tells which one it needs. Keep keys on servers, never in a page or an app. The examples of this page
+take the key and the address of this service from the shell:
 
     export BASE=https://api.example.com/api/v1
     export KEY=vj_test_...
@@ -73,15 +73,19 @@ Bodies are JSON in UTF-8 of at most 34 MB; unknown fields are refused, and no ty
 A body has a minute to arrive; one over 64 KiB that comes slower than 16 KiB a second, or too slowly
 for that minute, is cut off with 408.
 Clients ignore fields they do not know. HEAD is answered wherever GET is, OPTIONS tells the methods
-of a path. \`/healthz\` and \`/readyz\` tell of this process; its metrics are served at
-\`/metrics\` of a port of their own, never here.
+of a path. A trailing slash is the same resource.
 
 ## Limits
 
-Of each organization, live and test apart: POST 100 at once and 1,000 a minute, GET 200 a second, 10
-jobs that check live at a time. Of many requests at once some wait for their preflight, and all are
-answered. Every answer to a key tells in \`RateLimit-*\` where it stands, and
-\`Retry-After\` how many seconds to wait, 0 for none.
+Of each organization, live and test together: POST 100 at once and 1,000 a minute, GET 200 a
+second. Each is a token bucket that starts full and refills evenly. A full bucket of 1,000 that
+refills with 1,000 a minute admits up to 2,000 requests in its first minute, and 1,000 in each
+minute after it; the other bucket admits 100 of them at once and 100 more each second. At full
+speed the 1,000 last about 11 seconds, then 16 or 17 requests a second are admitted. In each mode
+10 jobs that check live are active at a time. Of many requests at once some wait for their
+preflight, and all are answered. Every answer to a key has the state of the nearest limit in
+\`RateLimit-*\`, as it is when the answer is sent, and in \`Retry-After\` how many seconds to wait,
+0 for none.
 
 ## Repeating a request
 
@@ -91,8 +95,8 @@ refused. Repeat whatever was answered 503, or not at all, with the same key.
 
 ## Test keys
 
-A test key has data, limits and a balance of its own, and pays nothing. No contact is reached: the
-input decides what comes of it.
+A test key has data and a balance of its own, counts towards the limits of its organization, and
+pays nothing. No contact is reached: the input decides what comes of it.
 
 ${TEST_INPUTS}
 

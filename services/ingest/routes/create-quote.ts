@@ -25,7 +25,7 @@ export function createQuoteRoute (parts: Parts, rules: Rules, budget: BodyBudget
       produces: 'application/json',
       takesBody: true,
       preflight: 'keyless',
-      errors: [...REQUEST_ERRORS, 'too_many_preflights'],
+      errors: [...REQUEST_ERRORS, 'insufficient_balance', 'too_many_preflights'],
     },
     schema: {
       operationId: 'createQuote',

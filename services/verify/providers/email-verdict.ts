@@ -4,7 +4,7 @@ import { distance } from 'fastest-levenshtein'
 import freeEmailDomains from 'free-email-domains'
 import type { Reason, Verdict } from '../../records/record.ts'
 import type { ProviderVerdict } from '../provider.ts'
-import type { MailDomain } from './mail-domains.ts'
+import { isPublicAddress, literalAddress, type MailDomain } from './mail-domains.ts'
 import type { Mailbox, Probed } from './smtp/probe.ts'
 
 type Outcome = { readonly status: Verdict, readonly reason: Reason, readonly confidence: number }
@@ -144,8 +144,13 @@ const RESERVED_LAST_LABELS: ReadonlySet<string> = new Set([
 ])
 const DOCUMENTATION_DOMAIN = /(?:^|\.)example\.(?:com|net|org)$/
 
-/** Whether a canonical (lower-case ASCII) domain is reserved and never receives mail. */
+/**
+ * Whether a canonical (lower-case ASCII) domain never receives mail: a reserved name, or a literal
+ * of an address that is not public.
+ */
 export function isReserved (domain: string): boolean {
+  const literal = literalAddress(domain)
+  if (literal !== undefined) return !isPublicAddress(literal)
   const lastDot = domain.lastIndexOf('.')
   if (lastDot < 0) return true
   return RESERVED_LAST_LABELS.has(domain.slice(lastDot + 1)) || DOCUMENTATION_DOMAIN.test(domain)

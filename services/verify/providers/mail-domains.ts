@@ -46,13 +46,17 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     options, ({ kind }) => kind === 'accepts' || kind === 'implicit')
   const hosts = createCache<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
   const { isReachable = isPublicAddress } = options
+  const addressesOf = async (host: string): Promise<DnsAnswer<string>> =>
+    isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
   const reachableAddresses = (host: string) => hosts.get(host, async () =>
-    reachableOf(await dns.addresses(host), isReachable))
+    reachableOf(await addressesOf(host), isReachable))
   const found = (domain: string) => domains.get(domain, async (): Promise<Found> => {
-    const answer = await dns.mailExchanges(domain)
+    const literal = literalAddress(domain)
+    const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
     if (answer.kind === 'found') return await byExchanges(answer.records, reachableAddresses)
     if (answer.kind === 'none') {
-      return { kind: IMPLICIT[(await reachableAddresses(domain)).kind], names: [domain] }
+      const host = literal ?? domain
+      return { kind: IMPLICIT[(await reachableAddresses(host)).kind], names: [host] }
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   })
@@ -63,6 +67,9 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
       await firstReachable((await found(domain)).names, max, reachableAddresses),
   }
 }
+
+/** DNS has no records of a domain literal, which is its own host. */
+const NO_RECORDS = { kind: 'none' } as const
 
 const IMPLICIT = {
   found: 'implicit', none: 'refuses', no_domain: 'refuses', fault: 'fault',
@@ -198,6 +205,11 @@ async function answerOf<T> (send: () => Promise<T[]>): Promise<DnsAnswer<T>> {
     if (code === 'ENODATA') return { kind: 'none' }
     return { kind: code === 'ENOTFOUND' ? 'no_domain' : 'fault' }
   }
+}
+
+/** The IP address of a canonical domain literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`. */
+export function literalAddress (domain: string): string | undefined {
+  return /^\[(?:IPv6:)?(.+)\]$/.exec(domain)?.[1]
 }
 
 /** The part of IPv6 that is assigned for use between networks. */

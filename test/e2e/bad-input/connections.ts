@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
 import {
@@ -17,6 +18,21 @@ describe('what frames a request', () => {
     const chunks = await raw([postHead(CHUNKED), chunk(body.slice(0, 7)), chunk(body.slice(7)),
       '0\r\nx-trailer: y\r\n\r\n'])
     expect([lengths.status, chunks.status]).toEqual([202, 202])
+  })
+
+  it('is answered when its sender has closed its side behind it', async () => {
+    const { status } = await raw([postHead(`content-length: ${body.length}`), body], { end: true })
+    expect(status).toBe(202)
+  })
+
+  it('makes a job when its sender leaves behind its last byte', async () => {
+    const { key, client } = await newCustomer()
+    const lines = postHead(`content-length: ${body.length}`).replace(/Bearer \S+/, `Bearer ${key}`)
+    const { hostname, port } = new URL(shared().world.baseUrl)
+    const socket = connect(Number(port), hostname)
+    await new Promise<void>(resolve => { socket.write(lines + body, () => resolve()) })
+    socket.destroy()
+    await expect.poll(async () => (await client.jobsPage({ limit: 2 })).data.length).toBe(1)
   })
 
   it.each([
@@ -74,7 +90,7 @@ describe('what frames a request', () => {
 describe('a client that is slow on purpose', () => {
   it(row(11), async () => {
     const slow = await Promise.all([
-      raw([head('GET /healthz HTTP/1.1').slice(0, -4), '\r\nx: '], { ...strictly(), drip: true }),
+      raw([head('GET / HTTP/1.1').slice(0, -4), '\r\nx: '], { ...strictly(), drip: true }),
       raw(['P'], strictly()),
       raw([postHead('content-length: 3000000'), '{'], { ...strictly(), drip: true }),
       raw([postHead('content-length: 30'), '{'], strictly()),
@@ -123,8 +139,8 @@ describe('a head', () => {
   })
 
   it(`${row(13)}: a thousand requests ahead of their answers`, async () => {
-    const one = 'GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n'
-    const { text } = await raw([one.repeat(999), head('GET /healthz HTTP/1.1')])
+    const one = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n'
+    const { text } = await raw([one.repeat(999), head('GET / HTTP/1.1')])
     expect(statuses(text)).toEqual(Array(1_000).fill(200))
   })
 
@@ -142,7 +158,7 @@ describe('a head', () => {
     ['a star', 'GET * HTTP/1.1', 404],
     ['a zero', 'GET /api/v1/\u0000 HTTP/1.1', 400],
     ['no path', 'GET HTTP/1.1', 400],
-    ['a version to come', 'GET /healthz HTTP/3.0', 400],
+    ['a version to come', 'GET / HTTP/3.0', 400],
     ['another protocol', 'PRI * HTTP/2.0', 400],
     ['a query of 10 kB', `GET /api/v1/jobs?x=${'y'.repeat(10_000)} HTTP/1.1`, 400],
     ['a fragment', 'GET /api/v1/services#x HTTP/1.1', 200],
@@ -153,8 +169,8 @@ describe('a head', () => {
   })
 
   it.each([
-    ['no host', 'GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
-    ['two hosts', 'GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n', 400],
+    ['no host', 'GET / HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
+    ['two hosts', 'GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n', 400],
     ['chunks over HTTP/1.0',
       'POST /api/v1/jobs HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n', 400],
     ['a greeting of mail', 'EHLO example.com\r\n\r\n', 400],
@@ -167,7 +183,7 @@ describe('a head', () => {
 
   it(`${row(13)}: another protocol or an expectation nobody knows is passed over`, async () => {
     const upgrade = await raw([
-      head('GET /healthz HTTP/1.1', 'upgrade: websocket').replace('close', 'close, upgrade')])
+      head('GET / HTTP/1.1', 'upgrade: websocket').replace('close', 'close, upgrade')])
     const expecting = await raw([
       postHead('expect: wonders', `content-length: ${body.length}`), body])
     expect([upgrade.status, expecting.status]).toEqual([200, 202])

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { partsOf } from '../../../services/accounts/tenant.ts'
 import { eventually } from '../../support/eventually.ts'
 import { row } from './rows.ts'
 import {
@@ -54,7 +55,7 @@ describe('limits', () => {
   it(`${row(45)}: a clock that went back gives nothing away, and is not waited for`, async () => {
     const { key, tenant } = await newCustomer()
     const { cache } = shared()
-    const bucket = `limit:{${tenant}}:post`
+    const bucket = `limit:{${partsOf(tenant).orgId}}:post`
     const code = async () => (await ask('/jobs', { key, body: '{' })).code
     /** As if the buckets were emptied so many seconds later than it is now. */
     const emptied = async (aheadSeconds: number) => {

@@ -50,7 +50,7 @@ describe('an error', () => {
         }),
       })
     }
-    const served = [await test.ask('/balance'), await ask('//healthz')]
+    const served = [await test.ask('/balance'), await ask('//changelog')]
     const ids = [...answers, ...served].map(({ headers }) => headers.get('x-request-id'))
     expect(ids.filter(id => id === null)).toEqual([])
     expect(new Set(ids).size).toBe(ids.length)
@@ -122,17 +122,20 @@ describe('a connection', () => {
       for (const proto of ['http', undefined, 'https, http']) {
         expect(await through(PROXY, proto)).toEqual([403, 'https_required'])
       }
-      expect(await through('127.0.0.1', 'http')).toEqual([200, undefined])
+      expect(await through('127.0.0.1', 'http')).toEqual([403, 'https_required'])
+      expect(await through('127.0.0.1')).toEqual([200, undefined])
     })
 })
 
 describe('what is open to all', () => {
-  it(proves('are the documents and the health of the service; metrics have a port of their own'),
+  it(proves('are the documents over HTTPS; health and metrics have a port of their own'),
     async () => {
-      for (const path of ['//openapi.json', '//docs', '//changelog', '//healthz', '//readyz']) {
+      for (const path of ['//openapi.json', '//docs', '//changelog']) {
         expect([path, (await ask(path)).status]).toEqual([path, 200])
       }
-      expect((await ask('//metrics')).status).toBe(404)
+      for (const path of ['//metrics', '//healthz', '//readyz']) {
+        expect([path, (await ask(path)).status]).toEqual([path, 404])
+      }
       const { services } = shared().world
       const ingest = services.list().find(({ name }) => name === 'ingest-1')
       const metrics = await fetch(ingest?.metricsUrl ?? '')
@@ -145,7 +148,7 @@ describe('the version', () => {
     const { test } = await newCustomer()
     const { job } = await ended(test, { service, inputs: ['x'] })
     const answers = [
-      await ask('//healthz'), await ask('/jobs'), await test.ask('/nothing'),
+      await ask('//changelog'), await ask('/jobs'), await test.ask('/nothing'),
       await test.ask('/balance'), await test.ask(`/jobs/${job.id}/results`),
       await test.ask('/balance', { headers: { 'api-version': '2020-01-01' } }),
     ]

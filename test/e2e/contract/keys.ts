@@ -141,10 +141,12 @@ describe('a test key', () => {
       ['phone-validation', '+1 500-555-0402'], ['email-validation', 'insufficient_balance@x.org'],
     ] as const) {
       const body = { service: slug, inputs: [input, 'x'] }
-      const { status, json } = await test.ask('/jobs', { body })
-      expect([status, json.error]).toMatchObject([402, {
-        code: 'insufficient_balance', availableMicros: 0, requiredMicros: expect.any(Number),
-      }])
+      for (const path of ['/jobs', '/quotes']) {
+        const { status, json } = await test.ask(path, { body })
+        expect([status, json.error]).toMatchObject([402, {
+          code: 'insufficient_balance', availableMicros: 0, requiredMicros: expect.any(Number),
+        }])
+      }
       expect((await live.ask('/jobs', { body })).status).toBe(202)
     }
   })

@@ -47,7 +47,11 @@ describe('the maximum price', () => {
       await ended(live, { service, inputs })
       const { status, code, json } = await live.ask('/jobs', { body: { service, inputs } })
       expect([status, code]).toEqual([402, 'insufficient_balance'])
-      expect(json.error).toMatchObject({ requiredMicros: 2 * PRICE, availableMicros: 0 })
+      expect(json.error).toMatchObject({
+        requiredMicros: 2 * PRICE,
+        availableMicros: 0,
+        message: expect.stringContaining('The maximum counts rows from the cache too'),
+      })
       expect(await live.client.balance()).toMatchObject({ balanceMicros: 0, reservedMicros: 0 })
       expect((await live.client.jobsPage()).data).toHaveLength(1)
     })

@@ -92,7 +92,7 @@ export const ROWS = {
   'takes the carrier of a provider that knows better': HERE,
   'has checked_at and expires_at on every row; without a verdict both are the decision': HERE,
   'that repeat a row, by canonical form, repeat its verdict and name the lowest row': HERE,
-  'e-mail domains are compared in lower case and by IDNA, local parts as they are': HERE,
+  'e-mail domains are compared in lower case and by IDNA, local parts without case': HERE,
   'that are possible but unassigned numbers are checked, impossible ones are invalid': HERE,
   'are the same as CSV, as pages and as lines':
     'test/e2e/endpoints.test.ts: are the same rows as CSV, as pages and as lines',
@@ -115,7 +115,7 @@ export const ROWS = {
   'is echoed in every answer and has no other switch than the path': HERE,
   'what is to go is announced twelve months ahead':
     'test/unit/ingest/deprecations.test.ts: works for twelve months at least',
-  'are the documents and the health of the service; metrics have a port of their own': HERE,
+  'are the documents over HTTPS; health and metrics have a port of their own': HERE,
   'through a proxy must be HTTPS on its outer side; only known proxies are believed': HERE,
   'over TLS is served by certificate files':
     'test/unit/ingest/tls.test.ts: serves those who trust its certificate',
@@ -123,8 +123,8 @@ export const ROWS = {
   // Limits
   'let POST requests in by two buckets, GET requests by one':
     'test/e2e/limits.test.ts: let POST requests in by two buckets',
-  'count test traffic apart from live traffic':
-    'test/e2e/limits.test.ts: count test traffic apart from live traffic',
+  'count live and test traffic of an organization together':
+    'test/e2e/limits.test.ts: count live and test traffic of an organization together',
   'are told with every authenticated answer, in whole seconds from now':
     'test/e2e/limits.test.ts: stand on a 202, on errors, and tell a 429 when to come again',
   'count quotes, cancels and resends among the POST requests, cached rows as well': HERE,

@@ -37,6 +37,7 @@ describe('a webhook', () => {
       id: expect.stringMatching(/^evt_/),
       type: 'job.cancelled',
       api_version: '2026-08-11',
+      livemode: true,
       timestamp: job.completedAt,
       data: job,
     })

@@ -13,9 +13,15 @@ describe('a webhook event', () => {
       id: eventIdOf(DELIVERED_JOB, 'job.completed'),
       type: 'job.completed',
       api_version: API_VERSION,
+      livemode: true,
       timestamp: '2026-08-11T10:00:02.500Z',
       data: jobBody(endedJob(), header),
     })
+  })
+
+  it('carries the mode of the key that made the job', () => {
+    const job = { ...endedJob(), tenant: 'org_1.test' }
+    expect(eventOf(job, 'job.completed', header).livemode).toBe(false)
   })
 
   it('is small and always the same, byte for byte', () => {

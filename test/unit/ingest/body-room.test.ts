@@ -168,5 +168,6 @@ describe('a body in chunks', () => {
 
 it('room for a body is asked for before it is read', () => {
   const pace = { graceMs: 100, bytesPerSecond: 1, wholeWithinMs: 1_000 }
-  expect(Object.keys(takeRoom(createBodyBudget(LARGE), pace))).toEqual(['onRequest', 'preParsing'])
+  expect(Object.keys(takeRoom(createBodyBudget(LARGE), pace)))
+    .toEqual(['onRequest', 'preParsing', 'onSend'])
 })

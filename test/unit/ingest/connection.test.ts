@@ -63,7 +63,7 @@ describe('a client that is slow on purpose', () => {
 })
 
 describe('connections', () => {
-  const get = 'GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n'
+  const get = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n'
 
   it('are kept between requests', async () => {
     const { socket, answer } = open(await listen({}))

@@ -6,7 +6,6 @@ import type { Parts } from '../../../services/ingest/ports.ts'
 import type { Rules } from '../../../services/ingest/rules.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
-import type { Limiter } from '../../../services/ingest/limits/limiter.ts'
 import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
 import { compilingAs } from './compiled.ts'
@@ -79,11 +78,13 @@ function ok (mode: 'live' | 'test', scopes: readonly ('jobs:write' | 'jobs:read'
 
 export const outage = new InfrastructureError('redis is away')
 
-/** Every request is the first one of its tenant. */
-const amplyLimited: Pick<Limiter, 'admit'> = {
-  admit: async ({ kind }) => {
+/** Every request is the first one of its organization. */
+const amplyLimited: Parts['limiter'] = {
+  admit: async request =>
+    ({ kind: 'admitted', levels: await amplyLimited.levels(request) }),
+  levels: async ({ kind }) => {
     const bucket = { capacity: kind === 'get' ? 200 : 100, seconds: 1 }
-    return { kind: 'admitted', levels: [{ bucket, tokens: bucket.capacity - 1 }] }
+    return [{ bucket, tokens: bucket.capacity - 1 }]
   },
 }
 
@@ -124,7 +125,6 @@ export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: A
     resend: async () => 'queued',
     csvStream: async function * () { yield 'row,input\r\n'; yield '1,+12127365000\r\n' },
     isInfrastructure,
-    ready: () => true,
     now: () => NOW_MS,
     ...more,
   }

@@ -3,6 +3,7 @@ import type { Admission, LimitedRequest } from '../../../services/ingest/limits/
 import { application, good, JOB_ID, outage, type Sent } from './doubles.ts'
 
 const levels = [{ bucket: { capacity: 2, seconds: 60 }, tokens: 0.5 }]
+const now = [{ bucket: { capacity: 2, seconds: 60 }, tokens: 1 }]
 const headers = {
   'ratelimit-limit': '2',
   'ratelimit-remaining': '0',
@@ -18,6 +19,7 @@ function limiterOf (kind: Admission['kind']) {
       asked.push(request)
       return { kind, levels }
     },
+    levels: async () => levels,
   }
   return { limiter, asked }
 }
@@ -29,12 +31,12 @@ describe('every authenticated answer', () => {
     ['without the scope', 403, { key: 'reader' }, good],
     ['not to the taste of the client', 406, { headers: { accept: 'image/png' } }, good],
     ['of another type', 415, { headers: { 'content-type': 'text/plain' } }, 'x'],
-  ])('to a POST %s tells where the tenant stands', async (...[, status, sent, body]) => {
+  ])('to a POST %s has the headers of the limits', async (...[, status, sent, body]) => {
     const { limiter, asked } = limiterOf('admitted')
     const answer = await application({ limiter }).post(body, sent)
     expect(answer.statusCode).toBe(status)
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '0' })
-    expect(asked).toEqual([{ tenant: 'org_01.live', kind: 'post' }])
+    expect(asked).toEqual([{ org: 'org_01', kind: 'post' }])
   })
 
   it.each([
@@ -46,7 +48,7 @@ describe('every authenticated answer', () => {
     const answer = await application({ limiter }).get(path)
     expect(answer.statusCode).toBe(status)
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': retryAfter })
-    expect(asked).toEqual([{ tenant: 'org_01.live', kind: 'get' }])
+    expect(asked).toEqual([{ org: 'org_01', kind: 'get' }])
   })
 
   it('has them also when something is away or wrong', async () => {
@@ -57,12 +59,31 @@ describe('every authenticated answer', () => {
     expect((await failing(new Error('a slip'))).headers).toMatchObject(headers)
   })
 
+  it('has the limits as they are when it is sent, however long it waited', async () => {
+    const { limiter } = limiterOf('admitted')
+    const { post } = application({ limiter: { ...limiter, levels: async () => now } })
+    expect((await post(good)).headers).toMatchObject({
+      ...headers, 'ratelimit-remaining': '1', 'ratelimit-reset': '30', 'retry-after': '0',
+    })
+  })
+
+  it('to a test key counts with those of live keys', async () => {
+    const { limiter, asked } = limiterOf('admitted')
+    const { post, get } = application({ limiter })
+    for (const key of ['live', 'test']) {
+      await post(good, { key })
+      await get('/jobs', { key })
+    }
+    const [sent, read] = (['post', 'get'] as const).map(kind => ({ org: 'org_01', kind }))
+    expect(asked).toEqual([sent, read, sent, read])
+  })
+
   it('is the only one: without a caller nothing is counted', async () => {
     const { limiter, asked } = limiterOf('admitted')
     const { app, get, post } = application({ limiter })
     const answers = [
       await get(`/jobs/${JOB_ID}`, { key: 'unknown' }), await post(good, { key: 'revoked' }),
-      await app.inject('/healthz'), await get('/nothing'),
+      await app.inject('/changelog'), await get('/nothing'),
     ]
     expect(answers.map(answer => answer.statusCode)).toEqual([401, 401, 200, 404])
     for (const answer of answers) expect(answer.headers).not.toHaveProperty('ratelimit-limit')

@@ -61,6 +61,9 @@ describe('plain HTTP', () => {
     ['behind the proxy', {
       remoteAddress: '10.1.2.3', headers: { 'x-forwarded-proto': 'https' },
     }, true],
+    ['of a proxy on this machine', {
+      remoteAddress: '127.0.0.1', headers: { 'x-forwarded-proto': 'http' },
+    }, false],
     ['in front of the proxy', {
       remoteAddress: '::ffff:10.1.2.3', headers: { 'x-forwarded-proto': 'http' },
     }, false],
@@ -89,7 +92,10 @@ describe('a path or method there is not', () => {
   it.each([
     ['PUT', '/api/v1/jobs', 405, 'POST, GET, HEAD, OPTIONS'],
     ['HEAD', '/api/v1/quotes', 405, 'POST, OPTIONS'],
-    ['TRACE', '/healthz', 405, 'GET, HEAD, OPTIONS'],
+    ['TRACE', '/changelog', 405, 'GET, HEAD, OPTIONS'],
+    ['PUT', '/api/v1/jobs/', 405, 'POST, GET, HEAD, OPTIONS'],
+    ['GET', '/healthz', 404, undefined],
+    ['GET', '/readyz', 404, undefined],
     ['DELETE', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET, HEAD, OPTIONS'],
     ['PROPFIND', `/api/v1/jobs/${JOB_ID}/results`, 405, 'GET, HEAD, OPTIONS'],
     ['OPTIONS', '/api/v1/nothing', 404, undefined],
@@ -131,20 +137,32 @@ describe('what the client accepts', () => {
   })
 })
 
-describe('health', () => {
-  it('is open to all, from anywhere', async () => {
+describe('a document', () => {
+  it.each(['/', '/docs', '/openapi.json', '/changelog'])('%s needs HTTPS and no key', async url => {
     const { app } = application()
-    const ask = (url: string) => app.inject({ url, remoteAddress: '192.0.2.1' })
-    const answers = [await ask('/healthz'), await ask('/readyz')]
-    expect(answers.map(answer => answer.statusCode)).toEqual([200, 200])
+    const plain = await app.inject({ url, remoteAddress: '192.0.2.1' })
+    expect([plain.statusCode, plain.json().error.code]).toEqual([403, 'https_required'])
+    const secure = await app.inject({
+      url, remoteAddress: '10.1.2.3', headers: { 'x-forwarded-proto': 'https' },
+    })
+    expect([secure.statusCode, secure.headers['strict-transport-security']])
+      .toEqual([200, 'max-age=31536000'])
   })
+})
 
-  it('tells when there is no work to be had', async () => {
-    const { app } = application({ ready: () => false })
-    const answer = await app.inject('/readyz')
-    expect([answer.statusCode, answer.headers['retry-after']]).toEqual([503, '2'])
-    expect((await app.inject('/healthz')).statusCode).toBe(200)
-  })
+describe('a path with a slash at its end', () => {
+  it.each(['/api/v1/balance', `/api/v1/jobs/${JOB_ID}`, '/api/v1/jobs', '/docs'])(
+    '%s/ is the same resource', async url => {
+      const { app } = application()
+      const ask = async (path: string) => {
+        const { statusCode, body } = await app.inject({
+          url: path, headers: { authorization: 'Bearer live' },
+        })
+        return [statusCode, body]
+      }
+      expect(await ask(`${url}/`)).toEqual(await ask(url))
+      expect(await ask(`${url}/`)).toEqual([200, expect.any(String)])
+    })
 })
 
 describe('a route behind the guard', () => {

@@ -34,12 +34,26 @@ describe('a magic input that refuses a job', () => {
     expect([refused.statusCode, refused.json().error]).toEqual([402, {
       type: 'payment',
       code: 'insufficient_balance',
-      message: expect.stringContaining('Nothing was reserved'),
+      message: expect.stringContaining('The maximum counts rows from the cache too'),
       request_id: expect.any(String),
       requiredMicros: 2_000,
       availableMicros: 0,
     }])
     expect(asked.submissions).toEqual([])
     expect((await post(body)).statusCode).toBe(202)
+  })
+
+  it('refuses a quote as it refuses the job', async () => {
+    const { app, asked } = application()
+    const quote = (key: string) => app.inject({
+      method: 'POST',
+      url: '/api/v1/quotes',
+      headers: { authorization: `Bearer ${key}` },
+      payload: { ...good, inputs: ['+15005550402'] },
+    })
+    expect((await quote('test')).json().error)
+      .toMatchObject({ code: 'insufficient_balance', requiredMicros: 2_000 })
+    expect(asked.submissions).toEqual([])
+    expect((await quote('live')).statusCode).toBe(200)
   })
 })

@@ -8,7 +8,7 @@ import { application, doubles, good, rules } from './doubles.ts'
 it('every route below the version needs a scope, and no other does', () => {
   const routes = routesOf(doubles(), rules)
   const open = routes.filter(({ config }) => config?.scope === undefined).map(({ url }) => url)
-  expect(open).toEqual(['/', '/openapi.json', '/docs', '/changelog', '/healthz', '/readyz'])
+  expect(open).toEqual(['/', '/openapi.json', '/docs', '/changelog'])
   expect(docsRoutes(async () => ({}) as never).map(({ url }) => url)).toEqual(open.slice(1, 4))
   const writes = routes.filter(({ method }) => method === 'POST')
   expect(new Set(writes.map(({ config }) => config?.scope))).toEqual(new Set(['jobs:write']))

@@ -39,17 +39,17 @@ it('the interface is served on both ports until both are closed', async () => {
   await serve(doubles(), settings, { log, metrics, onStop: close => { closers.push(close) } })
   rmSync(folder, { recursive: true })
   const askTls = () => new Promise((resolve, reject) => {
-    get({ host: '127.0.0.1', port: tls, path: '/healthz', ca: cert, agent: false }, answer => {
+    get({ host: '127.0.0.1', port: tls, path: '/changelog', ca: cert, agent: false }, answer => {
       answer.resume()
       resolve(answer.statusCode)
     }).once('error', reject)
   })
-  const askPlain = async () => (await fetch(`http://127.0.0.1:${plain}/healthz`, {
+  const askPlain = async () => (await fetch(`http://127.0.0.1:${plain}/changelog`, {
     headers: { connection: 'close' },
   })).status
   expect([await askPlain(), await askTls()]).toEqual([200, 200])
   expect(await metrics.text())
-    .toContain('http_requests_total{method="GET",route="/healthz",status="200"} 2')
+    .toContain('http_requests_total{method="GET",route="/changelog",status="200"} 2')
   expect(closers).toHaveLength(1)
   await closers[0]?.()
   await expect(askTls()).rejects.toThrow('ECONNREFUSED')

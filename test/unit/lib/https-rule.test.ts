@@ -20,6 +20,10 @@ describe('the rule of HTTPS', () => {
     expect(rule(from('203.0.113.9'))).toBe('refused')
     expect(rule(from('203.0.113.9', {}, overHttps))).toBe('refused')
     expect(rule(from('10.1.2.3'))).toBe('refused')
+    for (const address of ['127.0.0.1', '::1']) {
+      expect(rule(from(address, {}, { 'x-forwarded-proto': 'http' }))).toBe('refused')
+      expect(rule(from(address, {}, overHttps))).toBe('loopback')
+    }
   })
 
   it('says which proxy is none', () => {

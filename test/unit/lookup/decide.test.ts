@@ -63,6 +63,14 @@ describe('a chunk of an accepted job', () => {
   const canonicals = [phone(0), '', phone(1), phone(0), phone(2), phone(3), phone(2), phone(4)]
   const chunk = chunkOf(canonicals, [phone(2), phone(4)])
 
+  it('keeps how a repeated e-mail address is spelled', () => {
+    const mails = chunkOf(['jane@x.org', 'jane@x.org'])
+    const rows = { ...mails.rows, canonicals: ['jane@x.org', 'JANE@x.org'] }
+    const place = { ...mails.place, service: 'email-validation' as const }
+    const [block] = blockIn(emissionsOf({ ...mails, place, rows }, terms))
+    expect(block?.rows.columns.find(({ name }) => name === 'email')?.values).toContain('JANE@x.org')
+  })
+
   it('counts each row in one way', () => {
     expect(countRows(chunk))
       .toEqual({ invalidRows: 1, duplicateRows: 2, cacheHits: 2, freshChecks: 3 })

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { canonicalFor, INVALID_REASONS } from '../../../services/normalize/canonical.ts'
+import {
+  canonicalFor, identitiesOf, INVALID_REASONS,
+} from '../../../services/normalize/canonical.ts'
 
 describe('canonicalFor', () => {
   it('reads phone numbers with the job\'s country', () => {
@@ -16,6 +18,13 @@ describe('canonicalFor', () => {
       .toEqual({ ok: false, reason: 'not_an_email' })
     expect(canonicalFor('phone')('jane@x.org', 'US'))
       .toEqual({ ok: false, reason: 'not_a_phone_number' })
+  })
+})
+
+describe('identitiesOf', () => {
+  it('compares addresses without case and phone numbers as they are', () => {
+    expect(identitiesOf('email', ['Jane@x.org', ''])).toEqual(['jane@x.org', ''])
+    expect(identitiesOf('phone', ['+12127365000', ''])).toEqual(['+12127365000', ''])
   })
 })
 

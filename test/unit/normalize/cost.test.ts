@@ -21,6 +21,8 @@ const EMAILS: Readonly<Record<string, (length: number) => string>> = {
   dots: length => `${'a.'.repeat(length / 2)}@x.com`,
   labels: length => `a@${'a.'.repeat(length / 2)}`,
   hyphens: length => `a@${'-'.repeat(length)}`,
+  'percent signs': length => `mailto:${'%41'.repeat(length / 3)}@x.com`,
+  'a domain literal': length => `a@[${'1.'.repeat(length / 2)}]`,
   ats: length => '@'.repeat(length),
   'letters beyond ASCII': length => `${'\u00e9'.repeat(length)}@x.com`,
 }

@@ -90,6 +90,19 @@ describe('normalize', () => {
     expect(emission?.rows.canonicals).toEqual(['Ann@example.com', ''])
   })
 
+  it('gives addresses that differ in case or form one token, and each its spelling', async () => {
+    const { stage } = setUp()
+    const inputs = ['Ann@example.com', 'ANN@example.com.', 'Ann <"ann"@example.com>', 'an@x.org']
+    const chunk = chunkOf(inputs, { service: 'email-validation' })
+    const [decision] = await stage.decide([chunk], signal)
+    const [emission] = decision && 'emits' in decision ? decision.emits : []
+    const { canonicals = [], tokens = Buffer.alloc(0) } = emission?.rows ?? {}
+    expect(canonicals)
+      .toEqual(['Ann@example.com', 'ANN@example.com', 'ann@example.com', 'an@x.org'])
+    const names = canonicals.map((_, row) => tokens.toString('hex', 16 * row, 16 * row + 16))
+    expect([new Set(names.slice(0, 3)).size, new Set(names).size]).toEqual([1, 2])
+  })
+
   it('lets a small job have its turn amid a chunk of inputs that take long', async () => {
     const { stage } = setUp()
     const ended: string[] = []

@@ -28,11 +28,34 @@ describe('cells of a row', () => {
 })
 
 describe('a duplicate', () => {
+  const chunk: MergedChunk = {
+    firstRow: 7,
+    rows: 3,
+    inputs: ['other', 'mine'],
+    blocks: [{
+      inputs: null,
+      rows: [0, 1],
+      duplicateOf: [0, 3],
+      columns: [{ name: 'email', values: ['other@x.org', 'MINE@x.org'], at: [] }],
+    }],
+    blockOf: Int32Array.of(0, 0, -1),
+    positionOf: Int32Array.of(0, 1, 0),
+    duplicateOf: Int32Array.of(0, 3, 3),
+    contacts: undefined,
+  }
+
+  it('has its own spelling of an e-mail address', () => {
+    const repeat = createRepeater([...columns, 'email'])
+    const original = ['3', 'mine', 'x', 'live', '', 'mine@x.org']
+    expect(repeat(chunk, 1, original).at(-1)).toBe('MINE@x.org')
+    expect(repeat(chunk, 2, original).at(-1)).toBe('mine@x.org')
+  })
+
   it('has the cells of its original, but for its own place, input and source', () => {
     const repeat = createRepeater(columns)
-    const chunk = { firstRow: 7, inputs: ['other', 'mine'] } as unknown as MergedChunk
-    expect(repeat(chunk, 1, ['3', 'first', 'x', 'live', '']))
+    const phones = { ...chunk, blocks: [] }
+    expect(repeat(phones, 1, ['3', 'first', 'x', 'live', '']))
       .toEqual(['9', 'mine', 'x', 'duplicate', '3'])
-    expect(repeat(chunk, 2, ['3', 'first', 'x', 'live', ''])[1]).toBe('')
+    expect(repeat(phones, 2, ['3', 'first', 'x', 'live', ''])[1]).toBe('')
   })
 })

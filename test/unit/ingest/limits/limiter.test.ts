@@ -5,7 +5,7 @@ import {
 import { createLocalLimiter } from '../../../../services/ingest/limits/local-limiter.ts'
 import { createMetrics } from '../../../../services/lib/metrics.ts'
 
-const request = { tenant: 'org_1.live', kind: 'get' } as const
+const request = { org: 'org_1', kind: 'get' } as const
 const bucket = { capacity: 3, seconds: 3_600 }
 const limits: Limits = { post: [bucket], get: [bucket] }
 const admitted = (tokens: number): Admission => ({ kind: 'admitted', levels: [{ bucket, tokens }] })
@@ -29,7 +29,8 @@ function setUp (answer: () => Promise<Admission>) {
         shared.asked.push(one)
         return shared.answer()
       },
-      giveBack: async () => (await shared.answer()).levels,
+      giveBack: async () => { await shared.answer() },
+      levels: async () => (await shared.answer()).levels,
     },
     local,
     log: { warn: (_fields: unknown, message?: string) => { logged.push(message ?? '') } },
@@ -45,7 +46,7 @@ describe('the limiter while the shared buckets answer', () => {
   it('decides by the shared ones', async () => {
     const { limiter, shared, localOnly } = setUp(async () => admitted(0.25))
     expect(await limiter.admit(request)).toEqual(admitted(0.25))
-    expect(await limiter.giveBack(request)).toEqual(admitted(0.25).levels)
+    expect(await limiter.levels(request)).toEqual(admitted(0.25).levels)
     shared.answer = async () => throttled
     expect(await limiter.admit(request)).toEqual(throttled)
     expect(await localOnly()).toBe(0)
@@ -82,7 +83,8 @@ describe('the limiter while the shared buckets do not answer', () => {
     expect(await limiter.admit(request)).toEqual(admitted(1))
     expect(await limiter.admit(request)).toEqual(admitted(0))
     expect(await limiter.admit(request)).toMatchObject({ kind: 'throttled' })
-    expect(await limiter.giveBack(request)).toEqual(admitted(1).levels)
+    await limiter.giveBack(request)
+    expect(await limiter.levels(request)).toEqual(admitted(1).levels)
     expect(await localOnly()).toBe(2)
   })
 
@@ -108,7 +110,7 @@ describe('the limiter while the shared buckets do not answer', () => {
     shared.answer = async () => admitted(0.75)
     await vi.advanceTimersByTimeAsync(1_200_000)
     expect(await limiter.admit(request)).toEqual(admitted(0.75))
-    expect(await limiter.admit({ ...request, tenant: 'org_2.live' })).toEqual(admitted(0.75))
+    expect(await limiter.admit({ ...request, org: 'org_2' })).toEqual(admitted(0.75))
   })
 
   it('logs that once a minute', async () => {
@@ -119,8 +121,8 @@ describe('the limiter while the shared buckets do not answer', () => {
     }
     for (let seconds = 0; seconds < 60; seconds++) await second()
     expect(logged).toEqual(['rate limits hold for each instance alone'])
-    // Its bucket is empty by now, so that another tenant has to ask.
-    await limiter.admit({ ...request, tenant: 'org_2.live' })
+    // Its bucket is empty by now, so that another organization has to ask.
+    await limiter.admit({ ...request, org: 'org_2' })
     expect(logged).toHaveLength(2)
   })
 })

@@ -84,6 +84,6 @@ describe('what the description lists', () => {
     for (const { magic, means } of MAGIC_EMAILS) {
       expect(INTRODUCTION).toContain(`| e-mail \`${magic}@...\` | ${means} |`)
     }
-    expect(INTRODUCTION).toContain('| phone `+15005550402` | the job is refused')
+    expect(INTRODUCTION).toContain('| phone `+15005550402` | the job or the quote is refused')
   })
 })

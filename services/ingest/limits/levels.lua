@@ -1,0 +1,4 @@
+-- KEYS: buckets. ARGV: capacity and seconds of each. Takes nothing.
+local buckets = buckets_from(1)
+fill(KEYS[1], now_micros(), buckets)
+return answer('read', buckets)

@@ -1,0 +1,163 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { setTimeout as turn } from 'node:timers/promises'
+import { connect as connectTls } from 'node:tls'
+import Fastify from 'fastify'
+import { afterEach, describe, expect, it } from 'vitest'
+import { CONNECTION_DEFAULTS } from '../../../services/lib/http-limits.ts'
+import { listenTls } from '../../../services/ingest/tls.ts'
+import { keepWholeBodies } from '../../../services/ingest/whole-body.ts'
+import { selfSigned } from '../../support/certificate.ts'
+import { application, good } from './doubles.ts'
+
+const ends: (() => unknown)[] = []
+afterEach(async () => { for (const end of ends.splice(0).toReversed()) await end() })
+
+const body = JSON.stringify(good)
+const post = (text: string, ...headers: readonly string[]) => [
+  'POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
+  'content-type: application/json', `content-length: ${text.length}`, ...headers, '', text,
+].join('\r\n')
+
+/** An interface that looks a key up only once it is let go on, and what it was asked. */
+async function listen () {
+  const waiting = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  const { app, asked: { submissions } } = application({
+    findKey: async () => {
+      asked.resolve()
+      await waiting.promise
+      const tenant = 'org_1.live'
+      return { kind: 'ok', key: { org: 'org_1', tenant, mode: 'live', scopes: ['jobs:write'] } }
+    },
+  })
+  const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+  ends.push(() => app.close())
+  const heard = (event: string) => new Promise<void>(resolve => {
+    app.server.once('connection', socket => socket.once(event, resolve))
+  })
+  const [ended, closed] = [heard('end'), heard('close')]
+  return { app, port, submissions, asked: asked.promise, goOn: waiting.resolve, ended, closed }
+}
+
+function heardBy (socket: Socket): () => Promise<string> {
+  let heard = ''
+  socket.on('data', data => { heard += data.toString() })
+  socket.on('error', () => {})
+  const closed = once(socket, 'close')
+  return async () => {
+    await closed
+    return heard
+  }
+}
+
+describe('a request whose last byte was received', () => {
+  it.each([['a small body', body], ['60 kB', body.padEnd(60_000)]])(
+    'makes a job after the connection is reset: %s', async (_, text) => {
+      const { port, submissions, asked, goOn, closed } = await listen()
+      const socket = connect(port, '127.0.0.1')
+      await new Promise<void>(resolve => { socket.write(post(text), () => resolve()) })
+      await asked
+      socket.resetAndDestroy()
+      await closed
+      goOn()
+      await expect.poll(() => submissions.length).toBe(1)
+    })
+
+  it('makes a job after the client has closed the connection', async () => {
+    const { port, submissions, asked, goOn, ended } = await listen()
+    const socket = connect(port, '127.0.0.1')
+    socket.write(post(body))
+    await asked
+    socket.destroy()
+    await ended
+    await turn()
+    goOn()
+    await expect.poll(() => submissions.length).toBe(1)
+  })
+
+  it('is answered on a connection that is half closed', async () => {
+    const { port, goOn, ended } = await listen()
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    const heard = heardBy(socket)
+    socket.end(post(body))
+    await ended
+    await turn()
+    goOn()
+    expect(await heard()).toMatch(/^HTTP\/1\.1 202 Accepted\r\n/)
+  })
+
+  it('is answered so over TLS as well', async () => {
+    const { app, asked, goOn } = await listen()
+    const folder = mkdtempSync(`${tmpdir()}/verification-jobs-half-open-`)
+    ends.push(() => rmSync(folder, { recursive: true }))
+    const { cert, key } = selfSigned('half')
+    const [TLS_CERT_FILE, TLS_KEY_FILE] = [`${folder}/cert.pem`, `${folder}/key.pem`]
+    writeFileSync(TLS_CERT_FILE, cert)
+    writeFileSync(TLS_KEY_FILE, key)
+    const listener = await listenTls(app, {
+      settings: {
+        ...CONNECTION_DEFAULTS,
+        HOST: '127.0.0.1',
+        TRUSTED_PROXIES: [],
+        PORT_HTTPS: 0,
+        TLS_CERT_FILE,
+        TLS_KEY_FILE,
+        TLS_RELOAD_MS: 3_600_000,
+      },
+      log: { info: () => {}, error: () => {} } as never,
+    })
+    ends.push(() => listener?.stop())
+    const options = {
+      port: listener?.port ?? 0,
+      host: '127.0.0.1',
+      ca: cert,
+      allowHalfOpen: true,
+      checkServerIdentity: () => undefined,
+    }
+    const socket = connectTls(options)
+    const heard = heardBy(socket)
+    socket.end(post(body))
+    await once(socket, 'finish')
+    await asked
+    await turn()
+    goOn()
+    expect(await heard()).toMatch(/^HTTP\/1\.1 202 Accepted\r\n/)
+  })
+})
+
+describe('a request that breaks off', () => {
+  it('makes no job', async () => {
+    const { port, submissions, asked, goOn, closed } = await listen()
+    const socket = connect(port, '127.0.0.1')
+    socket.write(post(body).slice(0, -1))
+    await asked
+    socket.resetAndDestroy()
+    await closed
+    goOn()
+    const next = connect(port, '127.0.0.1')
+    const heard = heardBy(next)
+    next.write(post(body, 'connection: close'))
+    expect(await heard()).toMatch(/^HTTP\/1\.1 202 /)
+    expect(submissions).toHaveLength(1)
+  })
+})
+
+describe('a request that is refused before its body is read', () => {
+  it('leaves the connection to the next one', async () => {
+    const app = Fastify()
+    keepWholeBodies(app)
+    app.post('/api/v1/jobs', {
+      onRequest: async (_request, reply) => reply.code(401).send(),
+    }, async () => 'the body was read')
+    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+    ends.push(() => app.close())
+    const socket = connect(port, '127.0.0.1')
+    const heard = heardBy(socket)
+    socket.write(post(body.padEnd(300_000)))
+    socket.end(post(body, 'connection: close'))
+    expect((await heard()).match(/HTTP\/1\.1 401/g)).toHaveLength(2)
+  })
+})
