@@ -3,9 +3,9 @@ import { Command } from 'commander'
 import Type from 'typebox'
 import {
   ConfigError, commonConfig, describeConfig, kafkaKeys, loadConfig, pick,
-} from '../services/lib/config.ts'
-import { withAdmin } from '../services/lib/kafka/admin.ts'
-import { kafkaConnectionOf } from '../services/lib/kafka/connection.ts'
+} from '../services/platform/config.ts'
+import { withAdmin } from '../services/kafka/admin.ts'
+import { kafkaConnectionOf } from '../services/kafka/connection.ts'
 import { alignAccess } from './provision/access.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { registerSchemas } from './provision/schemas.ts'

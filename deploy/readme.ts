@@ -1,11 +1,11 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import type { TObject } from 'typebox'
-import { describeConfig } from '../services/lib/config.ts'
-import { MAGIC_REFUSALS } from '../services/ingest/magic.ts'
+import { describeConfig } from '../services/platform/config.ts'
+import { SANDBOX_REFUSALS } from '../services/ingest/sandbox-inputs.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
-import { rulesOf } from '../services/lib/kafka/access-rules.ts'
-import type { AccessRule } from '../services/lib/kafka/admin.ts'
+import { rulesOf } from '../services/kafka/access-rules.ts'
+import type { AccessRule } from '../services/kafka/admin.ts'
 import { STAGES, topology } from '../services/topology.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
@@ -48,7 +48,7 @@ type ConfigLine = {
 async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   const lines = new Map<string, ConfigLine>()
   const paths = globSync('{*,workspace/page}/config.ts', { cwd: services }).sort()
-  for (const path of paths.filter(name => !name.startsWith('lib/'))) {
+  for (const path of paths.filter(name => !name.startsWith('platform/'))) {
     const service = path.split('/').at(-2) ?? ''
     const exported = await import(new URL(path, services).href) as Readonly<Record<string, TObject>>
     const schema = Object.values(exported).find(value => 'properties' in value)
@@ -76,7 +76,7 @@ async function configuration (): Promise<string> {
 function sandbox (): string {
   const phones = MAGIC_PHONES.map(({ magic, means }) => [`phone ending in \`${magic}\``, means])
   const emails = MAGIC_EMAILS.map(({ magic, means }) => [`e-mail \`${magic}@...\``, means])
-  const { phone, email } = MAGIC_REFUSALS
+  const { phone, email } = SANDBOX_REFUSALS
   const rows = [
     ...phones,
     ...emails,

@@ -95,7 +95,7 @@ export type Settled = {
 }
 
 /** The results of a block, by column. */
-export type FinishedRows = {
+export type CompletedRows = {
   /** All inputs of the chunk, in an input block. */
   readonly inputs: null | readonly string[]
   /** Which contacts of a feed the inputs are, in an input block; null for a job of the REST interface. */
@@ -109,7 +109,7 @@ export type FinishedRows = {
 }
 
 /** A block: finished rows of one chunk, sealed, with what is counted of them in bitmaps. */
-export type Finished = {
+export type Completed = {
   /** Organization and mode, for example org_01J.live. */
   readonly tenant: string
   /** Job id with its job_ prefix. */
@@ -144,114 +144,6 @@ export type Finished = {
   readonly live: Buffer
   /** Originals that have duplicates. */
   readonly copies: readonly { readonly row: number, readonly copies: number }[]
-  /** Registry id of the schema of the sealed rows. */
-  readonly rowsSchema: number
-  /** The rows: Avro, compressed, sealed under the job key. */
-  readonly sealed: Buffer
-}
-
-/** Columns of equal length, one entry a row of the part. */
-export type LaterRows = {
-  /** Index of each row within its chunk. */
-  readonly rows: readonly number[]
-  /** Number of duplicates of each row. */
-  readonly copies: readonly number[]
-  /** Canonical form of each row. */
-  readonly canonicals: readonly string[]
-  /** 16 bytes a row. */
-  readonly tokens: Buffer
-  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
-  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
-}
-
-/** A part put off, because providers were not to be had. */
-export type Later = {
-  /** Organization and mode, for example org_01J.live. */
-  readonly tenant: string
-  /** Job id with its job_ prefix. */
-  readonly job: string
-  /** Service slug. */
-  readonly service: string
-  /** Number of this chunk within the job, from 0. */
-  readonly chunk: number
-  /** Number of this part within the chunk, from 0. */
-  readonly part: number
-  /** Chunks of the whole job. */
-  readonly chunks: number
-  /** Index, from 0, of the first row of the chunk within the job. */
-  readonly firstRow: number
-  /** Rows in this chunk. */
-  readonly rows: number
-  /** Rows of the whole job. */
-  readonly totalRows: number
-  /** Time of the quote. */
-  readonly quotedAt: number
-  /** True bypasses the cache. */
-  readonly forceFresh: boolean
-  /** Version of the cache secret the tokens are made with. */
-  readonly tokenVersion: string
-  /** How long a record counts as fresh for this job. */
-  readonly freshnessMs: number
-  /** How often the part was put off before. */
-  readonly attempt: number
-  /** Not to be tried before this moment; 0 for at once. */
-  readonly notBefore: number
-  /** After this moment open rows end unknown; 0 before the first try. */
-  readonly giveUpAt: number
-  /** Registry id of the schema of the sealed rows. */
-  readonly rowsSchema: number
-  /** The rows: Avro, compressed, sealed under the job key. */
-  readonly sealed: Buffer
-}
-
-/** Columns of equal length, one entry a row of the part. */
-export type MissedRows = {
-  /** Index of each row within its chunk. */
-  readonly rows: readonly number[]
-  /** Number of duplicates of each row. */
-  readonly copies: readonly number[]
-  /** Canonical form of each row. */
-  readonly canonicals: readonly string[]
-  /** 16 bytes a row. */
-  readonly tokens: Buffer
-  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
-  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
-}
-
-/** A part of a chunk that needs live checks. */
-export type Missed = {
-  /** Organization and mode, for example org_01J.live. */
-  readonly tenant: string
-  /** Job id with its job_ prefix. */
-  readonly job: string
-  /** Service slug. */
-  readonly service: string
-  /** Number of this chunk within the job, from 0. */
-  readonly chunk: number
-  /** Number of this part within the chunk, from 0. */
-  readonly part: number
-  /** Chunks of the whole job. */
-  readonly chunks: number
-  /** Index, from 0, of the first row of the chunk within the job. */
-  readonly firstRow: number
-  /** Rows in this chunk. */
-  readonly rows: number
-  /** Rows of the whole job. */
-  readonly totalRows: number
-  /** Time of the quote. */
-  readonly quotedAt: number
-  /** True bypasses the cache. */
-  readonly forceFresh: boolean
-  /** Version of the cache secret the tokens are made with. */
-  readonly tokenVersion: string
-  /** How long a record counts as fresh for this job. */
-  readonly freshnessMs: number
-  /** How often the part was put off before. */
-  readonly attempt: number
-  /** Not to be tried before this moment; 0 for at once. */
-  readonly notBefore: number
-  /** After this moment open rows end unknown; 0 before the first try. */
-  readonly giveUpAt: number
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
@@ -312,6 +204,60 @@ export type Normalized = {
   readonly sealed: Buffer
 }
 
+/** Columns of equal length, one entry a row of the part. */
+export type RetryRows = {
+  /** Index of each row within its chunk. */
+  readonly rows: readonly number[]
+  /** Number of duplicates of each row. */
+  readonly copies: readonly number[]
+  /** Canonical form of each row. */
+  readonly canonicals: readonly string[]
+  /** 16 bytes a row. */
+  readonly tokens: Buffer
+  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
+  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
+}
+
+/** A part put off, because providers were not to be had. */
+export type Retry = {
+  /** Organization and mode, for example org_01J.live. */
+  readonly tenant: string
+  /** Job id with its job_ prefix. */
+  readonly job: string
+  /** Service slug. */
+  readonly service: string
+  /** Number of this chunk within the job, from 0. */
+  readonly chunk: number
+  /** Number of this part within the chunk, from 0. */
+  readonly part: number
+  /** Chunks of the whole job. */
+  readonly chunks: number
+  /** Index, from 0, of the first row of the chunk within the job. */
+  readonly firstRow: number
+  /** Rows in this chunk. */
+  readonly rows: number
+  /** Rows of the whole job. */
+  readonly totalRows: number
+  /** Time of the quote. */
+  readonly quotedAt: number
+  /** True bypasses the cache. */
+  readonly forceFresh: boolean
+  /** Version of the cache secret the tokens are made with. */
+  readonly tokenVersion: string
+  /** How long a record counts as fresh for this job. */
+  readonly freshnessMs: number
+  /** How often the part was put off before. */
+  readonly attempt: number
+  /** Not to be tried before this moment; 0 for at once. */
+  readonly notBefore: number
+  /** After this moment open rows end unknown; 0 before the first try. */
+  readonly giveUpAt: number
+  /** Registry id of the schema of the sealed rows. */
+  readonly rowsSchema: number
+  /** The rows: Avro, compressed, sealed under the job key. */
+  readonly sealed: Buffer
+}
+
 /** The inputs of one chunk, in order. */
 export type SubmittedRows = {
   /** Byte for byte as submitted. */
@@ -354,6 +300,60 @@ export type Submitted = {
   readonly header: null | Buffer
   /** Where the contacts of a feed job came from; null for a job of the REST interface. */
   readonly feed?: null | { readonly partner: string, readonly partition: number, readonly cursor: string, readonly from: number, readonly to: number, readonly unitPriceMicros: null | number }
+  /** Registry id of the schema of the sealed rows. */
+  readonly rowsSchema: number
+  /** The rows: Avro, compressed, sealed under the job key. */
+  readonly sealed: Buffer
+}
+
+/** Columns of equal length, one entry a row of the part. */
+export type ToVerifyRows = {
+  /** Index of each row within its chunk. */
+  readonly rows: readonly number[]
+  /** Number of duplicates of each row. */
+  readonly copies: readonly number[]
+  /** Canonical form of each row. */
+  readonly canonicals: readonly string[]
+  /** 16 bytes a row. */
+  readonly tokens: Buffer
+  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
+  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
+}
+
+/** A part of a chunk that needs live checks. */
+export type ToVerify = {
+  /** Organization and mode, for example org_01J.live. */
+  readonly tenant: string
+  /** Job id with its job_ prefix. */
+  readonly job: string
+  /** Service slug. */
+  readonly service: string
+  /** Number of this chunk within the job, from 0. */
+  readonly chunk: number
+  /** Number of this part within the chunk, from 0. */
+  readonly part: number
+  /** Chunks of the whole job. */
+  readonly chunks: number
+  /** Index, from 0, of the first row of the chunk within the job. */
+  readonly firstRow: number
+  /** Rows in this chunk. */
+  readonly rows: number
+  /** Rows of the whole job. */
+  readonly totalRows: number
+  /** Time of the quote. */
+  readonly quotedAt: number
+  /** True bypasses the cache. */
+  readonly forceFresh: boolean
+  /** Version of the cache secret the tokens are made with. */
+  readonly tokenVersion: string
+  /** How long a record counts as fresh for this job. */
+  readonly freshnessMs: number
+  /** How often the part was put off before. */
+  readonly attempt: number
+  /** Not to be tried before this moment; 0 for at once. */
+  readonly notBefore: number
+  /** After this moment open rows end unknown; 0 before the first try. */
+  readonly giveUpAt: number
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
@@ -423,20 +423,20 @@ export type Values = {
   'feeds.submitted': FeedContact
   'job.keys': Keys
   'jobs.settled': Settled
-  'rows.finished': Finished
-  'rows.later': Later
-  'rows.missed': Missed
+  'rows.completed': Completed
   'rows.normalized': Normalized
+  'rows.retry': Retry
   'rows.submitted': Submitted
+  'rows.to-verify': ToVerify
   'wallet.journal': Journal
   'wallet.snapshots': Snapshot
 }
 
 /** What is sealed in the values of each topic that carries rows. */
 export type SealedRows = {
-  'rows.finished': FinishedRows
-  'rows.later': LaterRows
-  'rows.missed': MissedRows
+  'rows.completed': CompletedRows
   'rows.normalized': NormalizedRows
+  'rows.retry': RetryRows
   'rows.submitted': SubmittedRows
+  'rows.to-verify': ToVerifyRows
 }

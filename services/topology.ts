@@ -1,6 +1,6 @@
 /**
  * The whole pipeline on one page: data only. Rows flow down this page; the two declared
- * exceptions are `rows.later` (verify to itself) and `ledger` (which ships its own left-overs).
+ * exceptions are `rows.retry` (verify to itself) and `ledger` (which ships its own left-overs).
  * Topics, consumer groups, dead-letter topics, schema subjects, the drawing of
  * deploy/docs/architecture.md and the types of every stage come from here.
  */
@@ -23,9 +23,9 @@ export const topology = {
     'feeds.submitted': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
     'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: week },
     'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
-    'rows.missed': { key: 'job:chunk:part', split: 'service', partitions: 4, keepHours: week },
-    'rows.later': { key: 'job:chunk:part', split: 'service', partitions: 1, keepHours: week },
-    'rows.finished': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
+    'rows.to-verify': { key: 'job:chunk:part', split: 'service', partitions: 4, keepHours: week },
+    'rows.retry': { key: 'job:chunk:part', split: 'service', partitions: 1, keepHours: week },
+    'rows.completed': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
     'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
     'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: quarter, compact: true },
@@ -44,10 +44,10 @@ export const topology = {
     normalize: { reads: ['rows.submitted'], writes: ['rows.normalized'] },
     lookup: {
       reads: ['rows.normalized'],
-      writes: ['rows.missed', 'rows.finished', 'wallet.journal'],
+      writes: ['rows.to-verify', 'rows.completed', 'wallet.journal'],
     },
-    verify: { reads: ['rows.missed', 'rows.later'], writes: ['rows.finished', 'rows.later'] },
-    settle: { reads: ['rows.finished'], writes: ['jobs.settled', 'wallet.journal'] },
+    verify: { reads: ['rows.to-verify', 'rows.retry'], writes: ['rows.completed', 'rows.retry'] },
+    settle: { reads: ['rows.completed'], writes: ['jobs.settled', 'wallet.journal'] },
     deliver: { reads: ['jobs.settled'], writes: [] },
     publish: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
     ledger: {
@@ -56,7 +56,7 @@ export const topology = {
     },
   },
   /** What is read where Redis has lost something, in groups that last for one reading. */
-  recovery: { all: ['job.keys'], ledger: ['rows.finished', 'wallet.snapshots', 'accounts'] },
+  recovery: { all: ['job.keys'], ledger: ['rows.completed', 'wallet.snapshots', 'accounts'] },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
 

@@ -2,32 +2,34 @@ import { describe, expect, it } from 'vitest'
 import { importsOf } from './support/parsed.ts'
 import { sources } from './support/sources.ts'
 
-/** A file imports only from rooms of a lower rank or from its own room. */
+/** A file imports only from folders of a lower rank or from its own folder. */
 const ranks: readonly (readonly [RegExp, number])[] = [
   [/^schemas\//, 0],
   [/^services\/topology\.ts$/, 1],
-  [/^services\/lib\//, 2],
-  [/^services\/(money|accounts)\//, 3],
-  [/^services\/jobs\//, 4],
-  [/^services\/records\//, 5],
   [/^services\/client\//, 1],
-  [/^services\//, 6],
-  [/^deploy\//, 7],
-  [/^test\//, 8],
+  [/^services\/platform\//, 2],
+  [/^services\/crypto\//, 3],
+  [/^services\/kafka\//, 4],
+  [/^services\/engine\//, 5],
+  [/^services\/(money|accounts|phone|cache)\//, 6],
+  [/^services\/jobs\//, 7],
+  [/^services\/results\//, 8],
+  [/^services\//, 9],
+  [/^deploy\//, 10],
+  [/^test\//, 11],
 ]
 
 const rankOf = (path: string) => ranks.find(([pattern]) => pattern.test(path))?.[1] ?? -1
-/** A folder of the services is a room; the other folders at the top are one each. */
-const roomOf = (path: string) =>
+const folderOf = (path: string) =>
   path.split('/').slice(0, path.startsWith('services/') ? 2 : 1).join('/')
 const all = sources()
 
-function circleFrom (start: string, graph: ReadonlyMap<string, readonly string[]>) {
+function cycleFrom (start: string, graph: ReadonlyMap<string, readonly string[]>) {
   const walk = (path: string, trail: readonly string[]): readonly string[] | undefined => {
     if (trail.includes(path)) return path === start ? [...trail, path] : undefined
     for (const next of graph.get(path) ?? []) {
-      const circle = walk(next, [...trail, path])
-      if (circle !== undefined) return circle
+      const cycle = walk(next, [...trail, path])
+      if (cycle !== undefined) return cycle
     }
     return undefined
   }
@@ -35,34 +37,35 @@ function circleFrom (start: string, graph: ReadonlyMap<string, readonly string[]
 }
 
 describe('imports', () => {
-  it('run one way through the rooms', () => {
+  it('run one way through the folders', () => {
     const wrong = all.flatMap(source => importsOf(source)
-      .filter(path => roomOf(path) !== roomOf(source.path))
+      .filter(path => folderOf(path) !== folderOf(source.path))
       .filter(path => rankOf(path) >= rankOf(source.path))
       .map(path => `${source.path} imports ${path}`))
     expect(wrong).toEqual([])
   })
 
-  it('reach only rooms that exist', () => {
-    const lost = all.filter(source => rankOf(source.path) < 0).map(source => source.path)
-    expect(lost).toEqual([])
+  it('reach only folders that exist', () => {
+    const unranked = all.filter(source => rankOf(source.path) < 0).map(source => source.path)
+    expect(unranked).toEqual([])
   })
 
-  it('form no circle', () => {
+  it('form no cycle', () => {
     const graph = new Map(all.filter(source => !source.path.startsWith('test/'))
       .map(source => [source.path, importsOf(source)]))
-    const byRoom = new Map<string, Set<string>>()
+    const byFolder = new Map<string, Set<string>>()
     for (const [path, targets] of graph) {
-      const room = byRoom.get(roomOf(path)) ?? new Set<string>()
-      targets.map(roomOf).filter(target => target !== roomOf(path)).forEach(it => room.add(it))
-      byRoom.set(roomOf(path), room)
+      const folder = byFolder.get(folderOf(path)) ?? new Set<string>()
+      targets.map(folderOf).filter(target => target !== folderOf(path))
+        .forEach(it => folder.add(it))
+      byFolder.set(folderOf(path), folder)
     }
-    const rooms = new Map([...byRoom].map(([room, targets]) => [room, [...targets]]))
-    const circles = [...rooms.keys()].map(room => circleFrom(room, rooms))
-    expect(circles.filter(circle => circle !== undefined)).toEqual([])
+    const folders = new Map([...byFolder].map(([folder, targets]) => [folder, [...targets]]))
+    const cycles = [...folders.keys()].map(folder => cycleFrom(folder, folders))
+    expect(cycles.filter(cycle => cycle !== undefined)).toEqual([])
     const files = new Map([...graph].map(([path, targets]) =>
-      [path, targets.filter(target => roomOf(target) === roomOf(path))]))
-    const loops = [...files.keys()].map(path => circleFrom(path, files))
+      [path, targets.filter(target => folderOf(target) === folderOf(path))]))
+    const loops = [...files.keys()].map(path => cycleFrom(path, files))
     expect(loops.filter(loop => loop !== undefined)).toEqual([])
   })
 })

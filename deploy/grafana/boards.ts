@@ -28,7 +28,7 @@ const overview: Board = {
         { title: 'Open jobs', metric: 'jobs_open', stat: true, width: 4, where: 'mode="live"' },
         { title: 'Stalled jobs', metric: 'jobs_stalled', stat: true, width: 4 },
         { title: 'Frozen tenants', metric: 'tenants_frozen', stat: true, width: 4 },
-        { title: 'Webhooks due', metric: 'webhooks_due', stat: true, width: 4 },
+        { title: 'Webhooks due', metric: 'webhook_queue_depth', stat: true, width: 4 },
       ],
     },
     {
@@ -214,7 +214,7 @@ const stages: Board = {
         },
         {
           title: 'Skipped messages',
-          metric: 'stage_skips_total',
+          metric: 'stage_messages_skipped_total',
           by: ['stage', 'reason'],
           where: chosen,
         },

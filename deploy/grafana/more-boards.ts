@@ -23,7 +23,7 @@ export const intake: Board = {
       title: 'Preflights',
       panels: [
         { title: 'Oldest preflight', metric: 'preflight_oldest_age_seconds', by: ['lane'] },
-        { title: 'Lanes that refuse', metric: 'preflight_behind', by: ['lane'], sum: true },
+        { title: 'Lanes that refuse', metric: 'preflight_overloaded', by: ['lane'], sum: true },
         { title: 'Refused requests', metric: 'preflight_refusals_total', by: ['lane'] },
       ],
     },
@@ -81,7 +81,9 @@ export const money: Board = {
         { title: 'Tenants still compared with the journal', metric: 'tenants_waiting' },
         { title: 'Snapshots of wallets', metric: 'snapshots_total' },
         { title: 'Age of the exported journal head', metric: 'journal_head_age_intervals' },
-        { title: 'Brought to an end later', metric: 'recovered_total', by: ['what'], inAll: true },
+        {
+          title: 'Recovery actions', metric: 'recovery_actions_total', by: ['kind'], inAll: true,
+        },
       ],
     },
   ],
@@ -118,13 +120,13 @@ export const outside: Board = {
           width: 16,
         },
         { title: 'Open circuits', metric: 'provider_circuit_open', by: ['provider'] },
-        { title: 'Parts put off', metric: 'parts_put_off_total', by: ['service'] },
+        { title: 'Parts put off', metric: 'verification_batches_retried_total', by: ['service'] },
       ],
     },
     {
       title: 'Webhooks',
       panels: [
-        { title: 'Due and not under way', metric: 'webhooks_due' },
+        { title: 'Due and not under way', metric: 'webhook_queue_depth' },
         { title: 'Attempts', metric: 'webhook_attempts_total', by: ['outcome', 'reason'] },
         { title: 'Duration of attempts', metric: 'webhook_attempt_seconds', by: ['outcome'] },
       ],

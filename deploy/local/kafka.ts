@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
-import { kafkaOptionsOf, type KafkaConnection } from '../../services/lib/kafka/connection.ts'
+import { kafkaOptionsOf, type KafkaConnection } from '../../services/kafka/connection.ts'
 import { javaArgs } from './java.ts'
 import {
   argumentsFile, clientConnection, openListeners, scramArguments, secureListeners,
@@ -15,7 +15,7 @@ import type { ProcessSpec } from './process.ts'
 
 /** Largest batch of records the broker takes; a sealed chunk has at most 256 KiB of it. */
 const MESSAGE_MAX_BYTES = 2 * 1024 * 1024
-const MOST_COPIES = 3
+const MAX_COPIES = 3
 
 export type KafkaPorts = { readonly broker: number, readonly controller: number }
 
@@ -28,7 +28,7 @@ export function kafkaProperties (
   { id, cluster, access }: Pick<Node, 'id' | 'cluster' | 'access'> = { id: 1, cluster: [ports] }
 ): string {
   const voters = cluster.map(({ controller }, index) => `${index + 1}@127.0.0.1:${controller}`)
-  const copies = Math.min(cluster.length, MOST_COPIES)
+  const copies = Math.min(cluster.length, MAX_COPIES)
   const inSync = Math.max(1, copies - 1)
   const settings = {
     'process.roles': 'broker,controller',
@@ -70,7 +70,7 @@ export function kafkaProperties (
 export async function kafkaPart (
   options: PartOptions
 ): Promise<{ spec: ProcessSpec, brokers: string }> {
-  const { specs: [spec], brokers } = await kafkaParts(options, 1)
+  const { specs: [spec], brokers } = await kafkaDeps(options, 1)
   return { spec: spec as ProcessSpec, brokers }
 }
 
@@ -78,7 +78,7 @@ export async function kafkaPart (
  * A cluster of brokers `kafka`, `kafka-2`, `kafka-3`, ...: with three of them every topic has three
  * copies, and any one may be lost. A folder keeps the number it was made with.
  */
-export async function kafkaParts (
+export async function kafkaDeps (
   options: PartOptions, count: number
 ): Promise<{ specs: readonly ProcessSpec[], brokers: string }> {
   await requireJava()

@@ -8,7 +8,7 @@ import { createServer } from 'node:net'
  * part's own port, connect to itself and keep the part from coming back.
  */
 const LOWEST_PORT = 20_000
-const HIGHEST_PORT = 32_000
+const MAX_PORT = 32_000
 
 /** Remembers which port each name was given, so that addresses survive a restart. */
 export type PortBook = { readonly port: (name: string) => Promise<number> }
@@ -40,7 +40,7 @@ function reserve (port: number): Promise<boolean> {
 /** A port at 127.0.0.1 that is free now, is none of `taken` and is reserved for this process. */
 export async function freePort (taken: ReadonlySet<number> = new Set()): Promise<number> {
   for (;;) {
-    const port = randomInt(LOWEST_PORT, HIGHEST_PORT)
+    const port = randomInt(LOWEST_PORT, MAX_PORT)
     if (!taken.has(port) && await isFree(port) && await reserve(port)) return port
   }
 }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { openAccess, signInOf, type Access, type EnvOfStages } from './access.ts'
 import { clickhousePart } from './clickhouse.ts'
-import { kafkaParts } from './kafka.ts'
+import { kafkaDeps } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { redisPart } from './redis.ts'
 import { registryPart } from './registry.ts'
@@ -79,7 +79,7 @@ type EmbeddedOptions = {
 
 async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   const startedAt = performance.now()
-  const { addresses, specs } = await describeParts(options)
+  const { addresses, specs } = await describeDeps(options)
   const { access, dataDir } = options
   const how = access === undefined ? '' : ', with TLS and passwords'
   options.say(`starting ${specs.map((spec) => spec.name).join(', ')} in ${dataDir}${how}`)
@@ -103,13 +103,13 @@ async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
 }
 
 /** Parts are installed one after the other, so that two downloads never share a package manager. */
-async function describeParts (
+async function describeDeps (
   options: EmbeddedOptions
 ): Promise<{ addresses: Addresses, specs: readonly ProcessSpec[] }> {
   const state = await redisPart({ ...options, role: 'state' })
   const cache = await redisPart({ ...options, role: 'cache' })
   const registry = await registryPart(options)
-  const kafka = await kafkaParts(options, options.brokers)
+  const kafka = await kafkaDeps(options, options.brokers)
   const clickhouse = await clickhousePart(options)
   return {
     addresses: {

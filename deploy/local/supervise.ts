@@ -3,7 +3,7 @@ import { logFileOf, startChild, stopChild, tailOf } from './process.ts'
 import type { Child, ProcessSpec } from './process.ts'
 
 const FIRST_DELAY_MS = 100
-const LONGEST_DELAY_MS = 5_000
+const MAX_DELAY_MS = 5_000
 const STEADY_AFTER_MS = 10_000
 const POLL_MS = 100
 const HOPELESS_STARTS = 6
@@ -26,7 +26,7 @@ export type Supervised = {
 /** The wait before the next start: from 100 ms doubling to 5 s, anew after a steady run. */
 export function nextDelayMs (previousMs: number, ranForMs: number): number {
   if (previousMs === 0 || ranForMs >= STEADY_AFTER_MS) return FIRST_DELAY_MS
-  return Math.min(previousMs * 2, LONGEST_DELAY_MS)
+  return Math.min(previousMs * 2, MAX_DELAY_MS)
 }
 
 /**

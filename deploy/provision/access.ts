@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
-import { stageRules } from '../../services/lib/kafka/access-rules.ts'
-import { allow, disallowBeyond } from '../../services/lib/kafka/admin.ts'
+import { stageRules } from '../../services/kafka/access-rules.ts'
+import { allow, disallowBeyond } from '../../services/kafka/admin.ts'
 
 /**
  * Allows the user of each stage what the topology gives it, and nothing else any more. New rules

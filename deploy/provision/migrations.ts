@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { connectClickhouse, PATIENT_MS } from '../../services/lib/clickhouse.ts'
+import { connectClickhouse, PATIENT_MS } from '../../services/platform/clickhouse.ts'
 
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 

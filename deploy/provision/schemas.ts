@@ -1,6 +1,6 @@
 import { COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
-import { connectRegistry, registryRefusalOf } from '../../services/lib/registry.ts'
-import { ownSchemas } from '../../services/lib/schemas.ts'
+import { connectRegistry, registryRefusalOf } from '../../services/kafka/registry.ts'
+import { ownSchemas } from '../../services/kafka/schemas.ts'
 
 /**
  * Registers every schema. Old and new releases run side by side and topics keep old messages, so

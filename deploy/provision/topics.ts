@@ -1,9 +1,9 @@
 import kafkajs, { type Admin } from 'kafkajs'
 import {
   createTopics as create, settingsOf, withAdmin, type TopicsOptions,
-} from '../../services/lib/kafka/admin.ts'
-import type { KafkaConnection } from '../../services/lib/kafka/connection.ts'
-import { allTopics, type RealTopic } from '../../services/lib/topics.ts'
+} from '../../services/kafka/admin.ts'
+import type { KafkaConnection } from '../../services/kafka/connection.ts'
+import { allTopics, type RealTopic } from '../../services/platform/topics.ts'
 
 export { settingsOf }
 

@@ -40,31 +40,31 @@ const LAST_USED_EVERY_MS = 60_000
 
 /** The keys of all organizations, stored as SHA-256 in Redis (`key:<sha256>`). */
 export function createApiKeys (redis: Redis, now: () => number = Date.now) {
-  const desk: Desk = { store: createKeyStore(redis), records: recordCache(), now }
+  const deps: KeyDeps = { store: createKeyStore(redis), records: recordCache(), now }
   const noted = new LRUCache<string, number>({ max: CACHED_KEYS })
 
   return {
-    create: (key: NewKey) => createKey(desk, key),
+    create: (key: NewKey) => createKey(deps, key),
 
     /** Ends a key at once (seen everywhere within a second); false when there is no such key. */
-    revoke: (orgId: string, keyId: string) => revokeKey(desk, orgId, keyId),
+    revoke: (orgId: string, keyId: string) => revokeKey(deps, orgId, keyId),
 
     /** Whose key a secret is; the secret itself goes nowhere. Asks Redis at most once a second. */
     async findKey (secret: string): Promise<KeyLookup> {
       if (secret === '') return { kind: 'missing' }
       const hash = hashOf(secret)
       if (!isWellFormed(secret)) return { kind: 'invalid' }
-      const record = await recordOf(desk, hash)
+      const record = await recordOf(deps, hash)
       if (record === undefined) return { kind: 'invalid' }
       const why = endOf(record, now())
       if (why !== undefined) return { kind: why }
-      noteUse(desk, noted, record)
+      noteUse(deps, noted, record)
       return { kind: 'ok', key: callerOf(record) }
     },
 
     /** All keys of an organization, newest last, without their secrets. */
     async list (orgId: string): Promise<KeySummary[]> {
-      const records = await desk.store.list(orgId)
+      const records = await deps.store.list(orgId)
       return records.map(({ orgId: _orgId, hash: _hash, ...summary }) => summary)
     },
 
@@ -74,17 +74,17 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
      * it is revoked or expired.
      */
     async roll (orgId: string, keyId: string, graceMs: number): Promise<MadeKey | undefined> {
-      const old = await recordById(desk.store, orgId, keyId)
+      const old = await recordById(deps.store, orgId, keyId)
       if (old === undefined || endOf(old, now()) !== undefined) return undefined
       const { mode, scopes, createdAtMs, expiresAtMs } = old
-      const fresh = await createKey(desk, {
+      const fresh = await createKey(deps, {
         orgId,
         mode,
         scopes,
         ...expiresAtMs === 0 ? {} : { expiresAtMs: now() + expiresAtMs - createdAtMs },
       })
-      await desk.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
-      desk.records.delete(old.hash)
+      await deps.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
+      deps.records.delete(old.hash)
       return fresh
     },
   }
@@ -94,14 +94,14 @@ const recordCache = () =>
   new LRUCache<string, { readAtMs: number, record: KeyRecord }>({ max: CACHED_KEYS })
 
 /** What work on keys is done with. */
-type Desk = {
+type KeyDeps = {
   readonly store: KeyStore
   /** Keys as they were when last read. */
   readonly records: ReturnType<typeof recordCache>
   readonly now: () => number
 }
 
-async function recordOf ({ store, records, now }: Desk, hash: string) {
+async function recordOf ({ store, records, now }: KeyDeps, hash: string) {
   const cached = records.get(hash)
   if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached.record
   const record = await store.read(hash)
@@ -113,7 +113,7 @@ async function recordById (store: KeyStore, orgId: string, keyId: string) {
   return (await store.list(orgId)).find(record => record.id === keyId)
 }
 
-async function createKey ({ store, now }: Desk, key: NewKey): Promise<MadeKey> {
+async function createKey ({ store, now }: KeyDeps, key: NewKey): Promise<MadeKey> {
   const secret = newSecret(key.mode)
   const id = await store.add({
     ...key, hash: hashOf(secret), last4: secret.slice(-4), createdAtMs: now(),
@@ -122,7 +122,7 @@ async function createKey ({ store, now }: Desk, key: NewKey): Promise<MadeKey> {
 }
 
 async function revokeKey (
-  { store, records, now }: Desk, orgId: string, keyId: string
+  { store, records, now }: KeyDeps, orgId: string, keyId: string
 ): Promise<boolean> {
   const record = await recordById(store, orgId, keyId)
   if (record === undefined) return false
@@ -131,7 +131,9 @@ async function revokeKey (
   return true
 }
 
-function noteUse ({ store, now }: Desk, noted: LRUCache<string, number>, record: KeyRecord): void {
+function noteUse (
+  { store, now }: KeyDeps, noted: LRUCache<string, number>, record: KeyRecord
+): void {
   const last = noted.get(record.hash) ?? record.lastUsedAtMs
   if (now() - last < LAST_USED_EVERY_MS) return
   noted.set(record.hash, now())

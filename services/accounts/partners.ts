@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
-import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
+import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
 import { createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 

@@ -19,16 +19,16 @@ export const DEFAULT_POLICY: Policy = { freshnessDays: MAX_FRESHNESS_DAYS, weigh
 
 type Range = { readonly least: number, readonly most: number }
 
-const MOST_REQUESTS = 1_000_000
+const MAX_REQUESTS = 1_000_000
 
 /** What a policy may be, by name. */
 export const POLICY_RANGES: Readonly<Record<keyof Policy, Range>> = {
   freshnessDays: { least: 0, most: MAX_FRESHNESS_DAYS },
   weight: { least: 1, most: 100 },
   activeJobs: { least: 1, most: 10_000 },
-  postBurst: { least: 1, most: MOST_REQUESTS },
-  postSustained: { least: 1, most: MOST_REQUESTS },
-  gets: { least: 1, most: MOST_REQUESTS },
+  postBurst: { least: 1, most: MAX_REQUESTS },
+  postSustained: { least: 1, most: MAX_REQUESTS },
+  gets: { least: 1, most: MAX_REQUESTS },
 }
 
 /** New values by name; `default` takes one back to what is configured. */

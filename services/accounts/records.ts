@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
-import { InfrastructureError } from '../lib/errors.ts'
-import { script } from '../lib/redis.ts'
-import { sleep, times } from '../lib/retry.ts'
+import { InfrastructureError } from '../platform/errors.ts'
+import { script } from '../platform/redis.ts'
+import { sleep, retry } from '../platform/retry.ts'
 import { MODES, tenantOf } from './tenant.ts'
 
 /**
@@ -35,9 +35,9 @@ export class AccountsRecoveringError extends InfrastructureError {
 }
 
 const SHIPPED_WITHIN_MS = 5_000
-const LOOK_EVERY_MS = 100
+const LEADER_POLL_MS = 100
 const TRIES = 8
-const LONGEST_PAUSE_MS = 2_000
+const MAX_PAUSE_MS = 2_000
 
 const RUN = "string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')"
 
@@ -120,16 +120,16 @@ export function createAccountRecords (redis: Redis) {
     change: async (one: Change): Promise<boolean> => {
       // Listed first: a crash in between leaves no record that works and nobody sees.
       if (one.from === 0) await listAccount(redis, one)
-      return await times(TRIES, () => write(one), {
-        maxMs: LONGEST_PAUSE_MS, when: error => error instanceof AccountsRecoveringError,
+      return await retry(TRIES, () => write(one), {
+        maxMs: MAX_PAUSE_MS, when: error => error instanceof AccountsRecoveringError,
       })
     },
 
     /** Whether the topic has all changes; waits some seconds for `ledger` to ship them. */
     areShipped: async (): Promise<boolean> => {
-      for (let leftMs = SHIPPED_WITHIN_MS; leftMs > 0; leftMs -= LOOK_EVERY_MS) {
+      for (let leftMs = SHIPPED_WITHIN_MS; leftMs > 0; leftMs -= LEADER_POLL_MS) {
         if (await redis.scard(ACCOUNTS_OUTBOX_KEY) === 0) return true
-        await sleep(LOOK_EVERY_MS)
+        await sleep(LEADER_POLL_MS)
       }
       return false
     },

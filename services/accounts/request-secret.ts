@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
-import { createSwap } from '../lib/swap.ts'
+import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import { createCompareAndSet } from '../platform/compare-and-set.ts'
 
 type Options = { readonly redis: Redis, readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'> }
 
@@ -14,7 +14,7 @@ const BINDING = ['request-secret']
  * take requests, whatever keys their ring has: it stands in Redis, wrapped like any other.
  */
 export function createRequestSecret ({ redis, ring }: Options) {
-  const swap = createSwap(redis)
+  const swap = createCompareAndSet(redis)
   return {
     /** The secret; `first` becomes it when there is none yet. */
     async obtain (first: Buffer): Promise<Buffer> {

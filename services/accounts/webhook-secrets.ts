@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
-import { SealError } from '../lib/seal.ts'
+import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import { SealError } from '../crypto/seal.ts'
 import { createAccountRecords } from './records.ts'
 
 type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }

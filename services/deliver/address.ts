@@ -2,7 +2,7 @@ import { Resolver } from 'node:dns/promises'
 import type { LookupFunction } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
-import { isPublicAddress, networksOf } from '../lib/networks.ts'
+import { isPublicAddress, networksOf } from '../platform/networks.ts'
 
 /** The addresses that may receive events. */
 export type AddressRules = {

@@ -1,13 +1,13 @@
 import { partsOf } from '../accounts/tenant.ts'
 import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
-import type { Claim, Deliveries, Note } from '../jobs/deliveries.ts'
+import type { Claim, Deliveries, AttemptRecord } from '../jobs/deliveries.ts'
 import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import { openHeader } from '../jobs/wire.ts'
-import type { Clock } from '../lib/clock.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import { failSpan, inSpan, SpanKind } from '../lib/tracing.ts'
+import type { Clock } from '../platform/clock.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
 import { eventOf, signatureHeaders } from './event.ts'
 import type { Answer, Sender, Sent } from './sender.ts'
 
@@ -113,7 +113,7 @@ async function activeSecrets (
 /** The record of an attempt: its entry in the history, and the time of the next attempt, if any. */
 export function attemptRecordOf (
   deps: RecordDeps, claim: Claim, { answer, durationMs, atMs }: Sent & { readonly atMs: number }
-): Note {
+): AttemptRecord {
   const { state, nextAtMs } = outcomeOf(deps, claim, answer)
   const { tenant, job, event, attempt, type } = claim
   return {

@@ -1,10 +1,10 @@
 import type { Deliveries } from '../jobs/deliveries.ts'
 import type { DeliveryHistory } from '../jobs/delivery-history.ts'
-import type { Clock } from '../lib/clock.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { backoffMs, sleep } from '../lib/retry.ts'
+import type { Clock } from '../platform/clock.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { backoffMs, sleep } from '../platform/retry.ts'
 
 export type HistoryDeps = {
   readonly deliveries: Pick<Deliveries, 'unshipped' | 'forget'>
@@ -75,7 +75,8 @@ export function countAttempts (
 }
 
 /**
- * Measures the gauge `webhooks_due` until stopped: the number of attempts that are due and not
+ * Measures the gauge `webhook_queue_depth` until stopped: the number of attempts that are due and
+ * not
  * started. A value that only grows means that `deliver` needs more instances. After a failed
  * measurement the gauge keeps its value.
  */
@@ -83,7 +84,7 @@ export function startQueueDepth (
   { deliveries, metrics, clock, log, measureEveryMs = MEASURE_EVERY_MS }: QueueDepthDeps
 ): { readonly stop: () => Promise<void> } {
   let due = 0
-  metrics.watch('webhooks_due', {}, () => due)
+  metrics.watch('webhook_queue_depth', {}, () => due)
   const measure = async () => {
     due = await deliveries.dueBy(clock.now())
     return measureEveryMs

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
 import { isNetwork } from './address.ts'
 
 const MINUTE_MS = 60_000
@@ -25,7 +25,7 @@ export const deliverConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
-  BATCH_MESSAGES: Type.Integer({
+  DELIVER_BATCH_MESSAGES: Type.Integer({
     default: 100, minimum: 1, maximum: 1_000, description: 'Maximum number of events per batch.',
   }),
   WEBHOOK_WAITS_MS: Type.Array(Type.Integer({ minimum: 0 }), {

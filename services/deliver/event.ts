@@ -3,7 +3,7 @@ import type { EventBody } from '../../schemas/api/event.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { eventIdOf, type EventType } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
-import { jobBody } from '../jobs/resource.ts'
+import { jobBody } from '../jobs/job-view.ts'
 import type { JobHeader } from '../jobs/wire.ts'
 
 /** The API version of the payloads. */

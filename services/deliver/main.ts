@@ -3,19 +3,19 @@ import { createDeliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createWire } from '../jobs/wire.ts'
-import { connectParts, type Parts } from '../lib/connect.ts'
-import { runStage } from '../lib/engine.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
-import { run } from '../lib/run.ts'
-import { subscriptionsOf } from '../lib/topics.ts'
-import { createArchive } from '../records/archive.ts'
-import { closedKeys, connectJobKeys } from '../records/job-wire.ts'
+import { connectDeps, type Deps } from '../engine/deps.ts'
+import { runStage } from '../engine/engine.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import { run } from '../platform/run.ts'
+import { subscriptionsOf } from '../platform/topics.ts'
+import { createArchive } from '../results/archive.ts'
+import { closedKeys, connectJobKeys } from '../jobs/job-wire.ts'
 import { deliverConfig, type DeliverConfig } from './config.ts'
 import { createSender } from './sender.ts'
 import { createDeliverStage, startDelivery, type DeliveryDeps } from './stage.ts'
 
-type Connected = Pick<Parts, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
-  Pick<DeliveryDeps, 'keys' | 'log' | 'metrics'> & { readonly gate?: Parts['gate'] }
+type Connected = Pick<Deps, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
+  Pick<DeliveryDeps, 'keys' | 'log' | 'metrics'> & { readonly gate?: Deps['gate'] }
 
 /** The dependencies of webhook attempts, from the configuration and open connections. */
 export function deliveryDeps (config: DeliverConfig, connected: Connected): DeliveryDeps {
@@ -51,7 +51,7 @@ export function deliveryDeps (config: DeliverConfig, connected: Connected): Deli
 
 if (import.meta.main) {
   await run('deliver', deliverConfig, async (config, context) => {
-    const connected = await connectParts(config, context, [
+    const connected = await connectDeps(config, context, [
       'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
     ])
     const keys = connectJobKeys(connected, config, closedKeys(connected))
@@ -59,7 +59,7 @@ if (import.meta.main) {
     const delivery = startDelivery(deps)
     context.onStop(delivery.stop)
     const stage = createDeliverStage({
-      ...deps, wake: delivery.wake, batch: config.BATCH_MESSAGES,
+      ...deps, wake: delivery.wake, batch: config.DELIVER_BATCH_MESSAGES,
     })
     const wire = createWire({ codec: connected.codec, keys })
     const subscriptions = subscriptionsOf('deliver')

@@ -1,8 +1,8 @@
-import type { Claim, Deliveries, Pace } from '../jobs/deliveries.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Log } from '../lib/log.ts'
-import { OPEN_GATE, type Gate } from '../lib/pause.ts'
-import { backoffMs, sleep } from '../lib/retry.ts'
+import type { Claim, Deliveries, PriorityClass } from '../jobs/deliveries.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Log } from '../platform/log.ts'
+import { OPEN_GATE, type Gate } from '../engine/pause.ts'
+import { backoffMs, sleep } from '../platform/retry.ts'
 
 export type WorkersDeps = {
   readonly deliveries: Pick<Deliveries, 'claim'>
@@ -10,7 +10,7 @@ export type WorkersDeps = {
   readonly attempt: (claim: Claim) => Promise<void>
   readonly log: Pick<Log, 'warn'>
   /** Maximum concurrent attempts, by priority class of the receiver. */
-  readonly slots: Readonly<Record<Pace, number>>
+  readonly slots: Readonly<Record<PriorityClass, number>>
   /** Maximum concurrent attempts of one tenant, over all processes. */
   readonly tenantSlots: number
   readonly leaseMs: number
@@ -72,7 +72,7 @@ export function startWorkers (deps: WorkersDeps): Workers {
 
 /** Claims and starts due attempts while slots are free; resolves to whether more may be due. */
 async function startDue (
-  { deliveries, leaseMs, tenantSlots }: WorkersDeps, slots: Slots, pace: Pace
+  { deliveries, leaseMs, tenantSlots }: WorkersDeps, slots: Slots, pace: PriorityClass
 ): Promise<boolean> {
   const most = Math.min(MAX_CLAIMS, slots.free(pace))
   if (most <= 0) return false
@@ -88,7 +88,7 @@ type Slots = ReturnType<typeof createSlots>
 function createSlots (deps: WorkersDeps, onFree: () => void) {
   const taken = { quick: 0, slow: 0 }
   const running = new Set<Promise<void>>()
-  const start = (claim: Claim, pace: Pace) => {
+  const start = (claim: Claim, pace: PriorityClass) => {
     const release = takeSlot(deps, taken, pace)
     const { tenant, job, event } = claim
     const done = deps.attempt(claim)
@@ -103,7 +103,7 @@ function createSlots (deps: WorkersDeps, onFree: () => void) {
   }
   return {
     start,
-    free: (pace: Pace) => deps.slots[pace] - taken[pace],
+    free: (pace: PriorityClass) => deps.slots[pace] - taken[pace],
     drain: async () => { await Promise.all(running) },
   }
 }
@@ -113,7 +113,7 @@ function createSlots (deps: WorkersDeps, onFree: () => void) {
  * one as soon as one is free.
  */
 function takeSlot (
-  { slots, slowAfterMs }: WorkersDeps, taken: Record<Pace, number>, pace: Pace
+  { slots, slowAfterMs }: WorkersDeps, taken: Record<PriorityClass, number>, pace: PriorityClass
 ): () => void {
   let current = pace
   taken[current] += 1

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { tenantJobKeys } from '../jobs/redis-keys.ts'
-import { isInfrastructure } from '../lib/errors.ts'
-import { forever, sleep } from '../lib/retry.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { retryForever, sleep } from '../platform/retry.ts'
 import type { Wallet } from '../money/wallet.ts'
 import type { Backpressure } from './cursor.ts'
 
@@ -36,7 +36,7 @@ async function acceptableCheck (
   tenant: string, refusal: Backpressure, { deps, signal }: BackpressureWait
 ): Promise<() => Promise<boolean>> {
   const retrying = <T>(action: () => Promise<T>) =>
-    forever(action, { signal, when: isInfrastructure })
+    retryForever(action, { signal, when: isInfrastructure })
   if (refusal.code === 'insufficient_balance') {
     const { requiredMicros } = refusal
     const balance = () => retrying(() => deps.wallet.balance(tenant))

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
-import { providersConfig } from '../records/provider-names.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { providersConfig } from '../jobs/provider-names.ts'
 
 const duration = (ms: number, description: string) =>
   Type.Integer({ default: ms, minimum: 1, description })
@@ -12,21 +12,21 @@ export const feedConfig = defineConfig({
     'CACHE_SECRET_ACTIVE',
   ]),
   ...providersConfig,
-  BATCH_CONTACTS: Type.Integer({
+  FEED_BATCH_CONTACTS: Type.Integer({
     default: 100_000,
     minimum: 1,
     maximum: 100_000,
     description: 'Maximum number of contacts in a batch of a feed.',
   }),
-  BATCH_AGE_MS: duration(5_000, 'Maximum age of a batch of a feed.'),
+  FEED_BATCH_AGE_MS: duration(5_000, 'Maximum age of a batch of a feed.'),
   FEED_ACCEPT_WITHIN_MS: duration(60_000, 'Timeout for the preflight of a feed job.'),
-  PARTNERS_EVERY_MS: duration(1_000, 'Poll interval for new and revoked partners.'),
-  PAUSE_AFTER_MS: duration(
+  PARTNERS_POLL_MS: duration(1_000, 'Poll interval for new and revoked partners.'),
+  FEED_PAUSE_AFTER_MS: duration(
     10_000, 'A partner without balance or a free slot for this time is paused; its contacts ' +
       'leave the memory.'),
-  PAUSE_MS: duration(60_000, 'Maximum pause of a partner without balance or slot.'),
-  PAUSE_POLL_MS: duration(500, 'Poll interval for the balance and slots of a paused partner.'),
-  HELD_CONTACTS: Type.Integer({
+  FEED_PAUSE_MS: duration(60_000, 'Maximum pause of a partner without balance or slot.'),
+  FEED_PAUSE_POLL_MS: duration(500, 'Poll interval for the balance and slots of a paused partner.'),
+  MAX_BUFFERED_CONTACTS: Type.Integer({
     default: 500_000,
     minimum: 1,
     description: 'Maximum number of contacts of all feeds in memory.',

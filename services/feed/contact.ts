@@ -3,7 +3,7 @@ import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
 import {
   MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults, type ResultsOf,
-} from '../records/partner-results.ts'
+} from '../results/partner-results.ts'
 import { SERVICE_SLUGS, topology, type ServiceSlug } from '../topology.ts'
 import type { Stamp } from './replay-guard.ts'
 

@@ -1,14 +1,14 @@
 import type { FeedContact } from '../../schemas/types.ts'
 import type { PartnerKeys } from '../accounts/partners.ts'
-import type { ConsumeOptions, Delivery, RawMessage } from '../lib/bus.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { DeadLetters } from '../lib/dead-letters.ts'
-import { isInfrastructure } from '../lib/errors.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { OPEN_GATE, type Gate } from '../lib/pause.ts'
-import type { Codec } from '../lib/registry.ts'
-import { forever } from '../lib/retry.ts'
-import { turn } from '../lib/turn.ts'
+import type { ConsumeOptions, Delivery, RawMessage } from '../kafka/bus.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { DeadLetters } from '../engine/dead-letters.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { OPEN_GATE, type Gate } from '../engine/pause.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { retryForever } from '../platform/retry.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
 import {
   readContact, termsOf, type ReadContact, type ReadOptions, type Rejections,
 } from './contact.ts'
@@ -77,7 +77,7 @@ export function createIntake (
           signal.throwIfAborted()
           const some = messages.slice(from, from + MESSAGES_PER_TURN)
           await takeIn(deps, some, { partition, signal })
-          await turn('bulk')
+          await yieldToEventLoop('bulk')
         }
         await partition.commit()
       } catch (error) {
@@ -94,7 +94,7 @@ async function takeIn (
 ): Promise<void> {
   const { metrics, onRetry } = deps
   const retrying = <T>(action: () => Promise<T>) =>
-    forever(action, { signal, when: isInfrastructure, onRetry })
+    retryForever(action, { signal, when: isInfrastructure, onRetry })
   // Read for each batch: a contact may be sealed by a key that is a moment old.
   const keys = await retrying(deps.keys)
   const into = { partition, keys, signal }
@@ -166,7 +166,7 @@ async function sendFailures (
     : [])
   const target = { partner, key, partition: opened[0]?.raw.partition ?? 0 }
   const retrying = (action: () => Promise<void>) =>
-    forever(action, { signal, when: isInfrastructure, onRetry })
+    retryForever(action, { signal, when: isInfrastructure, onRetry })
   await retrying(() => deadLetters.send([dead], signal))
   await retrying(() => rejections.reject(target, rejected, signal))
 }

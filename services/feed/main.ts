@@ -1,12 +1,12 @@
 import { createPartners } from '../accounts/partners.ts'
 import { createCursors } from '../jobs/cursors.ts'
-import { connectParts, type Parts } from '../lib/connect.ts'
-import { createDeadLetters } from '../lib/dead-letters.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
-import { createLogThrottle } from '../lib/log-throttle.ts'
-import { run, type Life } from '../lib/run.ts'
+import { connectDeps, type Deps } from '../engine/deps.ts'
+import { createDeadLetters } from '../engine/dead-letters.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import { createLogThrottle } from '../platform/log-throttle.ts'
+import { run, type ServiceContext } from '../platform/run.ts'
 import { createWallet } from '../money/wallet.ts'
-import { connectPartnerResults } from '../records/partner-results.ts'
+import { connectPartnerResults } from '../results/partner-results.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
 import { createRejections } from './contact.ts'
 import { createCapacity, type Capacity } from './partition.ts'
@@ -15,8 +15,8 @@ import { createMarkStore } from './replay-guard.ts'
 import { connectSubmitter, type SubmitDeps } from './submitter.ts'
 
 export type Connected =
-  Pick<Parts, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Parts, 'gate'>> &
-  Pick<Life, 'log' | 'metrics' | 'fatal'> & Pick<SubmitDeps, 'submitter'>
+  Pick<Deps, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Deps, 'gate'>> &
+  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & Pick<SubmitDeps, 'submitter'>
 
 const LOG_REPLAYS_EVERY_MS = 60_000
 
@@ -25,7 +25,7 @@ export function feedDeps (
   config: FeedConfig, connected: Connected
 ): PartnerFeedsDeps & { readonly buffered: Capacity } {
   const { bus, codec, state, clock, gate, log, metrics, fatal, submitter } = connected
-  const buffered = createCapacity(config.HELD_CONTACTS)
+  const buffered = createCapacity(config.MAX_BUFFERED_CONTACTS)
   const partners = createPartners({ redis: state, ring: createKeyRing(config), now: clock.now })
   const configured = new Set(Object.entries(config.PROVIDERS)
     .filter(([, names]) => names.length > 0).map(([service]) => service))
@@ -51,14 +51,14 @@ export function feedDeps (
     rejections: createRejections({
       results: connectPartnerResults({ bus, codec }, 'feed'), now: clock.now,
     }),
-    batchLimits: { contacts: config.BATCH_CONTACTS, ageMs: config.BATCH_AGE_MS },
+    batchLimits: { contacts: config.FEED_BATCH_CONTACTS, ageMs: config.FEED_BATCH_AGE_MS },
     backpressure: {
       wallet: createWallet(state),
       redis: state,
-      maxPauseMs: config.PAUSE_MS,
-      pollMs: config.PAUSE_POLL_MS,
+      maxPauseMs: config.FEED_PAUSE_MS,
+      pollMs: config.FEED_PAUSE_POLL_MS,
     },
-    pauseAfterMs: config.PAUSE_AFTER_MS,
+    pauseAfterMs: config.FEED_PAUSE_AFTER_MS,
     fail: fatal,
     now: () => performance.now(),
     ...logging(log),
@@ -69,14 +69,14 @@ export function feedDeps (
       ...common,
       isConfigured: service => partner.mode === 'test' || configured.has(service),
     }),
-    pollMs: config.PARTNERS_EVERY_MS,
+    pollMs: config.PARTNERS_POLL_MS,
     log,
     fail: fatal,
     buffered,
   }
 }
 
-function logging (log: Life['log']) {
+function logging (log: ServiceContext['log']) {
   const isReplayLogged = createLogThrottle(LOG_REPLAYS_EVERY_MS)
   return {
     onBroken: (error: unknown, partner: string) =>
@@ -92,7 +92,7 @@ function logging (log: Life['log']) {
 
 if (import.meta.main) {
   await run('feed', feedConfig, async (config, context) => {
-    const connected = await connectParts(config, context, [
+    const connected = await connectDeps(config, context, [
       'bus', 'codec', 'state', 'clock', 'gate',
     ])
     const submitter = await connectSubmitter(config, connected, context)

@@ -1,7 +1,7 @@
 import { BEGINNING, type Positions } from '../jobs/cursors.ts'
-import type { Delivery, RawMessage } from '../lib/bus.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import { createOffsets } from '../lib/offsets.ts'
+import type { Delivery, RawMessage } from '../kafka/bus.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import { createOffsets } from '../engine/offsets.ts'
 import { cursorNameOf, type Contact, type Terms } from './contact.ts'
 import { createCursor, type Cursor, type CursorDeps } from './cursor.ts'
 import {

@@ -1,10 +1,10 @@
 import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
 import type { Cursors } from '../jobs/cursors.ts'
-import type { Bus, Consumption, Delivery } from '../lib/bus.ts'
-import { isInfrastructure } from '../lib/errors.ts'
-import type { Log } from '../lib/log.ts'
-import { backoffMs, forever, sleep } from '../lib/retry.ts'
-import { topicName } from '../lib/topics.ts'
+import type { Bus, Consumption, Delivery } from '../kafka/bus.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import type { Log } from '../platform/log.ts'
+import { backoffMs, retryForever, sleep } from '../platform/retry.ts'
+import { topicName } from '../platform/topics.ts'
 import { untilAcceptable, type BackpressureDeps } from './backpressure.ts'
 import type { Backpressure, BatchLimits } from './cursor.ts'
 import { createIntake, type IntakeDeps } from './intake.ts'
@@ -215,7 +215,7 @@ function open (
   const { name, tenant } = partner
   const feedPartition = { tenant, partner: name, partition }
   const retrying = <T>(action: () => Promise<T>) =>
-    forever(action, { signal, when: isInfrastructure, onRetry: deps.onRetry })
+    retryForever(action, { signal, when: isInfrastructure, onRetry: deps.onRetry })
   return createPartition({
     ...deps,
     topicPartition: { topic, partition },

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { FeedPartition } from '../jobs/cursors.ts'
-import { script } from '../lib/redis.ts'
+import { script } from '../platform/redis.ts'
 import { integer } from '../money/outbox.ts'
 
 /** High-water mark of a sender: its highest sequence, and its latest `sentAt` in ms. */

@@ -1,16 +1,16 @@
 import type { Redis } from 'ioredis'
 import type { Partner } from '../accounts/partners.ts'
-import { createOutcomes } from '../jobs/outcomes.ts'
+import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import { createJobStore } from '../jobs/store.ts'
 import {
   createSubmitter, type Submission, type Submitted, type Submitter,
 } from '../jobs/submit.ts'
 import { createWire } from '../jobs/wire.ts'
-import type { Parts } from '../lib/connect.ts'
-import { createEmitter } from '../lib/emit.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import type { Life } from '../lib/run.ts'
-import { connectJobKeys } from '../records/job-wire.ts'
+import type { Deps } from '../engine/deps.ts'
+import { createEmitter } from '../engine/emit.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { ServiceContext } from '../platform/run.ts'
+import { connectJobKeys } from '../jobs/job-wire.ts'
 import type { JobOutcome, JobRequest } from './cursor.ts'
 
 export type SubmitDeps = {
@@ -80,7 +80,7 @@ function outcomeOf (submitted: Submitted): JobOutcome {
   }
 }
 
-type Connected = Pick<Parts, 'bus' | 'codec' | 'state' | 'clock'>
+type Connected = Pick<Deps, 'bus' | 'codec' | 'state' | 'clock'>
 type Settings = Parameters<typeof connectJobKeys>[1] & {
   readonly CACHE_SECRET_ACTIVE: string
   readonly FEED_ACCEPT_WITHIN_MS: number
@@ -88,12 +88,13 @@ type Settings = Parameters<typeof connectJobKeys>[1] & {
 
 /** The submitter of jobs that the REST API uses too, on open connections. */
 export async function connectSubmitter (
-  settings: Settings, connected: Connected, { onStop }: Pick<Life, 'onStop'>
+  settings: Settings, connected: Connected, { onStop }: Pick<ServiceContext, 'onStop'>
 ): Promise<Submitter> {
   const { bus, codec, state, clock } = connected
   const store = createJobStore(state)
   const keys = connectJobKeys(connected, settings)
-  const outcomes = await createOutcomes({ store, subscriber: subscriberOf(state, onStop), clock })
+  const subscriber = subscriberOf(state, onStop)
+  const outcomes = await createOutcomeWaiter({ store, subscriber, clock })
   onStop(() => outcomes.stop())
   const wire = createWire({ codec, keys })
   const emitter = createEmitter({ wire, producerOf: name => bus.producer(`feed.${name}`) })
@@ -102,7 +103,7 @@ export async function connectSubmitter (
 }
 
 /** A subscribed Redis connection accepts no other commands, so the subscriber has its own. */
-function subscriberOf (state: Redis, onStop: Life['onStop']): Redis {
+function subscriberOf (state: Redis, onStop: ServiceContext['onStop']): Redis {
   const subscriber = state.duplicate()
   subscriber.on('error', () => {})
   onStop(() => subscriber.disconnect())

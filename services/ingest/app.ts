@@ -3,13 +3,13 @@ import { ulid } from 'ulid'
 import {
   capConnections,
   CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
-} from '../lib/http-limits.ts'
-import { networksOf, plainAddress } from '../lib/networks.ts'
-import { refuseWhenBehind, type AdmittingParts } from './admission-rule.ts'
+} from '../platform/http-limits.ts'
+import { networksOf, plainAddress } from '../platform/networks.ts'
+import { shedLoad, type AdmittingDeps } from './load-shedding-rule.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure, hearAll } from './failures.ts'
-import { checkFraming } from './framing.ts'
+import { checkRequestSmuggling } from './request-smuggling-guard.ts'
 import { guard } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
 import type { Rules } from './rules.ts'
@@ -20,7 +20,7 @@ import { keepWholeBodies } from './whole-body.ts'
 const MAX_PARAMETER_CHARACTERS = 200
 
 type Options = {
-  readonly parts: AdmittingParts
+  readonly deps: AdmittingDeps
   readonly rules: Rules
   readonly log?: FastifyBaseLogger
   readonly connection?: ConnectionSettings
@@ -31,7 +31,7 @@ type Options = {
  * defaults that would change or drop what a client sent are switched off.
  */
 export function createApp (
-  { parts, rules, log, connection = CONNECTION_DEFAULTS }: Options
+  { deps: parts, rules, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
   const proxies = networksOf(rules.trustedProxies, 'TRUSTED_PROXIES')
   const app = Fastify({
@@ -66,9 +66,9 @@ export function createApp (
   keepWholeBodies(app)
   acceptOnlyJson(app)
   answerFailures(app, parts)
-  checkFraming(app, connection.MAX_REQUESTS_PER_CONNECTION)
+  checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
   guard(app, parts, rules)
-  if (parts.admission !== undefined) refuseWhenBehind(app, parts.admission)
+  if (parts.admission !== undefined) shedLoad(app, parts.admission)
   announceDeprecations(app)
   for (const route of routesOf(parts, rules)) app.route(route)
   return app

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Caller, Scope } from '../accounts/api-keys.ts'
-import { FaultError, type Fault } from './errors.ts'
+import { ApiException, type ApiError } from './errors.ts'
 import type { GuardedLookup } from './unknown-keys.ts'
 
 /** Longer than any key; a longer header is refused without being read further. */
@@ -16,20 +16,20 @@ export async function authenticate (
 ): Promise<Caller> {
   const lookup = await findKey(secretOf(request), request.ip)
   if (lookup.kind === 'throttled') {
-    throw new FaultError({
+    throw new ApiException({
       code: 'rate_limited',
       message: 'Too many requests with unknown API keys came from this address. Check the key, ' +
         'and wait at least the seconds in Retry-After.',
       retryAfterSeconds: lookup.retryAfterSeconds,
     })
   }
-  if (lookup.kind !== 'ok') throw new FaultError({ code: `${lookup.kind}_key` })
+  if (lookup.kind !== 'ok') throw new ApiException({ code: `${lookup.kind}_key` })
   return lookup.key
 }
 
 /** Throws the fault to answer with when a caller's key lacks a scope. */
 export function requireScope (caller: Caller, scope: Scope): void {
-  if (!caller.scopes.includes(scope)) throw new FaultError(scopeFault(scope))
+  if (!caller.scopes.includes(scope)) throw new ApiException(scopeFault(scope))
 }
 
 /** The bearer secret, '' when there is none; a request with two of them has none that is valid. */
@@ -42,7 +42,7 @@ function secretOf (request: FastifyRequest): string {
   return /^Bearer +(\S+)$/i.exec(header)?.[1] ?? 'malformed'
 }
 
-function scopeFault (scope: Scope): Fault {
+function scopeFault (scope: Scope): ApiError {
   return {
     code: 'insufficient_scope',
     message: `The API key lacks the scope ${scope}. Use a key that has it.`,

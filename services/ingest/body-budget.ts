@@ -5,7 +5,7 @@ export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 export const SMALL_BODY_BYTES = 64 * 1_024
 
 /** What one body holds of the room. */
-export type Room = {
+export type MemoryReservation = {
   /** Holds so much in all; false, and as much as before, when there is no room for it. */
   readonly hold: (bytes: number) => boolean
   readonly heldBytes: () => number
@@ -14,7 +14,7 @@ export type Room = {
 }
 
 /** Room for bodies in flight, so that many large ones at once cannot exhaust the memory. */
-export type BodyBudget = { readonly open: () => Room }
+export type BodyBudget = { readonly open: () => MemoryReservation }
 
 /**
  * A budget of so many bytes, of which bodies of up to `freeBytes` need none; a body larger than all
@@ -24,7 +24,7 @@ export function createBodyBudget (
   totalBytes: number, freeBytes = SMALL_BODY_BYTES
 ): BodyBudget {
   let takenBytes = 0
-  const open = (): Room => {
+  const open = (): MemoryReservation => {
     let heldBytes = 0
     let isOver = false
     const set = (bytes: number) => {

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../lib/config.ts'
-import { providersConfig } from '../records/provider-names.ts'
-import { connectionFields } from '../lib/http-limits.ts'
+import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
+import { providersConfig } from '../jobs/provider-names.ts'
+import { connectionFields } from '../platform/http-limits.ts'
 import { limitFields } from './limits/settings.ts'
 import { tlsFields } from './tls.ts'
 
@@ -45,7 +45,7 @@ export const ingestConfig = defineConfig({
   ACCEPT_WITHIN_MS: Type.Integer({
     default: 25_000, minimum: 100, description: 'How long a request waits for its preflight.',
   }),
-  BEHIND_AFTER_MS: Type.Integer({
+  SHED_LOAD_AFTER_MS: Type.Integer({
     default: 10_000,
     minimum: 1,
     description: 'When a preflight waits so long, further requests for jobs of its lane are ' +

@@ -68,7 +68,7 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS
 
 /** An answer other than success, before it is written. */
-export type Fault = {
+export type ApiError = {
   readonly code: ErrorCode
   /** Replaces the message of the table where more can be said. */
   readonly message?: string
@@ -81,10 +81,10 @@ export type Fault = {
 }
 
 /** Carries a fault out of a place from which the web framework takes only exceptions. */
-export class FaultError extends Error {
-  readonly fault: Fault
+export class ApiException extends Error {
+  readonly fault: ApiError
 
-  constructor (fault: Fault) {
+  constructor (fault: ApiError) {
     super(fault.code)
     this.fault = fault
   }
@@ -96,7 +96,7 @@ export function statusOf (code: ErrorCode): number {
 }
 
 /** The body of an error answer, the same for every route. */
-export function errorBody (fault: Fault, requestId: string) {
+export function errorBody (fault: ApiError, requestId: string) {
   const [, type, message] = ERRORS[fault.code]
   return {
     error: {

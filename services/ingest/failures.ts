@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { endWith } from './bare-answer.ts'
-import { FaultError, type ErrorCode, type Fault } from './errors.ts'
+import { sendRaw } from './raw-response.ts'
+import { ApiException, type ErrorCode, type ApiError } from './errors.ts'
 import { JOB_ID } from './find-job.ts'
 import { API_VERSION } from './guard.ts'
-import { LostResultsError } from '../records/results.ts'
-import type { Parts } from './ports.ts'
-import { sendFault } from './reply.ts'
-import { validationFault, type Place } from './validation.ts'
+import { LostResultsError } from '../results/results.ts'
+import type { Deps } from './ports.ts'
+import { sendError } from './reply.ts'
+import { validationError, type Place } from './validation.ts'
 
 /** The framework's own refusals, in our words. */
 const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
@@ -32,10 +32,10 @@ const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
 }
 
 /** Turns every failure of the application into an answer by the table; details stay in the log. */
-export function answerFailures (app: FastifyInstance, parts: Parts): void {
+export function answerFailures (app: FastifyInstance, deps: Deps): void {
   app.setErrorHandler<FastifyError>((error, request, reply) =>
-    sendFault(reply, faultOf(error, request, parts)))
-  app.setNotFoundHandler((_request, reply) => sendFault(reply, { code: 'not_found' }))
+    sendError(reply, faultOf(error, request, deps)))
+  app.setNotFoundHandler((_request, reply) => sendError(reply, { code: 'not_found' }))
 }
 
 /** Answers a request whose path can't be read, for which no hook has run. */
@@ -43,7 +43,7 @@ export function answerBadPath (
   error: FastifyError, _request: FastifyRequest, reply: FastifyReply
 ): void {
   reply.headers({ 'x-request-id': reply.request.id, 'api-version': API_VERSION })
-  sendFault(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
+  sendError(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
 }
 
 /** Answers on the bare socket what was not HTTP, came too slowly or had too large headers. */
@@ -51,7 +51,7 @@ export function createSocketFailure (newRequestId: () => string) {
   return (error: Error & { code?: string }, socket: Socket): void => {
     // Whoever reset the connection can't be told.
     if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
-    else endWith(socket, SOCKET_CODES[error.code ?? ''] ?? 'invalid_request', newRequestId())
+    else sendRaw(socket, SOCKET_CODES[error.code ?? ''] ?? 'invalid_request', newRequestId())
   }
 }
 
@@ -62,7 +62,7 @@ export function createSocketFailure (newRequestId: () => string) {
 export function hearAll (app: FastifyInstance, newRequestId: () => string): void {
   app.server.on('checkExpectation', (request, response) => { app.routing(request, response) })
   app.server.on('connect', (_request, socket) => {
-    endWith(socket, 'method_not_allowed', newRequestId())
+    sendRaw(socket, 'method_not_allowed', newRequestId())
   })
 }
 
@@ -72,10 +72,10 @@ function jobIn ({ params }: FastifyRequest): { job?: string } {
   return id !== undefined && JOB_ID.test(id) ? { job: id } : {}
 }
 
-function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): Fault {
-  if (error instanceof FaultError) return error.fault
+function faultOf (error: FastifyError, request: FastifyRequest, deps: Deps): ApiError {
+  if (error instanceof ApiException) return error.fault
   if (error.validation !== undefined) {
-    return validationFault(error.validation, error.validationContext as Place | undefined)
+    return validationError(error.validation, error.validationContext as Place | undefined)
   }
   const code = FRAMEWORK_CODES[error.code]
   if (code !== undefined) return { code }
@@ -83,5 +83,5 @@ function faultOf (error: FastifyError, request: FastifyRequest, parts: Parts): F
   if (error.code === 'ECONNRESET' && request.raw.readableAborted) return { code: 'request_timeout' }
   request.log.error({ err: error, ...jobIn(request) }, 'request failed')
   if (error instanceof LostResultsError) return { code: 'results_expired', message: LOST }
-  return { code: parts.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
+  return { code: deps.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
 }

@@ -1,13 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller, Scope } from '../accounts/api-keys.ts'
 import { authenticate, requireScope } from './authenticate.ts'
-import { FaultError } from './errors.ts'
+import { ApiException } from './errors.ts'
 import { createHttpsCheck } from './https-only.ts'
-import { bodyHeaderFault } from './json-body.ts'
+import { bodyHeaderError } from './json-body.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { retryAfterSeconds, standingHeaders } from './limits/standing.ts'
+import { retryAfterSeconds, rateLimitHeaders } from './limits/rate-limit-headers.ts'
 import { accepts } from './negotiation.ts'
-import type { Parts } from './ports.ts'
+import type { Deps } from './ports.ts'
 import { traceRequests } from './request-spans.ts'
 import type { Rules } from './rules.ts'
 import { createKeyGuard } from './unknown-keys.ts'
@@ -30,12 +30,12 @@ declare module 'fastify' {
 export const API_VERSION = '2026-08-11'
 
 /** Everything that is checked before a byte of a body is read, in one place for all routes. */
-export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
+export function guard (app: FastifyInstance, deps: Deps, rules: Rules): void {
   const requireHttps = createHttpsCheck(rules.trustedProxies)
   const methodsOf = collectMethods(app)
-  const applyLimits = createLimitRule(parts.limiter)
-  app.addHook('onSend', createLimitHeaders(parts.limiter))
-  const findKey = createKeyGuard(parts.findKey)
+  const applyLimits = createLimitRule(deps.limiter)
+  app.addHook('onSend', createLimitHeaders(deps.limiter))
+  const findKey = createKeyGuard(deps.findKey)
   app.decorateRequest('caller', undefined)
   traceRequests(app)
 
@@ -51,9 +51,9 @@ export function guard (app: FastifyInstance, parts: Parts, rules: Rules): void {
     }
     const available = produces === undefined ? [] : [produces].flat()
     if (produces !== undefined && !available.some(it => accepts(request.headers.accept, it))) {
-      throw new FaultError({ code: 'not_acceptable', more: { available } })
+      throw new ApiException({ code: 'not_acceptable', more: { available } })
     }
-    const fault = takesBody === true ? bodyHeaderFault(request) : undefined
+    const fault = takesBody === true ? bodyHeaderError(request) : undefined
     if (fault !== undefined) throw fault
   })
 }
@@ -67,9 +67,9 @@ function createLimitRule (limiter: Pick<Limiter, 'admit'>) {
   return async (request: FastifyRequest, reply: FastifyReply, org: string): Promise<void> => {
     const kind = ['GET', 'HEAD'].includes(request.method) ? 'get' : 'post'
     const { kind: answer, levels } = await limiter.admit({ org, kind })
-    reply.headers({ ...standingHeaders(levels), 'retry-after': '0' })
+    reply.headers({ ...rateLimitHeaders(levels), 'retry-after': '0' })
     if (answer === 'throttled') {
-      throw new FaultError({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
+      throw new ApiException({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
     }
   }
 }
@@ -83,7 +83,7 @@ function createLimitHeaders (limiter: Pick<Limiter, 'levels'>) {
     if (request.routeOptions.config.preflight === undefined) return
     if (!reply.hasHeader('ratelimit-limit')) return
     const { org } = callerOf(request)
-    reply.headers(standingHeaders(await limiter.levels({ org, kind: 'post' })))
+    reply.headers(rateLimitHeaders(await limiter.levels({ org, kind: 'post' })))
   }
 }
 
@@ -120,8 +120,8 @@ function collectMethods (app: FastifyInstance): (request: FastifyRequest) => rea
 function answerUnroutable (
   request: FastifyRequest, reply: FastifyReply, methods: readonly string[]
 ): FastifyReply {
-  if (methods.length === 0) throw new FaultError({ code: 'not_found' })
+  if (methods.length === 0) throw new ApiException({ code: 'not_found' })
   const allow = [...methods, 'OPTIONS'].join(', ')
   if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send()
-  throw new FaultError({ code: 'method_not_allowed', headers: { allow } })
+  throw new ApiException({ code: 'method_not_allowed', headers: { allow } })
 }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { createHttpsRule } from '../lib/https-rule.ts'
-import { FaultError } from './errors.ts'
+import { createHttpsRule } from '../platform/https-rule.ts'
+import { ApiException } from './errors.ts'
 
 /** RFC 6797: for a year a browser that was here once comes over HTTPS only. */
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }
@@ -14,7 +14,7 @@ export function createHttpsCheck (trustedProxies: readonly string[]) {
 
   return function requireHttps (request: FastifyRequest, reply: FastifyReply): void {
     const arrival = arrivalOf(request.raw)
-    if (arrival === 'refused') throw new FaultError({ code: 'https_required' })
+    if (arrival === 'refused') throw new ApiException({ code: 'https_required' })
     if (arrival === 'https') reply.headers(HSTS)
   }
 }

@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { discard } from '../lib/discard.ts'
-import { turn } from '../lib/turn.ts'
+import { detachBuffer } from '../platform/detach-buffer.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
-import { FaultError, type Fault } from './errors.ts'
-import { inspectJson, type Finding } from '../lib/json-text.ts'
+import { ApiException, type ApiError } from './errors.ts'
+import { inspectJson, type Finding } from '../platform/json-text.ts'
 import { SHOWN_CHARACTERS } from './validation.ts'
 
 /**
@@ -25,34 +25,34 @@ export function acceptOnlyJson (app: FastifyInstance): void {
     // Some clients name a media type even where they send nothing.
     const isNothing = body.length === 0 && request.routeOptions.config.takesBody !== true
     if (isNothing) return undefined
-    if (body.length > SMALL_BODY_BYTES) await turn('bulk', request.caller?.tenant)
+    if (body.length > SMALL_BODY_BYTES) await yieldToEventLoop('bulk', request.caller?.tenant)
     return await parsed(request, textOf(body))
   })
 }
 
-const FORBIDDEN_NAME: Fault = {
+const FORBIDDEN_NAME: ApiError = {
   code: 'invalid_request',
   message: 'A field has the name __proto__ or constructor. Leave it out.',
 }
 
 /** Why a text was not taken: if it is JSON all the same, a field has a name that nobody may use. */
-function parseFault (text: string): FaultError {
+function parseFault (text: string): ApiException {
   try {
     JSON.parse(text)
   } catch {
-    return new FaultError({ code: 'invalid_json' })
+    return new ApiException({ code: 'invalid_json' })
   }
-  return new FaultError(FORBIDDEN_NAME)
+  return new ApiException(FORBIDDEN_NAME)
 }
 
 /** Whether a request's own headers exclude its body before a byte of it is read. */
-export function bodyHeaderFault (request: FastifyRequest): FaultError | undefined {
+export function bodyHeaderError (request: FastifyRequest): ApiException | undefined {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers
   const encoded = encoding !== undefined && encoding.trim().toLowerCase() !== 'identity'
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(type ?? '')?.[1]
   const foreign = charset !== undefined && !/^utf-?8$/i.test(charset)
   const isTaken = type !== undefined && !encoded && !foreign
-  return isTaken ? undefined : new FaultError({ code: 'unsupported_media_type' })
+  return isTaken ? undefined : new ApiException({ code: 'unsupported_media_type' })
 }
 
 /**
@@ -60,16 +60,16 @@ export function bodyHeaderFault (request: FastifyRequest): FaultError | undefine
  * @throws FaultError when it is no text, or one that parsers read differently.
  */
 function textOf (body: Buffer): string {
-  if (!isUtf8(body)) throw new FaultError({ code: 'invalid_encoding' })
+  if (!isUtf8(body)) throw new ApiException({ code: 'invalid_encoding' })
   const text = body.toString('utf8')
-  discard(body)
+  detachBuffer(body)
   const fault = faultOf(inspectJson(text))
-  if (fault !== undefined) throw new FaultError(fault)
+  if (fault !== undefined) throw new ApiException(fault)
   return text
 }
 
 /** What a request is answered whose body no request of the interface has. */
-function faultOf (finding: Finding): Fault | undefined {
+function faultOf (finding: Finding): ApiError | undefined {
   const code = 'invalid_request'
   switch (finding.kind) {
     case 'fine': return undefined
@@ -89,7 +89,7 @@ function faultOf (finding: Finding): Fault | undefined {
   }
 }
 
-function nestingFault (path: string): Fault {
+function nestingFault (path: string): ApiError {
   const code = 'invalid_request'
   if (/(?:^|\.)(?:__proto__|constructor)(?:\.|$)/.test(path)) return FORBIDDEN_NAME
   // A list that is the whole body has no name.

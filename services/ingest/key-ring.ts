@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
 import { createRequestSecret } from '../accounts/request-secret.ts'
-import { FatalError, isInfrastructure } from '../lib/errors.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
-import { forever } from '../lib/retry.ts'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import { retryForever } from '../platform/retry.ts'
 import { firstSecret } from './fingerprint.ts'
 
 type RingConfig = Parameters<typeof createKeyRing>[0]
@@ -13,7 +13,7 @@ type RingConfig = Parameters<typeof createKeyRing>[0]
  */
 export async function requestSecretOf (redis: Redis, config: RingConfig): Promise<Buffer> {
   const secret = createRequestSecret({ redis, ring: createKeyRing(config) })
-  return await forever(() => secret.obtain(firstSecret(config.KEY_RING)), {
+  return await retryForever(() => secret.obtain(firstSecret(config.KEY_RING)), {
     when: isInfrastructure,
   })
 }

@@ -1,5 +1,5 @@
 import type { Job, JobStatus } from '../jobs/job.ts'
-import type { Parts } from './ports.ts'
+import type { Deps } from './ports.ts'
 import { visibleStatus } from './response.ts'
 
 export type ListFilter = {
@@ -18,11 +18,11 @@ export type JobPage = { readonly jobs: readonly Job[], readonly hasMore: boolean
  * that both know is shown as it is shown on its own.
  */
 export async function listJobs (
-  parts: Pick<Parts, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
+  deps: Pick<Deps, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
 ): Promise<JobPage> {
   const { limit, after, status, service } = filter
-  const open = await parts.openJobs(tenant)
-  const archived = await parts.listArchived(tenant, {
+  const open = await deps.openJobs(tenant)
+  const archived = await deps.listArchived(tenant, {
     // Of so many at most another state may be told by Redis, and one more tells of a next page.
     limit: limit + open.length + 1, before: after, status, service,
   })

@@ -1,6 +1,6 @@
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Parts } from './ports.ts'
+import type { Deps } from './ports.ts'
 
 /** Jobs read at a time, so that a tenant with thousands of open ones holds nobody else up. */
 const READ_AT_ONCE = 100
@@ -8,7 +8,7 @@ const READ_AT_ONCE = 100
 /** Reads all jobs of a tenant that are not closed. */
 export function createOpenJobs (
   store: Pick<JobStore, 'openJobs' | 'read'>
-): Parts['openJobs'] {
+): Deps['openJobs'] {
   return async tenant => {
     const ids = (await store.openJobs(tenant)).map(({ job }) => job)
     const jobs: Job[] = []

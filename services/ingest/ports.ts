@@ -4,12 +4,12 @@ import type { Cancelled } from '../jobs/store.ts'
 import type { Quoted, Submission, Submitted } from '../jobs/submit.ts'
 import type { Limiter } from './limits/limiter.ts'
 import type { Balance } from '../money/wallet.ts'
-import type { ListOptions } from '../records/archive.ts'
-import type { Page, PageOptions, Rows } from '../records/results.ts'
+import type { ListOptions } from '../results/archive.ts'
+import type { Page, PageOptions, Rows } from '../results/results.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** What the routes need of the rest of the product; doubles stand in for it in tests. */
-export type Parts = Webhooks & {
+export type Deps = Webhooks & {
   readonly findKey: (secret: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly submit: (submission: Submission) => Promise<Submitted>

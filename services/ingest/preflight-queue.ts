@@ -1,8 +1,8 @@
 import { partsOf } from '../accounts/tenant.ts'
-import { sleep } from '../lib/retry.ts'
-import { laneOf } from '../lib/topics.ts'
+import { sleep } from '../platform/retry.ts'
+import { laneOf } from '../platform/topics.ts'
 import type { Submission, Submitter } from '../jobs/submit.ts'
-import { FaultError } from './errors.ts'
+import { ApiException } from './errors.ts'
 import type { Limiter } from './limits/limiter.ts'
 
 export type PreflightQueueOptions = {
@@ -91,7 +91,7 @@ async function isNext ({ waiting }: Places, rows: number, waitMs: number): Promi
   return isMine
 }
 
-async function tooMany (tenant: string, limiter: Pick<Limiter, 'giveBack'>): Promise<FaultError> {
+async function tooMany (tenant: string, limiter: Pick<Limiter, 'giveBack'>): Promise<ApiException> {
   await limiter.giveBack({ org: partsOf(tenant).orgId, kind: 'post' })
-  return new FaultError({ code: 'too_many_preflights', retryAfterSeconds: RETRY_AFTER_SECONDS })
+  return new ApiException({ code: 'too_many_preflights', retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { Submission } from '../jobs/submit.ts'
-import type { Fault } from './errors.ts'
+import type { ApiError } from './errors.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { callerOf } from './guard.ts'
-import { magicRefusal } from './magic.ts'
+import { sandboxRefusal } from './sandbox-inputs.ts'
 import type { Rules } from './rules.ts'
 import { readIdempotencyKey, readJobRequest } from './request.ts'
 
@@ -14,20 +14,20 @@ import { readIdempotencyKey, readJobRequest } from './request.ts'
  */
 export function readSubmission (
   request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined
-): Submission | Fault {
+): Submission | ApiError {
   const { tenant, mode } = callerOf(request)
   if (idempotencyKey === undefined) {
     return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
   }
   const read = readJobRequest(request.body as CreateJobBody, { ...rules, mode })
   if (read.kind === 'fault') return read.fault
-  const refusal = magicRefusal(read.request, { mode, prices: rules.prices })
+  const refusal = sandboxRefusal(read.request, { mode, prices: rules.prices })
   if (refusal !== undefined) return refusal
   const fingerprint = fingerprintOf(read.request, rules.fingerprintKey)
   return { ...read.request, tenant, idempotencyKey, fingerprint }
 }
 
 /** The same of a request for a job, with the key it may be sent again with. */
-export function readKeyedSubmission (request: FastifyRequest, rules: Rules): Submission | Fault {
+export function readKeyedSubmission (request: FastifyRequest, rules: Rules): Submission | ApiError {
   return readSubmission(request, rules, readIdempotencyKey(request.headers['idempotency-key']))
 }

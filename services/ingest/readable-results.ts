@@ -1,8 +1,8 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
-import type { Fault } from './errors.ts'
+import type { ApiError } from './errors.ts'
 import { findJob, findResults } from './find-job.ts'
-import type { Parts } from './ports.ts'
+import type { Deps } from './ports.ts'
 import type { Rules } from './rules.ts'
 import { visibleStatus } from './response.ts'
 
@@ -18,17 +18,17 @@ type Wanted = { readonly tenant: string, readonly id: string }
 
 /** The job of that id if its results can be read, or why they can't. */
 export async function findReadable (
-  parts: Parts, { retentionMs }: Retention, { tenant, id }: Wanted
-): Promise<Found | Fault> {
-  const job = await findJob(parts, tenant, id)
+  deps: Deps, { retentionMs }: Retention, { tenant, id }: Wanted
+): Promise<Found | ApiError> {
+  const job = await findJob(deps, tenant, id)
   if (job === undefined) return { code: 'job_not_found' }
   if (!job.closed) return notCompleted(job)
-  if (job.endedAtMs + retentionMs <= parts.now()) return { code: 'results_expired' }
-  if (await parts.isErased(tenant, id)) return { code: 'results_expired', message: ERASED }
-  return await findResults(parts, tenant, id) ?? { code: 'temporarily_unavailable' }
+  if (job.endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }
+  if (await deps.isErased(tenant, id)) return { code: 'results_expired', message: ERASED }
+  return await findResults(deps, tenant, id) ?? { code: 'temporarily_unavailable' }
 }
 
-function notCompleted (job: Job): Fault {
+function notCompleted (job: Job): ApiError {
   const isSmall = job.preflight.totalRows <= SMALL_LANE_ROWS
   return {
     code: 'job_not_completed',

@@ -1,14 +1,14 @@
 import type { FastifyReply } from 'fastify'
 import type { Submitted } from '../jobs/submit.ts'
-import { noteOnSpan } from '../lib/tracing.ts'
-import { errorBody, statusOf, type Fault } from './errors.ts'
+import { noteOnSpan } from '../platform/tracing.ts'
+import { errorBody, statusOf, type ApiError } from './errors.ts'
 import { acceptedBody, jobPath } from './response.ts'
 
 /** What a 503 or 429 without a better estimate tells the client to wait. */
 export const RETRY_AFTER_SECONDS = 2
 
 /** Answers a request with a fault: status, headers and body by the one table of errors. */
-export function sendFault (reply: FastifyReply, fault: Fault): FastifyReply {
+export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
   const status = statusOf(fault.code)
   if (status === 401) reply.header('www-authenticate', 'Bearer')
   if (status === 429 || status === 503 || fault.retryAfterSeconds !== undefined) {

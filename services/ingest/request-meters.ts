@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { Metrics } from '../lib/metrics.ts'
+import type { Metrics } from '../platform/metrics.ts'
 
 /**
  * Counts every answer under the route it is of: addresses as they were sent would give each job a

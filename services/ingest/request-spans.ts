@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import {
   failSpan, isTracing, linksTo, SpanKind, startSpan, withSpan, withTrace, type Span,
-} from '../lib/tracing.ts'
+} from '../platform/tracing.ts'
 
 /**
  * A span of every request to the interface, under the route it is of: an address as it was sent may

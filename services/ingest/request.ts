@@ -2,8 +2,8 @@ import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_INPUT_CHARACTERS, type CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import type { Fault } from './errors.ts'
-import { asciiUrlOf, webhookUrlFault, type WebhookRules } from './webhook-url.ts'
+import type { ApiError } from './errors.ts'
+import { asciiUrlOf, webhookUrlError, type WebhookRules } from './webhook-url.ts'
 
 /** A request for a job with every default filled in; an empty text stands for what was left out. */
 export type JobRequest = {
@@ -25,7 +25,7 @@ export type RequestRules = {
 
 export type ReadRequest =
   | { readonly kind: 'request', readonly request: JobRequest }
-  | { readonly kind: 'fault', readonly fault: Fault }
+  | { readonly kind: 'fault', readonly fault: ApiError }
 
 const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -64,7 +64,7 @@ export function readIdempotencyKey (
   return UUID_V4.test(key) ? key : undefined
 }
 
-function serviceFault (slug: string, rules: RequestRules): Fault | undefined {
+function serviceFault (slug: string, rules: RequestRules): ApiError | undefined {
   if (!(SERVICE_SLUGS as readonly string[]).includes(slug)) {
     return {
       code: 'unknown_service',
@@ -77,13 +77,13 @@ function serviceFault (slug: string, rules: RequestRules): Fault | undefined {
   return { code: 'service_not_configured', param: 'service' }
 }
 
-function countryFault (submitted: string | undefined, country: string): Fault | undefined {
+function countryFault (submitted: string | undefined, country: string): ApiError | undefined {
   if (submitted === undefined || COUNTRIES.has(country)) return undefined
   return { code: 'invalid_country_code', param: 'countryCode' }
 }
 
-function webhookFault (url: string | undefined, rules: RequestRules): Fault | undefined {
-  const why = url === undefined ? undefined : webhookUrlFault(url, rules.webhooks)
+function webhookFault (url: string | undefined, rules: RequestRules): ApiError | undefined {
+  const why = url === undefined ? undefined : webhookUrlError(url, rules.webhooks)
   if (why === undefined) return undefined
   return {
     code: 'invalid_webhook_url',

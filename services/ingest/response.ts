@@ -1,16 +1,16 @@
 import type { AcceptedBody } from '../../schemas/api/create-job.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Submitted } from '../jobs/submit.ts'
-import type { Fault } from './errors.ts'
+import type { ApiError } from './errors.ts'
 
-export { jobBody, jobPath, visibleStatus } from '../jobs/resource.ts'
+export { jobBody, jobPath, visibleStatus } from '../jobs/job-view.ts'
 
 /** No estimate is better than this for a place among the active jobs, in seconds. */
 const SLOT_RETRY_SECONDS = 5
 const UNAVAILABLE_RETRY_SECONDS = 5
 
 /** The answer while infrastructure is away that alone knows what became of a request. */
-export const OUTCOME_UNKNOWN: Fault = {
+export const OUTCOME_UNKNOWN: ApiError = {
   code: 'temporarily_unavailable',
   message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
     'same Idempotency-Key: it is answered with the job, or evaluated anew.',
@@ -39,7 +39,7 @@ export function acceptedBody (job: Job): AcceptedBody {
 }
 
 /** The answer to a request that made no job; the rest of the outcomes are jobs. */
-export function refusalFault (outcome: Exclude<Submitted, { kind: 'accepted' }>): Fault {
+export function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>): ApiError {
   if (outcome.kind === 'reused') {
     return { code: 'idempotency_key_reused', param: 'Idempotency-Key' }
   }

@@ -1,5 +1,5 @@
 import type { ResultsQuery } from '../../schemas/api/results.ts'
-import { FaultError, type Fault } from './errors.ts'
+import { ApiException, type ApiError } from './errors.ts'
 import { accepts, preferred } from './negotiation.ts'
 
 /** Forms of the results by media type; the first one is sent to who takes any. */
@@ -26,11 +26,11 @@ export function resultForm (query: ResultsQuery, accept: string | undefined): Re
   const available = query.format === undefined
     ? Object.values(RESULT_TYPES)
     : [RESULT_TYPES[query.format]]
-  throw new FaultError({ code: 'not_acceptable', more: { available } })
+  throw new ApiException({ code: 'not_acceptable', more: { available } })
 }
 
 /** What a form of the results can't heed, so that no filter is passed over in silence. */
-export function formFault (query: ResultsQuery, form: ResultForm): Fault | undefined {
+export function formError (query: ResultsQuery, form: ResultForm): ApiError | undefined {
   const names = Object.keys(ONLY_IN) as (keyof typeof ONLY_IN)[]
   const foreign = names.find(name => query[name] !== undefined && ONLY_IN[name] !== form)
   if (foreign === undefined) return undefined

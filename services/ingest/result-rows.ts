@@ -1,6 +1,6 @@
 import type { ResultsPage } from '../../schemas/api/results.ts'
-import { columnsOf } from '../records/columns.ts'
-import type { Rows } from '../records/results.ts'
+import { columnsOf } from '../results/columns.ts'
+import type { Rows } from '../results/results.ts'
 import type { ServiceSlug } from '../topology.ts'
 
 const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])

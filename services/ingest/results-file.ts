@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { codingFor, createCompressor, type Coding } from './compression.ts'
 import { cachingHeaders, isUnchanged } from './entity-tag.ts'
-import type { Parts } from './ports.ts'
+import type { Deps } from './ports.ts'
 import { jsonLines } from './result-rows.ts'
 
 const CONTENT_TYPES = {
@@ -24,7 +24,7 @@ type Exchange = {
 
 /** Answers with the result file as it is read, compressed when asked, or with 304. */
 export async function sendResults (
-  parts: Parts, { job, manifest }: Results, { request, reply, form, safe }: Exchange
+  deps: Deps, { job, manifest }: Results, { request, reply, form, safe }: Exchange
 ): Promise<FastifyReply> {
   const coding = codingFor(request.headers['accept-encoding'])
   const forms = [
@@ -37,8 +37,8 @@ export async function sendResults (
     ? Readable.from([])
     : form === 'csv'
       // The first piece is the line of names, for which no row is read.
-      ? await startedStream(parts.csvStream(job, manifest, { safe }), 2)
-      : await startedStream(jsonLines(job.service, parts.rows(job, manifest)), 1)
+      ? await startedStream(deps.csvStream(job, manifest, { safe }), 2)
+      : await startedStream(jsonLines(job.service, deps.rows(job, manifest)), 1)
   reply.headers({
     ...caching,
     'content-type': CONTENT_TYPES[form],

@@ -4,8 +4,8 @@ import { DEFAULT_ROWS, type ResultsPage, type ResultsQuery } from '../../schemas
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { codingFor, compressed } from './compression.ts'
 import { cachingHeaders, isUnchanged } from './entity-tag.ts'
-import type { Parts } from './ports.ts'
-import { sendFault } from './reply.ts'
+import type { Deps } from './ports.ts'
+import { sendError } from './reply.ts'
 import { afterRowOf, createRowFilter, createRowShape, cursorOf } from './result-rows.ts'
 
 type Results = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
@@ -13,12 +13,12 @@ type Exchange = { readonly request: FastifyRequest, readonly reply: FastifyReply
 
 /** Answers with a page of rows as JSON, behind the cursor of the request and as it filters. */
 export async function sendPage (
-  parts: Pick<Parts, 'page'>, { job, manifest }: Results, { request, reply }: Exchange
+  deps: Pick<Deps, 'page'>, { job, manifest }: Results, { request, reply }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
   const afterRow = query.cursor === undefined ? 0 : afterRowOf(query.cursor)
   if (afterRow === undefined) {
-    return sendFault(reply, {
+    return sendError(reply, {
       code: 'invalid_request',
       param: 'cursor',
       message: 'cursor is not one that a page was answered with. Send next_cursor as it came.',
@@ -28,7 +28,7 @@ export async function sendPage (
   const caching = cachingHeaders(manifest,
     ['json', wordOf(query, afterRow), ...(coding === undefined ? [] : [coding])])
   if (isUnchanged(request, reply, caching)) return reply.send()
-  const text = JSON.stringify(await pageOf(parts, { job, manifest }, { query, afterRow }))
+  const text = JSON.stringify(await pageOf(deps, { job, manifest }, { query, afterRow }))
   reply.headers(caching).type('application/json; charset=utf-8')
   if (coding === undefined) return reply.send(text)
   return reply.header('content-encoding', coding).send(await compressed(coding, text))
@@ -37,11 +37,11 @@ export async function sendPage (
 type Wanted = { readonly query: ResultsQuery, readonly afterRow: number }
 
 async function pageOf (
-  parts: Pick<Parts, 'page'>, { job, manifest }: Results, { query, afterRow }: Wanted
+  deps: Pick<Deps, 'page'>, { job, manifest }: Results, { query, afterRow }: Wanted
 ): Promise<ResultsPage> {
   const { limit = DEFAULT_ROWS, status, source } = query
   const keep = createRowFilter(job.service, { status, source })
-  const page = await parts.page(job, manifest, {
+  const page = await deps.page(job, manifest, {
     afterRow, limit, ...(keep === undefined ? {} : { keep }),
   })
   const next = page.nextAfterRow

@@ -1,7 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import { createBodyBudget } from './body-budget.ts'
 import { describeRoutes } from './openapi/describe.ts'
-import type { Parts } from './ports.ts'
+import type { Deps } from './ports.ts'
 import type { Rules } from './rules.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
 import { docsRoutes } from './routes/docs.ts'
@@ -11,13 +11,13 @@ import { jobRoutes } from './routes/jobs.ts'
 import { rootRoute } from './routes/root.ts'
 
 /** Every route of the interface, in the order its description lists them. */
-export function routesOf (parts: Parts, rules: Rules): readonly RouteOptions[] {
+export function routesOf (deps: Deps, rules: Rules): readonly RouteOptions[] {
   // Bodies of jobs and of quotes share one room.
   const budget = createBodyBudget(rules.bodyBudgetBytes)
   const routes: readonly RouteOptions[] = [
-    ...jobRoutes(parts, rules, budget),
-    createQuoteRoute(parts, rules, budget),
-    getBalanceRoute(parts),
+    ...jobRoutes(deps, rules, budget),
+    createQuoteRoute(deps, rules, budget),
+    getBalanceRoute(deps),
     getServicesRoute(rules),
     rootRoute(),
     ...docsRoutes(() => describeRoutes(routes)),

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import { readPrices, type Prices } from '../money/prices.ts'
 import type { Config } from './config.ts'
 import { fingerprintKey, firstSecret } from './fingerprint.ts'
-import type { Pace } from '../lib/body-pace.ts'
+import type { MinimumThroughput } from '../platform/minimum-throughput.ts'
 import type { WebhookRules } from './webhook-url.ts'
 
 const DAY_MS = 86_400_000
@@ -16,7 +16,7 @@ export type Rules = {
   readonly trustedProxies: readonly string[]
   readonly fingerprintKey: KeyObject
   readonly bodyBudgetBytes: number
-  readonly bodyPace: Pace
+  readonly bodyPace: MinimumThroughput
   readonly retentionMs: number
 }
 

@@ -1,16 +1,17 @@
-import type { Life } from '../lib/run.ts'
+import type { ServiceContext } from '../platform/run.ts'
 import { createApp } from './app.ts'
-import type { AdmittingParts } from './admission-rule.ts'
+import type { AdmittingDeps } from './load-shedding-rule.ts'
 import { countRequests } from './request-meters.ts'
 import { rulesOf, type Settings } from './rules.ts'
 import { listenTls } from './tls.ts'
 
 /** Listens on the plain port and, with a certificate, on that of TLS, until the process stops. */
 export async function serve (
-  parts: AdmittingParts, settings: Settings, life: Pick<Life, 'log' | 'metrics' | 'onStop'>
+  deps: AdmittingDeps, settings: Settings,
+  context: Pick<ServiceContext, 'log' | 'metrics' | 'onStop'>
 ): Promise<void> {
-  const { log, metrics, onStop } = life
-  const app = createApp({ parts, rules: rulesOf(settings), log, connection: settings })
+  const { log, metrics, onStop } = context
+  const app = createApp({ deps, rules: rulesOf(settings), log, connection: settings })
   countRequests(app, metrics)
   const stops: (() => Promise<void>)[] = [() => app.close()]
   // Each waits for its requests under way, so they stop together.

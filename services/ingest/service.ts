@@ -1,33 +1,33 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { connectParts } from '../lib/connect.ts'
-import type { Life, Running } from '../lib/run.ts'
-import { closedKeys, connectJobKeys } from '../records/job-wire.ts'
-import { connectAdmission } from './admission-parts.ts'
+import { connectDeps } from '../engine/deps.ts'
+import type { ServiceContext, Running } from '../platform/run.ts'
+import { closedKeys, connectJobKeys } from '../jobs/job-wire.ts'
+import { connectLoadShedding } from './load-shedding-deps.ts'
 import type { Config } from './config.ts'
 import { isUnavailable, requestSecretOf } from './key-ring.ts'
 import { limiterOf } from './limits/settings.ts'
 import { queuePreflights } from './preflight-queue.ts'
-import { createReader } from './reader.ts'
+import { createQueries } from './queries.ts'
 import { serve } from './serve.ts'
 import { createSubmission } from './submission.ts'
 
 /** Connects everything the interface stands on and listens. */
 export async function startIngest (
-  settings: Config, life: Life, connect = connectParts
+  settings: Config, context: ServiceContext, connect = connectDeps
 ): Promise<Running> {
-  const shared = await connect(settings, life, [
+  const shared = await connect(settings, context, [
     'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
   ])
   const { state, clock } = shared
   const store = createJobStore(state)
   const keys = connectJobKeys(shared, settings, closedKeys(shared))
-  const { admission, rule } = connectAdmission(shared, settings)
+  const { admission, rule } = connectLoadShedding(shared, settings)
   const limiter = limiterOf(shared, settings)
-  const reader = createReader({ ...shared, store, keys })
+  const reader = createQueries({ ...shared, store, keys })
   const { findArchived } = reader
   const submission = await createSubmission({
-    ...shared, store, findArchived, keys, settings, life,
+    ...shared, store, findArchived, keys, settings, context,
   })
   const submitter = queuePreflights(admission.watch(submission), {
     maxPreflights: settings.MAX_PREFLIGHTS,
@@ -48,6 +48,6 @@ export async function startIngest (
     now: clock.now,
   }
   const requestSecret = await requestSecretOf(state, settings)
-  await serve(parts, { ...settings, requestSecret }, life)
+  await serve(parts, { ...settings, requestSecret }, context)
   return { ready: () => state.status === 'ready' }
 }

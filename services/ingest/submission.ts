@@ -1,16 +1,16 @@
 import type { Redis } from 'ioredis'
 import type { JobKeys } from '../jobs/job-keys.ts'
-import { createOutcomes } from '../jobs/outcomes.ts'
+import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'
 import { createWire } from '../jobs/wire.ts'
-import type { Bus, Producer } from '../lib/bus.ts'
-import type { Clock } from '../lib/clock.ts'
-import { createEmitter } from '../lib/emit.ts'
-import { startPresence } from '../lib/presence.ts'
-import type { Codec } from '../lib/registry.ts'
-import type { Life } from '../lib/run.ts'
-import type { Archive } from '../records/archive.ts'
+import type { Bus, Producer } from '../kafka/bus.ts'
+import type { Clock } from '../platform/clock.ts'
+import { createEmitter } from '../engine/emit.ts'
+import { startLiveness } from '../platform/liveness.ts'
+import type { Codec } from '../kafka/registry.ts'
+import type { ServiceContext } from '../platform/run.ts'
+import type { Archive } from '../results/archive.ts'
 
 type Options = {
   readonly bus: Bus
@@ -21,22 +21,22 @@ type Options = {
   readonly findArchived: Archive['find']
   readonly keys: JobKeys
   readonly settings: { readonly CACHE_SECRET_ACTIVE: string, readonly ACCEPT_WITHIN_MS: number }
-  readonly life: Pick<Life, 'onStop'>
+  readonly context: Pick<ServiceContext, 'onStop'>
 }
 
 /** The way into the pipeline: producers by lane, and a connection that hears of outcomes. */
 export async function createSubmission (options: Options): Promise<Submitter> {
-  const { codec, clock, store, findArchived, keys, settings, life } = options
+  const { codec, clock, store, findArchived, keys, settings, context } = options
   // A subscribed connection serves nothing else, so this one is of its own.
   const subscriber = options.state.duplicate()
   subscriber.on('error', () => {})
-  life.onStop(() => subscriber.disconnect())
-  const outcomes = await createOutcomes({ store, findArchived, subscriber, clock })
-  life.onStop(() => outcomes.stop())
+  context.onStop(() => subscriber.disconnect())
+  const outcomes = await createOutcomeWaiter({ store, findArchived, subscriber, clock })
+  context.onStop(() => outcomes.stop())
   const wire = createWire({ codec, keys })
   const emitter = createEmitter({ wire, producerOf: oneOfEach(options.bus) })
-  const presence = await startPresence(options.state)
-  life.onStop(() => presence.stop())
+  const presence = await startLiveness(options.state)
+  context.onStop(() => presence.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
   return createSubmitter({
     store, keys, emitter, outcomes, clock, presence, tokenVersion, acceptWithinMs,

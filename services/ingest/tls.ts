@@ -5,9 +5,9 @@ import { createServer, type Server } from 'node:https'
 import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import Type, { type Static } from 'typebox'
-import type { Log } from '../lib/log.ts'
-import { capConnections, nodeLimits, type ConnectionSettings } from '../lib/http-limits.ts'
-import { networksOf } from '../lib/networks.ts'
+import type { Log } from '../platform/log.ts'
+import { capConnections, nodeLimits, type ConnectionSettings } from '../platform/http-limits.ts'
+import { networksOf } from '../platform/networks.ts'
 import { allowHalfOpen } from './whole-body.ts'
 
 /** What can be set about TLS; without both files there is only the plain listener. */

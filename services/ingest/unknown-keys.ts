@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import { hashOf, isWellFormed } from '../accounts/key-format.ts'
-import { clientNetwork } from '../lib/networks.ts'
+import { clientNetwork } from '../platform/networks.ts'
 
 /** What a look-up gives, or that a client has to wait before its next one. */
 export type GuardedLookup = KeyLookup | {
@@ -12,7 +12,7 @@ export type FindKey = (secret: string) => Promise<KeyLookup>
 
 const WINDOW_MS = 60_000
 /** Beyond that a client does not mistype keys but guesses them. */
-const MOST_UNKNOWN = 60
+const MAX_UNKNOWN = 60
 /** Clients that guess, and keys that are known; of more the least lately seen are forgotten. */
 const REMEMBERED = { clients: 50_000, keys: 10_000 } as const
 
@@ -33,7 +33,7 @@ export function createKeyGuard (
     if (!isWellFormed(secret)) return await findKey(secret)
     const client = clientNetwork(address)
     const hash = hashOf(secret)
-    if ((unknown.get(client) ?? 0) >= MOST_UNKNOWN && !known.has(hash)) {
+    if ((unknown.get(client) ?? 0) >= MAX_UNKNOWN && !known.has(hash)) {
       const leftMs = unknown.getRemainingTTL(client)
       return { kind: 'throttled', retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1_000)) }
     }

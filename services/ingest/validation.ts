@@ -1,5 +1,5 @@
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
-import type { ErrorCode, Fault } from './errors.ts'
+import type { ErrorCode, ApiError } from './errors.ts'
 
 /** A field's name is shown up to here; a client can send one of megabytes. */
 export const SHOWN_CHARACTERS = 100
@@ -29,7 +29,7 @@ const PLACES: Readonly<Record<Place, string>> = {
 }
 
 /** The answer to a request that does not fit its schema; only the first mismatch is reported. */
-export function validationFault (errors: readonly Mismatch[], place: Place = 'body'): Fault {
+export function validationError (errors: readonly Mismatch[], place: Place = 'body'): ApiError {
   const error = errors[0]
   if (error === undefined) return { code: 'invalid_request' }
   const param = paramOf(error)

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { isPublicAddress, LOOPBACK } from '../lib/networks.ts'
+import { isPublicAddress, LOOPBACK } from '../platform/networks.ts'
 
 /** What a development installation may allow besides public HTTPS addresses. */
 export type WebhookRules = {
@@ -29,7 +29,7 @@ const PRIVATE_SUFFIXES = [
  * Why an address can't receive webhooks, as a sentence, or undefined if it can. Looks only at the
  * text; where a name leads is checked whenever a delivery connects.
  */
-export function webhookUrlFault (text: string, rules: WebhookRules): string | undefined {
+export function webhookUrlError (text: string, rules: WebhookRules): string | undefined {
   if (text.length > MAX_CHARACTERS) return `It is longer than ${MAX_CHARACTERS} characters.`
   // URL parsers drop or encode such characters, so that two readers might see two addresses.
   if (/[^!-~]/.test(withoutLetters(text)) || text.includes('\\')) {

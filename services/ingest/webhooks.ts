@@ -2,7 +2,7 @@ import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
-import type { Parts as Connected } from '../lib/connect.ts'
+import type { Deps as Connected } from '../engine/deps.ts'
 import { openHeader, type JobHeader } from '../jobs/wire.ts'
 
 type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'state'> & {

@@ -1,7 +1,7 @@
 import { PassThrough, pipeline } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
-import { FaultError } from './errors.ts'
+import { ApiException } from './errors.ts'
 
 /**
  * Makes a request count once its last byte is received, whether or not the client is still there.
@@ -25,7 +25,7 @@ export function keepWholeBodies (app: FastifyInstance): void {
   })
   app.addHook('preParsing', (...[request, , payload, done]) => {
     const body = bodies.get(request) ?? payload
-    if (body.destroyed) done(new FaultError({ code: 'request_timeout' }))
+    if (body.destroyed) done(new ApiException({ code: 'request_timeout' }))
     else done(null, body)
   })
 }

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { script } from '../lib/redis.ts'
+import { script } from '../platform/redis.ts'
 import { joinLua } from '../money/lua.ts'
 import { topology } from '../topology.ts'
 import type { Attempt } from './delivery-history.ts'
@@ -18,7 +18,7 @@ export type Delivery = {
 }
 
 /** Receivers that took long lately are served apart from all others. */
-export type Pace = 'quick' | 'slow'
+export type PriorityClass = 'quick' | 'slow'
 
 /** A delivery that is this process's to attempt, until its lease ends. */
 export type Claim = {
@@ -36,8 +36,8 @@ export type Claim = {
 }
 
 /** What somebody who makes attempts has room for. */
-export type Wish = {
-  readonly pace: Pace
+export type ResendRequest = {
+  readonly pace: PriorityClass
   readonly most: number
   readonly leaseMs: number
   /** Attempts that a tenant may have under way at once. */
@@ -49,12 +49,12 @@ export type DeliveryState =
   'waiting' | 'trying' | 'delivered' | 'gone' | 'exhausted' | 'discarded'
 
 /** What came of an attempt. */
-export type Note = {
+export type AttemptRecord = {
   readonly state: Exclude<DeliveryState, 'trying'>
   /** Redis time of the next attempt, for `waiting`. */
   readonly dueAtMs?: number
   /** How the receiver did. */
-  readonly pace: Pace
+  readonly pace: PriorityClass
   readonly attempt: Attempt
 }
 
@@ -142,14 +142,16 @@ function workOf (run: Scripts) {
      * way and none of one that has `tenantSlots`; whoever notes nothing within the lease loses
      * them.
      */
-    claim: async ({ pace, most, leaseMs, tenantSlots }: Wish): Promise<readonly Claim[]> => {
+    claim: async (
+      { pace, most, leaseMs, tenantSlots }: ResendRequest
+    ): Promise<readonly Claim[]> => {
       const token = randomUUID()
       const claimed = await run.claim([LEASES_KEY], [pace, most, leaseMs, token, tenantSlots])
       return (claimed as string[][]).map(fields => claimOf(fields, token))
     },
 
     /** Notes an attempt and what follows; false when the lease had gone to somebody else. */
-    note: async (claim: Claim, note: Note): Promise<boolean> => {
+    note: async (claim: Claim, note: AttemptRecord): Promise<boolean> => {
       const { state, dueAtMs, pace, attempt } = note
       const answer = await run.note([keyOf(claim.event)], [
         claim.event, claim.token, state, dueAtMs ?? '', pace, PACED_MS, REMEMBERED_MS,

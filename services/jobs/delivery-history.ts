@@ -1,6 +1,6 @@
 import type { ClickHouseClient } from '@clickhouse/client'
-import { insertRows, streamRows } from '../lib/clickhouse.ts'
-import type { RecordMac, SignedRecord } from '../lib/record-mac.ts'
+import { insertRows, streamRows } from '../platform/clickhouse.ts'
+import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
 import type { EventType } from './events.ts'
 
 /** What an attempt came to; only `failed` is followed by another one. */

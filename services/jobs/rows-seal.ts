@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
-import type { Finished } from '../../schemas/types.ts'
-import { discard } from '../lib/discard.ts'
-import { openSealed, seal, subkey, unpack } from '../lib/seal.ts'
-import type { Binding } from '../lib/seal.ts'
+import type { Completed } from '../../schemas/types.ts'
+import { detachBuffer } from '../platform/detach-buffer.ts'
+import { openSealed, seal, subkey, unpack } from '../crypto/seal.ts'
+import type { Binding } from '../crypto/seal.ts'
 
 /** Topics whose messages carry sealed rows; each is a purpose with a subkey of its own. */
 export type RowsTopic =
-  'rows.submitted' | 'rows.normalized' | 'rows.missed' | 'rows.later' | 'rows.finished'
+  'rows.submitted' | 'rows.normalized' | 'rows.to-verify' | 'rows.retry' | 'rows.completed'
 
 /** What a seal of rows is bound to: opened anywhere else it is refused. */
 export type RowsPlace = {
@@ -29,13 +29,13 @@ const VERSION = 1
 /** Seals the Avro bytes of rows (compressed first) under the job's data key; they are used up. */
 export function sealRows (dataKey: Buffer, place: RowsPlace, plain: Buffer): Buffer {
   const sealed = seal(subkey(dataKey, place.topic), blockAad(dataKey, place), plain)
-  discard(plain)
+  detachBuffer(plain)
   return sealed
 }
 
 /** @throws SealError when key, place or bytes differ from those sealed. */
 export function checkRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): void {
-  discard(openRows(dataKey, place, sealed))
+  detachBuffer(openRows(dataKey, place, sealed))
 }
 
 /**
@@ -61,7 +61,7 @@ export function blockAad (dataKey: Buffer, place: RowsPlace): Binding {
  * breaking the seal: bitmaps, copies, whether it holds inputs, and its first row.
  */
 export function boundOf (
-  block: Pick<Finished,
+  block: Pick<Completed,
     'finished' | 'billable' | 'succeeded' | 'failed' | 'cached' | 'live' | 'copies' | 'inputs' |
     'firstRow'>
 ): Buffer {

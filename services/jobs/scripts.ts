@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { count } from '../lib/bitmap.ts'
-import { gatedScript } from '../money/gate.ts'
+import { count } from '../platform/bitmap.ts'
+import { guardedScript } from '../money/recovery-guard.ts'
 import { GATE_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { RECORD_FIELDS } from './job-record.ts'
@@ -20,7 +20,7 @@ const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
   const source = FIELDS_LUA + joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, RECORD_LUA, file)
-  const call = gatedScript(redis, { name, source, numberOfKeys: numberOfKeys + 1 })
+  const call = guardedScript(redis, { name, source, numberOfKeys: numberOfKeys + 1 })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]
   ) => await call(tenant, [...keys, moneyKeys(tenant).gate], args) as string[]

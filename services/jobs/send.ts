@@ -1,9 +1,9 @@
-import type { Emitter } from '../lib/emit.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Emission } from '../lib/stage.ts'
-import { inSpan, SpanKind } from '../lib/tracing.ts'
-import { turn } from '../lib/turn.ts'
-import { laneOf } from '../lib/topics.ts'
+import type { Emitter } from '../engine/emit.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Emission } from '../engine/stage.ts'
+import { inSpan, SpanKind } from '../platform/tracing.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { laneOf } from '../platform/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { chunksOf, type InputChunk } from './chunks.ts'
 import type { JobKeys } from './job-keys.ts'
@@ -102,7 +102,7 @@ async function produce (
   for (let from = 0; from < chunks.length; from += CHUNKS_A_TURN) {
     const some = chunks.slice(from, from + CHUNKS_A_TURN)
     start(some.map((chunk, index) => emissionOf(context, chunk, from + index)))
-    await turn(lane, tenant)
+    await yieldToEventLoop(lane, tenant)
     failpoint('submit.sealed')
   }
   await Promise.all(sent)

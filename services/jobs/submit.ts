@@ -1,10 +1,10 @@
-import type { Clock } from '../lib/clock.ts'
-import { InfrastructureError, isInfrastructure } from '../lib/errors.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Presence } from '../lib/presence.ts'
-import { atMost } from '../lib/retry.ts'
+import type { Clock } from '../platform/clock.ts'
+import { InfrastructureError, isInfrastructure } from '../platform/errors.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Liveness } from '../platform/liveness.ts'
+import { withTimeout } from '../platform/retry.ts'
 import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
-import { isSafe, notJournaled, type Decided, type Outcomes } from './outcomes.ts'
+import { isSafe, notJournaled, type Decided, type OutcomeWaiter } from './outcome-waiter.ts'
 import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
 import type { Claim, ClaimRequest, JobStore } from './store.ts'
 
@@ -26,12 +26,12 @@ export type Quoted =
 
 export type SubmitterOptions = SendOptions & {
   readonly store: Pick<JobStore, 'claim' | 'refuse' | 'eraseKey'>
-  readonly outcomes: Pick<Outcomes, 'wait'>
+  readonly outcomes: Pick<OutcomeWaiter, 'wait'>
   /** Redis time. */
   readonly clock: Clock
   readonly acceptWithinMs?: number
   /** This process among those that share the keys of requests; without it nobody's end is seen. */
-  readonly presence?: Pick<Presence, 'own' | 'isGone'>
+  readonly presence?: Pick<Liveness, 'own' | 'isGone'>
 }
 
 export type Submitter = {
@@ -123,7 +123,7 @@ async function sendAndWait (
     const outcome = await Promise.race([waiting, failureOf(sending)])
     if (outcome.kind === 'refused') ends.abort()
     // The copy of the data key is to be safe before the client hears of the job.
-    else await atMost(sending, acceptByMs - clock.now())
+    else await withTimeout(sending, acceptByMs - clock.now())
     return outcome
   } catch (error) {
     ends.abort()

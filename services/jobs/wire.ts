@@ -1,12 +1,12 @@
-import type { Finished } from '../../schemas/types.ts'
-import { emptyBitmap, fullBitmap, set } from '../lib/bitmap.ts'
-import type { OutgoingMessage, RawMessage } from '../lib/bus.ts'
-import { FatalError, isInfrastructure } from '../lib/errors.ts'
-import type { Codec } from '../lib/registry.ts'
-import { SealError, unpackWith } from '../lib/seal.ts'
-import type { Emission, Incoming } from '../lib/stage.ts'
-import { logicalTopic, messageKey, topicName } from '../lib/topics.ts'
-import type { Opened, Wire } from '../lib/wire.ts'
+import type { Completed } from '../../schemas/types.ts'
+import { emptyBitmap, fullBitmap, set } from '../platform/bitmap.ts'
+import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { SealError, unpackWith } from '../crypto/seal.ts'
+import type { Emission, Incoming } from '../engine/stage.ts'
+import { logicalTopic, messageKey, topicName } from '../platform/topics.ts'
+import type { Decoded, MessageCodec } from '../engine/wire.ts'
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
@@ -36,14 +36,14 @@ type WireOptions = { readonly codec: Codec, readonly keys: Pick<JobKeys, 'get'> 
  * What Kafka carries of a job: readable envelopes in Avro, and rows sealed under the job's data
  * key, bound to their place. Headers repeat what names the rows, so that even undecodable bytes do.
  */
-export function createWire (options: WireOptions): Wire {
+export function createWire (options: WireOptions): MessageCodec {
   return {
-    open: raw => open(options, raw),
-    close: emission => close(options, emission),
+    decode: raw => open(options, raw),
+    encode: emission => close(options, emission),
   }
 }
 
-async function open (options: WireOptions, raw: RawMessage): Promise<Opened> {
+async function open (options: WireOptions, raw: RawMessage): Promise<Decoded> {
   const topic = logicalTopic(raw.topic)?.topic
   if (topic === undefined) return { kind: 'dead', reason: 'unknown_topic' }
   if (raw.value === null) return { kind: 'skip', why: 'tombstone' }
@@ -62,7 +62,7 @@ async function openSealedValue (
   { topic, value, raw }: {
     readonly topic: RowsTopic, readonly value: SealedValue, readonly raw: RawMessage,
   }
-): Promise<Opened> {
+): Promise<Decoded> {
   const key = await keys.get(value.tenant, value.job)
   if (key === undefined) return { kind: 'skip', why: 'no_key' }
   const place = placeOf(topic, value, value.rowsSchema)
@@ -114,7 +114,9 @@ async function close ({ codec, keys }: WireOptions, emission: Emission): Promise
 
 function placeOf (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsPlace {
   const { tenant, job, chunk, chunks, part = -1 } = value
-  const bound = topic === 'rows.finished' ? boundOf(value as unknown as Finished) : Buffer.alloc(0)
+  const bound = topic === 'rows.completed'
+    ? boundOf(value as unknown as Completed)
+    : Buffer.alloc(0)
   return { tenant, job, topic, chunk, part, chunks, rowsSchema, bound }
 }
 
@@ -131,14 +133,14 @@ function headersOf (emission: Emission, value: RowsValue): Record<string, string
     chunkRows: String(rows),
     totalRows: String(totalRows),
     rows: aboutOf(emission, rows).toString('base64'),
-    ...emission.topic === 'rows.finished' && { inputs: String(emission.value.inputs) },
+    ...emission.topic === 'rows.completed' && { inputs: String(emission.value.inputs) },
   }
 }
 
 /** The rows of its chunk that a message is about. */
 function aboutOf (emission: Emission, chunkRows: number): Buffer {
-  if (emission.topic === 'rows.finished') return emission.value.finished
-  const part = emission.topic === 'rows.missed' || emission.topic === 'rows.later'
+  if (emission.topic === 'rows.completed') return emission.value.finished
+  const part = emission.topic === 'rows.to-verify' || emission.topic === 'rows.retry'
   if (!part) return fullBitmap(chunkRows)
   const about = emptyBitmap(chunkRows)
   for (const row of emission.rows.rows) set(about, row)
@@ -146,7 +148,7 @@ function aboutOf (emission: Emission, chunkRows: number): Buffer {
 }
 
 const ROWS_TOPICS: ReadonlySet<string> = new Set<RowsTopic>(
-  ['rows.submitted', 'rows.normalized', 'rows.missed', 'rows.later', 'rows.finished'])
+  ['rows.submitted', 'rows.normalized', 'rows.to-verify', 'rows.retry', 'rows.completed'])
 
 const hasRows = (topic: TopicName): topic is RowsTopic => ROWS_TOPICS.has(topic)
 
@@ -154,7 +156,7 @@ const hasRows = (topic: TopicName): topic is RowsTopic => ROWS_TOPICS.has(topic)
  * A decoded value has the type of its topic's schema, which the compiler can't see through the
  * union.
  */
-const messageOf = (message: object): Opened =>
+const messageOf = (message: object): Decoded =>
   ({ kind: 'message', message: message as Incoming })
 
 function reasonOf (error: unknown): string {

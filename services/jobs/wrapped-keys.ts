@@ -1,10 +1,10 @@
 import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
-import type { Producer, RawMessage } from '../lib/bus.ts'
-import type { Wrapped } from '../lib/key-ring.ts'
-import type { Codec } from '../lib/registry.ts'
-import { createSwap } from '../lib/swap.ts'
-import { messageKey, topicName } from '../lib/topics.ts'
+import type { Producer, RawMessage } from '../kafka/bus.ts'
+import type { Wrapped } from '../crypto/key-ring.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { createCompareAndSet } from '../platform/compare-and-set.ts'
+import { messageKey, topicName } from '../platform/topics.ts'
 import { dataKeyAad } from './job-keys.ts'
 import { jobKeys } from './redis-keys.ts'
 
@@ -25,7 +25,7 @@ const NAME = /^dek:\{(.+)\}:(job_.+)$/
 
 /** The wrapped data keys of all jobs that Redis has. */
 export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
-  const swap = createSwap(redis)
+  const swap = createCompareAndSet(redis)
   for await (const names of redis.scanStream({ match: 'dek:*', count: KEYS_A_SCAN })) {
     const found = names as readonly string[]
     const values = found.length === 0 ? [] : await redis.mgetBuffer(...found)
@@ -43,11 +43,11 @@ export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
  * The wrapped data keys of all jobs in their topic, the newest of each. One that is replaced is
  * written once more, and taken back when its job was erased meanwhile.
  */
-export async function * wrappedInTopic (parts: TopicParts): AsyncIterable<Wrapped> {
+export async function * wrappedInTopic (deps: TopicParts): AsyncIterable<Wrapped> {
   const topic = topicName('job.keys')
   const newest = new Map<string, Buffer>()
   const erased = new Set<string>()
-  await parts.read(topic, messages => {
+  await deps.read(topic, messages => {
     for (const { key, value } of messages) {
       if (value === null) erased.add(String(key))
       else newest.set(String(key), value)
@@ -55,8 +55,8 @@ export async function * wrappedInTopic (parts: TopicParts): AsyncIterable<Wrappe
   })
   for (const key of erased) newest.delete(key)
   for (const value of newest.values()) {
-    const { tenant, job, wrapped } = await parts.codec.decode('job.keys', value) as Keys
-    const replace = (fresh: Buffer) => putInTopic(parts, { tenant, job, wrapped: fresh })
+    const { tenant, job, wrapped } = await deps.codec.decode('job.keys', value) as Keys
+    const replace = (fresh: Buffer) => putInTopic(deps, { tenant, job, wrapped: fresh })
     yield { bytes: wrapped, binding: dataKeyAad(tenant, job), replace }
   }
 }

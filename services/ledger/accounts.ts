@@ -3,15 +3,15 @@ import type { Account } from '../../schemas/types.ts'
 import {
   ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
 } from '../accounts/records.ts'
-import type { OutgoingMessage, Producer } from '../lib/bus.ts'
-import type { TopicReader } from '../lib/kafka/topic-reader.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { script } from '../lib/redis.ts'
-import type { Codec } from '../lib/registry.ts'
-import { messageKey, topicName } from '../lib/topics.ts'
+import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
+import type { TopicReader } from '../kafka/topic-reader.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { script } from '../platform/redis.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { messageKey, topicName } from '../platform/topics.ts'
 
-export type AccountsParts = {
+export type AccountsDeps = {
   readonly redis: Redis
   readonly reader: TopicReader
   readonly codec: Pick<Codec, 'decode' | 'encode'>
@@ -54,9 +54,9 @@ end`
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function restoreAccounts (
-  parts: AccountsParts, run: string, signal: AbortSignal
+  deps: AccountsDeps, run: string, signal: AbortSignal
 ): Promise<void> {
-  const { redis, reader, codec, log, metrics } = parts
+  const { redis, reader, codec, log, metrics } = deps
   const restore = script(redis, { name: 'restore-account', source: RESTORE, numberOfKeys: 3 })
   let restored = 0
   await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
@@ -74,7 +74,7 @@ export async function restoreAccounts (
     }
   }, { signal })
   await redis.set(ACCOUNTS_RUN_KEY, run)
-  metrics.count('recovered_total', { what: 'account' }, restored)
+  metrics.count('recovery_actions_total', { kind: 'account' }, restored)
   if (restored > 0) log.warn({ records: restored }, 'accounts were restored from their topic')
 }
 
@@ -83,7 +83,7 @@ export async function restoreAccounts (
  * shipped, so a change that is made meanwhile, or a crash, has it shipped once more.
  */
 export async function shipAccounts (
-  { redis, codec, accountsProducer }: AccountsParts, signal: AbortSignal
+  { redis, codec, accountsProducer }: AccountsDeps, signal: AbortSignal
 ): Promise<void> {
   const settle = script(redis, { name: 'settle-account', source: SETTLE, numberOfKeys: 2 })
   for (;;) {

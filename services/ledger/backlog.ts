@@ -1,9 +1,9 @@
 import { Kafka, logLevel, type Admin } from 'kafkajs'
-import type { Clock } from '../lib/clock.ts'
-import { isInfrastructure } from '../lib/errors.ts'
-import { kafkaOptionsOf, type KafkaConnection } from '../lib/kafka/connection.ts'
-import { times } from '../lib/retry.ts'
-import { subscriptionsOf, type Subscription } from '../lib/topics.ts'
+import type { Clock } from '../platform/clock.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { kafkaOptionsOf, type KafkaConnection } from '../kafka/connection.ts'
+import { retry } from '../platform/retry.ts'
+import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 /** Whether rows of a job may still be on their way. */
@@ -33,7 +33,7 @@ export function createBacklog ({ connection, clientId, clock }: BacklogOptions):
     for (const subscription of subscriptions) {
       const olderThanMs = clock.now() - UNDER_WAY_MS
       const asking = () => isBehind(admin, subscription, olderThanMs)
-      if (await times(TRIES, asking, { when: isInfrastructure, maxMs: 1_000 })) return true
+      if (await retry(TRIES, asking, { when: isInfrastructure, maxMs: 1_000 })) return true
     }
     return false
   }
@@ -73,7 +73,7 @@ async function isBehind (
 /** Of each partition the lowest offset there is, and the one a group has to have reached. */
 async function targetsOf (admin: Admin, topic: string, olderThanMs: number) {
   const bounds = await admin.fetchTopicOffsets(topic)
-  const isPutOff = topic.startsWith('rows.later.')
+  const isPutOff = topic.startsWith('rows.retry.')
   const targets = isPutOff ? bounds : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
   const targetOf = new Map(targets.map(({ partition, offset }) => [partition, BigInt(offset)]))
   return new Map(bounds.map(({ partition, low, high }) => {

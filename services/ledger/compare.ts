@@ -1,19 +1,19 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Clock } from '../lib/clock.ts'
-import { isInfrastructure } from '../lib/errors.ts'
-import type { Sleep } from '../lib/retry.ts'
+import type { Clock } from '../platform/clock.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import type { Sleep } from '../platform/retry.ts'
 import type { Tenants } from '../money/tenants.ts'
-import type { JournalCopy } from '../records/journal-copy.ts'
-import type { Desk } from './desk.ts'
-import { readJournal, type Followed, type JournalParts } from './journal.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
+import type { RecoveryStore } from './recovery-store.ts'
+import { readJournal, type Followed, type JournalDeps } from './journal.ts'
 import { beginFold, type Fold, type Recent } from './journal-fold.ts'
-import { interestOf, judge, type Standing, type Verdict } from './judge.ts'
-import { endedOf, rebuildEnded, type RebuildParts } from './rebuild-jobs.ts'
-import { NO_BASE, writeSnapshots, type Base, type WritingParts } from './snapshots.ts'
+import { interestOf, reconcile, type WalletSnapshot, type Verdict } from './reconcile.ts'
+import { endedOf, rebuildEnded, type RebuildDeps } from './rebuild-jobs.ts'
+import { NO_BASE, writeSnapshots, type Base, type WritingDeps } from './snapshots.ts'
 
-export type CompareParts = JournalParts & RebuildParts & WritingParts & {
+export type CompareDeps = JournalDeps & RebuildDeps & WritingDeps & {
   readonly tenants: Pick<Tenants, 'all' | 'add'>
-  readonly desk: Pick<Desk, 'survey' | 'bless' | 'rebuild'>
+  readonly recoveryStore: Pick<RecoveryStore, 'snapshotWallet' | 'unlock' | 'rebuild'>
   readonly journal: Pick<JournalCopy, 'lengths' | 'readNewest'>
   /** Redis time. */
   readonly clock: Clock
@@ -24,7 +24,7 @@ export type CompareParts = JournalParts & RebuildParts & WritingParts & {
 
 /** A tenant that waits, beside its journal. `uncounted`: jobs to be counted to their ends again. */
 export type Compared = {
-  readonly standing: Standing
+  readonly standing: WalletSnapshot
   readonly fold: Fold
   readonly verdict: Verdict
   readonly uncounted: readonly Journal[]
@@ -61,11 +61,11 @@ const SURVEYED_AT_ONCE = 100
  * @throws InfrastructureError when Redis, Kafka or the archive cannot be read.
  */
 export async function compare (
-  parts: CompareParts, options: CompareOptions
+  deps: CompareDeps, options: CompareOptions
 ): Promise<Comparison> {
   const { base, signal, only } = options
-  const met = createMeeting(parts, options)
-  const all = new Set(await parts.tenants.all())
+  const met = createMeeting(deps, options)
+  const all = new Set(await deps.tenants.all())
   await met.meet(only ?? new Set([...all, ...base.byTenant.keys()]))
   const reading = {
     meet: async (tenants: ReadonlySet<string>) => {
@@ -76,25 +76,25 @@ export async function compare (
     signal,
   }
   const { followed, doubtful } = met
-  const from = await readJournal(parts, { ...reading, from: base.from, sinceMs: met.sinceMs() })
+  const from = await readJournal(deps, { ...reading, from: base.from, sinceMs: met.sinceMs() })
   if (followed.size > 0) {
     // What Redis has lost may still be on its way to the journal, sent by whoever had its answer,
     // and may be all that it has lost.
-    await parts.sleep(parts.graceMs, signal)
-    await readJournal(parts, { ...reading, from })
+    await deps.sleep(deps.graceMs, signal)
+    await readJournal(deps, { ...reading, from })
   }
-  await parts.tenants.add([...followed.keys()].filter(tenant => !all.has(tenant)))
+  await deps.tenants.add([...followed.keys()].filter(tenant => !all.has(tenant)))
   // A snapshot that is contradicted would have the whole journal read each time.
   if (only !== undefined) {
     const folds = [...followed].map(([tenant, { fold }]) => [tenant, fold] as const)
-    await writeSnapshots(parts, folds, NO_BASE.from)
+    await writeSnapshots(deps, folds, NO_BASE.from)
   }
   const compared = await Promise.all([...followed.values()].map(async one =>
-    ({ ...one, verdict: await verdictOf(parts, one) })))
+    ({ ...one, verdict: await verdictOf(deps, one) })))
   if (isInUse(base)) {
     const faulty = compared.filter(({ verdict }) => verdict.faults.length > 0)
     for (const { standing: { tenant } } of faulty) doubtful.add(tenant)
-    for (const tenant of await askCopy(parts, compared, met.known)) doubtful.add(tenant)
+    for (const tenant of await askCopy(deps, compared, met.known)) doubtful.add(tenant)
   }
   return {
     compared: compared.filter(({ standing: { tenant } }) => !doubtful.has(tenant)),
@@ -103,19 +103,19 @@ export async function compare (
   }
 }
 
-type Waiting = Followed & { readonly standing: Standing, readonly uncounted: Journal[] }
+type Waiting = Followed & { readonly standing: WalletSnapshot, readonly uncounted: Journal[] }
 
 /** The tenants that are met, by name or by an entry, each as Redis has it. */
 function createMeeting (
-  parts: CompareParts, { fence, base, onWaiting = () => {} }: CompareOptions
+  deps: CompareDeps, { fence, base, onWaiting = () => {} }: CompareOptions
 ) {
   const known = new Set<string>()
   const doubtful = new Set<string>()
   const followed = new Map<string, Waiting>()
   const recent: Recent = new Map()
-  const endedSinceMs = parts.clock.now() - REMEMBERED_MS
+  const endedSinceMs = deps.clock.now() - REMEMBERED_MS
   let oldestMs = Infinity
-  const follow = (standing: Standing) => {
+  const follow = (standing: WalletSnapshot) => {
     const { tenant, seq, trustsJournal } = standing
     const snapshot = base.byTenant.get(tenant)
     const isBehind = snapshot !== undefined && seq < snapshot.seq
@@ -135,8 +135,9 @@ function createMeeting (
     if (strangers.length === 0) return
     for (let from = 0; from < strangers.length; from += SURVEYED_AT_ONCE) {
       const some = strangers.slice(from, from + SURVEYED_AT_ONCE)
-      const standings = await Promise.all(some.map(tenant => parts.desk.survey(tenant, fence)))
-      for (const [index, standing] of standings.entries()) {
+      const snapshots = await Promise.all(
+        some.map(tenant => deps.recoveryStore.snapshotWallet(tenant, fence)))
+      for (const [index, standing] of snapshots.entries()) {
         known.add(some[index] ?? '')
         if (standing !== undefined && standing !== 'fenced') follow(standing)
       }
@@ -149,7 +150,7 @@ function createMeeting (
     followed,
     meet,
     followedOf: (tenant: string) => followed.get(tenant),
-    onTaken: createEnding(parts, { fence, followed }),
+    onTaken: createEnding(deps, { fence, followed }),
     /** From when on entries are read besides those behind the base. */
     sinceMs: () => oldestMs === Infinity ? undefined : oldestMs,
   }
@@ -157,7 +158,7 @@ function createMeeting (
 
 /** Tells Redis of ended jobs once there are many, so that a long journal takes no memory. */
 function createEnding (
-  parts: CompareParts,
+  deps: CompareDeps,
   { fence, followed }:
   { readonly fence: string, readonly followed: ReadonlyMap<string, Waiting> }
 ) {
@@ -170,10 +171,10 @@ function createEnding (
     const jobs = [...full].reduce((sum, { fold }) => sum + fold.ended.size, 0)
     if (jobs < ENDED_AT_ONCE) return
     const ended = [...full].flatMap(({ fold, interest, standing: { run } }) =>
-      endedOf(fold.ended, { mandate: { run, fence }, openJobs: interest.openJobs }))
+      endedOf(fold.ended, { term: { run, fence }, openJobs: interest.openJobs }))
     for (const { fold } of full) fold.ended.clear()
     full.clear()
-    const { uncounted } = await rebuildEnded(parts, ended)
+    const { uncounted } = await rebuildEnded(deps, ended)
     for (const entry of uncounted) followed.get(entry.tenant)?.uncounted.push(entry)
   }
 }
@@ -183,9 +184,9 @@ function createEnding (
  * of an earlier day, or none.
  */
 async function verdictOf (
-  { journal }: Pick<CompareParts, 'journal'>, { standing, fold, interest }: Waiting
+  { journal }: Pick<CompareDeps, 'journal'>, { standing, fold, interest }: Waiting
 ): Promise<Verdict> {
-  const verdict = judge(standing, fold, interest)
+  const verdict = reconcile(standing, fold, interest)
   if (!standing.trustsJournal || verdict.faults.length > 0) return verdict
   const { tenant, seq } = standing
   try {
@@ -213,7 +214,7 @@ const isInUse = ({ byTenant }: Base) => byTenant.size > 0
  * @throws InfrastructureError when it cannot be asked about a tenant that has lost everything.
  */
 async function askCopy (
-  { journal }: CompareParts, compared: readonly Compared[], known: ReadonlySet<string>
+  { journal }: CompareDeps, compared: readonly Compared[], known: ReadonlySet<string>
 ): Promise<readonly string[]> {
   const empty = compared.filter(({ standing }) => standing.seq === 0)
   if (empty.length === 0) return []

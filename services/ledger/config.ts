@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({
@@ -8,7 +8,7 @@ export const ledgerConfig = defineConfig({
     'KEY_ACTIVE',
   ]),
   HEAP_GROWTH_PERCENT: heapGrowth(20),
-  BATCH_MESSAGES: Type.Integer({
+  LEDGER_BATCH_MESSAGES: Type.Integer({
     default: 500,
     minimum: 1,
     maximum: 10_000,
@@ -17,22 +17,22 @@ export const ledgerConfig = defineConfig({
   SWEEP_EVERY_MS: Type.Integer({
     default: 2_000, minimum: 10, description: 'Pause between two looks for what was left over.',
   }),
-  LEFT_OVER_AFTER_MS: Type.Integer({
+  ORPHAN_AGE_MS: Type.Integer({
     default: 2_000,
     minimum: 0,
     description: 'Age from which entries not shipped and ended jobs not closed are taken over.',
   }),
-  LOOK_EVERY_MS: Type.Integer({
+  LEADER_POLL_MS: Type.Integer({
     default: 1_000,
     minimum: 10,
     description: 'Pause between two looks whether Redis was started anew, and who leads.',
   }),
-  LEASE_MS: Type.Integer({
+  LEADER_LEASE_MS: Type.Integer({
     default: 5_000,
     minimum: 100,
     description: 'A ledger that leads and is not heard of for so long is followed by another.',
   }),
-  GRACE_MS: Type.Integer({
+  LEADER_GRACE_MS: Type.Integer({
     default: 1_000,
     minimum: 0,
     description: 'After a restart of Redis the journal is read once more so much later.',

@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
-import type { Place } from '../lib/kafka/lag.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
+import type { Place } from '../kafka/lag.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
-import type { JournalCopy } from '../records/journal-copy.ts'
-import { createReading } from '../lib/reading.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
+import { createReading } from '../platform/reading.ts'
 
-type GapParts = {
+type GapDeps = {
   readonly redis: Pick<Redis, 'pipeline'>
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly journal: Pick<JournalCopy, 'counts'>
@@ -28,7 +28,7 @@ type Shipped = {
 const TENANTS_A_ROUND = 200
 
 /** Reports how many entries the copy of the journal lacks for good, when metrics are read. */
-export function watchGaps ({ metrics, log, ...parts }: GapParts): void {
+export function watchGaps ({ metrics, log, ...parts }: GapDeps): void {
   const read = createReading(createGapCount({ ...parts, log }), {
     what: 'gaps of the journal', log,
   })
@@ -45,17 +45,17 @@ export function watchGaps ({ metrics, log, ...parts }: GapParts): void {
  * Tenants are chosen as for the sums of money, and those with a gap are kept.
  */
 export function createGapCount (
-  parts: Omit<GapParts, 'metrics'>, now = () => performance.now()
+  deps: Omit<GapDeps, 'metrics'>, now = () => performance.now()
 ): () => Promise<readonly number[]> {
   const gaps = new Map<string, number>()
   let counted: readonly number[] = []
   let shipped: Shipped | undefined
   let shippedAtMs = -Infinity
   return async () => {
-    const places = await parts.places()
+    const places = await deps.places()
     if (shipped !== undefined && isReached(shipped, places)) {
-      for (const [tenant, missing] of await missingOf(parts, shipped.last)) {
-        if (missing > (gaps.get(tenant) ?? 0)) logGap(parts, tenant, missing)
+      for (const [tenant, missing] of await missingOf(deps, shipped.last)) {
+        if (missing > (gaps.get(tenant) ?? 0)) logGap(deps, tenant, missing)
         gaps.set(tenant, missing)
         if (missing === 0) gaps.delete(tenant)
       }
@@ -65,28 +65,28 @@ export function createGapCount (
     if (shipped === undefined) {
       const isRecent = now() - shippedAtMs < IDLE_AFTER_MS
       shippedAtMs = now()
-      const active = isRecent ? await parts.tenants.active() : []
+      const active = isRecent ? await deps.tenants.active() : []
       const tenants = isRecent
         ? [...new Set([...active.map(({ tenant }) => tenant), ...gaps.keys()])]
-        : await parts.tenants.all()
-      shipped = await readShipped(parts, tenants)
+        : await deps.tenants.all()
+      shipped = await readShipped(deps, tenants)
     }
     return counted
   }
 }
 
-function isReached ({ ends }: Shipped, places: Awaited<ReturnType<GapParts['places']>>): boolean {
+function isReached ({ ends }: Shipped, places: Awaited<ReturnType<GapDeps['places']>>): boolean {
   return places.every(({ partition, offset }) => offset >= (ends.get(partition) ?? 0))
 }
 
-function logGap ({ log }: Pick<GapParts, 'log'>, tenant: string, entries: number): void {
+function logGap ({ log }: Pick<GapDeps, 'log'>, tenant: string, entries: number): void {
   log.error({ tenant, entries }, 'the copy of the journal lacks entries: they were removed from ' +
     'Kafka before they were copied, or from ClickHouse; the audit names them')
 }
 
 /** The ends are asked for when Redis was read, so that they are behind all that it had shipped. */
 async function readShipped (
-  { redis, places }: Pick<GapParts, 'redis' | 'places'>, tenants: readonly string[]
+  { redis, places }: Pick<GapDeps, 'redis' | 'places'>, tenants: readonly string[]
 ): Promise<Shipped> {
   const last = new Map<string, number>()
   for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
@@ -113,7 +113,7 @@ async function readShipped (
 }
 
 async function missingOf (
-  { journal }: Pick<GapParts, 'journal'>, last: Shipped['last']
+  { journal }: Pick<GapDeps, 'journal'>, last: Shipped['last']
 ): Promise<ReadonlyMap<string, number>> {
   const missing = new Map<string, number>()
   const all = [...last]

@@ -1,16 +1,16 @@
 import type { Redis } from 'ioredis'
-import type { Clock } from '../lib/clock.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { sleep } from '../lib/retry.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { sleep } from '../platform/retry.ts'
 import type { Tenants } from '../money/tenants.ts'
-import type { JournalCopy } from '../records/journal-copy.ts'
-import { START, type ChainHead } from '../records/journal-chain.ts'
-import type { HeadsCodec, JournalHeads } from '../records/journal-heads.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
+import { START, type ChainHead } from '../money/journal-chain.ts'
+import type { HeadsCodec, JournalHeads } from '../money/journal-heads.ts'
 import type { HeadTarget } from './head-target.ts'
 import { EXPORTED_KEY } from './redis-keys.ts'
 
-export type ExportParts = {
+export type ExportDeps = {
   readonly journal: Pick<JournalCopy, 'heads'>
   readonly tenants: Pick<Tenants, 'all'>
   readonly redis: Pick<Redis, 'get' | 'set'>
@@ -37,25 +37,25 @@ const TENANTS_A_QUERY = 200
  * from its beginning, as they may have come since then.
  * An export that fails is logged and tried again within a minute.
  */
-export function startExporting (parts: ExportParts): { readonly stop: () => Promise<void> } {
+export function startExporting (deps: ExportDeps): { readonly stop: () => Promise<void> } {
   const stopping = new AbortController()
   const { signal } = stopping
   let last: JournalHeads | undefined
-  parts.metrics.watchAll('journal_head_age_intervals', async () =>
-    !parts.leads() || last === undefined
+  deps.metrics.watchAll('journal_head_age_intervals', async () =>
+    !deps.leads() || last === undefined
       ? []
-      : [{ labels: {}, value: (parts.clock.now() - last.at) / parts.everyMs }])
+      : [{ labels: {}, value: (deps.clock.now() - last.at) / deps.everyMs }])
   const go = async () => {
     while (!signal.aborted) {
       try {
-        if (parts.leads()) last = await readLast(parts)
-        if (parts.leads()) last = await exportIfDue(parts, last ?? NONE, signal)
+        if (deps.leads()) last = await readLast(deps)
+        if (deps.leads()) last = await exportIfDue(deps, last ?? NONE, signal)
       } catch (error) {
         if (signal.aborted) return
-        parts.log.error({ err: error }, 'the journal head was not exported: see that what ' +
+        deps.log.error({ err: error }, 'the journal head was not exported: see that what ' +
           'JOURNAL_HEAD_TARGET names can be written to; it is tried again within a minute')
       }
-      await sleep(Math.min(parts.everyMs, MAX_PAUSE_MS), signal).catch(() => {})
+      await sleep(Math.min(deps.everyMs, MAX_PAUSE_MS), signal).catch(() => {})
     }
   }
   const ended = go()
@@ -70,18 +70,18 @@ export function startExporting (parts: ExportParts): { readonly stop: () => Prom
 const NONE: JournalHeads = { at: 0, tenants: [] }
 
 /** What is not authentic is as if it was lost: the next export begins with the first entries. */
-async function readLast ({ redis, codec }: ExportParts): Promise<JournalHeads> {
+async function readLast ({ redis, codec }: ExportDeps): Promise<JournalHeads> {
   return codec.decode(await redis.get(EXPORTED_KEY) ?? '') ?? NONE
 }
 
 /** Returns the last export. A crash after it makes it come twice. */
 async function exportIfDue (
-  parts: ExportParts, last: JournalHeads, signal: AbortSignal
+  deps: ExportDeps, last: JournalHeads, signal: AbortSignal
 ): Promise<JournalHeads> {
-  const { clock, codec, target, redis, log, everyMs } = parts
+  const { clock, codec, target, redis, log, everyMs } = deps
   const at = clock.now()
   if (at - last.at < everyMs) return last
-  const heads = { at, tenants: await continueHeads(parts, last) }
+  const heads = { at, tenants: await continueHeads(deps, last) }
   const text = codec.encode(heads)
   await target(text, signal)
   await redis.set(EXPORTED_KEY, text)
@@ -91,7 +91,7 @@ async function exportIfDue (
 
 /** All heads are in memory at once: some 200 bytes a tenant, so 4 MB for 20,000 of them. */
 async function continueHeads (
-  { journal, tenants }: ExportParts, last: JournalHeads
+  { journal, tenants }: ExportDeps, last: JournalHeads
 ): Promise<JournalHeads['tenants']> {
   const whole = last.tenants.filter(({ missing }) => missing.length === 0)
   const lastOf = new Map<string, ChainHead>(whole.map(head => [head.tenant, head]))

@@ -1,5 +1,5 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
-import { areEqual, NOTHING, post, textOf, type Amounts } from '../money/fold.ts'
+import { areEqual, NOTHING, post, textOf, type Amounts } from '../money/arithmetic.ts'
 
 /** What has to be remembered of a tenant's entries beyond their sums. */
 export type Interest = {

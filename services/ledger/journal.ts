@@ -1,10 +1,10 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Limits, Positions, TopicReader } from '../lib/kafka/topic-reader.ts'
-import type { Codec } from '../lib/registry.ts'
-import { topicName } from '../lib/topics.ts'
+import type { Limits, Positions, TopicReader } from '../kafka/topic-reader.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { topicName } from '../platform/topics.ts'
 import { take, type Fold, type Interest } from './journal-fold.ts'
 
-export type JournalParts = {
+export type JournalDeps = {
   readonly reader: TopicReader
   readonly codec: Pick<Codec, 'decode'>
 }
@@ -30,7 +30,7 @@ type Place = { readonly partition: number, readonly offset: bigint }
  * @throws InfrastructureError when it cannot be read to its end.
  */
 export async function readJournal (
-  { reader, codec }: JournalParts,
+  { reader, codec }: JournalDeps,
   { meet, followedOf, onTaken, signal, ...limits }: JournalReading
 ): Promise<Positions> {
   const gaps = new Map<string, Place>()

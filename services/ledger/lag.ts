@@ -1,14 +1,14 @@
 import { Kafka, logLevel, type Admin } from 'kafkajs'
-import { kafkaOptionsOf, type KafkaConnection } from '../lib/kafka/connection.ts'
-import { placesOf } from '../lib/kafka/lag.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { createReading } from '../lib/reading.ts'
+import { kafkaOptionsOf, type KafkaConnection } from '../kafka/connection.ts'
+import { placesOf } from '../kafka/lag.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { createReading } from '../platform/reading.ts'
 
 /** A connection to the brokers for what they are asked now and then. */
 export type Administrator = ReturnType<typeof createAdministrator>
 
-type LagParts = {
+type LagDeps = {
   readonly administrator: Pick<Administrator, 'use'>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn'>
@@ -19,7 +19,7 @@ type LagParts = {
  * which no process lives could not tell it. Every ledger tells the same. The groups of partners'
  * topics are left out, as names of partners belong into no metric.
  */
-export function watchLag ({ administrator, metrics, log }: LagParts): void {
+export function watchLag ({ administrator, metrics, log }: LagDeps): void {
   const places = () => administrator.use(admin => placesOf(admin))
   const read = createReading(places, { what: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>

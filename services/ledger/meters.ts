@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
-import type { Clock } from '../lib/clock.ts'
-import type { Parts } from '../lib/connect.ts'
-import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
-import { placesOf, TOPOLOGY_GROUPS } from '../lib/kafka/lag.ts'
-import type { Life } from '../lib/run.ts'
-import { topicName } from '../lib/topics.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Deps } from '../engine/deps.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
+import { placesOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
+import type { ServiceContext } from '../platform/run.ts'
+import { topicName } from '../platform/topics.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { createTenants } from '../money/tenants.ts'
-import { createJournalCopy, type JournalCopy } from '../records/journal-copy.ts'
+import { createJournalCopy, type JournalCopy } from '../money/journal-copy.ts'
 import { watchGaps } from './gap-meters.ts'
 import { createAdministrator, watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
@@ -16,7 +16,7 @@ import { watchStores } from './store-meters.ts'
 
 type Config = KafkaSettings & { readonly INSTANCE: string }
 
-type Connected = Pick<Life, 'metrics' | 'log' | 'onStop'> & Pick<Parts, 'clickhouse'> & {
+type Connected = Pick<ServiceContext, 'metrics' | 'log' | 'onStop'> & Pick<Deps, 'clickhouse'> & {
   readonly state: Redis
   readonly clock: Clock
   readonly journal: Pick<JournalCopy, 'counts'>
@@ -44,8 +44,8 @@ export function watchSystem (
 
 /** The copy of the journal, whose entries tell how much money was moved, and jobs. */
 export function meteredJournal (
-  { clickhouse, recordMac, metrics }: Pick<Parts, 'clickhouse' | 'recordMac'> &
-    Pick<Life, 'metrics'>
+  { clickhouse, recordMac, metrics }: Pick<Deps, 'clickhouse' | 'recordMac'> &
+    Pick<ServiceContext, 'metrics'>
 ): JournalCopy {
   return countMovements(createJournalCopy(clickhouse, recordMac), metrics)
 }

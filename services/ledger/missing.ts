@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import { AMOUNTS, areEqual, NOTHING, post, type Amounts } from '../money/fold.ts'
+import { AMOUNTS, areEqual, NOTHING, post, type Amounts } from '../money/arithmetic.ts'
 import type { Fold } from './journal-fold.ts'
 
 type Movement = Pick<Journal, 'entryId' | 'type' | 'job' | 'amountMicros' | 'chargeMicros'>

@@ -2,12 +2,12 @@ import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
 import { tenantJobKeys } from '../jobs/redis-keys.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
-import type { JournalCopy } from '../records/journal-copy.ts'
-import { createReading } from '../lib/reading.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
+import { createReading } from '../platform/reading.ts'
 
 type Counting = Pick<Metrics, 'count'>
 
@@ -49,7 +49,7 @@ const STATES = ['available', 'reserved', 'charged', 'funded'] as const
 type Standing = { readonly mode: Mode, readonly state: typeof STATES[number] | 'jobs' }
 type Standings = readonly (Standing & { readonly value: number })[]
 
-type MoneyParts = {
+type MoneyDeps = {
   readonly redis: Pick<Redis, 'pipeline'>
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly metrics: Pick<Metrics, 'watchAll'>
@@ -64,7 +64,7 @@ const TENANTS_A_ROUND = 500
  * are read. Each tenant is read in a moment of its own, so the sums may be off by what moves just
  * then; `audit` and the checks of every wallet are exact.
  */
-export function watchMoney ({ redis, tenants, metrics, log }: MoneyParts): void {
+export function watchMoney ({ redis, tenants, metrics, log }: MoneyDeps): void {
   const sums = createWalletSums({ redis, tenants })
   const read = createReading(sums, { what: 'the sums of money', log })
   metrics.watchAll('money_micros', async () => (await read())
@@ -81,7 +81,7 @@ export function watchMoney ({ redis, tenants, metrics, log }: MoneyParts): void 
  * Every tenant is read again once in a while, as a recovery changes wallets that stay idle.
  */
 export function createWalletSums (
-  { redis, tenants }: Pick<MoneyParts, 'redis' | 'tenants'>, now = () => performance.now()
+  { redis, tenants }: Pick<MoneyDeps, 'redis' | 'tenants'>, now = () => performance.now()
 ): () => Promise<Standings> {
   const known = new Map<string, readonly number[]>()
   let activeBefore = new Set<string>()
@@ -115,7 +115,7 @@ function addUp (known: ReadonlyMap<string, readonly number[]>): Standings {
 
 /** Of each tenant the amounts in the order of `STATES`, and the number of its open jobs. */
 async function readRound (
-  redis: MoneyParts['redis'], tenants: readonly string[]
+  redis: MoneyDeps['redis'], tenants: readonly string[]
 ): Promise<readonly (readonly [tenant: string, values: readonly number[]])[]> {
   const pipeline = redis.pipeline()
   for (const tenant of tenants) {

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
 import { ACCOUNTS_OUTBOX_KEY } from '../accounts/records.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
 import type { Outbox } from '../money/outbox.ts'
-import { createReading } from '../lib/reading.ts'
+import { createReading } from '../platform/reading.ts'
 
-type OutboxParts = {
+type OutboxDeps = {
   readonly outbox: Pick<Outbox, 'tenantsWithPending' | 'pending'>
   readonly redis: Pick<Redis, 'scard'>
   /** Redis time. */
@@ -19,7 +19,7 @@ type OutboxParts = {
  * Reports what is left in the outboxes of wallets and of accounts, by asking Redis when metrics are
  * read: the process that ships waits for the brokers, and cannot tell how long.
  */
-export function watchOutboxes ({ outbox, redis, clock, metrics, log }: OutboxParts): void {
+export function watchOutboxes ({ outbox, redis, clock, metrics, log }: OutboxDeps): void {
   const look = async () => {
     let [entries, oldestMs] = [0, 0]
     for (const tenant of await outbox.tenantsWithPending()) {

@@ -1,37 +1,37 @@
 import type { Static } from 'typebox'
-import type { Parts } from '../lib/connect.ts'
-import { createEmitter } from '../lib/emit.ts'
-import { kafkaConnectionOf, type KafkaSettings } from '../lib/kafka/connection.ts'
-import type { MessageKeySettings } from '../lib/mac.ts'
-import type { Life } from '../lib/run.ts'
-import type { Wire } from '../lib/wire.ts'
+import type { Deps } from '../engine/deps.ts'
+import { createEmitter } from '../engine/emit.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
+import type { MessageKeySettings } from '../crypto/mac.ts'
+import type { ServiceContext } from '../platform/run.ts'
+import type { MessageCodec } from '../engine/wire.ts'
 import { createTenants, type Tenants } from '../money/tenants.ts'
-import { createHeadsCodec } from '../records/journal-heads.ts'
-import { createStores } from '../records/stores.ts'
+import { createHeadsCodec } from '../money/journal-heads.ts'
+import { createRepositories } from '../results/repositories.ts'
 import { createBacklog } from './backlog.ts'
 import type { ledgerConfig } from './config.ts'
-import type { ExportParts } from './head-export.ts'
+import type { ExportDeps } from './head-export.ts'
 import { createHeadTarget } from './head-target.ts'
-import type { SweepParts } from './sweep.ts'
+import type { SweepDeps } from './reaper.ts'
 
 /** Settings of the ledger; those of brokers that have defaults may be left out. */
 export type LedgerSettings = KafkaSettings &
   Omit<Static<typeof ledgerConfig>, keyof KafkaSettings>
 type Config = Pick<LedgerSettings, keyof KafkaSettings |
-  'INSTANCE' | 'LEFT_OVER_AFTER_MS' | 'STALLED_AFTER_MS'>
-type Connected = Pick<Parts, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' |
+  'INSTANCE' | 'ORPHAN_AGE_MS' | 'STALLED_AFTER_MS'>
+type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' |
   'clock'> &
-  Pick<Life, 'log' | 'metrics' | 'fatal'> & { readonly wire: Wire }
+  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly wire: MessageCodec }
 
 /** What the sweep needs, on what the process is connected to. */
-export function sweepParts (
+export function sweepDeps (
   config: Config, connected: Connected
-): SweepParts & ReturnType<typeof createStores> & Pick<Life, 'fatal'> &
+): SweepDeps & ReturnType<typeof createRepositories> & Pick<ServiceContext, 'fatal'> &
   { readonly tenants: Tenants } {
   const { bus, state, clock, wire, log, metrics, fatal } = connected
   const connection = kafkaConnectionOf(config)
   return {
-    ...createStores(connected),
+    ...createRepositories(connected),
     // Apart from the stage's producers, as both may send at the same time.
     emitter: createEmitter({ wire, producerOf: name => bus.producer(`sweep.${name}`) }),
     backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
@@ -40,7 +40,7 @@ export function sweepParts (
     log,
     metrics,
     fatal,
-    leftOverAfterMs: config.LEFT_OVER_AFTER_MS,
+    leftOverAfterMs: config.ORPHAN_AGE_MS,
     stalledAfterMs: config.STALLED_AFTER_MS,
   }
 }
@@ -50,11 +50,11 @@ type ExportConfig = MessageKeySettings & Pick<LedgerSettings, 'JOURNAL_HEAD_EVER
 }
 
 /** What the export of the journal's heads needs. */
-export function exportParts (
+export function exportDeps (
   config: ExportConfig,
-  { state, ...connected }: Pick<Parts, 'state'> & Omit<ExportParts,
+  { state, ...connected }: Pick<Deps, 'state'> & Omit<ExportDeps,
     'redis' | 'tenants' | 'codec' | 'target' | 'everyMs'>
-): ExportParts {
+): ExportDeps {
   return {
     ...connected,
     redis: state,

@@ -1,15 +1,15 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import type { Archive } from '../records/archive.ts'
-import { announceAgain, type AnnounceAgainParts } from './announce-again.ts'
-import type { Desk, Mandate } from './desk.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { Archive } from '../results/archive.ts'
+import { republish, type AnnounceAgainDeps } from './republish.ts'
+import type { RecoveryStore, LeaderTerm } from './recovery-store.ts'
 import type { EndedEntries, Fold } from './journal-fold.ts'
-import type { OpenJob } from './judge.ts'
+import type { OpenJob } from './reconcile.ts'
 import { closedJobOf, hasTerms, openJobOf, type Rebuilt } from './rebuilt.ts'
 
-export type RebuildParts = AnnounceAgainParts & {
-  readonly desk: Pick<Desk, 'rebuild'>
+export type RebuildDeps = AnnounceAgainDeps & {
+  readonly recoveryStore: Pick<RecoveryStore, 'rebuild'>
   readonly archive: Pick<Archive, 'findAll'>
   readonly clock: Clock
   readonly metrics: Pick<Metrics, 'count'>
@@ -17,7 +17,7 @@ export type RebuildParts = AnnounceAgainParts & {
 
 /** A job of a tenant that its journal knows to have ended and Redis does not. */
 export type Ended = EndedEntries & {
-  readonly mandate: Mandate
+  readonly term: LeaderTerm
   /** Whether Redis has the job, and takes it for open. */
   readonly isOpen: boolean
 }
@@ -25,12 +25,12 @@ export type Ended = EndedEntries & {
 /** Ended jobs of one tenant; `openJobs` are those that Redis takes for open. */
 export function endedOf (
   entries: Fold['ended'],
-  { mandate, openJobs }: {
-    readonly mandate: Mandate, readonly openJobs: { readonly has: (job: string) => boolean },
+  { term, openJobs }: {
+    readonly term: LeaderTerm, readonly openJobs: { readonly has: (job: string) => boolean },
   }
 ): readonly Ended[] {
   return [...entries.values()].map(one => (
-    { ...one, mandate, isOpen: openJobs.has(one.end.job) }))
+    { ...one, term, isOpen: openJobs.has(one.end.job) }))
 }
 
 /** Jobs that were written, how many of them anew, and those that are to be counted again. */
@@ -47,10 +47,10 @@ export type RebuiltJobs = {
  * were.
  */
 export async function rebuildOpen (
-  parts: RebuildParts, mandate: Mandate,
+  deps: RebuildDeps, term: LeaderTerm,
   { open, known }: Pick<Fold, 'open'> & { readonly known: ReadonlyMap<string, OpenJob> }
 ): Promise<RebuiltJobs & { readonly faults: readonly string[] }> {
-  const nowMs = parts.clock.now()
+  const nowMs = deps.clock.now()
   const faults: string[] = []
   const jobs: Rebuilt[] = []
   const uncounted: Journal[] = []
@@ -62,7 +62,7 @@ export async function rebuildOpen (
       faults.push(`nothing says what the open job ${job} was`)
     }
   }
-  return { ...await write(parts, jobs.map(job => ({ job, mandate }))), uncounted, faults }
+  return { ...await write(deps, jobs.map(job => ({ job, term }))), uncounted, faults }
 }
 
 /**
@@ -70,28 +70,28 @@ export async function rebuildOpen (
  * end once more. One that Redis lacks and whose entries say too little is left out.
  */
 export async function rebuildEnded (
-  parts: RebuildParts, ended: readonly Ended[]
+  deps: RebuildDeps, ended: readonly Ended[]
 ): Promise<RebuiltJobs> {
-  const nowMs = parts.clock.now()
-  const jobs: { readonly job: Rebuilt, readonly mandate: Mandate }[] = []
+  const nowMs = deps.clock.now()
+  const jobs: { readonly job: Rebuilt, readonly term: LeaderTerm }[] = []
   const uncounted: Journal[] = []
   for (let from = 0; from < ended.length; from += JOBS_A_QUERY) {
     const some = ended.slice(from, from + JOBS_A_QUERY)
     const tenants = [...new Set(some.map(({ end }) => end.tenant))]
-    const archived = await parts.archive.findAll(tenants, some.map(({ end }) => end.job))
-    await announceAgain(parts, [...archived.values()])
-    for (const { reserve, end, mandate, isOpen } of some) {
+    const archived = await deps.archive.findAll(tenants, some.map(({ end }) => end.job))
+    await republish(deps, [...archived.values()])
+    for (const { reserve, end, term, isOpen } of some) {
       const job = archived.get(end.job)
       const entry = reserve ?? end
       if (job !== undefined) {
-        jobs.push({ job: closedJobOf(job, { reserve, end, nowMs }), mandate })
+        jobs.push({ job: closedJobOf(job, { reserve, end, nowMs }), term })
       } else if (hasTerms(entry) || isOpen) {
-        jobs.push({ job: openJobOf(entry, nowMs, end), mandate })
+        jobs.push({ job: openJobOf(entry, nowMs, end), term })
         uncounted.push(entry)
       }
     }
   }
-  return { ...await write(parts, jobs), uncounted }
+  return { ...await write(deps, jobs), uncounted }
 }
 
 /** Each question has its price; so many jobs share one. */
@@ -99,16 +99,16 @@ const JOBS_A_QUERY = 1_000
 const WRITTEN_AT_ONCE = 100
 
 async function write (
-  { desk, metrics }: RebuildParts,
-  jobs: readonly { readonly job: Rebuilt, readonly mandate: Mandate }[]
+  { recoveryStore, metrics }: RebuildDeps,
+  jobs: readonly { readonly job: Rebuilt, readonly term: LeaderTerm }[]
 ): Promise<Pick<RebuiltJobs, 'made' | 'moved'>> {
   let [made, moved] = [0, false]
   for (let from = 0; from < jobs.length && !moved; from += WRITTEN_AT_ONCE) {
     const steps = await Promise.all(jobs.slice(from, from + WRITTEN_AT_ONCE)
-      .map(({ job, mandate }) => desk.rebuild(mandate, job)))
+      .map(({ job, term }) => recoveryStore.rebuild(term, job)))
     made += steps.filter(step => step === 'made').length
     moved = steps.includes('moved')
   }
-  if (made > 0) metrics.count('recovered_total', { what: 'job' }, made)
+  if (made > 0) metrics.count('recovery_actions_total', { kind: 'job' }, made)
   return { made, moved }
 }

@@ -1,18 +1,18 @@
 import type { Redis } from 'ioredis'
-import type { Clock } from '../lib/clock.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import type { Sleep } from '../lib/retry.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { Sleep } from '../platform/retry.ts'
 import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
-import { compare, type CompareParts, type Compared, type Comparison } from './compare.ts'
-import type { Mandate, Step } from './desk.ts'
+import { compare, type CompareDeps, type Compared, type Comparison } from './compare.ts'
+import type { LeaderTerm, Step } from './recovery-store.ts'
 import { withHeld } from './journal-fold.ts'
 import { endedOf, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
-import { mendKeys, type Lacking, type MendKeysParts } from './restore-keys.ts'
+import { repairKeys, type Lacking, type MendKeysDeps } from './restore-keys.ts'
 import { NO_BASE, readSnapshots } from './snapshots.ts'
 
-export type RecoveryParts = CompareParts & MendKeysParts & {
+export type RecoveryDeps = CompareDeps & MendKeysDeps & {
   readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>
   readonly tenants: Pick<Tenants, 'activate'>
   /** Redis time. */
@@ -36,22 +36,22 @@ const PROGRESS_EVERY_MS = 5_000
  * @throws InfrastructureError when Redis, Kafka or the archive cannot be read.
  */
 export async function recover (
-  parts: RecoveryParts, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
+  deps: RecoveryDeps, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
 ): Promise<ReadonlySet<string>> {
   const admit = async ({ compared, doubtful }: Comparison) => {
-    const progress = createProgress(parts, compared.length + doubtful.size, onWaiting)
-    await admitAll(parts, fence, { compared, progress, signal })
+    const progress = createProgress(deps, compared.length + doubtful.size, onWaiting)
+    await admitAll(deps, fence, { compared, progress, signal })
   }
-  const base = await readSnapshots(parts, signal)
-  const first = await compare(parts, { fence, base, signal, onWaiting })
+  const base = await readSnapshots(deps, signal)
+  const first = await compare(deps, { fence, base, signal, onWaiting })
   await admit(first)
   const { doubtful } = first
   if (doubtful.size > 0) {
     const some = [...doubtful].slice(0, 10)
-    parts.log.warn({ tenants: doubtful.size, some }, 'tenants whose state does not continue ' +
+    deps.log.warn({ tenants: doubtful.size, some }, 'tenants whose state does not continue ' +
       'their last snapshot are compared with the whole journal')
     const options = { fence, base: NO_BASE, signal, onWaiting, only: doubtful }
-    await admit(await compare(parts, options))
+    await admit(await compare(deps, options))
   }
   return first.known
 }
@@ -63,7 +63,7 @@ type RecoverOptions = {
 
 /** Tells how many tenants are left, and logs it once in a while. */
 function createProgress (
-  { clock, log }: Pick<RecoveryParts, 'clock' | 'log'>, all: number,
+  { clock, log }: Pick<RecoveryDeps, 'clock' | 'log'>, all: number,
   onWaiting: (tenants: number) => void
 ) {
   let left = all
@@ -78,18 +78,18 @@ function createProgress (
 }
 
 async function admitAll (
-  parts: RecoveryParts, fence: string,
+  deps: RecoveryDeps, fence: string,
   { compared, progress, signal }: Pick<Comparison, 'compared'> & {
     readonly progress: (letIn: number) => void, readonly signal: AbortSignal,
   }
 ): Promise<void> {
   const run = compared[0]?.standing.run
-  await mendKeys(parts, { run, lacking: lackingOf(compared) }, signal)
+  await repairKeys(deps, { run, lacking: lackingOf(compared) }, signal)
   const waiting = compared.toSorted(byWork)
   for (let from = 0; from < waiting.length; from += AT_ONCE) {
     signal.throwIfAborted()
     const some = waiting.slice(from, from + AT_ONCE)
-    await Promise.all(some.map(one => letIn(parts, { run: one.standing.run, fence }, one)))
+    await Promise.all(some.map(one => letIn(deps, { run: one.standing.run, fence }, one)))
     progress(some.length)
   }
 }
@@ -107,29 +107,29 @@ function lackingOf (compared: readonly Compared[]): ReadonlyMap<string, Lacking>
   }))
 }
 
-async function letIn (parts: RecoveryParts, mandate: Mandate, one: Compared): Promise<void> {
+async function letIn (deps: RecoveryDeps, term: LeaderTerm, one: Compared): Promise<void> {
   const { tenant } = one.standing
   const { faults, missing } = one.verdict
-  if (missing.length > 0) await writeMissing(parts, one)
+  if (missing.length > 0) await writeMissing(deps, one)
   // Of a frozen tenant no money moves, and the rows of its jobs are finished all the same: whoever
   // finds no job drops them.
   const { open, ended } = withHeld(one.fold)
   const known = new Map(one.standing.openJobs.map(job => [job.job, job]))
-  const begun = await rebuildOpen(parts, mandate, { open, known })
-  const over = await rebuildEnded(parts, endedOf(ended, { mandate, openJobs: known }))
+  const begun = await rebuildOpen(deps, term, { open, known })
+  const over = await rebuildEnded(deps, endedOf(ended, { term, openJobs: known }))
   if (begun.moved || over.moved) return
   const uncounted = [...one.uncounted, ...begun.uncounted, ...over.uncounted]
   const verdict = { ...one.verdict, faults: [...faults, ...begun.faults] }
   const found = { ...one, verdict, uncounted }
   // What comes back from a backup may have work and no mark.
-  if (isActive(found, parts.clock.now())) await parts.tenants.activate([tenant])
-  if (verdict.faults.length > 0) return await freeze(parts, mandate, found)
-  if (await restore(parts, mandate, found) === 'moved') return
-  parts.metrics.count('recovered_total', { what: 'tenant' })
+  if (isActive(found, deps.clock.now())) await deps.tenants.activate([tenant])
+  if (verdict.faults.length > 0) return await freeze(deps, term, found)
+  if (await restore(deps, term, found) === 'moved') return
+  deps.metrics.count('recovery_actions_total', { kind: 'tenant' })
   const { seq } = one.standing
   const details = { tenant, seq, journal: one.fold.seq, jobsMade: begun.made + over.made }
-  if (one.verdict.behind) parts.log.warn(details, 'a wallet was brought to the end of the journal')
-  else parts.log.info(details, 'a tenant was let in')
+  if (one.verdict.behind) deps.log.warn(details, 'a wallet was brought to the end of the journal')
+  else deps.log.info(details, 'a tenant was let in')
 }
 
 /** Whether sweeps have to visit the tenant: one that is idle would only cost them time. */
@@ -140,7 +140,7 @@ const isActive = ({ standing, fold, verdict, uncounted }: Compared, nowMs: numbe
 
 /** Without them every later comparison would find the gap once more. */
 async function writeMissing (
-  { emitter, log }: RecoveryParts, { standing: { tenant }, verdict: { missing } }: Compared
+  { emitter, log }: RecoveryDeps, { standing: { tenant }, verdict: { missing } }: Compared
 ): Promise<void> {
   log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'entries the journal lacked are told')
   await emitter.emit(missing.map(value =>
@@ -148,7 +148,7 @@ async function writeMissing (
 }
 
 async function restore (
-  { redis, desk }: RecoveryParts, mandate: Mandate, one: Compared
+  { redis, recoveryStore }: RecoveryDeps, term: LeaderTerm, one: Compared
 ): Promise<Step> {
   const { standing: { tenant, seq }, fold, verdict } = one
   const { posted, replay } = moneyKeys(tenant)
@@ -163,7 +163,7 @@ async function restore (
     await redis.hset(replay, Object.fromEntries(since))
   }
   const restored = verdict.behind ? { seq: fold.seq, amounts: fold.amounts } : undefined
-  return await desk.bless(tenant, mandate, { seq, restored })
+  return await recoveryStore.unlock(tenant, term, { seq, restored })
 }
 
 /** Jobs whose blocks are to be counted again, and from when on. */
@@ -179,11 +179,11 @@ function sinceOf (
 }
 
 async function freeze (
-  { desk, log, metrics }: RecoveryParts, mandate: Mandate, { standing, verdict }: Compared
+  { recoveryStore, log, metrics }: RecoveryDeps, term: LeaderTerm, { standing, verdict }: Compared
 ): Promise<void> {
   const { tenant, seq } = standing
   const frozen = verdict.faults.join('; ').slice(0, 1_000)
-  if (await desk.bless(tenant, mandate, { seq, frozen }) === 'moved') return
-  metrics.count('recovered_total', { what: 'frozen' })
+  if (await recoveryStore.unlock(tenant, term, { seq, frozen }) === 'moved') return
+  metrics.count('recovery_actions_total', { kind: 'frozen' })
   log.error({ tenant, faults: verdict.faults }, 'the wallet of a tenant is frozen')
 }

@@ -1,14 +1,14 @@
 import type { Redis } from 'ioredis'
-import type { RawMessage } from '../lib/bus.ts'
-import type { TopicReader } from '../lib/kafka/topic-reader.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { topicName } from '../lib/topics.ts'
+import type { RawMessage } from '../kafka/bus.ts'
+import type { TopicReader } from '../kafka/topic-reader.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { topicName } from '../platform/topics.ts'
 import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
 import { LANES } from '../topology.ts'
-import { countAgain, type CountParts } from './count-again.ts'
+import { recount, type CountDeps } from './recount.ts'
 
-export type ReplayParts = CountParts & {
+export type ReplayDeps = CountDeps & {
   readonly redis: Pick<Redis, 'smembers' | 'srem' | 'hgetall' | 'hdel' | 'hlen'>
   readonly reader: TopicReader
   readonly log: Pick<Log, 'warn' | 'error'>
@@ -25,26 +25,26 @@ const BLOCKS_AT_ONCE = 64
  * `settle` did: what was counted before counts once. The marks of these jobs are taken away only at
  * the end, so that whatever interrupts it has it done again. Returns how many jobs there were.
  */
-export async function replay (parts: ReplayParts, signal: AbortSignal): Promise<number> {
-  const marked = await marksOf(parts)
+export async function replay (deps: ReplayDeps, signal: AbortSignal): Promise<number> {
+  const marked = await marksOf(deps)
   const since = [...marked.values()].flatMap(jobs => [...jobs.values()])
   if (since.length === 0) return 0
   const sinceMs = Math.min(...since)
   for (const lane of LANES) {
-    await parts.reader.read(topicName('rows.finished', { lane }), async messages => {
+    await deps.reader.read(topicName('rows.completed', { lane }), async messages => {
       const wanted = messages.filter(message => isMarked(marked, message))
       for (let from = 0; from < wanted.length; from += BLOCKS_AT_ONCE) {
-        await countAgain(parts, wanted.slice(from, from + BLOCKS_AT_ONCE))
+        await recount(deps, wanted.slice(from, from + BLOCKS_AT_ONCE))
       }
     }, { sinceMs, signal })
   }
-  for (const [tenant, jobs] of marked) await unmark(parts, tenant, [...jobs.keys()])
-  parts.metrics.count('recovered_total', { what: 'replayed_job' }, since.length)
-  parts.log.warn({ jobs: since.length }, 'running jobs were counted again from their topic')
+  for (const [tenant, jobs] of marked) await unmark(deps, tenant, [...jobs.keys()])
+  deps.metrics.count('recovery_actions_total', { kind: 'replayed_job' }, since.length)
+  deps.log.warn({ jobs: since.length }, 'running jobs were counted again from their topic')
   return since.length
 }
 
-async function marksOf ({ redis }: ReplayParts): Promise<Marked> {
+async function marksOf ({ redis }: ReplayDeps): Promise<Marked> {
   const marked = new Map<string, ReadonlyMap<string, number>>()
   for (const tenant of await redis.smembers(REPLAYING_KEY)) {
     const marks = Object.entries(await redis.hgetall(moneyKeys(tenant).replay))
@@ -55,7 +55,7 @@ async function marksOf ({ redis }: ReplayParts): Promise<Marked> {
 
 /** Only the leader marks and unmarks, and not at the same time. */
 async function unmark (
-  { redis }: ReplayParts, tenant: string, jobs: readonly string[]
+  { redis }: ReplayDeps, tenant: string, jobs: readonly string[]
 ): Promise<void> {
   const { replay: key } = moneyKeys(tenant)
   if (jobs.length > 0) await redis.hdel(key, ...jobs)

@@ -2,14 +2,14 @@ import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
 import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { TopicReader } from '../lib/kafka/topic-reader.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import type { Codec } from '../lib/registry.ts'
-import { topicName } from '../lib/topics.ts'
-import { eraseAgain, type EraseAgainParts } from './erase-again.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { TopicReader } from '../kafka/topic-reader.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { topicName } from '../platform/topics.ts'
+import { reErase, type EraseAgainDeps } from './re-erase.ts'
 
-export type RestoreKeysParts = {
+export type RestoreKeysDeps = {
   readonly redis: Pick<Redis, 'set' | 'pexpire' | 'exists' | 'del'>
   readonly reader: TopicReader
   readonly codec: Pick<Codec, 'decode'>
@@ -17,7 +17,7 @@ export type RestoreKeysParts = {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-export type MendKeysParts = RestoreKeysParts & EraseAgainParts
+export type MendKeysDeps = RestoreKeysDeps & EraseAgainDeps
 
 /** Keys of jobs after a loss: `run` is that of the server, if it has tenants that wait. */
 export type Loss = {
@@ -33,11 +33,11 @@ export type Lacking = { readonly tenant: string, readonly atMs: number }
  * old file has them again, and whoever comes to ask must not find them.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
-export async function mendKeys (
-  parts: MendKeysParts, { run, lacking }: Loss, signal: AbortSignal
+export async function repairKeys (
+  deps: MendKeysDeps, { run, lacking }: Loss, signal: AbortSignal
 ): Promise<void> {
-  if (run !== undefined) await eraseAgain(parts, run, signal)
-  await restoreKeys(parts, lacking, signal)
+  if (run !== undefined) await reErase(deps, run, signal)
+  await restoreKeys(deps, lacking, signal)
 }
 
 /**
@@ -46,7 +46,7 @@ export async function mendKeys (
  * as long as that of any accepted job.
  */
 export async function restoreKeys (
-  { redis, reader, codec, clock, metrics }: RestoreKeysParts,
+  { redis, reader, codec, clock, metrics }: RestoreKeysDeps,
   lacking: ReadonlyMap<string, Lacking>, signal: AbortSignal
 ): Promise<void> {
   if (lacking.size === 0) return
@@ -80,5 +80,5 @@ export async function restoreKeys (
     if (await redis.exists(erased) === 1) await redis.del(dataKey)
     else restored += 1
   }
-  metrics.count('recovered_total', { what: 'key' }, restored)
+  metrics.count('recovery_actions_total', { kind: 'key' }, restored)
 }

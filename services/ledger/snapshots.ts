@@ -1,20 +1,20 @@
 import type { Snapshot } from '../../schemas/types.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Emitter } from '../lib/emit.ts'
-import type { Positions } from '../lib/kafka/topic-reader.ts'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { topicName } from '../lib/topics.ts'
-import { readJournal, type JournalParts } from './journal.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Emitter } from '../engine/emit.ts'
+import type { Positions } from '../kafka/topic-reader.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { topicName } from '../platform/topics.ts'
+import { readJournal, type JournalDeps } from './journal.ts'
 import { beginFold, snapshotOf, type Fold, type Interest, type Recent } from './journal-fold.ts'
 
-export type WritingParts = {
+export type WritingDeps = {
   readonly emitter: Pick<Emitter, 'emit'>
   readonly log: Pick<Log, 'error'>
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-export type SnapshotParts = JournalParts & WritingParts & {
+export type SnapshotDeps = JournalDeps & WritingDeps & {
   readonly clock: Clock
   /** Entries younger than this are not included, as a Redis that has just lost some lacks them. */
   readonly snapshotBehindMs: number
@@ -35,7 +35,7 @@ export const NO_BASE: Base = { byTenant: new Map(), from: new Map() }
  * @throws InfrastructureError when the topic cannot be read.
  */
 export async function readSnapshots (
-  { reader, codec }: JournalParts, signal: AbortSignal
+  { reader, codec }: JournalDeps, signal: AbortSignal
 ): Promise<Base> {
   const byTenant = new Map<string, Snapshot>()
   const from = new Map<number, bigint>()
@@ -56,7 +56,7 @@ export async function readSnapshots (
 
 const WRITTEN_AT_ONCE = 200
 /** A message to the brokers has at most a megabyte. */
-const MOST_PARTS = 8_000
+const MAX_PARTS = 8_000
 const NO_INTEREST: Interest = {
   seq: Number.MAX_SAFE_INTEGER, openJobs: new Set(), sinceMs: Infinity,
 }
@@ -68,13 +68,13 @@ const NO_INTEREST: Interest = {
  * whoever recovers its tenant reads all of it.
  */
 export async function takeSnapshots (
-  parts: SnapshotParts, base: Base, signal: AbortSignal
+  deps: SnapshotDeps, base: Base, signal: AbortSignal
 ): Promise<Base> {
   const folds = new Map<string, Fold>()
   const recent: Recent = new Map()
-  const from = await readJournal(parts, {
+  const from = await readJournal(deps, {
     from: base.from,
-    untilMs: parts.clock.now() - parts.snapshotBehindMs,
+    untilMs: deps.clock.now() - deps.snapshotBehindMs,
     signal,
     meet: async tenants => {
       for (const tenant of tenants) {
@@ -87,36 +87,36 @@ export async function takeSnapshots (
       return fold && { fold, interest: NO_INTEREST }
     },
   })
-  const snapshots = await writeSnapshots(parts, folds, base.from)
+  const snapshots = await writeSnapshots(deps, folds, base.from)
   const last = snapshots.at(-1)
   if (last === undefined) return { byTenant: base.byTenant, from }
-  await emitAll(parts, [{ ...last, from: offsetsOf(from) }])
+  await emitAll(deps, [{ ...last, from: offsetsOf(from) }])
   const written = snapshots.map(snapshot => [snapshot.tenant, snapshot] as const)
   return { byTenant: new Map([...base.byTenant, ...written]), from }
 }
 
 /** Writes a snapshot of each fold that has got further than the one it began with. */
 export async function writeSnapshots (
-  parts: WritingParts, folds: Iterable<readonly [tenant: string, fold: Fold]>, from: Positions
+  deps: WritingDeps, folds: Iterable<readonly [tenant: string, fold: Fold]>, from: Positions
 ): Promise<readonly Snapshot[]> {
-  const snapshots = [...folds].filter(one => isWorthy(parts, one))
+  const snapshots = [...folds].filter(one => isWorthy(deps, one))
     .map(([tenant, fold]) => snapshotOf(fold, { tenant, from: offsetsOf(from) }))
   for (let at = 0; at < snapshots.length; at += WRITTEN_AT_ONCE) {
-    await emitAll(parts, snapshots.slice(at, at + WRITTEN_AT_ONCE))
+    await emitAll(deps, snapshots.slice(at, at + WRITTEN_AT_ONCE))
   }
-  parts.metrics.count('snapshots_total', {}, snapshots.length)
+  deps.metrics.count('snapshots_total', {}, snapshots.length)
   return snapshots
 }
 
 async function emitAll (
-  { emitter }: WritingParts, snapshots: readonly Snapshot[]
+  { emitter }: WritingDeps, snapshots: readonly Snapshot[]
 ): Promise<void> {
   await emitter.emit(snapshots.map(value =>
     ({ topic: 'wallet.snapshots', lane: 'small', value, rows: undefined })))
 }
 
 function isWorthy (
-  { log }: WritingParts, [tenant, { base, seq, faults, open, posted }]: readonly [string, Fold]
+  { log }: WritingDeps, [tenant, { base, seq, faults, open, posted }]: readonly [string, Fold]
 ): boolean {
   if (faults.length > 0) {
     log.error({ tenant, faults: faults.slice(0, 10) },
@@ -124,7 +124,7 @@ function isWorthy (
       'see the runbook on TenantsFrozen')
     return false
   }
-  return seq > base && open.size + posted.size <= MOST_PARTS
+  return seq > base && open.size + posted.size <= MAX_PARTS
 }
 
 /** An array by partition. */

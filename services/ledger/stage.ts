@@ -1,12 +1,12 @@
-import { FatalError, InfrastructureError } from '../lib/errors.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Incoming, Stage } from '../lib/stage.ts'
-import { topicName } from '../lib/topics.ts'
-import type { JobKeyCopy } from '../records/job-key-copy.ts'
-import type { JournalCopy } from '../records/journal-copy.ts'
+import { FatalError, InfrastructureError } from '../platform/errors.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Incoming, Stage } from '../engine/stage.ts'
+import { topicName } from '../platform/topics.ts'
+import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
 import type { ReadsOf } from '../topology.ts'
 
-export type LedgerParts = {
+export type LedgerDeps = {
   readonly journal: Pick<JournalCopy, 'append'>
   readonly keys: Pick<JobKeyCopy, 'append'>
   /** Messages handed to one call of `decide`. */
@@ -19,7 +19,7 @@ export type LedgerParts = {
  * order them and find what is missing, and no entry waits for another. So are keys: each row of a
  * job opens it.
  */
-export function createLedgerStage ({ journal, keys, batch }: LedgerParts): Stage<'ledger'> {
+export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<'ledger'> {
   return {
     name: 'ledger',
     batch,

@@ -1,21 +1,21 @@
-import type { Finished } from '../../schemas/types.ts'
+import type { Completed } from '../../schemas/types.ts'
 import { JobKeyLostError } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Log } from '../lib/log.ts'
-import { SealError } from '../lib/seal.ts'
-import type { Emission } from '../lib/stage.ts'
-import { deadBlock } from '../records/block.ts'
-import type { EndedJob } from '../records/finish.ts'
-import { blockDigest } from '../records/result-blocks.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { SealError } from '../crypto/seal.ts'
+import type { Emission } from '../engine/stage.ts'
+import { deadBlock } from '../results/block.ts'
+import type { EndedJob } from '../results/finish-job.ts'
+import { blockDigest } from '../results/result-blocks.ts'
 import type { Backlog } from './backlog.ts'
 
-export type StalledParts = {
+export type StalledDeps = {
   readonly store: Pick<JobStore, 'openRows' | 'fail'>
   readonly backlog: Backlog
   /** Seals a block and stores it. */
-  readonly storeBlock: (emission: Emission<'rows.finished'>) => Promise<Finished>
+  readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
   readonly clock: Clock
   readonly log: Pick<Log, 'error'>
 }
@@ -27,13 +27,13 @@ export type StalledParts = {
  * Undefined when the job is only waiting, or has moved meanwhile.
  */
 export async function failStalled (
-  parts: StalledParts, job: Job
+  deps: StalledDeps, job: Job
 ): Promise<EndedJob | undefined> {
-  const { store, backlog } = parts
+  const { store, backlog } = deps
   if (await backlog.waits(job)) return undefined
   const rows = await store.openRows(job.tenant, job.id)
   if (rows === undefined) return undefined
-  const digest = await digestOfStored(parts, job, rows)
+  const digest = await digestOfStored(deps, job, rows)
   const failed = await store.fail(job.tenant, job.id, { digest, finished: rows })
   if (failed.kind === 'skip' || !failed.ended) return undefined
   return { job: failed.job, entry: failed.entry }
@@ -41,9 +41,9 @@ export async function failStalled (
 
 /** The digest of the block that ends these rows; empty when there can be none. */
 async function digestOfStored (
-  { storeBlock, clock, log }: StalledParts, job: Job, rows: Buffer
+  { storeBlock, clock, log }: StalledDeps, job: Job, rows: Buffer
 ): Promise<string> {
-  const emission = deadBlock({ place: wholeJob(job), lane: job.lane, rows }, {
+  const emission = deadBlock({ coordinates: wholeJob(job), lane: job.lane, rows }, {
     atMs: clock.now(), inputs: false,
   })
   try {

@@ -1,9 +1,9 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
-import type { Log } from '../lib/log.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import { createReading } from '../lib/reading.ts'
-import { watchRedis } from '../lib/redis-meters.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { createReading } from '../platform/reading.ts'
+import { watchRedis } from '../platform/redis-meters.ts'
 import type { Administrator } from './lag.ts'
 
 type Watching = {
@@ -53,7 +53,7 @@ const WORK = `
     ) AS mutation`
 
 type Disk = { readonly name: string, readonly total: number, readonly free: number }
-type Parts = { readonly table: string, readonly parts: number }
+type Deps = { readonly table: string, readonly parts: number }
 type Work = { readonly merge: number, readonly mutation: number }
 
 function watchClickhouse (
@@ -64,7 +64,7 @@ function watchClickhouse (
     what: 'the system tables of ClickHouse', log,
   })
   const disks = readingOf<Disk>(DISKS)
-  const parts = readingOf<Parts>(PARTS)
+  const parts = readingOf<Deps>(PARTS)
   const work = readingOf<Work>(WORK)
   metrics.watchAll('clickhouse_disk_bytes', async () =>
     (await disks()).map(({ name, total }) => ({ labels: { disk: name }, value: total })))

@@ -1,16 +1,16 @@
 import type { Normalized } from '../../schemas/types.ts'
 import type { Preflight } from '../jobs/job.ts'
 import type { Accepted, JobStore } from '../jobs/store.ts'
-import { laneOf } from '../lib/topics.ts'
+import { laneOf } from '../platform/topics.ts'
 import { maxQuoteMicros } from '../money/quote.ts'
-import { placeOf } from '../records/place.ts'
+import { coordinatesOf } from '../results/chunk-coordinates.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { ChunkCounts } from './decide.ts'
 
 /** What a job is made of, counted over all its chunks. */
 export type Counts = ChunkCounts & { readonly totalRows: number }
 
-export type AcceptParts = {
+export type AcceptDeps = {
   readonly store: Pick<JobStore, 'accept'>
   readonly unitPriceMicros: (tenant: string, service: ServiceSlug) => number
   readonly maxActiveJobs: number
@@ -21,17 +21,17 @@ export type AcceptParts = {
  * stored outcome is returned when there is one already, whatever is counted now. `head` is the
  * envelope of chunk 0, which alone carries the job's header.
  */
-export async function acceptJob (head: Normalized, counts: Counts, parts: AcceptParts):
+export async function acceptJob (head: Normalized, counts: Counts, deps: AcceptDeps):
 Promise<Accepted> {
-  const { service } = placeOf(head)
+  const { service } = coordinatesOf(head)
   const { feed } = head
-  const unitPriceMicros = feed?.unitPriceMicros ?? parts.unitPriceMicros(head.tenant, service)
+  const unitPriceMicros = feed?.unitPriceMicros ?? deps.unitPriceMicros(head.tenant, service)
   const preflight: Preflight = {
     ...counts,
     maxQuoteMicros: maxQuoteMicros({ ...counts, unitPriceMicros }),
     quoteId: quoteIdOf(head.job),
   }
-  return await parts.store.accept(head.tenant, {
+  return await deps.store.accept(head.tenant, {
     id: head.job,
     service,
     lane: laneOf(head.totalRows),
@@ -44,7 +44,7 @@ Promise<Accepted> {
     idempotencyKey: head.idempotencyKey,
     acceptByMs: head.acceptBy,
     needsSlot: counts.freshChecks > 0,
-    maxActiveJobs: parts.maxActiveJobs,
+    maxActiveJobs: deps.maxActiveJobs,
     ...feed && { feed },
   })
 }

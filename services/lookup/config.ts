@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const partRows = (rows: number, description: string) =>
@@ -16,13 +16,14 @@ export const lookupConfig = defineConfig({
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),
-  BATCH_MESSAGES: Type.Integer({
+  LOOKUP_BATCH_MESSAGES: Type.Integer({
     default: 25, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
   }),
   // A job of 100 rows has to be checked within two seconds: two parts run side by side.
-  PART_ROWS_SMALL: partRows(50, 'Rows of a part in the lane small.'),
-  PART_ROWS_BULK: partRows(200, 'Rows of a part in the lane bulk.'),
-  PART_ROWS_QUICK: partRows(CHUNK_ROWS, 'Rows of a part in the lane bulk of QUICK_SERVICES.'),
+  VERIFY_BATCH_ROWS_SMALL: partRows(50, 'Rows of a verification batch in the lane small.'),
+  VERIFY_BATCH_ROWS_BULK: partRows(200, 'Rows of a verification batch in the lane bulk.'),
+  VERIFY_BATCH_ROWS_QUICK: partRows(
+    CHUNK_ROWS, 'Rows of a verification batch in the lane bulk, for QUICK_SERVICES.'),
   QUICK_SERVICES: Type.Array(Type.Enum([...SERVICE_SLUGS]), {
     default: ['phone-validation', 'carrier-single', 'carrier-lookup'],
     description: 'Services whose checks wait for nobody, as those of numbering-plan do not: ' +

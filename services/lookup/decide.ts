@@ -1,13 +1,13 @@
-import type { Journal, MissedRows, NormalizedRows } from '../../schemas/types.ts'
-import type { Emission } from '../lib/stage.ts'
-import { turn } from '../lib/turn.ts'
-import { BLOCK_PARTS, createBlock, type DuplicateOutcome } from '../records/block.ts'
-import { pickOthers, pickTokens, type CachedRecord } from '../records/cache.ts'
-import { SERVICES } from '../records/columns.ts'
-import { isFresh } from '../records/freshness.ts'
-import { NO_FIELDS, outcomeOf, type RowOutcome } from '../records/outcome.ts'
-import type { Place } from '../records/place.ts'
-import type { Reason } from '../records/record.ts'
+import type { Journal, ToVerifyRows, NormalizedRows } from '../../schemas/types.ts'
+import type { Emission } from '../engine/stage.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { BLOCK_PARTS, createBlock, type DuplicateOutcome } from '../results/block.ts'
+import { pickOthers, pickTokens, type CachedRecord } from '../cache/cache.ts'
+import { SERVICES } from '../results/columns.ts'
+import { isFresh } from '../cache/freshness.ts'
+import { NO_FIELDS, outcomeOf, type RowOutcome } from '../results/outcome.ts'
+import type { ChunkCoordinates } from '../results/chunk-coordinates.ts'
+import type { Reason } from '../cache/record.ts'
 import type { Lane } from '../topology.ts'
 import type { Originals } from './dedupe.ts'
 
@@ -25,7 +25,7 @@ export type JobTerms = {
 
 /** One chunk with what the whole job tells about it. */
 export type Chunk = {
-  readonly place: Place
+  readonly coordinates: ChunkCoordinates
   readonly rows: NormalizedRows
   /** What its tokens were made with: chunks differ where a cache secret was changed in between. */
   readonly tokenVersion: string
@@ -58,7 +58,7 @@ export function usableHit (
 /** Counts each row of a chunk in exactly one of the four ways a row can go. */
 export function countRows (chunk: Chunk): ChunkCounts {
   const counts = { invalid: 0, duplicate: 0, hit: 0, missed: 0 }
-  for (let row = 0; row < chunk.place.rows; row++) counts[kindOf(chunk, row)]++
+  for (let row = 0; row < chunk.coordinates.rows; row++) counts[kindOf(chunk, row)]++
   return {
     invalidRows: counts.invalid,
     duplicateRows: counts.duplicate,
@@ -74,12 +74,12 @@ export function countRows (chunk: Chunk): ChunkCounts {
  */
 export function emissionsOf (
   chunk: Chunk, terms: JobTerms
-): readonly Emission<'rows.finished' | 'rows.missed'>[] {
-  const { place, rows } = chunk
+): readonly Emission<'rows.completed' | 'rows.to-verify'>[] {
+  const { coordinates, rows } = chunk
   const { inputs, contacts } = rows
-  const block = createBlock({ place, part: BLOCK_PARTS.lookup, inputs, contacts })
+  const block = createBlock({ coordinates, part: BLOCK_PARTS.lookup, inputs, contacts })
   const missed: number[] = []
-  for (let row = 0; row < place.rows; row++) {
+  for (let row = 0; row < coordinates.rows; row++) {
     const kind = kindOf(chunk, row)
     if (kind === 'missed') missed.push(row)
     else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
@@ -97,10 +97,10 @@ type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefin
  */
 export async function jobEmissions (
   chunks: readonly Chunk[], { terms, entry }: EmitOptions
-): Promise<readonly Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[]> {
-  const emits: Emission<'rows.finished' | 'rows.missed' | 'wallet.journal'>[] = []
+): Promise<readonly Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[]> {
+  const emits: Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[] = []
   for (const chunk of chunks) {
-    await turn(terms.lane, chunk.place.tenant)
+    await yieldToEventLoop(terms.lane, chunk.coordinates.tenant)
     // The block with the inputs of a chunk goes first, its parts right behind it.
     emits.push(...emissionsOf(chunk, terms))
   }
@@ -112,18 +112,18 @@ export function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal
   return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
 }
 
-function kindOf ({ place, rows, hits, originals }: Chunk, row: number): RowKind {
+function kindOf ({ coordinates, rows, hits, originals }: Chunk, row: number): RowKind {
   if (rows.canonicals[row] === '') return 'invalid'
-  if (originals.originalOf(place.firstRow + row) >= 0) return 'duplicate'
+  if (originals.originalOf(coordinates.firstRow + row) >= 0) return 'duplicate'
   return hits[row] === undefined ? 'missed' : 'hit'
 }
 
 /** The only place where an index from 0 becomes the row number of the result file. */
-function duplicateOutcome ({ place, rows, originals }: Chunk, row: number): DuplicateOutcome {
-  const isEmail = SERVICES[place.service].kind === 'email'
+function duplicateOutcome ({ coordinates, rows, originals }: Chunk, row: number): DuplicateOutcome {
+  const isEmail = SERVICES[coordinates.service].kind === 'email'
   return {
     source: 'duplicate',
-    duplicateOf: originals.originalOf(place.firstRow + row) + 1,
+    duplicateOf: originals.originalOf(coordinates.firstRow + row) + 1,
     ...isEmail && { email: rows.canonicals[row] ?? '' },
   }
 }
@@ -144,30 +144,30 @@ function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): Ro
 }
 
 function hitOutcome (
-  { place, rows, hits, originals }: Chunk, row: number, { freshnessMs }: JobTerms
+  { coordinates, rows, hits, originals }: Chunk, row: number, { freshnessMs }: JobTerms
 ): RowOutcome {
   const record = hits[row]
   if (record === undefined) throw new Error('a hit has a record')
   const subject = {
-    service: place.service,
+    service: coordinates.service,
     canonical: rows.canonicals[row] ?? '',
-    copies: originals.copiesOf(place.firstRow + row),
+    copies: originals.copiesOf(coordinates.firstRow + row),
   }
   return outcomeOf(record, subject, { source: 'cache', freshnessMs })
 }
 
 function partsOf (
   chunk: Chunk, missed: readonly number[], terms: JobTerms
-): readonly Emission<'rows.missed'>[] {
-  const parts: Emission<'rows.missed'>[] = []
+): readonly Emission<'rows.to-verify'>[] {
+  const parts: Emission<'rows.to-verify'>[] = []
   for (let from = 0; from < missed.length; from += terms.partRows) {
-    const rows = missedRows(chunk, missed.slice(from, from + terms.partRows))
+    const rows = rowsToVerify(chunk, missed.slice(from, from + terms.partRows))
     parts.push({
-      topic: 'rows.missed',
+      topic: 'rows.to-verify',
       lane: terms.lane,
-      service: chunk.place.service,
+      service: chunk.coordinates.service,
       value: {
-        ...chunk.place,
+        ...chunk.coordinates,
         part: parts.length,
         quotedAt: terms.quotedAtMs,
         forceFresh: terms.forceFresh,
@@ -183,10 +183,12 @@ function partsOf (
   return parts
 }
 
-function missedRows ({ place, rows, originals }: Chunk, missed: readonly number[]): MissedRows {
+function rowsToVerify (
+  { coordinates, rows, originals }: Chunk, missed: readonly number[]
+): ToVerifyRows {
   return {
     rows: missed,
-    copies: missed.map((row) => originals.copiesOf(place.firstRow + row)),
+    copies: missed.map((row) => originals.copiesOf(coordinates.firstRow + row)),
     canonicals: missed.map((row) => rows.canonicals[row] ?? ''),
     tokens: pickTokens(rows.tokens, missed),
     otherTokens: pickOthers(rows.otherTokens, missed),

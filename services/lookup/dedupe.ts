@@ -1,4 +1,4 @@
-import { TOKEN_BYTES } from '../records/cache.ts'
+import { TOKEN_BYTES } from '../cache/cache.ts'
 
 /** What a row repeats, by indexes (from 0) within the job. */
 export type Originals = {

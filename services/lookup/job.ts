@@ -1,16 +1,16 @@
 import type { Journal, Normalized } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Clock } from '../lib/clock.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Unit } from '../lib/gather.ts'
-import type { Decision } from '../lib/stage.ts'
+import type { Clock } from '../platform/clock.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Unit } from '../engine/aggregate.ts'
+import type { Decision } from '../engine/stage.ts'
 import type { Outbox } from '../money/outbox.ts'
-import { acceptJob, type AcceptParts } from './accept.ts'
+import { acceptJob, type AcceptDeps } from './accept.ts'
 import { jobEmissions } from './decide.ts'
 import type { ChunkMessage, Loader } from './load.ts'
 import { readChunks, termsOf, type PartRows } from './read.ts'
 
-export type JobParts = Omit<AcceptParts, 'maxActiveJobs'> & {
+export type JobDeps = Omit<AcceptDeps, 'maxActiveJobs'> & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
   readonly outbox: Pick<Outbox, 'remove'>
   readonly load: Loader
@@ -31,20 +31,20 @@ export type JobUnit = Unit<ChunkMessage>
  * from it. A job that was refused, or is closed, emits nothing; one that is accepted already keeps
  * its stored quote, and all it emits is emitted again.
  */
-export async function decideJob (unit: JobUnit, parts: JobParts): Promise<JobDecision> {
+export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecision> {
   const nothing: JobDecision = { finishes: unit.members, emits: [] }
   const head = headOf(unit)
-  if (await isOver(head, parts)) return nothing
-  const { freshnessMs, maxActiveJobs } = await parts.policy(head.tenant)
-  const terms = termsOf(head, freshnessMs, parts.partRows)
-  const { chunks, counts } = await readChunks(unit.parts, { terms, load: parts.load })
-  const acceptance = await acceptJob(head, counts, { ...parts, maxActiveJobs })
+  if (await isOver(head, deps)) return nothing
+  const { freshnessMs, maxActiveJobs } = await deps.policy(head.tenant)
+  const terms = termsOf(head, freshnessMs, deps.partRows)
+  const { chunks, counts } = await readChunks(unit.parts, { terms, load: deps.load })
+  const acceptance = await acceptJob(head, counts, { ...deps, maxActiveJobs })
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
   return {
     finishes: unit.members,
     emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
-    afterProduced: () => announce(head, { entry: acceptance.entry, parts }),
+    afterProduced: () => announce(head, { entry: acceptance.entry, deps }),
   }
 }
 
@@ -52,7 +52,7 @@ export async function decideJob (unit: JobUnit, parts: JobParts): Promise<JobDec
  * True when nothing can come of the job any more; one that is too late is refused for good. Before
  * that `accept` says so, and is asked in any case.
  */
-async function isOver (head: Normalized, { store, clock }: JobParts): Promise<boolean> {
+async function isOver (head: Normalized, { store, clock }: JobDeps): Promise<boolean> {
   if (clock.now() <= head.acceptBy) return false
   const outcome = await store.refuse(head.tenant, head.job, 'expired')
   return outcome.kind === 'accepted' ? outcome.job.closed : outcome.kind === 'refused'
@@ -60,12 +60,12 @@ async function isOver (head: Normalized, { store, clock }: JobParts): Promise<bo
 
 type AnnounceOptions = {
   readonly entry: Journal | undefined
-  readonly parts: Pick<JobParts, 'store' | 'outbox'>
+  readonly deps: Pick<JobDeps, 'store' | 'outbox'>
 }
 
 /** Only now is everything of the job in Kafka: the waiting request may be answered. */
 export async function announce (
-  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, { entry, parts }: AnnounceOptions
+  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, { entry, deps: parts }: AnnounceOptions
 ): Promise<void> {
   await parts.store.announce(tenant, job)
   failpoint('lookup.announced')

@@ -1,12 +1,12 @@
 import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import type { NormalizedRows } from '../../schemas/types.ts'
-import { atMost } from '../lib/retry.ts'
-import type { Incoming } from '../lib/stage.ts'
-import { laneOf } from '../lib/topics.ts'
-import { turn } from '../lib/turn.ts'
-import type { CachedRecord, RecordCache } from '../records/cache.ts'
-import { placeOf } from '../records/place.ts'
+import { withTimeout } from '../platform/retry.ts'
+import type { Incoming } from '../engine/stage.ts'
+import { laneOf } from '../platform/topics.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import type { CachedRecord, RecordCache } from '../cache/cache.ts'
+import { coordinatesOf } from '../results/chunk-coordinates.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
 
@@ -48,7 +48,7 @@ export function createLoader (
     const known = loading.get(message)
     if (known !== undefined) return known
     const { tenant, totalRows } = message.value
-    const started = turn(laneOf(totalRows), tenant).then(() => load(message, find))
+    const started = yieldToEventLoop(laneOf(totalRows), tenant).then(() => load(message, find))
     // Whoever needs the chunk sees the failure; until then nobody may be listening.
     started.catch(() => {})
     loading.set(message, started)
@@ -79,7 +79,7 @@ function fewAtOnce (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
   return async (...asked) => {
     const { look } = await places.execute(async () => {
       const begun = cache.find(...asked)
-      await atMost(begun, LOOK_HOLDS_MS)
+      await withTimeout(begun, LOOK_HOLDS_MS)
       return { look: begun }
     })
     return await look
@@ -103,7 +103,7 @@ async function load (message: ChunkMessage, find: RecordCache['find']): Promise<
     throw new Error('a chunk holds as many rows as its envelope says')
   }
   if (value.forceFresh) return { rows, records: [] }
-  const { tenant, service } = placeOf(value)
+  const { tenant, service } = coordinatesOf(value)
   const scope = { tenant, service, version: value.tokenVersion, others: rows.otherTokens }
   return { rows, records: await find(scope, rows.tokens) }
 }

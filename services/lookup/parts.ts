@@ -2,20 +2,20 @@ import type { Static } from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { createJobStore } from '../jobs/store.ts'
-import type { Parts } from '../lib/connect.ts'
-import type { Life } from '../lib/run.ts'
+import type { Deps } from '../engine/deps.ts'
+import type { ServiceContext } from '../platform/run.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
-import { redisRecordCache } from '../records/redis-cache.ts'
+import { redisRecordCache } from '../cache/redis-cache.ts'
 import type { lookupConfig } from './config.ts'
 import type { PartRows } from './read.ts'
-import type { LookupParts } from './stage.ts'
+import type { LookupDeps } from './stage.ts'
 
-type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log' | 'metrics'>
+type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 'log' | 'metrics'>
 
 /** What the stage is made of, from its configuration and open connections. */
-export function lookupParts (config: Static<typeof lookupConfig>, connected: Connected):
-LookupParts {
+export function lookupDeps (config: Static<typeof lookupConfig>, connected: Connected):
+LookupDeps {
   const { state, clock, log, metrics } = connected
   const prices = readPrices(config.PRICES)
   const onFault = (error: unknown) => log.warn({ err: error }, 'the cache is not to be had')
@@ -27,14 +27,14 @@ LookupParts {
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
     policy: policiesOf(state, config.MAX_ACTIVE_JOBS),
     partRows: partRowsOf(config),
-    batch: config.BATCH_MESSAGES,
+    batch: config.LOOKUP_BATCH_MESSAGES,
     onUndecidable: (job, error) => log.error({ err: error, job }, 'a job cannot be decided'),
   }
 }
 
 const DAY_MS = 86_400_000
 
-function policiesOf (state: Connected['state'], mostJobs: number): LookupParts['policy'] {
+function policiesOf (state: Connected['state'], mostJobs: number): LookupDeps['policy'] {
   const { policy } = createOrganizations(state)
   return async tenant => {
     const { freshnessDays, activeJobs = mostJobs } = await policy(tenant)
@@ -45,7 +45,7 @@ function policiesOf (state: Connected['state'], mostJobs: number): LookupParts['
 function partRowsOf (config: Static<typeof lookupConfig>): PartRows {
   const quick = new Set(config.QUICK_SERVICES)
   return (lane, service) => {
-    if (lane === 'small') return config.PART_ROWS_SMALL
-    return quick.has(service) ? config.PART_ROWS_QUICK : config.PART_ROWS_BULK
+    if (lane === 'small') return config.VERIFY_BATCH_ROWS_SMALL
+    return quick.has(service) ? config.VERIFY_BATCH_ROWS_QUICK : config.VERIFY_BATCH_ROWS_BULK
   }
 }

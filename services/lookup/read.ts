@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import type { Normalized } from '../../schemas/types.ts'
-import { laneOf } from '../lib/topics.ts'
-import { turn } from '../lib/turn.ts'
-import { placeOf } from '../records/place.ts'
-import { TOKEN_BYTES } from '../records/tokens.ts'
+import { laneOf } from '../platform/topics.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { coordinatesOf } from '../results/chunk-coordinates.ts'
+import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Counts } from './accept.ts'
 import { countRows, usableHit, type Chunk, type ChunkCounts, type JobTerms } from './decide.ts'
@@ -24,7 +24,7 @@ export function termsOf (
     forceFresh: head.forceFresh,
     quotedAtMs: head.submittedAt,
     freshnessMs,
-    partRows: partRows(lane, placeOf(head).service),
+    partRows: partRows(lane, coordinatesOf(head).service),
   }
 }
 
@@ -49,16 +49,20 @@ export async function readChunks (
     const next = parts[chunks.length + AHEAD]
     if (next !== undefined) load.ahead(next)
     const { rows, records } = await load(message)
-    const place = placeOf(message.value)
-    if (place.firstRow !== counts.totalRows) throw new Error('the chunks of a job leave no gap')
+    const coordinates = coordinatesOf(message.value)
+    const { chunk: number, firstRow } = coordinates
+    if (firstRow !== counts.totalRows) {
+      throw new Error(`chunk ${number} of the job starts at row ${firstRow}, expected ` +
+        `${counts.totalRows}: a chunk before it is missing`)
+    }
     const tokens = isMixed ? digestsOf(rows.canonicals) : rows.tokens
     dedupe.add(tokens, (row) => rows.canonicals[row] === '')
     const hits = records.map((record) => usableHit(record, terms))
     const { tokenVersion } = message.value
-    const chunk = { place, rows, tokenVersion, hits, originals: dedupe }
-    addCounts(counts, place.rows, countRows(chunk))
+    const chunk = { coordinates, rows, tokenVersion, hits, originals: dedupe }
+    addCounts(counts, coordinates.rows, countRows(chunk))
     chunks.push(chunk)
-    await turn(terms.lane, place.tenant)
+    await yieldToEventLoop(terms.lane, coordinates.tenant)
   }
   if (counts.totalRows !== totalRows) throw new Error('the chunks of a job hold all its rows')
   return { chunks, counts }

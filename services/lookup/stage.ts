@@ -1,14 +1,14 @@
-import { fullBitmap } from '../lib/bitmap.ts'
-import type { RawMessage } from '../lib/bus.ts'
-import type { Decision, Stage } from '../lib/stage.ts'
-import { deadBlock } from '../records/block.ts'
-import type { RecordCache } from '../records/cache.ts'
-import { placeOfHeaders } from '../records/place.ts'
-import { decideOrGiveUp, giveUp, type GiveUpParts } from './give-up.ts'
-import { createHeldJobs, unitOf, type HeldJob, type HeldJobs } from './held.ts'
+import { fullBitmap } from '../platform/bitmap.ts'
+import type { RawMessage } from '../kafka/bus.ts'
+import type { Decision, Stage } from '../engine/stage.ts'
+import { deadBlock } from '../results/block.ts'
+import type { RecordCache } from '../cache/cache.ts'
+import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
+import { decideOrFailJob, failJob, type GiveUpDeps } from './fail-job.ts'
+import { createPendingJobs, unitOf, type PendingJob, type PendingJobs } from './pending-jobs.ts'
 import { createLoader, type ChunkMessage } from './load.ts'
 
-export type LookupParts = Omit<GiveUpParts, 'load'> & {
+export type LookupDeps = Omit<GiveUpDeps, 'load'> & {
   readonly cache: Pick<RecordCache, 'find'>
   /** Messages handed to one call of `decide`. */
   readonly batch: number
@@ -28,9 +28,9 @@ const LOST_AFTER_LOOKS = 300
  * are let go once nothing waits for them: `acceptBy` has passed and Redis says so, or chunks of
  * their accepted job are dead, and what is left of it is given up.
  */
-export function createLookupStage (options: LookupParts): Stage<'lookup'> {
+export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
   const parts = { ...options, load: createLoader(options.cache) }
-  const held = createHeldJobs()
+  const held = createPendingJobs()
   let generation = 0
 
   /** Until its effects are done a unit stays complete, so that any failure finds it once more. */
@@ -52,7 +52,7 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
     decide: async (messages) => {
       const ofGeneration = generation
       for (const message of messages) parts.load.ahead(message)
-      const decided = await decideComplete(messages, { held, parts })
+      const decided = await decideComplete(messages, { held, deps: parts })
       return decided.map((decision) => released(decision, ofGeneration))
     },
     release: async (place) => {
@@ -63,7 +63,7 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
       for (const { message } of over) held.drop(message)
       return over.map(({ decision }) => decision)
     },
-    whenDead: (headers) => whenDead(headers, { held, parts }),
+    whenDead: (headers) => whenDead(headers, { held, deps: parts }),
     forget: () => {
       generation++
       held.forget()
@@ -71,18 +71,18 @@ export function createLookupStage (options: LookupParts): Stage<'lookup'> {
   }
 }
 
-type StageParts = GiveUpParts & Pick<LookupParts, 'lostAfterLooks'>
-type Held = { readonly held: HeldJobs, readonly parts: StageParts }
+type StageDeps = GiveUpDeps & Pick<LookupDeps, 'lostAfterLooks'>
+type Held = { readonly held: PendingJobs, readonly deps: StageDeps }
 
 /** Decisions of the jobs these chunks complete, each job once. */
 async function decideComplete (
-  messages: readonly ChunkMessage[], { held, parts }: Held
+  messages: readonly ChunkMessage[], { held, deps: parts }: Held
 ): Promise<readonly Decision<'lookup'>[]> {
   const decided = new Map<string, Decision<'lookup'>>()
   for (const message of messages) {
     const unit = held.add(message)
     if (unit === undefined) continue
-    const known = decided.get(unitOf(message)) ?? await decideOrGiveUp(unit, parts)
+    const known = decided.get(unitOf(message)) ?? await decideOrFailJob(unit, parts)
     decided.set(unitOf(message), { ...known, finishes: unit.members })
   }
   return [...decided.values()]
@@ -91,12 +91,12 @@ async function decideComplete (
 type Over = { readonly message: ChunkMessage, readonly decision: Decision<'lookup'> }
 
 /** Held jobs that wait for nothing more, each with what becomes of it. */
-async function decideOver (jobs: readonly HeldJob[], parts: StageParts): Promise<Over[]> {
+async function decideOver (jobs: readonly PendingJob[], deps: StageDeps): Promise<Over[]> {
   const over: Over[] = []
   for (const job of jobs) {
-    const isLate = parts.clock.now() > job.message.value.acceptBy
+    const isLate = deps.clock.now() > job.message.value.acceptBy
     if (!isLate && !job.isAccountedFor) continue
-    const decision = await decisionOf(job, parts)
+    const decision = await decisionOf(job, deps)
     if (decision !== undefined) over.push({ message: job.message, decision })
   }
   return over
@@ -108,17 +108,17 @@ async function decideOver (jobs: readonly HeldJob[], parts: StageParts): Promise
  * again every chunk that is left ends. Undefined: it may still become complete.
  */
 async function decisionOf (
-  { message: { value }, unit, isAccountedFor, quietLooks }: HeldJob, parts: StageParts
+  { message: { value }, unit, isAccountedFor, quietLooks }: PendingJob, deps: StageDeps
 ): Promise<Decision<'lookup'> | undefined> {
   const { tenant, job } = value
-  const known = await parts.store.outcome(tenant, job)
-  const outcome = known.kind === 'open' ? await parts.store.refuse(tenant, job, 'expired') : known
+  const known = await deps.store.outcome(tenant, job)
+  const outcome = known.kind === 'open' ? await deps.store.refuse(tenant, job, 'expired') : known
   if (outcome.kind === 'open') return undefined
   const isOver = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
   if (isOver) return { finishes: unit.members, emits: [] }
-  const { lostAfterLooks = LOST_AFTER_LOOKS } = parts
+  const { lostAfterLooks = LOST_AFTER_LOOKS } = deps
   const isLost = isAccountedFor || quietLooks >= lostAfterLooks
-  return isLost ? await giveUp(unit, parts) : undefined
+  return isLost ? await failJob(unit, deps) : undefined
 }
 
 /**
@@ -127,13 +127,13 @@ async function decisionOf (
  * that is held: its rows end with it. In any case the job waits for this chunk no more.
  */
 async function whenDead (
-  headers: RawMessage['headers'], { held, parts: { store, clock } }: Held
+  headers: RawMessage['headers'], { held, deps: { store, clock } }: Held
 ) {
-  const known = placeOfHeaders(headers)
+  const known = coordinatesOfHeaders(headers)
   if (known === undefined) return []
-  const { tenant, job, chunk, rows } = known.place
+  const { tenant, job, chunk, rows } = known.coordinates
   const outcome = await store.refuse(tenant, job, 'internal')
-  const isLost = held.lose(known.place, chunk)
+  const isLost = held.lose(known.coordinates, chunk)
   if (!isLost || outcome.kind !== 'accepted') return []
   // Where its parts were produced, or may have been, its rows are left to them: what never comes
   // to an end `ledger` ends as a stalled job.

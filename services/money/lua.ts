@@ -8,7 +8,7 @@ export function joinLua (...files: readonly URL[]): string {
 }
 
 /** The gate every script begins with that moves money. */
-export const GATE_LUA = new URL('./gate.lua', import.meta.url)
+export const GATE_LUA = new URL('./recovery-guard.lua', import.meta.url)
 
 /** The movements of money every script that moves any is made from. */
 export const WALLET_LUA = new URL('./wallet.lua', import.meta.url)

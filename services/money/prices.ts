@@ -14,7 +14,7 @@ export const DEFAULT_PRICES_MICROS: Prices = {
 }
 
 /** A thousand dollars a row is a typing error; it also keeps 100,000 rows far below 2^53 micros. */
-const HIGHEST_PRICE_MICROS = 1_000_000_000
+const MAX_PRICE_MICROS = 1_000_000_000
 
 const isSlug = (name: string): name is ServiceSlug =>
   (SERVICE_SLUGS as readonly string[]).includes(name)
@@ -24,9 +24,9 @@ const checkPrice = (service: string, price: unknown): number => {
     throw new RangeError(`PRICES: unknown service "${service}"; use ${SERVICE_SLUGS.join(', ')}`)
   }
   const whole = typeof price === 'number' && Number.isSafeInteger(price)
-  if (!whole || price < 0 || price > HIGHEST_PRICE_MICROS) {
+  if (!whole || price < 0 || price > MAX_PRICE_MICROS) {
     throw new RangeError(
-      `PRICES: ${service} must be a whole number of micros from 0 to ${HIGHEST_PRICE_MICROS}`)
+      `PRICES: ${service} must be a whole number of micros from 0 to ${MAX_PRICE_MICROS}`)
   }
   return price
 }

@@ -34,4 +34,4 @@ export const ACTIVE_KEY = 'active-tenants'
 export const REPLAYING_KEY = 'replaying'
 
 /** Pub/sub channel: tenants that want to be let in. */
-export const UNBLESSED_CHANNEL = 'unblessed'
+export const LOCKED_TENANTS_CHANNEL = 'unblessed'

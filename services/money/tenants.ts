@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Redis } from 'ioredis'
-import { script } from '../lib/redis.ts'
+import { script } from '../platform/redis.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
 
 /** A tenant and the Redis time, in ms, at which it was marked as active last. */

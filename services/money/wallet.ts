@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { createAdmission, gatedScript } from './gate.ts'
+import { createAdmission, guardedScript } from './recovery-guard.ts'
 import { GATE_LUA, WALLET_LUA, joinLua } from './lua.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
@@ -55,7 +55,7 @@ const PATIENCE_MS = 10_000
 export function createWallet (redis: Redis): Wallet {
   const movement = (name: 'topup' | 'adjust') => {
     const source = joinLua(GATE_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return gatedScript(redis, { name, source, numberOfKeys: 4, patienceMs: PATIENCE_MS })
+    return guardedScript(redis, { name, source, numberOfKeys: 4, patienceMs: PATIENCE_MS })
   }
   const scripts = { topup: movement('topup'), adjust: movement('adjust') }
   const activate = createActivation(redis)

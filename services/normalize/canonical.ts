@@ -1,4 +1,4 @@
-import type { ContactKind } from '../records/columns.ts'
+import type { ContactKind } from '../results/columns.ts'
 import { canonicalEmail, emailIdentity } from './email.ts'
 import type { Canonical } from './input.ts'
 import { canonicalPhone } from './phone.ts'

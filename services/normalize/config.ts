@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
 import { LANES } from '../topology.ts'
 
 /** Configuration of `normalize`. */
@@ -11,7 +11,7 @@ export const normalizeConfig = defineConfig({
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),
-  BATCH_MESSAGES: Type.Integer({
+  NORMALIZE_BATCH_MESSAGES: Type.Integer({
     default: 8, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
   }),
 })

@@ -1,4 +1,4 @@
-import { PREFLIGHT_REASONS, type PreflightReason } from '../records/record.ts'
+import { PREFLIGHT_REASONS, type PreflightReason } from '../cache/record.ts'
 
 /** The closed list of reasons for which an input has no canonical form. */
 export const INVALID_REASONS = PREFLIGHT_REASONS

@@ -1,7 +1,7 @@
 import {
   ParseError, parsePhoneNumberWithError, type CountryCode, type PhoneNumber,
 } from 'libphonenumber-js/max'
-import { parsePhone } from '../records/numbering/parse.ts'
+import { parsePhone } from '../phone/parse.ts'
 import { inputFault, invalid, isTooLong, type Canonical, type InvalidReason } from './input.ts'
 import { lengthFault, mayParseDifferently } from './numbering-plans.ts'
 

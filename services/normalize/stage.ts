@@ -1,16 +1,16 @@
 import type { NormalizedRows, Submitted } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Decision, Emission, Incoming, Stage } from '../lib/stage.ts'
-import { laneOf } from '../lib/topics.ts'
-import { turn } from '../lib/turn.ts'
-import { SERVICES } from '../records/columns.ts'
-import { isKnownCountry } from '../records/numbering/library.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Decision, Emission, Incoming, Stage } from '../engine/stage.ts'
+import { laneOf } from '../platform/topics.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { SERVICES } from '../results/columns.ts'
+import { isKnownCountry } from '../phone/library.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { canonicalFor, identitiesOf } from './canonical.ts'
 import type { Tokenizer } from './token.ts'
 
-export type NormalizeParts = {
+export type NormalizeDeps = {
   readonly store: Pick<JobStore, 'refuse'>
   /** Redis time, by which `acceptBy` is judged. */
   readonly clock: Clock
@@ -28,32 +28,32 @@ type Chunk = Incoming<'rows.submitted'>
  * is none. Each chunk is decided alone, so any instance takes any chunk of a job. Past `acceptBy`
  * nothing was promised and nothing can be accepted any more: such a chunk ends here.
  */
-export function createNormalizeStage (parts: NormalizeParts): Stage<'normalize'> {
+export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
   const decideChunk = async (chunk: Chunk): Promise<Decision<'normalize'>> => {
-    if (parts.clock.now() > chunk.value.acceptBy) {
-      parts.onExpired?.(chunk.value.rows)
+    if (deps.clock.now() > chunk.value.acceptBy) {
+      deps.onExpired?.(chunk.value.rows)
       return { finishes: [chunk], emits: [] }
     }
     const { inputs, contacts } = chunk.rows()
-    const { tokenVersion, ...rows } = await normalizeRows(chunk.value, inputs, parts.tokenize)
+    const { tokenVersion, ...rows } = await normalizeRows(chunk.value, inputs, deps.tokenize)
     const value = { ...chunk.value, tokenVersion }
     return { finishes: [chunk], emits: [emissionOf(value, { ...rows, contacts })] }
   }
   return {
     name: 'normalize',
-    batch: parts.batch,
+    batch: deps.batch,
     byTenant: ['rows.submitted'],
     decide: async (messages) => {
       const decisions: Decision<'normalize'>[] = []
       for (const message of messages) {
-        await turn(laneOf(message.value.totalRows), message.value.tenant)
+        await yieldToEventLoop(laneOf(message.value.totalRows), message.value.tenant)
         decisions.push(await decideChunk(message))
       }
       return decisions
     },
     whenDead: async ({ tenant, job }) => {
       // Without one of its chunks a job can't be accepted, so the client is answered now, not late.
-      if (tenant && job) await parts.store.refuse(tenant, job, 'internal')
+      if (tenant && job) await deps.store.refuse(tenant, job, 'internal')
       return []
     },
     forget: () => {},
@@ -84,7 +84,7 @@ export async function normalizeRows (
     characters += input.length
     if (characters > CHARACTERS_A_TURN) {
       characters = 0
-      await turn(laneOf(value.totalRows), value.tenant)
+      await yieldToEventLoop(laneOf(value.totalRows), value.tenant)
     }
     const result = canonicalize(input, country)
     if (result.ok) canonicals[row] = result.canonical

@@ -1,7 +1,7 @@
 import { hkdfSync } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { OtherTokens } from '../records/other-tokens.ts'
-import { TOKEN_BYTES } from '../records/tokens.ts'
+import type { RotatedTokens } from '../cache/rotated-tokens.ts'
+import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { createMac } from './mac.ts'
 
@@ -18,7 +18,7 @@ export type TokenScope = {
 export type MadeTokens = {
   readonly version: string
   readonly tokens: Buffer
-  readonly otherTokens: OtherTokens | null
+  readonly otherTokens: RotatedTokens | null
 }
 
 /** Fills in the tokens of each contact; an empty text (an invalid row) keeps zeros. */

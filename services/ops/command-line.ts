@@ -1,7 +1,7 @@
 import { styleText } from 'node:util'
 import type { Command } from 'commander'
-import { commandEnvironment, type Environment } from '../lib/command-environment.ts'
-import { UsageError } from '../lib/run-command.ts'
+import { commandEnvironment, type Environment } from '../platform/command-environment.ts'
+import { UsageError } from '../platform/run-command.ts'
 import { STAGES, type StageName } from '../topology.ts'
 
 type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green'

@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import Type from 'typebox'
-import type { Environment } from '../lib/command-environment.ts'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
-import { isInfrastructure } from '../lib/errors.ts'
-import { kafkaConnectionOf, kafkaOptionsOf } from '../lib/kafka/connection.ts'
-import { refusalOf } from '../lib/kafka/errors.ts'
-import { connectRedis } from '../lib/redis.ts'
-import { UsageError } from '../lib/run-command.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../platform/config.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { kafkaConnectionOf, kafkaOptionsOf } from '../kafka/connection.ts'
+import { refusalOf } from '../kafka/errors.ts'
+import { connectRedis } from '../platform/redis.ts'
+import { UsageError } from '../platform/run-command.ts'
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
 const stateConfig = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Sample } from '../lib/exposition.ts'
-import { UsageError } from '../lib/run-command.ts'
+import type { Sample } from '../platform/exposition.ts'
+import { UsageError } from '../platform/run-command.ts'
 import { parsePositive, parseStage, type Call } from './command-line.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
 

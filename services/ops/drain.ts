@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { counted, createProgressLine } from '../client/terminal.ts'
-import { placesOf, type Place } from '../lib/kafka/lag.ts'
+import { placesOf, type Place } from '../kafka/lag.ts'
 import { callOf, parsePositive, type Call, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import { countOpenJobs, withJobs } from './jobs.ts'

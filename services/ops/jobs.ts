@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { count, counted, duration } from '../client/terminal.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
-import type { Environment } from '../lib/command-environment.ts'
+import type { Environment } from '../platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
 import {
   callOf, paintFor, parseInteger, parsePositive, tableText,

@@ -1,10 +1,10 @@
 import type { Admin } from 'kafkajs'
 import type { Journal } from '../../schemas/types.ts'
-import { UsageError } from '../lib/run-command.ts'
-import { subscriptionsOf, topicName } from '../lib/topics.ts'
-import { areEqual, NOTHING, post, textOf, type Amounts } from '../money/fold.ts'
-import { follow, START, type ChainHead } from '../records/journal-chain.ts'
-import type { JournalCopy } from '../records/journal-copy.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { subscriptionsOf, topicName } from '../platform/topics.ts'
+import { areEqual, NOTHING, post, textOf, type Amounts } from '../money/arithmetic.ts'
+import { follow, START, type ChainHead } from '../money/journal-chain.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
 import { STAGES, topology, type WritesOf } from '../topology.ts'
 
 export type RestoreDeps = {

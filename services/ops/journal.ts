@@ -2,14 +2,14 @@ import type { Command } from 'commander'
 import Type from 'typebox'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { createWire } from '../jobs/wire.ts'
-import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
-import { commonConfig, loadConfig, messageKeys, pick } from '../lib/config.ts'
-import { createKafkaBus } from '../lib/kafka/bus.ts'
-import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
-import { createMessageMac } from '../lib/message-mac.ts'
-import { createRecordMac } from '../lib/record-mac.ts'
-import { createCodec, registrySource } from '../lib/registry.ts'
-import { createJournalCopy } from '../records/journal-copy.ts'
+import { connectClickhouse, PATIENT_MS } from '../platform/clickhouse.ts'
+import { commonConfig, loadConfig, messageKeys, pick } from '../platform/config.ts'
+import { createKafkaBus } from '../kafka/kafka-bus.ts'
+import { kafkaConnectionOf } from '../kafka/connection.ts'
+import { createMessageMac } from '../kafka/message-mac.ts'
+import { createRecordMac } from '../crypto/record-mac.ts'
+import { createCodec, registrySource } from '../kafka/registry.ts'
+import { createJournalCopy } from '../money/journal-copy.ts'
 import { callOf, type Call, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import {
@@ -76,7 +76,7 @@ export async function withJournal<T> (
       copy: createJournalCopy(clickhouse, createRecordMac(settings)),
       send: async entries => {
         const messages = await Promise.all(entries.map(value =>
-          wire.close({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+          wire.encode({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
         await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
       },
     })

@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
-import { placesOf, TOPOLOGY_GROUPS, type Place, type ReadingGroup } from '../lib/kafka/lag.ts'
-import { logicalTopic } from '../lib/topics.ts'
+import { placesOf, TOPOLOGY_GROUPS, type Place, type ReadingGroup } from '../kafka/lag.ts'
+import { logicalTopic } from '../platform/topics.ts'
 import { round } from './command-line.ts'
 import { queryMetrics } from './metrics.ts'
 import type { Pause } from './pauses.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { count, duration } from '../client/terminal.ts'
-import { UsageError } from '../lib/run-command.ts'
+import { UsageError } from '../platform/run-command.ts'
 import {
   callOf, paintFor, parsePositive, parseStage, tableText,
   type Call, type Cell, type Column, type Paint, type Screen,

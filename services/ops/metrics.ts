@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { everyAddress, type FindAddresses } from '../lib/addresses.ts'
-import type { Environment } from '../lib/command-environment.ts'
-import { samplesAt, type Sample } from '../lib/exposition.ts'
+import { everyAddress, type FindAddresses } from '../platform/addresses.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { samplesAt, type Sample } from '../platform/exposition.ts'
 
 /** Metrics of the services: the samples of each process, and the number of failed requests. */
 type ServiceMetrics = {

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
-import type { Environment } from '../lib/command-environment.ts'
-import { PAUSED_KEY } from '../lib/pausable.ts'
-import { connectRedis } from '../lib/redis.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { PAUSED_KEY } from '../platform/pausable.ts'
+import { connectRedis } from '../platform/redis.ts'
 import { STAGES, type StageName } from '../topology.ts'
 import { withState } from './connections.ts'
 

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import type { Admin } from 'kafkajs'
 import { count, counted } from '../client/terminal.ts'
-import { UsageError } from '../lib/run-command.ts'
-import { subscriptionsOf, type Subscription } from '../lib/topics.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
 import {
   callOf, paintFor, parseInteger, parseStage, tableText,
   type Column, type Paint, type Screen,
@@ -25,7 +25,7 @@ command only shows what it would do. It never moves a group forward, and never a
 
 Examples:
   npm run ops -- replay --stage settle --group settle.bulk --from 2026-08-11T09:30:00Z
-  npm run ops -- replay --stage verify --topic rows.missed.small.whatsapp --from beginning --yes
+  npm run ops -- replay --stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes
   npm run ops -- replay --stage ledger --partition 1 --from 1200 --yes`
 
 /** Adds `replay`. */

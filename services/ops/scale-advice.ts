@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { count } from '../client/terminal.ts'
-import { UsageError } from '../lib/run-command.ts'
+import { UsageError } from '../platform/run-command.ts'
 import { STAGES, topology, type StageName, type TopicName } from '../topology.ts'
 import {
   callOf, paintFor, parsePositive, round, tableText, type Column, type Paint, type Screen,

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
 
 /** Configuration of `publish`. */
 export const publishConfig = defineConfig({
@@ -7,7 +7,7 @@ export const publishConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
-  BATCH_MESSAGES: Type.Integer({
+  PUBLISH_BATCH_MESSAGES: Type.Integer({
     default: 20, minimum: 1, maximum: 1_000, description: 'Ended jobs published between commits.',
   }),
 })

@@ -1,10 +1,10 @@
 import type { Redis } from 'ioredis'
 import { createPartners, type Partners } from '../accounts/partners.ts'
-import { hasTopic } from '../lib/kafka/admin.ts'
-import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
-import { sleep } from '../lib/retry.ts'
-import { topicName } from '../lib/topics.ts'
+import { hasTopic } from '../kafka/admin.ts'
+import { kafkaConnectionOf } from '../kafka/connection.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import { sleep } from '../platform/retry.ts'
+import { topicName } from '../platform/topics.ts'
 import type { PublishConfig } from './config.ts'
 
 /** Whether a partner is revoked and its result topic is deleted. */

@@ -1,11 +1,11 @@
 import type { Partners } from '../accounts/partners.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Decision, Incoming, Stage } from '../lib/stage.ts'
-import type { ArchivedJob } from '../records/archive.ts'
-import { columnsOf } from '../records/columns.ts'
-import { feedCells, type PartnerResults } from '../records/partner-results.ts'
-import { LostResultsError, type FeedRows, type Results } from '../records/results.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Decision, Incoming, Stage } from '../engine/stage.ts'
+import type { ArchivedJob } from '../results/archive.ts'
+import { columnsOf } from '../results/columns.ts'
+import { feedCells, type PartnerResults } from '../results/partner-results.ts'
+import { LostResultsError, type FeedRows, type Results } from '../results/results.ts'
 import { sendUnlessDeleted, type IsDeleted } from './partners.ts'
 
 export type PublishDeps = {

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
 import { LANES } from '../topology.ts'
 import { MAX_GATHER_MS } from './stage.ts'
 
@@ -12,13 +12,13 @@ export const settleConfig = defineConfig({
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),
-  GATHER_BYTES: Type.Integer({
+  INSERT_BATCH_BYTES: Type.Integer({
     default: 400_000,
     minimum: 1,
     description: `Size of an insert of large jobs. Blocks wait up to ${MAX_GATHER_MS} ms until ` +
       'they reach it.',
   }),
-  BATCH_MESSAGES: Type.Integer({
+  SETTLE_BATCH_MESSAGES: Type.Integer({
     default: 64, minimum: 1, maximum: 1_000, description: 'Maximum number of blocks per insert.',
   }),
 })

@@ -1,24 +1,24 @@
 import { LRUCache } from 'lru-cache'
-import type { Finished } from '../../schemas/types.ts'
+import type { Completed } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore, Tallied } from '../jobs/store.ts'
-import type { RawMessage } from '../lib/bus.ts'
-import type { Clock } from '../lib/clock.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import { rowsOf } from '../lib/row-headers.ts'
-import type { Stage } from '../lib/stage.ts'
-import { deadBlock } from '../records/block.ts'
-import { finishJob, type EndedJob, type FinishParts } from '../records/finish.ts'
-import { placeOfHeaders } from '../records/place.ts'
-import type { ResultBlocks } from '../records/result-blocks.ts'
-import type { storeBlock } from '../records/stored-block.ts'
-import { tallyBlockOf } from '../records/tally-block.ts'
+import type { RawMessage } from '../kafka/bus.ts'
+import type { Clock } from '../platform/clock.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import { rowsOf } from '../engine/row-headers.ts'
+import type { Stage } from '../engine/stage.ts'
+import { deadBlock } from '../results/block.ts'
+import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
+import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
+import type { ResultBlocks } from '../results/result-blocks.ts'
+import type { storeBlock } from '../results/stored-block.ts'
+import { tallyBlockOf } from '../results/tally-block.ts'
 
-type SettleDeps = Omit<FinishParts, 'store'> & {
+type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>
   readonly store: Pick<JobStore, 'tally' | 'readWhole' | 'read' | 'close'>
   /** Seals a block and stores it, for rows whose own block cannot be read. */
-  readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Finished>
+  readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Completed>
   /** Redis time. */
   readonly clock: Clock
   /** Called with each job after some of its rows were counted. */
@@ -60,7 +60,7 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
   }
 }
 
-async function tally ({ store, onCounted }: SettleDeps, block: Finished): Promise<Tallied> {
+async function tally ({ store, onCounted }: SettleDeps, block: Completed): Promise<Tallied> {
   const tallied = await store.tally(block.tenant, tallyBlockOf(block))
   if (tallied.kind !== 'skip') onCounted?.(tallied.job)
   return tallied
@@ -85,9 +85,9 @@ function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
 async function finishUnresolvableRows (
   deps: SettleDeps, headers: RawMessage['headers']
 ): Promise<void> {
-  const known = placeOfHeaders(headers)
+  const known = coordinatesOfHeaders(headers)
   if (known === undefined) return
-  const job = await deps.store.read(known.place.tenant, known.place.job)
+  const job = await deps.store.read(known.coordinates.tenant, known.coordinates.job)
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
   const block = await deps.storeBlock(deadBlock(known, { atMs: deps.clock.now(), inputs }))

@@ -1,20 +1,20 @@
-import type { Later, LaterRows } from '../../schemas/types.ts'
+import type { Retry, RetryRows } from '../../schemas/types.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Metrics } from '../lib/metrics.ts'
-import type { Emission } from '../lib/stage.ts'
-import { laneOf } from '../lib/topics.ts'
-import { createBlock } from '../records/block.ts'
-import { pickOthers, pickTokens } from '../records/cache.ts'
-import { withoutVerdict, type RowOutcome, type Subject } from '../records/outcome.ts'
-import { placeOf } from '../records/place.ts'
-import type { Reason } from '../records/record.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { Emission } from '../engine/stage.ts'
+import { laneOf } from '../platform/topics.ts'
+import { createBlock } from '../results/block.ts'
+import { pickOthers, pickTokens } from '../cache/cache.ts'
+import { withoutVerdict, type RowOutcome, type Subject } from '../results/outcome.ts'
+import { coordinatesOf } from '../results/chunk-coordinates.ts'
+import type { Reason } from '../cache/record.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { CheckRequest } from './checker.ts'
 
 /** A verification batch; a position is an index into its rows, not into those of the chunk. */
-export type Batch = { readonly value: Later, readonly rows: LaterRows }
+export type Batch = { readonly value: Retry, readonly rows: RetryRows }
 
 /** One entry per row of the batch; undefined for a row that no provider was available for. */
 export type BatchOutcomes = readonly (RowOutcome | undefined)[]
@@ -29,13 +29,13 @@ export function subjectAt ({ value, rows }: Batch, position: number): Subject {
 }
 
 /** Service and mode of the batch. */
-export function kindOf ({ service, tenant }: Later): Pick<CheckRequest, 'service' | 'mode'> {
+export function kindOf ({ service, tenant }: Retry): Pick<CheckRequest, 'service' | 'mode'> {
   return { service: service as ServiceSlug, mode: partsOf(tenant).mode }
 }
 
 /** Tenant, service and tokens for the cache entries of all positions, or of some. */
 export function cacheScopeOf ({ value, rows }: Batch, positions?: readonly number[]) {
-  const { tenant, service } = placeOf(value)
+  const { tenant, service } = coordinatesOf(value)
   const others = positions === undefined
     ? rows.otherTokens
     : pickOthers(rows.otherTokens, positions)
@@ -64,7 +64,7 @@ export type EmitDeps = {
  */
 export function batchEmissions (
   batch: Batch, outcomes: BatchOutcomes, deps: EmitDeps
-): readonly Emission<'rows.finished' | 'rows.later'>[] {
+): readonly Emission<'rows.completed' | 'rows.retry'>[] {
   const nowMs = deps.clock.now()
   const { value } = batch
   const giveUpAt = value.giveUpAt === 0 ? nowMs + deps.retryForMs : value.giveUpAt
@@ -74,20 +74,20 @@ export function batchEmissions (
     const without = allWithout(batch, 'unavailable', nowMs)
     return [blockOf(batch, outcomes.map((outcome, position) => outcome ?? without[position]))]
   }
-  deps.metrics?.count('parts_put_off_total', { service: value.service })
+  deps.metrics?.count('verification_batches_retried_total', { service: value.service })
   const notBefore = Math.min(nowMs + deps.retryDelayMs, giveUpAt)
   const retry = retryOf(batch, open, { notBefore, giveUpAt })
   return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
 }
 
-function blockOf (batch: Batch, outcomes: BatchOutcomes): Emission<'rows.finished'> {
-  const place = placeOf(batch.value)
-  const block = createBlock({ place, part: blockPartOf(batch.value) })
+function blockOf (batch: Batch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
+  const coordinates = coordinatesOf(batch.value)
+  const block = createBlock({ coordinates, part: blockPartOf(batch.value) })
   for (const [position, row] of batch.rows.rows.entries()) {
     const outcome = outcomes[position]
     if (outcome !== undefined) block.add(row, outcome)
   }
-  return block.emission(laneOf(place.totalRows))
+  return block.emission(laneOf(coordinates.totalRows))
 }
 
 /**
@@ -95,25 +95,25 @@ function blockOf (batch: Batch, outcomes: BatchOutcomes): Emission<'rows.finishe
  * has at most CHUNK_ROWS batches, so all blocks of a chunk have different numbers, which their
  * seals are bound to.
  */
-export function blockPartOf ({ part, attempt }: Pick<Later, 'part' | 'attempt'>): number {
+export function blockPartOf ({ part, attempt }: Pick<Retry, 'part' | 'attempt'>): number {
   return part + CHUNK_ROWS * attempt
 }
 
 function retryOf (
-  { value, rows }: Batch, open: readonly number[], times: Pick<Later, 'notBefore' | 'giveUpAt'>
-): Emission<'rows.later'> {
+  { value, rows }: Batch, open: readonly number[], times: Pick<Retry, 'notBefore' | 'giveUpAt'>
+): Emission<'rows.retry'> {
   const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
-  const place = placeOf(value)
+  const coordinates = coordinatesOf(value)
   return {
-    topic: 'rows.later',
-    lane: laneOf(place.totalRows),
-    service: place.service,
+    topic: 'rows.retry',
+    lane: laneOf(coordinates.totalRows),
+    service: coordinates.service,
     value: { ...envelope, attempt: value.attempt + 1, ...times },
     rows: rowsAt(rows, open),
   }
 }
 
-function rowsAt (rows: LaterRows, positions: readonly number[]): LaterRows {
+function rowsAt (rows: RetryRows, positions: readonly number[]): RetryRows {
   const pick = <T>(values: readonly T[]): T[] => positions.map((position) => values[position] as T)
   return {
     rows: pick(rows.rows),

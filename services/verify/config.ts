@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../lib/config.ts'
-import { providerLists, providersConfig } from '../records/provider-names.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { providerLists, providersConfig } from '../jobs/provider-names.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-config.ts'
 import { isServerAddress } from './providers/mail-domains.ts'
@@ -104,13 +104,14 @@ export const verifyConfig = defineConfig({
     300, 'Time to live of a cached domain that accepts no mail.'),
   DNS_CACHE_DOMAINS: atLeastOne(100_000, 'Maximum number of cached domains.'),
   ...smtpConfig,
-  BATCH_MESSAGES: atLeastOne(8, 'Maximum number of verification batches between two commits.'),
-  PART_CONCURRENCY: atLeastOne(
+  VERIFY_BATCH_MESSAGES: atLeastOne(
+    8, 'Maximum number of verification batches between two commits.'),
+  VERIFY_CONCURRENCY: atLeastOne(
     32, 'Maximum concurrent verification batches of a service in a process.'),
-  PART_CONCURRENCY_OF: Type.Partial(Type.Object(batchConcurrencies), {
+  VERIFY_CONCURRENCY_BY_SERVICE: Type.Partial(Type.Object(batchConcurrencies), {
     default: {},
     additionalProperties: false,
-    description: 'PART_CONCURRENCY of single services, JSON.',
+    description: 'VERIFY_CONCURRENCY of single services, JSON.',
     examples: [{ whatsapp: 4, 'phone-validation': 64 }],
   }),
   PROVIDER_CONCURRENCY: atLeastOne(16, 'Maximum concurrent calls of one provider.'),
@@ -136,10 +137,10 @@ export const verifyConfig = defineConfig({
   PROVIDER_SAMPLED_MS: atLeastOne(
     30_000, 'Window in which the circuit breaker counts failed calls.'),
   PROVIDER_OPEN_MS: duration(10_000, 'Time that the circuit breaker of a provider stays open.'),
-  LEASE_MS: atLeastOne(30_000, 'Maximum wait for another job that checks the same contact.'),
-  LEASE_POLL_MS: atLeastOne(250, 'Poll interval for the check of a contact by another job.'),
-  LATER_AFTER_MS: duration(60_000, 'Wait before a batch is retried while providers are down.'),
-  GIVE_UP_AFTER_MS: duration(
+  CHECK_LEASE_MS: atLeastOne(30_000, 'Maximum wait for another job that checks the same contact.'),
+  CHECK_LEASE_POLL_MS: atLeastOne(250, 'Poll interval for the check of a contact by another job.'),
+  RETRY_DELAY_MS: duration(60_000, 'Wait before a batch is retried while providers are down.'),
+  RETRY_DEADLINE_MS: duration(
     900_000, 'Maximum time of retries while providers are down; then rows end as unknown.'),
 })
 

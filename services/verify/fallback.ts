@@ -1,5 +1,5 @@
-import type { Metrics } from '../lib/metrics.ts'
-import { failSpan, inSpan, SpanKind } from '../lib/tracing.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'
 import {
   ProviderError, type Provider, type ProviderFailure, type ProviderRow, type ProviderVerdict,

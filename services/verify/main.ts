@@ -1,19 +1,19 @@
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { connectParts, type Parts } from '../lib/connect.ts'
-import { runStage } from '../lib/engine.ts'
-import { sleep } from '../lib/retry.ts'
-import { run, type Life } from '../lib/run.ts'
-import { subscriptionsOf } from '../lib/topics.ts'
-import { createJobWire } from '../records/job-wire.ts'
-import { redisRecordCache } from '../records/redis-cache.ts'
+import { connectDeps, type Deps } from '../engine/deps.ts'
+import { runStage } from '../engine/engine.ts'
+import { sleep } from '../platform/retry.ts'
+import { run, type ServiceContext } from '../platform/run.ts'
+import { subscriptionsOf } from '../platform/topics.ts'
+import { createJobWire } from '../jobs/job-wire.ts'
+import { redisRecordCache } from '../cache/redis-cache.ts'
 import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import { factoriesOf } from './provider-factories.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 
-type Connected = Pick<Parts, 'state' | 'cache' | 'clock'> & Pick<Life, 'log' | 'metrics'>
+type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 'log' | 'metrics'>
 
 /**
  * The dependencies of the stage, from the configuration and open connections. Throws RangeError for
@@ -36,12 +36,13 @@ export function verifyDeps (config: VerifyConfig, connected: Connected): VerifyD
     clock,
     sleep,
     metrics,
-    leaseMs: config.LEASE_MS,
-    leasePollMs: config.LEASE_POLL_MS,
-    concurrencyOf: service => config.PART_CONCURRENCY_OF[service] ?? config.PART_CONCURRENCY,
-    batch: config.BATCH_MESSAGES,
-    retryDelayMs: config.LATER_AFTER_MS,
-    retryForMs: config.GIVE_UP_AFTER_MS,
+    leaseMs: config.CHECK_LEASE_MS,
+    leasePollMs: config.CHECK_LEASE_POLL_MS,
+    concurrencyOf: service =>
+      config.VERIFY_CONCURRENCY_BY_SERVICE[service] ?? config.VERIFY_CONCURRENCY,
+    batch: config.VERIFY_BATCH_MESSAGES,
+    retryDelayMs: config.RETRY_DELAY_MS,
+    retryForMs: config.RETRY_DEADLINE_MS,
   }
 }
 
@@ -63,7 +64,7 @@ function limitsOf (config: VerifyConfig): ProviderLimits {
 
 if (import.meta.main) {
   await run('verify', verifyConfig, async (config, context) => {
-    const connected = await connectParts(config, context, [
+    const connected = await connectDeps(config, context, [
       'bus', 'codec', 'state', 'cache', 'clock', 'gate',
     ])
     const wire = createJobWire(connected, config)

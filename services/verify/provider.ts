@@ -1,5 +1,5 @@
-import type { ServiceSlug } from '../records/columns.ts'
-import type { CheckedRecord } from '../records/record.ts'
+import type { ServiceSlug } from '../results/columns.ts'
+import type { CheckedRecord } from '../cache/record.ts'
 
 /** One contact to check. Answers repeat `row`, by which they are matched. */
 export type ProviderRow = { readonly row: number, readonly canonical: string }

@@ -1,13 +1,13 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import type { JobStore } from '../jobs/store.ts'
-import { withinMessage } from '../lib/decision-spans.ts'
-import { failpoint } from '../lib/failpoint.ts'
-import type { Decision, Incoming, Stage } from '../lib/stage.ts'
-import { laneOf } from '../lib/topics.ts'
-import { turn } from '../lib/turn.ts'
-import { deadBlock } from '../records/block.ts'
-import { placeOfHeaders } from '../records/place.ts'
+import { withinMessage } from '../engine/decision-spans.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Decision, Incoming, Stage } from '../engine/stage.ts'
+import { laneOf } from '../platform/topics.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { deadBlock } from '../results/block.ts'
+import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { allWithout, batchEmissions, type EmitDeps } from './batch.ts'
 import { checkBatch, type CheckDeps } from './check-batch.ts'
@@ -20,7 +20,7 @@ export type VerifyDeps = CheckDeps & EmitDeps & {
   readonly batch: number
 }
 
-type BatchMessage = Incoming<'rows.missed' | 'rows.later'>
+type BatchMessage = Incoming<'rows.to-verify' | 'rows.retry'>
 type BatchDecision = Decision<'verify'>
 
 /** Poll interval for the end or cancellation of jobs whose batches wait for their retry. */
@@ -31,7 +31,7 @@ const MAX_ENDED = 10_000
 
 /**
  * Checks verification batches live, with a concurrency limit per service. If the providers of some
- * rows are down, those rows return on `rows.later`, and the others are finished at once. A message
+ * rows are down, those rows return on `rows.retry`, and the others are finished at once. A message
  * that is not due yet blocks its partition until it is. Messages behind it pass only if their job
  * was cancelled or has ended.
  */
@@ -43,7 +43,7 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
   return {
     name: 'verify',
     batch: deps.batch,
-    byTenant: ['rows.missed'],
+    byTenant: ['rows.to-verify'],
     decide: async (messages, signal) => {
       const nowMs = deps.clock.now()
       const fresh = messages.filter((message) => !ended.has(positionOf(message)))
@@ -115,12 +115,12 @@ Promise<BatchDecision> {
   if (status === 'skip') return { finishes: [message], emits: [] }
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
-  await turn(lane, value.tenant)
+  await yieldToEventLoop(lane, value.tenant)
   const batch = { value, rows: message.rows() }
   const outcomes = status === 'cancelling'
     ? allWithout(batch, 'cancelled', deps.clock.now())
     : await withinMessage('verify', message.raw, () => checkBatch(batch, deps, signal))
-  await turn(lane, value.tenant)
+  await yieldToEventLoop(lane, value.tenant)
   signal.throwIfAborted()
   return { finishes: [message], emits: batchEmissions(batch, outcomes, deps) }
 }
@@ -129,9 +129,9 @@ Promise<BatchDecision> {
 async function unresolvableRows (
   headers: Parameters<Stage['whenDead']>[0], { store, clock }: VerifyDeps
 ) {
-  const known = placeOfHeaders(headers)
+  const known = coordinatesOfHeaders(headers)
   if (known === undefined) return []
-  const outcome = await store.outcome(known.place.tenant, known.place.job)
+  const outcome = await store.outcome(known.coordinates.tenant, known.coordinates.job)
   if (outcome.kind !== 'accepted' || outcome.job.closed) return []
   return [deadBlock(known, { atMs: clock.now(), inputs: false })]
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { SCOPES } from '../accounts/api-keys.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
-import type { Environment } from '../lib/command-environment.ts'
+import type { Environment } from '../platform/command-environment.ts'
 import { withWorkspace, type WorkspaceDeps } from './deps.ts'
 import { createPartner } from './partner-tasks.ts'
 

@@ -3,11 +3,11 @@ import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
-import type { Environment } from '../lib/command-environment.ts'
-import { commonConfig, defineConfig, loadConfig, pick } from '../lib/config.ts'
-import { createKeyRing } from '../lib/key-ring.ts'
-import { connectRedis } from '../lib/redis.ts'
-import { createGates } from '../money/gate.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { commonConfig, defineConfig, loadConfig, pick } from '../platform/config.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import { connectRedis } from '../platform/redis.ts'
+import { createRecoveryGuards } from '../money/recovery-guard.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
 
@@ -39,7 +39,7 @@ function connectWorkspace (env: Environment) {
     /** Reads the addresses of the brokers on its first use: no other task needs them. */
     createPartnerTopics: (options: PartnerTopicsOptions) => createPartnerTopics(env, options),
     wallet: createWallet(redis),
-    gates: createGates(redis),
+    gates: createRecoveryGuards(redis),
     accounts: createAccountRecords(redis),
     close: () => redis.disconnect(),
   }

@@ -3,11 +3,11 @@ import type { Keys } from '../../schemas/types.ts'
 import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
 import { tombstoneOf, type ReadTopic } from '../jobs/wrapped-keys.ts'
-import type { Producer } from '../lib/bus.ts'
-import type { Codec } from '../lib/registry.ts'
-import { sleep } from '../lib/retry.ts'
-import { allTopics, messageKey, topicName } from '../lib/topics.ts'
-import type { JobKeyCopy } from '../records/job-key-copy.ts'
+import type { Producer } from '../kafka/bus.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { sleep } from '../platform/retry.ts'
+import { allTopics, messageKey, topicName } from '../platform/topics.ts'
+import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
 
 export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
 

@@ -1,9 +1,9 @@
 import Type from 'typebox'
 import { createAccountRecords, type AccountRecords } from '../accounts/records.ts'
-import type { Environment } from '../lib/command-environment.ts'
-import { commonConfig, loadConfig, pick } from '../lib/config.ts'
-import { createKeyRing, kidOf, type KeyRing, type Wrapped } from '../lib/key-ring.ts'
-import { SealError } from '../lib/seal.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { commonConfig, loadConfig, pick } from '../platform/config.ts'
+import { createKeyRing, kidOf, type KeyRing, type Wrapped } from '../crypto/key-ring.ts'
+import { SealError } from '../crypto/seal.ts'
 import { shippingWarning } from './options.ts'
 import { withStores } from './stores.ts'
 import {

@@ -1,4 +1,4 @@
-import { runCommand } from '../lib/run-command.ts'
+import { runCommand } from '../platform/run-command.ts'
 import { createProgram } from './program.ts'
 
 await runCommand(createProgram())

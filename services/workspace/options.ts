@@ -1,6 +1,6 @@
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
-import { UsageError } from '../lib/run-command.ts'
+import { UsageError } from '../platform/run-command.ts'
 import type { WorkspaceDeps } from './deps.ts'
 
 /** What a task returns: printed as names and values, or as JSON. */

@@ -1,6 +1,6 @@
 import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
-import { principalOf } from '../lib/kafka/access-rules.ts'
-import { UsageError } from '../lib/run-command.ts'
+import { principalOf } from '../kafka/access-rules.ts'
+import { UsageError } from '../platform/run-command.ts'
 import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
 import { HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Task } from './options.ts'

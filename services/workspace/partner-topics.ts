@@ -1,10 +1,10 @@
 import Type from 'typebox'
-import type { Environment } from '../lib/command-environment.ts'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../lib/config.ts'
-import { allow, createTopics, withAdmin, type AccessRule } from '../lib/kafka/admin.ts'
-import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
-import { UsageError } from '../lib/run-command.ts'
-import { partnerTopics, topicName } from '../lib/topics.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../platform/config.ts'
+import { allow, createTopics, withAdmin, type AccessRule } from '../kafka/admin.ts'
+import { kafkaConnectionOf } from '../kafka/connection.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { partnerTopics, topicName } from '../platform/topics.ts'
 
 type PartnerTopics = {
   readonly submitted: string

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { commandEnvironment } from '../lib/command-environment.ts'
+import { commandEnvironment } from '../platform/command-environment.ts'
 import { auditTable, invariantsText } from './audit/report.ts'
 import { withWorkspace } from './deps.ts'
 import type { KeyReport } from './key-rotation.ts'

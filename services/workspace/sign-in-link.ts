@@ -1,9 +1,9 @@
 import Type from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
-import type { Environment } from '../lib/command-environment.ts'
-import { commonConfig, loadConfig, pick } from '../lib/config.ts'
-import { connectRedis } from '../lib/redis.ts'
-import { UsageError } from '../lib/run-command.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { commonConfig, loadConfig, pick } from '../platform/config.ts'
+import { connectRedis } from '../platform/redis.ts'
+import { UsageError } from '../platform/run-command.ts'
 import { organizationOf } from './options.ts'
 import { createSignInCodes, SIGN_IN_LINK_MS, type Subject } from './page/sessions.ts'
 

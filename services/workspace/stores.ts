@@ -1,22 +1,22 @@
 import Type from 'typebox'
 import type { ReadTopic } from '../jobs/wrapped-keys.ts'
-import type { Producer } from '../lib/bus.ts'
-import { connectClickhouse, PATIENT_MS } from '../lib/clickhouse.ts'
-import type { Environment } from '../lib/command-environment.ts'
-import { commonConfig, messageKeys, loadConfig, pick } from '../lib/config.ts'
-import type { Parts } from '../lib/connect.ts'
-import { createKafkaBus } from '../lib/kafka/bus.ts'
-import { kafkaConnectionOf } from '../lib/kafka/connection.ts'
-import { createTopicReader } from '../lib/kafka/topic-reader.ts'
-import { createMessageMac } from '../lib/message-mac.ts'
-import { createRecordMac } from '../lib/record-mac.ts'
-import { connectRedis } from '../lib/redis.ts'
-import { createCodec, registrySource } from '../lib/registry.ts'
-import { createJobKeyCopy, type JobKeyCopy } from '../records/job-key-copy.ts'
+import type { Producer } from '../kafka/bus.ts'
+import { connectClickhouse, PATIENT_MS } from '../platform/clickhouse.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { commonConfig, messageKeys, loadConfig, pick } from '../platform/config.ts'
+import type { Deps } from '../engine/deps.ts'
+import { createKafkaBus } from '../kafka/kafka-bus.ts'
+import { kafkaConnectionOf } from '../kafka/connection.ts'
+import { createTopicReader } from '../kafka/topic-reader.ts'
+import { createMessageMac } from '../kafka/message-mac.ts'
+import { createRecordMac } from '../crypto/record-mac.ts'
+import { connectRedis } from '../platform/redis.ts'
+import { createCodec, registrySource } from '../kafka/registry.ts'
+import { createJobKeyCopy, type JobKeyCopy } from '../jobs/job-key-copy.ts'
 
 /** Connections of the commands that read every store: `audit`, `job erase` and `keys`. */
-export type Stores = Pick<Parts, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
-  readonly redis: Parts['state']
+export type Stores = Pick<Deps, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
+  readonly redis: Deps['state']
   readonly keyCopy: JobKeyCopy
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic

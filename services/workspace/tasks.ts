@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { SCOPES, type Scope } from '../accounts/api-keys.ts'
 import { POLICY_RANGES, type Policy } from '../accounts/policy.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
-import { UsageError } from '../lib/run-command.ts'
+import { UsageError } from '../platform/run-command.ts'
 import { microsOf, usdOf, usdToMicros } from './amount.ts'
 import type { WorkspaceDeps } from './deps.ts'
 import {

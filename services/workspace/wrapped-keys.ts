@@ -5,8 +5,8 @@ import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { dataKeyAad } from '../jobs/job-keys.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
 import { wrappedInRedis, wrappedInTopic } from '../jobs/wrapped-keys.ts'
-import type { KeyRing, Wrapped } from '../lib/key-ring.ts'
-import { together } from '../lib/together.ts'
+import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import { batchWrites } from '../platform/batch-writes.ts'
 import { createTenants } from '../money/tenants.ts'
 import type { Stores } from './stores.ts'
 
@@ -46,7 +46,7 @@ export function wrappedKeySources (
 async function * wrappedInClickhouse (
   { redis, keyCopy }: Pick<Stores, 'redis' | 'keyCopy'>, { activeKid }: Pick<KeyRing, 'activeKid'>
 ): AsyncIterable<Wrapped> {
-  const append = together(keyCopy.append)
+  const append = batchWrites(keyCopy.append)
   let isReplacing = false
   for await (const key of keyCopy.all()) {
     const { tenant, job, wrapped: bytes } = key

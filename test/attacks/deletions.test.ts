@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import { connectClickhouse } from '../../services/lib/clickhouse.ts'
-import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import { connectClickhouse } from '../../services/platform/clickhouse.ts'
+import { createCodec, registrySource } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { mixedPhones, seededRandom } from '../bench/inputs.ts'
 import { runAudit } from '../support/audit.ts'
@@ -76,8 +76,8 @@ function expectTrue (rows: Verdicts, usual: Verdicts): void {
 const READER = {
   'rows.submitted.small': 'normalize',
   'rows.normalized.small': 'lookup',
-  'rows.missed.small.phone-validation': 'verify',
-  'rows.finished.small': 'settle',
+  'rows.to-verify.small.phone-validation': 'verify',
+  'rows.completed.small': 'settle',
 } as const
 
 describe(`whoever deletes records of a topic, seed ${SEED}`, () => {

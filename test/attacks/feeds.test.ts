@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { FeedResult } from '../../schemas/types.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import type { RawMessage } from '../../services/lib/bus.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
-import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import type { RawMessage } from '../../services/kafka/bus.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
+import { createCodec, registrySource } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
@@ -22,7 +22,7 @@ let redis: ReturnType<typeof connectRedis>
 let codec: ReturnType<typeof createCodec>
 let captured: readonly RawMessage[]
 beforeAll(async () => {
-  world = await startWorld({ BATCH_AGE_MS: '200' }, { stages: ['feed'] })
+  world = await startWorld({ FEED_BATCH_AGE_MS: '200' }, { stages: ['feed'] })
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', REDIS_STATE_URL = '' } = world.env
   codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)

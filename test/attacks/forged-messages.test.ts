@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hashOf } from '../../services/accounts/key-format.ts'
-import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import { createCodec, registrySource } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { runAudit } from '../support/audit.ts'
@@ -127,7 +127,9 @@ describe('in the topic of accounts', () => {
 })
 
 describe('a changed copy of a message that carries rows', () => {
-  it.each(['rows.normalized.small', 'rows.missed.small.phone-validation', 'rows.finished.small'])(
+  it.each([
+    'rows.normalized.small', 'rows.to-verify.small.phone-validation', 'rows.completed.small',
+  ])(
     'in %s changes neither what is charged nor a row', async topic => {
       const reader = { normalized: 'lookup', missed: 'verify', finished: 'settle' }[
         topic.split('.')[1] as 'normalized' | 'missed' | 'finished']

@@ -2,9 +2,9 @@ import { Pool } from 'undici'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { ERRORS, type ErrorCode } from '../../services/ingest/errors.ts'
-import type { RawMessage } from '../../services/lib/bus.ts'
-import { createCodec, registrySource } from '../../services/lib/registry.ts'
-import { allTopics, logicalTopic, partnerTopics } from '../../services/lib/topics.ts'
+import type { RawMessage } from '../../services/kafka/bus.ts'
+import { createCodec, registrySource } from '../../services/kafka/registry.ts'
+import { allTopics, logicalTopic, partnerTopics } from '../../services/platform/topics.ts'
 import { READING_STAGES, STAGES, topology, type TopicName } from '../../services/topology.ts'
 import { mixedPhones, seededRandom } from '../bench/inputs.ts'
 import { sumOf } from '../support/metrics.ts'
@@ -33,8 +33,8 @@ const NO_LIMITS = {
   LIMIT_POST_BURST: '1000000',
   LIMIT_POST_SUSTAINED: '1000000',
   MAX_PREFLIGHTS: '1000',
-  LATER_AFTER_MS: '200',
-  GIVE_UP_AFTER_MS: '1000',
+  RETRY_DELAY_MS: '200',
+  RETRY_DEADLINE_MS: '1000',
 }
 
 let world: Recovering

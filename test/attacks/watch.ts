@@ -1,6 +1,6 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { samplesAt } from '../../services/lib/exposition.ts'
-import { every } from '../../services/lib/release.ts'
+import { samplesAt } from '../../services/platform/exposition.ts'
+import { every } from '../../services/engine/flush-held.ts'
 import { usageOf } from '../bench/usage.ts'
 
 export type Watched = {
@@ -12,7 +12,7 @@ export type Watched = {
 }
 
 const PAUSE = 'nodejs_eventloop_lag_max_seconds'
-const LOOK_EVERY_MS = 1_000
+const LEADER_POLL_MS = 1_000
 
 /** Watches event loops and memory of services until it is asked for what it saw. */
 export async function watchServices (
@@ -30,7 +30,7 @@ export async function watchServices (
   await look()
   // What was before, such as its start, is of no interest.
   pauses.clear()
-  const looking = every(LOOK_EVERY_MS, look)
+  const looking = every(LEADER_POLL_MS, look)
   return {
     end: async () => {
       await looking.stop()

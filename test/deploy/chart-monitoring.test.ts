@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { scoped } from '../../deploy/chart/monitoring.ts'
-import { METRICS } from '../../services/lib/metric-list.ts'
+import { METRICS } from '../../services/platform/metric-list.ts'
 import {
   minimal, render, type Manifest, type Rule, type RuleGroup,
 } from '../support/chart.ts'

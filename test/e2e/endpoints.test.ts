@@ -8,7 +8,7 @@ const PROVIDERS = JSON.stringify({
   'phone-validation': ['sandbox'], 'email-validation': ['email-domain'],
 })
 beforeAll(async () => {
-  world = await startWorld({ PART_CONCURRENCY: '1', PROVIDERS }, { stages: ['verify'] })
+  world = await startWorld({ VERIFY_CONCURRENCY: '1', PROVIDERS }, { stages: ['verify'] })
 })
 afterAll(async () => { await world.stop() })
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { runAudit } from '../support/audit.ts'
 import type { Erasure } from '../../services/workspace/erase.ts'
 import { filesWith } from '../support/bytes.ts'

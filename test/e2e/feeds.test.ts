@@ -13,7 +13,7 @@ const BATCH = Math.ceil(CONTACTS / 10)
 let world: World
 beforeAll(async () => {
   world = await startWorld({
-    BATCH_CONTACTS: String(BATCH), BATCH_AGE_MS: '1000', PAUSE_AFTER_MS: '1000',
+    FEED_BATCH_CONTACTS: String(BATCH), FEED_BATCH_AGE_MS: '1000', FEED_PAUSE_AFTER_MS: '1000',
   }, { stages: ['feed'] })
 })
 afterAll(async () => { await world.stop() })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import { placesOf } from '../../services/lib/kafka/lag.ts'
+import { placesOf } from '../../services/kafka/lag.ts'
 import { withBrokers } from '../../services/ops/connections.ts'
 import type { OpenJobLine } from '../../services/ops/jobs.ts'
 import type { LagLine } from '../../services/ops/lag-snapshot.ts'

@@ -2,22 +2,22 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { idempotencyKeyOf } from '../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { createRichDemo } from '../support/rich-demo.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
 import { stackEnv } from '../support/stack.ts'
 import { startWorld, type World } from '../support/world.ts'
 
-const BEHIND_AFTER_MS = 4_000
+const SHED_LOAD_AFTER_MS = 4_000
 /** Longer than a test may take: no request here is given up. */
 const ACCEPT_WITHIN_MS = 900_000
-const BEHIND = 'preflight_behind{lane="bulk"} 1'
-const OPEN = 'preflight_behind{lane="bulk"} 0'
+const BEHIND = 'preflight_overloaded{lane="bulk"} 1'
+const OPEN = 'preflight_overloaded{lane="bulk"} 0'
 
 const env = stackEnv()
 const overrides = {
-  BEHIND_AFTER_MS: String(BEHIND_AFTER_MS), ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS),
+  SHED_LOAD_AFTER_MS: String(SHED_LOAD_AFTER_MS), ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS),
 }
 let world: World
 const running: RunningServices[] = []
@@ -94,7 +94,7 @@ describe('while nobody works on one lane', () => {
       expect(refused).toEqual({ status: 503, retryAfter: 10 })
       expect((await post(1_000, { instance })).status).toBe(202)
       expect(await metricsOf(instance)).toContain('preflight_refusals_total{lane="bulk"} 1')
-      expect(await metricsOf(instance)).toContain('preflight_behind{lane="small"} 0')
+      expect(await metricsOf(instance)).toContain('preflight_overloaded{lane="small"} 0')
     }
     const state = connectRedis(env.REDIS_STATE_URL ?? '')
     expect(await state.exists(idempotencyKeyOf(tenant, idempotencyKey))).toBe(0)

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { connectClickhouse } from '../../services/lib/clickhouse.ts'
-import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
-import { BUILT_IN_PROVIDERS } from '../../services/records/provider-names.ts'
+import { connectClickhouse } from '../../services/platform/clickhouse.ts'
+import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
+import { BUILT_IN_PROVIDERS } from '../../services/jobs/provider-names.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { dumpOf, findings, formsOf, formsOfSecret, searched } from '../support/canaries.ts'
 import { messagesOf, onceMore, openDeadCommands } from '../support/dead.ts'
@@ -124,7 +124,7 @@ async function failures (): Promise<void> {
 
 /** A part of a job that comes once more with a broken seal; resolves when it lies dead. */
 async function poison (job: string): Promise<void> {
-  const [part] = await messagesOf(brokers, job, 'rows.missed.small.phone-validation')
+  const [part] = await messagesOf(brokers, job, 'rows.to-verify.small.phone-validation')
   if (part === undefined) throw new Error('the job has a part')
   const broken = Buffer.from(part.value ?? '')
   broken[broken.length - 1]! ^= 1

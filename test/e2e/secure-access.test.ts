@@ -3,8 +3,8 @@ import { provision } from '../../deploy/provision.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { TOPOLOGY_GROUPS } from '../../services/lib/kafka/lag.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { STAGES } from '../../services/topology.ts'
 import { eventually } from '../support/eventually.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
@@ -44,8 +44,8 @@ describe('a stack whose stages have a user each at the brokers', () => {
         keys: await sent('job.keys'),
         deadOfOthers: await sent('settle.dead'),
         ownDead: await sent('verify.dead'),
-        othersTopic: await answerOf(admin.fetchTopicOffsets('rows.finished.small')),
-        ownTopic: await answerOf(admin.fetchTopicOffsets('rows.missed.small.whatsapp')),
+        othersTopic: await answerOf(admin.fetchTopicOffsets('rows.completed.small')),
+        ownTopic: await answerOf(admin.fetchTopicOffsets('rows.to-verify.small.whatsapp')),
         othersGroup: await answerOf(admin.fetchOffsets({ groupId: 'settle.small' })),
         ownGroup: await answerOf(admin.fetchOffsets({ groupId: 'verify.small.whatsapp' })),
         rules: await answerOf(rulesAt(admin)),

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Client } from '../../services/client/client.ts'
-import { topicName } from '../../services/lib/topics.ts'
+import { topicName } from '../../services/platform/topics.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { messagesOf } from '../support/dead.ts'
@@ -34,7 +34,7 @@ const next = createRelease('next', (schema, file) => INNER.test(file)
   : schema, ['result_blocks', 'jobs', 'journal', 'deliveries', 'job_keys'].map(table =>
   `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS in_next_release String FIRST;\n`).join(''))
 /** What nobody could run beside: a field that older writers do not send. */
-const breaking = createRelease('breaking', (schema, file) => file === 'rows.missed'
+const breaking = createRelease('breaking', (schema, file) => file === 'rows.to-verify'
   ? withField(schema, { name: 'priority', type: 'int' })
   : schema)
 
@@ -103,7 +103,7 @@ describe('releases beside each other', () => {
     }
     const refused = await breaking.provision(env)
     expect(refused.code).toBe(1)
-    expect(refused.said).toContain('the schema of rows.missed-value is incompatible')
+    expect(refused.said).toContain('the schema of rows.to-verify-value is incompatible')
   })
 
   it('read what the other wrote; whoever does not know a schema yet waits for it', async () => {
@@ -121,8 +121,8 @@ describe('releases beside each other', () => {
       .toEqual(new Set((await idsOf(registryUrl, 'rows.submitted-value')).slice(0, 1)))
     expect(await writersOf([job], 'rows.normalized')).toEqual(new Set([before]))
     expect(new Set([current, before, after]).size).toBe(3)
-    const [now, later] = await idsOf(registryUrl, 'rows.finished-value')
-    expect(await writersOf([job], 'rows.finished')).toEqual(new Set([now, later]))
+    const [now, later] = await idsOf(registryUrl, 'rows.completed-value')
+    expect(await writersOf([job], 'rows.completed')).toEqual(new Set([now, later]))
   })
 
   it('share one group, and take turns in the middle of jobs', async () => {

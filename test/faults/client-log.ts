@@ -42,7 +42,7 @@ export type ClientLog = {
 }
 
 const CAREFUL_FOR_MS = 240_000
-const LONGEST_PAUSE_MS = 5_000
+const MAX_PAUSE_MS = 5_000
 
 export type ClientLogOptions = {
   /** Addresses of the interface, asked in turn, as by a balancer that knows nothing of them. */
@@ -131,5 +131,5 @@ function pauseMs (error: unknown, random: () => number): number | undefined {
   const jitterMs = 100 + random() * 300
   if (!(error instanceof ApiError)) return jitterMs
   if (![429, 503].includes(error.status)) return undefined
-  return Math.min((error.retryAfterSeconds ?? 0) * 1_000, LONGEST_PAUSE_MS) + jitterMs
+  return Math.min((error.retryAfterSeconds ?? 0) * 1_000, MAX_PAUSE_MS) + jitterMs
 }

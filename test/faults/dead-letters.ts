@@ -1,8 +1,8 @@
 import Type from 'typebox'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/lib/config.ts'
-import { withAdmin } from '../../services/lib/kafka/admin.ts'
-import { kafkaConnectionOf } from '../../services/lib/kafka/connection.ts'
-import { deadTopic } from '../../services/lib/topics.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/platform/config.ts'
+import { withAdmin } from '../../services/kafka/admin.ts'
+import { kafkaConnectionOf } from '../../services/kafka/connection.ts'
+import { deadTopic } from '../../services/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'
 import type { FaultStack } from './stack.ts'
 

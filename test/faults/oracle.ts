@@ -7,7 +7,7 @@ import type { Allowances } from './fault.ts'
 import type { Receiver } from './receiver.ts'
 import type { End } from './services.ts'
 
-export type OracleParts = {
+export type OracleDeps = {
   readonly log: ClientLog
   readonly receiver: Receiver
   readonly env: Readonly<Record<string, string>>
@@ -23,7 +23,7 @@ export type Verdict = { readonly held: readonly string[], readonly breaches: rea
 
 /** Each job's end, by id. */
 type Ended = ReadonlyMap<string, JobStatusResource>
-type Law = (parts: OracleParts, jobs: Ended) => Promise<readonly string[]>
+type Law = (deps: OracleDeps, jobs: Ended) => Promise<readonly string[]>
 
 /** Far beyond what it takes on a busy machine: what is not at its end by then never will be. */
 const END_WITHIN_MS = 240_000
@@ -93,12 +93,12 @@ const LAWS: Readonly<Record<string, Law>> = {
 }
 
 /** Judges what the clients and the stores saw, once everything had time to come to its end. */
-export async function judge (parts: OracleParts): Promise<Verdict> {
-  const jobs = await endsOf(parts.log)
+export async function judge (deps: OracleDeps): Promise<Verdict> {
+  const jobs = await endsOf(deps.log)
   const held: string[] = []
   const breaches: string[] = []
   for (const [name, law] of Object.entries(LAWS)) {
-    const found = await law(parts, jobs).catch(error => [`could not be checked: ${String(error)}`])
+    const found = await law(deps, jobs).catch(error => [`could not be checked: ${String(error)}`])
     if (found.length === 0) held.push(name)
     breaches.push(...found.slice(0, 5).map(text => `${name}: ${text}`))
     if (found.length > 5) breaches.push(`${name}: and ${found.length - 5} more`)
@@ -141,7 +141,7 @@ async function ofEach<T> (
 }
 
 async function checkWebhooks (
-  { log, receiver }: OracleParts, jobs: Ended
+  { log, receiver }: OracleDeps, jobs: Ended
 ): Promise<readonly string[]> {
   const wanted = log.promised.filter(({ id, request }) => request.webhook_url && jobs.has(id))
   const giveUpAt = Date.now() + END_WITHIN_MS

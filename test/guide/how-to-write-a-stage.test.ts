@@ -1,12 +1,14 @@
 import { expect, it } from 'vitest'
 import type { Normalized } from '../../schemas/types.ts'
-import { runStage } from '../../services/lib/engine.ts'
-import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
-import { createCodec, localSource } from '../../services/lib/registry.ts'
-import type { Decision, Incoming, Stage } from '../../services/lib/stage.ts'
-import { logicalTopic, messageKey, subscriptionsOf, topicName } from '../../services/lib/topics.ts'
-import type { Wire } from '../../services/lib/wire.ts'
+import { runStage } from '../../services/engine/engine.ts'
+import { createLog } from '../../services/platform/log.ts'
+import { createMetrics } from '../../services/platform/metrics.ts'
+import { createCodec, localSource } from '../../services/kafka/registry.ts'
+import type { Decision, Incoming, Stage } from '../../services/engine/stage.ts'
+import {
+  logicalTopic, messageKey, subscriptionsOf, topicName,
+} from '../../services/platform/topics.ts'
+import type { MessageCodec } from '../../services/engine/wire.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 
 // HOW TO WRITE A STAGE
@@ -70,8 +72,8 @@ const shout: CanonicalOf = inputs => {
 
 const codec = createCodec(localSource())
 
-const openWire: Wire = {
-  open: async raw => {
+const openWire: MessageCodec = {
+  decode: async raw => {
     const topic = logicalTopic(raw.topic)?.topic
     if (topic !== 'rows.submitted' || raw.value === null) return { kind: 'dead', reason: 'topic' }
     const value = await codec.decode(topic, raw.value) as Chunk['value']
@@ -79,7 +81,7 @@ const openWire: Wire = {
     const rows = () => decodeRows(value.sealed) as ReturnType<Chunk['rows']>
     return { kind: 'message', message: { topic, value, rows, raw } }
   },
-  close: async ({ topic, lane, value, rows }) => {
+  encode: async ({ topic, lane, value, rows }) => {
     const { schemaId, bytes } = await codec.encodeBare(`${topic}-rows`, rows)
     const whole = { ...value, rowsSchema: schemaId, sealed: bytes }
     return {
@@ -112,7 +114,7 @@ const chunkOf = (chunk: number): Omit<Chunk['value'], 'rowsSchema' | 'sealed'> =
 it('a stage decides; the engine reads, sends, buries and commits', async () => {
   const bus = createMemoryBus({ seed: 7 })
   const inputs = ['first', 'poison', 'last']
-  const submitted = await Promise.all(inputs.map((input, chunk) => openWire.close({
+  const submitted = await Promise.all(inputs.map((input, chunk) => openWire.encode({
     topic: 'rows.submitted', lane: 'small', value: chunkOf(chunk), rows: { inputs: [input] },
   })))
   await bus.producer('client').send(submitted)

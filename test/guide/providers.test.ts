@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
-import { loadConfig } from '../../services/lib/config.ts'
+import { loadConfig } from '../../services/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'

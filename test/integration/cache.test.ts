@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { Claim } from '../../services/records/cache.ts'
-import { startOf } from '../../services/records/cache-names.ts'
-import { redisRecordCache } from '../../services/records/redis-cache.ts'
+import type { Claim } from '../../services/cache/cache.ts'
+import { startOf } from '../../services/cache/names.ts'
+import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { startRedis } from '../support/redis.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { fullBitmap } from '../../services/lib/bitmap.ts'
-import { deadLetter } from '../../services/lib/dead-letters.ts'
-import { rowsOf } from '../../services/lib/row-headers.ts'
+import { fullBitmap } from '../../services/platform/bitmap.ts'
+import { deadLetter } from '../../services/engine/dead-letters.ts'
+import { rowsOf } from '../../services/engine/row-headers.ts'
 import { runAudit } from '../support/audit.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
@@ -16,7 +16,7 @@ const { env, brokers, bus, state, wallet } = connectAll()
 const { dead, lettersOf, waitingOf, run, close } = openDeadCommands(env)
 const producer = bus.producer('poison')
 const CANARY = '+12127360999'
-const MISSED = 'rows.missed.small.phone-validation'
+const MISSED = 'rows.to-verify.small.phone-validation'
 const CHECKS = 'verify.small.phone-validation'
 
 let services: RunningServices
@@ -81,7 +81,7 @@ describe('a letter of a running job', () => {
     await dead('replay', 'verify', letter, '--again')
     await dead('replay', 'settle', '--job', id, '--again', '--yes')
     await untilRead(brokers, CHECKS, MISSED)
-    await untilRead(brokers, 'settle.small', 'rows.finished.small')
+    await untilRead(brokers, 'settle.small', 'rows.completed.small')
     expect(await lettersOf(id)).toEqual([])
     expect(await wallet.balance(tenant)).toEqual(balance)
     expect(await client.job(id)).toEqual(job)
@@ -140,7 +140,7 @@ const headersOf = (job: string) => ({
 describe('a message that nobody can read', () => {
   beforeAll(startAll)
   it.each([
-    ['normalize', 'rows.submitted.small'], ['settle', 'rows.finished.small'],
+    ['normalize', 'rows.submitted.small'], ['settle', 'rows.completed.small'],
   ])('is listed for %s, shown without its content, and dies again', async (stage, topic) => {
     const job = `job_poison_${stage}`
     const value = Buffer.from(`garbage with ${CANARY} in it`)

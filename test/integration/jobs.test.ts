@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
 import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
-import { createOutcomes } from '../../services/jobs/outcomes.ts'
+import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
 import { idempotencyKeyOf, jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createKeyRing } from '../../services/lib/key-ring.ts'
-import { redisClock } from '../../services/lib/redis.ts'
+import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import { redisClock } from '../../services/platform/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
@@ -149,7 +149,9 @@ describe('an idempotency key', () => {
     expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
     const clock = await redisClock(redis)
     const findArchived = async () => ({ job })
-    const outcomes = await createOutcomes({ store, findArchived, subscriber: connect(), clock })
+    const outcomes = await createOutcomeWaiter({
+      store, findArchived, subscriber: connect(), clock,
+    })
     expect(await outcomes.wait({ tenant, job: 'job_1', acceptByMs: 0 }))
       .toEqual({ kind: 'accepted', job })
     outcomes.stop()
@@ -363,7 +365,9 @@ describe('data keys', () => {
 describe('a wait for an outcome on a real channel', () => {
   it('is nudged by announce, by a refusal, and ends at acceptBy', async () => {
     const clock = await redisClock(redis)
-    const outcomes = await createOutcomes({ store, subscriber: connect(), clock, pollMs: 60_000 })
+    const outcomes = await createOutcomeWaiter({
+      store, subscriber: connect(), clock, pollMs: 60_000,
+    })
     const tenant = await fundedTenant(20_000)
     const acceptByMs = clock.now() + 60_000
     const waitFor = (job: string) => outcomes.wait({ tenant, job, acceptByMs })

@@ -2,12 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
+import { createMetrics } from '../../services/platform/metrics.ts'
 import { startExporting } from '../../services/ledger/head-export.ts'
-import { exportParts } from '../../services/ledger/parts.ts'
+import { exportDeps } from '../../services/ledger/parts.ts'
 import { EXPORTED_KEY } from '../../services/ledger/redis-keys.ts'
-import { follow, START } from '../../services/records/journal-chain.ts'
-import { createHeadsCodec } from '../../services/records/journal-heads.ts'
+import { follow, START } from '../../services/money/journal-chain.ts'
+import { createHeadsCodec } from '../../services/money/journal-heads.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
@@ -90,7 +90,7 @@ describe('the head of the journal at an address', () => {
       JOURNAL_HEAD_EVERY_MS: 500,
       target: `http://127.0.0.1:${port}/`,
     }
-    const { stop } = startExporting(exportParts(config, {
+    const { stop } = startExporting(exportDeps(config, {
       state,
       journal,
       clock,

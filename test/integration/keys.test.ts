@@ -4,7 +4,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import {
   tombstoneOf, wrappedInRedis, wrappedInTopic,
 } from '../../services/jobs/wrapped-keys.ts'
-import { kidOf } from '../../services/lib/key-ring.ts'
+import { kidOf } from '../../services/crypto/key-ring.ts'
 import { createJobKeyEraser } from '../../services/workspace/job-key-eraser.ts'
 import { rewrapAll, reportKeys } from '../../services/workspace/key-rotation.ts'
 import { wrappedKeySources } from '../../services/workspace/wrapped-keys.ts'

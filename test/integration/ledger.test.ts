@@ -2,13 +2,13 @@ import { Kafka, logLevel } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
+import { createLog } from '../../services/platform/log.ts'
+import { createMetrics } from '../../services/platform/metrics.ts'
 import { createBacklog } from '../../services/ledger/backlog.ts'
-import { sweepParts } from '../../services/ledger/parts.ts'
-import { sweep } from '../../services/ledger/sweep.ts'
-import { createJobWire } from '../../services/records/job-wire.ts'
-import { LostResultsError } from '../../services/records/results.ts'
+import { sweepDeps } from '../../services/ledger/parts.ts'
+import { reap } from '../../services/ledger/reaper.ts'
+import { createJobWire } from '../../services/jobs/job-wire.ts'
+import { LostResultsError } from '../../services/results/results.ts'
 import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 
 const {
@@ -36,20 +36,20 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
   await keys.create(tenant, job)
   const config = {
-    KAFKA_BROKERS: brokers, INSTANCE: 'test', LEFT_OVER_AFTER_MS: 0, STALLED_AFTER_MS: 0,
+    KAFKA_BROKERS: brokers, INSTANCE: 'test', ORPHAN_AGE_MS: 0, STALLED_AFTER_MS: 0,
   }
   const log = createLog('ledger-test', { level: 'silent' })
   const wire = createJobWire(connected, ringConfig)
   const life = { log, metrics: createMetrics(), fatal: () => {} }
-  const parts = sweepParts(config, { ...connected, ...life, wire })
+  const deps = sweepDeps(config, { ...connected, ...life, wire })
   const accepted = await acceptClaimed(store, tenant,
     { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' })
   expect(accepted.kind).toBe('accepted')
   await lose(jobKeys(tenant, job).dataKey)
-  const left = await sweep({
-    ...parts,
+  const left = await reap({
+    ...deps,
     tenants: { active: async () => [{ tenant, sinceMs: 0 }] },
-    outbox: { ...parts.outbox, tenantsWithPending: async () => [tenant] },
+    outbox: { ...deps.outbox, tenantsWithPending: async () => [tenant] },
     backlog: { waits: async () => false },
   })
   expect(left).toBe(0)
@@ -87,11 +87,11 @@ describe('the backlog', () => {
   it('is seen by lane and service: a part put off waits, however young', async () => {
     const backlog = createBacklog({ connection: { brokers }, clientId: 'backlog-test', clock })
     const whatsapp = { lane: 'bulk', service: 'whatsapp' } as const
-    await moveToEnd('verify.bulk.whatsapp', 'rows.later.bulk.whatsapp')
-    await moveToEnd('verify.bulk.carrier-single', 'rows.missed.bulk.carrier-single')
+    await moveToEnd('verify.bulk.whatsapp', 'rows.retry.bulk.whatsapp')
+    await moveToEnd('verify.bulk.carrier-single', 'rows.to-verify.bulk.carrier-single')
     expect(await backlog.waits(whatsapp)).toBe(false)
     await bus.producer('test').send([{
-      topic: 'rows.later.bulk.whatsapp', key: 'a', value: null, headers: {},
+      topic: 'rows.retry.bulk.whatsapp', key: 'a', value: null, headers: {},
     }])
     expect(await backlog.waits(whatsapp)).toBe(true)
     expect(await backlog.waits({ lane: 'bulk', service: 'telegram' })).toBe(false)
@@ -100,7 +100,7 @@ describe('the backlog', () => {
       connection: { brokers }, clientId: 'backlog-test', clock: later,
     })
     await bus.producer('test').send([{
-      topic: 'rows.missed.bulk.carrier-single', key: 'a', value: null, headers: {},
+      topic: 'rows.to-verify.bulk.carrier-single', key: 'a', value: null, headers: {},
     }])
     const carrier = { lane: 'bulk', service: 'carrier-single' } as const
     expect(await backlog.waits(carrier)).toBe(false)

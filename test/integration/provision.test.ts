@@ -1,7 +1,7 @@
 import kafkajs, { type Admin } from 'kafkajs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTopics } from '../../deploy/provision/topics.ts'
-import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { withAdmin } from '../../services/kafka/admin.ts'
 import { eventually } from '../support/eventually.ts'
 import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
 

@@ -6,7 +6,7 @@ import { createRedisLimiter } from '../../services/ingest/limits/redis-limiter.t
 import { createWalletSums } from '../../services/ledger/money-meters.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createTenants } from '../../services/money/tenants.ts'
-import { redisRecordCache } from '../../services/records/redis-cache.ts'
+import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { keepGatesOpen } from '../support/gates.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
@@ -76,11 +76,11 @@ describe('the tenants of a state in a cluster', () => {
   it('are not what a state may be: it is read across tenants, and has one run', async () => {
     const sums = createWalletSums({ redis: asState, tenants: createTenants(asState) })
     await expect(sums()).rejects.toThrow(/slot/)
-    const { desk } = state
-    const { run, fence = '' } = await desk.lead('one', 60_000)
+    const { recoveryStore } = state
+    const { run, fence = '' } = await recoveryStore.lead('one', 60_000)
     await ofEach(tenant => asState.hdel(moneyKeys(tenant).gate, 'run'))
     const runs = await ofEach(async tenant => {
-      const standing = await desk.survey(tenant, fence)
+      const standing = await recoveryStore.snapshotWallet(tenant, fence)
       return standing === undefined || standing === 'fenced' ? standing : standing.run
     })
     expect(runs).toContain(run)

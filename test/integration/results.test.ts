@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import type { Journal } from '../../schemas/types.ts'
-import type { Decision, Emission, Incoming } from '../../services/lib/stage.ts'
+import type { Decision, Emission, Incoming } from '../../services/engine/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
-import { createStores } from '../../services/records/stores.ts'
+import { createRepositories } from '../../services/results/repositories.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { audit } from '../../services/workspace/audit/audit.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
@@ -21,7 +21,7 @@ const {
 } = connectAll()
 const signal = new AbortController().signal
 const settle = createSettleStage({
-  ...createStores(connected), clock: connected.clock, batch: 10,
+  ...createRepositories(connected), clock: connected.clock, batch: 10,
 })
 const ledger = createLedgerStage({ journal, keys: keyCopy, batch: 100 })
 
@@ -31,14 +31,14 @@ const auditOf = (tenant: string) =>
   audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
 
 async function arrived (
-  tenant: string, job: string, emission: Emission<'rows.finished'>
-): Promise<Incoming<'rows.finished'>> {
-  const message = await wire.close({ ...emission, value: { ...emission.value, tenant, job } })
-  const opened = await wire.open({
+  tenant: string, job: string, emission: Emission<'rows.completed'>
+): Promise<Incoming<'rows.completed'>> {
+  const message = await wire.encode({ ...emission, value: { ...emission.value, tenant, job } })
+  const opened = await wire.decode({
     ...message, key: Buffer.from(message.key), partition: 0, offset: 0n, timestampMs: 0,
   })
   if (opened.kind !== 'message') throw new Error(opened.kind)
-  return opened.message as Incoming<'rows.finished'>
+  return opened.message as Incoming<'rows.completed'>
 }
 
 /** A tenant with 1 USD and one accepted job: 8 rows, one of them invalid, one a duplicate. */
@@ -101,7 +101,7 @@ describe('provision', () => {
 describe('a job from its blocks to its end', () => {
   let job: string
   let tenant: string
-  let messages: readonly Incoming<'rows.finished'>[]
+  let messages: readonly Incoming<'rows.completed'>[]
   beforeAll(async () => {
     const started = await startJob()
     job = started.job

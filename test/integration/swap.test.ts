@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { createSwap } from '../../services/lib/swap.ts'
+import { createCompareAndSet } from '../../services/platform/compare-and-set.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
 
 describe('changing a value in Redis', () => {
   it('happens only when it is still the one that was seen, and keeps its expiry', async () => {
-    const swap = createSwap(redis)
+    const swap = createCompareAndSet(redis)
     await redis.set('text', 'a', 'PX', 86_400_000)
     expect(await swap('text', 'a', Buffer.from('b'))).toBe(true)
     expect(await swap('text', 'a', 'c')).toBe(false)

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { startWorkers, type WorkersDeps } from '../../services/deliver/workers.ts'
 import {
-  createDeliveries, REMEMBERED_MS, type Claim, type Delivery, type Note,
+  createDeliveries, REMEMBERED_MS, type Claim, type Delivery, type AttemptRecord,
 } from '../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
@@ -25,11 +25,11 @@ const jobsOf = (claims: readonly Claim[]) => claims.map(({ job }) => job)
 const claimJobs = async (more: Partial<typeof ask> = {}) =>
   jobsOf(await deliveries.claim({ ...ask, ...more }))
 
-function noteOf (claim: Claim, more: Partial<Note> = {}): Note {
+function noteOf (claim: Claim, more: Partial<AttemptRecord> = {}): AttemptRecord {
   const { event, job, attempt } = claim
   return { state: 'delivered', pace: 'quick', attempt: { event, job, attempt } as Attempt, ...more }
 }
-const note = (claim: Claim, more: Partial<Note> = {}) =>
+const note = (claim: Claim, more: Partial<AttemptRecord> = {}) =>
   deliveries.note(claim, noteOf(claim, more))
 
 /** Claims until so many are due at once. */
@@ -45,7 +45,7 @@ async function redisMs (): Promise<number> {
 }
 
 /** Claims one and notes what came of it. */
-async function noteNext (more: Partial<Note> = {}): Promise<Claim> {
+async function noteNext (more: Partial<AttemptRecord> = {}): Promise<Claim> {
   const [claim] = await deliveries.claim({ ...ask, most: 1 })
   if (claim === undefined) throw new Error('nothing is due')
   expect(await note(claim, more)).toBe(true)

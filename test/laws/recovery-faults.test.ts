@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import { createDesk } from '../../services/ledger/desk.ts'
-import { InfrastructureError } from '../../services/lib/errors.ts'
-import { FrozenError } from '../../services/money/gate.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { InfrastructureError } from '../../services/platform/errors.ts'
+import { FrozenError } from '../../services/money/recovery-guard.ts'
 import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
@@ -12,7 +12,7 @@ import { acceptRequest } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createPlay, type Play } from '../support/recovery-play.ts'
 import {
-  createRecoveryWorld, entriesOf, runLedger, type LedgerParts, type RecoveryWorld,
+  createRecoveryWorld, entriesOf, runLedger, type LedgerDeps, type RecoveryWorld,
 } from '../support/recovery-world.ts'
 
 const { redis } = await startGatedRedis()
@@ -120,7 +120,7 @@ describe('a contradiction', () => {
     '"npm run ops -- journal restore", then thaw again'
   type Message = ReturnType<RecoveryWorld['bus']['messages']>[number]
   /** The journal as the topic has it, without some of its messages. */
-  const reading = (isLeft: (message: Message) => boolean): LedgerParts => ({
+  const reading = (isLeft: (message: Message) => boolean): LedgerDeps => ({
     ...world.parts,
     reader: {
       read: (topic, onMessages, limits) => world.parts.reader.read(topic, async messages => {
@@ -134,22 +134,22 @@ describe('a contradiction', () => {
   })
 
   const away = async () => { throw new InfrastructureError('away') }
-  it.each<{ what: string, parts: () => LedgerParts, harmed?: string, why: string }>([
-    { what: 'is empty', parts: () => reading(() => false), why: whole(0, 6, 6) },
+  it.each<{ what: string, deps: () => LedgerDeps, harmed?: string, why: string }>([
+    { what: 'is empty', deps: () => reading(() => false), why: whole(0, 6, 6) },
     {
       what: 'is shorter than its copy',
-      parts: () => ({ ...world.parts, journal: copied(9) }),
+      deps: () => ({ ...world.parts, journal: copied(9) }),
       why: whole(6, 9, 6),
     },
-    { what: 'is shorter than Redis', parts: () => world.parts, harmed: 'seq', why: whole(6, 6, 7) },
+    { what: 'is shorter than Redis', deps: () => world.parts, harmed: 'seq', why: whole(6, 6, 7) },
     {
       what: 'is not known to be whole, as the copy is away',
-      parts: () => ({ ...world.parts, journal: { ...world.parts.journal, readNewest: away } }),
+      deps: () => ({ ...world.parts, journal: { ...world.parts.journal, readNewest: away } }),
       why: `the copy of the journal of ${HARMED} in ClickHouse cannot be read, so nothing proves ` +
         'that the journal is whole: thaw again when ClickHouse answers',
     },
   ])('does not end by trust in a journal that $what', async given => {
-    const { parts, harmed: field = 'available', why } = given
+    const { deps: parts, harmed: field = 'available', why } = given
     await redis.hincrby(wallet, field, 1)
     await endRun(redis)
     await runLedger(parts())
@@ -242,7 +242,7 @@ describe('a contradiction', () => {
     await redis.hincrby(wallet, 'available', 5)
     const reason = 'the sums are wrong: available 7405, reserved 2000, charged 600, ' +
       'funded 10000, quotes of open jobs 2000'
-    const { check } = createDesk(redis)
+    const { check } = createRecoveryStore(redis)
     expect(await check(HARMED)).toEqual({ kind: 'broken', reason })
     expect(await check(HARMED)).toEqual({ kind: 'frozen', reason })
     expect(await check(OTHER)).toEqual({ kind: 'sound', reason: '' })
@@ -254,7 +254,7 @@ describe('a contradiction', () => {
 class Killed extends Error {}
 
 /** The parts of a ledger that dies at its nth step, just before it is done or just after. */
-function dyingAt (parts: LedgerParts, nth: number, isDone: boolean): LedgerParts {
+function dyingAt (deps: LedgerDeps, nth: number, isDone: boolean): LedgerDeps {
   let steps = 0
   const dying = <T extends object>(part: T): T => new Proxy(part, {
     get: (target, name) => {
@@ -269,11 +269,11 @@ function dyingAt (parts: LedgerParts, nth: number, isDone: boolean): LedgerParts
       }
     },
   })
-  const { desk, reader, archive, history, emitter, blocks, store, codec } = parts
+  const { recoveryStore, reader, archive, history, emitter, blocks, store, codec } = deps
   return {
-    ...parts,
-    redis: dying(parts.redis as Redis),
-    desk: dying(desk),
+    ...deps,
+    redis: dying(deps.redis as Redis),
+    recoveryStore: dying(recoveryStore),
     reader: dying(reader),
     archive: dying(archive),
     history: dying(history),

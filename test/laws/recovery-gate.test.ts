@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { RecoveringError } from '../../services/money/gate.ts'
-import { moneyKeys, UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
+import { RecoveringError } from '../../services/money/recovery-guard.ts'
+import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptRequest, blockOf, upTo } from '../support/jobs.ts'
@@ -128,7 +128,7 @@ describe('after a restart of the server', () => {
     const heard: string[] = []
     const listener = connect()
     listener.on('message', (_channel, tenant: string) => { heard.push(tenant) })
-    await listener.subscribe(UNBLESSED_CHANNEL)
+    await listener.subscribe(LOCKED_TENANTS_CHANNEL)
     const wallet = createWallet(redis)
     const moving = wallet[move](TENANT, { id: 'a', amountMicros: 7, reason: '' })
     await eventually(() => expect(heard).toContain(TENANT))

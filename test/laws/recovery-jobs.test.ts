@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { announceAgain } from '../../services/ledger/announce-again.ts'
+import { republish } from '../../services/ledger/republish.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
@@ -130,7 +130,7 @@ describe('a job that is archived', () => {
 
   it('that has not come to an end has no event', async () => {
     await play.accept('job_1', 100)
-    await announceAgain(world.parts, [(await play.store.read(TENANT, 'job_1'))!])
+    await republish(world.parts, [(await play.store.read(TENANT, 'job_1'))!])
     expect(world.bus.messages('jobs.settled')).toEqual([])
   })
 })

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { startLeading, type Leading } from '../../services/ledger/leading.ts'
-import { createDesk } from '../../services/ledger/desk.ts'
-import { createGates } from '../../services/money/gate.ts'
+import { startLeading, type Leading } from '../../services/ledger/leader-election.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
@@ -31,7 +31,7 @@ describe('the ledger that leads', () => {
     }
     const leading = startLeading({
       ...world.parts,
-      desk: createDesk(redis),
+      recoveryStore: createRecoveryStore(redis),
       metrics: metrics as never,
       log: world.parts.log,
       subscriber: connect(),
@@ -102,8 +102,8 @@ describe('the ledger that leads', () => {
     await topUp('a')
     await before.stop()
     await redis.del('{ledger}:leader', moneyKeys(TENANT).gate)
-    const bless = async () => { throw new Error('no answer') }
-    lead('two', { desk: { ...createDesk(redis), bless } })
+    const unlock = async () => { throw new Error('no answer') }
+    lead('two', { recoveryStore: { ...createRecoveryStore(redis), unlock } })
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(1))
     await redis.set('{ledger}:leader', 'three 99')
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(0))
@@ -138,7 +138,7 @@ describe('the ledger that leads', () => {
     lead('one')
     await topUp('a')
     await redis.hincrby(moneyKeys(TENANT).wallet, 'charged', 3)
-    const gates = createGates(redis)
+    const gates = createRecoveryGuards(redis)
     await eventually(async () => expect(await gates.standing(TENANT)).toEqual({
       isOpen: true,
       frozen: 'the sums are wrong: available 1000, reserved 0, charged 3, funded 1000, ' +

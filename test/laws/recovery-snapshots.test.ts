@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { recover } from '../../services/ledger/recovery.ts'
 import { NO_BASE, takeSnapshots } from '../../services/ledger/snapshots.ts'
-import { InfrastructureError } from '../../services/lib/errors.ts'
+import { InfrastructureError } from '../../services/platform/errors.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
@@ -10,7 +10,7 @@ import { openGates } from '../support/gates.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createPlay, type Play } from '../support/recovery-play.ts'
 import {
-  compareAll, createRecoveryWorld, snapshotAll, type LedgerParts, type RecoveryWorld,
+  compareAll, createRecoveryWorld, snapshotAll, type LedgerDeps, type RecoveryWorld,
 } from '../support/recovery-world.ts'
 
 const { redis } = await startGatedRedis()
@@ -45,15 +45,15 @@ async function work (play: Play, job: string): Promise<void> {
 }
 
 /** The same parts; of the journal it is noted how many messages were read. */
-function watched (parts: LedgerParts = world.parts) {
+function watched (deps: LedgerDeps = world.parts) {
   const read = { journal: 0 }
-  const reader: LedgerParts['reader'] = {
-    read: (topic, onMessages, limits) => parts.reader.read(topic, async messages => {
+  const reader: LedgerDeps['reader'] = {
+    read: (topic, onMessages, limits) => deps.reader.read(topic, async messages => {
       if (topic === 'wallet.journal') read.journal += messages.length
       await onMessages(messages)
     }, limits),
   }
-  return { read, parts: { ...parts, reader } }
+  return { read, parts: { ...deps, reader } }
 }
 
 const entries = () => world.bus.messages('wallet.journal').length
@@ -118,7 +118,7 @@ describe('a recovery from snapshots', () => {
     await redis.flushall()
     const waiting: number[] = []
     const known: (number | undefined)[] = []
-    const reader: LedgerParts['reader'] = {
+    const reader: LedgerDeps['reader'] = {
       read: (topic, ...rest) => {
         if (topic === 'wallet.journal') known.push(waiting.at(-1))
         return world.parts.reader.read(topic, ...rest)
@@ -133,7 +133,7 @@ describe('a recovery from snapshots', () => {
   it('a crash while some are written leaves the positions before them in force', async () => {
     await work(idle, 'job_4')
     await work(busy, 'job_5')
-    const emitter: LedgerParts['emitter'] = {
+    const emitter: LedgerDeps['emitter'] = {
       emit: async ([first]) => {
         await world.emitter.emit(first === undefined ? [] : [first])
         throw new InfrastructureError('the broker is away')
@@ -149,9 +149,9 @@ describe('a recovery from snapshots', () => {
 
 describe('a snapshot that somebody else puts back', () => {
   /** A writer to Kafka has compaction take all snapshots but the oldest of each tenant. */
-  function withOldest (parts: LedgerParts, tenant: string): LedgerParts {
-    const reader: LedgerParts['reader'] = {
-      read: (topic, onMessages, limits) => parts.reader.read(topic, async messages => {
+  function withOldest (deps: LedgerDeps, tenant: string): LedgerDeps {
+    const reader: LedgerDeps['reader'] = {
+      read: (topic, onMessages, limits) => deps.reader.read(topic, async messages => {
         const isOld = (index: number) => index === world.bus.messages(topic)
           .findIndex(({ key }) => String(key) === tenant)
         const all = world.bus.messages(topic)
@@ -161,11 +161,11 @@ describe('a snapshot that somebody else puts back', () => {
             String(message.key) !== tenant || isOld(all.indexOf(message))))
       }, limits),
     }
-    return { ...parts, reader }
+    return { ...deps, reader }
   }
 
   /** Two days later nobody reads the entries of today by their time. */
-  let later: LedgerParts
+  let later: LedgerDeps
   beforeEach(async () => {
     for (const play of [busy, idle]) await play.endAll()
     for (const play of [busy, idle]) await play.ship(false)
@@ -218,7 +218,7 @@ describe('a snapshot that somebody else puts back', () => {
     const before = await balances()
     await redis.flushall()
     const { reader } = world.parts
-    const without: LedgerParts['reader'] = {
+    const without: LedgerDeps['reader'] = {
       read: (topic, onMessages, limits) => reader.read(topic, async messages => {
         await onMessages(topic !== 'wallet.snapshots'
           ? messages
@@ -234,7 +234,7 @@ describe('a recovery of a tenant that has been idle', () => {
   const tenant = 'org_done.live'
   const { tenants } = createRecoveryWorld(redis).parts
   const active = async () => (await tenants.active()).map(one => one.tenant).toSorted()
-  let later: LedgerParts
+  let later: LedgerDeps
   beforeEach(async () => {
     await openGates(redis, [tenant])
     const done = createPlay(redis, world, tenant)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { createDesk } from '../../services/ledger/desk.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import {
   ACTIVE_KEY, REPLAYING_KEY, TENANTS_KEY, moneyKeys,
 } from '../../services/money/redis-keys.ts'
@@ -73,7 +73,7 @@ async function checkRecovered (
     seq: before.seq + charges.size - ends.size,
   })
   expect(await redis.scard(`active:{${TENANT}}`)).toBe(0)
-  const { kind } = await createDesk(redis).check(TENANT)
+  const { kind } = await createRecoveryStore(redis).check(TENANT)
   expect(['sound', 'idle']).toContain(kind)
 }
 

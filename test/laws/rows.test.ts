@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { minus } from '../../services/lib/bitmap.ts'
-import type { Decision, Emission } from '../../services/lib/stage.ts'
+import { minus } from '../../services/platform/bitmap.ts'
+import type { Decision, Emission } from '../../services/engine/stage.ts'
 import { createLookupStage } from '../../services/lookup/stage.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
@@ -94,27 +94,27 @@ function stagesOf (story: Story) {
 type Stages = ReturnType<typeof stagesOf>
 
 /** The blocks of one delivery of the job, each of its parts delivered twice. */
-async function deliver (stages: Stages, story: Story): Promise<Emission<'rows.finished'>[]> {
+async function deliver (stages: Stages, story: Story): Promise<Emission<'rows.completed'>[]> {
   const canonicals = story.contacts.map((it) => it < 0 ? '' : phone(it))
   const chunks = chunksOf(canonicals, { chunkRows: CHUNK_ROWS, forceFresh: story.forceFresh })
   stages.lookup.forget()
   const decided = await stages.lookup.decide(chunks, signal) as readonly Decision<'lookup'>[]
   if (story.isCancelled) stages.store.change(JOB, { status: 'cancelling' })
-  const blocks = emitted(decided, 'rows.finished')
-  for (const missed of emitted(decided, 'rows.missed')) {
+  const blocks = emitted(decided, 'rows.completed')
+  for (const missed of emitted(decided, 'rows.to-verify')) {
     blocks.push(...await checkUntilDone(stages, missed))
     blocks.push(...await checkUntilDone(stages, missed))
   }
   return blocks
 }
 
-async function checkUntilDone (stages: Stages, missed: Emission<'rows.missed'>) {
-  const blocks: Emission<'rows.finished'>[] = []
-  let next: Emission<'rows.missed'> | Emission<'rows.later'> | undefined = missed
+async function checkUntilDone (stages: Stages, missed: Emission<'rows.to-verify'>) {
+  const blocks: Emission<'rows.completed'>[] = []
+  let next: Emission<'rows.to-verify'> | Emission<'rows.retry'> | undefined = missed
   while (next !== undefined) {
     const decided = await stages.verify.decide([delivered(next)], signal)
-    blocks.push(...emitted(decided, 'rows.finished'))
-    next = emitted(decided, 'rows.later')[0]
+    blocks.push(...emitted(decided, 'rows.completed'))
+    next = emitted(decided, 'rows.retry')[0]
     stages.clock.advance(60_000)
     stages.state.isDown = false
   }

@@ -3,7 +3,7 @@ import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createActivation, createTenants } from '../../services/money/tenants.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createDesk } from '../../services/ledger/desk.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedis } from '../support/redis.ts'
 
@@ -47,10 +47,10 @@ describe('an active tenant', () => {
   })
 
   it('is marked before money moves or a job is accepted, and idle once both are done', async () => {
-    const [wallet, store, desk] =
-      [createWallet(redis), createJobStore(redis), createDesk(redis)]
+    const [wallet, store, recoveryStore] =
+      [createWallet(redis), createJobStore(redis), createRecoveryStore(redis)]
     const tenant = 'org_a.live'
-    const kind = async () => (await desk.check(tenant)).kind
+    const kind = async () => (await recoveryStore.check(tenant)).kind
     await wallet.admit(tenant)
     await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
     expect([await names(), await kind()]).toEqual([[tenant], 'sound'])

@@ -2,7 +2,7 @@ import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { createResolve } from '../../services/deliver/address.ts'
 import { createSender } from '../../services/deliver/sender.ts'
-import { webhookUrlFault } from '../../services/ingest/webhook-url.ts'
+import { webhookUrlError } from '../../services/ingest/webhook-url.ts'
 import {
   LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,
 } from '../support/data/webhook-addresses.ts'
@@ -34,11 +34,11 @@ describe('the list', () => {
 
 describe('an address of the list', () => {
   it.each(refused)('%j is refused by its text', address => {
-    expect(webhookUrlFault(address, strict)).toMatch(/^Its? .*\.$/)
+    expect(webhookUrlError(address, strict)).toMatch(/^Its? .*\.$/)
   })
 
   it.each(REBOUND_NAMES)('with the name %s tells nothing by its text', name => {
-    expect(webhookUrlFault(`https://${name}:${port}/`, strict)).toBeUndefined()
+    expect(webhookUrlError(`https://${name}:${port}/`, strict)).toBeUndefined()
   })
 
   it('is not connected to, whatever a name in it is found to be', async () => {

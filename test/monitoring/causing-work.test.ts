@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { withAdmin } from '../../services/lib/kafka/admin.ts'
-import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
-import type { MessageMac } from '../../services/lib/message-mac.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { withAdmin } from '../../services/kafka/admin.ts'
+import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
+import type { MessageMac } from '../../services/kafka/message-mac.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { causing, WITHIN_MS } from '../support/causing.ts'
 import { openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
@@ -69,7 +69,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a message that nobody can read', async () => {
-    await sendGarbage('rows.finished.small', messageMacOf(env))
+    await sendGarbage('rows.completed.small', messageMacOf(env))
     await untilFiring('DeadLetters')
   })
 
@@ -111,7 +111,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await services.setScale({ verify: 0 })
     const id = await start('phone-validation')
     await withAdmin({ brokers }, async admin => {
-      const topic = 'rows.missed.small.phone-validation'
+      const topic = 'rows.to-verify.small.phone-validation'
       const ends = await admin.fetchTopicOffsets(topic)
       await admin.deleteTopicRecords({
         topic, partitions: ends.map(({ partition, high: offset }) => ({ partition, offset })),

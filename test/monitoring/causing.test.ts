@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import { SCOPES } from '../../services/accounts/api-keys.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { createPauses } from '../../services/ops/pauses.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { causing, watching, WITHIN_MS } from '../support/causing.ts'

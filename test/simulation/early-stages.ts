@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
-import { systemClock as clock } from '../../services/lib/clock.ts'
-import { loadConfig } from '../../services/lib/config.ts'
-import { createLog } from '../../services/lib/log.ts'
+import { systemClock as clock } from '../../services/platform/clock.ts'
+import { loadConfig } from '../../services/platform/config.ts'
+import { createLog } from '../../services/platform/log.ts'
 import { lookupConfig } from '../../services/lookup/config.ts'
-import { lookupParts } from '../../services/lookup/parts.ts'
+import { lookupDeps } from '../../services/lookup/parts.ts'
 import { createLookupStage } from '../../services/lookup/stage.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/normalize/token.ts'
-import { redisRecordCache } from '../../services/records/redis-cache.ts'
+import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { jobsOf, oncePer, noMetrics } from './spared.ts'
 import type { Shared } from './stages.ts'
 import { MESSAGE_KEY_ENV } from '../support/signed.ts'
@@ -34,7 +34,7 @@ export function normalizeStage ({ redis, chaos }: Shared) {
   })
 }
 
-const partsOf = oncePer((state: Redis) => lookupParts(
+const partsOf = oncePer((state: Redis) => lookupDeps(
   loadConfig(lookupConfig, { ...nowhere, MAX_ACTIVE_JOBS: '4' }),
   { state, cache: state, clock: redisLike, log, metrics: noMetrics }))
 const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))

@@ -1,4 +1,4 @@
-import { sleep } from '../../services/lib/retry.ts'
+import { sleep } from '../../services/platform/retry.ts'
 import type { Chaos } from './chaos.ts'
 import type { Operator } from './operator.ts'
 import type { Pipeline } from './pipeline.ts'

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { createAdmission } from '../../services/money/gate.ts'
+import { createAdmission } from '../../services/money/recovery-guard.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import type { Chaos } from './chaos.ts'
 

@@ -1,8 +1,8 @@
-import type { Bus } from '../../services/lib/bus.ts'
-import { runStage, type ReleasingStage } from '../../services/lib/engine.ts'
-import { createLog } from '../../services/lib/log.ts'
-import { subscriptionsOf } from '../../services/lib/topics.ts'
-import type { Wire } from '../../services/lib/wire.ts'
+import type { Bus } from '../../services/kafka/bus.ts'
+import { runStage, type ReleasingStage } from '../../services/engine/engine.ts'
+import { createLog } from '../../services/platform/log.ts'
+import { subscriptionsOf } from '../../services/platform/topics.ts'
+import type { MessageCodec } from '../../services/engine/wire.ts'
 import type { Chaos } from './chaos.ts'
 import { noMetrics } from './spared.ts'
 import type { SimulatedStage, stageMakers } from './stages.ts'
@@ -22,7 +22,7 @@ export type Keeper = {
 
 export type KeeperOptions = {
   readonly bus: Bus
-  readonly wire: Wire
+  readonly wire: MessageCodec
   readonly chaos: Chaos
   readonly makers: ReturnType<typeof stageMakers>
   /** Probability that a stage dies before an effect. */
@@ -30,7 +30,7 @@ export type KeeperOptions = {
 }
 
 /** A run that crashes for ever would never end; after so many the stages live on. */
-const MOST_CRASHES = 40
+const MAX_CRASHES = 40
 
 /** Runs the stages of a pipeline, each as a process of its own that may die before any effect. */
 export function createKeeper (options: KeeperOptions): Keeper {
@@ -60,7 +60,7 @@ export function createKeeper (options: KeeperOptions): Keeper {
   let isCalm = false
   const mayDie = (name: SimulatedStage): void => {
     if (dying.has(name)) throw new Error(`${name} is dead`)
-    if (isCalm || crashes >= MOST_CRASHES || !options.chaos.happens(options.crash)) return
+    if (isCalm || crashes >= MAX_CRASHES || !options.chaos.happens(options.crash)) return
     crashes += 1
     restartSoon(name)
     throw new Error(`${name} dies here`)

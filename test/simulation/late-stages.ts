@@ -1,5 +1,5 @@
 import { createOutbox } from '../../services/money/outbox.ts'
-import { storeBlock } from '../../services/records/stored-block.ts'
+import { storeBlock } from '../../services/results/stored-block.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { redisLike } from './early-stages.ts'

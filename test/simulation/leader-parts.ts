@@ -1,10 +1,10 @@
 import type { Redis } from 'ioredis'
-import { createDesk } from '../../services/ledger/desk.ts'
-import { sleep } from '../../services/lib/retry.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { sleep } from '../../services/platform/retry.ts'
 import { createTenants } from '../../services/money/tenants.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
-import { sweepParts } from './sweep-parts.ts'
+import { sweepDeps } from './sweep-parts.ts'
 import { topicReader } from './topic-reader.ts'
 import type { World } from './world.ts'
 
@@ -21,11 +21,11 @@ export type LeaderOptions = {
 const NEVER_MS = 3_600_000
 
 /** As `main` of the ledger puts them together, but for Kafka, ClickHouse and the stage. */
-export function leaderParts (options: LeaderOptions, redis: Redis, name: string) {
+export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
   const { pipeline, chaos, subscriber, onLetIn } = options
   const { bus, wire, codec, stores: { blocks, journal } } = pipeline
   return {
-    ...sweepParts(pipeline, redis),
+    ...sweepDeps(pipeline, redis),
     redis,
     wire,
     codec,
@@ -34,7 +34,7 @@ export function leaderParts (options: LeaderOptions, redis: Redis, name: string)
     name,
     sleep,
     accountsProducer: bus.producer('accounts'),
-    desk: createDesk(redis),
+    recoveryStore: createRecoveryStore(redis),
     reader: topicReader(bus, chaos),
     history: { listAll: async () => [] },
     backlog: { waits: async () => true },
@@ -57,7 +57,7 @@ export function leaderParts (options: LeaderOptions, redis: Redis, name: string)
 function metricsOf (onLetIn: () => void) {
   return {
     count: (_: string, labels: object) => {
-      if ('what' in labels && labels.what === 'tenant') onLetIn()
+      if ('kind' in labels && labels.kind === 'tenant') onLetIn()
     },
     watch: () => {},
   }

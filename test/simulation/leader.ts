@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis'
 import { setImmediate as turn } from 'node:timers/promises'
-import { startLeading } from '../../services/ledger/leading.ts'
+import { startLeading } from '../../services/ledger/leader-election.ts'
 import { LEADER_KEY } from '../../services/ledger/redis-keys.ts'
-import { startSweeping } from '../../services/ledger/sweeping.ts'
-import { leaderParts, type LeaderOptions } from './leader-parts.ts'
+import { startReaper } from '../../services/ledger/reaping.ts'
+import { leaderDeps, type LeaderOptions } from './leader-parts.ts'
 import { mortal } from './mortal.ts'
 
 /** The ledger's other half: it leads, lets tenants in, sweeps, dies, and another one follows it. */
@@ -18,7 +18,7 @@ export type Leader = {
 
 type Life = { readonly stop: () => Promise<void> }
 
-const MOST_DEATHS = 4
+const MAX_DEATHS = 4
 const DEATH_PER_COMMAND = 0.004
 const SWEEP_EVERY_MS = 200
 
@@ -26,7 +26,7 @@ const SWEEP_EVERY_MS = 200
 export function startLeader (options: LeaderOptions): Leader {
   const { connect, chaos } = options
   let [deaths, isCalm, isOver] = [0, false, false]
-  const dies = () => !isCalm && deaths < MOST_DEATHS && chaos.happens(DEATH_PER_COMMAND)
+  const dies = () => !isCalm && deaths < MAX_DEATHS && chaos.happens(DEATH_PER_COMMAND)
   const nameOf = () => `leader ${deaths}`
   let restarting = Promise.resolve()
   let life: Life
@@ -54,10 +54,10 @@ export function startLeader (options: LeaderOptions): Leader {
 }
 
 function startLife (options: LeaderOptions, redis: Redis, name: string): Life {
-  const parts = leaderParts(options, redis, name)
+  const deps = leaderDeps(options, redis, name)
   const noStage = { ready: () => true, stop: async () => {} }
-  const leading = startLeading(parts)
-  const sweeping = startSweeping(noStage, parts, SWEEP_EVERY_MS)
+  const leading = startLeading(deps)
+  const sweeping = startReaper(noStage, deps, SWEEP_EVERY_MS)
   return { stop: async () => { await Promise.all([leading.stop(), sweeping.stop()]) } }
 }
 

@@ -1,4 +1,4 @@
-import type { RecordCache } from '../../services/records/cache.ts'
+import type { RecordCache } from '../../services/cache/cache.ts'
 
 /** In Redis' own time no lease ends within a run. */
 const NEVER_MS = 3_600_000

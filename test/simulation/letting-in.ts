@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { sleep } from '../../services/lib/retry.ts'
-import { FrozenError, RecoveringError } from '../../services/money/gate.ts'
+import { sleep } from '../../services/platform/retry.ts'
+import { FrozenError, RecoveringError } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import type { createWallet } from '../../services/money/wallet.ts'
 import { payIn, type Funded } from './funding.ts'
@@ -15,7 +15,7 @@ export type LettingIn = {
   readonly check: () => void
 }
 
-const LOOK_EVERY_MS = 100
+const LEADER_POLL_MS = 100
 
 /** Resolves when every tenant is let in for the run of Redis that serves now. */
 export async function allLetIn (options: LettingIn): Promise<void> {
@@ -24,7 +24,7 @@ export async function allLetIn (options: LettingIn): Promise<void> {
   for (;;) {
     const areLetIn = await Promise.all(funded.map(one => isLetIn(one, options)))
     if (!areLetIn.includes(false) && await redis.exists(...marks) === 0) return
-    await sleep(LOOK_EVERY_MS)
+    await sleep(LEADER_POLL_MS)
   }
 }
 

@@ -23,10 +23,10 @@ const FIRST_MS = Date.UTC(2100, 0, 1)
 /** What a round trip takes at most. */
 const TRIP_MS = 1
 /** Many times what the longest run takes. */
-const MOST_STEPS = 5_000_000
+const MAX_STEPS = 5_000_000
 
 /** Many times what the longest run takes of its own time; only a run that hangs does. */
-const MOST_MS = 2 * 3_600_000
+const MAX_MS = 2 * 3_600_000
 
 const stillness = globalThis.setImmediate
 
@@ -91,7 +91,7 @@ export class Loop<Q extends Question> {
       for (let steps = 0; ; steps++) {
         await new Promise(resolve => stillness(resolve))
         if (isOver) return await result
-        if (steps > MOST_STEPS) throw new StuckError(`no end after ${MOST_STEPS} steps`)
+        if (steps > MAX_STEPS) throw new StuckError(`no end after ${MAX_STEPS} steps`)
         await this.#step()
       }
     } finally {
@@ -144,7 +144,7 @@ export class Loop<Q extends Question> {
   #fire (timer: Timer): void {
     this.#timers.delete(timer)
     this.#nowMs = Math.max(this.#nowMs, timer.atMs)
-    if (this.#nowMs > FIRST_MS + MOST_MS) throw new StuckError(`no end after ${MOST_MS} ms`)
+    if (this.#nowMs > FIRST_MS + MAX_MS) throw new StuckError(`no end after ${MAX_MS} ms`)
     timer.action()
   }
 

@@ -1,5 +1,5 @@
-import { deadTopic } from '../../services/lib/topics.ts'
-import { columnsOf } from '../../services/records/columns.ts'
+import { deadTopic } from '../../services/platform/topics.ts'
+import { columnsOf } from '../../services/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import type { Evidence, Sent } from './evidence.ts'
@@ -17,9 +17,9 @@ const [INPUT, STATUS, SOURCE, REASON, ORIGINAL] =
 const READERS: Partial<Record<TopicName, StageName>> = {
   'rows.submitted': 'normalize',
   'rows.normalized': 'lookup',
-  'rows.missed': 'verify',
-  'rows.later': 'verify',
-  'rows.finished': 'settle',
+  'rows.to-verify': 'verify',
+  'rows.retry': 'verify',
+  'rows.completed': 'settle',
 }
 
 /** Nothing that was broken is lost: it is a dead letter, and its job has come to a decision. */
@@ -102,9 +102,9 @@ export function wholeJobs (
   const rows = inputs.map((_, row) => row)
   const found = salvaged.filter(({ job }) => job === id)
     .map(({ job }): Poisoned =>
-      ({ topic: 'rows.finished', value: Buffer.alloc(0), tenant, job, rows, inputs: rows }))
+      ({ topic: 'rows.completed', value: Buffer.alloc(0), tenant, job, rows, inputs: rows }))
   return [...found, ...rot.rotten.filter(({ job }) => job === id)
-    .map((one): Poisoned => ({ ...one, topic: 'rows.finished', rows }))]
+    .map((one): Poisoned => ({ ...one, topic: 'rows.completed', rows }))]
 }
 
 /**

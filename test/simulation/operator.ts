@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import { sleep } from '../../services/lib/retry.ts'
+import { sleep } from '../../services/platform/retry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import type { Funded } from './funding.ts'
 import { startLeader, type Leader } from './leader.ts'
@@ -25,7 +25,7 @@ export type OperatorOptions = Omit<LeaderOptions, 'onLetIn'> & {
   readonly funded: readonly Funded[]
 }
 
-const LOOK_EVERY_MS = 100
+const LEADER_POLL_MS = 100
 /** A lead that nobody holds any more ends after so many looks: 5 s. */
 const LOOKS_A_LEASE = 50
 const LOOKS_OF_PEOPLE = 20
@@ -69,7 +69,7 @@ type Tended = {
 
 async function tend ({ leader, people, funded, signal }: Tended): Promise<void> {
   for (let looks = 1; !signal.aborted; looks++) {
-    await sleep(LOOK_EVERY_MS, signal).catch(() => {})
+    await sleep(LEADER_POLL_MS, signal).catch(() => {})
     if (looks % LOOKS_A_LEASE === 0) await leader.forgetDead()
     // Whoever has a movement in hand gets it to the journal long before people look.
     if (looks % LOOKS_OF_PEOPLE !== 0) continue

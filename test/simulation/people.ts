@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { createEmitter } from '../../services/lib/emit.ts'
-import { createGates } from '../../services/money/gate.ts'
+import { createEmitter } from '../../services/engine/emit.ts'
+import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { World } from './world.ts'
@@ -35,7 +35,7 @@ const GAP = /^the entries (\d+) to (\d+) are nowhere, and \d+ is there(?=$|; )/
 
 /** People who trust the journal at times, and look for what is missing in the lost file. */
 export function createPeople ({ redis, pipeline, chaos, losses }: PeopleOptions): People {
-  const gates = createGates(redis)
+  const gates = createRecoveryGuards(redis)
   const ship = shipperOf(pipeline)
   const salvaged: Journal[] = []
   const trusted = new Set<string>()

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { createCodec, localSource } from '../../services/lib/registry.ts'
+import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
 import { createKeeper } from './keeper.ts'

@@ -1,9 +1,9 @@
-import type { Finished } from '../../schemas/types.ts'
-import { indexes } from '../../services/lib/bitmap.ts'
-import type { Bus, OutgoingMessage } from '../../services/lib/bus.ts'
-import type { Codec } from '../../services/lib/registry.ts'
-import { logicalTopic } from '../../services/lib/topics.ts'
-import { placeOfHeaders } from '../../services/records/place.ts'
+import type { Completed } from '../../schemas/types.ts'
+import { indexes } from '../../services/platform/bitmap.ts'
+import type { Bus, OutgoingMessage } from '../../services/kafka/bus.ts'
+import type { Codec } from '../../services/kafka/registry.ts'
+import { logicalTopic } from '../../services/platform/topics.ts'
+import { coordinatesOfHeaders } from '../../services/results/chunk-coordinates.ts'
 import type { TopicName } from '../../services/topology.ts'
 import type { Chaos } from './chaos.ts'
 
@@ -46,7 +46,7 @@ export function createPoison ({ bus, codec, chaos, probability }: PoisonOptions)
     const topic = logicalTopic(message.topic)?.topic
     if (topic?.startsWith('rows.') !== true || message.value === null) return whole(message)
     if (!chaos.happens(probability)) return whole(message)
-    const content = await codec.decode(topic, message.value) as Finished
+    const content = await codec.decode(topic, message.value) as Completed
     const value = chaos.happens(0.5)
       ? message.value.subarray(0, chaos.below(message.value.length))
       : await codec.encode(`${topic}-value`, { ...content, sealed: flipped(content.sealed, chaos) })
@@ -80,9 +80,9 @@ const whole = (message: OutgoingMessage): Arrival => ({ messages: [message], los
 
 /** Whose and which rows are lost with a message, as its headers say. */
 export function lossOf (headers: OutgoingMessage['headers'], hasInputs: boolean) {
-  const known = placeOfHeaders(headers)
+  const known = coordinatesOfHeaders(headers)
   if (known === undefined) throw new Error('a message with rows names them in its headers')
-  const { tenant, job, firstRow, rows } = known.place
+  const { tenant, job, firstRow, rows } = known.coordinates
   const chunk = Array.from({ length: rows }, (_, index) => firstRow + index)
   return {
     tenant,

@@ -1,8 +1,8 @@
 import {
   createSubmitter, type SubmitterOptions, type Submitted,
 } from '../../services/jobs/submit.ts'
-import { isInfrastructure } from '../../services/lib/errors.ts'
-import { sleep } from '../../services/lib/retry.ts'
+import { isInfrastructure } from '../../services/platform/errors.ts'
+import { sleep } from '../../services/platform/retry.ts'
 import type { Chaos } from './chaos.ts'
 import type { Sent, Told } from './evidence.ts'
 

@@ -1,16 +1,16 @@
 import type { JobKeys } from '../../services/jobs/job-keys.ts'
 import { JobKeyLostError } from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
-import type { RawMessage } from '../../services/lib/bus.ts'
-import { logicalTopic } from '../../services/lib/topics.ts'
-import type { Wire } from '../../services/lib/wire.ts'
+import type { RawMessage } from '../../services/kafka/bus.ts'
+import { logicalTopic } from '../../services/platform/topics.ts'
+import type { MessageCodec } from '../../services/engine/wire.ts'
 import type { Chaos } from './chaos.ts'
 import { lossOf, type Poisoned } from './poison.ts'
 
 /** What goes bad after a job was accepted, although it could be read before. */
 export type Rot = {
   readonly keys: Pick<JobKeys, 'create' | 'get'>
-  readonly wireOver: (wire: Wire) => Wire
+  readonly wireOver: (wire: MessageCodec) => MessageCodec
   /** Chunks that were whole when their job was accepted, and cannot be read any more. */
   readonly rotten: readonly Poisoned[]
   /** Jobs whose data key is nowhere. */
@@ -62,9 +62,9 @@ export function createRot ({ keys, store, chaos, rot, keyLoss }: RotOptions): Ro
   return {
     keys: { create: keys.create, get },
     wireOver: wire => ({
-      open: async raw =>
-        await goesBad(raw) ? { kind: 'dead', reason: 'seal_broken' } : await wire.open(raw),
-      close: wire.close,
+      decode: async raw =>
+        await goesBad(raw) ? { kind: 'dead', reason: 'seal_broken' } : await wire.decode(raw),
+      encode: wire.encode,
     }),
     get rotten () { return [...rotten.values()] },
     lostKeys,

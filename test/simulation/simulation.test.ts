@@ -39,6 +39,6 @@ describe('the pipeline', () => {
     expect(sum(all, 'deaths')).toBeGreaterThan(0)
     expect(every(all, 'outcomes')).toEqual(['accepted', 'refused'])
     expect(every(all, 'broken')).toEqual(
-      ['rows.finished', 'rows.later', 'rows.missed', 'rows.normalized', 'rows.submitted'])
+      ['rows.completed', 'rows.retry', 'rows.to-verify', 'rows.normalized', 'rows.submitted'])
   })
 })

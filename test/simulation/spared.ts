@@ -1,6 +1,6 @@
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createLog } from '../../services/lib/log.ts'
-import type { Metrics } from '../../services/lib/metrics.ts'
+import { createLog } from '../../services/platform/log.ts'
+import type { Metrics } from '../../services/platform/metrics.ts'
 
 /** A run restarts stages hundreds of times, and nobody reads what they measure. */
 export const noMetrics: Metrics = {

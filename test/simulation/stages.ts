@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
-import type { Stage } from '../../services/lib/stage.ts'
+import type { Stage } from '../../services/engine/stage.ts'
 import type { StageName } from '../../services/topology.ts'
-import type { Codec } from '../../services/lib/registry.ts'
-import type { Wire } from '../../services/lib/wire.ts'
+import type { Codec } from '../../services/kafka/registry.ts'
+import type { MessageCodec } from '../../services/engine/wire.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import type { Chaos } from './chaos.ts'
 import { normalizeStage, lookupStage } from './early-stages.ts'
@@ -17,7 +17,7 @@ export type Shared = {
   readonly cache: Redis
   readonly stores: Stores
   readonly codec: Codec
-  readonly wire: Wire
+  readonly wire: MessageCodec
   readonly chaos: Chaos
   readonly faults: Faults
   readonly witness: Witness

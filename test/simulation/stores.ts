@@ -1,12 +1,12 @@
-import type { Finished, Journal } from '../../schemas/types.ts'
+import type { Completed, Journal } from '../../schemas/types.ts'
 import { boundOf } from '../../services/jobs/wire.ts'
-import type { Archive, ArchivedJob } from '../../services/records/archive.ts'
-import { canonicalText } from '../../services/records/journal-chain.ts'
-import type { JobKeyCopy } from '../../services/records/job-key-copy.ts'
-import type { JournalCopy } from '../../services/records/journal-copy.ts'
+import type { Archive, ArchivedJob } from '../../services/results/archive.ts'
+import { canonicalText } from '../../services/money/journal-chain.ts'
+import type { JobKeyCopy } from '../../services/jobs/job-key-copy.ts'
+import type { JournalCopy } from '../../services/money/journal-copy.ts'
 import {
   blockDigest, type ResultBlocks, type StoredBlock,
-} from '../../services/records/result-blocks.ts'
+} from '../../services/results/result-blocks.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
 export type Stores = {
@@ -23,7 +23,7 @@ function blockStore (): ResultBlocks {
     jobs.set(`${tenant}:${job}`, known)
     return known
   }
-  const stored = (block: Finished): StoredBlock => ({
+  const stored = (block: Completed): StoredBlock => ({
     chunk: block.chunk,
     digest: blockDigest(block),
     part: block.part,

@@ -1,6 +1,6 @@
-import { createOutcomes } from '../../services/jobs/outcomes.ts'
-import { createEmitter } from '../../services/lib/emit.ts'
-import type { Presence } from '../../services/lib/presence.ts'
+import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
+import { createEmitter } from '../../services/engine/emit.ts'
+import type { Liveness } from '../../services/platform/liveness.ts'
 import type { Chaos } from './chaos.ts'
 import { redisLike } from './early-stages.ts'
 import { chunkRowsOf } from './inputs.ts'
@@ -20,7 +20,7 @@ export async function submitterOn (
   { pipeline, subscriber, seed, chaos, patienceMs }: SubmitterOn
 ) {
   const { store, keys, wire, bus } = pipeline
-  const outcomes = await createOutcomes({
+  const outcomes = await createOutcomeWaiter({
     store, subscriber: subscriber(), clock: redisLike, pollMs: 20,
   })
   const options = {
@@ -38,7 +38,7 @@ export async function submitterOn (
 }
 
 /** Every request is of a process of its own, which others take for gone without a reason. */
-function unsure (chaos: Chaos): Presence {
+function unsure (chaos: Chaos): Liveness {
   return {
     get own () { return `process-${chaos.below(1_000_000)}` },
     isGone: async () => chaos.happens(0.3),

@@ -1,14 +1,14 @@
 import type { Redis } from 'ioredis'
-import type { SweepParts } from '../../services/ledger/sweep.ts'
-import { createEmitter } from '../../services/lib/emit.ts'
+import type { SweepDeps } from '../../services/ledger/reaper.ts'
+import { createEmitter } from '../../services/engine/emit.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
-import { storeBlock } from '../../services/records/stored-block.ts'
+import { storeBlock } from '../../services/results/stored-block.ts'
 import { redisLike } from './early-stages.ts'
 import type { Pipeline } from './pipeline.ts'
 import { jobsOf, silent } from './spared.ts'
 
 /** What a sweep is made of, on the connection of whoever sweeps. */
-export function sweepParts ({ bus, wire, codec, stores }: Pipeline, redis: Redis) {
+export function sweepDeps ({ bus, wire, codec, stores }: Pipeline, redis: Redis) {
   const { blocks, archive } = stores
   return {
     archive,
@@ -18,5 +18,5 @@ export function sweepParts ({ bus, wire, codec, stores }: Pipeline, redis: Redis
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     clock: redisLike,
     log: silent,
-  } satisfies Partial<SweepParts>
+  } satisfies Partial<SweepDeps>
 }

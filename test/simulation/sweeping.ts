@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis'
 import type { Job } from '../../services/jobs/job.ts'
-import { sweep } from '../../services/ledger/sweep.ts'
+import { reap } from '../../services/ledger/reaper.ts'
 import type { Told } from './evidence.ts'
 import { noMetrics } from './spared.ts'
-import { sweepParts } from './sweep-parts.ts'
+import { sweepDeps } from './sweep-parts.ts'
 
 /**
  * What `ledger` does in the background, done once and to the end: nothing is too young for it. Only
@@ -12,8 +12,8 @@ import { sweepParts } from './sweep-parts.ts'
 export async function sweepUp (told: Told, redis: Redis): Promise<void> {
   const { pipeline, tenants } = told
   const lost = lostJobs(told)
-  await sweep({
-    ...sweepParts(pipeline, redis),
+  await reap({
+    ...sweepDeps(pipeline, redis),
     backlog: { waits: async job => !lost.has((job as Job).id) },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: noMetrics,

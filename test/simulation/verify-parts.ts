@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
-import { loadConfig } from '../../services/lib/config.ts'
-import { createLog } from '../../services/lib/log.ts'
-import { redisRecordCache } from '../../services/records/redis-cache.ts'
+import { loadConfig } from '../../services/platform/config.ts'
+import { createLog } from '../../services/platform/log.ts'
+import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { verifyDeps } from '../../services/verify/main.ts'
 import type { VerifyDeps } from '../../services/verify/stage.ts'
@@ -11,7 +11,7 @@ import { noMetrics, oncePer } from './spared.ts'
 
 const log = createLog('simulation', { level: 'silent' })
 const config = loadConfig(verifyConfig, {
-  ...nowhere, PROVIDERS: '{}', LATER_AFTER_MS: '1', LEASE_MS: '5', LEASE_POLL_MS: '1',
+  ...nowhere, PROVIDERS: '{}', RETRY_DELAY_MS: '1', CHECK_LEASE_MS: '5', CHECK_LEASE_POLL_MS: '1',
 })
 const partsOf = oncePer((state: Redis) => verifyDeps(config, {
   state, cache: state, clock: redisLike, log, metrics: noMetrics,

@@ -2,8 +2,8 @@ import type { Redis } from 'ioredis'
 import { createJobKeys, keysInTopic, type JobKeys } from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { createWire } from '../../services/jobs/wire.ts'
-import { createKeyRing } from '../../services/lib/key-ring.ts'
-import type { Codec } from '../../services/lib/registry.ts'
+import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import type { Codec } from '../../services/kafka/registry.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
 import type { Faults } from './pipeline.ts'
@@ -14,7 +14,7 @@ const ring = createKeyRing({
   KEY_RING: { 1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: '1',
 })
 
-type Parts = {
+type Deps = {
   readonly redis: Redis
   readonly bus: Pick<MemoryBus, 'lastValue'>
   readonly codec: Codec
@@ -24,7 +24,7 @@ type Parts = {
 }
 
 /** Data keys and the wire as every stage of the product has them, but that both may go bad. */
-export function sealing ({ redis, bus, codec, store, chaos, faults: { rot, keyLoss } }: Parts) {
+export function sealing ({ redis, bus, codec, store, chaos, faults: { rot, keyLoss } }: Deps) {
   const isRunning = async (tenant: string, job: string) => {
     const outcome = await store.outcome(tenant, job)
     return outcome.kind === 'accepted' && !outcome.job.closed

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import type { Codec } from '../../services/lib/registry.ts'
-import type { Stage } from '../../services/lib/stage.ts'
+import type { Codec } from '../../services/kafka/registry.ts'
+import type { Stage } from '../../services/engine/stage.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
 import type { World } from './world.ts'
@@ -18,7 +18,7 @@ export type Witness = {
   readonly unreserved: ReadonlySet<string>
 }
 
-type Parts = {
+type Deps = {
   readonly redis: Redis
   readonly bus: Pick<MemoryBus, 'messages'>
   readonly codec: Codec
@@ -30,7 +30,7 @@ type Owner = { readonly tenant: string, readonly job: string }
  * Whoever looks for an entry finds it in the outbox, in the journal it was shipped to, or knows
  * that it was lost with the outbox.
  */
-export function createWitness ({ redis, bus, codec, losses }: Parts): Witness {
+export function createWitness ({ redis, bus, codec, losses }: Deps): Witness {
   const owners = new AsyncLocalStorage<Owner>()
   const reserved = new Set<string>()
   const unreserved = new Set<string>()

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
-import { dropTurns } from '../../services/lib/turn.ts'
-import { UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
+import { dropYields } from '../../services/platform/event-loop.ts'
+import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 import { openChannels } from './channels.ts'
 import { replaceGlobals } from './globals.ts'
 import { Loop } from './loop.ts'
@@ -38,7 +38,7 @@ export async function openWorld (sockets: Sockets): Promise<World> {
   return {
     run: async (seed, action) => {
       begin(servers)
-      dropTurns()
+      dropYields()
       return await loop.run(seed, action)
     },
     connect: connector(servers, loop.ask),
@@ -50,7 +50,7 @@ export async function openWorld (sockets: Sockets): Promise<World> {
 }
 
 async function openServers ({ state, cache }: Sockets): Promise<Servers> {
-  const channels = await openChannels(state, [OUTCOMES_CHANNEL, UNBLESSED_CHANNEL])
+  const channels = await openChannels(state, [OUTCOMES_CHANNEL, LOCKED_TENANTS_CHANNEL])
   const lines = { state: await openRedisLine(state), cache: await openRedisLine(cache) }
   const losses = createStateLosses(lines.state)
   return { lines, channels, losses, scripts: createScripts(), trace: createTrace() }

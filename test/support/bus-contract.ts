@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Bus, DeliveryOutcome, RawMessage } from '../../services/lib/bus.ts'
+import type { Bus, DeliveryOutcome, RawMessage } from '../../services/kafka/bus.ts'
 import {
   after, distinct, next, numbered, offsetOf, record, valuesOf, type Handler,
 } from './bus-record.ts'

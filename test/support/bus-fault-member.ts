@@ -1,4 +1,4 @@
-import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
+import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
 import type { MemberNews } from './bus-fault-world.ts'
 
 /**

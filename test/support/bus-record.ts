@@ -1,6 +1,6 @@
 import type {
   Bus, ConsumeOptions, Consumption, Delivery, DeliveryOutcome, OutgoingMessage, RawMessage,
-} from '../../services/lib/bus.ts'
+} from '../../services/kafka/bus.ts'
 
 export type Handler = (delivery: Delivery) => Promise<DeliveryOutcome> | DeliveryOutcome
 

@@ -1,4 +1,4 @@
-import { tokensOf, type CachedRecord, type RecordCache } from '../../services/records/cache.ts'
+import { tokensOf, type CachedRecord, type RecordCache } from '../../services/cache/cache.ts'
 
 /**
  * A cache in memory, whatever tenant, service and version: `entries` and the jobs that hold leases

@@ -9,7 +9,7 @@ import { testStack } from './stack.ts'
 /** Within which an alert has to fire, and has to end. */
 export const WITHIN_MS = 60_000
 
-const LOOK_EVERY_MS = 500
+const LEADER_POLL_MS = 500
 /**
  * They say nothing of the cause of a test: the lowered limit of one is what services hold that have
  * done much, and the windows of the other are longer than a test.
@@ -22,9 +22,9 @@ const HURRIED = {
   WEBHOOK_ALLOW_LOOPBACK: 'true',
   WEBHOOK_WAITS_MS: JSON.stringify([500, 500, 500, 500, 500, 500]),
   PROVIDERS: JSON.stringify({ whatsapp: ['http:1'], 'phone-validation': ['numbering-plan'] }),
-  LATER_AFTER_MS: '500',
+  RETRY_DELAY_MS: '500',
   STALLED_AFTER_MS: '8000',
-  BEHIND_AFTER_MS: '2000',
+  SHED_LOAD_AFTER_MS: '2000',
   CHECK_EVERY_MS: '1000',
 }
 
@@ -125,7 +125,7 @@ function watchOf (firing: Firing): Watch {
 async function until (
   firing: Firing, isSo: (found: readonly string[]) => boolean, complaint: () => string
 ): Promise<void> {
-  for (const untilMs = Date.now() + WITHIN_MS; ; await sleep(LOOK_EVERY_MS)) {
+  for (const untilMs = Date.now() + WITHIN_MS; ; await sleep(LEADER_POLL_MS)) {
     const found = await firing()
     if (isSo(found)) return
     if (Date.now() > untilMs) throw new Error(`${complaint()}; what fires: ${found}`)

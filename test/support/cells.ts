@@ -1,9 +1,9 @@
-import type { FinishedRows } from '../../schemas/types.ts'
-import { cellsOf } from '../../services/records/cells.ts'
+import type { CompletedRows } from '../../schemas/types.ts'
+import { cellsOf } from '../../services/results/dictionary-columns.ts'
 
 /** The cells of a stored column, one a row; undefined when the block has no such column. */
 export function cellsIn (
-  { columns }: Pick<FinishedRows, 'columns'>, name: string
+  { columns }: Pick<CompletedRows, 'columns'>, name: string
 ): readonly string[] | undefined {
   const column = columns.find((it) => it.name === name)
   return column === undefined ? undefined : cellsOf(column)

@@ -1,6 +1,6 @@
 import kafkajs from 'kafkajs'
-import { settingsOf, withAdmin } from '../../services/lib/kafka/admin.ts'
-import { allTopics } from '../../services/lib/topics.ts'
+import { settingsOf, withAdmin } from '../../services/kafka/admin.ts'
+import { allTopics } from '../../services/platform/topics.ts'
 
 // Node finds only some names of a CommonJS library; the others are on its default export.
 const { ConfigResourceTypes } = kafkajs

@@ -8,8 +8,8 @@ import { installKafka, requireJava } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
 import { startChild } from '../../deploy/local/process.ts'
 import { makeSecrets } from '../../deploy/secrets.ts'
-import { withAdmin } from '../../services/lib/kafka/admin.ts'
-import type { KafkaConnection } from '../../services/lib/kafka/connection.ts'
+import { withAdmin } from '../../services/kafka/admin.ts'
+import type { KafkaConnection } from '../../services/kafka/connection.ts'
 import { composeModel, envOf } from './compose.ts'
 
 export type ComposeBroker = {

@@ -1,14 +1,14 @@
 import { afterAll } from 'vitest'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
 import { createWire } from '../../services/jobs/wire.ts'
-import { connectClickhouse } from '../../services/lib/clickhouse.ts'
-import { createKafkaBus } from '../../services/lib/kafka/bus.ts'
-import { createKeyRing } from '../../services/lib/key-ring.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
-import { createCodec, registrySource } from '../../services/lib/registry.ts'
+import { connectClickhouse } from '../../services/platform/clickhouse.ts'
+import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
+import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
+import { createCodec, registrySource } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { createJobKeyCopy } from '../../services/records/job-key-copy.ts'
-import { createStores } from '../../services/records/stores.ts'
+import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
+import { createRepositories } from '../../services/results/repositories.ts'
 import { createAuditDeps } from '../../services/workspace/audit/command.ts'
 import { messageMacOf, recordMacOf } from './signed.ts'
 import { stackEnv } from './stack.ts'
@@ -39,7 +39,7 @@ export function connectAll () {
   })
   return {
     ...connected,
-    ...createStores(connected),
+    ...createRepositories(connected),
     ...createAuditDeps({ redis: state, clickhouse, recordMac, codec, keys }),
     env,
     brokers,

@@ -1,8 +1,8 @@
-import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
-import type { Incoming, Stage } from '../../services/lib/stage.ts'
-import { createSteps } from '../../services/lib/steps.ts'
-import { createWorker } from '../../services/lib/worker.ts'
+import { createLog } from '../../services/platform/log.ts'
+import { createMetrics } from '../../services/platform/metrics.ts'
+import type { Incoming, Stage } from '../../services/engine/stage.ts'
+import { createSteps } from '../../services/engine/steps.ts'
+import { createWorker } from '../../services/engine/worker.ts'
 import type { StageName } from '../../services/topology.ts'
 import { createManualClock } from './stage-doubles.ts'
 
@@ -20,8 +20,9 @@ export async function decideAll<S extends StageName> (
     stage: stage as unknown as Stage,
     subscription: { group: 'g', topics: [], lane: 'bulk' },
     wire: {
-      open: async raw => ({ kind: 'message', message: { ...messages[Number(raw.offset)]!, raw } }),
-      close: async () => { throw new Error('nothing is sealed here') },
+      decode: async raw =>
+        ({ kind: 'message', message: { ...messages[Number(raw.offset)]!, raw } }),
+      encode: async () => { throw new Error('nothing is sealed here') },
     },
     emitter: {
       emit: async () => {},

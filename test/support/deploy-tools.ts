@@ -6,7 +6,7 @@ import { findGo } from './system-tools.ts'
 
 const run = promisify(execFile)
 const BUILD_TIMEOUT_MS = 1_200_000
-const MOST_OUTPUT_BYTES = 64 * 1_024 * 1_024
+const MAX_OUTPUT_BYTES = 64 * 1_024 * 1_024
 
 /** What deployment files are checked with; each version is a decision, so it stands here. */
 const HELM = 'helm.sh/helm/v3/cmd/helm@v3.21.4'
@@ -30,7 +30,7 @@ export async function runTool (
 ): Promise<Ran> {
   try {
     const { stdout } = await run(program, [...args], {
-      maxBuffer: MOST_OUTPUT_BYTES, env: { ...process.env, ...env },
+      maxBuffer: MAX_OUTPUT_BYTES, env: { ...process.env, ...env },
     })
     return { code: 0, output: stdout }
   } catch (error) {

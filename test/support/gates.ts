@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
 import { GATE_LUA, joinLua } from '../../services/money/lua.ts'
-import { moneyKeys, UNBLESSED_CHANNEL } from '../../services/money/redis-keys.ts'
+import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 
 const OPEN = `${joinLua(GATE_LUA)}
 redis.call('HSET', KEYS[1], 'run', run_id())`
@@ -44,5 +44,5 @@ export async function keepGatesOpen (redis: Redis, subscriber: Redis): Promise<v
     // Whoever is not let in fails and says so; here the connection may just be closing.
     letIn(tenant).catch(() => {})
   })
-  await subscriber.subscribe(UNBLESSED_CHANNEL)
+  await subscriber.subscribe(LOCKED_TENANTS_CHANNEL)
 }

@@ -28,7 +28,7 @@ export const NOT_RUN: readonly Exception[] = [
   {
     page: 'deploy/docs/money.md',
     begins: '{"version":1,"at"',
-    reason: 'is no command; test/unit/records/journal-heads.test.ts reads such a document',
+    reason: 'is no command; test/unit/money/journal-heads.test.ts reads such a document',
   },
   {
     page: 'deploy/docs/money.md',

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { emptyBitmap, set } from '../../services/lib/bitmap.ts'
+import { emptyBitmap, set } from '../../services/platform/bitmap.ts'
 import type { AcceptRequest, JobStore, TallyBlock } from '../../services/jobs/store.ts'
 
 /** A job whose rows are all fresh, unless said otherwise; a minute is left to accept it. */

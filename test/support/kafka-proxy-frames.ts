@@ -33,7 +33,7 @@ const names = new Map<number, KafkaApi>(
   Object.entries(API_KEYS).map(([name, key]) => [key, name as KafkaApi]))
 
 const LENGTH_BYTES = 4
-const LARGEST_FRAME_BYTES = 64 * 1024 * 1024
+const MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 /**
  * Cuts a stream into frames, each with its length in front; throws at what can't be a frame, which
@@ -50,7 +50,7 @@ export function createSplitter (onFrame: (frame: Buffer) => void): (chunk: Buffe
     let rest = Buffer.concat(chunks)
     for (;;) {
       wanted = LENGTH_BYTES + (rest.length < LENGTH_BYTES ? 0 : rest.readInt32BE(0))
-      if (wanted < LENGTH_BYTES || wanted > LARGEST_FRAME_BYTES) {
+      if (wanted < LENGTH_BYTES || wanted > MAX_FRAME_BYTES) {
         throw new Error('not a Kafka frame')
       }
       if (rest.length < LENGTH_BYTES || rest.length < wanted) break

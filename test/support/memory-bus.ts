@@ -1,7 +1,7 @@
 import type {
   Bus, ConsumeOptions, Consumption, Delivery, DeliveryOutcome, OutgoingMessage, RawMessage,
-} from '../../services/lib/bus.ts'
-import { sleep as realSleep, type Sleep } from '../../services/lib/retry.ts'
+} from '../../services/kafka/bus.ts'
+import { sleep as realSleep, type Sleep } from '../../services/platform/retry.ts'
 
 export type MemoryBusOptions = {
   /** Decides sizes of deliveries, their order across partitions, and duplicates. */

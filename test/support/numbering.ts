@@ -3,11 +3,11 @@ import examples from 'libphonenumber-js/examples.mobile.json'
 import parsePhoneNumber, { getCountries } from 'libphonenumber-js/max'
 import type { Canonical } from '../../services/normalize/input.ts'
 import { canonicalByLibrary, canonicalPhone } from '../../services/normalize/phone.ts'
-import { describePhone } from '../../services/records/numbering/describe.ts'
-import { formatPhone } from '../../services/records/numbering/format.ts'
+import { describePhone } from '../../services/phone/describe.ts'
+import { formatPhone } from '../../services/phone/format.ts'
 import {
   countriesOf, libraryPlan, type AssignedType, type LibraryPlan,
-} from '../../services/records/numbering/library.ts'
+} from '../../services/phone/library.ts'
 import { seededRandom } from '../bench/inputs.ts'
 
 export type WrittenInput = { readonly text: string, readonly country: string | undefined }

@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { withAdmin } from '../../services/lib/kafka/admin.ts'
+import { withAdmin } from '../../services/kafka/admin.ts'
 
 type Env = Readonly<Record<string, string>>
 

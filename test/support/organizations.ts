@@ -1,7 +1,7 @@
 import { createApiKeys, SCOPES, type Scope } from '../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 
 type Env = Readonly<Record<string, string>>

@@ -37,12 +37,12 @@ export async function signIn (page: Page, link: string): Promise<void> {
   await page.waitForURL(url => !url.pathname.startsWith('/sign-in'))
 }
 
-const MOST_STOPS = 80
+const MAX_STOPS = 80
 
 /** Goes by the Tab key to the element of that name, as people without a mouse do. */
 export async function tabTo (page: Page, name: string): Promise<void> {
   const passed: string[] = []
-  for (let stop = 0; stop < MOST_STOPS; stop++) {
+  for (let stop = 0; stop < MAX_STOPS; stop++) {
     await page.keyboard.press('Tab')
     const text = await page.evaluate(nameOfFocus)
     if (text === name) return

@@ -113,7 +113,7 @@ const THRESHOLDS: Readonly<Record<string, string>> = {
   '{group=~".+[.]bulk([.].+)?"} > 120': '{group=~".+[.]bulk([.].+)?"} > 12',
   '{group=~"deliver|publish|ledger"} > 60': '{group=~"deliver|publish|ledger"} > 6',
   '{group=~".+[.]bulk([.].+)?"}) > bool 120': '{group=~".+[.]bulk([.].+)?"}) > bool 12',
-  'max(webhooks_due) > 500': 'max(webhooks_due) > 5',
+  'max(webhook_queue_depth) > 500': 'max(webhook_queue_depth) > 5',
   'max by (table) (clickhouse_parts) > 600': 'max by (table) (clickhouse_parts) > 100',
   'max(clickhouse_mutation_seconds) > 900': 'max(clickhouse_mutation_seconds) > 5',
   'topic="wallet.journal"})) > 10000': 'topic="wallet.journal"})) > 20',

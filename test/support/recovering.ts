@@ -7,7 +7,7 @@ import { redisPart } from '../../deploy/local/redis.ts'
 import { provision } from '../../deploy/provision.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client, type ClientOptions } from '../../services/client/client.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { createPart, type Part } from '../faults/part.ts'
@@ -23,11 +23,11 @@ export const RECOVERING_STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'se
 const OVERRIDES = {
   WEBHOOK_ALLOW_HTTP: 'true',
   WEBHOOK_ALLOW_LOOPBACK: 'true',
-  LOOK_EVERY_MS: '100',
+  LEADER_POLL_MS: '100',
   CHECK_EVERY_MS: '500',
   SWEEP_EVERY_MS: '500',
-  LEFT_OVER_AFTER_MS: '1000',
-  LEASE_MS: '1000',
+  ORPHAN_AGE_MS: '1000',
+  LEADER_LEASE_MS: '1000',
 }
 
 type Env = Readonly<Record<string, string>>
@@ -65,7 +65,7 @@ export async function startRecovering (
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
   const close = async () => { for (const end of closing.reverse()) await end() }
   try {
-    const { env, redisPart: part, end } = await openParts(dataDir)
+    const { env, redisPart: part, end } = await openDeps(dataDir)
     closing.push(end)
     const { servicesDir } = testStack()
     const services = await startAlone({
@@ -102,10 +102,10 @@ export async function startRecovering (
   }
 }
 
-type Parts = { readonly env: Env, readonly redisPart: Part, readonly end: () => Promise<void> }
+type Deps = { readonly env: Env, readonly redisPart: Part, readonly end: () => Promise<void> }
 
 /** Other files of this worker have written to its journal, and know nothing of another Redis. */
-async function openParts (dataDir: string): Promise<Parts> {
+async function openDeps (dataDir: string): Promise<Deps> {
   const common = { dataDir, ports: openPortBook(dataDir), say: () => {} }
   const kafka = await kafkaPart(common)
   const redis = await redisPart({ ...common, role: 'state' })

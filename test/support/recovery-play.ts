@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
 import fc from 'fast-check'
-import type { Finished, Journal } from '../../schemas/types.ts'
-import { indexes } from '../../services/lib/bitmap.ts'
+import type { Completed, Journal } from '../../schemas/types.ts'
+import { indexes } from '../../services/platform/bitmap.ts'
 import type { Feed } from '../../services/jobs/steps.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { finishJob } from '../../services/records/finish.ts'
-import { tallyBlockOf } from '../../services/records/tally-block.ts'
+import { finishJob } from '../../services/results/finish-job.ts'
+import { tallyBlockOf } from '../../services/results/tally-block.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from './jobs.ts'
 import { blocksOf, snapshotAll, type RecoveryWorld } from './recovery-world.ts'
 import { codec, wire } from './results.ts'
@@ -97,16 +97,16 @@ export type Play = ReturnType<typeof createPlay>
 
 /** Blocks on their way through the topic to the tally. */
 function createBlocks ({ store, bus }: RecoveryWorld, tenant: string) {
-  const behind = new Map<string, Finished[]>()
-  const produce = async (id: string, block: Finished): Promise<Finished> => {
-    const message = await wire.close({
-      topic: 'rows.finished',
+  const behind = new Map<string, Completed[]>()
+  const produce = async (id: string, block: Completed): Promise<Completed> => {
+    const message = await wire.encode({
+      topic: 'rows.completed',
       lane: 'small',
       value: block,
       rows: { inputs: null, contacts: null, rows: [], duplicateOf: [], columns: [] },
     })
     await bus.producer('verify').send([message])
-    const sent = await codec.decode('rows.finished', message.value!) as Finished
+    const sent = await codec.decode('rows.completed', message.value!) as Completed
     behind.set(id, [...behind.get(id) ?? [], sent])
     return sent
   }
@@ -162,7 +162,7 @@ function finishedOf (
   tenant: string, id: string,
   { live, unknown, inputs }:
   Pick<Extract<Action, { do: 'tally' }>, 'live' | 'unknown' | 'inputs'>
-): Finished {
+): Completed {
   const rest = unknown.filter(row => !live.includes(row))
   const block = blockOf({ job: id, chunkRows: ROWS, inputs }, { live, unknown: rest })
   return {

@@ -1,23 +1,23 @@
 import type { Redis } from 'ioredis'
-import type { Finished, Journal } from '../../schemas/types.ts'
+import type { Completed, Journal } from '../../schemas/types.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { systemClock } from '../../services/lib/clock.ts'
-import { createEmitter } from '../../services/lib/emit.ts'
-import type { AccountsParts } from '../../services/ledger/accounts.ts'
-import { createDesk } from '../../services/ledger/desk.ts'
-import { recover, type RecoveryParts } from '../../services/ledger/recovery.ts'
-import { replay, type ReplayParts } from '../../services/ledger/replay.ts'
+import { systemClock } from '../../services/platform/clock.ts'
+import { createEmitter } from '../../services/engine/emit.ts'
+import type { AccountsDeps } from '../../services/ledger/accounts.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { recover, type RecoveryDeps } from '../../services/ledger/recovery.ts'
+import { replay, type ReplayDeps } from '../../services/ledger/replay.ts'
 import {
-  readSnapshots, takeSnapshots, type SnapshotParts,
+  readSnapshots, takeSnapshots, type SnapshotDeps,
 } from '../../services/ledger/snapshots.ts'
 import { createTenants, type Tenants } from '../../services/money/tenants.ts'
 import { createBlocksDouble, codec, wire } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
 import { createMemoryReader } from './memory-reader.ts'
 
-export type LedgerParts = RecoveryParts & ReplayParts & SnapshotParts & AccountsParts & {
+export type LedgerDeps = RecoveryDeps & ReplayDeps & SnapshotDeps & AccountsDeps & {
   readonly tenants: Tenants
 }
 
@@ -35,7 +35,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
   const blocks = createBlocksDouble()
   const store = createJobStore(redis)
   const pauses: number[] = []
-  const parts: LedgerParts = {
+  const deps: LedgerDeps = {
     redis,
     tenants: createTenants(redis),
     codec,
@@ -44,14 +44,14 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
     blocks,
     store,
     accountsProducer: bus.producer('accounts'),
-    desk: createDesk(redis),
+    recoveryStore: createRecoveryStore(redis),
     reader: createMemoryReader(bus, async () => {}),
     clock: systemClock,
     sleep: async ms => { pauses.push(ms) },
     log: { info: log('info'), warn: log('warn'), error: log('error') } as never,
     metrics: {
       count: (_name, labels, by = 1) => {
-        const what = String((labels as { what?: string }).what)
+        const what = String((labels as { kind?: string }).kind)
         counted[what] = (counted[what] ?? 0) + by
       },
     },
@@ -76,7 +76,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
   const save = async (jobs: readonly { readonly job: Job }[]) => {
     for (const { job } of jobs) archived.set(`${job.tenant} ${job.id}`, job)
   }
-  return { bus, parts, store, emitter, blocks, save, attempts, logged, counted, pauses }
+  return { bus, parts: deps, store, emitter, blocks, save, attempts, logged, counted, pauses }
 }
 
 export type RecoveryWorld = ReturnType<typeof createRecoveryWorld>
@@ -85,24 +85,24 @@ let fences = 1_000
 const { signal } = new AbortController()
 
 /** A ledger takes the lead and compares all tenants. */
-export async function compareAll (parts: LedgerParts): Promise<void> {
-  await recover(parts, String(fences += 1), { signal })
+export async function compareAll (deps: LedgerDeps): Promise<void> {
+  await recover(deps, String(fences += 1), { signal })
 }
 
 /** The ledger counts again what is marked. */
-export async function countMarked (parts: LedgerParts): Promise<void> {
-  await replay(parts, signal)
+export async function countMarked (deps: LedgerDeps): Promise<void> {
+  await replay(deps, signal)
 }
 
 /** The leader writes snapshots down, from what it finds. */
-export async function snapshotAll (parts: LedgerParts): Promise<void> {
-  await takeSnapshots(parts, await readSnapshots(parts, signal), signal)
+export async function snapshotAll (deps: LedgerDeps): Promise<void> {
+  await takeSnapshots(deps, await readSnapshots(deps, signal), signal)
 }
 
 /** Both, as a ledger does them when it takes the lead. */
-export async function runLedger (parts: LedgerParts): Promise<void> {
-  await compareAll(parts)
-  await countMarked(parts)
+export async function runLedger (deps: LedgerDeps): Promise<void> {
+  await compareAll(deps)
+  await countMarked(deps)
 }
 
 /** The journal's copy is never behind. */
@@ -133,10 +133,10 @@ export async function entriesOf (
 /** All blocks of a tenant's job as the topic has them, in order. */
 export async function blocksOf (
   { bus }: Pick<RecoveryWorld, 'bus'>, tenant: string, job: string
-): Promise<readonly Finished[]> {
-  const found: Finished[] = []
-  for (const { value } of bus.messages('rows.finished.small')) {
-    const block = await codec.decode('rows.finished', value!) as Finished
+): Promise<readonly Completed[]> {
+  const found: Completed[] = []
+  for (const { value } of bus.messages('rows.completed.small')) {
+    const block = await codec.decode('rows.completed', value!) as Completed
     if (block.tenant === tenant && block.job === job) found.push(block)
   }
   return found

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { Cluster } from 'ioredis'
 import { freePort } from '../../deploy/local/ports.ts'
-import { connectRedisOrCluster } from '../../services/lib/redis.ts'
+import { connectRedisOrCluster } from '../../services/platform/redis.ts'
 import { eventually } from './eventually.ts'
 import { startRedisServer } from './redis-server.ts'
 

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../deploy/local/ports.ts'
-import { times } from '../../services/lib/retry.ts'
+import { retry } from '../../services/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './redis-server.ts'
 
 export type WatchedRedis = {
@@ -100,7 +100,7 @@ async function startSentinel (port: number, masterPort: number): Promise<RedisSe
 }
 
 function untilSays (port: number, command: readonly string[], words: string): Promise<void> {
-  return times(UNTIL_TRIES, async () => {
+  return retry(UNTIL_TRIES, async () => {
     const answer = cli(port, command)
     if (!answer.includes(words)) throw new Error(`${command.join(' ')} answers ${answer}`)
   }, { maxMs: UNTIL_PAUSE_MS })

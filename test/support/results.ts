@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import type { Finished } from '../../schemas/types.ts'
+import type { Completed } from '../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
 import { boundOf, createWire } from '../../services/jobs/wire.ts'
-import { createCodec, localSource } from '../../services/lib/registry.ts'
-import type { Emission, Incoming } from '../../services/lib/stage.ts'
-import type { DuplicateOutcome } from '../../services/records/block.ts'
-import { createBlock } from '../../services/records/block.ts'
-import type { RowOutcome } from '../../services/records/outcome.ts'
-import { blockDigest, type ResultBlocks } from '../../services/records/result-blocks.ts'
+import { createCodec, localSource } from '../../services/kafka/registry.ts'
+import type { Emission, Incoming } from '../../services/engine/stage.ts'
+import type { DuplicateOutcome } from '../../services/results/block.ts'
+import { createBlock } from '../../services/results/block.ts'
+import type { RowOutcome } from '../../services/results/outcome.ts'
+import { blockDigest, type ResultBlocks } from '../../services/results/result-blocks.ts'
 import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from './stage-doubles.ts'
 
 const dataKey = randomBytes(32)
@@ -16,8 +16,8 @@ export const keys = { get: async (): Promise<Buffer | undefined> => dataKey }
 export const wire = createWire({ codec, keys })
 
 /** Result blocks in memory, each copy that was inserted. */
-export function createBlocksDouble (): ResultBlocks & { stored: Finished[], inserts: number[] } {
-  const stored: Finished[] = []
+export function createBlocksDouble (): ResultBlocks & { stored: Completed[], inserts: number[] } {
+  const stored: Completed[] = []
   const inserts: number[] = []
   const of = (tenant: string, job: string) =>
     stored.filter(block => block.tenant === tenant && block.job === job)
@@ -44,14 +44,14 @@ export function createBlocksDouble (): ResultBlocks & { stored: Finished[], inse
 
 /** The block as `settle` receives it. */
 export async function arrived (
-  emission: Emission<'rows.finished'>, offset = 0
-): Promise<Incoming<'rows.finished'>> {
-  const message = await wire.close(emission)
-  const opened = await wire.open({
+  emission: Emission<'rows.completed'>, offset = 0
+): Promise<Incoming<'rows.completed'>> {
+  const message = await wire.encode(emission)
+  const opened = await wire.decode({
     ...message, key: Buffer.from(message.key), partition: 0, offset: BigInt(offset), timestampMs: 0,
   })
   if (opened.kind !== 'message') throw new Error(`the block did not arrive: ${opened.kind}`)
-  return opened.message as Incoming<'rows.finished'>
+  return opened.message as Incoming<'rows.completed'>
 }
 
 export type Chunk = {
@@ -86,16 +86,16 @@ export type BlockRows = readonly (readonly [row: number, outcome: RowOutcome | D
 /** A block of some rows of a chunk. */
 export function blockEmission (
   chunk: Chunk, rows: BlockRows, { part = 0, inputs }: { part?: number, inputs?: string[] } = {}
-): Emission<'rows.finished'> {
+): Emission<'rows.completed'> {
   const block = createBlock({
-    place: placeIn(chunk), part, ...(inputs === undefined ? {} : { inputs }),
+    coordinates: placeIn(chunk), part, ...(inputs === undefined ? {} : { inputs }),
   })
   for (const [row, outcome] of rows) block.add(row, outcome)
   return block.emission('small')
 }
 
 /** What the tally notes of a block that won these rows of its chunk. */
-export function manifestEntry (block: Finished, won: readonly number[]): ManifestEntry {
+export function manifestEntry (block: Completed, won: readonly number[]): ManifestEntry {
   const { chunk, firstRow, inputs, rows } = block
   return { chunk, firstRow, inputs, digest: blockDigest(block), won: bitmapOf(rows, won) }
 }

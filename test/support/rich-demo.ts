@@ -1,6 +1,6 @@
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { isInfrastructure } from '../../services/lib/errors.ts'
-import { forever } from '../../services/lib/retry.ts'
+import { isInfrastructure } from '../../services/platform/errors.ts'
+import { retryForever } from '../../services/platform/retry.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 
@@ -11,7 +11,7 @@ const PLENTY = { id: 'plenty', amountMicros: 10_000_000_000, reason: 'test' }
 
 /** An organization with keys and plenty of money, once its money may be written to. */
 export async function createRichDemo (env: Env): Promise<Demo> {
-  return await forever(async () => {
+  return await retryForever(async () => {
     const demo = await createDemo(env)
     await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(demo.orgId, 'live'), PLENTY))
     return demo

@@ -3,9 +3,9 @@ import { feedDeps, type Connected } from '../../services/feed/main.ts'
 import { startPartnerFeeds, type PartnerFeeds } from '../../services/feed/partner-feeds.ts'
 import { publishConfig } from '../../services/publish/config.ts'
 import type { Submission, Submitted } from '../../services/jobs/submit.ts'
-import { loadConfig } from '../../services/lib/config.ts'
-import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
+import { loadConfig } from '../../services/platform/config.ts'
+import { createLog } from '../../services/platform/log.ts'
+import { createMetrics } from '../../services/platform/metrics.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -14,7 +14,7 @@ export type RunningFeeds = PartnerFeeds & { readonly asked: readonly Submission[
 
 /** The configuration of `feed` and `publish`, with short pauses. */
 export function configs (env: Env) {
-  const short = { BATCH_AGE_MS: '50', PARTNERS_EVERY_MS: '50' }
+  const short = { FEED_BATCH_AGE_MS: '50', PARTNERS_POLL_MS: '50' }
   return {
     feed: loadConfig(feedConfig, { ...env, ...short }), publish: loadConfig(publishConfig, env),
   }

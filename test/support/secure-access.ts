@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import kafkajs, { Kafka, logLevel, type Admin, type Producer } from 'kafkajs'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/lib/config.ts'
-import { kafkaTypeOf } from '../../services/lib/kafka/errors.ts'
-import { kafkaConnectionOf, kafkaOptionsOf } from '../../services/lib/kafka/connection.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/platform/config.ts'
+import { kafkaTypeOf } from '../../services/kafka/errors.ts'
+import { kafkaConnectionOf, kafkaOptionsOf } from '../../services/kafka/connection.ts'
 import Type from 'typebox'
 import type { SecureWorld } from './secure-stack.ts'
 

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { defineConfig, commonConfig, messageKeys, pick } from '../../services/lib/config.ts'
-import { connectParts } from '../../services/lib/connect.ts'
-import { createTopics, withAdmin } from '../../services/lib/kafka/admin.ts'
-import { kafkaConnectionOf } from '../../services/lib/kafka/connection.ts'
-import { run } from '../../services/lib/run.ts'
+import { defineConfig, commonConfig, messageKeys, pick } from '../../services/platform/config.ts'
+import { connectDeps } from '../../services/engine/deps.ts'
+import { createTopics, withAdmin } from '../../services/kafka/admin.ts'
+import { kafkaConnectionOf } from '../../services/kafka/connection.ts'
+import { run } from '../../services/platform/run.ts'
 
 /**
  * A service that makes a topic, sends one message to it and reads it, and tells each of these; in
@@ -15,13 +15,13 @@ export type MemberNews =
 
 const tell = (news: MemberNews) => { process.send?.(news) }
 
-await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config, life) => {
+await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config, context) => {
   const topic = `secure-${randomUUID()}`
   const made = withAdmin(kafkaConnectionOf(config), admin =>
     createTopics(admin, [{ name: topic, partitions: 1, keepHours: 1, compact: false }], {}))
   const told = made.then(
     () => tell({ kind: 'made' }), (error: Error) => tell({ kind: 'made', fault: error.message }))
-  const { bus } = await connectParts(config, life, ['bus'])
+  const { bus } = await connectDeps(config, context, ['bus'])
   const consumption = await bus.consume({
     group: topic,
     topics: [topic],

@@ -1,6 +1,6 @@
-import { commonConfig, defineConfig, pick } from '../../services/lib/config.ts'
-import { connectParts } from '../../services/lib/connect.ts'
-import { run } from '../../services/lib/run.ts'
+import { commonConfig, defineConfig, pick } from '../../services/platform/config.ts'
+import { connectDeps } from '../../services/engine/deps.ts'
+import { run } from '../../services/platform/run.ts'
 
 /** What Redis and ClickHouse answered, or why they did not. */
 export type StoreNews = { readonly redis: string, readonly clickhouse: string }
@@ -8,8 +8,8 @@ export type StoreNews = { readonly redis: string, readonly clickhouse: string }
 const config = defineConfig(pick(commonConfig, ['REDIS_STATE_URL', 'CLICKHOUSE_URL']))
 
 /** A service that asks its stores one thing; in a process of its own, as `secure-member.ts`. */
-await run('stores', config, async (settings, life) => {
-  const { state, clickhouse } = await connectParts(settings, life, ['state', 'clickhouse'])
+await run('stores', config, async (settings, context) => {
+  const { state, clickhouse } = await connectDeps(settings, context, ['state', 'clickhouse'])
   const answered = async (asking: Promise<unknown>) =>
     String(await asking.catch((error: Error) => `failed: ${error.message}`))
   const query = clickhouse.query({ query: 'SELECT 1 + 1 AS sum', format: 'JSONEachRow' })

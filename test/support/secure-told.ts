@@ -1,9 +1,9 @@
 import { Writable } from 'node:stream'
 import { expect } from 'vitest'
-import { connectParts } from '../../services/lib/connect.ts'
-import { createLog } from '../../services/lib/log.ts'
-import { createMetrics } from '../../services/lib/metrics.ts'
-import { connectRedis } from '../../services/lib/redis.ts'
+import { connectDeps } from '../../services/engine/deps.ts'
+import { createLog } from '../../services/platform/log.ts'
+import { createMetrics } from '../../services/platform/metrics.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
 import { eventually } from './eventually.ts'
 
 export type StoreAddresses = {
@@ -32,7 +32,7 @@ export async function toldOf (
     },
   })
   const closers: (() => unknown)[] = []
-  const { state } = await connectParts(addresses, {
+  const { state } = await connectDeps(addresses, {
     name: 'sample',
     log: createLog('sample', { destination }),
     metrics: createMetrics(),

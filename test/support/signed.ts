@@ -1,7 +1,7 @@
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
-import { createMessageMac, type MessageMac } from '../../services/lib/message-mac.ts'
-import { createRecordMac, type RecordMac } from '../../services/lib/record-mac.ts'
-import { digestOf, packManifest, signedOf } from '../../services/records/archive.ts'
+import { createMessageMac, type MessageMac } from '../../services/kafka/message-mac.ts'
+import { createRecordMac, type RecordMac } from '../../services/crypto/record-mac.ts'
+import { digestOf, packManifest, signedOf } from '../../services/results/archive.ts'
 
 /** Message keys as configuration, for what is never connected to brokers. */
 export const MESSAGE_KEY_ENV = {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import type { Journal, Later, Normalized, NormalizedRows } from '../../schemas/types.ts'
+import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
 import type { Job, Refusal } from '../../services/jobs/job.ts'
 import type { Accepted, AcceptRequest, JobStore, Outcome } from '../../services/jobs/store.ts'
-import { count, emptyBitmap, has, minus, set } from '../../services/lib/bitmap.ts'
-import type { RawMessage } from '../../services/lib/bus.ts'
-import type { Decision, Emission, Incoming, RowsOf } from '../../services/lib/stage.ts'
-import type { CachedRecord } from '../../services/records/cache.ts'
+import { count, emptyBitmap, has, minus, set } from '../../services/platform/bitmap.ts'
+import type { RawMessage } from '../../services/kafka/bus.ts'
+import type { Decision, Emission, Incoming, RowsOf } from '../../services/engine/stage.ts'
+import type { CachedRecord } from '../../services/cache/cache.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 
 export const TENANT = 'org_1.live'
@@ -271,9 +271,9 @@ export function normalizedRows (canonicals: readonly string[]): NormalizedRows {
 /** A part of one chunk, rows 0, 1, 2 ... with these canonical forms. */
 export function partOf (
   canonicals: readonly string[],
-  { copies, ...change }: Partial<Later> & { copies?: readonly number[] } = {}
-): Incoming<'rows.missed'> {
-  const value: Later = {
+  { copies, ...change }: Partial<Retry> & { copies?: readonly number[] } = {}
+): Incoming<'rows.to-verify'> {
+  const value: Retry = {
     tenant: TENANT,
     job: JOB,
     service: 'phone-validation',
@@ -300,7 +300,7 @@ export function partOf (
     canonicals,
     tokens: Buffer.concat(canonicals.map(tokenFor)),
   }
-  return incoming('rows.missed', value, { rows: () => rows })
+  return incoming('rows.to-verify', value, { rows: () => rows })
 }
 
 /** A record another job paid for, checked an hour before the quote. */
@@ -323,7 +323,7 @@ export function createTallyDouble () {
     rows: 0, billable: 0, cached: 0, live: 0, succeeded: 0, failed: 0, inputBlocks: 0,
   }
   const inputs = new Set<number>()
-  const add = ({ value }: Emission<'rows.finished'>) => {
+  const add = ({ value }: Emission<'rows.completed'>) => {
     const before = taken.get(value.chunk) ?? emptyBitmap(value.rows)
     const won = minus(value.finished, before)
     const after = Buffer.from(before.map((byte, index) => byte | (won[index] ?? 0)))

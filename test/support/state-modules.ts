@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { createDeliveries } from '../../services/jobs/deliveries.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createDesk } from '../../services/ledger/desk.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 
@@ -11,5 +11,5 @@ export const stateModules = (redis: Redis) => ({
   store: createJobStore(redis),
   outbox: createOutbox(redis),
   deliveries: createDeliveries(redis),
-  desk: createDesk(redis),
+  recoveryStore: createRecoveryStore(redis),
 })

@@ -4,7 +4,7 @@ import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../services/client/client.ts'
 import { MODES, tenantOf } from '../../services/accounts/tenant.ts'
-import { startOf } from '../../services/records/cache-names.ts'
+import { startOf } from '../../services/cache/names.ts'
 import { runAudit } from './audit.ts'
 import type { Breach } from '../../services/workspace/audit/report.ts'
 import { createDemo } from '../../services/workspace/demo.ts'

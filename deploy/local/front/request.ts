@@ -33,7 +33,7 @@ const transport = new Set([
 ])
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
-const LONGEST_QUERY_BYTES = 1024 * 1024
+const MAX_QUERY_BYTES = 1024 * 1024
 
 /** Reads the URL's parameters (and a form's, which has the same names) and the body. */
 export function parseRequest (fields: Iterable<[string, string]>, body: Buffer): EngineRequest {
@@ -70,7 +70,7 @@ function statementFrom (
     const rest = Buffer.from(query.slice(inUrl.dataAt))
     return { sql: query, insert: { text: inUrl, data: Buffer.concat([rest, body]) } }
   }
-  const start = body.subarray(0, LONGEST_QUERY_BYTES).toString('utf8')
+  const start = body.subarray(0, MAX_QUERY_BYTES).toString('utf8')
   const inBody = query === '' ? splitInsert(start) : undefined
   if (inBody) {
     const dataAt = Buffer.byteLength(start.slice(0, inBody.dataAt))

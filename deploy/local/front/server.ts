@@ -12,7 +12,7 @@ import { BadRequest, parseRequest } from './request.ts'
 import type { Access } from '../access.ts'
 import type { Counts, Engine, EngineResult } from './engine.ts'
 
-const LARGEST_BODY_BYTES = 64 * 1024 * 1024
+const MAX_BODY_BYTES = 64 * 1024 * 1024
 const GZIP = { level: 1 } as const
 
 /** Statuses the server gives for its codes: what is unknown is 404, what is wrong 400, else 500. */
@@ -71,8 +71,8 @@ async function readBody (request: IncomingMessage): Promise<Buffer> {
   let size = 0
   for await (const chunk of plain) {
     size += chunk.length
-    if (size > LARGEST_BODY_BYTES) {
-      throw new BadRequest(307, 'TOO_MANY_BYTES', `Body is over ${LARGEST_BODY_BYTES} bytes`)
+    if (size > MAX_BODY_BYTES) {
+      throw new BadRequest(307, 'TOO_MANY_BYTES', `Body is over ${MAX_BODY_BYTES} bytes`)
     }
     chunks.push(chunk)
   }

@@ -1,7 +1,7 @@
-import { createLogThrottle } from '../../lib/log-throttle.ts'
-import type { Log } from '../../lib/log.ts'
-import type { Metrics } from '../../lib/metrics.ts'
-import type { Bucket, Level } from './standing.ts'
+import { createLogThrottle } from '../../platform/log-throttle.ts'
+import type { Log } from '../../platform/log.ts'
+import type { Metrics } from '../../platform/metrics.ts'
+import type { Bucket, Level } from './rate-limit-headers.ts'
 
 /** Requests that change something are counted apart from those that only read. */
 export type LimitKind = 'post' | 'get'

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { LimitedRequest, LimitsOf, LocalLimiter } from './limiter.ts'
-import type { Level } from './standing.ts'
+import type { Level } from './rate-limit-headers.ts'
 
 type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
 

@@ -1,5 +1,5 @@
 import type { Cluster, Redis } from 'ioredis'
-import { script } from '../../lib/redis.ts'
+import { script } from '../../platform/redis.ts'
 import { joinLua } from '../../money/lua.ts'
 import type { LimitedRequest, Limiter, LimitsOf } from './limiter.ts'
 

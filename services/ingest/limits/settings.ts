@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { createOrganizations } from '../../accounts/organizations.ts'
-import type { Parts } from '../../lib/connect.ts'
-import type { Life } from '../../lib/run.ts'
+import type { Deps } from '../../engine/deps.ts'
+import type { ServiceContext } from '../../platform/run.ts'
 import { createLimiter, type Limiter, type Limits } from './limiter.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import { createRedisLimiter } from './redis-limiter.ts'
@@ -38,7 +38,8 @@ export function limitsOf (settings: Settings): Limits {
 
 /** The limits by the configuration or the organization's policy, kept in the cache Redis. */
 export function limiterOf (
-  { cache, state, log, metrics }: Pick<Parts, 'cache' | 'state'> & Pick<Life, 'log' | 'metrics'>,
+  { cache, state, log, metrics }:
+  Pick<Deps, 'cache' | 'state'> & Pick<ServiceContext, 'log' | 'metrics'>,
   settings: Settings
 ): Limiter {
   const { orgPolicyNow } = createOrganizations(state)

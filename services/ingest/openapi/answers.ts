@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
-import { commonHeaders, faultHeaders, successHeaders, type Headers } from './headers.ts'
+import { commonHeaders, errorHeaders, successHeaders, type Headers } from './headers.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -75,7 +75,7 @@ function faultsOf (codes: readonly ErrorCode[], headers: Headers) {
   const byStatus = Map.groupBy(codes, statusOf)
   return [...byStatus].map(([status, some]) => [String(status), {
     description: some.map(code => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n'),
-    headers: { ...headers, ...faultHeaders(some) },
+    headers: { ...headers, ...errorHeaders(some) },
     content: { 'application/json': { schema: faultSchema(some) } },
   }] as const)
 }

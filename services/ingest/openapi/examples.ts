@@ -7,8 +7,8 @@ import type { ResultsPage } from '../../../schemas/api/results.ts'
 import type { RootBody } from '../../../schemas/api/root.ts'
 import type { ServicesBody } from '../../../schemas/api/services.ts'
 import { eventIdOf } from '../../jobs/events.ts'
-import { columnsOf } from '../../records/columns.ts'
-import type { Fault } from '../errors.ts'
+import { columnsOf } from '../../results/columns.ts'
+import type { ApiError } from '../errors.ts'
 import { createRowShape } from '../result-rows.ts'
 
 const ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -184,7 +184,7 @@ export const EVENT_EXAMPLE = {
 } as const
 
 /** What the error of a code may say beside its code and its message. */
-export const FAULT_EXAMPLES: Readonly<Record<string, Partial<Fault>>> = {
+export const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {
   invalid_request: {
     param: 'forceFresh', message: 'forceFresh must be true or false, without quotes.',
   },

@@ -72,7 +72,7 @@ const WAITS: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** Headers that errors of these codes, all of one status, have beside those of all answers. */
-export function faultHeaders (codes: readonly ErrorCode[]): Headers {
+export function errorHeaders (codes: readonly ErrorCode[]): Headers {
   if (codes.some(code => statusOf(code) === 401)) return UNAUTHORIZED_HEADERS
   if (!codes.some(code => WAITS.has(code))) return {}
   return { 'Retry-After': { type: 'integer', description: 'Seconds to wait, at least 1.' } }

@@ -1,4 +1,4 @@
-import type { Parts } from '../ports.ts'
+import type { Deps } from '../ports.ts'
 import type { Rules } from '../rules.ts'
 import { routesOf } from '../routes.ts'
 import { describeRoutes } from './describe.ts'
@@ -8,6 +8,6 @@ import { describeRoutes } from './describe.ts'
  * here, so none needs the parts it would stand on.
  */
 export async function openapiSource (): Promise<string> {
-  const routes = routesOf({} as Parts, { bodyBudgetBytes: 1 } as Rules)
+  const routes = routesOf({} as Deps, { bodyBudgetBytes: 1 } as Rules)
   return `${JSON.stringify(await describeRoutes(routes), null, 2)}\n`
 }

@@ -1,5 +1,5 @@
 import { ERRORS } from '../errors.ts'
-import { MAGIC_REFUSALS } from '../magic.ts'
+import { SANDBOX_REFUSALS } from '../sandbox-inputs.ts'
 
 export const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts that are verified together.' },
@@ -41,8 +41,8 @@ const TEST_INPUTS = `| input with a test key | outcome |
 | e-mail \`disposable@...\` | a throw-away address |
 | e-mail \`role@...\` | a function, not a person |
 | any other that can be normalized | valid |
-| phone \`${MAGIC_REFUSALS.phone.input}\` | ${MAGIC_REFUSALS.phone.means} |
-| e-mail \`${MAGIC_REFUSALS.email.input}...\` | ${MAGIC_REFUSALS.email.means} |`
+| phone \`${SANDBOX_REFUSALS.phone.input}\` | ${SANDBOX_REFUSALS.phone.means} |
+| e-mail \`${SANDBOX_REFUSALS.email.input}...\` | ${SANDBOX_REFUSALS.email.means} |`
 
 export const INTRODUCTION = `Verifies phone numbers and e-mail addresses in batches.
 

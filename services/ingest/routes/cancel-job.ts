@@ -3,8 +3,8 @@ import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { JobPathSchema, JobSchema, type JobPath } from '../../../schemas/api/job.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Parts } from '../ports.ts'
-import { sendFault } from '../reply.ts'
+import type { Deps } from '../ports.ts'
+import { sendError } from '../reply.ts'
 import { jobBody } from '../response.ts'
 
 /**
@@ -12,7 +12,7 @@ import { jobBody } from '../response.ts'
  * rest is released; then the job is `cancelled` and its file, complete, tells which rows it never
  * came to. Asked again before that, it gives the same answer.
  */
-export function cancelJobRoute (parts: Parts): RouteOptions {
+export function cancelJobRoute (deps: Deps): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/jobs/:id/cancel',
@@ -35,12 +35,12 @@ export function cancelJobRoute (parts: Parts): RouteOptions {
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
       const { tenant } = callerOf(request)
-      const known = await findJob(parts, tenant, id)
-      if (known === undefined) return sendFault(reply, { code: 'job_not_found' })
-      const outcome = await parts.cancel(tenant, known.id)
+      const known = await findJob(deps, tenant, id)
+      if (known === undefined) return sendError(reply, { code: 'job_not_found' })
+      const outcome = await deps.cancel(tenant, known.id)
       // A job the archive alone knows has ended long ago.
-      if (outcome.kind !== 'cancelling') return sendFault(reply, { code: 'job_not_cancellable' })
-      return reply.code(202).send(jobBody(outcome.job, await parts.openHeader(outcome.job)))
+      if (outcome.kind !== 'cancelling') return sendError(reply, { code: 'job_not_cancellable' })
+      return reply.code(202).send(jobBody(outcome.job, await deps.openHeader(outcome.job)))
     },
   }
 }

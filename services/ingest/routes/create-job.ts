@@ -4,14 +4,14 @@ import {
 } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import type { Submission, Submitted } from '../../jobs/submit.ts'
-import { failpoint } from '../../lib/failpoint.ts'
+import { failpoint } from '../../platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
-import { takeRoom } from '../body-room.ts'
-import type { Parts } from '../ports.ts'
+import { reserveMemory } from '../memory-reservation.ts'
+import type { Deps } from '../ports.ts'
 import type { Rules } from '../rules.ts'
-import { sendAccepted, sendFault } from '../reply.ts'
+import { sendAccepted, sendError } from '../reply.ts'
 import { readKeyedSubmission } from '../read-submission.ts'
-import { OUTCOME_UNKNOWN, refusalFault } from '../response.ts'
+import { OUTCOME_UNKNOWN, refusalError } from '../response.ts'
 
 /** What can be wrong with the rows of a request, beside what holds for every body. */
 export const REQUEST_ERRORS = [
@@ -21,7 +21,7 @@ export const REQUEST_ERRORS = [
 
 /** POST /api/v1/jobs: creates and at once approves a job; answers when its price is reserved. */
 export function createJobRoute (
-  parts: Parts, rules: Rules, budget = createBodyBudget(rules.bodyBudgetBytes)
+  deps: Deps, rules: Rules, budget = createBodyBudget(rules.bodyBudgetBytes)
 ): RouteOptions {
   return {
     method: 'POST',
@@ -46,13 +46,13 @@ export function createJobRoute (
       body: CreateJobSchema,
       response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    ...takeRoom(budget, rules.bodyPace),
+    ...reserveMemory(budget, rules.bodyPace),
     handler: async (request, reply) => {
       const read = readKeyedSubmission(request, rules)
-      if ('code' in read) return sendFault(reply, read)
-      const outcome = await submitted(parts, read)
-      if (outcome === undefined) return sendFault(reply, OUTCOME_UNKNOWN)
-      if (outcome.kind !== 'accepted') return sendFault(reply, refusalFault(outcome))
+      if ('code' in read) return sendError(reply, read)
+      const outcome = await submitted(deps, read)
+      if (outcome === undefined) return sendError(reply, OUTCOME_UNKNOWN)
+      if (outcome.kind !== 'accepted') return sendError(reply, refusalError(outcome))
       failpoint('ingest.answering')
       return sendAccepted(reply, outcome)
     },
@@ -60,11 +60,11 @@ export function createJobRoute (
 }
 
 /** What became of a submission; undefined when broken infrastructure keeps us from knowing. */
-async function submitted (parts: Parts, submission: Submission): Promise<Submitted | undefined> {
+async function submitted (deps: Deps, submission: Submission): Promise<Submitted | undefined> {
   try {
-    return await parts.submit(submission)
+    return await deps.submit(submission)
   } catch (error) {
-    if (parts.isInfrastructure(error)) return undefined
+    if (deps.isInfrastructure(error)) return undefined
     throw error
   }
 }

@@ -3,19 +3,19 @@ import { CreateJobSchema } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { QuoteSchema } from '../../../schemas/api/quote.ts'
 import { MAX_BODY_BYTES, type BodyBudget } from '../body-budget.ts'
-import { takeRoom } from '../body-room.ts'
-import type { Parts } from '../ports.ts'
+import { reserveMemory } from '../memory-reservation.ts'
+import type { Deps } from '../ports.ts'
 import type { Rules } from '../rules.ts'
 import { readSubmission } from '../read-submission.ts'
-import { sendFault } from '../reply.ts'
-import { refusalFault } from '../response.ts'
+import { sendError } from '../reply.ts'
+import { refusalError } from '../response.ts'
 import { REQUEST_ERRORS } from './create-job.ts'
 
 /**
  * POST /api/v1/quotes: the preflight of a job, and no job. The same body, the same stages, the same
  * numbers; nothing is reserved, and what was sent can't be read by anyone afterwards.
  */
-export function createQuoteRoute (parts: Parts, rules: Rules, budget: BodyBudget): RouteOptions {
+export function createQuoteRoute (deps: Deps, rules: Rules, budget: BodyBudget): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/quotes',
@@ -36,20 +36,20 @@ export function createQuoteRoute (parts: Parts, rules: Rules, budget: BodyBudget
       body: CreateJobSchema,
       response: { 200: QuoteSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    ...takeRoom(budget, rules.bodyPace),
+    ...reserveMemory(budget, rules.bodyPace),
     handler: async (request, reply) => {
       // A quote changes nothing, so it needs no key to be asked for again.
       const read = readSubmission(request, rules, '')
-      if ('code' in read) return sendFault(reply, read)
-      return sendQuote(reply, read.service, await parts.quote(read))
+      if ('code' in read) return sendError(reply, read)
+      return sendQuote(reply, read.service, await deps.quote(read))
     },
   }
 }
 
 function sendQuote (
-  reply: FastifyReply, service: string, quoted: Awaited<ReturnType<Parts['quote']>>
+  reply: FastifyReply, service: string, quoted: Awaited<ReturnType<Deps['quote']>>
 ): FastifyReply {
-  if (quoted.kind === 'refused') return sendFault(reply, refusalFault(quoted))
+  if (quoted.kind === 'refused') return sendError(reply, refusalError(quoted))
   return reply.send({
     preflight: quoted.preflight,
     service,

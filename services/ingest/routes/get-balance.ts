@@ -2,10 +2,10 @@ import type { RouteOptions } from 'fastify'
 import { BalanceSchema } from '../../../schemas/api/balance.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { callerOf } from '../guard.ts'
-import type { Parts } from '../ports.ts'
+import type { Deps } from '../ports.ts'
 
 /** GET /api/v1/balance: the money of the caller's tenant, in USD micros. */
-export function getBalanceRoute (parts: Parts): RouteOptions {
+export function getBalanceRoute (deps: Deps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/balance',
@@ -18,7 +18,7 @@ export function getBalanceRoute (parts: Parts): RouteOptions {
       response: { 200: BalanceSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
     handler: async (request, reply) => {
-      const { availableMicros, reservedMicros } = await parts.balance(callerOf(request).tenant)
+      const { availableMicros, reservedMicros } = await deps.balance(callerOf(request).tenant)
       const balanceMicros = availableMicros + reservedMicros
       return reply.send({ balanceMicros, reservedMicros, availableMicros, currency: 'USD' })
     },

@@ -3,12 +3,12 @@ import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { JobPathSchema, JobSchema, type JobPath } from '../../../schemas/api/job.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Parts } from '../ports.ts'
-import { sendFault } from '../reply.ts'
+import type { Deps } from '../ports.ts'
+import { sendError } from '../reply.ts'
 import { jobBody } from '../response.ts'
 
 /** GET /api/v1/jobs/{id}: the status and progress of a job of the caller's tenant. */
-export function getJobRoute (parts: Parts): RouteOptions {
+export function getJobRoute (deps: Deps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id',
@@ -22,9 +22,9 @@ export function getJobRoute (parts: Parts): RouteOptions {
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
-      const job = await findJob(parts, callerOf(request).tenant, id)
-      if (job === undefined) return sendFault(reply, { code: 'job_not_found' })
-      return reply.send(jobBody(job, await parts.openHeader(job)))
+      const job = await findJob(deps, callerOf(request).tenant, id)
+      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
+      return reply.send(jobBody(job, await deps.openHeader(job)))
     },
   }
 }

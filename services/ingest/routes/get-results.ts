@@ -5,16 +5,16 @@ import {
   ResultsQuerySchema, ResultsSchema, type ResultsQuery,
 } from '../../../schemas/api/results.ts'
 import { callerOf } from '../guard.ts'
-import type { Parts } from '../ports.ts'
+import type { Deps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
 import { findReadable, type Found, type Retention } from '../readable-results.ts'
-import { sendFault } from '../reply.ts'
-import { formFault, resultForm, RESULT_TYPES, type ResultForm } from '../result-form.ts'
+import { sendError } from '../reply.ts'
+import { formError, resultForm, RESULT_TYPES, type ResultForm } from '../result-form.ts'
 import { sendResults } from '../results-file.ts'
 import { sendPage } from '../results-page.ts'
 
 /** GET /api/v1/jobs/{id}/results: the results of a job that has come to its end. */
-export function getResultsRoute (parts: Parts, rules: Retention): RouteOptions {
+export function getResultsRoute (deps: Deps, rules: Retention): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/results',
@@ -39,11 +39,11 @@ export function getResultsRoute (parts: Parts, rules: Retention): RouteOptions {
       const query = request.query as ResultsQuery
       const form = resultForm(query, request.headers.accept)
       const { id } = request.params as JobPath
-      const found = await findReadable(parts, rules, { tenant: callerOf(request).tenant, id })
-      if ('code' in found) return sendFault(reply, found)
-      const fault = formFault(query, form)
-      if (fault !== undefined) return sendFault(reply, fault)
-      return send(parts, found, { request, reply, form })
+      const found = await findReadable(deps, rules, { tenant: callerOf(request).tenant, id })
+      if ('code' in found) return sendError(reply, found)
+      const fault = formError(query, form)
+      if (fault !== undefined) return sendError(reply, fault)
+      return send(deps, found, { request, reply, form })
     },
   }
 }
@@ -55,9 +55,9 @@ type Exchange = {
 }
 
 async function send (
-  parts: Parts, found: Found, { request, reply, form }: Exchange
+  deps: Deps, found: Found, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  if (form === 'json') return sendPage(parts, found, { request, reply })
-  return sendResults(parts, found, { request, reply, form, safe: query.safe === 'spreadsheet' })
+  if (form === 'json') return sendPage(deps, found, { request, reply })
+  return sendResults(deps, found, { request, reply, form, safe: query.safe === 'spreadsheet' })
 }

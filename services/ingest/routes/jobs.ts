@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import type { BodyBudget } from '../body-budget.ts'
-import type { Parts } from '../ports.ts'
+import type { Deps } from '../ports.ts'
 import type { Rules } from '../rules.ts'
 import { cancelJobRoute } from './cancel-job.ts'
 import { createJobRoute } from './create-job.ts'
@@ -11,14 +11,14 @@ import { listJobsRoute } from './list-jobs.ts'
 import { resendDeliveryRoute } from './resend-delivery.ts'
 
 /** The routes of jobs, in the order a client meets them. */
-export function jobRoutes (parts: Parts, rules: Rules, budget: BodyBudget): RouteOptions[] {
+export function jobRoutes (deps: Deps, rules: Rules, budget: BodyBudget): RouteOptions[] {
   return [
-    createJobRoute(parts, rules, budget),
-    listJobsRoute(parts),
-    getJobRoute(parts),
-    cancelJobRoute(parts),
-    getResultsRoute(parts, rules),
-    listDeliveriesRoute(parts),
-    resendDeliveryRoute(parts),
+    createJobRoute(deps, rules, budget),
+    listJobsRoute(deps),
+    getJobRoute(deps),
+    cancelJobRoute(deps),
+    getResultsRoute(deps, rules),
+    listDeliveriesRoute(deps),
+    resendDeliveryRoute(deps),
   ]
 }

@@ -5,11 +5,11 @@ import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
 import type { Attempt } from '../../jobs/delivery-history.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Parts } from '../ports.ts'
-import { sendFault } from '../reply.ts'
+import type { Deps } from '../ports.ts'
+import { sendError } from '../reply.ts'
 
 /** GET /api/v1/jobs/{id}/deliveries: what came of a job's webhook, newest first. */
-export function listDeliveriesRoute (parts: Parts): RouteOptions {
+export function listDeliveriesRoute (deps: Deps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/deliveries',
@@ -25,9 +25,9 @@ export function listDeliveriesRoute (parts: Parts): RouteOptions {
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
       const { tenant } = callerOf(request)
-      const job = await findJob(parts, tenant, id)
-      if (job === undefined) return sendFault(reply, { code: 'job_not_found' })
-      const attempts = await parts.listAttempts(tenant, job.id)
+      const job = await findJob(deps, tenant, id)
+      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
+      const attempts = await deps.listAttempts(tenant, job.id)
       return reply.send({ data: attempts.toSorted(newestFirst).map(attemptBody) })
     },
   }

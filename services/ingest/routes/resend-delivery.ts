@@ -8,14 +8,14 @@ import { eventIdOf, eventTypeOf } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Parts } from '../ports.ts'
-import { sendFault } from '../reply.ts'
+import type { Deps } from '../ports.ts'
+import { sendError } from '../reply.ts'
 
 /**
  * POST /api/v1/jobs/{id}/deliveries/{deliveryId}/resend: sends an event once more, at once. One
  * that still waits for its next try is brought forward and goes on as before.
  */
-export function resendDeliveryRoute (parts: Parts): RouteOptions {
+export function resendDeliveryRoute (deps: Deps): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/jobs/:id/deliveries/:deliveryId/resend',
@@ -37,15 +37,15 @@ export function resendDeliveryRoute (parts: Parts): RouteOptions {
     },
     handler: async (request, reply) => {
       const { id, deliveryId } = request.params as DeliveryPath
-      const job = await findJob(parts, callerOf(request).tenant, id)
-      if (job === undefined) return sendFault(reply, { code: 'job_not_found' })
-      const found = await findKnown(parts, job, deliveryId)
+      const job = await findJob(deps, callerOf(request).tenant, id)
+      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
+      const found = await findKnown(deps, job, deliveryId)
       if (found === undefined) {
-        return sendFault(reply, {
+        return sendError(reply, {
           code: 'not_found', message: 'The job has no such delivery.', param: 'deliveryId',
         })
       }
-      const status = await parts.resend(found.delivery, found.lastAttempt)
+      const status = await deps.resend(found.delivery, found.lastAttempt)
       return reply.code(202).send({ deliveryId, status })
     },
   }
@@ -58,15 +58,15 @@ type Known = { readonly delivery: Delivery, readonly lastAttempt: number }
  * it would be tried only once, without the tries that follow a first one by themselves.
  */
 async function findKnown (
-  parts: Parts, job: Job, deliveryId: string
+  deps: Deps, job: Job, deliveryId: string
 ): Promise<Known | undefined> {
   const type = eventTypeOf(job.status)
   if (type === undefined || eventIdOf(job.id, type) !== deliveryId) return undefined
-  const { webhookUrl } = await parts.openHeader(job)
+  const { webhookUrl } = await deps.openHeader(job)
   if (webhookUrl === '') return undefined
-  const attempts = await parts.listAttempts(job.tenant, job.id)
+  const attempts = await deps.listAttempts(job.tenant, job.id)
   const numbers = attempts.filter(({ event }) => event === deliveryId).map(it => it.attempt)
-  const known = numbers.length > 0 || await parts.findDelivery(deliveryId) !== undefined
+  const known = numbers.length > 0 || await deps.findDelivery(deliveryId) !== undefined
   const delivery = { tenant: job.tenant, job: job.id, type, webhookUrl }
   return known ? { delivery, lastAttempt: Math.max(0, ...numbers) } : undefined
 }

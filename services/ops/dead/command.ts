@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { commandEnvironment } from '../../lib/command-environment.ts'
-import { UsageError } from '../../lib/run-command.ts'
+import { commandEnvironment } from '../../platform/command-environment.ts'
+import { UsageError } from '../../platform/run-command.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { Screen } from '../command-line.ts'
 import { discard, replay, type Decided, type Selection } from './decide.ts'

@@ -1,15 +1,15 @@
 import { openContact } from '../../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../../schemas/types.ts'
 import type { Partners } from '../../accounts/partners.ts'
-import type { RawMessage } from '../../lib/bus.ts'
-import { FatalError, isInfrastructure } from '../../lib/errors.ts'
-import type { Codec } from '../../lib/registry.ts'
-import { logicalTopic } from '../../lib/topics.ts'
-import type { Wire } from '../../lib/wire.ts'
+import type { RawMessage } from '../../kafka/bus.ts'
+import { FatalError, isInfrastructure } from '../../platform/errors.ts'
+import type { Codec } from '../../kafka/registry.ts'
+import { logicalTopic } from '../../platform/topics.ts'
+import type { MessageCodec } from '../../engine/wire.ts'
 
 type OpenDeps = {
   readonly codec: Pick<Codec, 'decode'>
-  readonly wire: Pick<Wire, 'open'>
+  readonly wire: Pick<MessageCodec, 'decode'>
   readonly partners: Pick<Partners, 'keysOf'>
 }
 
@@ -36,7 +36,7 @@ export async function openContent (deps: OpenDeps, raw: RawMessage): Promise<unk
   const origin = raw.headers['dead_topic'] ?? ''
   const partner = logicalTopic(origin)?.partner
   if (partner !== undefined) return await openFeedContact(deps, partner, raw)
-  const opened = await deps.wire.open({ ...raw, topic: origin })
+  const opened = await deps.wire.decode({ ...raw, topic: origin })
   if (opened.kind === 'dead') return unopened(opened.reason)
   if (opened.kind === 'skip') return unopened(opened.why)
   try {

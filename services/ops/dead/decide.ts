@@ -1,6 +1,6 @@
-import type { OutgoingMessage, RawMessage } from '../../lib/bus.ts'
-import { UsageError } from '../../lib/run-command.ts'
-import { deadTopic, logicalTopic } from '../../lib/topics.ts'
+import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
+import { UsageError } from '../../platform/run-command.ts'
+import { deadTopic, logicalTopic } from '../../platform/topics.ts'
 import { topology, type StageName } from '../../topology.ts'
 import type { DeadLetterDeps } from './deps.ts'
 import {

@@ -1,11 +1,11 @@
 import Type from 'typebox'
-import type { OutgoingMessage } from '../../lib/bus.ts'
-import type { Environment } from '../../lib/command-environment.ts'
-import { commonConfig, loadConfig, messageKeys, pick } from '../../lib/config.ts'
-import { createKafkaBus } from '../../lib/kafka/bus.ts'
-import { kafkaConnectionOf } from '../../lib/kafka/connection.ts'
-import { createTopicReader, type TopicReader } from '../../lib/kafka/topic-reader.ts'
-import { createMessageMac } from '../../lib/message-mac.ts'
+import type { OutgoingMessage } from '../../kafka/bus.ts'
+import type { Environment } from '../../platform/command-environment.ts'
+import { commonConfig, loadConfig, messageKeys, pick } from '../../platform/config.ts'
+import { createKafkaBus } from '../../kafka/kafka-bus.ts'
+import { kafkaConnectionOf } from '../../kafka/connection.ts'
+import { createTopicReader, type TopicReader } from '../../kafka/topic-reader.ts'
+import { createMessageMac } from '../../kafka/message-mac.ts'
 import type { Inspector } from './inspector.ts'
 
 export type DeadLetterDeps = {

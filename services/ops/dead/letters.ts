@@ -1,6 +1,6 @@
-import type { OutgoingMessage, RawMessage } from '../../lib/bus.ts'
-import { rowsOf } from '../../lib/row-headers.ts'
-import { deadTopic } from '../../lib/topics.ts'
+import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
+import { rowsOf } from '../../engine/row-headers.ts'
+import { deadTopic } from '../../platform/topics.ts'
 import type { StageName } from '../../topology.ts'
 
 /** A message of a dead-letter topic, without its content. */

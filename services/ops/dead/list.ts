@@ -1,8 +1,8 @@
-import type { RawMessage } from '../../lib/bus.ts'
-import { indexes } from '../../lib/bitmap.ts'
-import { UsageError } from '../../lib/run-command.ts'
-import { deadTopic, logicalTopic } from '../../lib/topics.ts'
-import { placeOfHeaders } from '../../records/place.ts'
+import type { RawMessage } from '../../kafka/bus.ts'
+import { indexes } from '../../platform/bitmap.ts'
+import { UsageError } from '../../platform/run-command.ts'
+import { deadTopic, logicalTopic } from '../../platform/topics.ts'
+import { coordinatesOfHeaders } from '../../results/chunk-coordinates.ts'
 import type { StageName } from '../../topology.ts'
 import { formatHeaders, safeText } from './content.ts'
 import type { DeadLetterDeps } from './deps.ts'
@@ -124,9 +124,9 @@ export type Summary = ReturnType<typeof summaryOf>
 
 /** Formats the rows of the job in a message, counted from 1, for example `1-200, 205`. */
 export function rowRanges (headers: Readonly<Record<string, string>>): string {
-  const known = placeOfHeaders(headers)
+  const known = coordinatesOfHeaders(headers)
   if (known === undefined) return 'unknown'
-  const { firstRow } = known.place
+  const { firstRow } = known.coordinates
   const ranges: [number, number][] = []
   for (const index of indexes(known.rows)) {
     const row = firstRow + index + 1

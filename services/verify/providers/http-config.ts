@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
-import { columnsOf, SERVICES, type ServiceSlug } from '../../records/columns.ts'
+import { columnsOf, SERVICES, type ServiceSlug } from '../../results/columns.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
 import { VENDOR_COLUMNS } from './http-answer.ts'
 import { AUTH, VENDOR, type HttpVendor } from './http-vendor.ts'

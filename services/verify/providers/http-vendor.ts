@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { PROVIDER_REASONS, VERDICTS } from '../../records/record.ts'
+import { PROVIDER_REASONS, VERDICTS } from '../../cache/record.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
 

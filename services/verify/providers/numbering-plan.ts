@@ -1,6 +1,6 @@
-import { describePhone, type PhoneDescription } from '../../records/numbering/describe.ts'
-import type { AssignedType } from '../../records/numbering/library.ts'
-import type { LineType } from '../../records/record.ts'
+import { describePhone, type PhoneDescription } from '../../phone/describe.ts'
+import type { AssignedType } from '../../phone/library.ts'
+import type { LineType } from '../../cache/record.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
 import { UNKNOWN_PLACE, type Place, type RangeData } from './range-data.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { columnsOf, SERVICES, type ContactKind, type ServiceSlug } from '../../records/columns.ts'
+import { columnsOf, SERVICES, type ContactKind, type ServiceSlug } from '../../results/columns.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
-import type { Reason, Verdict } from '../../records/record.ts'
+import type { Reason, Verdict } from '../../cache/record.ts'
 import {
   ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderRow,
   type ProviderVerdict,

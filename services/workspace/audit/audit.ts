@@ -1,9 +1,9 @@
 import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
 import { jobKeys } from '../../jobs/redis-keys.ts'
-import { isInfrastructure } from '../../lib/errors.ts'
+import { isInfrastructure } from '../../platform/errors.ts'
 import { createTenants } from '../../money/tenants.ts'
-import type { Archive, ArchivedJob } from '../../records/archive.ts'
-import type { Results } from '../../records/results.ts'
+import type { Archive, ArchivedJob } from '../../results/archive.ts'
+import type { Results } from '../../results/results.ts'
 import {
   checkAges, checkDeliveries, checkEntries, checkResults, checkSlots, countResults,
 } from './job-checks.ts'

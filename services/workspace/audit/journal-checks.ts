@@ -1,8 +1,8 @@
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../jobs/job.ts'
-import { AMOUNTS, type Amounts, NOTHING, post } from '../../money/fold.ts'
+import { AMOUNTS, type Amounts, NOTHING, post } from '../../money/arithmetic.ts'
 import type { Balance } from '../../money/wallet.ts'
-import { canonicalText, type Range } from '../../records/journal-chain.ts'
+import { canonicalText, type Range } from '../../money/journal-chain.ts'
 import { breachUnless, type Found } from './report.ts'
 
 /** The canonical texts of a tenant's entries, by number. */

@@ -6,7 +6,7 @@ import { tenantJobKeys } from '../../jobs/redis-keys.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import { createOutbox } from '../../money/outbox.ts'
 import { createWallet, type Balance } from '../../money/wallet.ts'
-import type { JournalCopy } from '../../records/journal-copy.ts'
+import type { JournalCopy } from '../../money/journal-copy.ts'
 
 /** The state of a tenant in Redis. */
 export type TenantState = {

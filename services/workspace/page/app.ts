@@ -5,9 +5,9 @@ import Fastify, {
 import { ulid } from 'ulid'
 import {
   capConnections, CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
-} from '../../lib/http-limits.ts'
-import { inspectJson } from '../../lib/json-text.ts'
-import { networksOf } from '../../lib/networks.ts'
+} from '../../platform/http-limits.ts'
+import { inspectJson } from '../../platform/json-text.ts'
+import { networksOf } from '../../platform/networks.ts'
 import type { PageDeps } from './context.ts'
 import { guard } from './guard.ts'
 import { errorPage } from './layout.ts'

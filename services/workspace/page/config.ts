@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, pick } from '../../lib/config.ts'
-import { connectionFields } from '../../lib/http-limits.ts'
+import { commonConfig, defineConfig, pick } from '../../platform/config.ts'
+import { connectionFields } from '../../platform/http-limits.ts'
 
 const HOUR_MS = 3_600_000
 

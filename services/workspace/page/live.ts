@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Client, JobStatusResource } from '../../client/client.ts'
-import { sleep } from '../../lib/retry.ts'
+import { sleep } from '../../platform/retry.ts'
 import { forCustomer, type Exchange, type PageDeps } from './context.ts'
 import {
   breakdown, isEnded, jobName, jobState, MAX_LIVE_JOBS, stateText,

@@ -1,4 +1,4 @@
-import { run } from '../../lib/run.ts'
+import { run } from '../../platform/run.ts'
 import { pageConfig } from './config.ts'
 import { startPage } from './service.ts'
 

@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import type { Pace } from '../../lib/body-pace.ts'
+import type { MinimumThroughput } from '../../platform/minimum-throughput.ts'
 import { assets } from './assets.ts'
 import { balanceRoutes } from './balance.ts'
 import type { PageDeps } from './context.ts'
@@ -12,7 +12,7 @@ import { signInRoutes } from './sign-in.ts'
 import { uploadRoutes } from './upload.ts'
 
 /** Every page and every form. `pace` is the minimum throughput of uploads. */
-export function pageRoutes (deps: PageDeps, pace: Pace): readonly RouteOptions[] {
+export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
   return [
     ...signInRoutes(deps),
     ...balanceRoutes(deps),

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import { createApiKeys } from '../../accounts/api-keys.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
 import { createWebhookSecrets } from '../../accounts/webhook-secrets.ts'
-import { connectParts } from '../../lib/connect.ts'
-import { createKeyRing } from '../../lib/key-ring.ts'
-import type { Life, Running } from '../../lib/run.ts'
-import { createJournalCopy } from '../../records/journal-copy.ts'
+import { connectDeps } from '../../engine/deps.ts'
+import { createKeyRing } from '../../crypto/key-ring.ts'
+import type { ServiceContext, Running } from '../../platform/run.ts'
+import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createPage } from './app.ts'
 import type { PageConfig } from './config.ts'
 import { createPipelineMonitor } from './pipeline/figures.ts'
@@ -13,12 +13,12 @@ import { createRestClients } from './rest-clients.ts'
 import { createNonces, createSessions, createSignInCodes } from './sessions.ts'
 
 /** Connects to Redis and ClickHouse, creates all dependencies of the page, and listens. */
-export async function startPage (settings: PageConfig, life: Life): Promise<Running> {
-  const { state, clickhouse, recordMac } = await connectParts(
-    settings, life, ['state', 'clickhouse', 'recordMac'])
+export async function startPage (settings: PageConfig, context: ServiceContext): Promise<Running> {
+  const { state, clickhouse, recordMac } = await connectDeps(
+    settings, context, ['state', 'clickhouse', 'recordMac'])
   const ready = () => state.status === 'ready'
   const rest = createRestClients({ redis: state, apiUrl: settings.API_URL })
-  life.onStop(() => rest.close())
+  context.onStop(() => rest.close())
   const https = certificateOf(settings)
   const app = createPage({
     deps: {
@@ -39,11 +39,11 @@ export async function startPage (settings: PageConfig, life: Life): Promise<Runn
       ready,
     },
     trustedProxies: settings.TRUSTED_PROXIES,
-    log: life.log,
+    log: context.log,
     connection: settings,
     ...(https === undefined ? {} : { https }),
   })
-  life.onStop(() => app.close())
+  context.onStop(() => app.close())
   await app.listen({ host: settings.HOST, port: settings.PORT_HTTP })
   return { ready }
 }

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { isTooSlow, type Pace } from '../../lib/body-pace.ts'
+import { isTooSlow, type MinimumThroughput } from '../../platform/minimum-throughput.ts'
 import { PageError } from './page-error.ts'
 
 /** Concurrent uploads in all. Reading a file takes several times its size in memory. */
@@ -16,7 +16,7 @@ type Hooks = Required<Pick<RouteOptions, 'preParsing'>> & {
  * Limits concurrent uploads, and rejects others with 503 before it reads their bodies. A body below
  * the minimum throughput of `pace` loses its connection.
  */
-export function createUploadLimits (pace: Pace): Hooks {
+export function createUploadLimits (pace: MinimumThroughput): Hooks {
   const active = new Map<string, number>()
   const onRequest: Hooks['onRequest'] = async ({ visitor }, reply) => {
     const subject = visitor?.session.subject
@@ -48,7 +48,7 @@ export function createUploadLimits (pace: Pace): Hooks {
  * Measures time by timer ticks, not by a clock, so that a blocked event loop does not count as a
  * slow client.
  */
-function closeWhenSlow ({ raw, headers }: FastifyRequest, pace: Pace): () => void {
+function closeWhenSlow ({ raw, headers }: FastifyRequest, pace: MinimumThroughput): () => void {
   const length = headers['content-length']
   const statedBytes = length === undefined ? undefined : Number(length)
   const everyMs = Math.min(CHECK_MS, pace.graceMs)

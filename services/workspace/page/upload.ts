@@ -2,7 +2,7 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import type { Client, JobRequest } from '../../client/client.ts'
-import type { Pace } from '../../lib/body-pace.ts'
+import type { MinimumThroughput } from '../../platform/minimum-throughput.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
 import { customerPage, emptyState, sendPage } from './layout.ts'
@@ -30,7 +30,7 @@ const forScript = {
 } as const
 
 /** Verifies a file in two requests: its quote, then its job. The page stores no contacts. */
-export function uploadRoutes (deps: PageDeps, pace: Pace): readonly RouteOptions[] {
+export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
   const limits = createUploadLimits(pace)
   return [
     {

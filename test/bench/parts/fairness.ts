@@ -27,7 +27,7 @@ type FairnessSetting = Running & Pick<Setting, 'rows' | 'show'> & {
 const JOBS_AT_ONCE = 10
 const ALONE_JOBS = 5
 const ORGANIZATIONS = 10
-const LOOK_EVERY_MS = 200
+const LEADER_POLL_MS = 200
 
 /** One organization beside the big jobs of another one, and ten organizations with equal loads. */
 export async function measureFairness (setting: FairnessSetting): Promise<FairnessFigures> {
@@ -88,7 +88,7 @@ async function measureShares (clients: readonly Client[], rows: number): Promise
       .map(inputs => timeJob(client, inputs, { pollEveryMs: 1_000 }))))
   const half = clients.length * JOBS_AT_ONCE * 100 / 2
   for (;;) {
-    await delay(LOOK_EVERY_MS)
+    await delay(LEADER_POLL_MS)
     const shares = await Promise.all(clients.map(finished))
     const all = shares.reduce((sum, one) => sum + one, 0)
     if (all < half) continue

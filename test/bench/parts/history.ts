@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../../schemas/types.ts'
-import { createKafkaBus } from '../../../services/lib/kafka/bus.ts'
-import { createCodec, registrySource } from '../../../services/lib/registry.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
+import { createKafkaBus } from '../../../services/kafka/kafka-bus.ts'
+import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
+import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { messageMacOf } from '../../support/signed.ts'
 

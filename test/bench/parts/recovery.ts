@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import { redisPart } from '../../../deploy/local/redis.ts'
-import { connectRedis } from '../../../services/lib/redis.ts'
+import { connectRedis } from '../../../services/platform/redis.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { createPart, type Part } from '../../faults/part.ts'
 import { sumOf } from '../../support/metrics.ts'
@@ -45,14 +45,14 @@ export type RecoveryOptions = {
   readonly show: (line: string) => void
 }
 
-const FEWEST_ENTRIES = 10_000
-const MOST_TENANTS = 10_000
+const MIN_ENTRIES = 10_000
+const MAX_TENANTS = 10_000
 /** More often than usual, as the longest wait of all is for them. */
 const SNAPSHOTS = { SNAPSHOT_EVERY_MS: '2000', SNAPSHOT_BEHIND_MS: '0' }
 const ASK_EVERY_MS = 50
 /** A ledger that leads is done by then with what it does once, and with its first snapshots. */
 const UNDER_WAY_MS = 40_000
-const LOOK_EVERY_MS = 200
+const LEADER_POLL_MS = 200
 const QUIET_LOOKS = 5
 
 type World = {
@@ -133,7 +133,7 @@ const ledgersOf = (services: RunningServices) =>
 
 function stepsTo (entries: number): readonly number[] {
   const steps: number[] = []
-  for (let some = FEWEST_ENTRIES; some < entries; some *= 10) steps.push(some)
+  for (let some = MIN_ENTRIES; some < entries; some *= 10) steps.push(some)
   return [...steps, entries]
 }
 
@@ -155,7 +155,7 @@ async function withWorld<T> (
     const settings = { ...overrides, ...WIDE_LIMITS, ...SNAPSHOTS }
     const services = await startAll({ env, overrides: settings })
     ends.push(services.stop)
-    const tenants = Math.min(MOST_TENANTS, Math.ceil(entries / 100))
+    const tenants = Math.min(MAX_TENANTS, Math.ceil(entries / 100))
     const history = createHistory({ env, redis, tenants })
     ends.push(history.close)
     const files = join(dataDir, 'redis-state')
@@ -172,7 +172,7 @@ async function grow ({ services, history }: World, entries: number): Promise<voi
   const written = () => sumOf(services.list(), 'snapshots_total')
   const before = await written()
   await history.grow(entries)
-  while (await written() < before + history.tenants.length) await delay(LOOK_EVERY_MS)
+  while (await written() < before + history.tenants.length) await delay(LEADER_POLL_MS)
   for (let known = 0; known !== await written();) {
     known = await written()
     await delay(2 * Number(SNAPSHOTS.SNAPSHOT_EVERY_MS))
@@ -197,7 +197,7 @@ async function restart (
   const accepted = firstAccepted(services.baseUrl, apiKey).then(passed)
   const over = (async () => {
     for (;;) {
-      await delay(LOOK_EVERY_MS)
+      await delay(LEADER_POLL_MS)
       if (await areLetIn(redis, history.tenants)) return passed()
     }
   })()

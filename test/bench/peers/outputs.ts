@@ -1,6 +1,6 @@
 import { Kafka, logLevel, type KafkaMessage } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
-import { withAdmin } from '../../../services/lib/kafka/admin.ts'
+import { withAdmin } from '../../../services/kafka/admin.ts'
 
 export type Outputs = {
   /** Resolves with the moment at which so many messages of a round had come. */

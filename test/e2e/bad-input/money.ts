@@ -3,7 +3,7 @@ import { partsOf } from '../../../services/accounts/tenant.ts'
 import { eventually } from '../../support/eventually.ts'
 import { row } from './rows.ts'
 import {
-  ask, free, HIGHEST_PRICE_MICROS, newCustomer, newNumbers, service, shared,
+  ask, free, MAX_PRICE_MICROS, newCustomer, newNumbers, service, shared,
 } from './support.ts'
 
 /** Sends it again for as long as others of the same organization have all places. */
@@ -45,7 +45,7 @@ describe('the last of the money', () => {
     const body = { service: 'carrier-single', inputs }
     const { status, code, text } = await ask('/jobs', { key, body })
     expect([status, code]).toEqual([402, 'insufficient_balance'])
-    expect(text).toContain(`"requiredMicros":${100_000 * HIGHEST_PRICE_MICROS}`)
+    expect(text).toContain(`"requiredMicros":${100_000 * MAX_PRICE_MICROS}`)
     expect(text).toContain('"availableMicros":1000')
     expect((await client.jobsPage({ limit: 1 })).data).toEqual([])
   })

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { createClient, type Client } from '../../../services/client/client.ts'
-import { connectRedis } from '../../../services/lib/redis.ts'
+import { connectRedis } from '../../../services/platform/redis.ts'
 import { startReceiver, type Receiver } from '../../support/receiver.ts'
 import { startDnsServer, type DnsServer } from '../../support/dns-server.ts'
 import { createOrganizationWith } from '../../support/organizations.ts'
@@ -24,7 +24,7 @@ export const STRICT = {
   bodyGraceMs: 300,
 }
 /** The highest price a row can have. */
-export const HIGHEST_PRICE_MICROS = 1_000_000_000
+export const MAX_PRICE_MICROS = 1_000_000_000
 
 let running: Running | undefined
 
@@ -44,7 +44,7 @@ export async function start (): Promise<void> {
       'carrier-single': ['sandbox'],
       'email-validation': ['email-domain'],
     }),
-    PRICES: JSON.stringify({ 'carrier-single': HIGHEST_PRICE_MICROS }),
+    PRICES: JSON.stringify({ 'carrier-single': MAX_PRICE_MICROS }),
     WEBHOOK_ALLOW_HTTP: 'false',
     WEBHOOK_ALLOW_LOOPBACK: 'false',
     WEBHOOK_DNS_SERVERS: JSON.stringify([dns.address]),

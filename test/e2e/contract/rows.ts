@@ -146,7 +146,7 @@ export const ROWS = {
   'expires_at follows the policy': HERE,
   'is at most 90 days': HERE,
   'no record is used after 90 days':
-    'test/unit/records/freshness.test.ts: is capped at 90 days, whatever the policy',
+    'test/unit/cache/freshness.test.ts: is capped at 90 days, whatever the policy',
 
   // Webhooks
   'is signed in both schemes and tells of what can be read by then':

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { tenantOf, type Mode } from '../../../services/accounts/tenant.ts'
 import { SCOPES } from '../../../services/accounts/api-keys.ts'
 import { createClient, type Client, type JobRequest } from '../../../services/client/client.ts'
-import { connectRedis } from '../../../services/lib/redis.ts'
+import { connectRedis } from '../../../services/platform/redis.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { batchDescription, startVendor, type Vendor } from '../../support/vendor.ts'
@@ -52,8 +52,8 @@ export async function start (): Promise<void> {
     HTTP_PROVIDERS: JSON.stringify([batchDescription(vendor.url)]),
     PROVIDER_RETRIES: '0',
     PROVIDER_OPEN_MS: '100',
-    LATER_AFTER_MS: '100',
-    GIVE_UP_AFTER_MS: '700',
+    RETRY_DELAY_MS: '100',
+    RETRY_DEADLINE_MS: '700',
     TRUSTED_PROXIES: JSON.stringify([PROXY]),
     WEBHOOK_WAITS_MS: '[200]',
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { connectClickhouse } from '../../../services/lib/clickhouse.ts'
-import { createJournalCopy } from '../../../services/records/journal-copy.ts'
+import { connectClickhouse } from '../../../services/platform/clickhouse.ts'
+import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { filesWith } from '../../support/bytes.ts'
 import { eventually } from '../../support/eventually.ts'
 import { recordMacOf } from '../../support/signed.ts'
@@ -45,7 +45,8 @@ async function journalOf (tenant: string, job: string): Promise<readonly Journal
 async function putOff (): Promise<number> {
   const verify = shared().world.services.list().find(({ name }) => name === 'verify-1')
   const page = await (await fetch(verify?.metricsUrl ?? '')).text()
-  return Number(/^parts_put_off_total\{[^}]*whatsapp[^}]*\} (\d+)/m.exec(page)?.[1] ?? 0)
+  const series = /^verification_batches_retried_total\{[^}]*whatsapp[^}]*\} (\d+)/m
+  return Number(series.exec(page)?.[1] ?? 0)
 }
 
 /** A word as it is, and as base64 may have made it, wherever it stood. */

@@ -16,7 +16,7 @@ export type Drilled = {
 const WITHIN_MS = 120_000
 /** Soon, so that a drill has snapshots that are older than its losses. */
 const SNAPSHOTS = { SNAPSHOT_EVERY_MS: '500', SNAPSHOT_BEHIND_MS: '1000' }
-const LOOK_EVERY_MS = 500
+const LEADER_POLL_MS = 500
 
 /** What each loss means, said before anything is destroyed. */
 export function announcement ({ store, destroyed, restoredBy, announced }: Loss): string {
@@ -64,7 +64,7 @@ async function drill (world: World, customer: Customer, loss: Loss): Promise<Dri
 /** The state once two looks in a row are the same: copies come a moment later. */
 async function settled (customer: Customer): Promise<State> {
   for (let last = await customer.observe(); ;) {
-    await sleep(LOOK_EVERY_MS)
+    await sleep(LEADER_POLL_MS)
     const next = await customer.observe()
     if (ITEMS.every(item => next[item] === last[item])) return next
     last = next
@@ -77,7 +77,7 @@ async function restored (customer: Customer, before: State, loss: Loss): Promise
   for (;;) {
     const after = await customer.observe()
     if (judge(loss, before, after).lost.length === 0 || performance.now() > giveUpAt) return after
-    await sleep(LOOK_EVERY_MS)
+    await sleep(LEADER_POLL_MS)
   }
 }
 

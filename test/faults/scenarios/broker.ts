@@ -63,7 +63,9 @@ const twentyTimes: Fault = {
   load: { clients: 1, bulkShare: 0 },
   prepare: async () => {
     // Rows end as their batch of parts does: small ones show when the work goes on.
-    const prepared = await prepareVendor({ PROVIDER_CONCURRENCY: '2', PART_ROWS_BULK: '50' })
+    const prepared = await prepareVendor({
+      PROVIDER_CONCURRENCY: '2', VERIFY_BATCH_ROWS_BULK: '50',
+    })
     vendor = prepared.vendor
     await vendor.behave('slow')
     return prepared

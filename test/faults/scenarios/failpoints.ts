@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { FAILPOINTS, type Failpoint } from '../../../services/lib/failpoint.ts'
+import { FAILPOINTS, type Failpoint } from '../../../services/platform/failpoint.ts'
 import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { topUp } from '../../../services/workspace/tasks.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'

@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from '
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../../services/lib/redis.ts'
+import { connectRedis } from '../../../services/platform/redis.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { startWatchedRedis, type WatchedRedis } from '../../support/redis-sentinel.ts'
@@ -11,7 +11,7 @@ import { openStack, type FaultStack } from '../stack.ts'
 
 const RECOVER_MS = 15_000
 const WITHIN_MS = 60_000
-const LOOK_EVERY_MS = 20
+const LEADER_POLL_MS = 20
 
 const tenantOfScene = ({ orgId }: Scene) => tenantOf(orgId, 'live')
 const filesOf = ({ world }: Scene) => `${world.stack.dataDir}/redis-state`
@@ -25,7 +25,7 @@ async function untilRedis<T> (
     for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt;) {
       const found = await look(redis).catch(() => undefined)
       if (found !== undefined) return found
-      await sleep(LOOK_EVERY_MS)
+      await sleep(LEADER_POLL_MS)
     }
     return undefined
   } finally {
@@ -84,7 +84,7 @@ async function lose (scene: Scene, harm: () => Promise<void>): Promise<number> {
 async function toldOf (scene: Scene, recoveryMs: readonly number[]): Promise<Injected> {
   const { world, load } = scene
   await load.untilEnded(3)
-  const mended = await world.services.metric('ledger-1', 'recovered_total') ?? 0
+  const mended = await world.services.metric('ledger-1', 'recovery_actions_total') ?? 0
   const { gate } = moneyKeys(tenantOfScene(scene))
   const frozen = await untilRedis(scene, async redis => await redis.hget(gate, 'frozen') ?? '')
   return {

@@ -1,10 +1,10 @@
 import { Kafka, logLevel, type Message } from 'kafkajs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
-import type { RawMessage } from '../../../services/lib/bus.ts'
-import { withAdmin } from '../../../services/lib/kafka/admin.ts'
-import { createTopicReader } from '../../../services/lib/kafka/topic-reader.ts'
-import { subscriptionsOf, topicName } from '../../../services/lib/topics.ts'
+import type { RawMessage } from '../../../services/kafka/bus.ts'
+import { withAdmin } from '../../../services/kafka/admin.ts'
+import { createTopicReader } from '../../../services/kafka/topic-reader.ts'
+import { subscriptionsOf, topicName } from '../../../services/platform/topics.ts'
 import { runAudit } from '../../support/audit.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { Promised } from '../client-log.ts'
@@ -90,8 +90,8 @@ function wayOf (): readonly { readonly topic: string, readonly stage: string }[]
   return [
     { topic: topicName('rows.submitted', { lane }), stage: 'normalize' },
     { topic: topicName('rows.normalized', { lane }), stage: 'lookup' },
-    { topic: topicName('rows.missed', { lane, service }), stage: 'verify' },
-    { topic: topicName('rows.finished', { lane }), stage: 'settle' },
+    { topic: topicName('rows.to-verify', { lane, service }), stage: 'verify' },
+    { topic: topicName('rows.completed', { lane }), stage: 'settle' },
   ]
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { checkName, createPartners } from '../../../services/accounts/partners.ts'
-import { createKeyRing } from '../../../services/lib/key-ring.ts'
+import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 const ring = createKeyRing({

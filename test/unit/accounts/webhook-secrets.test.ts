@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import {
   createWebhookSecrets, type WebhookSecrets,
 } from '../../../services/accounts/webhook-secrets.ts'
-import { createKeyRing } from '../../../services/lib/key-ring.ts'
+import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 const ring = createKeyRing({

@@ -5,7 +5,7 @@ import {
   makeAttempt, recordInternalFailure, type AttemptDeps,
 } from '../../../services/deliver/attempt.ts'
 import type { Answer } from '../../../services/deliver/sender.ts'
-import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
+import type { Claim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/wire.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
@@ -28,7 +28,7 @@ const answered = (status: number, retryAfterMs?: number): Answer =>
 type Setup = { answer?: Answer, durationMs?: number } & Partial<AttemptDeps>
 
 function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}) {
-  const records: Note[] = []
+  const records: AttemptRecord[] = []
   const released: number[] = []
   const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
   const deps: AttemptDeps = {

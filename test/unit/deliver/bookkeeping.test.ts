@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import {
   countAttempts, shipAttempts, startHistory, startQueueDepth, type HistoryDeps,
 } from '../../../services/deliver/bookkeeping.ts'
-import type { Claim, Deliveries, Note } from '../../../services/jobs/deliveries.ts'
+import type { Claim, Deliveries, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../../services/jobs/delivery-history.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const attemptOf = (attempt: number) => ({ attempt }) as Attempt
@@ -63,7 +63,8 @@ describe('the shipping of attempt records', () => {
 })
 
 const claim = { event: 'evt_1' } as Claim
-const recordOf = (attempt: object) => ({ state: 'delivered', pace: 'quick', attempt }) as Note
+const recordOf = (attempt: object) =>
+  ({ state: 'delivered', pace: 'quick', attempt }) as AttemptRecord
 
 async function textAfter (attempts: readonly object[], isRecorded: boolean): Promise<string> {
   const metrics = createMetrics()
@@ -101,7 +102,7 @@ describe('the metrics of webhook attempts', () => {
   })
 })
 
-describe('the gauge webhooks_due', () => {
+describe('the gauge webhook_queue_depth', () => {
   it('follows the queue depth, and keeps its value while Redis is unavailable', async () => {
     const metrics = createMetrics()
     const warned: string[] = []
@@ -119,7 +120,7 @@ describe('the gauge webhooks_due', () => {
       measureEveryMs: 1,
     })
     await eventually(() => expect(warned).toHaveLength(1))
-    expect(await metrics.text()).toContain('webhooks_due 5')
+    expect(await metrics.text()).toContain('webhook_queue_depth 5')
     expect(new Set(times)).toEqual(new Set([77]))
     await queueDepth.stop()
   })

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { startDelivery, type DeliveryDeps } from '../../../services/deliver/stage.ts'
-import type { Claim, Note } from '../../../services/jobs/deliveries.ts'
-import { InfrastructureError } from '../../../services/lib/errors.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
+import type { Claim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const claim: Claim = {
@@ -16,14 +16,14 @@ const claim: Claim = {
 }
 
 function scene (fault: Error) {
-  const records: Note[] = []
+  const records: AttemptRecord[] = []
   const warned: unknown[] = []
   const due = [claim]
   const metrics = createMetrics()
   const deps = {
     deliveries: {
       claim: async ({ pace }: { pace: string }) => pace === 'quick' ? due.splice(0) : [],
-      note: async (_claim: Claim, note: Note) => { records.push(note); return true },
+      note: async (_claim: Claim, note: AttemptRecord) => { records.push(note); return true },
       dueBy: async () => 0,
       unshipped: async () => new Map(),
       forget: async () => {},

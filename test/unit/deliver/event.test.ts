@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { API_VERSION } from '../../../services/ingest/guard.ts'
 import { eventOf, signatureHeaders } from '../../../services/deliver/event.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
-import { jobBody } from '../../../services/jobs/resource.ts'
+import { jobBody } from '../../../services/jobs/job-view.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
 
 const header = { metadata: { a: '1' }, webhookUrl: 'https://hidden.example/path?token=1' }

@@ -4,8 +4,8 @@ import type { Settled } from '../../../schemas/types.ts'
 import { createDeliverStage } from '../../../services/deliver/stage.ts'
 import type { Delivery } from '../../../services/jobs/deliveries.ts'
 import { sealHeader, type JobHeader } from '../../../services/jobs/wire.ts'
-import type { Incoming } from '../../../services/lib/stage.ts'
-import { settledOf } from '../../../services/records/finish.ts'
+import type { Incoming } from '../../../services/engine/stage.ts'
+import { settledOf } from '../../../services/results/finish-job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
 
 const key = randomBytes(32)

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startWorkers, type WorkersDeps } from '../../../services/deliver/workers.ts'
-import type { Claim, Pace } from '../../../services/jobs/deliveries.ts'
+import type { Claim, PriorityClass } from '../../../services/jobs/deliveries.ts'
 import { eventually } from '../../support/eventually.ts'
 
 afterEach(() => { vi.useRealTimers() })
@@ -11,7 +11,7 @@ const claimOf = (event: string): Claim => ({
 })
 
 function scene (more: Partial<WorkersDeps> = {}) {
-  const due: Record<Pace, string[]> = { quick: [], slow: [] }
+  const due: Record<PriorityClass, string[]> = { quick: [], slow: [] }
   const warned: unknown[] = []
   const started: string[] = []
   const ends = new Map<string, () => void>()

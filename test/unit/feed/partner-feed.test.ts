@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import type { ConsumeOptions } from '../../../services/lib/bus.ts'
+import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
 import { createCapacity } from '../../../services/feed/partition.ts'
 import { startPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feeds.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
-import { systemClock } from '../../../services/lib/clock.ts'
-import { createCodec, localSource } from '../../../services/lib/registry.ts'
+import { systemClock } from '../../../services/platform/clock.ts'
+import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { eventually } from '../../support/eventually.ts'
 import { sealedContact } from '../../support/feeds.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Partner } from '../../../services/accounts/partners.ts'
 import { startPartnerFeeds } from '../../../services/feed/partner-feeds.ts'
-import { InfrastructureError } from '../../../services/lib/errors.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner

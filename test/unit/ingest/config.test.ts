@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ingestConfig } from '../../../services/ingest/config.ts'
 import { rulesOf } from '../../../services/ingest/rules.ts'
-import { loadConfig } from '../../../services/lib/config.ts'
+import { loadConfig } from '../../../services/platform/config.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const secret = Buffer.alloc(32, 1).toString('base64')

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
 import {
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
-} from '../../../services/lib/http-limits.ts'
+} from '../../../services/platform/http-limits.ts'
 import { createTestApp, doubles, JOB_ID, rules } from './doubles.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -13,7 +13,7 @@ afterEach(() => app?.close())
 
 async function listen (more: Partial<typeof CONNECTION_DEFAULTS>) {
   const connection = { ...CONNECTION_DEFAULTS, ...more }
-  app = createTestApp({ parts: doubles(), rules, connection })
+  app = createTestApp({ deps: doubles(), rules, connection })
   // Node waits a second longer than it tells clients.
   app.server.keepAliveTimeoutBuffer = 0
   return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)

@@ -2,12 +2,12 @@ import { createSecretKey } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
-import type { Parts } from '../../../services/ingest/ports.ts'
+import type { Deps } from '../../../services/ingest/ports.ts'
 import type { Rules } from '../../../services/ingest/rules.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
 import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
-import { InfrastructureError, isInfrastructure } from '../../../services/lib/errors.ts'
+import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
 import { compilingAs } from './compiled.ts'
 
 export const JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -79,7 +79,7 @@ function ok (mode: 'live' | 'test', scopes: readonly ('jobs:write' | 'jobs:read'
 export const outage = new InfrastructureError('redis is away')
 
 /** Every request is the first one of its organization. */
-const amplyLimited: Parts['limiter'] = {
+const amplyLimited: Deps['limiter'] = {
   admit: async request =>
     ({ kind: 'admitted', levels: await amplyLimited.levels(request) }),
   levels: async ({ kind }) => {
@@ -91,7 +91,7 @@ const amplyLimited: Parts['limiter'] = {
 export type Asked = { submissions: Submission[], lookups: string[] }
 
 /** Parts that accept every job; what is asked of them is noted in `asked`. */
-export function doubles (more: Partial<Parts> = {}): Parts & { readonly asked: Asked } {
+export function doubles (more: Partial<Deps> = {}): Deps & { readonly asked: Asked } {
   const asked: Asked = { submissions: [], lookups: [] }
   return {
     asked,
@@ -143,7 +143,7 @@ export const rules: Rules = {
 
 export const good = { service: 'phone-validation', inputs: ['+12127365000', 'call me'] }
 
-const compiling = await compilingAs(createApp({ parts: doubles(), rules }))
+const compiling = await compilingAs(createApp({ deps: doubles(), rules }))
 
 /** What the service listens with. */
 export const createTestApp = (options: Parameters<typeof createApp>[0]): FastifyInstance =>
@@ -151,10 +151,10 @@ export const createTestApp = (options: Parameters<typeof createApp>[0]): Fastify
 
 /** An application of doubles, and the two requests most tests make. */
 export function application (
-  more: Partial<Parts> = {}, otherRules: Partial<Rules> = {}
+  more: Partial<Deps> = {}, otherRules: Partial<Rules> = {}
 ) {
   const parts = doubles(more)
-  const app = createTestApp({ parts, rules: { ...rules, ...otherRules } })
+  const app = createTestApp({ deps: parts, rules: { ...rules, ...otherRules } })
   return { app, asked: parts.asked, post: poster(app), get: getter(app) }
 }
 

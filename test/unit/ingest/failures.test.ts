@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import {
   answerFailures, createSocketFailure,
 } from '../../../services/ingest/failures.ts'
-import { LostResultsError, MissingResultsError } from '../../../services/records/results.ts'
+import { LostResultsError, MissingResultsError } from '../../../services/results/results.ts'
 import { doubles, outage } from './doubles.ts'
 
 /** What becomes of a socket on which something failed. */

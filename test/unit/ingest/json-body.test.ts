@@ -1,10 +1,10 @@
 import Fastify, { type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { FaultError } from '../../../services/ingest/errors.ts'
-import { acceptOnlyJson, bodyHeaderFault } from '../../../services/ingest/json-body.ts'
+import { ApiException } from '../../../services/ingest/errors.ts'
+import { acceptOnlyJson, bodyHeaderError } from '../../../services/ingest/json-body.ts'
 
 const faultOf = (headers: object) =>
-  bodyHeaderFault({ headers } as unknown as FastifyRequest)?.fault.code
+  bodyHeaderError({ headers } as unknown as FastifyRequest)?.fault.code
 
 describe('the headers of a body', () => {
   it.each([
@@ -31,7 +31,7 @@ describe('a body', () => {
     const app = Fastify()
     acceptOnlyJson(app)
     app.setErrorHandler((error, _request, reply) =>
-      reply.send({ fault: error instanceof FaultError ? error.fault : 'another error' }))
+      reply.send({ fault: error instanceof ApiException ? error.fault : 'another error' }))
     app.post('/', async request => ({ value: request.body }))
     const headers = { 'content-type': 'application/json' }
     return (await app.inject({ method: 'POST', url: '/', headers, payload })).json()

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { firstSecret } from '../../../services/ingest/fingerprint.ts'
 import { isUnavailable, requestSecretOf } from '../../../services/ingest/key-ring.ts'
-import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')

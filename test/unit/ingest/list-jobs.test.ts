@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { listJobs, type ListFilter } from '../../../services/ingest/list-jobs.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { ListOptions } from '../../../services/records/archive.ts'
+import type { ListOptions } from '../../../services/results/archive.ts'
 import { closedJob, jobOf } from './doubles.ts'
 
 const idOf = (last: number) => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`

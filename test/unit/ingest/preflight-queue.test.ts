@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { FaultError } from '../../../services/ingest/errors.ts'
+import { ApiException } from '../../../services/ingest/errors.ts'
 import { queuePreflights } from '../../../services/ingest/preflight-queue.ts'
 import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { jobOf } from './doubles.ts'
@@ -64,8 +64,8 @@ describe('the preflights of a tenant', () => {
     const { hasBegun, ends, givenBack, send } = setUp({ waitMs: 1 })
     const sent = [send('a'), send('b')]
     const error = await send('c').catch((error: unknown) => error)
-    expect(error).toBeInstanceOf(FaultError)
-    expect((error as FaultError).fault).toMatchObject({
+    expect(error).toBeInstanceOf(ApiException)
+    expect((error as ApiException).fault).toMatchObject({
       code: 'too_many_preflights', retryAfterSeconds: 5,
     })
     expect(givenBack).toEqual([{ org: 'org_1', kind: 'post' }])

@@ -1,13 +1,13 @@
 import Fastify, { LogController } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import type { Fault } from '../../../services/ingest/errors.ts'
-import { sendAccepted, sendFault } from '../../../services/ingest/reply.ts'
-import { createLog } from '../../../services/lib/log.ts'
+import type { ApiError } from '../../../services/ingest/errors.ts'
+import { sendAccepted, sendError } from '../../../services/ingest/reply.ts'
+import { createLog } from '../../../services/platform/log.ts'
 import { jobOf } from './doubles.ts'
 
-async function answerTo (fault: Fault) {
+async function answerTo (fault: ApiError) {
   const app = Fastify({ genReqId: () => 'req_1' })
-  app.get('/', (_request, reply) => sendFault(reply, fault))
+  app.get('/', (_request, reply) => sendError(reply, fault))
   return app.inject('/')
 }
 
@@ -45,7 +45,7 @@ describe('an answer with a fault', () => {
     })
   })
 
-  it.each<[fault: Fault, retryAfter: string | undefined]>([
+  it.each<[fault: ApiError, retryAfter: string | undefined]>([
     [{ code: 'rate_limited' }, '2'],
     [{ code: 'temporarily_unavailable', retryAfterSeconds: 0.2 }, '1'],
     [{ code: 'job_not_completed', retryAfterSeconds: 1.2 }, '2'],

@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import { expect, it } from 'vitest'
 import { countRequests } from '../../../services/ingest/request-meters.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 
 it('requests are counted under their route, never under the address that was sent', async () => {
   const app = Fastify()

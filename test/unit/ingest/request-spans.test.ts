@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { traceRequests } from '../../../services/ingest/request-spans.ts'
-import { noteOnSpan, SpanKind } from '../../../services/lib/tracing.ts'
+import { noteOnSpan, SpanKind } from '../../../services/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 
 const scope = 'jobs:read'

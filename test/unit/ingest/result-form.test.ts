@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { FaultError } from '../../../services/ingest/errors.ts'
-import { formFault, resultForm } from '../../../services/ingest/result-form.ts'
+import { ApiException } from '../../../services/ingest/errors.ts'
+import { formError, resultForm } from '../../../services/ingest/result-form.ts'
 
 describe('the form of results', () => {
   it.each([
@@ -21,23 +21,23 @@ describe('the form of results', () => {
     [{}, 'image/png', ['text/csv', 'application/json', 'application/x-ndjson']],
     [{ format: 'json' }, 'text/csv', ['application/json']],
   ] as const)('is none for %j and %s', (query, accept, available) => {
-    expect(() => resultForm(query, accept)).toThrow(FaultError)
+    expect(() => resultForm(query, accept)).toThrow(ApiException)
     try {
       resultForm(query, accept)
     } catch (error) {
-      expect((error as FaultError).fault).toEqual({ code: 'not_acceptable', more: { available } })
+      expect((error as ApiException).fault).toEqual({ code: 'not_acceptable', more: { available } })
     }
   })
 })
 
 describe('a field of the query', () => {
   it('is refused where its form is not the one asked for', () => {
-    expect(formFault({ status: 'valid' }, 'jsonl')).toMatchObject({
+    expect(formError({ status: 'valid' }, 'jsonl')).toMatchObject({
       code: 'invalid_request', param: 'status',
     })
-    expect(formFault({ safe: 'spreadsheet' }, 'json')?.message)
+    expect(formError({ safe: 'spreadsheet' }, 'json')?.message)
       .toBe('safe is for the form csv only. Leave it out, or send format=csv.')
-    expect(formFault({ status: 'valid', limit: 7 }, 'json')).toBeUndefined()
-    expect(formFault({ safe: 'spreadsheet', format: 'csv' }, 'csv')).toBeUndefined()
+    expect(formError({ status: 'valid', limit: 7 }, 'json')).toBeUndefined()
+    expect(formError({ safe: 'spreadsheet', format: 'csv' }, 'csv')).toBeUndefined()
   })
 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   afterRowOf, createRowFilter, createRowShape, cursorOf, jsonLines,
 } from '../../../services/ingest/result-rows.ts'
-import { columnsOf } from '../../../services/records/columns.ts'
+import { columnsOf } from '../../../services/results/columns.ts'
 
 const columns = columnsOf('telegram')
 const cellsOf = (values: Readonly<Record<string, string>>) =>

@@ -4,7 +4,7 @@ import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { sendResults } from '../../../services/ingest/results-file.ts'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
-import type { Parts } from '../../../services/ingest/ports.ts'
+import type { Deps } from '../../../services/ingest/ports.ts'
 import { closedJob, doubles, MANIFEST } from './doubles.ts'
 
 const job = closedJob()
@@ -14,7 +14,7 @@ const second: ManifestEntry = { ...first, chunk: 1, digest: 'cd'.repeat(32) }
 /** Asks for the results that this manifest names. */
 async function ask (
   manifest: readonly ManifestEntry[], headers: Record<string, string> = {},
-  more: Partial<Parts> = {}
+  more: Partial<Deps> = {}
 ) {
   const app = Fastify()
   app.get('/', (request, reply) =>

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { sendPage } from '../../../services/ingest/results-page.ts'
 import { cursorOf } from '../../../services/ingest/result-rows.ts'
-import { columnsOf } from '../../../services/records/columns.ts'
-import type { PageOptions } from '../../../services/records/results.ts'
+import { columnsOf } from '../../../services/results/columns.ts'
+import type { PageOptions } from '../../../services/results/results.ts'
 import { application, closedJob, JOB_ID, MANIFEST } from './doubles.ts'
 
 const columns = columnsOf('phone-validation')

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { createSubmission } from '../../../services/ingest/submission.ts'
 import type { JobStore, Outcome } from '../../../services/jobs/store.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
-import type { Bus } from '../../../services/lib/bus.ts'
-import { createCodec, localSource } from '../../../services/lib/registry.ts'
+import type { Bus } from '../../../services/kafka/bus.ts'
+import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { jobOf, NOW_MS } from './doubles.ts'
 
 const KEY = Buffer.alloc(32, 3)
@@ -61,7 +61,7 @@ async function setUp () {
     findArchived: async () => undefined,
     keys: { create: async () => ({ key: KEY, wrapped: Buffer.of(1) }), get: async () => KEY },
     settings: { CACHE_SECRET_ACTIVE: 'v1', ACCEPT_WITHIN_MS: 700 },
-    life: { onStop: close => { closers.push(close) } },
+    context: { onStop: close => { closers.push(close) } },
   })
   return { submitter, events, claims, closers, job, stored, subscriber }
 }

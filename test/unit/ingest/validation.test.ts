@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { validationFault, type Mismatch } from '../../../services/ingest/validation.ts'
+import { validationError, type Mismatch } from '../../../services/ingest/validation.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 import { application, good, JOB_ID } from './doubles.ts'
 
@@ -81,13 +81,13 @@ describe('the answer to a mismatch', () => {
 
   it('reports the first mismatch alone, and none as a request that is not valid', () => {
     const errors = [mismatch('type'), mismatch('type', { instancePath: '/b' })]
-    expect(validationFault(errors).param).toBe('a')
-    expect(validationFault([])).toEqual({ code: 'invalid_request' })
+    expect(validationError(errors).param).toBe('a')
+    expect(validationError([])).toEqual({ code: 'invalid_request' })
   })
 
   it('has words for limits that no field has today', () => {
     const messageOf = (keyword: string, more: Partial<Mismatch> = {}) =>
-      validationFault([mismatch(keyword, { params: { limit: 2 }, ...more })]).message
+      validationError([mismatch(keyword, { params: { limit: 2 }, ...more })]).message
     expect(messageOf('maxItems')).toBe('a has too many items. Send at most 2.')
     expect(messageOf('minLength')).toBe('a is too short. It must have at least 2 characters.')
     expect(messageOf('multipleOf')).toBe('a is not valid.')
@@ -98,7 +98,7 @@ describe('the answer to a mismatch', () => {
     const error = mismatch('enum', {
       instancePath: '/service', params: { allowedValues: ['x'] } as never,
     })
-    expect(validationFault([error]).code).toBe('unknown_service')
-    expect(validationFault([error], 'querystring').code).toBe('invalid_request')
+    expect(validationError([error]).code).toBe('unknown_service')
+    expect(validationError([error], 'querystring').code).toBe('invalid_request')
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asciiUrlOf, webhookUrlFault } from '../../../services/ingest/webhook-url.ts'
+import { asciiUrlOf, webhookUrlError } from '../../../services/ingest/webhook-url.ts'
 
 const strict = { allowHttp: false, allowLoopback: false }
 const development = { allowHttp: true, allowLoopback: true }
@@ -12,7 +12,7 @@ describe('an address for webhooks', () => {
     'https://example.com./', 'https://1.example.com/',
     `https://example.com/${'x'.repeat(2_028)}`,
   ])('may be %.50s', url => {
-    expect(webhookUrlFault(url, strict)).toBeUndefined()
+    expect(webhookUrlError(url, strict)).toBeUndefined()
   })
 
   it.each([
@@ -29,7 +29,7 @@ describe('an address for webhooks', () => {
     'https://example.com:1023/', 'https://example.com:5432/', 'https://example.com:6379/',
     'https://example.com:9092/', 'https://example.com:0/',
   ])('is not %.50s', url => {
-    expect(webhookUrlFault(url, strict)).toMatch(/^(?:It|Webhooks) .*\.$/)
+    expect(webhookUrlError(url, strict)).toMatch(/^(?:It|Webhooks) .*\.$/)
   })
 
   it.each([
@@ -40,12 +40,12 @@ describe('an address for webhooks', () => {
     'a.localhost', 'printer.local', 'db.internal', 'router.home.arpa', 'intranet', 'a..example',
     'example.com..',
   ])('is not at the host %s', host => {
-    expect(webhookUrlFault(`https://${host}/`, strict)).toBeDefined()
+    expect(webhookUrlError(`https://${host}/`, strict)).toBeDefined()
   })
 
   it('says which host is not public', () => {
-    expect(webhookUrlFault('https://10.0.0.1/', strict)).toBe('Its host is not a public address.')
-    expect(webhookUrlFault('https://intranet/', strict)).toBe('Its host is not a public name.')
+    expect(webhookUrlError('https://10.0.0.1/', strict)).toBe('Its host is not a public address.')
+    expect(webhookUrlError('https://intranet/', strict)).toBe('Its host is not a public name.')
   })
 
   it('is kept in ASCII', () => {
@@ -56,7 +56,7 @@ describe('an address for webhooks', () => {
 
   it('may have a port that the installation allows, and 80 and 443 in any case', () => {
     const at = (port: number, ports: readonly number[] = []) =>
-      webhookUrlFault(`https://example.com:${port}/`, { ...strict, ports })
+      webhookUrlError(`https://example.com:${port}/`, { ...strict, ports })
     expect([at(80), at(443), at(1_024), at(9_200, [9_200]), at(22, [22])])
       .toEqual([undefined, undefined, undefined, undefined, undefined])
     expect(at(9_200, [22])).toBe('Webhooks are not sent to port 9200. Use 443, or a free port ' +
@@ -65,11 +65,11 @@ describe('an address for webhooks', () => {
 
   it.each(['http://127.0.0.1:9000/', 'https://localhost/', 'http://[::1]/', 'http://a.localhost/'])(
     'may be %s in development', url => {
-      expect(webhookUrlFault(url, development)).toBeUndefined()
+      expect(webhookUrlError(url, development)).toBeUndefined()
     })
 
   it.each(['http://10.0.0.1/', 'https://169.254.169.254/', 'http://intranet/'])(
     'is not %s even in development', url => {
-      expect(webhookUrlFault(url, development)).toBeDefined()
+      expect(webhookUrlError(url, development)).toBeDefined()
     })
 })

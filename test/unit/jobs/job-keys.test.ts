@@ -4,9 +4,9 @@ import { newJobId } from '../../../services/jobs/job.ts'
 import {
   createJobKeys, dataKeyAad, JobKeyLostError, keysInTopic,
 } from '../../../services/jobs/job-keys.ts'
-import { createKeyRing } from '../../../services/lib/key-ring.ts'
-import { createCodec, localSource } from '../../../services/lib/registry.ts'
-import { SealError } from '../../../services/lib/seal.ts'
+import { createKeyRing } from '../../../services/crypto/key-ring.ts'
+import { createCodec, localSource } from '../../../services/kafka/registry.ts'
+import { SealError } from '../../../services/crypto/seal.ts'
 import { createMemoryBus } from '../../support/memory-bus.ts'
 
 const codec = createCodec(localSource())

@@ -4,14 +4,14 @@ import {
   boundOf, checkRows, openHeader, openRows, sealHeader, sealRows,
 } from '../../../services/jobs/rows-seal.ts'
 import type { RowsPlace } from '../../../services/jobs/rows-seal.ts'
-import { SealError, unpack } from '../../../services/lib/seal.ts'
+import { SealError, unpack } from '../../../services/crypto/seal.ts'
 
 const key = randomBytes(32)
 const plain = Buffer.from('+1 212 736 5000, call me')
 const place: RowsPlace = {
   tenant: 'org_1.live',
   job: 'job_1',
-  topic: 'rows.finished',
+  topic: 'rows.completed',
   chunk: 1,
   part: 2,
   chunks: 3,
@@ -41,7 +41,7 @@ describe('sealed rows', () => {
   it.each<Partial<RowsPlace>>([
     {
       tenant: 'org_1.test',
-    }, { job: 'job_2' }, { topic: 'rows.missed' }, { chunk: 0 }, { part: -1 },
+    }, { job: 'job_2' }, { topic: 'rows.to-verify' }, { chunk: 0 }, { part: -1 },
     { chunks: 4 }, { rowsSchema: 5 }, { bound: Buffer.from('other') },
   ])('do not open at %o', other => {
     const sealed = sealRows(key, place, plain)

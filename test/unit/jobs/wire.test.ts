@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import type { Finished, Later, Missed, Normalized, Submitted } from '../../../schemas/types.ts'
+import type { Completed, Retry, ToVerify, Normalized, Submitted } from '../../../schemas/types.ts'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { createWire } from '../../../services/jobs/wire.ts'
-import type { OutgoingMessage, RawMessage } from '../../../services/lib/bus.ts'
-import { InfrastructureError } from '../../../services/lib/errors.ts'
-import { createCodec, localSource } from '../../../services/lib/registry.ts'
-import type { Emission } from '../../../services/lib/stage.ts'
+import type { OutgoingMessage, RawMessage } from '../../../services/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { createCodec, localSource } from '../../../services/kafka/registry.ts'
+import type { Emission } from '../../../services/engine/stage.ts'
 
 const codec = createCodec(localSource())
 const keysOf = new Map(
@@ -42,8 +42,8 @@ const submitted: Emission<'rows.submitted'> = {
   },
   rows: { inputs },
 }
-const missed: Emission<'rows.missed'> = {
-  topic: 'rows.missed',
+const missed: Emission<'rows.to-verify'> = {
+  topic: 'rows.to-verify',
   lane: 'bulk',
   service: 'phone-validation',
   value: {
@@ -60,8 +60,8 @@ const missed: Emission<'rows.missed'> = {
   rows: { rows: [0, 9], copies: [0, 1], canonicals: ['a', 'b'], tokens: Buffer.alloc(32) },
 }
 const bits = (...bytes: number[]) => Buffer.from(bytes)
-const finished: Emission<'rows.finished'> = {
-  topic: 'rows.finished',
+const finished: Emission<'rows.completed'> = {
+  topic: 'rows.completed',
   lane: 'bulk',
   value: {
     ...place,
@@ -87,14 +87,14 @@ const rawOf = ({ topic, key, value, headers }: OutgoingMessage): RawMessage =>
   ({ topic, partition: 0, offset: 0n, key: Buffer.from(key), value, headers, timestampMs: 0 })
 
 async function opened (raw: RawMessage) {
-  const result = await wire.open(raw)
+  const result = await wire.decode(raw)
   if (result.kind !== 'message') throw new Error(JSON.stringify(result))
   return result.message
 }
 
 /** The message with fields of its envelope changed, as somebody on the broker could. */
 async function tampered (emission: Emission, change: object): Promise<RawMessage> {
-  const message = await wire.close(emission)
+  const message = await wire.encode(emission)
   const value = await codec.decode(emission.topic, message.value!) as object
   return rawOf(
     { ...message, value: await codec.encode(`${emission.topic}-value`, { ...value, ...change }) }
@@ -105,14 +105,14 @@ describe('a message', () => {
   it.each<Emission>(
     [submitted, missed, finished]
   )('of $topic comes back as it was', async emission => {
-    const message = await opened(rawOf(await wire.close(emission)))
+    const message = await opened(rawOf(await wire.encode(emission)))
     expect(message.topic).toBe(emission.topic)
     expect(message.value).toMatchObject(emission.value)
     expect(message.rows()).toMatchObject(emission.rows ?? {})
   })
 
   it('is held once: its sealed bytes are where they stand in it', async () => {
-    const raw = rawOf(await wire.close(submitted))
+    const raw = rawOf(await wire.encode(submitted))
     const { sealed } = (await opened(raw)).value as Submitted
     expect(sealed.buffer).toBe(raw.value!.buffer)
     const at = sealed.byteOffset - raw.value!.byteOffset
@@ -120,8 +120,8 @@ describe('a message', () => {
   })
 
   it('names its rows in headers, and has the key and topic of the topology', async () => {
-    const { topic, key, headers } = await wire.close(missed)
-    expect(topic).toBe('rows.missed.bulk.phone-validation')
+    const { topic, key, headers } = await wire.encode(missed)
+    expect(topic).toBe('rows.to-verify.bulk.phone-validation')
     expect(key).toBe('job_1:1:2')
     expect(headers).toEqual({
       tenant: 'org_1.live',
@@ -135,21 +135,21 @@ describe('a message', () => {
       totalRows: '2010',
       rows: bits(1, 2).toString('base64'),
     })
-    expect((await wire.close(submitted)).headers['rows']).toBe(bits(255, 3).toString('base64'))
-    expect((await wire.close(finished)).headers).toMatchObject({
+    expect((await wire.encode(submitted)).headers['rows']).toBe(bits(255, 3).toString('base64'))
+    expect((await wire.encode(finished)).headers).toMatchObject({
       rows: bits(3, 0).toString('base64'), inputs: String(finished.value.inputs),
     })
   })
 
   it('shows no input', async () => {
-    const { value, headers } = await wire.close(submitted)
+    const { value, headers } = await wire.encode(submitted)
     expect(value!.includes('2127365')).toBe(false)
     expect(JSON.stringify(headers)).not.toContain('2127365')
   })
 
   it('without rows is not sealed', async () => {
     const value = { tenant: 'org_9.live', job: 'job_9', wrapped: Buffer.of(1) }
-    const message = await wire.close({ topic: 'job.keys', lane: 'small', value, rows: undefined })
+    const message = await wire.encode({ topic: 'job.keys', lane: 'small', value, rows: undefined })
     expect([message.topic, message.key, message.headers])
       .toEqual(['job.keys', 'job_9', { tenant: 'org_9.live', job: 'job_9' }])
     expect((await opened(rawOf(message))).value).toEqual(value)
@@ -157,7 +157,7 @@ describe('a message', () => {
 })
 
 describe('a changed message', () => {
-  type Any = Partial<Submitted & Normalized & Missed & Later & Finished>
+  type Any = Partial<Submitted & Normalized & ToVerify & Retry & Completed>
   it.each<[Emission, Any]>([
     [submitted, { chunk: 0 }], [submitted, { chunks: 2 }], [submitted, { job: 'job_2' }],
     [submitted, { rowsSchema: 1 }], [missed, { part: 0 }], [missed, { chunk: 2 }],
@@ -169,47 +169,47 @@ describe('a changed message', () => {
     [finished, { copies: [{ row: 0, copies: 3 }] }], [finished, { inputs: true }],
     [finished, { firstRow: 0 }],
   ])('of $topic is refused with %o', async (emission, change) => {
-    expect(await wire.open(await tampered(emission, change)))
+    expect(await wire.decode(await tampered(emission, change)))
       .toEqual({ kind: 'dead', reason: 'seal_broken' })
   })
 
   it('is refused with a changed byte, and on another topic', async () => {
-    const { sealed } = (await opened(rawOf(await wire.close(submitted)))).value as Submitted
+    const { sealed } = (await opened(rawOf(await wire.encode(submitted)))).value as Submitted
     const flipped = Buffer.from(sealed)
     flipped[flipped.length - 1]! ^= 1
-    expect(await wire.open(await tampered(submitted, { sealed: flipped })))
+    expect(await wire.decode(await tampered(submitted, { sealed: flipped })))
       .toEqual({ kind: 'dead', reason: 'seal_broken' })
-    const later = { ...rawOf(await wire.close(missed)), topic: 'rows.later.bulk.phone-validation' }
-    expect((await wire.open(later)).kind).toBe('dead')
+    const later = { ...rawOf(await wire.encode(missed)), topic: 'rows.retry.bulk.phone-validation' }
+    expect((await wire.decode(later)).kind).toBe('dead')
   })
 })
 
 describe('what is no message', () => {
   it('is told apart', async () => {
-    const raw = rawOf(await wire.close(submitted))
-    expect(await wire.open({ ...raw, value: null })).toEqual({ kind: 'skip', why: 'tombstone' })
-    expect(await wire.open({ ...raw, value: Buffer.from('{}') }))
+    const raw = rawOf(await wire.encode(submitted))
+    expect(await wire.decode({ ...raw, value: null })).toEqual({ kind: 'skip', why: 'tombstone' })
+    expect(await wire.decode({ ...raw, value: Buffer.from('{}') }))
       .toEqual({ kind: 'dead', reason: 'undecodable' })
-    expect(await wire.open({ ...raw, topic: 'else' }))
+    expect(await wire.decode({ ...raw, topic: 'else' }))
       .toEqual({ kind: 'dead', reason: 'unknown_topic' })
   })
 
   it('is skipped when its job has no key any more', async () => {
-    expect(await wire.open(await tampered(submitted, { job: 'job_gone' })))
+    expect(await wire.decode(await tampered(submitted, { job: 'job_gone' })))
       .toEqual({ kind: 'skip', why: 'no_key' })
   })
 
   it('is dead when a running job lost its key, and retried when the store is away', async () => {
-    const raw = rawOf(await wire.close(submitted))
+    const raw = rawOf(await wire.encode(submitted))
     const failing = (error: Error) =>
       createWire({ codec, keys: { get: () => Promise.reject(error) } })
-    expect(await failing(new JobKeyLostError('gone')).open(raw))
+    expect(await failing(new JobKeyLostError('gone')).decode(raw))
       .toEqual({ kind: 'dead', reason: 'job_key_lost' })
-    await expect(failing(new InfrastructureError('away')).open(raw)).rejects.toThrow('away')
+    await expect(failing(new InfrastructureError('away')).decode(raw)).rejects.toThrow('away')
   })
 
   it('is never sealed without a key', async () => {
     const value = { ...submitted.value, job: 'job_gone' }
-    await expect(wire.close({ ...submitted, value })).rejects.toThrow(JobKeyLostError)
+    await expect(wire.encode({ ...submitted, value })).rejects.toThrow(JobKeyLostError)
   })
 })

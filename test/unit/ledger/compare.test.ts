@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal, Snapshot } from '../../../schemas/types.ts'
-import { compare, type CompareParts } from '../../../services/ledger/compare.ts'
-import type { Standing } from '../../../services/ledger/judge.ts'
+import { compare, type CompareDeps } from '../../../services/ledger/compare.ts'
+import type { WalletSnapshot } from '../../../services/ledger/reconcile.ts'
 import type { Rebuilt } from '../../../services/ledger/rebuilt.ts'
 import { NO_BASE } from '../../../services/ledger/snapshots.ts'
-import type { Limits } from '../../../services/lib/kafka/topic-reader.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
+import type { Limits } from '../../../services/kafka/topic-reader.ts'
+import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
 
@@ -33,11 +33,11 @@ function journalOf (jobs: number): readonly Journal[] {
   }).flat()]
 }
 
-function world (journal: readonly Journal[], standing: Partial<Standing> = {}) {
+function world (journal: readonly Journal[], standing: Partial<WalletSnapshot> = {}) {
   const rebuilt: Rebuilt[] = []
   const read: Limits[] = []
   const held: number[] = []
-  const whole: Standing = {
+  const whole: WalletSnapshot = {
     tenant: TENANT,
     run: 'r',
     seq: 0,
@@ -47,7 +47,7 @@ function world (journal: readonly Journal[], standing: Partial<Standing> = {}) {
     trustsJournal: false,
     ...standing,
   }
-  const parts: CompareParts = {
+  const deps: CompareDeps = {
     codec,
     reader: {
       read: async (_topic, onMessages, { sinceMs, from } = {}) => {
@@ -62,10 +62,10 @@ function world (journal: readonly Journal[], standing: Partial<Standing> = {}) {
       },
     },
     tenants: { all: async () => [TENANT], add: async () => {} },
-    desk: {
-      survey: async () => whole,
-      bless: async () => 'done',
-      rebuild: async (_mandate, job) => {
+    recoveryStore: {
+      snapshotWallet: async () => whole,
+      unlock: async () => 'done',
+      rebuild: async (_term, job) => {
         rebuilt.push(job)
         return 'made'
       },
@@ -86,7 +86,7 @@ function world (journal: readonly Journal[], standing: Partial<Standing> = {}) {
     sleep: async () => {},
     graceMs: 1,
   }
-  return { parts, rebuilt, read, held }
+  return { parts: deps, rebuilt, read, held }
 }
 
 describe('a tenant whose Redis has lost everything', () => {

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from 'vitest'
-import { createMetrics } from '../../../services/lib/metrics.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { startExporting } from '../../../services/ledger/head-export.ts'
 import { EXPORTED_KEY } from '../../../services/ledger/redis-keys.ts'
-import { START, type ChainHead } from '../../../services/records/journal-chain.ts'
-import { createHeadsCodec, type JournalHeads } from '../../../services/records/journal-heads.ts'
+import { START, type ChainHead } from '../../../services/money/journal-chain.ts'
+import { createHeadsCodec, type JournalHeads } from '../../../services/money/journal-heads.ts'
 import { eventually } from '../../support/eventually.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 

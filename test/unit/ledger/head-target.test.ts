@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../services/lib/config.ts'
+import { loadConfig } from '../../../services/platform/config.ts'
 import { ledgerConfig } from '../../../services/ledger/config.ts'
 import { createHeadTarget } from '../../../services/ledger/head-target.ts'
 import { startReceiver } from '../../support/receiver.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import type { RawMessage } from '../../../services/lib/bus.ts'
+import type { RawMessage } from '../../../services/kafka/bus.ts'
 import { readJournal } from '../../../services/ledger/journal.ts'
 import { beginFold, type Interest } from '../../../services/ledger/journal-fold.ts'
 import type { Followed } from '../../../services/ledger/journal.ts'

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { beginFold, take } from '../../../services/ledger/journal-fold.ts'
 import { missingEntry } from '../../../services/ledger/missing.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
+import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
 
 type Move = readonly [type: string, job: string, amountMicros: number, chargeMicros: number]
 

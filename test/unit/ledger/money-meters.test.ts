@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
-import { createLog } from '../../../services/lib/log.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createLog } from '../../../services/platform/log.ts'
 import { meteredJournal } from '../../../services/ledger/meters.ts'
 import {
   countMovements, createWalletSums, watchMoney,

@@ -2,15 +2,15 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Reservation } from '../../../services/ledger/journal-fold.ts'
-import type { OpenJob } from '../../../services/ledger/judge.ts'
+import type { OpenJob } from '../../../services/ledger/reconcile.ts'
 import {
-  rebuildEnded, rebuildOpen, type Ended, type RebuildParts,
+  rebuildEnded, rebuildOpen, type Ended, type RebuildDeps,
 } from '../../../services/ledger/rebuild-jobs.ts'
 import type { Rebuilt } from '../../../services/ledger/rebuilt.ts'
 import { endedJob } from '../../support/results.ts'
 import { createManualClock, entryOf, TENANT } from '../../support/stage-doubles.ts'
 
-const mandate = { run: 'r', fence: '1' }
+const term = { run: 'r', fence: '1' }
 const reserve = (job: string, change: Partial<Journal> = {}): Journal => ({
   ...entryOf(TENANT, endedJob({ id: job })), at: 40, reason: '{"unitPriceMicros":"4"}', ...change,
 })
@@ -23,9 +23,9 @@ function world (steps: readonly string[] = [], archived: readonly Job[] = []) {
   const left = [...steps]
   const made: number[] = []
   const asked: (readonly [readonly string[], number])[] = []
-  const parts: RebuildParts = {
-    desk: {
-      rebuild: async (_mandate, job) => {
+  const deps: RebuildDeps = {
+    recoveryStore: {
+      rebuild: async (_term, job) => {
         rebuilt.push(job)
         return (left.shift() ?? 'made') as 'made'
       },
@@ -41,7 +41,7 @@ function world (steps: readonly string[] = [], archived: readonly Job[] = []) {
     clock: createManualClock(1_000),
     metrics: { count: (_name, _labels, more = 1) => { made.push(more) } },
   }
-  return { parts, rebuilt, made, asked }
+  return { parts: deps, rebuilt, made, asked }
 }
 
 const openOf = (entries: readonly Journal[]) => new Map<string, Reservation>(
@@ -49,13 +49,13 @@ const openOf = (entries: readonly Journal[]) => new Map<string, Reservation>(
 const knownOf = (state: OpenJob['state'], ...jobs: readonly string[]) =>
   new Map(jobs.map(job => [job, { job, sinceMs: 0, state }]))
 const endedOf = (job: string, change: Partial<Ended> = {}): Ended =>
-  ({ reserve: reserve(job), end: end(job), mandate, isOpen: false, ...change })
+  ({ reserve: reserve(job), end: end(job), term, isOpen: false, ...change })
 
 describe('the open jobs of a journal', () => {
   it('are made where Redis lacks them, and counted again', async () => {
     const { parts, rebuilt, made } = world(['made', 'done'])
     const entries = [reserve('job_1', { at: 70 }), reserve('job_2')]
-    expect(await rebuildOpen(parts, mandate, { open: openOf(entries), known: new Map() }))
+    expect(await rebuildOpen(parts, term, { open: openOf(entries), known: new Map() }))
       .toEqual({ made: 1, moved: false, faults: [], uncounted: entries })
     expect(rebuilt.map(({ job, settled, isClosed }) => [job, settled, isClosed]))
       .toEqual([['job_1', undefined, false], ['job_2', undefined, false]])
@@ -66,10 +66,10 @@ describe('the open jobs of a journal', () => {
     const some = openOf([reserve('job_1', { reason: '' })])
     const open = some.set('job_2', { job: 'job_2', seq: 4, at: 5, amountMicros: 6 })
     const known = new Map([...knownOf('running', 'job_1'), ...knownOf('gone', 'job_2')])
-    expect(await rebuildOpen(world().parts, mandate, { open, known })).toEqual({
+    expect(await rebuildOpen(world().parts, term, { open, known })).toEqual({
       made: 0, moved: false, uncounted: [], faults: ['nothing says what the open job job_2 was'],
     })
-    expect(await rebuildOpen(world().parts, mandate, { open, known: new Map() }))
+    expect(await rebuildOpen(world().parts, term, { open, known: new Map() }))
       .toMatchObject({
         faults: [1, 2].map(number =>
         `nothing says what the open job job_${number} was`)
@@ -78,7 +78,7 @@ describe('the open jobs of a journal', () => {
 
   it('are left to whoever has taken over', async () => {
     const open = openOf([reserve('job_1'), reserve('job_2')])
-    expect(await rebuildOpen(world(['made', 'moved']).parts, mandate, { open, known: new Map() }))
+    expect(await rebuildOpen(world(['made', 'moved']).parts, term, { open, known: new Map() }))
       .toMatchObject({ moved: true })
   })
 })

@@ -54,12 +54,12 @@ it('keys are kept as long as they would have been, and not put back after that',
     ['set', 'dek:{a}:job_1', 'key of job_1', 'PX', '200', 'NX'],
     ['pexpire', 'dek:{a}:job_1', '200', 'GT'],
   ])
-  expect(counted).toEqual([['recovered_total', { what: 'key' }, 1]])
+  expect(counted).toEqual([['recovery_actions_total', { kind: 'key' }, 1]])
 })
 
 it('the key of a job that is erased meanwhile does not stay', async () => {
   const { parts, calls, counted } = world(['job_1'], 0, 'erased:{a}:job_1')
   await restoreKeys(parts, new Map([['job_1', { tenant: 'a', atMs: 0 }]]), signal)
   expect(calls.at(-1)).toEqual(['del', 'dek:{a}:job_1'])
-  expect(counted).toEqual([['recovered_total', { what: 'key' }, 0]])
+  expect(counted).toEqual([['recovery_actions_total', { kind: 'key' }, 0]])
 })

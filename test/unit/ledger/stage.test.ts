@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { FatalError, InfrastructureError } from '../../../services/lib/errors.ts'
-import type { Decision } from '../../../services/lib/stage.ts'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
+import type { Decision } from '../../../services/engine/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
-import type { CopiedKey } from '../../../services/records/job-key-copy.ts'
+import type { CopiedKey } from '../../../services/jobs/job-key-copy.ts'
 import { entryOf, incoming, TENANT, acceptedJob } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal

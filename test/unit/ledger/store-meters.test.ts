@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Admin } from 'kafkajs'
 import { expect, it, vi } from 'vitest'
 import { watchStores } from '../../../services/ledger/store-meters.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 
 it('partitions without a copy in sync are counted, while the other stores are away', async () => {
   const metrics = createMetrics()

@@ -4,9 +4,9 @@ import {
   countRows, emissionsOf, usableHit, type Chunk, type JobTerms,
 } from '../../../services/lookup/decide.ts'
 import { createDedupe } from '../../../services/lookup/dedupe.ts'
-import { minus } from '../../../services/lib/bitmap.ts'
-import type { Emission } from '../../../services/lib/stage.ts'
-import { placeOf } from '../../../services/records/place.ts'
+import { minus } from '../../../services/platform/bitmap.ts'
+import type { Emission } from '../../../services/engine/stage.ts'
+import { coordinatesOf } from '../../../services/results/chunk-coordinates.ts'
 import { cellsIn } from '../../support/cells.ts'
 import {
   both, cachedRecord, chunksOf, JOB, normalizedRows, QUOTED_AT_MS, rowsOf, tokenFor,
@@ -29,7 +29,7 @@ function chunkOf (canonicals: readonly string[], cached: readonly string[] = [])
   originals.add(Buffer.concat(canonicals.map(tokenFor)), (row) => canonicals[row] === '')
   const [message] = chunksOf(canonicals)
   return {
-    place: placeOf(message!.value),
+    coordinates: coordinatesOf(message!.value),
     rows: normalizedRows(canonicals),
     tokenVersion: '3',
     hits: canonicals.map((canonical) => cached.includes(canonical) ? cachedRecord() : undefined),
@@ -38,9 +38,9 @@ function chunkOf (canonicals: readonly string[], cached: readonly string[] = [])
 }
 
 const blockIn = (emissions: readonly Emission[]) =>
-  emissions.filter((it): it is Emission<'rows.finished'> => it.topic === 'rows.finished')
+  emissions.filter((it): it is Emission<'rows.completed'> => it.topic === 'rows.completed')
 const partsIn = (emissions: readonly Emission[]) =>
-  emissions.filter((it): it is Emission<'rows.missed'> => it.topic === 'rows.missed')
+  emissions.filter((it): it is Emission<'rows.to-verify'> => it.topic === 'rows.to-verify')
 
 describe('a hit', () => {
   it('is fresh at the time of the quote', () => {
@@ -66,8 +66,8 @@ describe('a chunk of an accepted job', () => {
   it('keeps how a repeated e-mail address is spelled', () => {
     const mails = chunkOf(['jane@x.org', 'jane@x.org'])
     const rows = { ...mails.rows, canonicals: ['jane@x.org', 'JANE@x.org'] }
-    const place = { ...mails.place, service: 'email-validation' as const }
-    const [block] = blockIn(emissionsOf({ ...mails, place, rows }, terms))
+    const place = { ...mails.coordinates, service: 'email-validation' as const }
+    const [block] = blockIn(emissionsOf({ ...mails, coordinates: place, rows }, terms))
     expect(block?.rows.columns.find(({ name }) => name === 'email')?.values).toContain('JANE@x.org')
   })
 

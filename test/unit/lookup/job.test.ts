@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { quoteIdOf } from '../../../services/lookup/accept.ts'
-import { decideJob, type JobParts } from '../../../services/lookup/job.ts'
+import { decideJob, type JobDeps } from '../../../services/lookup/job.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
@@ -9,7 +9,7 @@ import {
 
 const phone = (last: number) => `+1212736${5_000 + last}`
 
-const partsWith = (change: Partial<JobParts> = {}): JobParts => ({
+const partsWith = (change: Partial<JobDeps> = {}): JobDeps => ({
   store: createStoreDouble(),
   outbox: { remove: async () => {} },
   load: createLoader(createCacheDouble()),
@@ -30,10 +30,10 @@ describe('deciding a job', () => {
   it('cuts parts by the lane of the job', async () => {
     const rows = (count: number) => Array.from({ length: count }, (_, row) => phone(row))
     const small = await decideJob(unitOf(chunksOf(rows(120))), partsWith())
-    expect(emitted([small], 'rows.missed').map(({ rows: { rows } }) => rows.length))
+    expect(emitted([small], 'rows.to-verify').map(({ rows: { rows } }) => rows.length))
       .toEqual([50, 50, 20])
     const big = await decideJob(unitOf(chunksOf(rows(1_201))), partsWith())
-    const sizes = emitted([big], 'rows.missed').map(({ lane, rows }) => [lane, rows.rows.length])
+    const sizes = emitted([big], 'rows.to-verify').map(({ lane, rows }) => [lane, rows.rows.length])
     expect(sizes).toEqual([...new Array(5).fill(['bulk', 200]), ['bulk', 200], ['bulk', 1]])
   })
 
@@ -43,12 +43,13 @@ describe('deciding a job', () => {
         policy: async tenant =>
           ({ freshnessMs: tenant === 'org_1.live' ? 77 : 0, maxActiveJobs: 10 }),
       }))
-    expect(emitted([decision], 'rows.missed')[0]?.value.freshnessMs).toBe(77)
+    expect(emitted([decision], 'rows.to-verify')[0]?.value.freshnessMs).toBe(77)
   })
 
   it('rejects chunks that leave a gap or do not make up the job', async () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
-    await expect(decideJob(unitOf([second!]), partsWith())).rejects.toThrow('gap')
+    await expect(decideJob(unitOf([second!]), partsWith()))
+      .rejects.toThrow('a chunk before it is missing')
     await expect(decideJob(unitOf([first!]), partsWith())).rejects.toThrow('all its rows')
   })
 

@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../services/lib/config.ts'
-import { createLog } from '../../../services/lib/log.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
+import { loadConfig } from '../../../services/platform/config.ts'
+import { createLog } from '../../../services/platform/log.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { lookupConfig } from '../../../services/lookup/config.ts'
-import { lookupParts } from '../../../services/lookup/parts.ts'
+import { lookupDeps } from '../../../services/lookup/parts.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const env = {
@@ -20,7 +20,7 @@ const env = {
 function partsFor (more: Record<string, string>, stored: Record<string, string> = {}) {
   const redis = new Redis({ lazyConnect: true })
   redis.hgetall = async () => stored
-  return lookupParts(loadConfig(lookupConfig, { ...env, ...more }), {
+  return lookupDeps(loadConfig(lookupConfig, { ...env, ...more }), {
     state: redis,
     cache: redis,
     clock: { now: () => 0, stop: () => {} },
@@ -44,7 +44,7 @@ describe('the parts of lookup', () => {
     expect(partRows('bulk', 'whatsapp')).toBe(200)
     expect(partRows('bulk', 'phone-validation')).toBe(2_000)
     const changed = partsFor({
-      PART_ROWS_SMALL: '5', PART_ROWS_QUICK: '70', QUICK_SERVICES: '["whatsapp"]',
+      VERIFY_BATCH_ROWS_SMALL: '5', VERIFY_BATCH_ROWS_QUICK: '70', QUICK_SERVICES: '["whatsapp"]',
     })
     expect(changed.partRows('small', 'whatsapp')).toBe(5)
     expect(changed.partRows('bulk', 'whatsapp')).toBe(70)

@@ -33,7 +33,7 @@ describe('reading the chunks of a job', () => {
     expect(counts).toEqual({
       totalRows: 5, invalidRows: 1, duplicateRows: 1, cacheHits: 1, freshChecks: 2,
     })
-    expect(chunks.map(({ place }) => place.firstRow)).toEqual([0, 2, 4])
+    expect(chunks.map(({ coordinates }) => coordinates.firstRow)).toEqual([0, 2, 4])
     expect(chunks[2]?.hits).toEqual([cachedRecord()])
   })
 

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { InfrastructureError } from '../../../services/lib/errors.ts'
-import { fullBitmap } from '../../../services/lib/bitmap.ts'
-import type { Decision } from '../../../services/lib/stage.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { fullBitmap } from '../../../services/platform/bitmap.ts'
+import type { Decision } from '../../../services/engine/stage.ts'
 import { quoteIdOf } from '../../../services/lookup/accept.ts'
 import { createLookupStage } from '../../../services/lookup/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
@@ -62,7 +62,8 @@ describe('lookup', () => {
     expect(await decisionsOf(stage, [third!, first!])).toEqual([])
     const [decision] = await decisionsOf(stage, [second!])
     expect(decision?.finishes).toHaveLength(3)
-    expect(emitted([decision!], 'rows.finished').map(({ value }) => value.chunk)).toEqual([0, 1, 2])
+    expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk))
+      .toEqual([0, 1, 2])
     expect(store.accepts[0]?.preflight).toEqual({
       totalRows: 3,
       invalidRows: 0,
@@ -108,7 +109,7 @@ describe('lookup', () => {
     const [decision] = await decisionsOf(stage, chunksOf([phone(0)]))
     const job = store.jobs.get(JOB)!
     expect(decision?.emits.map(({ topic }) => topic))
-      .toEqual(['rows.finished', 'rows.missed', 'wallet.journal'])
+      .toEqual(['rows.completed', 'rows.to-verify', 'wallet.journal'])
     expect(emitted([decision!], 'wallet.journal')[0]?.value).toEqual(entryOf(TENANT, job))
     expect([job.announced, removed]).toEqual([false, []])
     await decision?.afterProduced?.()
@@ -147,7 +148,7 @@ describe('lookup', () => {
     const [again] = await decisionsOf(stage, chunksOf([phone(0), phone(1)]))
     expect(store.jobs.get(JOB)?.preflight.freshChecks).toBe(2)
     expect(emitted([first!], 'wallet.journal')).toEqual(emitted([again!], 'wallet.journal'))
-    expect(emitted([again!], 'rows.missed').map(({ rows }) => rows.rows)).toEqual([[0]])
+    expect(emitted([again!], 'rows.to-verify').map(({ rows }) => rows.rows)).toEqual([[0]])
   })
 
   it('finds the job complete again when its effects failed', async () => {
@@ -178,7 +179,7 @@ describe('lookup', () => {
     const [decision, ...others] = await decisionsOf(stage, [chunk!, twin])
     expect(others).toEqual([])
     expect(decision?.finishes).toEqual([chunk, twin])
-    expect(emitted([decision!], 'rows.finished')).toHaveLength(1)
+    expect(emitted([decision!], 'rows.completed')).toHaveLength(1)
   })
 
   it('throws broken infrastructure and keeps what it holds', async () => {
@@ -233,14 +234,14 @@ describe('held chunks of a job that never gets complete', () => {
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(2)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
     await decisionsOf(stage, [first!])
-    expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3), '') }], 'rows.finished'))
+    expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3), '') }], 'rows.completed'))
       .toHaveLength(1)
     // The third may still come.
     expect(await stage.release!(placeOf(first!))).toEqual([])
     await decisionsOf(stage, [third!])
     const [decision] = await stage.release!(placeOf(first!))
     expect(decision).toMatchObject({ finishes: [first, third], dead: 'undecidable' })
-    const blocks = emitted([decision!], 'rows.finished')
+    const blocks = emitted([decision!], 'rows.completed')
     expect(blocks.map(({ value }) => value.chunk)).toEqual([0, 2])
     expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], [` ${phone(2)}`]])
     await decision?.afterProduced?.()
@@ -254,7 +255,7 @@ describe('held chunks of a job that never gets complete', () => {
     store.jobs.set(JOB, acceptedJob())
     await stage.whenDead(headersOf(1, 2), '')
     const [decision] = await decisionsOf(stage, [first!, second!])
-    expect(emitted([decision!], 'rows.missed')).toHaveLength(2)
+    expect(emitted([decision!], 'rows.to-verify')).toHaveLength(2)
     await decision?.afterProduced?.()
     expect(await stage.release!(placeOf(first!))).toEqual([])
   })
@@ -267,7 +268,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(await stage.whenDead(headersOf(1, 2), '')).toEqual([])
     const [decision] = await stage.release!(placeOf(chunks[0]!))
     expect(decision?.finishes).toEqual(chunks)
-    expect(emitted([decision!], 'rows.finished').map(({ value }) => value.chunk)).toEqual([0, 1])
+    expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
   it('of an accepted job are given up when 300 looks in a row found nothing new', async () => {
@@ -294,9 +295,9 @@ describe('held chunks of a job that never gets complete', () => {
     // The other job's chunk waits for infrastructure all that time, a look right behind it.
     clock.advance(6 * 60_000)
     await decisionsOf(stage, [other!])
-    expect(emitted(await stage.release!(placeOf(first!)), 'rows.finished')).toEqual([])
+    expect(emitted(await stage.release!(placeOf(first!)), 'rows.completed')).toEqual([])
     const [decision] = await decisionsOf(stage, [second!])
-    expect(emitted([decision!], 'rows.missed').map(({ value }) => value.chunk)).toEqual([0, 1])
+    expect(emitted([decision!], 'rows.to-verify').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
   it('of a new generation are not touched by what began in the old one', async () => {
@@ -332,7 +333,7 @@ describe('a job that cannot be decided', () => {
     store.jobs.set(JOB, acceptedJob())
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
-    const blocks = emitted([decision!], 'rows.finished')
+    const blocks = emitted([decision!], 'rows.completed')
     expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], ['']])
     expect(blocks.map(({ value }) => rowsOf(value.failed))).toEqual([[0], [0]])
     expect(blocks.map(({ value }) => rowsOf(value.billable))).toEqual([[], []])
@@ -354,7 +355,7 @@ describe('a dead chunk', () => {
   it('of an accepted job ends its rows and stands in for the input block', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
-    const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.finished')
+    const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.completed')
     expect(block?.value).toMatchObject({ chunk: 1, firstRow: 8, rows: 3, inputs: true })
     expect(rowsOf(block!.value.failed)).toEqual([0, 1, 2])
     store.change(JOB, { closed: true })
@@ -381,7 +382,7 @@ describe('a replay', () => {
         cache.entries.clear()
         remember(...known.map(phone))
         const decisions = await decisionsOf(stage, chunksOf(canonicals, { chunkRows: 7 }))
-        emitted(decisions, 'rows.finished').forEach(tally.add)
+        emitted(decisions, 'rows.completed').forEach(tally.add)
         stage.forget()
       }
       const { preflight } = store.jobs.get(JOB)!

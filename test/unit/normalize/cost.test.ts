@@ -55,9 +55,9 @@ function costOf (work: () => unknown): number {
  */
 function growthOf (work: (length: number) => unknown): number {
   const [short, long] = [75, 300].map(length => costOf(() => work(length)))
-  return Math.max(long ?? 0, LEAST_MICROS) / Math.max(short ?? 0, LEAST_MICROS)
+  return Math.max(long ?? 0, MIN_MICROS) / Math.max(short ?? 0, MIN_MICROS)
 }
-const LEAST_MICROS = 400
+const MIN_MICROS = 400
 
 /** The longest local part that is read by the full grammar: no other address may cost much more. */
 const longestGrammar = costOf(() => canonicalEmail(`"${'a '.repeat(31)}"@example.org`))

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
-import { turn } from '../../../services/lib/turn.ts'
+import { yieldToEventLoop } from '../../../services/platform/event-loop.ts'
 import { createNormalizeStage } from '../../../services/normalize/stage.ts'
 import { createTokenizer } from '../../../services/normalize/token.ts'
 import { decideAll } from '../../support/decide-all.ts'
@@ -109,7 +109,7 @@ describe('normalize', () => {
     const inputs = Array.from({ length: 1_001 }, () => `${'"'.repeat(60)}@x.com`)
     const big = stage.decide([chunkOf(inputs, { service: 'email-validation' })], signal)
       .then(() => { ended.push('big') })
-    await turn('bulk')
+    await yieldToEventLoop('bulk')
     await stage.decide([chunkOf(['+12127365000'])], signal)
     ended.push('small')
     await big

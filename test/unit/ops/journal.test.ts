@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/fold.ts'
+import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import {
   restoreJournal, type Progress, type RestoreDeps,
 } from '../../../services/ops/journal-restore.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { TOPOLOGY_GROUPS, type Place } from '../../../services/lib/kafka/lag.ts'
+import { TOPOLOGY_GROUPS, type Place } from '../../../services/kafka/lag.ts'
 import {
   consumerGroups, lagLines, takeSnapshot, type LagSnapshot,
 } from '../../../services/ops/lag-snapshot.ts'
@@ -7,7 +7,7 @@ import { lagText } from '../../../services/ops/lag.ts'
 import type { Pause } from '../../../services/ops/pauses.ts'
 
 const place = (partition: number, offset: number, lag: number): Place => ({
-  stage: 'settle', group: 'settle.bulk', topic: 'rows.finished.bulk', partition, offset, lag,
+  stage: 'settle', group: 'settle.bulk', topic: 'rows.completed.bulk', partition, offset, lag,
 })
 const other: Place = {
   stage: 'ledger', group: 'ledger', topic: 'wallet.journal', partition: 0, offset: 7, lag: 0,
@@ -25,7 +25,7 @@ describe('lag lines', () => {
       {
         stage: 'settle',
         group: 'settle.bulk',
-        topic: 'rows.finished.bulk',
+        topic: 'rows.completed.bulk',
         partition: null,
         partitions: 2,
         lagMessages: 80,
@@ -61,7 +61,7 @@ describe('the lag table', () => {
     ])
     const each = lagText(lagLines(before, after, { byPartition: true, stage: 'settle' }), [],
       (style, text) => style === 'red' ? `!${text.trim()}!` : text)
-    expect(each.split('\n')[2]).toMatch(/^settle {2}settle\.bulk {2}rows\.finished\.bulk +1 +!50!/)
+    expect(each.split('\n')[2]).toMatch(/^settle {2}settle\.bulk {2}rows\.completed\.bulk +1 +!50!/)
   })
 })
 

@@ -4,7 +4,7 @@ import {
   selectGroup,
 } from '../../../services/ops/replay.ts'
 
-const topic = 'rows.finished.bulk'
+const topic = 'rows.completed.bulk'
 const position = (partition: number, more: object = {}) =>
   ({ topic, partition, low: 10, high: 100, next: 90, ...more })
 
@@ -25,14 +25,14 @@ describe('the group of a replay', () => {
     expect(selectGroup({ stage: 'settle', group: 'settle.bulk' }))
       .toEqual({ group: 'settle.bulk', topics: [topic] })
     expect(selectGroup({ stage: 'settle', topic }).group).toBe('settle.bulk')
-    expect(selectGroup({ stage: 'verify', topic: 'rows.later.small.whatsapp' }))
-      .toEqual({ group: 'verify.small.whatsapp', topics: ['rows.later.small.whatsapp'] })
+    expect(selectGroup({ stage: 'verify', topic: 'rows.retry.small.whatsapp' }))
+      .toEqual({ group: 'verify.small.whatsapp', topics: ['rows.retry.small.whatsapp'] })
     expect(selectGroup({ stage: 'deliver' }).group).toBe('deliver')
   })
 
   it('must be unambiguous', () => {
     expect(() => selectGroup({ stage: 'settle' }))
-      .toThrow(/^2 groups match\. .*\n {2}settle\.small: rows\.finished\.small\n {2}settle\.bulk: /)
+      .toThrow(/^2 groups match\. .*\n {2}settle\.small: rows\.completed\.small\n/)
     expect(() => selectGroup({ stage: 'settle', group: 'lookup.bulk' }))
       .toThrow(/^No group matches --group and --topic/)
     expect(() => selectGroup({ stage: 'ingest' })).toThrow('reads no topic')

@@ -79,7 +79,7 @@ describe('scaling advice', () => {
     const of = (stage: string) => advice.stages.find(one => one.stage === stage)
     expect(of('normalize')).toMatchObject({ cores: 0.35, instances: 1, limitedBy: [] })
     expect(of('lookup')).toMatchObject({ cores: 0.7, instances: 1, limitedBy: [] })
-    expect(of('verify')).toMatchObject({ cores: 4.2, instances: 6, limitedBy: ['rows.missed'] })
+    expect(of('verify')).toMatchObject({ cores: 4.2, instances: 6, limitedBy: ['rows.to-verify'] })
     expect([advice.instances, advice.cores]).toEqual([9, 5.85])
     expect(advice.others).toEqual([{ name: 'kafka', cores: 0.5 }])
     expect(advice.unknown).toEqual(['ingest', 'feed', 'settle', 'deliver', 'publish'])
@@ -89,7 +89,7 @@ describe('scaling advice', () => {
     expect(advice.topics).toEqual([
       { topic: 'rows.submitted', readBy: ['normalize'], partitions: 4, needed: 4 },
       { topic: 'rows.normalized', readBy: ['lookup'], partitions: 4, needed: 4 },
-      { topic: 'rows.missed', readBy: ['verify'], partitions: 4, needed: 6 },
+      { topic: 'rows.to-verify', readBy: ['verify'], partitions: 4, needed: 6 },
       { topic: 'wallet.journal', readBy: ['ledger'], partitions: 2, needed: 2 },
       { topic: 'job.keys', readBy: ['ledger'], partitions: 2, needed: 2 },
     ])
@@ -99,8 +99,8 @@ describe('scaling advice', () => {
     const text = adviceText({ ...advice, source: 'a test' }, (_, text) => text)
     expect(text)
       .toContain('For 100,000 rows/s at 70 % utilization of one core per instance; costs from a')
-    expect(text).toMatch(/\nverify +4\.20 +4\.20 +6 {2}rows\.missed\n/)
-    expect(text).toContain('Too few partitions: rows.missed 6.')
+    expect(text).toMatch(/\nverify +4\.20 +4\.20 +6 {2}rows\.to-verify\n/)
+    expect(text).toContain('Too few partitions: rows.to-verify 6.')
     expect(text).toContain('Not scaled by instances, in cores: kafka 0.50.')
     expect(text).toContain('Unknown costs: ingest, feed, settle, deliver, publish.')
     const small = adviceFor({ verify: 1 }, { rowsPerSecond: 100, utilization: 1 })

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { columnsOf } from '../../../services/records/columns.ts'
-import { feedCells, type ContactResult } from '../../../services/records/partner-results.ts'
-import { LostResultsError, type FeedRows } from '../../../services/records/results.ts'
+import { columnsOf } from '../../../services/results/columns.ts'
+import { feedCells, type ContactResult } from '../../../services/results/partner-results.ts'
+import { LostResultsError, type FeedRows } from '../../../services/results/results.ts'
 import { createPublishStage } from '../../../services/publish/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { Incoming } from '../../../services/lib/stage.ts'
+import type { Incoming } from '../../../services/engine/stage.ts'
 
 const key = Buffer.alloc(32)
 const columns = columnsOf('whatsapp')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { emptyBitmap, set } from '../../../services/lib/bitmap.ts'
+import { emptyBitmap, set } from '../../../services/platform/bitmap.ts'
 import { createRemainingRows } from '../../../services/settle/stage.ts'
 import { endedJob } from '../../support/results.ts'
 

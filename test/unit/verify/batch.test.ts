@@ -11,9 +11,9 @@ describe('the emissions of a verification batch', () => {
   it('are a block of the rows with an outcome, and a retry of the others', () => {
     const [block, retry, ...more] = batchEmissions(batch, [first, undefined], deps)
     expect(more).toEqual([])
-    expect(block?.topic === 'rows.finished' && rowsOf(block.value.finished)).toEqual([0])
+    expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0])
     expect(retry).toMatchObject({
-      topic: 'rows.later',
+      topic: 'rows.retry',
       value: {
         attempt: 1, notBefore: QUOTED_AT_MS + 60_000, giveUpAt: QUOTED_AT_MS + 900_000,
       },
@@ -25,7 +25,7 @@ describe('the emissions of a verification batch', () => {
     const due = { ...batch, value: { ...batch.value, giveUpAt: QUOTED_AT_MS } }
     const [block, ...more] = batchEmissions(due, [undefined, first], deps)
     expect(more).toEqual([])
-    expect(block?.topic === 'rows.finished' && rowsOf(block.value.finished)).toEqual([0, 1])
+    expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0, 1])
   })
 
   it('have a different part number for each attempt of each batch', () => {

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { ConfigError, loadConfig } from '../../../services/lib/config.ts'
-import { createLog } from '../../../services/lib/log.ts'
-import { createMetrics } from '../../../services/lib/metrics.ts'
+import { ConfigError, loadConfig } from '../../../services/platform/config.ts'
+import { createLog } from '../../../services/platform/log.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { verifyDeps } from '../../../services/verify/main.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
@@ -40,8 +40,10 @@ describe('the configuration of verify', () => {
     expect(loadConfig(verifyConfig, env)).toMatchObject({
       PROVIDER_TIMEOUT_MS: 8_000, LANES: ['small', 'bulk'],
     })
-    expect(depsFor({ PROVIDERS: '{}', LATER_AFTER_MS: '5' }).retryDelayMs).toBe(5)
-    const { concurrencyOf } = depsFor({ PROVIDERS: '{}', PART_CONCURRENCY_OF: '{"whatsapp":4}' })
+    expect(depsFor({ PROVIDERS: '{}', RETRY_DELAY_MS: '5' }).retryDelayMs).toBe(5)
+    const { concurrencyOf } = depsFor({
+      PROVIDERS: '{}', VERIFY_CONCURRENCY_BY_SERVICE: '{"whatsapp":4}',
+    })
     expect([concurrencyOf('whatsapp'), concurrencyOf('telegram')]).toEqual([4, 32])
   })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../services/lib/config.ts'
+import { loadConfig } from '../../../services/platform/config.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf } from '../../../services/verify/provider-factories.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Emission } from '../../../services/lib/stage.ts'
+import type { Emission } from '../../../services/engine/stage.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
 import type { Provider } from '../../../services/verify/provider.ts'
@@ -49,11 +49,11 @@ type Decisions = Parameters<typeof emitted>[0]
 /** All blocks of a batch until its last row is finished, with the number of retries. */
 async function finish (first: Decisions, { clock, stage }: ReturnType<typeof setUp>) {
   let decisions = first
-  const blocks: Emission<'rows.finished'>[] = []
+  const blocks: Emission<'rows.completed'>[] = []
   let retries = 0
   for (;;) {
-    blocks.push(...emitted(decisions, 'rows.finished'))
-    const [retry] = emitted(decisions, 'rows.later')
+    blocks.push(...emitted(decisions, 'rows.completed'))
+    const [retry] = emitted(decisions, 'rows.retry')
     if (retry === undefined) return { blocks, retries, waitedMs: clock.now() - QUOTED_AT_MS }
     retries++
     clock.advance(retry.value.notBefore - clock.now())
@@ -61,7 +61,7 @@ async function finish (first: Decisions, { clock, stage }: ReturnType<typeof set
   }
 }
 
-const summaryOf = (blocks: readonly Emission<'rows.finished'>[]) => blocks.map((block) =>
+const summaryOf = (blocks: readonly Emission<'rows.completed'>[]) => blocks.map((block) =>
   [rowsOf(block.value.finished), cellsIn(block.rows, 'reason'), rowsOf(block.value.billable)])
 
 describe('a row that its provider wants to retry', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Decision, Emission } from '../../../services/lib/stage.ts'
+import type { Decision, Emission } from '../../../services/engine/stage.ts'
 import type { CheckResult } from '../../../services/verify/checker.ts'
 import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
@@ -47,7 +47,7 @@ function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
   return { clock, store, cache, state, stage, counted }
 }
 
-const reasonsIn = ({ rows }: Emission<'rows.finished'>) =>
+const reasonsIn = ({ rows }: Emission<'rows.completed'>) =>
   cellsIn(rows, 'reason')
 
 describe('verify', () => {
@@ -56,7 +56,7 @@ describe('verify', () => {
     const message = partOf([phone(0), phone(1)], { part: 3, chunk: 1, chunks: 2, copies: [0, 2] })
     const decisions = await stage.decide([message], signal)
     expect(decisions).toMatchObject([{ finishes: [message] }])
-    const [block] = emitted(decisions, 'rows.finished')
+    const [block] = emitted(decisions, 'rows.completed')
     expect(block).toMatchObject({
       lane: 'small', value: { chunk: 1, part: 3, inputs: false, copies: [{ row: 1, copies: 2 }] },
     })
@@ -70,7 +70,7 @@ describe('verify', () => {
     const flood = Array.from({ length: 30 }, () => 'org_flood.live')
     const messages = [...flood, TENANT].map(tenant => partOf([phone(0)], { tenant }))
     const sent: string[] = []
-    const topic = 'rows.missed.bulk.phone-validation'
+    const topic = 'rows.to-verify.bulk.phone-validation'
     await decideAll(stage, { topic, messages }, ({ tenant }) => sent.push(tenant))
     expect(sent).toHaveLength(31)
     expect(sent.indexOf(TENANT)).toBeLessThan(8)
@@ -87,7 +87,7 @@ describe('verify', () => {
   it('ends the rows of a cancelled job unchecked and free of charge', async () => {
     const { stage, store, state } = setUp()
     store.change(JOB, { status: 'cancelling' })
-    const [block] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.finished')
+    const [block] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.completed')
     expect(state.most).toBe(0)
     expect(reasonsIn(block!)).toEqual(['cancelled'])
     expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
@@ -139,7 +139,7 @@ describe('verify', () => {
       totalRows: '9',
       rows: bitmapOf(9, [2, 8]).toString('base64'),
     }
-    const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.finished')
+    const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.completed')
     expect(rowsOf(block!.value.finished)).toEqual([2, 8])
     expect(reasonsIn(block!)).toEqual(['internal', 'internal'])
     expect(block).toMatchObject({ lane: 'bulk', value: { inputs: false } })
@@ -156,8 +156,8 @@ describe('a verification batch with unavailable providers', () => {
     cache.entries.set(tokenFor(phone(1)).toString('hex'), cachedRecord())
     const message = partOf([phone(0), phone(1), phone(2)], { copies: [0, 0, 4] })
     const decisions = await stage.decide([message], signal)
-    const [block] = emitted(decisions, 'rows.finished')
-    const [retry] = emitted(decisions, 'rows.later')
+    const [block] = emitted(decisions, 'rows.completed')
+    const [retry] = emitted(decisions, 'rows.retry')
     expect(rowsOf(block!.value.finished)).toEqual([1])
     expect(retry).toMatchObject({ lane: 'small', service: 'phone-validation' })
     expect(retry?.value).toMatchObject({
@@ -173,13 +173,13 @@ describe('a verification batch with unavailable providers', () => {
       canonicals: [phone(0), phone(2)],
       tokens: Buffer.concat([tokenFor(phone(0)), tokenFor(phone(2))]),
     })
-    expect(counted).toEqual(['parts_put_off_total'])
+    expect(counted).toEqual(['verification_batches_retried_total'])
   })
 
   it('blocks its partition until it is due', async () => {
     const { stage, state, clock } = setUp()
     state.isDown = true
-    const [retry] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.later')
+    const [retry] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.retry')
     const message = delivered(retry!)
     const due = partOf([phone(1)])
     const [decision, postponement, ...rest] =
@@ -193,7 +193,7 @@ describe('a verification batch with unavailable providers', () => {
       .toEqual([{ postpone: message, untilMs: QUOTED_AT_MS + MINUTE_MS }])
     clock.advance(500)
     state.isDown = false
-    const [block] = emitted(await stage.decide([message], signal), 'rows.finished')
+    const [block] = emitted(await stage.decide([message], signal), 'rows.completed')
     expect(block?.value.part).toBe(2_000)
     expect(rowsOf(block!.value.billable)).toEqual([0])
   })
@@ -203,7 +203,7 @@ describe('a verification batch with unavailable providers', () => {
     store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
     state.isDown = true
     const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
-    const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.later')
+    const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.retry')
       .map((retry) => delivered(retry))
     store.change(JOB, { status: 'cancelling' })
     const untilMs = clock.now() + 1_000
@@ -211,7 +211,7 @@ describe('a verification batch with unavailable providers', () => {
     expect(decisions).toMatchObject([
       { finishes: [cancelled] }, { postpone: waiting, untilMs },
     ])
-    expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.finished')[0]!)).toEqual(['cancelled'])
+    expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.completed')[0]!)).toEqual(['cancelled'])
     // Redelivered together with the waiting batch, it needs no more checks.
     store.change(JOB, { status: 'cancelled', ended: true })
     expect(await stage.decide([waiting!, cancelled!], signal))
@@ -224,7 +224,7 @@ describe('a verification batch with unavailable providers', () => {
     store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
     state.isDown = true
     const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
-    const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.later')
+    const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.retry')
       .map((retry, offset) => delivered(retry, offset))
     store.change(JOB, { status: 'cancelling' })
     const decided = await stage.decide([waiting!, cancelled!], signal)
@@ -241,7 +241,7 @@ describe('a verification batch with unavailable providers', () => {
     expect(await stage.decide([waiting!, cancelled!], signal))
       .toMatchObject([{ finishes: [waiting] }, { finishes: [cancelled], emits: [] }])
     stage.forget()
-    expect(emitted(await stage.decide([cancelled!], signal), 'rows.finished')).toHaveLength(1)
+    expect(emitted(await stage.decide([cancelled!], signal), 'rows.completed')).toHaveLength(1)
   })
 
   it('ends without a verdict, free, 15 minutes after its first attempt', async () => {
@@ -249,15 +249,15 @@ describe('a verification batch with unavailable providers', () => {
     state.isDown = true
     let decisions = await stage.decide([partOf([phone(0)])], signal)
     const attempts: number[] = []
-    for (let [retry] = emitted(decisions, 'rows.later'); retry !== undefined;
-      [retry] = emitted(decisions, 'rows.later')) {
+    for (let [retry] = emitted(decisions, 'rows.retry'); retry !== undefined;
+      [retry] = emitted(decisions, 'rows.retry')) {
       attempts.push(retry.value.attempt)
       clock.advance(retry.value.notBefore - clock.now())
       decisions = await stage.decide([delivered(retry)], signal)
     }
     expect(attempts).toHaveLength(15)
     expect(clock.now() - QUOTED_AT_MS).toBe(15 * MINUTE_MS)
-    const [block] = emitted(decisions, 'rows.finished')
+    const [block] = emitted(decisions, 'rows.completed')
     expect(reasonsIn(block!)).toEqual(['unavailable'])
     expect(block?.value.part).toBe(30_000)
     expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])

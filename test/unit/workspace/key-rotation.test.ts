@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ConfigError } from '../../../services/lib/config.ts'
+import { ConfigError } from '../../../services/platform/config.ts'
 import { listKeys, noteOf, rewrapKeys } from '../../../services/workspace/key-rotation.ts'
 import { withStores } from '../../../services/workspace/stores.ts'
 

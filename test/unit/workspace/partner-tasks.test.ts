@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
-import { createKeyRing } from '../../../services/lib/key-ring.ts'
+import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import type { WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import type { Options } from '../../../services/workspace/options.ts'
 import {

@@ -4,7 +4,7 @@ import { createOrganizations } from '../../../services/accounts/organizations.ts
 import type { WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import type { Options } from '../../../services/workspace/options.ts'
 import * as tasks from '../../../services/workspace/tasks.ts'
-import { UsageError } from '../../../services/lib/run-command.ts'
+import { UsageError } from '../../../services/platform/run-command.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const BALANCE = {

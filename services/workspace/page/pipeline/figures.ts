@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { everyAddress, type FindAddresses } from '../../../lib/addresses.ts'
-import { samplesAt, type Sample } from '../../../lib/exposition.ts'
-import { logicalTopic } from '../../../lib/topics.ts'
+import { everyAddress, type FindAddresses } from '../../../platform/addresses.ts'
+import { samplesAt, type Sample } from '../../../platform/exposition.ts'
+import { logicalTopic } from '../../../platform/topics.ts'
 import { STAGES, type StageName } from '../../../topology.ts'
 import { ARROWS, readersOf, type Arrow } from './arrows.ts'
 

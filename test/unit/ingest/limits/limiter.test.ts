@@ -3,7 +3,7 @@ import {
   createLimiter, type Admission, type LimitedRequest, type Limits,
 } from '../../../../services/ingest/limits/limiter.ts'
 import { createLocalLimiter } from '../../../../services/ingest/limits/local-limiter.ts'
-import { createMetrics } from '../../../../services/lib/metrics.ts'
+import { createMetrics } from '../../../../services/platform/metrics.ts'
 
 const request = { org: 'org_1', kind: 'get' } as const
 const bucket = { capacity: 3, seconds: 3_600 }

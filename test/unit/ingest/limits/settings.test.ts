@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { limitFields, limitsOf } from '../../../../services/ingest/limits/settings.ts'
-import { defineConfig, loadConfig } from '../../../../services/lib/config.ts'
+import { defineConfig, loadConfig } from '../../../../services/platform/config.ts'
 
 const schema = defineConfig(limitFields)
 

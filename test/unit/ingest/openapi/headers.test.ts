@@ -1,7 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import {
-  commonHeaders, faultHeaders, successHeaders,
+  commonHeaders, errorHeaders, successHeaders,
 } from '../../../../services/ingest/openapi/headers.ts'
 
 const routeOf = (more: Partial<RouteOptions>): RouteOptions =>
@@ -18,11 +18,11 @@ describe('the described headers', () => {
   })
 
   it('of an error tell how to go on', () => {
-    expect(Object.keys(faultHeaders(['missing_key', 'invalid_key']))).toEqual(['WWW-Authenticate'])
+    expect(Object.keys(errorHeaders(['missing_key', 'invalid_key']))).toEqual(['WWW-Authenticate'])
     for (const code of ['rate_limited', 'temporarily_unavailable', 'job_not_completed'] as const) {
-      expect(Object.keys(faultHeaders([code]))).toEqual(['Retry-After'])
+      expect(Object.keys(errorHeaders([code]))).toEqual(['Retry-After'])
     }
-    expect(faultHeaders(['job_not_cancellable'])).toEqual({})
+    expect(errorHeaders(['job_not_cancellable'])).toEqual({})
   })
 
   it('of a success are those of its operation', () => {

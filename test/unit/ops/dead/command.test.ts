@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { Command } from 'commander'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { UsageError } from '../../../../services/lib/run-command.ts'
+import { UsageError } from '../../../../services/platform/run-command.ts'
 import {
   addDead, decidedText, fieldsText, listText, parseFilter, parsePosition, parseSelection,
   parseStage,
@@ -127,9 +127,9 @@ it('a list of dead letters has a line per letter', async () => {
   expect(listText(await list(deps, ['verify', 'settle'], { all: true }))).toBe([
     'waiting: verify 1, settle 0',
     'verify 0:0 | seal_broken | 1 min old | org_a.live | job_a | 3 rows | ' +
-      'from rows.missed.small.whatsapp 3:55 | discarded 2026-01-02T03:05:35.000Z: a test',
+      'from rows.to-verify.small.whatsapp 3:55 | discarded 2026-01-02T03:05:35.000Z: a test',
     'verify 0:1 | unknown reason | 1 min old | unknown tenant | unknown job | 0 rows | ' +
-      'from rows.missed.small.whatsapp 3:55',
+      'from rows.to-verify.small.whatsapp 3:55',
   ].join('\n'))
 })
 

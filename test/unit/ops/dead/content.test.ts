@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import type { RawMessage } from '../../../../services/lib/bus.ts'
-import { FatalError, InfrastructureError } from '../../../../services/lib/errors.ts'
-import { createCodec, localSource } from '../../../../services/lib/registry.ts'
-import type { Opened } from '../../../../services/lib/wire.ts'
+import type { RawMessage } from '../../../../services/kafka/bus.ts'
+import { FatalError, InfrastructureError } from '../../../../services/platform/errors.ts'
+import { createCodec, localSource } from '../../../../services/kafka/registry.ts'
+import type { Decoded } from '../../../../services/engine/wire.ts'
 import {
   formatContent, formatEnvelope, formatHeaders, openContent, readEnvelope, safeText,
 } from '../../../../services/ops/dead/content.ts'
@@ -15,8 +15,8 @@ const key = Buffer.alloc(32, 1)
 const partners = {
   keysOf: async (name: string) => name === 'acme' ? [key] as const : undefined,
 }
-const wireOf = (opened: Opened, seen: RawMessage[] = []) => ({
-  open: async (raw: RawMessage) => {
+const wireOf = (opened: Decoded, seen: RawMessage[] = []) => ({
+  decode: async (raw: RawMessage) => {
     seen.push(raw)
     return opened
   },
@@ -37,7 +37,7 @@ it('the envelope of a dead letter is read without sealed content', async () => {
 })
 
 it('undecodable dead letters are reported without their bytes, outages are thrown', async () => {
-  const garbage = dead('rows.missed.small.whatsapp', Buffer.from(CANARY))
+  const garbage = dead('rows.to-verify.small.whatsapp', Buffer.from(CANARY))
   expect(await readEnvelope(codec, garbage)).toBe('not decodable')
   expect(await readEnvelope(codec, dead('nowhere', Buffer.from(CANARY)))).toBe('not decodable')
   expect(await readEnvelope(codec, dead('jobs.settled', null))).toBe('not decodable')
@@ -48,25 +48,25 @@ it('undecodable dead letters are reported without their bytes, outages are throw
 it('rows of a dead letter are opened with the topic that they came from', async () => {
   const seen: RawMessage[] = []
   const message = { rows: () => ({ inputs: [CANARY] }) }
-  const wire = wireOf({ kind: 'message', message } as unknown as Opened, seen)
-  const raw = dead('rows.missed.small.whatsapp', Buffer.alloc(1))
+  const wire = wireOf({ kind: 'message', message } as unknown as Decoded, seen)
+  const raw = dead('rows.to-verify.small.whatsapp', Buffer.alloc(1))
   expect(await openContent({ codec, wire, partners }, raw)).toEqual({ inputs: [CANARY] })
-  expect(seen.map(({ topic }) => topic)).toEqual(['rows.missed.small.whatsapp'])
+  expect(seen.map(({ topic }) => topic)).toEqual(['rows.to-verify.small.whatsapp'])
 })
 
 it('rows of a dead letter that cannot be opened have a reason', async () => {
-  const raw = dead('rows.missed.small.whatsapp', Buffer.alloc(1))
-  const contentBy = (opened: Opened) => openContent({ codec, wire: wireOf(opened), partners }, raw)
+  const raw = dead('rows.to-verify.small.whatsapp', Buffer.alloc(1))
+  const contentBy = (opened: Decoded) => openContent({ codec, wire: wireOf(opened), partners }, raw)
   expect(await contentBy({ kind: 'dead', reason: 'seal_broken' }))
     .toBe('cannot be opened: seal_broken')
   expect(await contentBy({ kind: 'skip', why: 'no_key' })).toBe('cannot be opened: no_key')
   const broken = { rows: () => { throw new Error(CANARY) } }
-  expect(await contentBy({ kind: 'message', message: broken } as unknown as Opened))
+  expect(await contentBy({ kind: 'message', message: broken } as unknown as Decoded))
     .toBe('cannot be opened: not decodable')
   const none = { rows: () => undefined }
-  expect(await contentBy({ kind: 'message', message: none } as unknown as Opened))
+  expect(await contentBy({ kind: 'message', message: none } as unknown as Decoded))
     .toBe('the message contains no rows')
-  const lacking = { open: async () => { throw new FatalError('KEY_RING lacks key "2"') } }
+  const lacking = { decode: async () => { throw new FatalError('KEY_RING lacks key "2"') } }
   await expect(openContent({ codec, wire: lacking, partners }, raw)).rejects.toThrow(FatalError)
 })
 

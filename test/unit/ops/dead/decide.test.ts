@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { deadLetter } from '../../../../services/lib/dead-letters.ts'
-import { UsageError } from '../../../../services/lib/run-command.ts'
+import { deadLetter } from '../../../../services/engine/dead-letters.ts'
+import { UsageError } from '../../../../services/platform/run-command.ts'
 import {
   discard, isReadBy, originalMessage, replay,
 } from '../../../../services/ops/dead/decide.ts'
@@ -101,7 +101,7 @@ const deadFrom = (topic: string) => {
 
 it('a replay of dead letters restores key, content, headers and topic', () => {
   expect(originalMessage('verify', deadFrom(live.topic))).toEqual({
-    topic: 'rows.missed.small.whatsapp',
+    topic: 'rows.to-verify.small.whatsapp',
     key: 'job_a:1:0',
     value: live.value,
     headers: live.headers,
@@ -109,10 +109,10 @@ it('a replay of dead letters restores key, content, headers and topic', () => {
 })
 
 it('a replay of dead letters goes only to topics that the stage reads', () => {
-  for (const topic of ['rows.finished.small', 'wallet.journal', 'verify.dead', 'any', '']) {
+  for (const topic of ['rows.completed.small', 'wallet.journal', 'verify.dead', 'any', '']) {
     expect(originalMessage('verify', deadFrom(topic))).toBeUndefined()
   }
-  expect(isReadBy('verify', 'rows.later.bulk.telegram')).toBe(true)
+  expect(isReadBy('verify', 'rows.retry.bulk.telegram')).toBe(true)
   expect(isReadBy('feed', 'feeds.acme.submitted')).toBe(true)
   expect(isReadBy('feed', 'feeds.acme.finished')).toBe(false)
 })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
-import { ConfigError } from '../../../../services/lib/config.ts'
+import { ConfigError } from '../../../../services/platform/config.ts'
 import { withDeadLetters } from '../../../../services/ops/dead/deps.ts'
 import { replayEffectOf, withInspector } from '../../../../services/ops/dead/inspector.ts'
 import { CONTACT_REPLAY_EFFECT } from '../../../../services/ops/dead/list.ts'

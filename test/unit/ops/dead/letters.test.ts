@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { deadLetter } from '../../../../services/lib/dead-letters.ts'
+import { deadLetter } from '../../../../services/engine/dead-letters.ts'
 import {
   createLetterIndex, decisionMessage, isWaiting, letterOf, matches, parseDecision, positionOf,
 } from '../../../../services/ops/dead/letters.ts'
@@ -17,7 +17,7 @@ it('a dead letter is read from the headers, position and size of its message', (
     position: '0:12',
     reason: 'seal_broken',
     deadAtMs: DEAD_AT_MS,
-    from: { topic: 'rows.missed.small.whatsapp', partition: '3', offset: '55' },
+    from: { topic: 'rows.to-verify.small.whatsapp', partition: '3', offset: '55' },
     tenant: 'org_a.live',
     job: 'job_a',
     service: 'whatsapp',

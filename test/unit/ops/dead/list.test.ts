@@ -9,7 +9,7 @@ async function someDead () {
   const dead = memoryDead()
   dead.die('verify', 'seal_broken')
   dead.die('verify', 'undecodable')
-  dead.die('settle', 'undecodable', { topic: 'rows.finished.small' })
+  dead.die('settle', 'undecodable', { topic: 'rows.completed.small' })
   const decision = { action: 'replayed', atMs: 1_000, reason: '' } as const
   await dead.deps.send([decisionMessage('verify', { position: '0:0', decision })])
   return dead.deps
@@ -84,7 +84,7 @@ it('the summary of a dead letter has everything except the content', async () =>
     service: 'whatsapp',
     rows: 3,
     bytes: 19,
-    from: 'rows.missed.small.whatsapp 3:55',
+    from: 'rows.to-verify.small.whatsapp 3:55',
     decision: null,
   })
   const decisions = [

@@ -1,5 +1,5 @@
-import type { OutgoingMessage, RawMessage } from '../../../../services/lib/bus.ts'
-import { deadLetter } from '../../../../services/lib/dead-letters.ts'
+import type { OutgoingMessage, RawMessage } from '../../../../services/kafka/bus.ts'
+import { deadLetter } from '../../../../services/engine/dead-letters.ts'
 import type { DeadLetterDeps } from '../../../../services/ops/dead/deps.ts'
 import type { Inspector } from '../../../../services/ops/dead/inspector.ts'
 import type { StageName } from '../../../../services/topology.ts'
@@ -13,7 +13,7 @@ const rows = Buffer.of(0b1011).toString('base64')
 /** A message as the stage read it. */
 export function liveMessage (change: Partial<RawMessage> = {}): RawMessage {
   return {
-    topic: 'rows.missed.small.whatsapp',
+    topic: 'rows.to-verify.small.whatsapp',
     partition: 3,
     offset: 55n,
     key: Buffer.from('job_a:1:0'),

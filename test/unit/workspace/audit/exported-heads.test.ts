@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { canonicalText, follow, START } from '../../../../services/records/journal-chain.ts'
-import { createHeadsCodec } from '../../../../services/records/journal-heads.ts'
+import { canonicalText, follow, START } from '../../../../services/money/journal-chain.ts'
+import { createHeadsCodec } from '../../../../services/money/journal-heads.ts'
 import {
   checkExportedHead, readExportedHeads,
 } from '../../../../services/workspace/audit/journals.ts'

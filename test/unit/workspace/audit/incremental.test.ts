@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
-import { START } from '../../../../services/records/journal-chain.ts'
-import { createHeadsCodec } from '../../../../services/records/journal-heads.ts'
+import { START } from '../../../../services/money/journal-chain.ts'
+import { createHeadsCodec } from '../../../../services/money/journal-heads.ts'
 import { createPosition, startProgress } from '../../../../services/workspace/audit/incremental.ts'
 import { messageKeysOf } from '../../../support/signed.ts'
 

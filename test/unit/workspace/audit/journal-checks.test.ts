@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
-import { canonicalText } from '../../../../services/records/journal-chain.ts'
+import { canonicalText } from '../../../../services/money/journal-chain.ts'
 import {
   checkKafka, checkMovements, checkNumbers, missingRanges,
 } from '../../../../services/workspace/audit/journal-checks.ts'

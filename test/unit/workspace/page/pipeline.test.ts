@@ -8,8 +8,8 @@ import {
   createPipelineMonitor, figuresOf, METRIC_NAMES, type Snapshot,
 } from '../../../../services/workspace/page/pipeline/figures.ts'
 import { textsOf, tonesOf } from '../../../../services/workspace/page/pipeline/page.ts'
-import { readSamples } from '../../../../services/lib/exposition.ts'
-import { METRICS } from '../../../../services/lib/metric-list.ts'
+import { readSamples } from '../../../../services/platform/exposition.ts'
+import { METRICS } from '../../../../services/platform/metric-list.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-flows-`)
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -47,7 +47,7 @@ describe('the arrows of the diagram', () => {
     expect(ARROWS).toHaveLength(wanted)
     expect(new Set(ARROWS.map(({ id }) => id)).size).toBe(wanted)
     expect(ARROWS.filter(({ isBackward }) => isBackward).map(({ id }) => id)).toEqual([
-      'verify-writes-rows-later', 'ledger-writes-wallet-journal', 'ledger-writes-jobs-settled',
+      'verify-writes-rows-retry', 'ledger-writes-wallet-journal', 'ledger-writes-jobs-settled',
     ])
     expect(readersOf('jobs.settled')).toEqual(['deliver', 'publish'])
   })
@@ -153,7 +153,7 @@ describe('the drawing of the pipeline', () => {
     })
     expect(tonesOf(status)).toMatchObject({
       'arrow-normalize-reads-rows-submitted': 'busy',
-      'arrow-lookup-writes-rows-missed': 'idle',
+      'arrow-lookup-writes-rows-to-verify': 'idle',
       'stage-normalize': 'late',
       'stage-verify': 'fine',
     })

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../../services/lib/config.ts'
+import { loadConfig } from '../../../../services/platform/config.ts'
 import { pageConfig } from '../../../../services/workspace/page/config.ts'
 import { certificateOf, startPage } from '../../../../services/workspace/page/service.ts'
 import { makeSignInLink } from '../../../../services/workspace/sign-in-link.ts'

@@ -1,0 +1,124 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Cluster, Redis } from 'ioredis'
+import type { Bus } from '../kafka/bus.ts'
+import { connectClickhouse } from '../platform/clickhouse.ts'
+import { createKafkaBus } from '../kafka/kafka-bus.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
+import type { MessageKeySettings } from '../crypto/mac.ts'
+import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
+import { startPauseGate, type Gate } from './pause.ts'
+import { createRecordMac, reportForgedRecords, type RecordMac } from '../crypto/record-mac.ts'
+import {
+  connectRedis, connectRedisOrCluster, redisClock, logRefusals, type RedisClock,
+} from '../platform/redis.ts'
+import { createCodec, registrySource, type Codec } from '../kafka/registry.ts'
+import type { ServiceContext } from '../platform/run.ts'
+
+/** What each part needs of the configuration. */
+export type DepsConfig = {
+  readonly bus: KafkaSettings & MessageKeySettings & { readonly INSTANCE: string }
+  readonly codec: { readonly SCHEMA_REGISTRY_URL: string }
+  readonly state: { readonly REDIS_STATE_URL: string }
+  readonly cache: { readonly REDIS_CACHE_URL: string }
+  readonly clickhouse: { readonly CLICKHOUSE_URL: string }
+  readonly recordMac: MessageKeySettings
+  readonly clock: { readonly REDIS_STATE_URL: string }
+  readonly gate: { readonly REDIS_STATE_URL: string }
+}
+
+export type Deps = {
+  readonly bus: Bus
+  readonly codec: Codec
+  /** Redis that keeps state. */
+  readonly state: Redis
+  /** Redis that may evict, or a cluster of them. */
+  readonly cache: Redis | Cluster
+  readonly clickhouse: ClickHouseClient
+  readonly recordMac: RecordMac
+  /** Redis TIME of the state Redis. */
+  readonly clock: RedisClock
+  /** Closed while operators have paused the stage that the process is named after. */
+  readonly gate: Gate
+}
+
+type PartName = keyof Deps
+type ConfigOf<K extends PartName> = { [N in K]: (config: DepsConfig[N]) => void }[K] extends
+(config: infer C) => void ? C : never
+
+/**
+ * Opens the shared parts a service names, in that order, and closes them in reverse when the
+ * process stops. With `log` and `metrics` of the process, as every part of a service needs them.
+ */
+export async function connectDeps<K extends PartName> (
+  config: ConfigOf<K>, context: ServiceContext, which: readonly K[]
+): Promise<Pick<Deps, K> & Pick<ServiceContext, 'log' | 'metrics'>> {
+  const parts: Partial<Record<PartName, unknown>> = {}
+  for (const name of which) {
+    parts[name] = await openers[name](config as unknown as AllConfig, context)
+  }
+  const { log, metrics } = context
+  return { ...parts as Pick<Deps, K>, log, metrics }
+}
+
+type AllConfig = DepsConfig[PartName] & DepsConfig['bus'] & DepsConfig['codec'] &
+  DepsConfig['state'] & DepsConfig['cache'] & DepsConfig['clickhouse'] & MessageKeySettings
+
+type Openers = {
+  readonly [N in PartName]: (config: AllConfig, context: ServiceContext) => Promise<Deps[N]>
+}
+
+const openers: Openers = {
+  bus: async (config, { name, log, metrics, fatal, onStop }) => {
+    const clientId = `${name}.${config.INSTANCE}`
+    const bus = createKafkaBus({
+      ...kafkaConnectionOf(config),
+      clientId,
+      mac: createMessageMac(config, reportForged({ log, metrics })),
+      onFatal: fatal,
+      log: (level, message, details) =>
+        log[level]({ ...details, err: 'error' in details ? details.error : undefined }, message),
+    })
+    onStop(() => bus.close())
+    return bus
+  },
+  codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
+  state: async ({ REDIS_STATE_URL }, { onStop, log }) => {
+    const redis = connectRedis(REDIS_STATE_URL)
+    logRefusals(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
+    onStop(() => redis.disconnect())
+    return redis
+  },
+  cache: async ({ REDIS_CACHE_URL }, { onStop, log }) => {
+    const cache = await connectRedisOrCluster(REDIS_CACHE_URL)
+    logRefusals(cache, 'REDIS_CACHE_URL', refusal => log.error(refusal))
+    onStop(() => cache.disconnect())
+    return cache
+  },
+  clickhouse: async ({ CLICKHOUSE_URL }, { onStop }) => {
+    const clickhouse = connectClickhouse(CLICKHOUSE_URL)
+    onStop(() => clickhouse.close())
+    return clickhouse
+  },
+  recordMac: async (config, { log, metrics }) =>
+    createRecordMac(config, reportForgedRecords({ log, metrics })),
+  clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
+    const redis = connectRedis(REDIS_STATE_URL)
+    logRefusals(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
+    onStop(() => redis.disconnect())
+    const onRetry = (error: unknown) => log.warn({ err: error }, 'Redis TIME is not to be had')
+    const clock = await redisClock(redis, onRetry)
+    metrics.watch('redis_clock_offset_seconds', {}, () => (clock.now() - Date.now()) / 1_000)
+    onStop(() => clock.stop())
+    return clock
+  },
+  // A connection of its own: what else is asked of Redis must not keep an answer waiting.
+  gate: async ({ REDIS_STATE_URL }, { name, onStop, log, metrics }) => {
+    const redis = connectRedis(REDIS_STATE_URL)
+    const gate = startPauseGate(name, { redis, log, metrics })
+    onStop(async () => {
+      redis.disconnect()
+      await gate.stop()
+    })
+    return gate
+  },
+}

@@ -1,0 +1,63 @@
+import { topology, type Lane } from '../topology.ts'
+import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
+import type { Emission } from './stage.ts'
+import { isTracing, traceHeaders } from '../platform/tracing.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import type { MessageCodec } from './wire.ts'
+
+/** One producer a lane, and one for topics without lanes, so that no lane waits behind another. */
+export type ProducerName = Lane | 'money'
+
+/** Messages ready for the broker, by the producer that sends them. */
+export type Sealed = ReadonlyMap<ProducerName, readonly OutgoingMessage[]>
+
+export type Emitter = {
+  /** Seals and sends all; resolves when the broker has acknowledged every one of them. */
+  readonly emit: (emissions: readonly Emission[], signal?: AbortSignal) => Promise<void>
+  /** The two halves of `emit`, for callers that act in between. */
+  readonly seal: (emissions: readonly Emission[]) => Promise<Sealed>
+  readonly send: (sealed: Sealed, signal?: AbortSignal) => Promise<void>
+}
+
+/** Sealing is work: so many messages are sealed in one turn. */
+const SEALED_AT_ONCE = 2
+
+/** Sends what stages emit. Order is kept within a producer; producers send at the same time. */
+export function createEmitter (
+  { wire, producerOf }: { wire: MessageCodec, producerOf: (name: ProducerName) => Producer }
+): Emitter {
+  const seal = async (emissions: readonly Emission[]): Promise<Sealed> => {
+    const sealed = new Map<ProducerName, OutgoingMessage[]>()
+    for (let from = 0; from < emissions.length; from += SEALED_AT_ONCE) {
+      const some = emissions.slice(from, from + SEALED_AT_ONCE)
+      const { lane = 'bulk', value } = some[0] ?? {}
+      if (from > 0 || lane === 'bulk') await yieldToEventLoop(lane, value?.tenant)
+      const messages = await Promise.all(some.map(async emission =>
+        traced(await wire.encode(emission), emission)))
+      for (const [index, emission] of some.entries()) {
+        const name = producerNameOf(emission)
+        const others = sealed.get(name) ?? []
+        sealed.set(name, others)
+        others.push(messages[index] as OutgoingMessage)
+      }
+    }
+    return sealed
+  }
+  const send = async (sealed: Sealed, signal?: AbortSignal) => {
+    await Promise.all([...sealed].map(([name, messages]) =>
+      producerOf(name).send(messages, signal)))
+  }
+  const emit = async (emissions: readonly Emission[], signal?: AbortSignal) =>
+    send(await seal(emissions), signal)
+  return { emit, seal, send }
+}
+
+/** With the place in the trace that it was emitted at, if there is one. */
+function traced (message: OutgoingMessage, { trace }: Emission): OutgoingMessage {
+  if (!isTracing()) return message
+  return { ...message, headers: { ...message.headers, ...trace ?? traceHeaders() } }
+}
+
+function producerNameOf (emission: Emission): ProducerName {
+  return topology.topics[emission.topic].split === 'none' ? 'money' : emission.lane
+}

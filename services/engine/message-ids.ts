@@ -1,0 +1,37 @@
+import type { RawMessage } from '../kafka/bus.ts'
+import { traceIdIn } from '../platform/tracing.ts'
+
+type Headed = Pick<RawMessage, 'headers'>
+
+/** What a log says of messages: which job they are of, or of how many if of several. */
+export type MessageIds = {
+  readonly tenant?: string
+  readonly job?: string
+  readonly jobs?: number
+  readonly traceId?: string
+}
+
+/** Messages by the job their headers name, in order; those that name none are together. */
+export function byJob<M extends Headed> (
+  messages: readonly M[]
+): ReadonlyMap<string, readonly M[]> {
+  const groups = new Map<string, M[]>()
+  for (const message of messages) {
+    const { job = '' } = message.headers
+    const others = groups.get(job)
+    if (others === undefined) groups.set(job, [message])
+    else others.push(message)
+  }
+  return groups
+}
+
+/** The ids that lines of a log carry which are about these messages, by their headers alone. */
+export function idsOf (messages: readonly Headed[]): MessageIds {
+  const [first] = messages
+  if (first === undefined) return {}
+  const jobs = byJob(messages).size
+  if (jobs > 1) return { jobs }
+  const { tenant, job } = first.headers
+  const traceId = traceIdIn(first.headers)
+  return { ...tenant && { tenant }, ...job && { job }, ...traceId && { traceId } }
+}

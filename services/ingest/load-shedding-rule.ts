@@ -1,0 +1,78 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { CreateJobBody } from '../../schemas/api/create-job.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { laneOf } from '../platform/topics.ts'
+import type { Lane } from '../topology.ts'
+import type { LoadShedding } from './load-shedding.ts'
+import { ApiException } from './errors.ts'
+import { callerOf } from './guard.ts'
+import type { Deps } from './ports.ts'
+import { readIdempotencyKey } from './request.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * The request starts a preflight; `keyed` when a repetition with the same Idempotency-Key
+     * starts none.
+     */
+    readonly preflight?: 'keyed' | 'keyless'
+  }
+}
+
+export type LoadSheddingRule = {
+  readonly admission: Pick<LoadShedding, 'refuses'>
+  /** Whether a request with the key waits for a job, or has one; it begins no preflight. */
+  readonly isClaimed: (tenant: string, idempotencyKey: string) => Promise<boolean>
+  readonly metrics?: Pick<Metrics, 'count'>
+}
+
+/** Without a rule every request is let in, however long others wait for their preflight. */
+export type AdmittingDeps = Deps & { readonly admission?: LoadSheddingRule }
+
+/** A crashed consumer is replaced within this time. */
+const RETRY_AFTER_SECONDS = 10
+
+const MESSAGES = {
+  small: 'Jobs of up to 1,000 inputs wait too long for their preflight now.',
+  bulk: 'Jobs of more than 1,000 inputs wait too long for their preflight now.',
+  any: 'Jobs wait too long for their preflight now.',
+} as const
+
+/**
+ * Answers a request at once that would wait in vain: before its body is read when both lanes are
+ * behind, and when one is, as soon as the body tells its lane. Nothing is claimed or reserved by
+ * then. A repetition of a request that has its job, or waits for it, is let through.
+ */
+export function shedLoad (app: FastifyInstance, rule: LoadSheddingRule): void {
+  const refuse = async (request: FastifyRequest, lane?: Lane) => {
+    const { tenant } = callerOf(request)
+    if (!rule.admission.refuses(tenant, lane) || await isRepetition(request, rule)) return
+    const name = lane ?? 'any'
+    rule.metrics?.count('preflight_refusals_total', { lane: name })
+    throw new ApiException({
+      code: 'temporarily_unavailable',
+      message: `${MESSAGES[name]} Nothing was reserved. Send it again after the seconds in ` +
+        'Retry-After.',
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    })
+  }
+  app.addHook('onRequest', async request => {
+    if (startsPreflight(request)) await refuse(request)
+  })
+  app.addHook('preHandler', async request => {
+    if (!startsPreflight(request)) return
+    await refuse(request, laneOf((request.body as CreateJobBody).inputs.length))
+  })
+}
+
+function startsPreflight ({ is404, routeOptions }: FastifyRequest): boolean {
+  return !is404 && routeOptions.config.preflight !== undefined
+}
+
+async function isRepetition (
+  request: FastifyRequest, { isClaimed }: LoadSheddingRule
+): Promise<boolean> {
+  if (request.routeOptions.config.preflight !== 'keyed') return false
+  const key = readIdempotencyKey(request.headers['idempotency-key']) ?? ''
+  return key !== '' && await isClaimed(callerOf(request).tenant, key)
+}

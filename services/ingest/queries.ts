@@ -1,0 +1,39 @@
+import type { JobKeys } from '../jobs/job-keys.ts'
+import { jobKeys } from '../jobs/redis-keys.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Deps as Connected } from '../engine/deps.ts'
+import { createWallet } from '../money/wallet.ts'
+import { createArchive } from '../results/archive.ts'
+import { createResultBlocks } from '../results/result-blocks.ts'
+import { createResults } from '../results/results.ts'
+import { createOpenJobs } from './open-jobs.ts'
+import type { Deps } from './ports.ts'
+import { createWebhooks, type Webhooks } from './webhooks.ts'
+
+type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'codec' | 'state'> & {
+  readonly keys: JobKeys
+  readonly store: Pick<JobStore, 'openJobs' | 'read'>
+}
+
+type Reader = Webhooks & Pick<Deps,
+  'findArchived' | 'isErased' | 'listArchived' | 'csvStream' | 'rows' | 'page' | 'openJobs' |
+  'balance'>
+
+/** What the routes read of jobs, their results, what was sealed with them, and of money. */
+export function createQueries (
+  { clickhouse, recordMac, codec, keys, state, store }: Options
+): Reader {
+  const archive = createArchive(clickhouse, recordMac)
+  const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
+  return {
+    findArchived: archive.find,
+    isErased: async (tenant, job) => await state.exists(jobKeys(tenant, job).erased) === 1,
+    listArchived: archive.list,
+    openJobs: createOpenJobs(store),
+    balance: createWallet(state).balance,
+    rows: results.rows,
+    page: results.page,
+    csvStream: (job, manifest, options) => results.csvStream(job.tenant, job, manifest, options),
+    ...createWebhooks({ clickhouse, recordMac, keys, state }),
+  }
+}

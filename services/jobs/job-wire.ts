@@ -1,0 +1,55 @@
+import {
+  createJobKeys, keysInTopic, type JobKeys, type JobKeysOptions,
+} from './job-keys.ts'
+import { createJobStore } from './store.ts'
+import { createWire } from './wire.ts'
+import type { Deps } from '../engine/deps.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import type { MessageCodec } from '../engine/wire.ts'
+import { createJobKeyCopy } from './job-key-copy.ts'
+
+type Connected = Pick<Deps, 'bus' | 'codec' | 'state'>
+type RingConfig = Parameters<typeof createKeyRing>[0]
+
+/**
+ * The wrapped data keys of closed jobs, for whoever reads those: from their copy in ClickHouse, or
+ * where `ledger` has not copied one from its topic.
+ */
+export function closedKeys (
+  { bus, codec, clickhouse, recordMac }: Pick<Deps, 'bus' | 'codec' | 'clickhouse' | 'recordMac'>
+): NonNullable<JobKeysOptions['findClosed']> {
+  const copy = createJobKeyCopy(clickhouse, recordMac)
+  const findInTopic = keysInTopic({ bus, codec })
+  return async (tenant, job) => await copy.find(tenant, job) ?? await findInTopic(tenant, job)
+}
+
+/**
+ * The data keys of jobs, from the open connections of a service and the key ring of its
+ * configuration. A missing key means nothing only for a job that does not run; for one that does it
+ * is restored from its topic. Those of closed jobs are looked for by `findClosed`, if it is given.
+ */
+export function connectJobKeys (
+  { bus, codec, state }: Connected, config: RingConfig, findClosed?: JobKeysOptions['findClosed']
+): JobKeys {
+  const store = createJobStore(state)
+  const isRunning = async (tenant: string, job: string): Promise<boolean> => {
+    const outcome = await store.outcome(tenant, job)
+    return outcome.kind === 'accepted' && !outcome.job.closed
+  }
+  const ring = createKeyRing(config)
+  const restore = keysInTopic({ bus, codec })
+  return createJobKeys({
+    redis: state, ring, isRunning, restore, ...findClosed !== undefined && { findClosed },
+  })
+}
+
+/**
+ * The wire of a stage that reads or writes rows. Where the key of a running job is nowhere, the
+ * message is dead and its rows end without a verdict, never silently.
+ */
+export function createJobWire (
+  connected: Connected, config: RingConfig, findClosed?: JobKeysOptions['findClosed']
+): MessageCodec {
+  const keys = connectJobKeys(connected, config, findClosed)
+  return createWire({ codec: connected.codec, keys })
+}

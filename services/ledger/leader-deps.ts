@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto'
+import { createDeliveryHistory } from '../jobs/delivery-history.ts'
+import type { Deps } from '../engine/deps.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
+import { createTopicReader } from '../kafka/topic-reader.ts'
+import type { MessageKeySettings } from '../crypto/mac.ts'
+import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
+import { sleep } from '../platform/retry.ts'
+import type { ServiceContext } from '../platform/run.ts'
+import type { MessageCodec } from '../engine/wire.ts'
+import { createJournalCopy } from '../money/journal-copy.ts'
+import { createRecoveryStore } from './recovery-store.ts'
+import type { LeadingDeps } from './leader-election.ts'
+import type { LedgerSettings, sweepDeps } from './parts.ts'
+
+type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
+  'INSTANCE' | 'LEADER_POLL_MS' | 'LEADER_LEASE_MS' | 'LEADER_GRACE_MS' | 'CHECK_EVERY_MS' |
+  'SNAPSHOT_EVERY_MS' | 'SNAPSHOT_BEHIND_MS'>
+type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
+  Pick<ServiceContext, 'log' | 'metrics'> & { readonly wire: MessageCodec }
+
+/** What the leading ledger needs beside what the sweep does. */
+export function leadingDeps (
+  config: Config, connected: Connected,
+  { archive, blocks, store, emitter, tenants }: ReturnType<typeof sweepDeps>
+): Omit<LeadingDeps, 'subscriber'> {
+  const { bus, state: redis, clickhouse, recordMac, codec, wire, clock, log, metrics } = connected
+  const name = `ledger.${config.INSTANCE}`
+  return {
+    redis,
+    tenants,
+    codec,
+    wire,
+    clock,
+    log,
+    metrics,
+    archive,
+    emitter,
+    blocks,
+    store,
+    sleep,
+    accountsProducer: bus.producer('accounts'),
+    recoveryStore: createRecoveryStore(redis),
+    reader: createTopicReader({
+      ...kafkaConnectionOf(config),
+      clientId: `${name}.recovery`,
+      mac: createMessageMac(config, reportForged({ log, metrics })),
+    }),
+    history: createDeliveryHistory(clickhouse, recordMac),
+    journal: createJournalCopy(clickhouse, recordMac),
+    // Two processes may have been given the same name; only one of them may lead.
+    name: `${name}.${randomUUID()}`,
+    graceMs: config.LEADER_GRACE_MS,
+    leaseMs: config.LEADER_LEASE_MS,
+    lookEveryMs: config.LEADER_POLL_MS,
+    checkEveryMs: config.CHECK_EVERY_MS,
+    snapshotEveryMs: config.SNAPSHOT_EVERY_MS,
+    snapshotBehindMs: config.SNAPSHOT_BEHIND_MS,
+  }
+}

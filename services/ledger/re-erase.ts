@@ -1,0 +1,75 @@
+import type { Redis } from 'ioredis'
+import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
+import { jobKeys } from '../jobs/redis-keys.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { TopicReader } from '../kafka/topic-reader.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { topicName } from '../platform/topics.ts'
+import { ERASED_IN_KEY, ERASED_UNTIL_KEY } from './redis-keys.ts'
+
+export type EraseAgainDeps = {
+  readonly redis: Pick<Redis, 'get' | 'set' | 'del'>
+  readonly reader: TopicReader
+  /** Redis time. */
+  readonly clock: Clock
+  readonly log: Pick<Log, 'warn'>
+  readonly metrics: Pick<Metrics, 'count'>
+}
+
+/** A job that was erased on demand, and when: ms of the brokers' clock. */
+type Erased = { readonly tenant: string, readonly job: string, readonly atMs: number }
+
+/**
+ * Erases the jobs once more of which the topic of keys says that they were erased: a Redis
+ * that came back from an old file has their keys again, and one that lost everything does not know
+ * that they were erased. It is done once for every run of the server; if it is cut short, again.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function reErase (
+  deps: EraseAgainDeps, run: string, signal: AbortSignal
+): Promise<void> {
+  const { redis, clock, log, metrics } = deps
+  if (await redis.get(ERASED_IN_KEY) === run) return
+  let deleted = 0
+  for (const { tenant, job, atMs } of await erasedJobs(deps, signal)) {
+    signal.throwIfAborted()
+    const { dataKey, erased } = jobKeys(tenant, job)
+    const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
+    // Marked first, as whoever puts keys back looks for the mark behind that.
+    if (leftMs > 0) await redis.set(erased, '1', 'PX', leftMs, 'NX')
+    deleted += await redis.del(dataKey)
+  }
+  await redis.set(ERASED_IN_KEY, run)
+  await recordErased(deps)
+  if (deleted === 0) return
+  metrics.count('recovery_actions_total', { kind: 'erasure' }, deleted)
+  log.warn({ jobs: deleted }, 'the keys of erased jobs had come back, and are erased again')
+}
+
+/**
+ * Notes that Redis has all erasures up to now: to be called once in a while by whoever has erased
+ * again in this run, so that the next one looks through little.
+ */
+export async function recordErased (
+  { redis, clock }: Pick<EraseAgainDeps, 'redis' | 'clock'>
+): Promise<void> {
+  await redis.set(ERASED_UNTIL_KEY, String(clock.now()))
+}
+
+/** The jobs whose key was taken out of the topic and may be in Redis: nobody puts one back. */
+async function erasedJobs (
+  { redis, reader }: Pick<EraseAgainDeps, 'redis' | 'reader'>, signal: AbortSignal
+): Promise<Iterable<Erased>> {
+  const erased = new Map<string, Erased>()
+  const untilMs = await redis.get(ERASED_UNTIL_KEY)
+  const sinceMs = untilMs === null ? undefined : Number(untilMs)
+  await reader.read(topicName('job.keys'), messages => {
+    for (const { key, value, headers: { tenant }, timestampMs: atMs } of messages) {
+      if (value !== null || tenant === undefined) continue
+      const job = key.toString()
+      erased.set(job, { tenant, job, atMs })
+    }
+  }, { sinceMs, signal })
+  return erased.values()
+}

@@ -1,0 +1,263 @@
+import { createHash } from 'node:crypto'
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Journal } from '../../schemas/types.ts'
+import { insertRows, streamRows } from '../platform/clickhouse.ts'
+import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
+import { canonicalText, follow, START, type ChainHead } from './journal-chain.ts'
+
+/** What is stored of a tenant. */
+export type StoredJournal = {
+  /** By seq, each entry once, however often it is stored. */
+  readonly entries: readonly Journal[]
+  /** Rows that no service stored, by the seq they claim. */
+  readonly forged: readonly number[]
+}
+
+/**
+ * The audit copy of the money journal in ClickHouse: a set of signed entries, in whatever order
+ * they come. Rows that no service has signed are reported and left out wherever it is read.
+ */
+export type JournalCopy = {
+  /** Stores the entries that are not there yet, each once; returns those. */
+  readonly append: (entries: readonly Journal[]) => Promise<readonly Journal[]>
+  readonly read: (tenant: string) => Promise<StoredJournal>
+  /**
+   * The same a page at a time, of entries from a number on or from a moment (Unix ms) on. The
+   * entries of one number are on one page.
+   */
+  readonly pages: (
+    tenant: string, from: { readonly seq: number, readonly atMs: number }
+  ) => AsyncIterable<StoredJournal>
+  /** The last entries of a tenant, or the last ones before a seq, newest first. */
+  readonly readNewest: (
+    tenant: string, options: { readonly limit: number, readonly before?: number | undefined }
+  ) => Promise<readonly Journal[]>
+  /** The heads of tenants, continued by all that is stored beyond them; none without an entry. */
+  readonly heads: (from: ReadonlyMap<string, ChainHead>) => Promise<ReadonlyMap<string, ChainHead>>
+  /**
+   * Of each tenant, how many of the numbers from 1 to the given one have a row. Forged rows count
+   * as well: a count that is too small is true, and `audit` judges each row.
+   */
+  readonly counts: (last: ReadonlyMap<string, number>) => Promise<ReadonlyMap<string, number>>
+  /**
+   * The highest number of each tenant, forged rows included: a number that is too small means that
+   * rows were deleted or have not come yet.
+   */
+  readonly lengths: () => Promise<ReadonlyMap<string, number>>
+}
+
+/** MACs are part of the address of the query, which has room for so many. */
+const ENTRIES_A_QUERY = 100
+
+const ROWS_A_PAGE = 2_000
+/** How many times more rows are read when those of one number filled a page. */
+const PAGE_GROWTH = 16
+
+/** Entries are written many an insert; of the same entries again, one is read. */
+export function createJournalCopy (
+  clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
+): JournalCopy {
+  const isSigned = (row: StoredEntry, entry: Journal) =>
+    mac.isAuthentic(row.mac, signedOf(entry))
+  const append = async (entries: readonly Journal[]) => {
+    const byMac = new Map(entries.map(entry => {
+      const row = rowOf(entry, mac)
+      return [row.mac, { entry, row }] as const
+    }))
+    const stored = await readMacs(clickhouse, [...byMac.values()].map(({ row }) => row))
+    const missing = [...byMac.values()].filter(({ row }) => !stored.has(row.mac))
+    if (missing.length === 0) return []
+    const values = missing.map(({ row }) => row)
+    // Of MACs: an attacker who can predict the token can make ClickHouse drop the insert.
+    const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
+    await insertRows(clickhouse, { table: 'journal', columns: COLUMNS, values, token })
+    return missing.map(({ entry }) => entry)
+  }
+  const read = (tenant: string) =>
+    judged(streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant }), isSigned)
+  const pages: JournalCopy['pages'] = async function * (tenant, from) {
+    for await (const rows of pagesFrom(clickhouse, tenant, from)) yield await judged(rows, isSigned)
+  }
+  const readNewest: JournalCopy['readNewest'] = async (
+    tenant, { limit, before = Number.MAX_SAFE_INTEGER }
+  ) => {
+    const entries: Journal[] = []
+    const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before })
+    for await (const row of rows) {
+      const entry = entryOf(row)
+      if (entry.seq === entries.at(-1)?.seq || !isSigned(row, entry)) continue
+      if (entries.push(entry) === limit) break
+    }
+    return entries
+  }
+  const heads: JournalCopy['heads'] = async from => {
+    const ends = new Map([...from].filter(([, { seq }]) => seq > 0))
+    if (from.size === 0) return ends
+    const after = new Map([...from].map(([tenant, { seq }]) => [tenant, seq]))
+    const tenants = [...from.keys()]
+    const rows = streamRows<StoredEntry>(clickhouse, SELECT_AFTER, { tenants, after })
+    for await (const row of rows) {
+      const entry = entryOf(row)
+      if (!isSigned(row, entry)) continue
+      ends.set(row.tenant, follow(ends.get(row.tenant) ?? START, entry))
+    }
+    return ends
+  }
+  return { append, read, pages, readNewest, heads, ...numbersOf(clickhouse) }
+}
+
+function numbersOf (clickhouse: Reading): Pick<JournalCopy, 'counts' | 'lengths'> {
+  return {
+    counts: last => readNumbers(clickhouse, SELECT_COUNTS, { tenants: [...last.keys()], last }),
+    lengths: () => readNumbers(clickhouse, SELECT_LENGTHS, {}),
+  }
+}
+
+type Reading = Pick<ClickHouseClient, 'query'>
+
+async function judged (
+  rows: AsyncIterable<StoredEntry> | readonly StoredEntry[],
+  isSigned: (row: StoredEntry, entry: Journal) => boolean
+): Promise<StoredJournal> {
+  const entries = new Map<string, Journal>()
+  const forged: number[] = []
+  for await (const row of rows) {
+    const entry = entryOf(row)
+    if (isSigned(row, entry)) entries.set(canonicalText(entry), entry)
+    else forged.push(entry.seq)
+  }
+  return { entries: [...entries.values()], forged }
+}
+
+/** A query a page: what is done between two of them may take hours. */
+async function * pagesFrom (
+  clickhouse: Reading, tenant: string, from: { readonly seq: number, readonly atMs: number }
+): AsyncGenerator<readonly StoredEntry[]> {
+  type First = { readonly first: string }
+  const [found] = await rowsOf<First>(clickhouse, SELECT_FIRST, { tenant, ...from })
+  let seq = found?.first ?? '0'
+  for (let most = ROWS_A_PAGE; ;) {
+    const rows = await rowsOf<StoredEntry>(clickhouse, SELECT_PAGE, { tenant, seq, most })
+    const isLast = rows.length < most
+    const last = rows.at(-1)?.seq ?? seq
+    // The rows of its last number may go on behind it.
+    const whole = isLast ? rows : rows.filter(row => row.seq !== last)
+    if (whole.length > 0) yield whole
+    if (isLast) return
+    most = whole.length > 0 ? ROWS_A_PAGE : most * PAGE_GROWTH
+    seq = last
+  }
+}
+
+async function rowsOf<T> (
+  clickhouse: Reading, query: string, parameters: Record<string, unknown>
+): Promise<readonly T[]> {
+  const rows: T[] = []
+  for await (const row of streamRows<T>(clickhouse, query, parameters)) rows.push(row)
+  return rows
+}
+
+/** Those MACs of rows that are stored. */
+async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set<string>> {
+  const stored = new Set<string>()
+  for (let from = 0; from < rows.length; from += ENTRIES_A_QUERY) {
+    const some = rows.slice(from, from + ENTRIES_A_QUERY)
+    const found = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
+      tenants: [...new Set(some.map(row => row.tenant))],
+      seqs: [...new Set(some.map(row => row.seq))],
+      macs: some.map(row => row.mac),
+    })
+    for await (const row of found) stored.add(row.mac)
+  }
+  return stored
+}
+
+async function readNumbers (
+  clickhouse: Reading, query: string, parameters: Record<string, unknown>
+): Promise<ReadonlyMap<string, number>> {
+  const found = streamRows<{ readonly tenant: string, readonly entries: string }>(
+    clickhouse, query, parameters)
+  const entries = new Map<string, number>()
+  for await (const row of found) entries.set(row.tenant, Number(row.entries))
+  return entries
+}
+
+const signedOf = (entry: Journal): SignedRecord => ({
+  table: 'journal', tenant: entry.tenant, id: String(entry.seq), content: canonicalText(entry),
+})
+
+const COLUMNS = [
+  'tenant', 'seq', 'entry_id', 'type', 'job', 'amount_micros', 'charge_micros', 'available_micros',
+  'reserved_micros', 'charged_micros', 'funded_micros', 'at', 'reason', 'header_base64', 'mac',
+] as const
+
+const SELECT_MACS = `
+  SELECT DISTINCT mac FROM journal
+  WHERE tenant IN {tenants:Array(String)} AND seq IN {seqs:Array(UInt64)}
+    AND mac IN {macs:Array(String)}`
+const SELECT = `
+  SELECT tenant, seq, entry_id, type, job, amount_micros, charge_micros, available_micros,
+    reserved_micros, charged_micros, funded_micros, toUnixTimestamp64Milli(at) AS at, reason,
+    base64Encode(header) AS header_base64, mac
+  FROM journal`
+const SELECT_ALL = `${SELECT} WHERE tenant = {tenant:String} ORDER BY seq, mac`
+const SELECT_FIRST = `
+  SELECT toString(min(seq)) AS first FROM journal
+  WHERE tenant = {tenant:String}
+    AND (seq >= {seq:UInt64} OR at >= fromUnixTimestamp64Milli({atMs:Int64}))`
+const SELECT_PAGE = `
+  ${SELECT} WHERE tenant = {tenant:String} AND seq >= {seq:UInt64}
+  ORDER BY seq, mac LIMIT {most:UInt64}`
+const SELECT_BEFORE = `
+  ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64} ORDER BY seq DESC`
+const SELECT_AFTER = `
+  ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq > {after:Map(String, UInt64)}[tenant]
+  ORDER BY tenant, seq, mac`
+const SELECT_COUNTS = `
+  SELECT tenant, uniqExact(seq) AS entries FROM journal
+  WHERE tenant IN {tenants:Array(String)} AND seq BETWEEN 1 AND {last:Map(String, UInt64)}[tenant]
+  GROUP BY tenant`
+const SELECT_LENGTHS = 'SELECT tenant, max(seq) AS entries FROM journal GROUP BY tenant'
+
+/** Integers of 64 bits come as text. */
+type StoredEntry = Readonly<Record<typeof COLUMNS[number], string>>
+type Row = ReturnType<typeof rowOf>
+
+function rowOf (entry: Journal, mac: RecordMac) {
+  return {
+    tenant: entry.tenant,
+    seq: entry.seq,
+    entry_id: entry.entryId,
+    type: entry.type,
+    job: entry.job,
+    amount_micros: entry.amountMicros,
+    charge_micros: entry.chargeMicros,
+    available_micros: entry.availableMicros,
+    reserved_micros: entry.reservedMicros,
+    charged_micros: entry.chargedMicros,
+    funded_micros: entry.fundedMicros,
+    at: new Date(entry.at).toISOString(),
+    reason: entry.reason,
+    header_base64: entry.header?.toString('base64') ?? '',
+    mac: mac.sign(signedOf(entry)),
+  }
+}
+
+function entryOf (row: StoredEntry): Journal {
+  return {
+    tenant: row.tenant,
+    seq: Number(row.seq),
+    entryId: row.entry_id,
+    type: row.type,
+    job: row.job,
+    amountMicros: Number(row.amount_micros),
+    chargeMicros: Number(row.charge_micros),
+    availableMicros: Number(row.available_micros),
+    reservedMicros: Number(row.reserved_micros),
+    chargedMicros: Number(row.charged_micros),
+    fundedMicros: Number(row.funded_micros),
+    at: Number(row.at),
+    reason: row.reason,
+    header: row.header_base64 === '' ? null : Buffer.from(row.header_base64, 'base64'),
+  }
+}

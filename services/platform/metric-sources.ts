@@ -1,0 +1,158 @@
+import { LANES, SERVICE_SLUGS, STAGES, type StageName } from '../topology.ts'
+import type { METRICS } from './metric-list.ts'
+import { PAUSABLE_STAGES } from './pausable.ts'
+import { subscriptionsOf } from './topics.ts'
+
+type Name = typeof METRICS[number]['name']
+type Labels = Readonly<Record<string, string>>
+type Values = Readonly<Record<string, readonly string[]>>
+
+/**
+ * Which services report a metric, and the closed values of its labels beside `stage`. A counter
+ * that first shows with its first event hides that very event from `rate` and `increase`, so all
+ * series that can be named before are there from 0 on.
+ */
+type Source = {
+  readonly by: readonly StageName[]
+  readonly values?: Values | readonly Values[]
+  /** The lanes and services a stage subscribes to are the values. */
+  readonly bySubscription?: true
+  /** The topics a stage subscribes to are the values. */
+  readonly byTopic?: true
+}
+
+/** Those whose messages the engine hands over; `ingest` reads none, `feed` reads in its own way. */
+const CONSUMERS = STAGES.filter(name => name !== 'ingest' && name !== 'feed')
+
+const STEPS = ['decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit']
+const UNANSWERED = [
+  'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',
+  'connection_error', 'internal',
+]
+const MODES = ['live', 'test']
+
+export const SOURCES: Readonly<Record<Name, Source>> = {
+  service_ready: { by: STAGES },
+  stage_rows_total: { by: CONSUMERS, bySubscription: true },
+  stage_chunks_total: { by: CONSUMERS, bySubscription: true },
+  stage_oldest_age_seconds: { by: CONSUMERS },
+  stage_held_messages: { by: [...CONSUMERS, 'feed'] },
+  stage_step_seconds: { by: CONSUMERS, values: { step: STEPS } },
+  stage_dead_letters_total: {
+    by: CONSUMERS, values: { cause: ['unreadable', 'failed', 'decided'] },
+  },
+  stage_messages_skipped_total: {
+    by: CONSUMERS, values: { reason: ['tombstone', 'no_key', 'forged'] },
+  },
+  messages_forged_total: { by: CONSUMERS, byTopic: true },
+  records_forged_total: {
+    by: ['ingest', 'settle', 'deliver', 'publish', 'ledger'],
+    values: { table: ['jobs', 'journal', 'deliveries', 'job_keys'] },
+  },
+  stage_expired_total: { by: ['normalize'], values: {} },
+  stage_retries_total: {
+    by: CONSUMERS,
+    values: [{ step: STEPS, cause: ['infrastructure'] }, { step: ['decide'], cause: ['failure'] }],
+  },
+  stage_blocked: { by: CONSUMERS },
+  stage_paused: { by: PAUSABLE_STAGES },
+  consumer_lag_messages: { by: ['ledger'] },
+  consumer_offset: { by: ['ledger'] },
+  cache_lookups_total: {
+    by: ['lookup'],
+    values: { service: SERVICE_SLUGS, outcome: ['found', 'missing'] },
+  },
+  provider_checks_total: { by: ['verify'] },
+  provider_call_seconds: { by: ['verify'] },
+  provider_circuit_open: { by: ['verify'] },
+  verification_batches_retried_total: { by: ['verify'], values: { service: SERVICE_SLUGS } },
+  http_requests_total: { by: ['ingest'] },
+  http_request_seconds: { by: ['ingest'] },
+  preflight_oldest_age_seconds: { by: ['ingest'] },
+  preflight_overloaded: { by: ['ingest'] },
+  preflight_refusals_total: { by: ['ingest'], values: { lane: [...LANES, 'any'] } },
+  limits_local_total: { by: ['ingest'], values: {} },
+  outbox_entries: { by: ['ledger'] },
+  outbox_oldest_seconds: { by: ['ledger'] },
+  accounts_outbox_entries: { by: ['ledger'] },
+  jobs_stalled: { by: ['ledger'] },
+  journal_head_age_intervals: { by: ['ledger'] },
+  journal_entries_missing: { by: ['ledger'] },
+  tenants_frozen: { by: ['ledger'] },
+  tenants_waiting: { by: ['ledger'] },
+  snapshots_total: { by: ['ledger'] },
+  jobs_open: { by: ['ledger'] },
+  jobs_total: {
+    by: ['ledger'], values: { event: ['accepted', 'settled', 'voided'], mode: MODES },
+  },
+  money_micros: { by: ['ledger'] },
+  money_moved_micros_total: {
+    by: ['ledger'],
+    values: {
+      movement: ['topped_up', 'added', 'taken', 'reserved', 'charged', 'released'], mode: MODES,
+    },
+  },
+  recovery_actions_total: {
+    by: ['ledger'],
+    values: {
+      kind: [
+        'entry', 'key', 'job', 'replayed_job', 'tenant', 'frozen', 'erasure', 'ended_job',
+        'stalled_job',
+      ],
+    },
+  },
+  // `publish` asks nobody for the time.
+  redis_clock_offset_seconds: { by: STAGES.filter(name => name !== 'publish') },
+  // lookup reports the cache, ledger the state.
+  redis_memory_bytes: { by: ['lookup', 'ledger'] },
+  redis_memory_limit_bytes: { by: ['lookup', 'ledger'] },
+  redis_aof_bytes: { by: ['lookup', 'ledger'] },
+  redis_persistence_failed: { by: ['lookup', 'ledger'] },
+  kafka_partitions_under_replicated: { by: ['ledger'] },
+  clickhouse_disk_bytes: { by: ['ledger'] },
+  clickhouse_disk_free_bytes: { by: ['ledger'] },
+  clickhouse_parts: { by: ['ledger'] },
+  clickhouse_merge_seconds: { by: ['ledger'] },
+  clickhouse_mutation_seconds: { by: ['ledger'] },
+  webhook_attempts_total: {
+    by: ['deliver'],
+    values: [
+      { outcome: ['delivered'], reason: [''] },
+      { outcome: ['failed', 'exhausted'], reason: UNANSWERED },
+      { outcome: ['gone'], reason: ['status'] },
+      { outcome: ['discarded'], reason: ['erased'] },
+    ],
+  },
+  webhook_attempt_seconds: {
+    by: ['deliver'], values: { outcome: ['delivered', 'failed', 'gone', 'exhausted'] },
+  },
+  webhook_queue_depth: { by: ['deliver'] },
+  feed_partners: { by: ['feed'] },
+  feed_jobs_total: {
+    by: ['feed'], values: { outcome: ['taken', 'moved', 'short', 'late', 'failed', 'lost'] },
+  },
+  feed_replays_total: { by: ['feed'] },
+}
+
+/** The series of a metric that a process of this name begins with; none for other programs. */
+export function zerosOf (
+  { name, labels }: { readonly name: string, readonly labels: readonly string[] }, process: string
+): readonly Labels[] {
+  const source = SOURCES[name as Name]
+  const stage = source.by.find(known => known === process)
+  if (stage === undefined) return []
+  const own: Labels = labels.includes('stage') ? { stage } : {}
+  if (source.bySubscription === true) {
+    return subscriptionsOf(stage).map(({ lane = '', service = '' }) => ({ ...own, lane, service }))
+  }
+  if (source.byTopic === true) {
+    return subscriptionsOf(stage).flatMap(({ topics }) => topics.map(topic => ({ topic })))
+  }
+  if (source.values === undefined) return []
+  return [source.values].flat().flatMap(values => combinations(own, values as Values))
+}
+
+function combinations (own: Labels, values: Values): readonly Labels[] {
+  return Object.entries(values).reduce<readonly Labels[]>((made, [label, each]) =>
+    made.flatMap(labels => each.map(value => ({ ...labels, [label]: value }))), [own])
+}

@@ -1,0 +1,80 @@
+import type { Journal, Settled } from '../../schemas/types.ts'
+import type { Job } from '../jobs/job.ts'
+import type { JobStore } from '../jobs/store.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Emission } from '../engine/stage.ts'
+import type { Outbox } from '../money/outbox.ts'
+import type { Archive } from './archive.ts'
+
+export type FinishDeps = {
+  readonly archive: Pick<Archive, 'save'>
+  readonly store: Pick<JobStore, 'readWhole' | 'close'>
+  readonly outbox: Pick<Outbox, 'remove'>
+}
+
+/** A job that has ended and is not closed, and its last entry while the outbox holds it. */
+export type EndedJob = { readonly job: Job, readonly entry: Journal | undefined }
+
+/** What is left to do once the record is stored: announce, then close. */
+export type Finishing = {
+  readonly emits: readonly Emission<'jobs.settled' | 'wallet.journal'>[]
+  /** To be called when all that is emitted was acknowledged. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * The way from ended to closed, which may be walked by several at once and any number of times: the
+ * final record is stored first, as Redis forgets the job when it is closed; the event and the entry
+ * follow; and only what was acknowledged is removed. Nothing is left to do for a job that somebody
+ * else has closed meanwhile.
+ */
+export async function finishJob (
+  { archive, store, outbox }: FinishDeps, { job, entry }: EndedJob
+): Promise<Finishing> {
+  const found = await store.readWhole(job.tenant, job.id)
+  // A record that was made anew since is on its way to another end, and so is its manifest.
+  const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
+  if (found === undefined || found.job.closed || !isThisEnd) {
+    return { emits: [], close: async () => {} }
+  }
+  await archive.save([{ job, manifest: found.manifest }])
+  failpoint('finish.archived')
+  const settled = {
+    topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
+  } as const
+  const close = async () => {
+    // Redis takes them in this order, and writes both down at once.
+    const removed = entry === undefined ? undefined : outbox.remove(job.tenant, [entry.seq])
+    failpoint('finish.removed')
+    await Promise.all([removed, store.close(job.tenant, job.id)])
+  }
+  return { emits: entry === undefined ? [settled] : [settled, journalOf(job, entry)], close }
+}
+
+/** The event that a job came to its end; times are Redis times. */
+export function settledOf (job: Job): Settled {
+  const { preflight, counts } = job
+  return {
+    tenant: job.tenant,
+    job: job.id,
+    service: job.service,
+    status: job.status,
+    totalRows: preflight.totalRows,
+    invalidRows: preflight.invalidRows,
+    duplicateRows: preflight.duplicateRows,
+    cacheHits: counts.cacheHits,
+    freshRecords: counts.freshRecords,
+    successRecords: counts.successRecords,
+    failedRecords: counts.failedRecords,
+    maxQuoteMicros: preflight.maxQuoteMicros,
+    chargedMicros: job.chargedMicros,
+    releasedMicros: job.releasedMicros,
+    createdAt: job.createdAtMs,
+    endedAt: job.endedAtMs,
+    header: job.header.length === 0 ? null : job.header,
+  }
+}
+
+function journalOf (job: Job, entry: Journal): Emission<'wallet.journal'> {
+  return { topic: 'wallet.journal', lane: job.lane, value: entry, rows: undefined }
+}

@@ -1,0 +1,212 @@
+import type { CompletedRows } from '../../schemas/types.ts'
+import type { JobKeys } from '../jobs/job-keys.ts'
+import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { openRowsOf } from '../jobs/manifest.ts'
+import { openRows } from '../jobs/rows-seal.ts'
+import type { Codec } from '../kafka/registry.ts'
+import { unpackWith } from '../crypto/seal.ts'
+import { columnsOf } from './columns.ts'
+import {
+  mergeChunk, planJob, ResultsError,
+  type ChunkPlan, type JobPlan, type MergedChunk, type OpenBlock,
+} from './merge.ts'
+import { createCellReader, createRepeater, type CellReader } from './merged-cells.ts'
+import { stepsOver, type Step, type Steps } from './read-ahead.ts'
+import type { ResultBlocks, StoredBlock } from './result-blocks.ts'
+
+/** Blocks that the manifest names are not stored, or nothing opens them any more. */
+export class MissingResultsError extends ResultsError {
+  override readonly name: string = 'MissingResultsError'
+}
+
+/** The key that opens the results is nowhere, or their job ended without it: nobody reads them. */
+export class LostResultsError extends MissingResultsError {
+  override readonly name: string = 'LostResultsError'
+}
+
+export type ReadingDeps = {
+  readonly blocks: Pick<ResultBlocks, 'digests' | 'read'>
+  readonly codec: Pick<Codec, 'prepare'>
+  readonly keys: Pick<JobKeys, 'get'>
+}
+
+/** The rows of a chunk; those of duplicates, by index, with the verdicts of their originals. */
+export type ReadChunk = {
+  readonly merged: MergedChunk
+  readonly repeated: ReadonlyMap<number, readonly string[]>
+}
+
+/** Where reading begins: at the chunk of the row behind so many; how many chunks it asks for. */
+export type Extent = Steps & { readonly from: number }
+
+/** One reader of one job: originals that have duplicates are remembered as they pass. */
+type Reading = {
+  readonly job: Job
+  readonly plan: JobPlan
+  readonly key: Buffer
+  readonly cellsAt: CellReader
+  readonly repeat: ReturnType<typeof createRepeater>
+  readonly jobWide: readonly OpenBlock[]
+  readonly originals: Map<number, readonly string[]>
+}
+
+type StoredBlocks = ReadonlyMap<StoredBlock['digest'], StoredBlock>
+
+/**
+ * Makes ready to read the chunks of a job, in order. Throws MissingResultsError when a block is
+ * not there, its kind LostResultsError when nothing can be opened any more.
+ */
+export async function openChunks (
+  deps: ReadingDeps, { job, manifest, extent }: {
+    readonly job: Job, readonly manifest: readonly ManifestEntry[], readonly extent: Extent
+  }
+): Promise<AsyncIterable<ReadChunk>> {
+  // A job that had to end without its key has rows that no block ever brought.
+  if (openRowsOf(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
+    throw new LostResultsError(`${job.id} ended without the key of its results`)
+  }
+  const plan = planJob(manifest, { chunks: job.chunks, totalRows: job.preflight.totalRows })
+  const wanted = plan.chunks.filter(({ firstRow, rows }) => firstRow + rows > extent.from)
+  // The first blocks are asked for along with the digests, and looked at only after these.
+  const steps = stepsOver(wanted, extent, plans => readBlocks(deps, job, plans))
+  await checkBlocks(deps, job, plan)
+  const key = await deps.keys.get(job.tenant, job.id)
+  if (key === undefined) throw new LostResultsError(`the data key of ${job.id} is gone`)
+  const columns = columnsOf(job.service)
+  const reading = {
+    job,
+    plan,
+    key,
+    cellsAt: createCellReader(columns),
+    repeat: createRepeater(columns),
+    jobWide: [],
+    originals: new Map(),
+  }
+  const jobWide = await openJobWide(deps, reading)
+  return chunksOf(deps, { ...reading, jobWide }, steps)
+}
+
+async function checkBlocks (
+  { blocks }: ReadingDeps, job: Job, plan: JobPlan
+): Promise<void> {
+  const needed = digestsOf([...plan.jobWide, ...plan.chunks.flatMap(({ entries }) => entries)])
+  const stored = await blocks.digests(job.tenant, job.id, needed)
+  const missing = needed.filter(digest => !stored.has(digest)).length
+  if (missing === 0) return
+  throw new MissingResultsError(`${missing} of ${needed.length} blocks of ${job.id} are missing`)
+}
+
+async function openJobWide (
+  { blocks, codec }: ReadingDeps, reading: Reading
+): Promise<readonly OpenBlock[]> {
+  const { job, plan } = reading
+  if (plan.jobWide.length === 0) return []
+  const stored = byDigest(await blocks.read({
+    tenant: job.tenant,
+    job: job.id,
+    firstChunk: job.chunks,
+    lastChunk: job.chunks,
+    digests: digestsOf(plan.jobWide),
+  }))
+  return await openEntries({ codec }, reading, { entries: plan.jobWide, stored })
+}
+
+async function * chunksOf (
+  deps: ReadingDeps, reading: Reading, steps: AsyncIterable<Step>
+): AsyncIterable<ReadChunk> {
+  for await (const [plans, blocks] of steps) {
+    const stored = byDigest(blocks)
+    for (const plan of plans) {
+      const merged = await openChunk(deps, reading, { plan, stored })
+      yield { merged, repeated: await repeatOriginals(deps, reading, merged) }
+    }
+  }
+}
+
+async function readBlocks (
+  { blocks }: Pick<ReadingDeps, 'blocks'>, job: Job, plans: readonly ChunkPlan[]
+): Promise<readonly StoredBlock[]> {
+  const numbers = plans.map(({ chunk }) => Math.max(chunk, 0))
+  return await blocks.read({
+    tenant: job.tenant,
+    job: job.id,
+    firstChunk: Math.min(...numbers),
+    lastChunk: Math.max(...numbers),
+    digests: digestsOf(plans.flatMap(({ entries }) => entries)),
+  })
+}
+
+const digestsOf = (entries: readonly ManifestEntry[]) => entries.map(({ digest }) => digest)
+
+function byDigest (blocks: readonly StoredBlock[]): StoredBlocks {
+  return new Map(blocks.map(block => [block.digest, block]))
+}
+
+async function openChunk (
+  { codec }: Pick<ReadingDeps, 'codec'>, reading: Reading,
+  { plan, stored }: { readonly plan: ChunkPlan, readonly stored: StoredBlocks }
+): Promise<MergedChunk> {
+  const { cellsAt, jobWide, originals } = reading
+  const open = await openEntries({ codec }, reading, { entries: plan.entries, stored })
+  const merged = mergeChunk(plan, [...open, ...jobWide])
+  const marked = plan.entries.flatMap(({ digest }) => stored.get(digest)?.originals ?? [])
+  for (const index of marked) {
+    if (index < plan.rows) originals.set(plan.firstRow + index + 1, cellsAt(merged, index))
+  }
+  return merged
+}
+
+async function openEntries (
+  { codec }: Pick<ReadingDeps, 'codec'>, { job, key }: Pick<Reading, 'job' | 'key'>,
+  { entries, stored }: {
+    readonly entries: readonly ManifestEntry[], readonly stored: StoredBlocks
+  }
+): Promise<readonly OpenBlock[]> {
+  return await Promise.all(entries.map(async entry => {
+    const block = stored.get(entry.digest)
+    if (block === undefined) throw new MissingResultsError(`a block of ${job.id} has vanished`)
+    const { chunk, part, chunks, rowsSchema } = block
+    const place = {
+      tenant: job.tenant,
+      job: job.id,
+      topic: 'rows.completed',
+      chunk,
+      part,
+      chunks,
+      rowsSchema,
+      bound: Buffer.from(block.bound, 'hex'),
+    } as const
+    const packed = openRows(key, place, block.sealed)
+    const decode = await codec.prepare('rows.completed-rows', rowsSchema)
+    const rows = unpackWith(packed, decode) as CompletedRows
+    return { entry, rows }
+  }))
+}
+
+/**
+ * Originals come before their duplicates, so most have passed already. One that was not marked, or
+ * stands before the first row of a page, is read for its own sake.
+ */
+async function repeatOriginals (
+  deps: ReadingDeps, reading: Reading, merged: MergedChunk
+): Promise<ReadChunk['repeated']> {
+  const { job, plan, cellsAt, repeat, originals } = reading
+  const { firstRow, duplicateOf } = merged
+  const repeated = new Map<number, readonly string[]>()
+  const wanted = [...new Set(duplicateOf)].filter(row => row > 0 && !originals.has(row))
+  for (const row of wanted.filter(row => row > firstRow)) {
+    originals.set(row, cellsAt(merged, row - firstRow - 1))
+  }
+  const elsewhere = Map.groupBy(wanted.filter(row => row <= firstRow), row =>
+    plan.chunks.findLast(chunk => chunk.firstRow < row) as ChunkPlan)
+  for (const [chunk, rows] of elsewhere) {
+    const stored = byDigest(await readBlocks(deps, job, [chunk]))
+    const found = await openChunk(deps, reading, { plan: chunk, stored })
+    for (const row of rows) originals.set(row, cellsAt(found, row - chunk.firstRow - 1))
+  }
+  for (const [index, original] of duplicateOf.entries()) {
+    if (original === 0) continue
+    repeated.set(index, repeat(merged, index, originals.get(original) ?? []))
+  }
+  return repeated
+}

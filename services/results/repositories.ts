@@ -1,0 +1,44 @@
+import type { Completed } from '../../schemas/types.ts'
+import { createJobStore } from '../jobs/store.ts'
+import type { Deps } from '../engine/deps.ts'
+import type { Emission } from '../engine/stage.ts'
+import { batchWrites } from '../platform/batch-writes.ts'
+import { laneOf } from '../platform/topics.ts'
+import type { MessageCodec } from '../engine/wire.ts'
+import { createOutbox } from '../money/outbox.ts'
+import type { Lane } from '../topology.ts'
+import { createArchive, type ArchivedJob } from './archive.ts'
+import { createResultBlocks } from './result-blocks.ts'
+import { storeBlock } from './stored-block.ts'
+
+type Connected = Pick<Deps, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
+  { readonly wire: MessageCodec }
+
+/** Where jobs stand while they run and once they have ended, for the stages that end them. */
+export function createRepositories ({ state, clickhouse, recordMac, codec, wire }: Connected) {
+  const stored = createResultBlocks(clickhouse)
+  const archive = createArchive(clickhouse, recordMac)
+  const blocks = {
+    ...stored,
+    insert: inLanes(stored.insert, ({ totalRows }: Completed) => laneOf(totalRows)),
+  }
+  return {
+    blocks,
+    store: createJobStore(state),
+    outbox: createOutbox(state),
+    archive: { ...archive, save: inLanes(archive.save, ({ job }: ArchivedJob) => job.lane) },
+    storeBlock: (emission: Emission<'rows.completed'>) =>
+      storeBlock({ wire, codec, blocks }, emission),
+  }
+}
+
+/**
+ * Inserts of small jobs are many and tiny, and each costs the same whatever it holds, so they share
+ * one; they do not wait for those of big jobs, which hold many blocks as they are.
+ */
+function inLanes<T> (
+  insert: (items: readonly T[]) => Promise<void>, laneOfItem: (item: T) => Lane
+): (items: readonly T[]) => Promise<void> {
+  const shared = batchWrites(insert)
+  return items => items.every(item => laneOfItem(item) === 'small') ? shared(items) : insert(items)
+}

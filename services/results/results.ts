@@ -1,0 +1,105 @@
+import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { columnsOf } from './columns.ts'
+import { csvLine } from './csv.ts'
+import type { Contacts } from './merge.ts'
+import { createCellReader } from './merged-cells.ts'
+import { createChunkCsv } from './merged-csv.ts'
+import { openChunks, type ReadChunk, type ReadingDeps } from './read-chunks.ts'
+
+export { LostResultsError, MissingResultsError } from './read-chunks.ts'
+
+/** Cells of some rows, in order, by the columns of the job's service. */
+export type Rows = readonly (readonly string[])[]
+
+/** Rows behind `afterRow` (0 for the first page), at most `limit` of those that are kept. */
+export type PageOptions = {
+  readonly afterRow: number
+  readonly limit: number
+  readonly keep?: (cells: readonly string[]) => boolean
+}
+
+/** `nextAfterRow` is undefined once no row is left to look at. */
+export type Page = { readonly rows: Rows, readonly nextAfterRow: number | undefined }
+
+export type Results = {
+  /** All rows, a chunk at a time. Nothing comes before every block was seen to exist. */
+  readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
+  /** The result file in pieces of whole lines; `safe` guards cells that a spreadsheet would run. */
+  readonly csvStream: (tenant: string, ...of: CsvRequest) => AsyncIterable<Uint8Array>
+  /** All rows of a feed job, with the contacts they are. */
+  readonly feedRows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<FeedRows>
+  readonly page: (
+    job: Job, manifest: readonly ManifestEntry[], options: PageOptions
+  ) => Promise<Page>
+}
+
+/** Rows of one chunk; `contacts` is undefined when what named them is lost. */
+export type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | undefined }
+
+export type CsvRequest = readonly [
+  job: Job, manifest: readonly ManifestEntry[], options?: { readonly safe?: boolean }
+]
+
+/** Opening so many takes about as long as the next answer of the store does. */
+const FIRST_CHUNKS = 8
+const FILTERED_CHUNKS = 5
+const WHOLE = { from: 0, firstChunks: FIRST_CHUNKS, ahead: true }
+
+/**
+ * Reads results as they were stored: exactly the blocks of the manifest, of each exactly the rows
+ * it won. Throws MissingResultsError before the first row when a block is not there, its kind
+ * LostResultsError when nothing can be opened any more, ResultsError when blocks do not make up the
+ * job, SealError when one was changed.
+ */
+export function createResults (deps: ReadingDeps): Results {
+  async function * rows (job: Job, manifest: readonly ManifestEntry[]): AsyncIterable<Rows> {
+    for await (const some of feedRows(job, manifest)) yield some.rows
+  }
+  async function * feedRows (job: Job, manifest: readonly ManifestEntry[]) {
+    const rowsOf = createRowReader(job)
+    for await (const chunk of await openChunks(deps, { job, manifest, extent: WHOLE })) {
+      yield { rows: rowsOf(chunk), contacts: chunk.merged.contacts }
+    }
+  }
+  return {
+    rows,
+    feedRows,
+    csvStream: async function * (_tenant, ...[job, manifest, { safe = false } = {}]) {
+      const columns = columnsOf(job.service)
+      const csvOf = createChunkCsv(columns, { safe })
+      const chunks = await openChunks(deps, { job, manifest, extent: WHOLE })
+      yield Buffer.from(csvLine(columns))
+      for await (const { merged, repeated } of chunks) yield csvOf(merged, repeated)
+    },
+    page: async (job, manifest, options) => {
+      const { afterRow: from, keep } = options
+      const extent = { from, firstChunks: keep === undefined ? 1 : FILTERED_CHUNKS, ahead: false }
+      return await pageOf(await openChunks(deps, { job, manifest, extent }), job, options)
+    },
+  }
+}
+
+/** Cells of the rows of a chunk behind so many rows of the job. */
+function createRowReader (job: Job): (chunk: ReadChunk, from?: number) => Rows {
+  const cellsAt = createCellReader(columnsOf(job.service))
+  return ({ merged, repeated }, from = 0) => {
+    const skipped = Math.max(0, from - merged.firstRow)
+    return Array.from({ length: merged.rows - skipped }, (_, at) =>
+      repeated.get(skipped + at) ?? cellsAt(merged, skipped + at))
+  }
+}
+
+async function pageOf (
+  chunks: AsyncIterable<ReadChunk>, job: Job, { afterRow, limit, keep = () => true }: PageOptions
+): Promise<Page> {
+  const rowsOf = createRowReader(job)
+  const kept: (readonly string[])[] = []
+  for await (const chunk of chunks) {
+    for (const cells of rowsOf(chunk, afterRow)) {
+      if (!keep(cells)) continue
+      if (kept.length === limit) return { rows: kept, nextAfterRow: Number(kept.at(-1)?.[0]) }
+      kept.push(cells)
+    }
+  }
+  return { rows: kept, nextAfterRow: undefined }
+}

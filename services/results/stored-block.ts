@@ -1,0 +1,25 @@
+import type { Completed } from '../../schemas/types.ts'
+import type { Codec } from '../kafka/registry.ts'
+import type { Emission } from '../engine/stage.ts'
+import type { MessageCodec } from '../engine/wire.ts'
+import type { ResultBlocks } from './result-blocks.ts'
+
+type Deps = {
+  readonly wire: Pick<MessageCodec, 'encode'>
+  readonly codec: Pick<Codec, 'decode'>
+  readonly blocks: Pick<ResultBlocks, 'insert'>
+}
+
+/**
+ * Seals a block as if it were sent, and stores it at once: for those that finish rows themselves
+ * instead of sending them on. Returns the block as it would have arrived.
+ */
+export async function storeBlock (
+  { wire, codec, blocks }: Deps, emission: Emission<'rows.completed'>
+): Promise<Completed> {
+  const { value } = await wire.encode(emission)
+  if (value === null) throw new TypeError('a block never is a tombstone')
+  const block = await codec.decode('rows.completed', value) as Completed
+  await blocks.insert([block])
+  return block
+}

@@ -1,0 +1,14 @@
+import type { Completed } from '../../schemas/types.ts'
+import type { TallyBlock } from '../jobs/store.ts'
+import { BLOCK_PARTS } from './block.ts'
+import { blockDigest } from './result-blocks.ts'
+
+/** What the tally has to know of a block. */
+export function tallyBlockOf (block: Completed): TallyBlock {
+  const { job, chunk, part, inputs, firstRow, copies } = block
+  const standsIn = part === BLOCK_PARTS.dead
+  const { finished, billable, succeeded, failed, cached, live } = block
+  const digest = blockDigest(block)
+  const bitmaps = { finished, billable, succeeded, failed, cached, live }
+  return { job, chunk, digest, inputs, standsIn, firstRow, copies, ...bitmaps }
+}

@@ -1,0 +1,242 @@
+import { describe, expect, it } from 'vitest'
+import {
+  createRecordCache, tokensOf, type CacheCommands, type CachedRecord, type Claim, type Entries,
+  type Offer,
+} from '../../../services/cache/cache.ts'
+import { rowsOf, takeAll } from '../../../services/cache/commands.ts'
+import { createWriter } from '../../../services/cache/entries.ts'
+import { startOf } from '../../../services/cache/names.ts'
+import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
+
+const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
+const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
+const other = Buffer.alloc(16, 7)
+const claimOf = (job: string): Claim => ({ job, leaseMs: 30_000, usable: () => true })
+const offerOf = (...records: CachedRecord[]): Offer => ({ records, usable: () => true })
+const KEY = `${startOf(scope)}00112233445566778899aabbccddeeff`
+
+function createRedis () {
+  const values = new Map<string, string>()
+  const ttls: number[] = []
+  const namesOf = ({ start, tokens }: Entries) =>
+    tokensOf(tokens).map((one) => start + one.toString('hex'))
+  const redis: CacheCommands = {
+    find: async (entries) => namesOf(entries).map((name) => values.get(name) ?? null),
+    keep: async (entries, kept, ms) => {
+      for (const [index, name] of namesOf(entries).entries()) values.set(name, kept[index] ?? '')
+      ttls.push(ms)
+    },
+    // Of one version only; those of several are tried on Redis itself.
+    claim: async ([entries], own, { ms, useless }) => {
+      ttls.push(ms)
+      return namesOf(entries as Entries).map((name, row) => {
+        const held = values.get(name) ?? null
+        if (held !== null && !useless.includes(held)) return held
+        values.set(name, own[row] ?? '')
+        return null
+      })
+    },
+    release: async (entries, lease) => {
+      for (const name of namesOf(entries)) if (values.get(name) === lease) values.delete(name)
+    },
+  }
+  return { redis, values, ttls }
+}
+
+describe('the cache of records', () => {
+  it('finds what was stored under tenant, service, version and token, for 90 days', async () => {
+    const { redis, values, ttls } = createRedis()
+    const cache = createRecordCache(redis)
+    await cache.store(scope, token, [cachedRecord()])
+    expect([...values.keys()]).toEqual([KEY])
+    expect(ttls).toEqual([90 * 86_400_000])
+    expect(await cache.find(scope, Buffer.concat([other, token])))
+      .toEqual([undefined, cachedRecord()])
+    expect(await cache.find({ ...scope, version: '1' }, token)).toEqual([undefined])
+    expect(await cache.find({ ...scope, tenant: 'org_2.live' }, token)).toEqual([undefined])
+  })
+
+  it('finds under another version what the first does not have, and keeps under both', async () => {
+    const { redis, values, ttls } = createRedis()
+    const cache = createRecordCache(redis)
+    const before = { ...scope, version: '1' }
+    const old = Buffer.concat([Buffer.alloc(16, 1), Buffer.alloc(16, 2)])
+    await cache.store(before, old, [cachedRecord({ confidence: 1 }), undefined])
+    const fresh = Buffer.concat([token, other])
+    const rotated = { ...scope, others: { versions: ['1'], tokens: old } }
+    expect(await cache.find(rotated, fresh)).toEqual([cachedRecord({ confidence: 1 }), undefined])
+    await cache.store(rotated, fresh, [undefined, cachedRecord({ confidence: 2 })])
+    expect(await cache.find(before, old))
+      .toEqual([cachedRecord({ confidence: 1 }), cachedRecord({ confidence: 2 })])
+    expect(await cache.find(scope, fresh)).toEqual([undefined, cachedRecord({ confidence: 2 })])
+    expect(values.size).toBe(3)
+    expect(ttls).toEqual([90 * 86_400_000, 90 * 86_400_000, 86_400_000])
+  })
+
+  it('keeps for each contact its own record, be it one object for several or not', async () => {
+    const { redis } = createRedis()
+    const cache = createRecordCache(redis)
+    const shared = cachedRecord()
+    const own = cachedRecord({ confidence: 7 })
+    const third = Buffer.alloc(16, 9)
+    const tokens = Buffer.concat([token, other, third])
+    await cache.store(scope, tokens, [shared, own, shared])
+    expect(await cache.find(scope, tokens))
+      .toEqual([shared, own, shared])
+  })
+
+  it('never keeps a record without a verdict', async () => {
+    const { redis, values } = createRedis()
+    const unknown = cachedRecord({ status: 'unknown', reason: 'no_answer' })
+    await createRecordCache(redis).store(scope, token, [unknown])
+    expect(values.size).toBe(0)
+  })
+
+  it.each([
+    ['no JSON', '{'],
+    ['no record', '["valid"]'],
+    ['null', 'null'],
+    ['no verdict', createWriter()(cachedRecord({ status: 'unknown' }))],
+    ['a lease', 'lease job_1'],
+    ['a reason of another release', createWriter()(cachedRecord({ reason: 'new_one' as never }))],
+  ])('takes an entry that is %s for a miss', async (_what, text) => {
+    const { redis, values } = createRedis()
+    values.set(KEY, text)
+    expect(await createRecordCache(redis).find(scope, token)).toEqual([undefined])
+  })
+
+  it('is all misses and keeps nothing while Redis is down, and says so', async () => {
+    const down = async () => { throw new Error('down') }
+    const faults: unknown[] = []
+    const cache = createRecordCache({ find: down, keep: down, claim: down, release: down },
+      { onFault: (error) => faults.push(error) })
+    expect(await cache.find(scope, Buffer.concat([token, other]))).toEqual([undefined, undefined])
+    await cache.store(scope, token, [cachedRecord()])
+    expect(await cache.claim(scope, Buffer.concat([token, other]), claimOf('job_1')))
+      .toEqual(['mine', 'mine'])
+    expect(await cache.offer(scope, token, offerOf(cachedRecord()))).toEqual([cachedRecord()])
+    await cache.release(scope, token, 'job_1')
+    expect(faults).toEqual(new Array(5).fill(new Error('down')))
+  })
+
+  it('asks nothing for no tokens', async () => {
+    const asked = async () => { throw new Error('asked') }
+    const cache = createRecordCache({ find: asked, keep: asked, claim: asked, release: asked },
+      { onFault: (error) => { throw error } })
+    const none = Buffer.alloc(0)
+    expect(await cache.find(scope, none)).toEqual([])
+    expect(await cache.claim(scope, none, claimOf('job_1'))).toEqual([])
+    expect(await cache.offer(scope, none, offerOf())).toEqual([])
+    await cache.release(scope, none, 'job_1')
+    await cache.store(scope, token, [undefined])
+  })
+})
+
+describe('a lease', () => {
+  const tokens = Buffer.concat([token, other])
+
+  it('is the first job\'s, which finds it again, until a verdict takes its place', async () => {
+    const { redis, values } = createRedis()
+    const cache = createRecordCache(redis)
+    expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['mine'])
+    expect(values.get(KEY)).toBe('lease job_1')
+    expect(await cache.claim(scope, tokens, claimOf('job_2'))).toEqual(['held', 'mine'])
+    expect(await cache.claim(scope, tokens, claimOf('job_1'))).toEqual(['mine', 'held'])
+    await cache.store(scope, tokens, [cachedRecord()])
+    expect(await cache.claim(scope, tokens, claimOf('job_2'))).toEqual([cachedRecord(), 'mine'])
+    await cache.release(scope, tokens, 'job_2')
+    expect(await cache.claim(scope, tokens, claimOf('job_1'))).toEqual([cachedRecord(), 'mine'])
+  })
+
+  it('takes the place of what may not be used or cannot be read', async () => {
+    const { redis, values } = createRedis()
+    const cache = createRecordCache(redis)
+    await cache.store(scope, tokens, [cachedRecord(), cachedRecord({ confidence: 7 })])
+    const usable: Claim['usable'] = ({ confidence }) => confidence === 7
+    expect(await cache.claim(scope, tokens, { ...claimOf('job_1'), usable }))
+      .toEqual(['mine', cachedRecord({ confidence: 7 })])
+    values.set(KEY, '{')
+    expect(await cache.claim(scope, token, claimOf('job_2'))).toEqual(['mine'])
+  })
+
+  it('is not taken twice when the entry was replaced between two looks', async () => {
+    const { redis, values } = createRedis()
+    values.set(KEY, '{')
+    const cache = createRecordCache({
+      ...redis,
+      claim: async (...args) => {
+        const answer = await redis.claim(...args)
+        if (values.get(KEY) === '{') values.set(KEY, 'lease job_2')
+        return answer
+      },
+    })
+    expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['held'])
+  })
+})
+
+describe('an offer', () => {
+  const tokens = Buffer.concat([token, other])
+  const own = cachedRecord({ job: 'job_1' })
+  const theirs = cachedRecord({ job: 'job_2', confidence: 7 })
+
+  it('stands where there is nothing, for 90 days; what came first stands else', async () => {
+    const { redis, ttls } = createRedis()
+    const cache = createRecordCache(redis)
+    await cache.store(scope, other, [theirs])
+    expect(await cache.offer(scope, tokens, offerOf(own, own))).toEqual([own, theirs])
+    expect(ttls).toEqual([90 * 86_400_000, 90 * 86_400_000])
+    expect(await cache.offer(scope, tokens, offerOf(theirs, own))).toEqual([own, theirs])
+    expect(await cache.find(scope, tokens)).toEqual([own, theirs])
+  })
+
+  it('gives what was offered before, when it comes once more', async () => {
+    const cache = createRecordCache(createRedis().redis)
+    await cache.offer(scope, token, offerOf(own))
+    const later = { ...own, checkedAtMs: own.checkedAtMs + 1 }
+    expect(await cache.offer(scope, token, offerOf(later))).toEqual([own])
+  })
+
+  it('leaves a contact alone that is under check', async () => {
+    const { redis, values } = createRedis()
+    values.set(KEY, 'lease job_2')
+    expect(await createRecordCache(redis).offer(scope, tokens, offerOf(own, own)))
+      .toEqual(['held', own])
+    expect(values.get(KEY)).toBe('lease job_2')
+  })
+
+  it('takes the place of what may not be used or cannot be read', async () => {
+    const { redis, values } = createRedis()
+    const cache = createRecordCache(redis)
+    await cache.store(scope, tokens, [cachedRecord({ confidence: 1 }), theirs])
+    const usable: Offer['usable'] = ({ confidence }) => confidence > 1
+    expect(await cache.offer(scope, tokens, { records: [own, own], usable }))
+      .toEqual([own, theirs])
+    values.set(KEY, '{')
+    expect(await cache.offer(scope, token, offerOf(own))).toEqual([own])
+    expect(await cache.find(scope, tokens)).toEqual([own, theirs])
+  })
+})
+
+describe('the names of entries', () => {
+  it('begin alike for a scope alone, short, all versions of a contact in one slot', () => {
+    const scopes = [
+      scope, { ...scope, version: '1' }, { ...scope, service: 'telegram' },
+      { ...scope, tenant: 'org_2.live' },
+    ]
+    expect(new Set(scopes.map(startOf)).size).toBe(4)
+    for (const one of scopes) expect(startOf(one)).toMatch(/^c:\{[\w-]{6}\}[12]:$/)
+    const [own, older] = scopes.map(one => /\{.*\}/.exec(startOf(one))?.[0])
+    expect(older).toBe(own)
+  })
+})
+
+describe('taking contacts', () => {
+  it('tells what others have, and nothing where the own text stands', async () => {
+    const { redis, values } = createRedis()
+    const entries = { start: 'c:', tokens: Buffer.concat([token, other]) }
+    values.set(`c:${token.toString('hex')}`, 'lease job_2')
+    expect(await takeAll(redis, [entries], { own: ['a', 'b'], ms: 1, usable: () => true }))
+      .toEqual(['held', undefined])
+    expect(rowsOf(entries.tokens)).toBe(2)
+  })
+})

@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest'
+import { createMac } from '../../../services/crypto/mac.ts'
+
+const keyOf = (fill: number) => Buffer.alloc(32, fill).toString('base64')
+const mac = createMac({ MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '1' })
+const signed = mac.sign('record', ['a', Buffer.from('b')])
+
+it('what was signed is authentic, however it was divided', () => {
+  expect(mac.isAuthentic(signed, 'record', ['ab'])).toBe(true)
+})
+
+it.each([
+  ['for another purpose', { purpose: 'message' }],
+  ['with other content', { content: 'ac' }],
+  ['without its key id', { given: signed.slice(2) }],
+  ['by an unknown key', { given: signed.replace('1:', '2:') }],
+  ['by the name of a method', { given: signed.replace('1:', 'toString:') }],
+  ['cut off', { given: signed.slice(0, -4) }],
+  ['when there is none', { given: '' }],
+])('nothing is authentic %s', (_what, changed) => {
+  const { given, purpose, content } = {
+    given: signed, purpose: 'record', content: 'ab', ...changed,
+  }
+  expect(mac.isAuthentic(given, purpose, [content])).toBe(false)
+})
+
+it('both keys are good while they change, and only the active one signs', () => {
+  const both = createMac({ MESSAGE_KEYS: { 1: keyOf(1), 2: keyOf(2) }, MESSAGE_KEY_ACTIVE: '2' })
+  expect(both.isAuthentic(signed, 'record', ['ab'])).toBe(true)
+  expect(both.sign('record', ['ab'])).toMatch(/^2:/)
+})

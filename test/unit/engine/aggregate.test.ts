@@ -1,0 +1,76 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createAggregate } from '../../../services/engine/aggregate.ts'
+
+type Message = { readonly unit: string, readonly index: number, readonly size: number }
+
+const gatherOf = () => createAggregate<Message>({
+  unitOf: ({ unit }) => unit, indexOf: ({ index }) => index, sizeOf: ({ size }) => size,
+})
+
+/** Messages of several units: each index at least once, some twice, all shuffled. */
+const streams = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 4 })
+  .chain(sizes => {
+    const once = sizes.flatMap((size, unit) =>
+      Array.from({ length: size }, (_, index) => ({ unit: `u${unit}`, index, size })))
+    return fc.subarray(once).chain(twice => {
+      const all = [...once, ...twice.map(message => ({ ...message }))]
+      return fc.shuffledSubarray(all, { minLength: all.length })
+    })
+  })
+
+describe('a gather', () => {
+  it('completes each unit exactly once, sorted, in any order and with duplicates', () => {
+    fc.assert(fc.property(streams, stream => {
+      const gather = gatherOf()
+      const complete = new Map<string, readonly number[]>()
+      for (const message of stream) {
+        const unit = gather.add(message)
+        if (complete.has(message.unit)) continue
+        if (unit !== undefined) complete.set(message.unit, unit.parts.map(({ index }) => index))
+      }
+      const sizes = new Map(stream.map(({ unit, size }) => [unit, size]))
+      expect(complete.size).toBe(sizes.size)
+      for (const [unit, indexes] of complete) {
+        expect(indexes).toEqual(Array.from({ length: sizes.get(unit) ?? 0 }, (_, index) => index))
+      }
+    }))
+  })
+
+  it('names every message that came as a member, so that none is held for ever', () => {
+    fc.assert(fc.property(streams, stream => {
+      const gather = gatherOf()
+      for (const message of stream) gather.add(message)
+      for (const message of stream) expect(gather.membersOf(message)).toContain(message)
+      const last = stream.at(-1) as Message
+      const ofUnit = stream.filter(({ unit }) => unit === last.unit)
+      expect(new Set(gather.add(last)?.members)).toEqual(new Set(ofUnit))
+    }))
+  })
+
+  it('keeps a complete unit until it is done, and the first part of an index', () => {
+    const gather = gatherOf()
+    const [a, again, b] = [0, 0, 1].map(index => ({ unit: 'u', index, size: 2 })) as
+      [Message, Message, Message]
+    expect(gather.add(a)).toBeUndefined()
+    expect(gather.add(again)).toBeUndefined()
+    const unit = gather.add(b)
+    expect(unit?.parts[0]).toBe(a)
+    expect(unit?.members).toHaveLength(3)
+    expect(gather.add(b)).toEqual(unit)
+    gather.done(b)
+    expect(gather.add(b)).toBeUndefined()
+  })
+
+  it('drops everything when it has to forget', () => {
+    const gather = gatherOf()
+    gather.add({ unit: 'u', index: 0, size: 2 })
+    gather.forget()
+    expect(gather.add({ unit: 'u', index: 1, size: 2 })).toBeUndefined()
+  })
+
+  it('refuses an index outside its unit', () => {
+    expect(() => gatherOf().add({ unit: 'u', index: 2, size: 2 })).toThrow(RangeError)
+    expect(() => gatherOf().add({ unit: 'u', index: -1, size: 2 })).toThrow(RangeError)
+  })
+})

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import type { Delivery } from '../../../services/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { createCommit, createCount } from '../../../services/engine/commit.ts'
+import { createLog } from '../../../services/platform/log.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createOffsets } from '../../../services/engine/offsets.ts'
+import { createSteps, type At } from '../../../services/engine/steps.ts'
+import { echoStage, rawMessage } from './engine-bench.ts'
+
+const signal = new AbortController().signal
+const place = {
+  stage: 'normalize', group: 'g', topic: 'rows.submitted.small', partition: 0, offset: 0n,
+} as const
+const at: At = { place, signal }
+
+/** A delivery of two finished messages whose commits meet these failures first. */
+function scene (failures: Error[]) {
+  const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
+  const commit = createCommit({
+    ...common, steps: createSteps({ ...common, sleep: async () => {} }),
+  })
+  const offsets = createOffsets()
+  const messages = [rawMessage(0), rawMessage(1)]
+  offsets.begin(messages)
+  for (const raw of messages) offsets.finish(raw)
+  const commits: bigint[] = []
+  const delivery: Delivery = {
+    ...place,
+    messages,
+    more: () => [],
+    signal,
+    commit: async next => {
+      commits.push(next)
+      const failure = failures.shift()
+      if (failure !== undefined) throw failure
+    },
+  }
+  return { commits, commitNow: () => commit(delivery, offsets, at) }
+}
+
+describe('a commit', () => {
+  it('is made once, as far as all is finished', async () => {
+    const { commits, commitNow } = scene([])
+    await commitNow()
+    await commitNow()
+    expect(commits).toEqual([2n])
+  })
+
+  it('is repeated while infrastructure is away', async () => {
+    const { commits, commitNow } = scene([new InfrastructureError('away')])
+    await commitNow()
+    expect(commits).toEqual([2n, 2n])
+  })
+
+  it('that is refused is left to the next one', async () => {
+    const { commits, commitNow } = scene([new Error('refused')])
+    await commitNow()
+    expect(commits).toEqual([2n])
+    await commitNow()
+    expect(commits).toEqual([2n, 2n])
+  })
+})
+
+it('counts messages and their rows', async () => {
+  const metrics = createMetrics()
+  const count = createCount({
+    stage: echoStage() as never,
+    metrics,
+    subscription: { group: 'g', topics: [], lane: 'small', service: 'whatsapp' },
+  })
+  count(rawMessage(0))
+  count(rawMessage(1))
+  const text = await metrics.text()
+  const labels = '{stage="normalize",lane="small",service="whatsapp"}'
+  expect(text).toContain(`stage_chunks_total${labels} 2`)
+  expect(text).toContain(`stage_rows_total${labels} 4`)
+})

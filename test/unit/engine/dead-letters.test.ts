@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest'
+import type { OutgoingMessage } from '../../../services/kafka/bus.ts'
+import { createDeadLetters, deadLetter } from '../../../services/engine/dead-letters.ts'
+import { UnsendableError } from '../../../services/kafka/safe-producer.ts'
+import { FatalError } from '../../../services/platform/errors.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { rawMessage } from './engine-bench.ts'
+
+const letter = { raw: rawMessage(3), reason: 'no way', cause: 'failed' } as const
+
+describe('a dead letter', () => {
+  it('is the message as it was, with where it stood as its key when it had none', () => {
+    const raw = { ...letter.raw, key: Buffer.alloc(0), value: null }
+    const { topic, key, value, headers } = deadLetter('verify', { raw, reason: 'r' }, 0)
+    expect([topic, key, value]).toEqual(['verify.dead', 'rows.submitted.small:0:3', null])
+    expect(headers).toMatchObject({ tenant: 't', dead_reason: 'r', dead_offset: '3' })
+  })
+})
+
+describe('dead letters', () => {
+  it('are not admitted once the limit in a row would be reached', async () => {
+    const letters = createDeadLetters({
+      stage: 'verify',
+      producer: () => ({ send: async () => {}, close: async () => {} }),
+      metrics: createMetrics(),
+      limit: 3,
+      now: () => 0,
+    })
+    letters.admit([[letter], [letter]])
+    await letters.send([[letter], [letter]])
+    expect(() => letters.admit([[letter]])).toThrow(FatalError)
+    letters.admit([])
+    letters.alive()
+    letters.admit([[letter]])
+  })
+
+  it('too large for the broker go without content, and all others as they came', async () => {
+    const written: OutgoingMessage[] = []
+    const letters = createDeadLetters({
+      stage: 'feed',
+      producer: () => ({
+        send: async messages => {
+          const bytes = ({ key, value, headers }: OutgoingMessage) =>
+            key.length + (value?.length ?? 0) + JSON.stringify(headers).length
+          if (messages.some(one => bytes(one) > 1_000_000)) throw new UnsendableError('too large')
+          written.push(...messages)
+        },
+        close: async () => {},
+      }),
+      metrics: createMetrics(),
+      limit: Infinity,
+      now: () => 0,
+    })
+    const large = Buffer.alloc(1_000_000)
+    const raws = [
+      rawMessage(0), { ...rawMessage(1), value: large }, { ...rawMessage(2), key: large },
+      { ...rawMessage(3), headers: { own: large.toString() } },
+    ]
+    await letters.send([raws.map(raw => ({ ...letter, raw }))])
+    const told = written.toSorted((one, other) =>
+      Number(one.headers.dead_offset) - Number(other.headers.dead_offset))
+    expect(told.map(({ key, value }) => [key, value === null])).toEqual([
+      ['key0', false], ['key1', true], ['rows.submitted.small:0:2', true], ['key3', true],
+    ])
+    expect(told.map(({ headers }) => headers.dead_value))
+      .toEqual([undefined, ...new Array(3).fill('left out, too large')])
+    expect(told.map(({ headers }) => headers.dead_reason)).toEqual(new Array(4).fill('no way'))
+    expect([told[1]?.headers.tenant, told[3]?.headers.own]).toEqual(['t', undefined])
+  })
+
+  it('of one decision count as one, and each of them is written', async () => {
+    const written: OutgoingMessage[] = []
+    const metrics = createMetrics()
+    const letters = createDeadLetters({
+      stage: 'lookup',
+      producer: () => ({
+        send: async (messages) => { written.push(...messages) }, close: async () => {},
+      }),
+      metrics,
+      limit: 3,
+      now: () => 0,
+    })
+    const bigJob = Array.from({ length: 100 }, (_, offset) =>
+      ({ ...letter, raw: rawMessage(offset) }))
+    letters.admit([bigJob, bigJob])
+    await letters.send([bigJob, bigJob])
+    expect(written.map(({ key }) => key).slice(98, 102))
+      .toEqual(['key98', 'key99', 'key0', 'key1'])
+    expect(await metrics.text())
+      .toContain('stage_dead_letters_total{stage="lookup",cause="failed"} 200')
+    expect(() => letters.admit([bigJob])).toThrow('lookup: 3 decisions in a row are dead')
+  })
+})

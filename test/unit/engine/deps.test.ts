@@ -1,0 +1,43 @@
+import { once } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import { connectClickhouse } from '../../../services/platform/clickhouse.ts'
+import { connectDeps } from '../../../services/engine/deps.ts'
+import { createLog } from '../../../services/platform/log.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+
+const lifeOf = () => {
+  const closers: (() => unknown)[] = []
+  return {
+    closers,
+    name: 'sample',
+    log: createLog('sample', { level: 'silent' }),
+    metrics: createMetrics(),
+    fatal: () => {},
+    onStop: (close: () => unknown) => { closers.push(close) },
+  }
+}
+
+describe('parts', () => {
+  it('are opened as named, with log and metrics of the process, and can be closed', async () => {
+    const life = lifeOf()
+    const config = {
+      SCHEMA_REGISTRY_URL: 'http://127.0.0.1:1',
+      CLICKHOUSE_URL: 'http://127.0.0.1:1',
+      REDIS_CACHE_URL: 'redis://127.0.0.1:1',
+    }
+    const parts = await connectDeps(config, life, ['codec', 'clickhouse', 'cache'])
+    expect(Object.keys(parts).sort()).toEqual(['cache', 'clickhouse', 'codec', 'log', 'metrics'])
+    expect(parts.log).toBe(life.log)
+    expect(life.closers).toHaveLength(2)
+    const ended = once(parts.cache, 'end')
+    for (const close of life.closers) await close()
+    await ended
+    expect(parts.cache.status).toBe('end')
+  })
+
+  it('that are away fail when they are used, not when they are opened', async () => {
+    const clickhouse = connectClickhouse('http://127.0.0.1:1')
+    await expect(clickhouse.query({ query: 'SELECT 1' })).rejects.toThrow('ECONNREFUSED')
+    await clickhouse.close()
+  })
+})

@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest'
+import { createEmitter } from '../../../services/engine/emit.ts'
+import type { Emission } from '../../../services/engine/stage.ts'
+import { plainWire } from './engine-bench.ts'
+
+const emission = (topic: string, lane: string, job: string) =>
+  ({ topic, lane, value: { job }, rows: undefined }) as unknown as Emission
+
+describe('an emitter', () => {
+  it('sends once a producer: lanes and topics without lanes apart, in order', async () => {
+    const sent: string[] = []
+    const emitter = createEmitter({
+      wire: plainWire,
+      producerOf: name => ({
+        send: async messages => {
+          sent.push(`${name}: ${messages.map(({ key }) => key).join(' ')}`)
+        },
+        close: async () => {},
+      }),
+    })
+    await emitter.emit([
+      emission('rows.completed', 'small', 'a'), emission('wallet.journal', 'small', 'b'),
+      emission('rows.to-verify', 'bulk', 'c'), emission('rows.to-verify', 'small', 'd'),
+    ])
+    expect(sent).toEqual(['small: a d', 'money: b', 'bulk: c'])
+    await emitter.emit([])
+    expect(sent).toHaveLength(3)
+  })
+
+  it('sends nothing when one of the messages cannot be sealed', async () => {
+    const emitter = createEmitter({
+      wire: { ...plainWire, encode: async () => { throw new RangeError('too large') } },
+      producerOf: () => ({ send: async () => expect.unreachable(), close: async () => {} }),
+    })
+    const sending = emitter.emit([emission('rows.completed', 'small', 'a')])
+    await expect(sending).rejects.toThrow('too large')
+  })
+})

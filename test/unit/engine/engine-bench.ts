@@ -1,0 +1,140 @@
+import type {
+  Bus, ConsumeOptions, DeliveryOutcome, OutgoingMessage, RawMessage,
+} from '../../../services/kafka/bus.ts'
+import { runStage, type EngineDeps } from '../../../services/engine/engine.ts'
+import { createLog } from '../../../services/platform/log.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import type { Decision, Incoming, Stage } from '../../../services/engine/stage.ts'
+import type { Subscription } from '../../../services/platform/topics.ts'
+import type { MessageCodec } from '../../../services/engine/wire.ts'
+
+export type Read = Incoming<'rows.submitted'>
+export type NormalizeStage = Stage<'normalize'>
+
+const subscription: Subscription = {
+  group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small',
+}
+
+/** A raw message whose text says what the wire below makes of it. */
+export function rawMessage (offset: number, text = `m${offset}`): RawMessage {
+  return {
+    topic: 'rows.submitted.small',
+    partition: 0,
+    offset: BigInt(offset),
+    key: Buffer.from(`key${offset}`),
+    value: Buffer.from(text),
+    headers: { tenant: 't', chunkRows: '2' },
+    timestampMs: 1_000,
+  }
+}
+
+/** Opens `dead…` as dead, `skip…` as a skip, anything else as a message. */
+export const plainWire: MessageCodec = {
+  decode: async raw => {
+    const text = String(raw.value)
+    if (text.startsWith('dead')) return { kind: 'dead', reason: 'bad bytes' }
+    if (text.startsWith('skip')) return { kind: 'skip', why: 'closed' }
+    const value = { job: text }
+    const message = { topic: 'rows.submitted', value, rows: () => ({ inputs: [] }), raw }
+    return { kind: 'message', message: message as unknown as Incoming }
+  },
+  encode: async ({ topic, value }) => {
+    const { job } = value as { job: string }
+    return { topic, key: job, value: Buffer.from(job), headers: {} }
+  },
+}
+
+/** The text of a message that `rawMessage` made. */
+export function textOf (message: Read): string {
+  return message.value.job
+}
+
+/** A decision with one emission of that name. */
+export function decisionFor (
+  finishes: readonly Read[], name: string, more: Partial<Decision<'normalize'>> = {}
+) {
+  const value = { job: name } as never
+  const emit = { topic: 'rows.normalized', lane: 'small', value, rows: {} as never } as const
+  return { finishes, emits: [emit], ...more }
+}
+
+/** A stage that answers each message with one message of the same name. */
+export function echoStage (more: Partial<NormalizeStage> = {}): NormalizeStage {
+  return {
+    name: 'normalize',
+    batch: 10,
+    decide: async messages => messages.map(message => decisionFor([message], textOf(message))),
+    whenDead: async () => [],
+    forget: () => {},
+    ...more,
+  }
+}
+
+/** A bus that notes every effect and breaks on demand. */
+function notingBus () {
+  const effects: string[] = []
+  const letters: OutgoingMessage[] = []
+  const faults: Error[] = []
+  const consumed: ConsumeOptions[] = []
+  const send = async (messages: readonly OutgoingMessage[]) => {
+    const fault = faults.shift()
+    if (fault !== undefined) throw fault
+    for (const { topic, value } of messages) effects.push(`${topic} ${String(value)}`)
+    letters.push(...messages.filter(({ topic }) => topic.endsWith('.dead')))
+  }
+  const bus: Bus = {
+    consume: async options => {
+      consumed.push(options)
+      return { ready: () => true, stop: async () => { effects.push('stopped') } }
+    },
+    producer: () => ({ send, close: async () => {} }),
+    lastValue: async () => undefined,
+    close: async () => {},
+  }
+  return { bus, effects, letters, faults, consumed }
+}
+
+export type Given = {
+  readonly signal?: AbortSignal
+  readonly commit?: () => Promise<void>
+  readonly partition?: number
+  /** What has come whenever the stage asks for more. */
+  readonly later?: readonly (readonly RawMessage[])[]
+}
+
+/** A stage under the engine, on a bus that notes every effect and breaks on demand. */
+export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> = {}) {
+  const { bus, effects, letters, faults, consumed } = notingBus()
+  const metrics = createMetrics()
+  const running = await runStage(stage, {
+    bus,
+    wire: plainWire,
+    metrics,
+    log: createLog('test', { level: 'silent' }),
+    subscriptions: [subscription],
+    clock: { now: () => 5_000 },
+    // Only when a test asks for it, or a failure would be one of a test that runs later.
+    releaseEveryMs: 0,
+    sleep: async (_, signal) => { signal?.throwIfAborted() },
+    ...more,
+  })
+  const options = consumed[0] as ConsumeOptions
+  const deliver = (
+    messages: readonly RawMessage[],
+    { signal = new AbortController().signal, commit, partition = 0, later = [] }: Given = {}
+  ): Promise<DeliveryOutcome> => {
+    const coming = [...later]
+    return options.onDelivery({
+      topic: 'rows.submitted.small',
+      partition,
+      messages: messages.map(message => ({ ...message, partition })),
+      more: () => coming.shift() ?? [],
+      signal,
+      commit: async offset => {
+        await commit?.()
+        effects.push(`commit ${offset}`)
+      },
+    })
+  }
+  return { effects, letters, faults, deliver, assigned: options.onAssigned, running, metrics }
+}

@@ -1,0 +1,315 @@
+import { describe, expect, it } from 'vitest'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
+import type { StepNumber } from '../../../services/engine/steps.ts'
+import {
+  benchOf, decisionFor, echoStage, plainWire, rawMessage, textOf, type Read,
+} from './engine-bench.ts'
+
+const raws = (...offsets: number[]) => offsets.map(offset => rawMessage(offset))
+
+describe('the order of effects', () => {
+  it('produces, runs what follows, and only then commits', async () => {
+    const noted: string[] = []
+    const stage = echoStage({
+      decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
+        afterProduced: async () => { noted.push(`after ${textOf(message)}`) },
+      })),
+    })
+    const bench = await benchOf(stage, {
+      effects: {
+        before: async step => {
+          noted.push(`step ${step}`, ...bench.effects.splice(0))
+        },
+      },
+    })
+    expect(await bench.deliver(raws(0, 1))).toEqual({ go: 'next' })
+    expect([...noted, ...bench.effects]).toEqual([
+      'step 1', 'step 2', 'step 3', 'step 4', 'step 5',
+      'step 6', 'rows.normalized m0', 'rows.normalized m1',
+      'step 7', 'after m0', 'after m1', 'step 8', 'commit 2',
+    ])
+  })
+
+  it('cuts a delivery into slices and commits each', async () => {
+    const sizes: number[] = []
+    const bench = await benchOf(echoStage({
+      batch: 2,
+      decide: async messages => {
+        sizes.push(messages.length)
+        return messages.map(message => ({ finishes: [message], emits: [] }))
+      },
+    }))
+    await bench.deliver(raws(0, 1, 2))
+    expect(sizes).toEqual([2, 1])
+    expect(bench.effects).toEqual(['commit 2', 'commit 3'])
+  })
+
+  describe('that takes messages of each tenant in turn', () => {
+    const of = (tenant: string, offset: number) =>
+      ({ ...rawMessage(offset, `${tenant}${offset}`), headers: { tenant } })
+    const sent = (effects: readonly string[]) =>
+      effects.map(effect => effect.replace('rows.normalized ', ''))
+
+    it('takes those that come meanwhile as well', async () => {
+      const bench = await benchOf(echoStage({ batch: 2, byTenant: ['rows.submitted'] }))
+      await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('a', 3)], {
+        later: [[], [of('b', 4), of('b', 5)]],
+      })
+      expect(sent(bench.effects)).toEqual([
+        'a0', 'a1', 'commit 2', 'b4', 'a2', 'commit 3', 'b5', 'a3', 'commit 6',
+      ])
+    })
+
+    it('gives one with twice the weight twice as many', async () => {
+      const stage = echoStage({ batch: 3, byTenant: ['rows.submitted'] })
+      const bench = await benchOf(stage, { weightOf: tenant => tenant === 'a' ? 2 : 1 })
+      await bench.deliver([...[0, 1, 2, 3].map(at => of('a', at)), of('b', 4), of('b', 5)])
+      expect(sent(bench.effects)).toEqual([
+        'a0', 'b4', 'a1', 'commit 2', 'b5', 'a2', 'a3', 'commit 6',
+      ])
+    })
+
+    it('goes back to the first that is left, if one of them has to wait', async () => {
+      const bench = await benchOf(echoStage({
+        batch: 2,
+        byTenant: ['rows.submitted'],
+        decide: async messages => messages.map(message => message.raw.offset === 3n
+          ? { postpone: message, untilMs: 5_500 }
+          : decisionFor([message], String(message.raw.value))),
+      }))
+      const outcome = await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('b', 3)])
+      expect(outcome).toEqual({ go: 'again', fromOffset: 1n, afterMs: 500 })
+      expect(sent(bench.effects)).toEqual(['a0', 'commit 1'])
+    })
+
+    it('takes other topics in the order of their partition', async () => {
+      const bench = await benchOf(echoStage({ batch: 2 }))
+      await bench.deliver([of('a', 0), of('a', 1), of('b', 2)], { later: [[of('b', 3)]] })
+      expect(sent(bench.effects)).toEqual(['a0', 'a1', 'commit 2', 'b2', 'commit 3'])
+    })
+  })
+
+  it('writes what a stage calls dead, after what it emits for it', async () => {
+    const bench = await benchOf(echoStage({
+      decide: async messages => [decisionFor(messages, 'rows', { dead: 'no way' })],
+    }))
+    await bench.deliver(raws(4))
+    expect(bench.effects).toEqual(['rows.normalized rows', 'normalize.dead m4', 'commit 5'])
+    expect(bench.letters[0]?.headers).toEqual({
+      tenant: 't',
+      chunkRows: '2',
+      dead_reason: 'no way',
+      dead_stage: 'normalize',
+      dead_topic: 'rows.submitted.small',
+      dead_partition: '0',
+      dead_offset: '4',
+      dead_at: '1970-01-01T00:00:05.000Z',
+    })
+    expect(bench.letters[0]?.key).toBe('key4')
+  })
+
+  it('counts rows and messages, and skips by their reason', async () => {
+    const bench = await benchOf(echoStage())
+    await bench.deliver([rawMessage(0), rawMessage(1, 'skip')])
+    const text = await bench.metrics.text()
+    expect(text).toContain('stage_rows_total{stage="normalize",lane="small",service=""} 2')
+    expect(text).toContain('stage_chunks_total{stage="normalize",lane="small",service=""} 1')
+    expect(text).toContain('stage_messages_skipped_total{stage="normalize",reason="closed"} 1')
+    expect(text).toContain('stage_oldest_age_seconds{stage="normalize",group="normalize.small"} 0')
+    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 2'])
+  })
+})
+
+describe('a crash', () => {
+  const steps: readonly StepNumber[] = [1, 2, 3, 4, 5, 6, 7, 8]
+  it.each(steps)('before step %i loses no effect and commits nothing too early', async crashAt => {
+    let crashed = false
+    const after: string[] = []
+    const stage = echoStage({
+      decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
+        afterProduced: async () => { after.push(textOf(message)) },
+        ...textOf(message) === 'm1' && { dead: 'no way' },
+      })),
+    })
+    const before = async (step: StepNumber) => {
+      if (step !== crashAt || crashed) return
+      crashed = true
+      throw new Error('the process is gone')
+    }
+    const bench = await benchOf(stage, { effects: { before } })
+    await expect(bench.deliver(raws(0, 1))).rejects.toBeInstanceOf(FatalError)
+    expect(bench.effects.filter(effect => effect.startsWith('commit'))).toEqual([])
+    bench.assigned()
+    expect(await bench.deliver(raws(0, 1))).toEqual({ go: 'next' })
+    expect(new Set(bench.effects)).toEqual(new Set([
+      'rows.normalized m0', 'rows.normalized m1', 'normalize.dead m1', 'commit 2',
+    ]))
+    expect(bench.effects.at(-1)).toBe('commit 2')
+    expect(new Set(after)).toEqual(new Set(['m0', 'm1']))
+  })
+})
+
+describe('held messages', () => {
+  const pairs = () => {
+    const held: Read[] = []
+    return echoStage({
+      decide: async messages => {
+        held.push(...messages)
+        return held.length < 2 ? [] : [decisionFor(held.splice(0), 'pair')]
+      },
+      forget: () => { held.length = 0 },
+    })
+  }
+
+  it('hold the commit below the lowest of them', async () => {
+    const held = new Map<string, Read>()
+    const bench = await benchOf(echoStage({
+      decide: async messages => messages.flatMap(message => {
+        held.set(textOf(message), message)
+        const released = held.get({ m2: 'm1', m3: 'm0' }[textOf(message)] ?? '')
+        return { finishes: released === undefined ? [] : [released, message], emits: [] }
+      }),
+    }))
+    await bench.deliver(raws(0, 1))
+    await bench.deliver(raws(2))
+    expect(bench.effects).toEqual([])
+    await bench.deliver(raws(3))
+    expect(bench.effects).toEqual(['commit 4'])
+  })
+
+  it('are committed together with what completes them', async () => {
+    const bench = await benchOf(pairs())
+    await bench.deliver(raws(7))
+    expect(bench.effects).toEqual([])
+    expect(await bench.metrics.text())
+      .toContain('stage_held_messages{stage="normalize",group="normalize.small"} 1')
+    await bench.deliver(raws(8))
+    expect(bench.effects).toEqual(['rows.normalized pair', 'commit 9'])
+  })
+
+  it('are dropped by a new generation', async () => {
+    const bench = await benchOf(pairs())
+    await bench.deliver(raws(0))
+    bench.assigned()
+    await bench.deliver(raws(0))
+    expect(bench.effects).toEqual([])
+    await bench.deliver(raws(1))
+    expect(bench.effects).toEqual(['rows.normalized pair', 'commit 2'])
+  })
+
+  it('of an old generation change nothing in the new one', async () => {
+    const gate = Promise.withResolvers<undefined>()
+    let isFirst = true
+    const bench = await benchOf(echoStage({
+      decide: async messages => {
+        if (isFirst) {
+          isFirst = false
+          await gate.promise
+        }
+        return messages.map(message => ({ finishes: [message], emits: [] }))
+      },
+    }))
+    const life = new AbortController()
+    const old = bench.deliver(raws(0), { signal: life.signal })
+    bench.assigned()
+    life.abort()
+    gate.resolve(undefined)
+    expect(await old).toEqual({ go: 'next' })
+    expect(bench.effects).toEqual([])
+    await bench.deliver(raws(0))
+    expect(bench.effects).toEqual(['commit 1'])
+  })
+})
+
+describe('postponement', () => {
+  it('commits what is below and asks for the rest once more', async () => {
+    const bench = await benchOf(echoStage({
+      decide: async messages => messages.map(message => textOf(message) === 'm1'
+        ? { postpone: message, untilMs: 65_000 }
+        : decisionFor([message], textOf(message))),
+    }))
+    const outcome = await bench.deliver(raws(0, 1, 2))
+    expect(outcome).toEqual({ go: 'again', fromOffset: 1n, afterMs: 60_000 })
+    expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m2', 'commit 1'])
+  })
+
+  it('that is due is handed over again at once', async () => {
+    const bench = await benchOf(echoStage({
+      decide: async ([message]) => [{ postpone: message as Read, untilMs: 1 }],
+    }))
+    expect(await bench.deliver(raws(3))).toEqual({ go: 'again', fromOffset: 3n, afterMs: 0 })
+    expect(bench.effects).toEqual([])
+  })
+})
+
+describe('a lost partition', () => {
+  it('stops at the next step and commits nothing', async () => {
+    const life = new AbortController()
+    const bench = await benchOf(echoStage({
+      decide: async messages => {
+        life.abort()
+        return messages.map(message => decisionFor([message], textOf(message)))
+      },
+    }))
+    expect(await bench.deliver(raws(0), { signal: life.signal })).toEqual({ go: 'next' })
+    expect(bench.effects).toEqual([])
+  })
+
+  it('goes on after a commit that was refused, and commits with the next', async () => {
+    const bench = await benchOf(echoStage())
+    const refuse = async () => { throw new Error('refused') }
+    await bench.deliver(raws(0), { commit: refuse })
+    await bench.deliver(raws(1))
+    expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m1', 'commit 2'])
+  })
+})
+
+describe('broken infrastructure', () => {
+  const broken = () => new InfrastructureError('away')
+
+  it('is waited for without a dead letter, and not ready meanwhile', async () => {
+    const ready: boolean[] = []
+    let failures = 0
+    const bench = await benchOf(echoStage({
+      decide: async messages => {
+        if (failures++ < 20) throw broken()
+        return messages.map(message => decisionFor([message], textOf(message)))
+      },
+    }), { sleep: async () => { ready.push(bench.running.ready()) } })
+    expect(bench.running.ready()).toBe(true)
+    await bench.deliver(raws(0))
+    expect(ready).toEqual(Array.from({ length: 20 }, () => false))
+    expect(bench.running.ready()).toBe(true)
+    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
+  })
+
+  it('is waited for when producing, opening, committing and after producing', async () => {
+    const failOnce = () => {
+      let failed = false
+      return () => {
+        if (failed) return
+        failed = true
+        throw broken()
+      }
+    }
+    const [opening, committing, following] = [failOnce(), failOnce(), failOnce()]
+    const bench = await benchOf(echoStage({
+      decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
+        afterProduced: async () => following(),
+      })),
+    }), {
+      wire: {
+        ...plainWire,
+        decode: async raw => {
+          opening()
+          return plainWire.decode(raw)
+        },
+      },
+    })
+    bench.faults.push(broken(), broken())
+    await bench.deliver(raws(0), { commit: async () => committing() })
+    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
+    expect(await bench.metrics.text()).toContain(
+      'stage_retries_total{stage="normalize",step="produce",cause="infrastructure"} 2')
+  })
+})

@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest'
+import { FatalError } from '../../../services/platform/errors.ts'
+import { benchOf, decisionFor, echoStage, plainWire, rawMessage, textOf } from './engine-bench.ts'
+
+/** A stage that cannot decide messages of this text, and what it was asked. */
+function poisonedBy (text: string) {
+  const asked: string[] = []
+  const stage = echoStage({
+    decide: async messages => {
+      asked.push(messages.map(textOf).join(' '))
+      if (messages.some(message => textOf(message) === text)) throw new Error('cannot be decided')
+      return messages.map(message => decisionFor([message], textOf(message)))
+    },
+    whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
+  })
+  return { asked, stage }
+}
+
+describe('a message that cannot be decided', () => {
+  it('is tried three times, alone three times, then dead; others are decided', async () => {
+    const { asked, stage } = poisonedBy('m1')
+    const bench = await benchOf(stage)
+    const outcome = await bench.deliver([rawMessage(0), rawMessage(1), rawMessage(2)])
+    expect(outcome).toEqual({ go: 'next' })
+    expect(asked).toEqual(['m0 m1 m2', 'm0 m1 m2', 'm0 m1 m2', 'm0', 'm1', 'm1', 'm1', 'm2'])
+    expect(bench.effects).toEqual([
+      'rows.normalized m0', 'rows.normalized rows of t', 'normalize.dead m1', 'rows.normalized m2',
+      'commit 3',
+    ])
+    expect(bench.letters[0]?.headers.dead_reason).toBe('decision failed')
+  })
+
+  it('that only fails at times is decided', async () => {
+    let calls = 0
+    const bench = await benchOf(echoStage({
+      decide: async messages => {
+        if (++calls < 3) throw new Error('at times')
+        return messages.map(message => decisionFor([message], textOf(message)))
+      },
+    }))
+    await bench.deliver([rawMessage(0)])
+    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
+    expect(await bench.metrics.text())
+      .toContain('stage_retries_total{stage="normalize",step="decide",cause="failure"} 2')
+  })
+
+  it('is also one whose answer cannot be sealed', async () => {
+    const bench = await benchOf(echoStage(), {
+      wire: {
+        ...plainWire,
+        encode: async emission => {
+          if ((emission.value as { job: string }).job === 'm0') throw new RangeError('too large')
+          return plainWire.encode(emission)
+        },
+      },
+    })
+    await bench.deliver([rawMessage(0), rawMessage(1)])
+    expect(bench.effects).toEqual(['normalize.dead m0', 'rows.normalized m1', 'commit 2'])
+  })
+
+  it('is written to the dead letters even if nothing can be emitted for it', async () => {
+    const { stage } = poisonedBy('m0')
+    const bench = await benchOf({ ...stage, whenDead: async () => { throw new Error('headers') } })
+    await bench.deliver([rawMessage(0)])
+    expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
+  })
+})
+
+describe('a message that cannot be read', () => {
+  it('is dead at once when the wire says so', async () => {
+    const { stage } = poisonedBy('')
+    const bench = await benchOf(stage)
+    await bench.deliver([rawMessage(0, 'dead'), rawMessage(1)])
+    expect(bench.effects).toEqual([
+      'rows.normalized rows of t', 'normalize.dead dead', 'rows.normalized m1', 'commit 2',
+    ])
+    expect(bench.letters[0]?.headers.dead_reason).toBe('bad bytes')
+    expect(await bench.metrics.text())
+      .toContain('stage_dead_letters_total{stage="normalize",cause="unreadable"} 1')
+  })
+
+  it('is buried after what came before it was decided', async () => {
+    const bench = await benchOf(echoStage({
+      whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
+    }))
+    await bench.deliver([rawMessage(0), rawMessage(1, 'dead'), rawMessage(2)])
+    expect(bench.effects).toEqual([
+      'rows.normalized m0', 'rows.normalized rows of t', 'normalize.dead dead',
+      'rows.normalized m2', 'commit 3',
+    ])
+  })
+
+  it('waits when a message before it is put off', async () => {
+    const bench = await benchOf(echoStage({
+      decide: async ([first]) => [{ postpone: first as never, untilMs: 5_700 }],
+    }))
+    const outcome = await bench.deliver([rawMessage(0), rawMessage(1, 'dead')])
+    expect(outcome).toEqual({ go: 'again', fromOffset: 0n, afterMs: 700 })
+    expect(bench.effects).toEqual([])
+  })
+
+  it('is dead after three tries when opening throws', async () => {
+    let calls = 0
+    const open = async () => {
+      calls++
+      throw new Error('no such format')
+    }
+    const bench = await benchOf(echoStage(), { wire: { ...plainWire, decode: open } })
+    await bench.deliver([rawMessage(0)])
+    expect(calls).toBe(3)
+    expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
+    expect(bench.letters[0]?.headers.dead_reason).toBe('unreadable')
+  })
+})
+
+describe('the limit of dead letters', () => {
+  const dead = (offset: number) => rawMessage(offset, 'dead')
+
+  it('stops the stage before the last of so many in a row, and does not commit it', async () => {
+    const bench = await benchOf(echoStage({ batch: 1 }), { deadLimit: 3 })
+    await expect(bench.deliver([dead(0), dead(1), dead(2)])).rejects.toBeInstanceOf(FatalError)
+    expect(bench.effects).toEqual([
+      'normalize.dead dead', 'commit 1', 'normalize.dead dead', 'commit 2',
+    ])
+  })
+
+  it('counts anew after a message that was decided', async () => {
+    const bench = await benchOf(echoStage({ batch: 1 }), { deadLimit: 2 })
+    await bench.deliver([dead(0), rawMessage(1), dead(2)])
+    expect(bench.effects.at(-1)).toBe('commit 3')
+  })
+})

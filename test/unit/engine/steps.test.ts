@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
+import { createLog } from '../../../services/platform/log.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createSteps, type Effects } from '../../../services/engine/steps.ts'
+
+const place = {
+  stage: 'verify', group: 'verify', topic: 'rows.to-verify', partition: 1, offset: 2n,
+} as const
+
+const stepsOf = (effects?: Effects) => {
+  const metrics = createMetrics()
+  const log = createLog('x', { level: 'silent' })
+  return { metrics, steps: createSteps({ metrics, log, effects, sleep: async () => {} }) }
+}
+
+describe('a step', () => {
+  const at = { place, signal: new AbortController().signal }
+
+  it('waits for infrastructure, and says so meanwhile', async () => {
+    const { steps, metrics } = stepsOf()
+    const blocked: number[] = []
+    const action = async () => {
+      blocked.push(steps.blocked())
+      if (blocked.length < 3) throw new InfrastructureError('away')
+      return 'done'
+    }
+    expect(await steps.step(5, action, at)).toBe('done')
+    expect([...blocked, steps.blocked()]).toEqual([0, 1, 1, 0])
+    expect(await metrics.text())
+      .toContain('stage_step_seconds_count{stage="verify",step="produce"} 1')
+  })
+
+  it('names the job it waits with, if all it works on is of one', async () => {
+    const lines: string[] = []
+    const log = createLog('x', { destination: { write: line => lines.push(line) } })
+    const { step } = createSteps({ metrics: createMetrics(), log, sleep: async () => {} })
+    const failing = (jobs: readonly string[]) => {
+      let calls = 0
+      const messages = jobs.map(job => ({ headers: { tenant: 't', job } })) as never
+      return step(5, async () => {
+        if (calls++ === 0) throw new InfrastructureError('away')
+      }, { ...at, messages })
+    }
+    await failing(['a', 'a'])
+    await failing(['a', 'b'])
+    expect(lines.map(line => JSON.parse(line) as object)).toEqual([
+      expect.objectContaining({ job: 'a', tenant: 't', step: 'produce' }),
+      expect.objectContaining({ jobs: 2, step: 'produce' }),
+    ])
+  })
+
+  it('throws any other failure at once', async () => {
+    const { steps } = stepsOf()
+    let calls = 0
+    const action = async () => {
+      calls++
+      throw new TypeError('a bug')
+    }
+    await expect(steps.step(3, action, at)).rejects.toThrow('a bug')
+    expect([calls, steps.blocked()]).toEqual([1, 0])
+  })
+
+  it('does not begin once the partition is lost', async () => {
+    const signal = AbortSignal.abort(new Error('lost'))
+    const action = async () => expect.unreachable()
+    await expect(stepsOf().steps.step(5, action, { place, signal })).rejects.toThrow('lost')
+  })
+
+  it('is preceded by the hook, whose failure is a crash', async () => {
+    const seen: unknown[] = []
+    const { steps } = stepsOf({
+      before: async (step, where) => {
+        seen.push(step, where)
+        throw new InfrastructureError('not to be retried')
+      },
+    })
+    await expect(steps.step(4, async () => expect.unreachable(), at)).rejects.toThrow(FatalError)
+    expect(seen).toEqual([4, place])
+  })
+})

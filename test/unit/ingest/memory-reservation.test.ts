@@ -1,0 +1,173 @@
+import { connect, type Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
+import { reserveMemory } from '../../../services/ingest/memory-reservation.ts'
+import type { Deps } from '../../../services/ingest/ports.ts'
+import { createTestApp, doubles, good, rules } from './doubles.ts'
+
+let app: FastifyInstance | undefined
+const sockets: Socket[] = []
+/** The service looks at what has come in an interval of its own; sockets go by the real time. */
+beforeEach(() => { vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }) })
+afterEach(async () => {
+  vi.useRealTimers()
+  for (const socket of sockets.splice(0)) socket.destroy()
+  await app?.close()
+})
+
+const LARGE = 200_000
+/** After a grace of 100 ms, which is how often it is looked, too. */
+const PACE = { graceMs: 100, bytesPerSecond: 65_536, wholeWithinMs: 60_000 }
+const body = JSON.stringify(good)
+const HEAD = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
+  'content-type: application/json'].join('\r\n')
+const lengthOf = (bytes: number) => `${HEAD}\r\ncontent-length: ${bytes}\r\n\r\n`
+const CHUNKED = `${HEAD}\r\ntransfer-encoding: chunked\r\n\r\n`
+const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
+
+/** Waits without the clock of the test going on, as it does by Vitest's own waiting. */
+async function until (holds: () => boolean): Promise<void> {
+  while (!holds()) await turn()
+}
+
+/** So many bodies are looked at. */
+const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodies)
+
+/** Room for one large body. */
+async function listen (more: Partial<Deps> = {}) {
+  const parts = doubles(more)
+  app = createTestApp({ deps: parts, rules: { ...rules, bodyPace: PACE, bodyBudgetBytes: LARGE } })
+  const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+  const accepted = new Map<number | undefined, Socket>()
+  app.server.on('connection', other => { accepted.set(other.remotePort, other) })
+  return (text: string) => open(port, text, accepted)
+}
+
+function open (port: number, text: string, accepted: ReadonlyMap<number | undefined, Socket>) {
+  const socket = connect(port, '127.0.0.1')
+  sockets.push(socket)
+  let heard = ''
+  socket.on('data', data => { heard += data.toString() })
+  socket.on('error', () => {})
+  socket.write(text)
+  // A connection that is reset is closed as well.
+  const heardOf = (event: string) => new Promise<void>(resolve => socket.once(event, resolve))
+  const first = heardOf('data')
+  const closed = heardOf('close')
+  return {
+    /** Resolves when the service has read all that was sent so far. */
+    send: async (more = '') => {
+      socket.write(more)
+      await until(() => {
+        const other = accepted.get(socket.localPort)
+        return other !== undefined && (other.destroyed || other.bytesRead >= socket.bytesWritten)
+      })
+      await turn()
+    },
+    /** Status of the first answer. */
+    status: async () => { await first; return Number(heard.split(' ')[1]) },
+    /** All that came until the connection was closed. */
+    whole: async () => { await closed; return heard },
+  }
+}
+
+describe('a client that drips the body it holds room for', () => {
+  it('is answered 408 and cut off, and others have the room at once', async () => {
+    const request = await listen()
+    const slow = request(`${lengthOf(LARGE)}{`)
+    await untilWatched(1)
+    vi.advanceTimersByTime(PACE.graceMs)
+    await slow.send('x')
+    expect(await request(lengthOf(LARGE)).status()).toBe(503)
+    vi.advanceTimersByTime(100)
+    expect(await slow.status()).toBe(408)
+    expect(await request(lengthOf(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
+    const text = await slow.whole()
+    expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[^]*connection: close\r\n/i)
+    expect(text).toContain('"code":"request_timeout"')
+    expect(text.match(/^HTTP/gm)).toHaveLength(1)
+  })
+
+  it('in chunks is so too, and no job comes of what it sent', async () => {
+    const request = await listen()
+    const slow = request(CHUNKED + chunk(body.padEnd(90_000)))
+    await untilWatched(1)
+    await slow.send()
+    vi.advanceTimersByTime(1_400)
+    await slow.send(chunk(' '))
+    expect(await request(lengthOf(LARGE)).status()).toBe(503)
+    vi.advanceTimersByTime(100)
+    expect(await slow.status()).toBe(408)
+    slow.send('0\r\n\r\n').catch(() => {})
+    expect(await request(lengthOf(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
+    expect((await slow.whole()).match(/^HTTP/gm)).toHaveLength(1)
+  })
+
+  it('behind another request on its connection is cut off without an answer', async () => {
+    const held = Promise.withResolvers<void>()
+    const request = await listen({
+      submit: async () => { await held.promise; return { kind: 'reused' } },
+    })
+    const slow = request(lengthOf(body.length) + body + lengthOf(LARGE))
+    await untilWatched(1)
+    await slow.send('x')
+    vi.advanceTimersByTime(200)
+    expect(await slow.whole()).toBe('')
+    held.resolve()
+  })
+})
+
+describe('a client that is slow because its line is', () => {
+  it('is heard to the end of a small body, of stated length or in chunks', async () => {
+    const request = await listen()
+    const [stated, chunked] = [request(lengthOf(body.length + 20)), request(CHUNKED)]
+    await untilWatched(1)
+    // Far beyond the grace, and while somebody else holds all the room there is.
+    const large = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
+    await untilWatched(2)
+    await large.send()
+    for (let time = 0; time < 20; time++) {
+      vi.advanceTimersByTime(100)
+      await Promise.all([stated.send(' '), chunked.send(chunk(' '))])
+    }
+    await Promise.all([stated.send(body), chunked.send(`${chunk(body)}0\r\n\r\n`)])
+    expect(await Promise.all([stated.status(), chunked.status()])).toEqual([202, 202])
+    await large.send(' ')
+    expect(await large.status()).toBe(202)
+  })
+
+  it('may send a large one as fast as is asked for', async () => {
+    const request = await listen()
+    const piece = ' '.repeat(PACE.bytesPerSecond / 10 + 1)
+    const slow = request(lengthOf(body.length + 25 * piece.length) + body)
+    await untilWatched(1)
+    for (let time = 0; time < 25; time++) {
+      vi.advanceTimersByTime(100)
+      await slow.send(piece)
+    }
+    expect(await slow.status()).toBe(202)
+  })
+})
+
+describe('a body in chunks', () => {
+  it('takes room as it comes, and is refused when there is no more', async () => {
+    const request = await listen()
+    const first = request(`${CHUNKED}${chunk(body.padEnd(90_000))}`)
+    const second = request(`${CHUNKED}${chunk(body.padEnd(60_000))}`)
+    await untilWatched(2)
+    await Promise.all([first.send(), second.send()])
+    await second.send(chunk(' '.repeat(40_000)))
+    expect(await second.status()).toBe(503)
+    expect(await second.whole()).toMatch(/^retry-after: 2\r$/im)
+    await first.send('0\r\n\r\n')
+    expect(await first.status()).toBe(202)
+  })
+})
+
+it('room for a body is asked for before it is read', () => {
+  const pace = { graceMs: 100, bytesPerSecond: 1, wholeWithinMs: 1_000 }
+  expect(Object.keys(reserveMemory(createBodyBudget(LARGE), pace)))
+    .toEqual(['onRequest', 'preParsing', 'onSend'])
+})

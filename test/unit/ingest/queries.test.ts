@@ -1,0 +1,104 @@
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { createQueries } from '../../../services/ingest/queries.ts'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import { sealHeader } from '../../../services/jobs/wire.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { createCodec, localSource } from '../../../services/kafka/registry.ts'
+import { closedJob, JOB_ID, MANIFEST } from './doubles.ts'
+import { packManifest } from '../../../services/results/archive.ts'
+import { recordMacOf, storedJob } from '../../support/signed.ts'
+import { rowsAnswer } from '../../support/stored.ts'
+
+const KEY = Buffer.alloc(32, 3)
+const owner = { tenant: 'org_01.live', job: JOB_ID }
+const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
+
+/** A reader over these rows of ClickHouse, and over keys that know one job's or none, or fail. */
+function readerOf (rows: readonly object[], key?: Buffer | Error) {
+  const asked: unknown[] = []
+  const query = async ({ query, query_params: parameters }: {
+    readonly query: string, readonly query_params: unknown
+  }) => {
+    asked.push(parameters)
+    return rowsAnswer(rows.map(row =>
+      query.includes('AS manifest') ? row : { ...row, manifest: undefined }))
+  }
+  const reader = createQueries({
+    clickhouse: { query } as unknown as ClickHouseClient,
+    recordMac: recordMacOf(),
+    codec: createCodec(localSource()),
+    keys: {
+      create: () => Promise.reject(new Error('unused')),
+      get: async () => {
+        if (key instanceof Error) throw key
+        return key
+      },
+    },
+    state: {} as Redis,
+    store: { openJobs: async () => [], read: async () => undefined },
+  })
+  return { reader, asked }
+}
+
+describe('a closed job', () => {
+  it('is read from the archive with its manifest', async () => {
+    const job = closedJob({ closed: false, header: Buffer.from('sealed') })
+    const { reader, asked } = readerOf([storedJob(job, MANIFEST)])
+    expect(await reader.findArchived('org_01.live', JOB_ID)).toEqual({
+      job: closedJob({ header: Buffer.from('sealed') }), manifest: MANIFEST,
+    })
+    expect(asked).toEqual([owner])
+  })
+
+  it('is not read from a record of another hand, another place or another manifest', async () => {
+    const stored = storedJob(closedJob(), MANIFEST)
+    const other = storedJob(closedJob({ tenant: 'org_02.live' }), MANIFEST)
+    for (const forged of [
+      { ...stored, mac: '' },
+      { ...stored, record: stored.record.replace('"completed"', '"failed"') },
+      { ...stored, header: Buffer.from('other').toString('base64') },
+      { ...stored, manifest: packManifest([]).toString('base64') },
+      // What one INSERT would do to read the results of another customer.
+      { ...other, tenant: stored.tenant },
+      { ...stored, record: other.record },
+    ]) {
+      const { reader } = readerOf([forged])
+      await expect(reader.findArchived('org_01.live', JOB_ID)).rejects.toThrow('is forged')
+      expect(await reader.listArchived('org_01.live', { limit: 5 })).toEqual(
+        forged.manifest === stored.manifest ? [] : [closedJob()])
+      const both = readerOf([forged, stored])
+      expect(await both.reader.findArchived('org_01.live', JOB_ID))
+        .toEqual({ job: closedJob(), manifest: MANIFEST })
+    }
+  })
+
+  it('has no file when its key is gone, rather than half a one', async () => {
+    const { reader } = readerOf([{ digest: MANIFEST[0]?.digest }])
+    const pieces = reader.csvStream(closedJob(), MANIFEST, { safe: false })
+    const first = pieces[Symbol.asyncIterator]().next()
+    await expect(first).rejects.toThrow(`the data key of ${JOB_ID} is gone`)
+  })
+})
+
+describe('what was sealed with a job', () => {
+  it('is opened by the key of the job', async () => {
+    const header = sealHeader(KEY, owner, sent)
+    const { reader } = readerOf([], KEY)
+    expect(await reader.openHeader(closedJob({ header }))).toEqual(sent)
+  })
+
+  it('is gone for a job that was erased', async () => {
+    const header = sealHeader(KEY, owner, sent)
+    const { reader } = readerOf([])
+    expect(await reader.openHeader(closedJob({ header }))).toEqual({ metadata: {}, webhookUrl: '' })
+  })
+
+  it('is gone with the key of a running job, and only away with its stores', async () => {
+    const header = sealHeader(KEY, owner, sent)
+    const failing = (error: Error) => readerOf([], error).reader.openHeader(closedJob({ header }))
+    expect(await failing(new JobKeyLostError('gone'))).toEqual({ metadata: {}, webhookUrl: '' })
+    await expect(failing(new InfrastructureError('away'))).rejects.toThrow('away')
+  })
+})

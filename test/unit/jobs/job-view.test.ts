@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { jobBody, jobPath, visibleStatus } from '../../../services/jobs/job-view.ts'
+import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
+
+const header = { metadata: { campaign: 'spring' }, webhookUrl: 'https://a.example/' }
+
+describe('the status resource', () => {
+  it('shows counts, money and labels, and nothing of the address', () => {
+    expect(jobBody(endedJob(), header)).toEqual({
+      id: DELIVERED_JOB,
+      status: 'completed',
+      totalRows: 10,
+      cacheHits: 1,
+      freshRecords: 4,
+      successRecords: 8,
+      failedRecords: 2,
+      createdAt: '2026-08-11T10:00:00.000Z',
+      updatedAt: '2026-08-11T10:00:02.000Z',
+      resultUrl: `${jobPath(DELIVERED_JOB)}/results`,
+      service: 'phone-validation',
+      invalidRows: 2,
+      duplicateRows: 3,
+      progressPercent: 100,
+      maxQuoteMicros: 10_000,
+      chargedMicros: 8_000,
+      releasedMicros: 2_000,
+      metadata: { campaign: 'spring' },
+      completedAt: '2026-08-11T10:00:02.500Z',
+    })
+  })
+
+  it('shows the end only once the job is closed', () => {
+    expect(visibleStatus(endedJob({ closed: false }))).toBe('verifying')
+    expect(jobBody(endedJob({ closed: false }), header))
+      .toMatchObject({
+        progressPercent: 99, completedAt: null, chargedMicros: 0, releasedMicros: 0,
+      })
+  })
+})

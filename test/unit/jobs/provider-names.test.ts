@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest'
+import { defineConfig, loadConfig } from '../../../services/platform/config.ts'
+import { DEFAULT_PROVIDERS, providersConfig } from '../../../services/jobs/provider-names.ts'
+
+const read = (PROVIDERS?: unknown) => loadConfig(defineConfig(providersConfig), {
+  ...(PROVIDERS === undefined ? {} : { PROVIDERS: JSON.stringify(PROVIDERS) }),
+}).PROVIDERS
+
+describe('PROVIDERS', () => {
+  it('names built-in and described providers of services', () => {
+    const lists = { whatsapp: ['http:1', 'http:20'], 'email-validation': ['email-domain'] }
+    expect(read(lists)).toEqual(lists)
+    expect(read()).toEqual(DEFAULT_PROVIDERS)
+  })
+
+  it.each(['http', 'http:', 'http:0', 'http:01', 'http:1234567', 'https:1', 'acme', ''])(
+    'names no provider "%s"', (name) => {
+      expect(() => read({ whatsapp: [name] })).toThrow(
+        'PROVIDERS at "whatsapp/0" must be one of numbering-plan, email-domain, smtp-probe, ' +
+        'sandbox, http:<id>')
+    })
+
+  it('names no service that there is not', () => {
+    expect(() => read({ fax: ['http:1'] })).toThrow('PROVIDERS')
+  })
+})

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest'
+import { rulesOf, stageRules } from '../../../services/kafka/access-rules.ts'
+import type { AccessRule } from '../../../services/kafka/admin.ts'
+import { allTopics, subscriptionsOf, topicName } from '../../../services/platform/topics.ts'
+import { LANES, STAGES, topology, type StageName } from '../../../services/topology.ts'
+
+type Asked = Pick<AccessRule, 'kind' | 'name' | 'operation'>
+
+/** What a broker answers that knows these rules alone: reading and writing imply describing. */
+const allows = (rules: readonly AccessRule[], { kind, name, operation }: Asked): boolean =>
+  rules.some(rule => rule.kind === kind &&
+    (rule.operation === operation || operation === 'describe') &&
+    (rule.prefix ? name.startsWith(rule.name) : name === rule.name))
+
+const may = (stage: StageName, operation: AccessRule['operation'], name: string) =>
+  allows(rulesOf(stage), { kind: 'topic', operation, name })
+
+/** Stages that may do something with a topic. */
+const those = (operation: AccessRule['operation'], name: string) =>
+  STAGES.filter(stage => may(stage, operation, name))
+
+const bulk = { lane: 'bulk', service: 'whatsapp', partner: 'acme' } as const
+
+describe('the rules of stages', () => {
+  it('let only lookup, settle and ledger write the journal, and only ledger read it', () => {
+    expect(those('write', 'wallet.journal')).toEqual(['lookup', 'settle', 'ledger'])
+    expect(those('read', 'wallet.journal')).toEqual(['ledger'])
+  })
+
+  it('let only ingest and feed write the keys of jobs, and every stage read them', () => {
+    expect(those('write', 'job.keys')).toEqual(['ingest', 'feed'])
+    expect(those('read', 'job.keys')).toEqual(STAGES)
+  })
+
+  it('let ingest and feed read no rows', () => {
+    const rows = allTopics().map(({ name }) => name).filter(name => name.startsWith('rows.'))
+    expect(rows.length).toBeGreaterThan(20)
+    const read = rows.filter(name => may('ingest', 'read', name) || may('feed', 'read', name))
+    expect(read).toEqual([])
+  })
+
+  it.each(STAGES)('let %s read and write what the topology gives it, in its groups', stage => {
+    const { reads, writes } = topology.stages[stage]
+    expect(reads.map(topic => may(stage, 'read', topicName(topic, bulk)))).not.toContain(false)
+    expect(writes.map(topic => may(stage, 'write', topicName(topic, bulk)))).not.toContain(false)
+    const groups = subscriptionsOf(stage, { lanes: LANES, services: ['whatsapp'] })
+      .map(({ group }) => group)
+    const others = STAGES.filter(other => other !== stage)
+    const named = [...groups, `${stage}.1.last-value.x`]
+    const who = (name: string, operation: 'read' | 'delete') => [stage, ...others]
+      .filter(one => allows(rulesOf(one), { kind: 'group', name, operation }))
+    expect(named.map(name => who(name, 'read'))).toEqual(named.map(() => [stage]))
+    expect(named.map(name => who(name, 'delete'))).toEqual(named.map(() => [stage]))
+  })
+
+  it('let each stage write its own dead letters alone', () => {
+    const dead = allTopics().map(({ name }) => name).filter(name => name.endsWith('.dead'))
+    expect(dead.map(name => those('write', name))).toEqual(dead.map(name => [name.split('.')[0]]))
+    expect(dead.map(name => those('read', name)).flat()).toEqual([])
+  })
+
+  it('let the ledger see every group and the topics they read, but read only for recovery', () => {
+    const rules = rulesOf('ledger')
+    const all = STAGES.flatMap(stage => subscriptionsOf(stage))
+    expect(all.length).toBeGreaterThan(20)
+    const unseen = all.filter(({ group, topics }) =>
+      !allows(rules, { kind: 'group', name: group, operation: 'describe' }) ||
+      topics.some(name => !may('ledger', 'describe', name)))
+    expect(unseen).toEqual([])
+    const read = allTopics().map(({ name }) => name).filter(name => may('ledger', 'read', name))
+    expect(read).toEqual([
+      'rows.completed.small', 'rows.completed.bulk', 'wallet.journal', 'job.keys',
+      'wallet.snapshots',
+      'accounts',
+    ])
+  })
+
+  it('are each there once', () => {
+    const texts = stageRules().map(rule => JSON.stringify(rule))
+    expect(new Set(texts).size).toBe(texts.length)
+    expect(new Set(stageRules().map(({ principal }) => principal)))
+      .toEqual(new Set(STAGES.map(stage => `User:${stage}`)))
+  })
+})

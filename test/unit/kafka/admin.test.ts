@@ -1,0 +1,146 @@
+import type { Admin } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import {
+  allow, createTopics, disallowBeyond, settingsOf, type AccessRule,
+} from '../../../services/kafka/admin.ts'
+
+const topic = (name: string) => ({ name, partitions: 2, keepHours: 168, compact: false })
+const rule: AccessRule = {
+  principal: 'User:acme', kind: 'topic', name: 'feeds.acme.', prefix: true, operation: 'write',
+}
+
+describe('topics', () => {
+  it('are created where they are missing, with their settings', async () => {
+    const created: unknown[] = []
+    const answers = [
+      Object.assign(new Error('not yet'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' }),
+      [{ leader: 1 }, { leader: -1 }],
+      [{ leader: 1 }, { leader: 2 }],
+    ]
+    const admin = {
+      listTopics: async () => ['a'],
+      createTopics: async (options: { topics: unknown[] }) => { created.push(...options.topics) },
+      fetchTopicMetadata: async () => {
+        const answer = answers.shift()
+        if (answer instanceof Error) throw answer
+        return { topics: [{ name: 'b', partitions: answer }] }
+      },
+    } as unknown as Admin
+    await createTopics(admin, [topic('a'), topic('b')], { minInsync: 2 })
+    expect(created).toEqual([{
+      topic: 'b',
+      numPartitions: 2,
+      replicationFactor: -1,
+      configEntries: [
+        { name: 'cleanup.policy', value: 'delete' },
+        { name: 'retention.ms', value: '604800000' },
+        { name: 'min.insync.replicas', value: '2' },
+      ],
+    }])
+    expect(answers).toEqual([])
+    await createTopics(admin, [topic('a')], {})
+    expect(created).toHaveLength(1)
+  })
+
+  it('are waited for no more when the brokers refuse', async () => {
+    const admin = {
+      listTopics: async () => [],
+      createTopics: async () => true,
+      fetchTopicMetadata: async () => { throw new Error('denied') },
+    } as unknown as Admin
+    await expect(createTopics(admin, [topic('b')], {})).rejects.toThrow('denied')
+  })
+
+  it('that partners write to hold what every reader can decompress', () => {
+    const compression = { name: 'compression.type', value: 'gzip' }
+    const foreign = settingsOf(topic('feeds.acme.submitted'), undefined)
+    expect(foreign.at(-1)).toEqual(compression)
+    for (const name of ['feeds.acme.finished', 'jobs.settled']) {
+      expect(settingsOf(topic(name), undefined)).not.toContainEqual(compression)
+    }
+  })
+
+  it('that are kept for ever have no last moment', () => {
+    expect(settingsOf({ ...topic('a'), keepHours: -1, compact: true }, undefined)).toEqual([
+      { name: 'cleanup.policy', value: 'compact,delete' },
+      { name: 'retention.ms', value: '-1' },
+      { name: 'max.compaction.lag.ms', value: '600000' },
+    ])
+  })
+})
+
+describe('rules of access', () => {
+  const adminThat = (createAcls: (options: unknown) => Promise<boolean>) =>
+    ({ createAcls }) as unknown as Admin
+
+  it('are created as brokers know them', async () => {
+    const created: unknown[] = []
+    const admin = adminThat(async options => {
+      created.push(options)
+      return true
+    })
+    expect(await allow(admin, [rule, { ...rule, kind: 'group', prefix: false, operation: 'read' }]))
+      .toBe(true)
+    const common = { principal: 'User:acme', host: '*', permissionType: 3 }
+    expect(created).toEqual([{
+      acl: [
+        {
+          ...common,
+          operation: 4,
+          resourceType: 2,
+          resourceName: 'feeds.acme.',
+          resourcePatternType: 4,
+        },
+        {
+          ...common,
+          operation: 3,
+          resourceType: 3,
+          resourceName: 'feeds.acme.',
+          resourcePatternType: 3,
+        },
+      ],
+    }])
+  })
+
+  it('are none where the brokers have no authorizer', async () => {
+    const disabled = Object.assign(new Error(), { type: 'SECURITY_DISABLED' })
+    expect(await allow(adminThat(() => Promise.reject(disabled)), [rule])).toBe(false)
+    const other = Object.assign(new Error('away'), { type: 'OTHER' })
+    await expect(allow(adminThat(() => Promise.reject(other)), [rule])).rejects.toThrow('away')
+  })
+
+  it('take from principals what they are allowed beyond, and leave all else', async () => {
+    const entry = (principal: string, resourceName: string, operation: number) => ({
+      resourceType: 2,
+      resourceName,
+      resourcePatternType: 4,
+      acls: [{ principal, host: '*', operation, permissionType: 3 }],
+    })
+    const deleted: unknown[] = []
+    const adminWith = (resources: readonly unknown[]) => ({
+      describeAcls: async (filter: unknown) => {
+        // Only what is allowed, of any kind, on anything.
+        expect(filter).toEqual({
+          resourceType: 1, resourcePatternType: 1, operation: 1, permissionType: 3,
+        })
+        return { resources }
+      },
+      deleteAcls: async ({ filters }: { filters: unknown[] }) => { deleted.push(...filters) },
+    }) as unknown as Admin
+    const wanted = entry('User:acme', 'feeds.acme.', 4)
+    const resources = [
+      wanted, entry('User:acme', 'feeds.acme.', 3), entry('User:acme', '', 4),
+      entry('User:other', 'feeds.', 4),
+    ]
+    expect(await disallowBeyond(adminWith(resources), [rule])).toBe(2)
+    const common = {
+      principal: 'User:acme', host: '*', permissionType: 3, resourceType: 2, resourcePatternType: 4,
+    }
+    expect(deleted).toEqual([
+      { ...common, resourceName: 'feeds.acme.', operation: 3 },
+      { ...common, resourceName: '', operation: 4 },
+    ])
+    expect(await disallowBeyond(adminWith([wanted]), [rule])).toBe(0)
+    expect(deleted).toHaveLength(2)
+  })
+})

@@ -1,0 +1,241 @@
+import { EventEmitter, once } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Kafka } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
+import {
+  consumerDefaults, startConsumer, type ConsumerSettings,
+} from '../../../services/kafka/consumer.ts'
+
+const events = {
+  GROUP_JOIN: 'join',
+  HEARTBEAT: 'heartbeat',
+  REBALANCING: 'rebalancing',
+  STOP: 'stop',
+  CRASH: 'crash',
+}
+
+type Run = { readonly eachBatch: (payload: unknown) => Promise<void> }
+
+/** A consumer of the client whose events are given by the test, and what it was asked for. */
+function setUp (more: {
+  readonly connect?: () => Promise<void>
+  readonly settings?: Partial<ConsumerSettings>
+  readonly onDelivery?: ConsumeOptions['onDelivery']
+  readonly onFailed?: ConsumeOptions['onFailed']
+  readonly gather?: ConsumeOptions['gather']
+} = {}) {
+  const client = new EventEmitter()
+  const asked: Record<string, unknown> = {}
+  const told = {
+    fatal: [] as unknown[],
+    retries: [] as unknown[],
+    pausesMs: [] as number[],
+    assigned: 0,
+    disconnected: 0,
+  }
+  const fake = {
+    events,
+    on: (name: string, listener: (event: unknown) => void) => client.on(name, listener),
+    connect: more.connect ?? (async () => {}),
+    subscribe: async (topics: unknown) => { asked.subscribe = topics },
+    run: async (run: Run) => {
+      asked.run = run
+      client.emit('running')
+    },
+    disconnect: async () => { told.disconnected++ },
+  }
+  const consumption = startConsumer({
+    kafka: {
+      consumer: (options: unknown) => {
+        asked.consumer = options
+        return fake
+      },
+    } as unknown as Kafka,
+    consume: {
+      group: 'settle.small',
+      topics: ['rows.completed.small'],
+      onAssigned: () => { told.assigned++ },
+      onFailed: more.onFailed,
+      gather: more.gather,
+      onDelivery: more.onDelivery ?? (async () => ({ go: 'next' })),
+    },
+    // However slow the machine is, no session ends but by the test.
+    settings: { ...consumerDefaults, sessionTimeoutMs: 600_000, stopWithinMs: 5, ...more.settings },
+    onFatal: error => { told.fatal.push(error) },
+    onRetry: error => { told.retries.push(error) },
+    sleep: async ms => { told.pausesMs.push(ms) },
+  })
+  return { client, asked, told, consumption, running: once(client, 'running') }
+}
+
+const batch = {
+  batch: {
+    topic: 'rows',
+    partition: 0,
+    fetchedOffset: '0',
+    lastOffset: () => '0',
+    messages: [{ offset: '0', key: null, value: null, timestamp: '5' }],
+  },
+  resolveOffset: () => {},
+}
+
+describe('a consumer', () => {
+  it('asks the client for what its settings say, and for no commits of its own', async () => {
+    const { asked, running, consumption } = setUp({ settings: consumerDefaults })
+    await running
+    expect(asked.consumer).toMatchObject({
+      groupId: 'settle.small',
+      sessionTimeout: 6_000,
+      heartbeatInterval: 2_000,
+      rebalanceTimeout: 10_000,
+      maxWaitTimeInMs: 100,
+      minBytes: 1,
+      maxBytesPerPartition: 524_288,
+      allowAutoTopicCreation: false,
+    })
+    expect(asked.subscribe).toEqual({ topics: ['rows.completed.small'], fromBeginning: true })
+    expect(asked.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
+    await consumption.stop()
+  })
+
+  it('gathers as much as it is told to', async () => {
+    const { asked, running, consumption } = setUp({ gather: { bytes: 9_000, withinMs: 50 } })
+    await running
+    expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 50, minBytes: 9_000 })
+    await consumption.stop()
+  })
+
+  it('has the broker hold nothing where it has to see itself what is enough', async () => {
+    const gather = { bytes: 9_000, withinMs: 50, enough: () => false }
+    const { asked, running, consumption } = setUp({ gather })
+    await running
+    expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 100, minBytes: 1 })
+    await consumption.stop()
+  })
+
+  it('joins as soon as the brokers are there', async () => {
+    const away = new Error('no broker')
+    const answers = [Promise.reject(away), Promise.resolve()]
+    const connect = async () => await answers.shift()
+    const { told, running, consumption } = setUp({ connect })
+    await running
+    expect([told.retries, told.fatal]).toEqual([[away], []])
+    await consumption.stop()
+  })
+
+  it('is ready between the join and the stop, and delivers what is fetched then', async () => {
+    const delivered: bigint[] = []
+    const { client, asked, told, running, consumption } = setUp({
+      onDelivery: async ({ messages }) => {
+        delivered.push(...messages.map(({ offset }) => offset))
+        return { go: 'next' }
+      },
+    })
+    await running
+    expect(consumption.ready()).toBe(false)
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect([consumption.ready(), told.assigned]).toEqual([true, 1])
+    const { eachBatch } = asked.run as Run
+    await eachBatch(batch)
+    await eachBatch(batch)
+    await turn()
+    expect(delivered).toEqual([0n])
+    await consumption.stop()
+    expect([consumption.ready(), told.disconnected]).toEqual([false, 1])
+  })
+
+  it('is not ready while the group rebalances, nor after a session of silence', async () => {
+    const { client, running, consumption } = setUp({ settings: { sessionTimeoutMs: 0 } })
+    await running
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect(consumption.ready()).toBe(false)
+    const other = setUp()
+    await other.running
+    other.client.emit(events.GROUP_JOIN)
+    await turn()
+    other.client.emit(events.REBALANCING)
+    expect(other.consumption.ready()).toBe(false)
+    other.client.emit(events.GROUP_JOIN)
+    await turn()
+    expect([other.consumption.ready(), other.told.assigned]).toEqual([true, 2])
+    await Promise.all([consumption.stop(), other.consumption.stop()])
+  })
+
+  it('is lost only by a crash from which the client does not restart', async () => {
+    const { client, told, running, consumption } = setUp()
+    await running
+    client.emit(events.CRASH, { payload: { restart: true, error: new Error('again') } })
+    expect(told.fatal).toEqual([])
+    const error = new Error('for good')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect(told.fatal).toEqual([error])
+    await consumption.stop()
+  })
+
+  it('begins anew when the client gave up at a lost answer of the coordinator', async () => {
+    const { client, told, running, consumption } = setUp()
+    await running
+    const error = Object.assign(new Error('no coordinator'), {
+      name: 'KafkaJSGroupCoordinatorNotFound', retriable: false,
+    })
+    const again = once(client, 'running')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    await again
+    expect([told.fatal, told.pausesMs]).toEqual([[], [300]])
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect(consumption.ready()).toBe(true)
+    await consumption.stop()
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect(told.disconnected).toBe(1)
+  })
+
+  it('begins anew when the brokers refuse it, and tells so', async () => {
+    const { client, told, running, consumption } = setUp()
+    await running
+    const error = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
+    const again = once(client, 'running')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect([told.fatal, told.retries]).toEqual([[], [error]])
+    await again
+    expect(told.pausesMs).toEqual([2_000])
+    client.emit(events.GROUP_JOIN)
+    await turn()
+    expect(consumption.ready()).toBe(true)
+    await consumption.stop()
+  })
+
+  it('that somebody looks after ends no process', async () => {
+    const failed: unknown[] = []
+    const onFailed = (error: unknown) => { failed.push(error) }
+    const { client, told, running, consumption } = setUp({ onFailed })
+    await running
+    const error = new Error('Snappy compression not implemented')
+    client.emit(events.CRASH, { payload: { restart: false, error } })
+    expect([failed, told.fatal]).toEqual([[error], []])
+    await consumption.stop()
+  })
+
+  it('stops in time although a handler never returns, once, and fails no more', async () => {
+    const signals: AbortSignal[] = []
+    const { client, asked, told, running, consumption } = setUp({
+      onDelivery: ({ signal }) => {
+        signals.push(signal)
+        return new Promise(() => {})
+      },
+    })
+    await running
+    client.emit(events.GROUP_JOIN)
+    const { eachBatch } = asked.run as Run
+    await eachBatch(batch)
+    await eachBatch(batch)
+    await turn()
+    await Promise.all([consumption.stop(), consumption.stop()])
+    expect([told.disconnected, signals.map(signal => signal.aborted)]).toEqual([1, [true]])
+    client.emit(events.CRASH, { payload: { restart: false, error: new Error('late') } })
+    expect(told.fatal).toEqual([])
+  })
+})

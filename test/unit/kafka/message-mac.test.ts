@@ -1,0 +1,93 @@
+import { describe, expect, it, vi } from 'vitest'
+import type { OutgoingMessage, RawMessage } from '../../../services/kafka/bus.ts'
+import { createMessageMac, reportForged } from '../../../services/kafka/message-mac.ts'
+
+const keyOf = (fill: number) => Buffer.alloc(32, fill).toString('base64')
+const mac = createMessageMac({ MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '1' })
+const sent: OutgoingMessage = {
+  topic: 'wallet.journal', key: 'org_a.live', value: Buffer.from('top-up'), headers: { job: '' },
+}
+const received = ({ key, ...message }: OutgoingMessage): RawMessage =>
+  ({ ...message, key: Buffer.from(key), partition: 0, offset: 7n, timestampMs: 0 })
+const signed = received(mac.sign(sent))
+
+describe('a message of a service', () => {
+  it('is authentic, with and without a value', () => {
+    expect(mac.isAuthentic(signed)).toBe(true)
+    expect(mac.isAuthentic(received(mac.sign({ ...sent, value: null })))).toBe(true)
+  })
+
+  it('is authentic in whatever order its headers come', () => {
+    const { headers } = received(mac.sign({ ...sent, headers: { a: '1', b: '2' } }))
+    const turned = Object.fromEntries(Object.entries(headers).toReversed())
+    expect(mac.isAuthentic({ ...signed, headers: turned })).toBe(true)
+  })
+
+  it('stays authentic once another key signs, for as long as its own is there', () => {
+    const MESSAGE_KEY_ACTIVE = '2'
+    const both = createMessageMac({
+      MESSAGE_KEYS: { 1: keyOf(1), 2: keyOf(2) }, MESSAGE_KEY_ACTIVE,
+    })
+    expect(both.isAuthentic(signed)).toBe(true)
+    expect(mac.isAuthentic(received(both.sign(sent)))).toBe(false)
+  })
+
+  it('is signed anew when it is sent on', () => {
+    const { topic: _, ...rest } = mac.sign(sent)
+    expect(mac.isAuthentic(received(mac.sign({ ...rest, topic: 'ledger.dead' })))).toBe(true)
+  })
+})
+
+describe('a message is forged', () => {
+  it.each<readonly [string, Partial<RawMessage>]>([
+    ['without a MAC', { headers: { job: '' } }],
+    ['with another topic', { topic: 'jobs.settled' }],
+    ['with another key', { key: Buffer.from('org_b.live') }],
+    ['with another value', { value: Buffer.from('top-uq') }],
+    ['with a value cut off', { value: Buffer.from('top-u') }],
+    ['without its value', { value: null }],
+    ['with an empty value', { value: Buffer.alloc(0) }],
+    ['with another header', { headers: { ...signed.headers, job: 'job_1' } }],
+    ['with one header more', { headers: { ...signed.headers, tenant: 'org_b.live' } }],
+    ['with one header less', { headers: { mac: signed.headers['mac'] ?? '' } }],
+    ['with a key id that there is not', { headers: { ...signed.headers, mac: '9:AAAA' } }],
+    ['with the name of a method as key id', { headers: { ...signed.headers, mac: 'valueOf:' } }],
+    ['with a MAC cut off', {
+      headers: { ...signed.headers, mac: signed.headers['mac']?.slice(0, 20) ?? '' },
+    }],
+  ])('%s', (_name, change) => {
+    expect(mac.isAuthentic({ ...signed, ...change })).toBe(false)
+  })
+
+  it('when content moves from the value to the key', () => {
+    const message = received({ ...sent, key: 'org_a.livetop-', value: Buffer.from('up') })
+    expect(mac.isAuthentic({ ...message, headers: signed.headers })).toBe(false)
+  })
+})
+
+it('leaves messages to and from partners as they are', () => {
+  const message = { ...sent, topic: 'feeds.acme.finished' }
+  expect(mac.sign(message)).toBe(message)
+  expect(mac.isAuthentic(received({ ...message, topic: 'feeds.acme.submitted' }))).toBe(true)
+})
+
+it('needs the key that signs', () => {
+  const settings = { MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '2' }
+  expect(() => createMessageMac(settings)).toThrow(
+    'MESSAGE_KEYS lacks the key "2" that MESSAGE_KEY_ACTIVE names')
+})
+
+it('counts every forged message and logs one a topic and minute', () => {
+  const log = { error: vi.fn() }
+  const metrics = { count: vi.fn() }
+  let nowMs = 0
+  const report = reportForged({ log, metrics }, () => nowMs)
+  for (const topic of ['a', 'a', 'b']) report({ ...signed, topic })
+  expect(metrics.count.mock.calls.map(([name, labels]) => [name, labels])).toEqual(
+    ['a', 'a', 'b'].map(topic => ['messages_forged_total', { topic }]))
+  expect(log.error.mock.calls.map(([about]) => about)).toEqual(
+    ['a', 'b'].map(topic => ({ topic, partition: 0, offset: '7' })))
+  nowMs = 60_000
+  report({ ...signed, topic: 'a' })
+  expect(log.error).toHaveBeenCalledTimes(3)
+})

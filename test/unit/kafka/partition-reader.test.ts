@@ -1,0 +1,224 @@
+import type { EachBatchPayload } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import type { ConsumeOptions, FetchBatching } from '../../../services/kafka/bus.ts'
+import { createPartitionReader } from '../../../services/kafka/partition-reader.ts'
+
+type Options = Pick<ConsumeOptions, 'onDelivery' | 'gather'> & { readonly aheadBytes?: number }
+
+/** A reader of one partition, and the part of kafkajs around it. */
+function createReader ({ onDelivery, gather, aheadBytes = 1_000 }: Options) {
+  const membership = new AbortController()
+  const calls: string[] = []
+  const failures: unknown[] = []
+  const commits: unknown[] = []
+  const state: { commit: () => Promise<void> } = { commit: async () => {} }
+  const reader = createPartitionReader({
+    topic: 'rows',
+    partition: 0,
+    start: Promise.resolve(),
+    aheadBytes,
+    gather,
+    membership,
+    fail: (error) => { failures.push(error) },
+    onDelivery,
+  })
+  const batch = (fetchedOffset: number, offsets: readonly number[]) => reader.take({
+    batch: {
+      topic: 'rows',
+      partition: 0,
+      fetchedOffset: `${fetchedOffset}`,
+      lastOffset: () => `${offsets.at(-1)}`,
+      messages: offsets.map((offset) => ({
+        offset: `${offset}`, key: null, value: Buffer.alloc(100), headers: {}, timestamp: '5',
+      })),
+    },
+    resolveOffset: (offset: string) => { calls.push(`resolve ${offset}`) },
+    pause: () => {
+      calls.push('pause')
+      return () => { calls.push('resume') }
+    },
+    commitOffsetsIfNecessary: async (offsets: unknown) => {
+      commits.push(offsets)
+      await state.commit()
+    },
+  } as unknown as EachBatchPayload)
+  return { reader, batch, membership, calls, failures, commits, state }
+}
+
+const later = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('partition reader', () => {
+  it('believes a position at the beginning when two fetches name it', async () => {
+    const delivered: bigint[] = []
+    const { batch, calls } = createReader({
+      onDelivery: async ({ messages }) => {
+        delivered.push(...messages.map(({ offset }) => offset))
+        return { go: 'next' }
+      },
+    })
+    batch(70, [70, 71])
+    batch(50, [50, 51])
+    batch(50, [50, 51])
+    batch(52, [52])
+    await later()
+    expect(delivered).toEqual([50n, 51n, 52n])
+    expect(calls).toEqual(['resolve 51', 'resolve 52'])
+  })
+
+  it('rewinds for again and drops the fetch that was on its way', async () => {
+    const delivered: bigint[][] = []
+    const { reader, batch, calls } = createReader({
+      onDelivery: async ({ messages }) => {
+        delivered.push(messages.map(({ offset }) => offset))
+        return delivered.length > 1 ? { go: 'next' } : { go: 'again', fromOffset: 1n, afterMs: 0 }
+      },
+    })
+    batch(0, [0, 1, 2])
+    batch(0, [0, 1, 2])
+    await later()
+    batch(3, [3, 4])
+    batch(1, [1, 2])
+    batch(3, [3, 4])
+    await reader.ended()
+    expect(delivered).toEqual([[0n, 1n, 2n], [1n, 2n, 3n, 4n]])
+    expect(calls.slice(0, 3)).toEqual(['resolve 2', 'pause', 'resolve 0'])
+    expect(calls).toContain('resume')
+  })
+
+  it('pauses when enough is fetched ahead and resumes when it is handed over', async () => {
+    const gate = Promise.withResolvers<void>()
+    const sizes: number[] = []
+    const { reader, batch, calls } = createReader({
+      aheadBytes: 200,
+      onDelivery: async ({ messages }) => {
+        sizes.push(messages.length)
+        await gate.promise
+        return { go: 'next' }
+      },
+    })
+    batch(0, [0])
+    batch(0, [0])
+    await later()
+    batch(1, [1])
+    expect(calls).not.toContain('pause')
+    batch(2, [2])
+    expect(calls.at(-1)).toBe('pause')
+    gate.resolve()
+    await reader.ended()
+    expect(sizes).toEqual([1, 2])
+    expect(calls.at(-1)).toBe('resume')
+  })
+
+  describe('that gathers', () => {
+    const setUp = (gather: Required<FetchBatching>) => {
+      const sizes: number[] = []
+      const made = createReader({
+        gather,
+        onDelivery: async ({ messages }) => {
+          sizes.push(messages.length)
+          return { go: 'next' }
+        },
+      })
+      made.batch(0, [0])
+      made.batch(0, [0])
+      return { ...made, sizes }
+    }
+    const hour = { bytes: 500, withinMs: 3_600_000, enough: () => false }
+
+    it('waits until messages are so many bytes', async () => {
+      const { reader, batch, sizes } = setUp(hour)
+      await later()
+      batch(1, [1, 2, 3])
+      await later()
+      expect(sizes).toEqual([])
+      batch(4, [4])
+      await reader.ended()
+      expect(sizes).toEqual([5])
+    })
+
+    it('waits until those at hand are said to be enough', async () => {
+      const seen: number[] = []
+      const enough: FetchBatching['enough'] = (messages) => seen.push(messages.length) > 1
+      const { reader, batch, sizes } = setUp({ ...hour, enough })
+      await later()
+      expect(sizes).toEqual([])
+      batch(1, [1])
+      await reader.ended()
+      expect([seen, sizes]).toEqual([[1, 2], [2]])
+    })
+
+    it('waits no longer than it was told', async () => {
+      const { reader, sizes } = setUp({ ...hour, withinMs: 1 })
+      await reader.ended()
+      expect(sizes).toEqual([1])
+    })
+
+    it('hands over nothing once its partition is lost', async () => {
+      const { reader, membership, sizes } = setUp(hour)
+      await later()
+      membership.abort(new Error('lost'))
+      await reader.ended()
+      expect(sizes).toEqual([])
+    })
+  })
+
+  it('repeats a commit that a broken connection prevented', async () => {
+    const { reader, batch, commits, state, failures } = createReader({
+      onDelivery: async ({ commit }) => {
+        await commit(1n)
+        return { go: 'next' }
+      },
+    })
+    state.commit = async () => {
+      if (commits.length > 1) return
+      const cause = Object.assign(new Error('connection'), { retriable: true })
+      throw Object.assign(new Error('tries exceeded', { cause }), { retriable: false })
+    }
+    batch(0, [0])
+    batch(0, [0])
+    await reader.ended()
+    const commit = { topics: [{ topic: 'rows', partitions: [{ partition: 0, offset: '1' }] }] }
+    expect(commits).toEqual([commit, commit])
+    expect(failures).toEqual([])
+  })
+
+  it('repeats a commit to a coordinator that is none, and keeps its partition', async () => {
+    const { reader, batch, commits, membership, state, failures } = createReader({
+      onDelivery: async ({ commit }) => {
+        await commit(1n)
+        return { go: 'next' }
+      },
+    })
+    state.commit = async () => {
+      if (commits.length > 1) return
+      throw Object.assign(new Error('not here'), {
+        type: 'NOT_COORDINATOR_FOR_GROUP', retriable: true,
+      })
+    }
+    batch(0, [0])
+    batch(0, [0])
+    await reader.ended()
+    expect(commits).toHaveLength(2)
+    expect([membership.signal.aborted, failures]).toEqual([false, []])
+  })
+
+  it('takes a refused commit for the loss of the partition', async () => {
+    let signal: AbortSignal | undefined
+    const { reader, batch, membership, state, failures } = createReader({
+      onDelivery: async ({ commit, signal: given }) => {
+        signal = given
+        await commit(1n)
+        return { go: 'next' }
+      },
+    })
+    state.commit = async () => {
+      throw Object.assign(new Error('gone'), { type: 'ILLEGAL_GENERATION', retriable: false })
+    }
+    batch(0, [0])
+    batch(0, [0])
+    await reader.ended()
+    expect(signal?.aborted).toBe(true)
+    expect(membership.signal.aborted).toBe(true)
+    expect(failures).toHaveLength(1)
+  })
+})

@@ -1,0 +1,160 @@
+import avro from 'avsc'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
+import { createCodec, localSource, registrySource } from '../../../services/kafka/registry.ts'
+import { ownSchema, typeOf } from '../../../services/kafka/schemas.ts'
+
+const keys = { tenant: 'o.live', job: 'job_1', wrapped: Buffer.of(1, 2, 3) }
+
+describe('a codec', () => {
+  it('writes the registry format and reads it back, bytes as buffers', async () => {
+    const codec = createCodec(localSource())
+    const bytes = await codec.encode('job.keys-value', keys)
+    expect(bytes.subarray(0, 5)).toEqual(Buffer.of(0, 0, 0, 0, 4))
+    const read = await codec.decode('job.keys', bytes) as typeof keys
+    expect({ ...read }).toEqual(keys)
+    expect(Buffer.isBuffer(read.wrapped)).toBe(true)
+    const later = {
+      rows: [2 ** 31 - 1],
+      copies: [],
+      canonicals: ['é'],
+      tokens: Buffer.alloc(16),
+      otherTokens: null,
+    }
+    const bare = await codec.encodeBare('rows.retry-rows', later)
+    const decodeBare = await codec.prepare('rows.retry-rows', bare.schemaId)
+    expect({ ...decodeBare(bare.bytes) as object }).toEqual(later)
+  })
+
+  it('refuses values that the schema does not know, and bytes that are none', async () => {
+    const codec = createCodec(localSource())
+    await expect(codec.encode('job.keys-value', { tenant: 1 })).rejects.toThrow()
+    await expect(codec.decode('job.keys', Buffer.of(1, 0, 0, 0, 1))).rejects.toThrow('not an')
+    await expect(codec.decode('job.keys', Buffer.of(0, 0, 0, 0, 3, 9))).rejects.toThrow()
+    await expect(codec.encode('nobody-value', {})).rejects.toThrow('no schema of')
+  })
+
+  it('resolves what another version wrote, and builds the resolver once', async () => {
+    const writer = typeOf({
+      type: 'record',
+      name: 'Keys',
+      namespace: 'job',
+      fields: [
+        { name: 'more', type: 'string' }, { name: 'tenant', type: 'string' },
+        { name: 'job', type: 'string' }, { name: 'wrapped', type: 'bytes' },
+      ],
+    } as avro.Schema)
+    let asked = 0
+    const schemaOf = async () => {
+      asked++
+      return writer
+    }
+    const codec = createCodec({ ...localSource(), schemaOf })
+    const content = writer.toBuffer({ more: 'x', ...keys })
+    const bytes = Buffer.concat([Buffer.of(0, 0, 0, 0, 77), content])
+    expect({ ...await codec.decode('job.keys', bytes) as object }).toEqual(keys)
+    await codec.decode('job.keys', bytes)
+    expect(asked).toBe(1)
+  })
+
+  it('asks again after a look-up that failed', async () => {
+    let asked = 0
+    const local = localSource()
+    const codec = createCodec({
+      ...local,
+      idOf: async subject => {
+        if (++asked === 1) throw new InfrastructureError('away')
+        return local.idOf(subject)
+      },
+    })
+    await expect(codec.encode('job.keys-value', keys)).rejects.toThrow('away')
+    await codec.encode('job.keys-value', keys)
+    await codec.encode('job.keys-value', keys)
+    expect(asked).toBe(2)
+  })
+})
+
+describe('sources', () => {
+  it('give local ids by the order of the files', async () => {
+    const source = localSource()
+    expect(await source.idOf('jobs.settled-value')).toBe(5)
+    expect((await source.schemaOf(5)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
+    await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
+  })
+
+  const answers: Readonly<Record<string, readonly [status: number, body: object]>> = {
+    1: [200, { schema: JSON.stringify(ownSchema('job.keys-value').json) }],
+    2: [200, { schema: '{"type":"object"}', schemaType: 'JSON' }],
+    3: [200, { schema: 'syntax = "proto3"; message A { string b = 1; }', schemaType: 'PROTOBUF' }],
+    4: [200, { schema: '{"type":"nothing"}' }],
+    5: [200, { schema: 'x', schemaType: 'OTHER' }],
+    6: [404, { error_code: 40403, message: 'Schema not found' }],
+    7: [400, { error_code: 400, message: 'Invalid id' }],
+    8: [422, { error_code: 422, message: 'Odd id' }],
+    9: [401, { error_code: 401, message: 'Who are you?' }],
+    10: [429, { error_code: 429, message: 'Not so fast' }],
+  }
+
+  it('tell what no answer will ever change from what may pass', async () => {
+    const server = createServer((request, response) => {
+      const id = (request.url ?? '').split('/').at(-1) ?? ''
+      const [status, body] = answers[id] ?? [404, {}]
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const clock = { ms: 0 }
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const source = registrySource(url, { unknownForMs: 1_000, now: () => clock.ms })
+    expect((await source.schemaOf(1)).equals(ownSchema('job.keys-value').type)).toBe(true)
+    const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
+    // What the registry does not know may be on its way to it, but not for ever.
+    const looks = [[0, true], [999, true], [1_000, false], [5_000, false]] as const
+    for (const [atMs, passes] of looks) {
+      clock.ms = atMs
+      expect([atMs, isInfrastructure(await errorOf(6))]).toEqual([atMs, passes])
+    }
+    for (const id of [2, 3, 4, 5, 6, 7, 8, 2 ** 31]) {
+      expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, false])
+      expect(await errorOf(id)).toBeInstanceOf(Error)
+    }
+    for (const id of [9, 10]) expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, true])
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
+
+  it('send user and password of the address, and show them in no failure', async () => {
+    const sent: (string | undefined)[] = []
+    const server = createServer((request, response) => {
+      sent.push(request.headers.authorization)
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"message":"no"}')
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const source = registrySource(`http://user:p%40ss@127.0.0.1:${port}/path`)
+    const error = await source.schemaOf(1).catch((thrown: unknown) => thrown)
+    expect(sent).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`])
+    expect(isInfrastructure(error)).toBe(true)
+    expect(String(error)).toMatch(/check user and password in SCHEMA_REGISTRY_URL$/)
+    expect(inspect(error, { depth: 9 })).not.toMatch(/p%40ss|p@ss/)
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
+
+  it('call a registry that is away infrastructure', async () => {
+    // The client waits between its tries.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => { vi.useRealTimers() })
+    const source = registrySource('http://127.0.0.1:1')
+    const thrown: unknown[] = []
+    source.schemaOf(1).catch((error: unknown) => { thrown.push(error) })
+    while (thrown.length === 0) {
+      vi.advanceTimersByTime(1_000)
+      await turn()
+    }
+    expect(isInfrastructure(thrown[0])).toBe(true)
+  })
+})

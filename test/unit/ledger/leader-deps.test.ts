@@ -1,0 +1,30 @@
+import { expect, it } from 'vitest'
+import { leadingDeps } from '../../../services/ledger/leader-deps.ts'
+import { messageKeysOf } from '../../support/signed.ts'
+
+const config = {
+  KAFKA_BROKERS: ['broker:9092'],
+  ...messageKeysOf(),
+  INSTANCE: 'i1',
+  LEADER_POLL_MS: 1,
+  LEADER_LEASE_MS: 2,
+  LEADER_GRACE_MS: 3,
+  CHECK_EVERY_MS: 4,
+  SNAPSHOT_EVERY_MS: 5,
+  SNAPSHOT_BEHIND_MS: 6,
+}
+
+it('ledgers of the same name are told apart, and each has the times it was given', () => {
+  const make = () => leadingDeps(config, { bus: { producer: () => ({}) } } as never, {} as never)
+  const [one, other] = [make(), make()]
+  expect(one).toMatchObject({
+    lookEveryMs: 1,
+    leaseMs: 2,
+    graceMs: 3,
+    checkEveryMs: 4,
+    snapshotEveryMs: 5,
+    snapshotBehindMs: 6,
+  })
+  expect(one.name).toMatch(/^ledger\.i1\.[0-9a-f-]{36}$/)
+  expect(other.name).not.toBe(one.name)
+})

@@ -1,0 +1,73 @@
+import { expect, it } from 'vitest'
+import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
+import { reErase } from '../../../services/ledger/re-erase.ts'
+import { createManualClock } from '../../support/stage-doubles.ts'
+
+type Message = readonly [job: string, value: string | null, atMs?: number, tenant?: string]
+
+/** A topic of these messages; what is done to Redis is noted. */
+function world (
+  messages: readonly Message[], { nowMs = 0, run = '', until = null as string | null } = {}
+) {
+  const [calls, read, counted]: [string[], string[], unknown[]] = [[], [], []]
+  const parts = {
+    redis: {
+      get: async (key: string) => key.endsWith('in') ? run : until,
+      set: async (...given: unknown[]) => { calls.push(['set', ...given].join(' ')) },
+      del: async (key: string) => calls.push(`del ${key}`) > 0 ? 1 : 0,
+    } as never,
+    reader: {
+      read: async (
+        topic: string, onMessages: (messages: never) => unknown, limits?: { sinceMs?: number }
+      ) => {
+        read.push(`${topic} since ${limits?.sinceMs}`)
+        await onMessages(messages.map(([job, value, timestampMs = 0, tenant = 'a']) => ({
+          key: Buffer.from(job),
+          value: value === null ? null : Buffer.from(value),
+          headers: tenant === '' ? {} : { tenant },
+          timestampMs,
+        })) as never)
+        return new Map()
+      },
+    },
+    clock: createManualClock(nowMs),
+    log: { warn: () => {} },
+    metrics: { count: (...given: unknown[]) => { counted.push(given) } },
+  }
+  return { parts, calls, read, counted }
+}
+
+const { signal } = new AbortController()
+const done = ['set {ledger}:erased-in r2', 'set {ledger}:erased-until 1000']
+
+it('jobs whose key was taken out of the topic are erased, and marked before', async () => {
+  const { parts, calls, counted } = world([
+    ['job_1', 'key'], ['job_2', 'key'], ['job_1', null, 600], ['job_3', null], ['job_3', 'key'],
+    ['job_4', null, 0, ''],
+  ], { nowMs: 1_000, run: 'r1' })
+  await reErase(parts, 'r2', signal)
+  expect(calls).toEqual([
+    `set erased:{a}:job_1 1 PX ${ACCEPTED_KEY_MS - 400} NX`, 'del dek:{a}:job_1',
+    // A key that comes behind its erasure is an old message again.
+    `set erased:{a}:job_3 1 PX ${ACCEPTED_KEY_MS - 1_000} NX`, 'del dek:{a}:job_3', ...done,
+  ])
+  expect(counted).toEqual([['recovery_actions_total', { kind: 'erasure' }, 2]])
+})
+
+it('a mark is not needed once the results are gone by themselves', async () => {
+  const { parts, calls } = world([['job_1', null, 0]], { nowMs: ACCEPTED_KEY_MS })
+  await reErase(parts, 'r2', signal)
+  expect(calls.slice(0, 2)).toEqual(['del dek:{a}:job_1', done[0]])
+})
+
+it('the topic is read from where Redis had all erasures', async () => {
+  const { parts, read } = world([], { until: '700' })
+  await reErase(parts, 'r2', signal)
+  expect(read).toEqual(['job.keys since 700'])
+})
+
+it('the topic is read once in a run of the server', async () => {
+  const { parts, calls, read } = world([['job_1', null]], { run: 'r2' })
+  await reErase(parts, 'r2', signal)
+  expect([calls, read]).toEqual([[], []])
+})

@@ -1,0 +1,174 @@
+import { describe, expect, it } from 'vitest'
+import type { Job } from '../../../services/jobs/job.ts'
+import type { FailBlock } from '../../../services/jobs/store.ts'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
+import type { Emission } from '../../../services/engine/stage.ts'
+import { failStalled } from '../../../services/ledger/stalled.ts'
+import { reap, type SweepDeps } from '../../../services/ledger/reaper.ts'
+import { startReaper } from '../../../services/ledger/reaping.ts'
+import { storeBlock } from '../../../services/results/stored-block.ts'
+import { codec, createBlocksDouble, endedJob, wire } from '../../support/results.ts'
+import {
+  bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,
+} from '../../support/stage-doubles.ts'
+
+const running = endedJob({ ended: false, status: 'verifying' }, 4)
+
+function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[] } = {}) {
+  const clock = createManualClock()
+  const blocks = createBlocksDouble()
+  const emitted: Emission[] = []
+  const removed: number[] = []
+  const done: string[] = []
+  const fails: FailBlock[] = []
+  const counts: string[] = []
+  const jobs = new Map<string, Job>([[JOB, job]])
+  const entries = ages.map((age, index) =>
+    ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age }))
+  const deps: SweepDeps = {
+    clock,
+    log: { warn: () => {}, error: () => { done.push('error') } },
+    metrics: {
+      count: (name, labels, more = 1) => { counts.push(`${Object.values(labels).join()} ${more}`) },
+      watch: () => {},
+    },
+    leftOverAfterMs: 2_000,
+    stalledAfterMs: 60_000,
+    tenants: { active: async () => [{ tenant: TENANT, sinceMs: 0 }] },
+    emitter: { emit: async (all) => { emitted.push(...all) } },
+    outbox: {
+      pending: async () => entries.filter(({ seq }) => !removed.includes(seq)),
+      tenantsWithPending: async () => entries.length > 0 ? [TENANT] : [],
+      remove: async (_tenant, seqs) => { removed.push(...seqs) },
+    },
+    archive: { save: async () => { done.push('save') } },
+    backlog: { waits: async () => waits },
+    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    store: {
+      openJobs: async () => [{ job: JOB, progressAtMs: clock.now() - idleMs }],
+      read: async (_tenant, id) => jobs.get(id),
+      readWhole: async (_tenant, id) => {
+        const found = jobs.get(id)
+        return found && { job: found, manifest: [] }
+      },
+      close: async () => { done.push('close'); return true },
+      openRows: async () => bitmapOf(4, [1, 2]),
+      end: async () => ({ kind: 'skip' }),
+      fail: async (_tenant, _job, block) => {
+        fails.push(block)
+        jobs.set(JOB, { ...job, ended: true, status: 'failed' })
+        const failed = endedJob({ status: 'failed' })
+        return { kind: 'counted', ended: true, job: failed, entry: undefined }
+      },
+    },
+  }
+  return { parts: deps, blocks, emitted, removed, done, fails, counts }
+}
+
+const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
+
+describe('a sweep', () => {
+  it('ships entries that were left over, and leaves young ones to their makers', async () => {
+    const { parts, emitted, removed, counts } = world({ ages: [5_000, 2_000, 1_999] })
+    expect(await reap(parts)).toBe(1)
+    expect(emitted.map(({ value }) => 'seq' in value && value.seq)).toEqual([1, 2])
+    expect(removed).toEqual([1, 2])
+    expect(counts).toEqual(['entry 2'])
+  })
+
+  it('keeps entries that were not acknowledged, and goes on with the jobs', async () => {
+    const { parts, removed, done } = world({ ages: [5_000], job: endedJob(), idleMs: 5_000 })
+    let failed = false
+    const emitter = {
+      emit: async () => {
+        if (failed) return
+        failed = true
+        throw new Error('down')
+      }
+    }
+    await reap({ ...parts, emitter })
+    expect(removed).toEqual([])
+    expect(done).toEqual(['error', 'save', 'close'])
+  })
+
+  it('closes a job that has ended and was left open, but not at once', async () => {
+    const young = world({ job: endedJob(), idleMs: 1_999 })
+    await reap(young.parts)
+    expect(young.done).toEqual([])
+    const { parts, done, emitted, counts } = world({ job: endedJob(), idleMs: 2_000 })
+    await reap(parts)
+    expect(done).toEqual(['save', 'close'])
+    expect(topics(emitted)).toEqual(['jobs.settled'])
+    expect(counts).toEqual(['ended_job 1'])
+  })
+
+  it('fails a stalled job: its open rows end unknown in one block of the whole job', async () => {
+    const { parts, blocks, done, emitted, fails } = world({ idleMs: 60_000 })
+    await reap(parts)
+    expect(fails.map(({ finished }) => rowsOf(finished))).toEqual([[1, 2]])
+    expect(blocks.stored).toMatchObject([
+      { chunk: running.chunks, firstRow: 0, rows: 4, inputs: false },
+    ])
+    expect(done).toEqual(['save', 'close'])
+    expect(topics(emitted)).toEqual(['jobs.settled'])
+  })
+
+  it('tries a stalled job again whose block cannot be stored just now', async () => {
+    const { parts, done, fails } = world({ idleMs: 60_000 })
+    await reap({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
+    expect([done, fails]).toEqual([['error'], []])
+  })
+
+  it('leaves a job alone that moves, or whose rows wait in a topic', async () => {
+    for (const some of [world({ idleMs: 59_999 }), world({ idleMs: 90_000, waits: true })]) {
+      await reap(some.parts)
+      expect([some.fails, some.done, some.blocks.stored]).toEqual([[], [], []])
+    }
+  })
+
+  it('does not end a job that has moved while it was looked at', async () => {
+    const { parts } = world()
+    const store = {
+      ...parts.store,
+      fail: async () => ({ kind: 'known', ended: false, job: running, entry: undefined } as const),
+    }
+    expect(await failStalled({ ...parts, store }, running)).toBeUndefined()
+  })
+})
+
+describe('sweeping', () => {
+  it('is not ready after a round that failed, goes on, and stops with the stage', async () => {
+    const { parts } = world()
+    const rounds: string[] = []
+    const rested = Promise.withResolvers<void>()
+    const active = async () => {
+      rounds.push('round')
+      if (rounds.length === 1) throw new Error('down')
+      if (rounds.length === 3) rested.resolve()
+      return []
+    }
+    const stopped: string[] = []
+    const stage = { ready: () => true, stop: async () => { stopped.push('stage') } }
+    const fatal = () => { throw new Error('nothing was fatal') }
+    const running = startReaper(stage, { ...parts, tenants: { active }, fatal }, 5)
+    expect(running.ready()).toBe(true)
+    await new Promise(resolve => setImmediate(resolve))
+    expect(running.ready()).toBe(false)
+    await rested.promise
+    expect(running.ready()).toBe(true)
+    await running.stop()
+    expect(stopped).toEqual(['stage'])
+  })
+
+  it('ends the process when its key ring lacks a key, after which nothing is swept', async () => {
+    const { parts, fails } = world({ idleMs: 60_000 })
+    const lacking = new FatalError('KEY_RING lacks key "7"')
+    const storeBlock = async () => { throw lacking }
+    const fatal = Promise.withResolvers<unknown>()
+    const stage = { ready: () => true, stop: async () => {} }
+    const running = startReaper(stage, { ...parts, storeBlock, fatal: fatal.resolve }, 1)
+    expect(await fatal.promise).toBe(lacking)
+    expect([running.ready(), fails]).toEqual([false, []])
+    await running.stop()
+  })
+})

@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../../schemas/types.ts'
+import { beginFold, take } from '../../../services/ledger/journal-fold.ts'
+import {
+  interestOf, reconcile, type OpenJob, type WalletSnapshot,
+} from '../../../services/ledger/reconcile.ts'
+import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
+
+type Move = Pick<Journal, 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
+
+const topup = (amountMicros: number): Move =>
+  ({ type: 'topup', job: '', amountMicros, chargeMicros: 0 })
+const reserve = (job: string, amountMicros: number): Move =>
+  ({ type: 'reserve', job, amountMicros, chargeMicros: 0 })
+const settle = (job: string, amountMicros: number, chargeMicros: number): Move =>
+  ({ type: 'settle', job, amountMicros, chargeMicros })
+
+/** A journal of these movements, as a wallet would have written it. */
+function journalOf (moves: readonly Move[]): readonly Journal[] {
+  let amounts: Amounts = NOTHING
+  return moves.map((move, index) => {
+    amounts = post(amounts, move)
+    const id = move.job === '' ? `${move.type}:${index}` : `${move.job}:${move.type}`
+    return {
+      ...move,
+      ...amounts,
+      tenant: 'org_a.live',
+      seq: index + 1,
+      entryId: id,
+      at: 1_000 + index,
+      reason: '',
+      header: null,
+    }
+  })
+}
+
+const entries = journalOf([topup(100), reserve('a', 30), settle('a', 30, 10), reserve('b', 20)])
+
+function verdictOf (journal: readonly Journal[], standing: Partial<WalletSnapshot>) {
+  const whole: WalletSnapshot = {
+    tenant: 'org_a.live',
+    run: 'r',
+    seq: 0,
+    amounts: NOTHING,
+    outbox: [],
+    openJobs: [],
+    trustsJournal: false,
+    ...standing,
+  }
+  const interest = interestOf(whole, 0)
+  const fold = beginFold(interest)
+  for (const entry of journal) take(fold, entry, interest)
+  return { ...reconcile(whole, fold, interest), fold }
+}
+
+const running = (job: string, state: OpenJob['state'] = 'running'): OpenJob =>
+  ({ job, sinceMs: 0, state })
+const at = (seq: number): Partial<WalletSnapshot> =>
+  ({ seq, amounts: entries[seq - 1] ?? NOTHING, openJobs: seq === 4 ? [running('b')] : [] })
+
+describe('a tenant that is compared with its journal', () => {
+  it('is sound when both end alike, whatever came twice or out of order', () => {
+    const [first, second, third, fourth] = entries as [Journal, Journal, Journal, Journal]
+    const { behind, faults, fold } =
+      verdictOf([first, third, second, third, second, fourth, first], at(4))
+    expect([behind, faults, fold.seq]).toEqual([false, [], 4])
+    expect([[...fold.open.keys()], [...fold.ended.keys()]]).toEqual([['b'], []])
+  })
+
+  it('is ahead of it by what its outbox has', () => {
+    const { behind, faults, fold } =
+      verdictOf(entries.slice(0, 2), { ...at(4), outbox: entries.slice(2) })
+    expect([behind, faults, fold.seq]).toEqual([false, [], 4])
+  })
+
+  it.each([0, 1, 2, 3])('is behind it after %d movements', seq => {
+    const { behind, faults, fold } = verdictOf(entries, at(seq))
+    expect([behind, faults]).toEqual([true, []])
+    expect(fold.amounts).toEqual({
+      availableMicros: 70, reservedMicros: 20, chargedMicros: 10, fundedMicros: 100,
+    })
+  })
+
+  it('is frozen for balances that no entry explains', () => {
+    const amounts = { ...NOTHING, availableMicros: 71, fundedMicros: 71 }
+    expect(verdictOf(entries, { ...at(4), amounts }).faults).toEqual([
+      'after movement 4 Redis has availableMicros 71, reservedMicros 0, chargedMicros 0, ' +
+      'fundedMicros 71, the journal availableMicros 70, reservedMicros 20, chargedMicros 10, ' +
+      'fundedMicros 100',
+    ])
+    expect(verdictOf(entries, { ...at(4), amounts, trustsJournal: true }))
+      .toMatchObject({ behind: true, faults: [] })
+  })
+
+  it('is frozen for movements the journal has lost, for a gap, and for two of a number', () => {
+    expect(verdictOf(entries.slice(0, 3), at(4)).faults)
+      .toContain('Redis has 4 movements, the journal and the outbox have 3')
+    expect(verdictOf([entries[0]!, entries[2]!], at(1)).faults)
+      .toEqual(['the entries 2 to 2 are nowhere, and 3 is there'])
+    const other = { ...entries[3]!, job: 'c' }
+    expect(verdictOf([...entries, other], at(4)).faults)
+      .toEqual(['there are two entries with the number 4'])
+  })
+
+  it('is frozen for a job that runs and has reserved nothing', () => {
+    const strangers = [running('b'), running('x'), running('y', 'gone')]
+    expect(verdictOf(entries, { ...at(4), openJobs: strangers }).faults)
+      .toEqual(['x', 'y'].map(job => `the job ${job} runs and has reserved nothing`))
+    const closing = [running('x', 'ended'), running('y', 'settled')]
+    expect(verdictOf(entries, { ...at(4), openJobs: [running('b'), ...closing] }).faults)
+      .toEqual([])
+  })
+})

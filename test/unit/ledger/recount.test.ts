@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest'
+import type { RawMessage } from '../../../services/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { recount, type CountDeps } from '../../../services/ledger/recount.ts'
+import { tallyBlockOf } from '../../../services/results/tally-block.ts'
+import {
+  arrived, blockEmission, codec, createBlocksDouble, live, wire,
+} from '../../support/results.ts'
+
+const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
+const block = async (rows: readonly number[]) => (await arrived(
+  blockEmission(CHUNK, rows.map(row => [row, live('c', row)] as const), { part: 3 }))).value
+const messageOf = async (value: object | Buffer | null, offset: number) => ({
+  value: value === null || Buffer.isBuffer(value)
+    ? value
+    : await codec.encode('rows.completed-value', value),
+  topic: 'rows.completed.small',
+  partition: 2,
+  offset: BigInt(offset),
+  headers: {},
+} as RawMessage)
+
+function world (tally: (digest: string) => void = () => {}) {
+  const [tallied, logged]: [unknown[], unknown[]] = [[], []]
+  const blocks = createBlocksDouble()
+  const deps: CountDeps = {
+    wire,
+    blocks,
+    store: {
+      tally: async (tenant, counted) => {
+        tally(counted.digest)
+        tallied.push([tenant, counted])
+        return { kind: 'skip' }
+      },
+    },
+    log: {
+      error: (fields: object, message: string) => { logged.push([fields, message]) },
+    } as never,
+  }
+  return { parts: deps, blocks, tallied, logged }
+}
+
+describe('blocks that are counted again', () => {
+  it('are stored first, and counted as they were the first time', async () => {
+    const [one, two] = [await block([0, 2]), await block([3])]
+    const { parts, blocks, tallied, logged } = world()
+    await recount(parts, await Promise.all([
+      messageOf(one, 1), messageOf(null, 2), messageOf(two, 3),
+    ]))
+    expect(blocks.inserts).toEqual([2])
+    expect(blocks.stored).toEqual([one, two])
+    expect(tallied).toEqual([[one.tenant, tallyBlockOf(one)], [two.tenant, tallyBlockOf(two)]])
+    expect(tallyBlockOf(one)).toMatchObject({
+      chunk: 1,
+      firstRow: 4,
+      inputs: false,
+      standsIn: false,
+      copies: [{ row: 2, copies: 2 }],
+      finished: Buffer.from([5]),
+      billable: Buffer.from([5]),
+    })
+    expect(tallyBlockOf({ ...one, part: -2 }).standsIn).toBe(true)
+    expect(logged).toEqual([])
+  })
+
+  it('that can neither be read nor counted are told of, and the others counted', async () => {
+    const [one, two] = [await block([0]), await block([1])]
+    const broken = tallyBlockOf(one).digest
+    const { parts, tallied, logged } = world(digest => {
+      if (digest === broken) throw new Error('no such chunk')
+    })
+    // Bitmaps are bound to the seal: one that says more than was sealed opens nothing.
+    const changed = { ...two, billable: Buffer.from([7]) }
+    const messages = await Promise.all([
+      messageOf(Buffer.from('garbage'), 7), messageOf(one, 8), messageOf(two, 9),
+      messageOf(changed, 10),
+    ])
+    await recount(parts, messages)
+    expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
+    expect(logged).toMatchObject([
+      [{ topic: 'rows.completed.small', partition: 2, offset: '7' }, 'a block is unreadable'],
+      [{ offset: '10', reason: 'seal_broken' }, 'a block is unreadable'],
+      [{ tenant: one.tenant, job: one.job }, 'a block is not countable'],
+    ])
+  })
+
+  it('wait for what cannot be reached', async () => {
+    const { parts } = world(() => { throw new InfrastructureError('no Redis') })
+    await expect(recount(parts, [await messageOf(await block([0]), 1)]))
+      .rejects.toThrow('no Redis')
+  })
+})

@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest'
+import type { Job } from '../../../services/jobs/job.ts'
+import { FatalError } from '../../../services/platform/errors.ts'
+import { decideOrFailJob, failJob } from '../../../services/lookup/fail-job.ts'
+import { createLoader } from '../../../services/lookup/load.ts'
+import { BLOCK_PARTS } from '../../../services/results/block.ts'
+import { createCacheDouble } from '../../support/cache-double.ts'
+import {
+  acceptedJob, chunksOf, createManualClock, createStoreDouble, emitted, entryOf, JOB, rowsOf,
+  TENANT,
+} from '../../support/stage-doubles.ts'
+
+const parts = chunksOf(['+12127365000'])
+const unit = { parts, members: parts }
+
+const partsWith = (unitPriceMicros: () => number) => ({
+  store: createStoreDouble(),
+  outbox: { remove: async () => {} },
+  load: createLoader(createCacheDouble()),
+  clock: createManualClock(),
+  unitPriceMicros,
+  policy: async () => ({ freshnessMs: 1_000, maxActiveJobs: 10 }),
+  partRows: () => 50,
+})
+
+function setUp (unitPriceMicros: () => number) {
+  const told: string[] = []
+  const parts = partsWith(unitPriceMicros)
+  const { store } = parts
+  const decided = decideOrFailJob(unit, { ...parts, onUndecidable: (job) => told.push(job) })
+  return { store, told, decided }
+}
+
+describe('a job that fails while it is decided', () => {
+  it('is refused, its chunks are dead, and somebody is told', async () => {
+    const { store, told, decided } = setUp(() => { throw new RangeError('no price') })
+    expect(await decided).toEqual({ finishes: parts, emits: [], dead: 'undecidable' })
+    expect(told).toEqual([JOB])
+    expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
+  })
+
+  it('after it was accepted is told of only once its reservation is in the journal', async () => {
+    const told: string[] = []
+    const job = { id: JOB, preflight: { maxQuoteMicros: 5 } } as Job
+    const entry = entryOf(TENANT, job)
+    const decision = await failJob(unit, {
+      ...partsWith(() => 5),
+      store: {
+        ...createStoreDouble(),
+        refuse: async () => ({ kind: 'accepted', job, entry }),
+        announce: async () => { told.push('announced') },
+      },
+      outbox: { remove: async (_tenant, seqs) => { told.push(`removed ${seqs.join()}`) } },
+    })
+    expect(emitted([decision], 'rows.completed')).toHaveLength(1)
+    expect(emitted([decision], 'wallet.journal').map(({ value }) => value)).toEqual([entry])
+    expect(told).toEqual([])
+    await decision.afterProduced?.()
+    expect(told).toEqual(['announced', 'removed 7'])
+  })
+
+  it('leaves the rows of a rebuilt job to the parts that may be at work already', async () => {
+    const [rows, store] = [partsWith(() => 5), createStoreDouble()]
+    store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
+    const { dead, emits } = await failJob(unit, { ...rows, store })
+    expect(dead).toBe('undecidable')
+    const [block, ...others] = emitted([{ emits }], 'rows.completed')
+    expect(block?.rows.inputs).toEqual([' +12127365000'])
+    expect(rowsOf(block!.value.finished)).toEqual([])
+    expect(others).toEqual([])
+  })
+
+  it('ends its rows by blocks that wait while true blocks are counted again', async () => {
+    const [rows, store] = [partsWith(() => 5), createStoreDouble()]
+    store.jobs.set(JOB, acceptedJob())
+    const { emits } = await failJob(unit, { ...rows, store })
+    const [block, ...others] = emitted([{ emits }], 'rows.completed').map(({ value }) => value)
+    expect(block).toMatchObject({ part: BLOCK_PARTS.dead, inputs: true })
+    expect([rowsOf(block!.finished), others]).toEqual([[0], []])
+  })
+
+  it('is left alone when the process cannot go on', async () => {
+    const { store, told, decided } = setUp(() => { throw new FatalError('stop') })
+    await expect(decided).rejects.toThrow('stop')
+    expect([told, await store.outcome(TENANT, JOB)]).toEqual([[], { kind: 'open' }])
+  })
+})

@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest'
+import { createRecordMac, type SignedRecord } from '../../../services/crypto/record-mac.ts'
+import { follow, START } from '../../../services/money/journal-chain.ts'
+import { createJournalCopy } from '../../../services/money/journal-copy.ts'
+import { messageKeysOf } from '../../support/signed.ts'
+import { acceptedJob, entryOf, TENANT } from '../../support/stage-doubles.ts'
+import { createClickhouseDouble } from '../../support/stored.ts'
+
+const entry = (seq: number, tenant = TENANT) => ({
+  ...entryOf(tenant, acceptedJob()),
+  seq,
+  header: Buffer.from(`sealed ${seq}`),
+})
+const entries = [entry(1), entry(2), entry(3)]
+const HUGE = '9223372036854775807'
+
+/** The copy on ClickHouse that answers as given; `forged` are the records that are reported. */
+function copyOn (...answers: readonly (readonly object[])[]) {
+  const double = createClickhouseDouble(...answers)
+  const forged: SignedRecord[] = []
+  const mac = createRecordMac(messageKeysOf(), record => forged.push(record))
+  return { ...double, forged, copy: createJournalCopy(double.clickhouse, mac) }
+}
+
+/** Rows as they are stored, as ClickHouse gives them back. */
+async function stored (some = entries) {
+  const { copy, inserted } = copyOn()
+  await copy.append(some)
+  return inserted.map(({ at, ...row }) => ({
+    ...Object.fromEntries(Object.entries(row).map(([name, value]) => [name, String(value)])),
+    at: String(Date.parse(String(at))),
+  }) as Readonly<Record<string, string>>)
+}
+
+describe('the copy of the journal in ClickHouse', () => {
+  it('gives back the entries that it was given, once each', async () => {
+    const [one, two, three] = await stored()
+    const { copy, forged } = copyOn([one!, one!, two!, three!])
+    expect(await copy.read(TENANT)).toEqual({ entries, forged: [] })
+    expect(forged).toEqual([])
+  })
+
+  it('leaves out rows of which anything was changed, and names them', async () => {
+    const [one, two, three] = await stored()
+    const changes = [
+      { amount_micros: '1' }, { reason: 'x' }, { seq: HUGE }, { mac: '' }, { charge_micros: '9' },
+      { header_base64: Buffer.from('x').toString('base64') }, { mac: two!['mac'] },
+    ]
+    const rows = changes.map(change => ({ ...three, ...change }))
+    const { copy, forged } = copyOn([one!, ...rows, two!])
+    const found = await copy.read(TENANT)
+    expect(found.entries).toEqual(entries.slice(0, 2))
+    expect(found.forged).toEqual([3, 3, Number(HUGE), 3, 3, 3, 3])
+    expect(forged).toHaveLength(7)
+    expect(forged[0]).toMatchObject({ table: 'journal', tenant: TENANT, id: '3' })
+  })
+
+  it('leaves out rows of one tenant that were stored for another', async () => {
+    const rows = (await stored()).map(row => ({ ...row, tenant: 'org_other.live' }))
+    const { copy } = copyOn(rows)
+    expect(await copy.read('org_other.live')).toEqual({ entries: [], forged: [1, 2, 3] })
+  })
+
+  it('gives back two entries with one number, so that both are seen', async () => {
+    const other = { ...entry(2), reason: 'another' }
+    const rows = await stored([entry(1), entry(2), other])
+    const { copy } = copyOn([...rows, rows[1]!])
+    expect((await copy.read(TENANT)).entries).toEqual([entry(1), entry(2), other])
+  })
+
+  it('stores an entry once, whatever order and however often entries come', async () => {
+    const macs = (await stored()).map(({ mac }) => ({ mac }))
+    const { copy, asked, inserted } = copyOn([], [macs[1]!, macs[2]!], macs)
+    expect(await copy.append([entry(3), entry(2), entry(3)])).toEqual([entry(3), entry(2)])
+    expect(await copy.append([entry(3), entry(1), entry(2)])).toEqual([entry(1)])
+    expect(await copy.append(entries)).toEqual([])
+    expect(inserted.map(({ seq }) => seq)).toEqual([3, 2, 1])
+    expect(asked[0]?.query_params).toMatchObject({ tenants: [TENANT], seqs: [3, 2] })
+  })
+
+  it('asks for a bounded number of entries at once', async () => {
+    const { copy, asked, inserted } = copyOn()
+    await copy.append(Array.from({ length: 250 }, (_, index) => entry(index + 1)))
+    expect(asked.map(({ query_params: given }) => (given['macs'] as unknown[]).length))
+      .toEqual([100, 100, 50])
+    expect(inserted).toHaveLength(250)
+  })
+
+  /** All pages from the second entry on, of a copy that answers so. */
+  async function paged (...answers: readonly (readonly object[])[]) {
+    const { copy, asked } = copyOn([{ first: '1' }], ...answers)
+    const pages = []
+    for await (const page of copy.pages(TENANT, { seq: 2, atMs: 7 })) pages.push(page)
+    return { pages, asked: asked.map(({ query_params: given }) => given) }
+  }
+
+  it('gives pages, a query each, that have all rows of a number', async () => {
+    const [one, two, three] = await stored()
+    const { pages, asked } = await paged(
+      [...Array(1_999).fill(one), two!], [two!, { ...two!, reason: 'x' }, three!])
+    expect(pages).toEqual([
+      { entries: [entry(1)], forged: [] }, { entries: [entry(2), entry(3)], forged: [2] },
+    ])
+    expect(asked).toEqual([
+      { tenant: TENANT, seq: 2, atMs: 7 },
+      { tenant: TENANT, seq: '1', most: 2_000 }, { tenant: TENANT, seq: '2', most: 2_000 },
+    ])
+  })
+
+  it('reads more at once when the rows of one number fill a page', async () => {
+    const [one, two] = await stored()
+    const { pages, asked } = await paged(
+      Array(2_000).fill(one), [...Array(31_999).fill(one), two!], [two!])
+    expect(pages.map(page => page.entries)).toEqual([[entry(1)], [entry(2)]])
+    expect(asked.slice(1).map(({ most }) => most)).toEqual([2_000, 32_000, 2_000])
+  })
+
+  const chain = (...all: readonly ReturnType<typeof entry>[]) => all.reduce(follow, START)
+
+  it('continues heads by one query, and tenants without an entry have none', async () => {
+    const [, two, three] = await stored()
+    const { copy, asked, forged } = copyOn([two!, two!, three!])
+    const from = new Map([[TENANT, chain(entry(1))], ['org_new.live', START]])
+    expect(await copy.heads(from)).toEqual(new Map([[TENANT, chain(...entries)]]))
+    expect(asked.map(({ query_params: given }) => given)).toEqual([{
+      tenants: [TENANT, 'org_new.live'], after: new Map([[TENANT, 1], ['org_new.live', 0]]),
+    }])
+    expect(await copy.heads(new Map())).toEqual(new Map())
+    expect([asked.length, forged]).toEqual([1, []])
+  })
+
+  it('leaves forged rows out of heads, and names the numbers that are missing', async () => {
+    const [one, , three] = await stored()
+    const { copy } = copyOn([one!, { ...one!, seq: '2' }, three!, { ...three!, seq: HUGE }])
+    const head = (await copy.heads(new Map([[TENANT, START]]))).get(TENANT)
+    expect(head).toEqual(chain(entry(1), entry(3)))
+    expect(head?.missing).toEqual([[2, 2]])
+  })
+
+  it('reads authentic entries newest first, each once', async () => {
+    const [one, two, three] = await stored()
+    const { copy, asked } = copyOn([three!, { ...two!, reason: 'x' }, two!, two!, one!])
+    const read = await copy.readNewest(TENANT, { limit: 3, before: 4 })
+    expect(read).toEqual(entries.toReversed())
+    expect(asked[0]?.query_params).toEqual({ tenant: TENANT, before: 4 })
+  })
+
+  it('has inserts dropped as repeated only by whoever has the keys', async () => {
+    const [own, other] = [copyOn(), createClickhouseDouble()]
+    const keys = { MESSAGE_KEYS: { 1: Buffer.alloc(32, 2).toString('base64') } }
+    const mac = createRecordMac({ ...keys, MESSAGE_KEY_ACTIVE: '1' })
+    await own.copy.append(entries)
+    await own.copy.append(entries)
+    await createJournalCopy(other.clickhouse, mac).append(entries)
+    expect(own.tokens[1]).toBe(own.tokens[0])
+    expect(other.tokens[0]).not.toBe(own.tokens[0])
+  })
+})

@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest'
+import { batchWrites } from '../../../services/platform/batch-writes.ts'
+
+/** A store whose writes end when they are let go, and which refuses what it is told to. */
+function store (refused: readonly string[] = []) {
+  const writes: string[][] = []
+  const gates: (() => void)[] = []
+  const write = async (items: readonly string[]) => {
+    writes.push([...items])
+    await new Promise<void>(resolve => { gates.push(resolve) })
+    const bad = items.find(item => refused.includes(item))
+    if (bad !== undefined) throw new Error(`${bad} is refused`)
+  }
+  const untilWrites = async (count: number) => {
+    while (writes.length < count) await new Promise(resolve => { setImmediate(resolve) })
+  }
+  return { write, writes, untilWrites, letGo: () => { gates.splice(0).forEach(open => open()) } }
+}
+
+describe('writes together', () => {
+  it('shares a write among those who ask at the same time, and the next among those who come ' +
+    'meanwhile', async () => {
+    const { write, writes, untilWrites, letGo } = store()
+    const put = batchWrites(write)
+    const first = [put(['a']), put(['b', 'c'])]
+    await untilWrites(1)
+    const second = [put(['d']), put(['e'])]
+    await new Promise(resolve => { setImmediate(resolve) })
+    expect(writes).toEqual([['a', 'b', 'c']])
+    letGo()
+    await Promise.all(first)
+    await untilWrites(2)
+    letGo()
+    await Promise.all(second)
+    expect(writes).toEqual([['a', 'b', 'c'], ['d', 'e']])
+  })
+
+  it('tells nobody before the own items are written', async () => {
+    const { write, untilWrites, letGo } = store()
+    const put = batchWrites(write)
+    let told = false
+    const one = put(['a']).then(() => { told = true })
+    await untilWrites(1)
+    expect(told).toBe(false)
+    letGo()
+    await one
+    expect(told).toBe(true)
+  })
+
+  it('tries each caller alone when a shared write fails, and tells only whose items are refused',
+    async () => {
+      const { write, writes, untilWrites, letGo } = store(['bad'])
+      const put = batchWrites(write)
+      const outcomes = Promise.allSettled([put(['a']), put(['bad']), put(['c'])])
+      await untilWrites(1)
+      letGo()
+      await untilWrites(4)
+      letGo()
+      expect((await outcomes).map(({ status }) => status))
+        .toEqual(['fulfilled', 'rejected', 'fulfilled'])
+      expect(writes).toEqual([['a', 'bad', 'c'], ['a'], ['bad'], ['c']])
+    })
+
+  it('goes on after a failure', async () => {
+    const { write, untilWrites, letGo } = store(['bad'])
+    const put = batchWrites(write)
+    const failed = expect(put(['bad'])).rejects.toThrow('bad is refused')
+    await untilWrites(1)
+    letGo()
+    await failed
+    const later = put(['a'])
+    await untilWrites(2)
+    letGo()
+    await later
+  })
+
+  it('writes no more items at once than allowed, but for a caller who brings more', async () => {
+    const { write, writes, untilWrites, letGo } = store()
+    const put = batchWrites(write, 2)
+    const all = Promise.all([put(['a', 'b', 'c']), put(['d']), put(['e']), put(['f'])])
+    for (const count of [1, 2, 3]) {
+      await untilWrites(count)
+      letGo()
+    }
+    await all
+    expect(writes).toEqual([['a', 'b', 'c'], ['d', 'e'], ['f']])
+  })
+})

@@ -1,0 +1,120 @@
+import { once } from 'node:events'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { ClickHouseClient } from '@clickhouse/client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { connectClickhouse, streamRows } from '../../../services/platform/clickhouse.ts'
+import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
+
+let server: Server
+let client: ClickHouseClient
+let answer: (response: ServerResponse) => void
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    request.resume().on('end', () => answer(response))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  client = connectClickhouse(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+})
+afterAll(async () => {
+  await client.close()
+  server.close()
+})
+
+const exception = (code: number, type: string, status = 500) => (response: ServerResponse) => {
+  response.writeHead(status, { 'x-clickhouse-exception-code': String(code) })
+  response.end(`Code: ${code}. DB::Exception: Something. (${type}) (version 25.12.1.1)`)
+}
+const plain = (status: number, text: string) => (response: ServerResponse) => {
+  response.writeHead(status).end(text)
+}
+const broken = (response: ServerResponse) => {
+  response.writeHead(200, { 'content-length': '100' }).write('{"n":1}\n', () => response.destroy())
+}
+
+const read = async () => {
+  const rows = await client.query({ query: 'SELECT n FROM t', format: 'JSONEachRow' })
+  return await rows.json()
+}
+const stream = async () => {
+  const rows: unknown[] = []
+  for await (const row of streamRows(client, 'SELECT n FROM t', {})) rows.push(row)
+  return rows
+}
+const write = () => client.insert({ table: 't', values: [{ n: 1 }], format: 'JSONEachRow' })
+
+/** What a caller catches of a read and of a write that are answered so. */
+async function failures (given: typeof answer): Promise<readonly unknown[]> {
+  answer = given
+  return await Promise.all([read, write].map(run => run().then(() => 'no failure', error => error)))
+}
+
+describe('the client of the store', () => {
+  it('reads rows and writes them', async () => {
+    answer = plain(200, '{"n":1}\n{"n":2}\n')
+    expect(await read()).toEqual([{ n: 1 }, { n: 2 }])
+    expect(await stream()).toEqual([{ n: 1 }, { n: 2 }])
+    answer = plain(200, '')
+    expect(await write()).toMatchObject({ executed: true })
+  })
+
+  it.each([
+    ['a part file that was cut', exception(33, 'CANNOT_READ_ALL_DATA')],
+    ['a full disk', exception(243, 'NOT_ENOUGH_SPACE')],
+    ['a damaged file', exception(40, 'CHECKSUM_DOESNT_MATCH')],
+    ['a code of a version to come', exception(1_999, 'NEW_TROUBLE')],
+    ['a proxy without a server', plain(502, '<html>Bad Gateway</html>')],
+    ['a proxy that says nothing', plain(503, '')],
+  ])('tells that the store is to blame for %s', async (_what, given) => {
+    expect((await failures(given)).map(error => isInfrastructure(error))).toEqual([true, true])
+  })
+
+  it.each([
+    ['a statement that is none', exception(62, 'SYNTAX_ERROR', 400)],
+    ['a column nobody knows', exception(47, 'UNKNOWN_IDENTIFIER', 404)],
+    ['data of another type', exception(53, 'TYPE_MISMATCH', 400)],
+    ['data nobody can read', exception(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 400)],
+  ])('tells that nobody else is to blame for %s', async (_what, given) => {
+    const errors = await failures(given)
+    expect(errors.map(error => error instanceof Error)).toEqual([true, true])
+    expect(errors.map(error => isInfrastructure(error))).toEqual([false, false])
+  })
+
+  it.each([
+    [516, 'AUTHENTICATION_FAILED', /^ClickHouse refuses to sign this user in: .*CLICKHOUSE_URL$/],
+    [497, 'ACCESS_DENIED', /^ClickHouse denies this user something: .*CLICKHOUSE_URL/],
+  ])('names the setting to mend for %i', async (code, type, message) => {
+    for (const error of await failures(exception(code, type, 403))) {
+      expect(error).toBeInstanceOf(InfrastructureError)
+      expect(String((error as Error).message)).toMatch(message)
+    }
+  })
+
+  it('tells that the store is to blame for rows that break off', async () => {
+    const errors = () => Promise.all([read, stream].map(run => run().catch(error => error)))
+    answer = broken
+    for (const error of await errors()) expect(isInfrastructure(error)).toBe(true)
+    answer = plain(200, '{"n":1}\nCode: 33. DB::Exception: Cannot read all data.\n')
+    for (const error of await errors()) expect(error).toBeInstanceOf(InfrastructureError)
+  })
+
+  it('ends an answer of which no more is read', async () => {
+    const closed = Promise.withResolvers<void>()
+    answer = response => {
+      response.on('close', () => closed.resolve())
+      response.writeHead(200).write('{"n":1}\n{"n":2}\n')
+    }
+    for await (const row of streamRows<{ n: number }>(client, 'SELECT n FROM t', {})) {
+      if (row.n === 1) break
+    }
+    await closed.promise
+  })
+
+  it('does not blame the store for values that can not be written', async () => {
+    answer = plain(200, '')
+    const failure = await client.insert({ table: 't', values: [{ n: 1n }], format: 'JSONEachRow' })
+      .catch((error: unknown) => error)
+    expect([failure instanceof TypeError, isInfrastructure(failure)]).toEqual([true, false])
+  })
+})

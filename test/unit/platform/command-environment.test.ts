@@ -1,0 +1,34 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { commandEnvironment } from '../../../services/platform/command-environment.ts'
+
+let folder: string
+beforeEach(() => { folder = mkdtempSync(`${tmpdir()}/command-`) })
+afterEach(() => rmSync(folder, { recursive: true }))
+
+describe('the environment of a command', () => {
+  it('is completed from the local stack', () => {
+    writeFileSync(`${folder}/stack.json`, JSON.stringify({
+      kafkaBrokers: 'a:1', redisStateUrl: 'redis://a:2', clickhouseUrl: 'http://a:3', services: [],
+    }))
+    writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KEY_RING: '{}', KEY_ACTIVE: 'k1' }))
+    const env = commandEnvironment({ REDIS_STATE_URL: 'redis://b:1', CLICKHOUSE_URL: '' }, folder)
+    expect(env).toMatchObject({
+      KAFKA_BROKERS: 'a:1',
+      REDIS_STATE_URL: 'redis://b:1',
+      CLICKHOUSE_URL: 'http://a:3',
+      KEY_RING: '{}',
+      KEY_ACTIVE: 'k1',
+    })
+  })
+
+  it('is what is set when no stack is there', () => {
+    expect(commandEnvironment({ A: '1' }, folder)).toEqual({ A: '1' })
+  })
+
+  it('is an error when the state can not be read', () => {
+    writeFileSync(`${folder}/stack.json`, '{')
+    expect(() => commandEnvironment({}, folder)).toThrow(SyntaxError)
+  })
+})

@@ -1,0 +1,76 @@
+import { setImmediate } from 'node:timers/promises'
+import { describe, expect, it, vi } from 'vitest'
+import { dropYields, yieldToEventLoop } from '../../../services/platform/event-loop.ts'
+
+describe('turns', () => {
+  it('are given one each time around the event loop, in order', async () => {
+    const given: number[] = []
+    const all = [1, 2, 3].map(async number => {
+      await yieldToEventLoop('bulk')
+      given.push(number)
+    })
+    const seen: number[] = []
+    while (given.length < 3) {
+      await setImmediate()
+      seen.push(given.length)
+    }
+    await Promise.all(all)
+    expect(given).toEqual([1, 2, 3])
+    expect(seen).toEqual([1, 2, 3])
+  })
+
+  it('go to the lane of small jobs first', async () => {
+    const given: string[] = []
+    const take = async (lane: 'small' | 'bulk', name: string) => {
+      await yieldToEventLoop(lane)
+      given.push(name)
+    }
+    await Promise.all([
+      take('bulk', 'bulk 1'), take('bulk', 'bulk 2'), take('small', 'small 1'),
+      take('small', 'small 2'),
+    ])
+    expect(given).toEqual(['small 1', 'small 2', 'bulk 1', 'bulk 2'])
+  })
+
+  it('leave some to the other lane, however many small jobs there are', async () => {
+    const given: string[] = []
+    const take = async (lane: 'small' | 'bulk') => {
+      await yieldToEventLoop(lane)
+      given.push(lane)
+    }
+    const small = Array.from({ length: 9 }, () => take('small'))
+    await Promise.all([take('bulk'), take('bulk'), ...small])
+    expect(given.flatMap((lane, at) => lane === 'bulk' ? [at] : [])).toEqual([4, 9])
+  })
+
+  it('go to the tenant whose turns took the least time', async () => {
+    let nowMs = 0
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+    const given: string[] = []
+    const take = async (tenant: string, workMs: number) => {
+      await yieldToEventLoop('bulk', tenant)
+      given.push(tenant)
+      nowMs += workMs
+    }
+    await Promise.all([
+      ...Array.from({ length: 4 }, () => take('costly', 30)),
+      ...Array.from({ length: 8 }, () => take('usual', 10)),
+    ])
+    expect(given.join(' ')).toBe('costly usual usual usual costly usual usual usual costly usual ' +
+      'usual costly')
+    // Who comes late has saved up nothing and owes nothing.
+    given.length = 0
+    await Promise.all([take('usual', 10), take('usual', 10), take('late', 10), take('late', 10)])
+    expect(given).toEqual(['usual', 'late', 'usual', 'late'])
+    clock.mockRestore()
+  })
+
+  it('go on after those who waited were forgotten', async () => {
+    let isGiven = false
+    yieldToEventLoop('bulk').then(() => { isGiven = true }, () => {})
+    dropYields()
+    await yieldToEventLoop('bulk')
+    await setImmediate()
+    expect(isGiven).toBe(false)
+  })
+})

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest'
+import { createFairShares } from '../../../services/platform/fair-shares.ts'
+
+describe('fair shares', () => {
+  const take = (shares: ReturnType<typeof createFairShares>, costs: Record<string, number>) => {
+    const name = shares.next(Object.keys(costs)) ?? ''
+    shares.charge(name, costs[name] ?? 0)
+    return name
+  }
+
+  it('give as much to each who waits, whatever one turn costs', () => {
+    const shares = createFairShares()
+    const given = Array.from({ length: 9 }, () => take(shares, { costly: 20, usual: 10 }))
+    expect(given.join(' '))
+      .toBe('costly usual usual costly usual usual costly usual usual')
+  })
+
+  it('neither reward nor punish who has asked for nothing in a while', () => {
+    const shares = createFairShares()
+    for (let turn = 0; turn < 10; turn++) take(shares, { early: 10 })
+    const given = Array.from({ length: 4 }, () => take(shares, { early: 10, late: 10 }))
+    expect(given).toEqual(['late', 'early', 'late', 'early'])
+  })
+
+  it('have nobody to name where nobody waits', () => {
+    expect(createFairShares().next([])).toBe(undefined)
+  })
+
+  it('begin anew when cleared', () => {
+    const shares = createFairShares()
+    take(shares, { early: 10 })
+    shares.clear()
+    expect(take(shares, { early: 10, late: 10 })).toBe('early')
+  })
+})

@@ -1,0 +1,62 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { startLiveness } from '../../../services/platform/liveness.ts'
+
+beforeEach(() => { vi.useFakeTimers() })
+afterEach(() => { vi.useRealTimers() })
+
+/** As much of Redis as is used: keys that run out, and failures to come. */
+function redisDouble () {
+  const keys = new Map<string, number>()
+  const failures: Error[] = []
+  return {
+    keys,
+    failures,
+    redis: {
+      set: async (...[key, , , ms]: [string, string, string, number]) => {
+        const failure = failures.shift()
+        if (failure !== undefined) throw failure
+        keys.set(key, Date.now() + ms)
+        return 'OK'
+      },
+      exists: async (key: string) => (keys.get(key) ?? 0) > Date.now() ? 1 : 0,
+    } as unknown as Parameters<typeof startLiveness>[0],
+  }
+}
+
+describe('a process', () => {
+  it('is there for as long as it says so, and for a while behind that', async () => {
+    const { redis, keys } = redisDouble()
+    const other = await startLiveness(redis)
+    const presence = await startLiveness(redis, 'one')
+    expect(other.own).not.toBe('one')
+    expect([presence.own, [...keys.keys()].at(-1)]).toEqual(['one', 'alive:one'])
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(await other.isGone('one')).toBe(false)
+    presence.stop()
+    await vi.advanceTimersByTimeAsync(3_000)
+    expect(await other.isGone('one')).toBe(false)
+    await vi.advanceTimersByTimeAsync(3_000)
+    expect(await other.isGone('one')).toBe(true)
+    expect(await presence.isGone(other.own)).toBe(false)
+    other.stop()
+  })
+
+  it('that nobody has heard of is gone', async () => {
+    const presence = await startLiveness(redisDouble().redis)
+    expect(await presence.isGone('nobody')).toBe(true)
+    presence.stop()
+  })
+
+  it('goes on saying so when Redis was away, at its start as well', async () => {
+    const { redis, failures } = redisDouble()
+    const outage = () => Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
+    failures.push(outage())
+    const starting = startLiveness(redis, 'one')
+    await vi.advanceTimersByTimeAsync(1_000)
+    const presence = await starting
+    failures.push(outage(), outage())
+    await vi.advanceTimersByTimeAsync(10_000)
+    expect(await presence.isGone('one')).toBe(false)
+    presence.stop()
+  })
+})

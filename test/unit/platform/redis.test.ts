@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto'
+import { Cluster, Redis } from 'ioredis'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  connectRedis, connectRedisOrCluster, redisClock, script,
+} from '../../../services/platform/redis.ts'
+
+/** Just enough of Redis: scripts known by digest, and a TIME. */
+function fakeRedis (more: object = {}) {
+  const known = new Set<string>()
+  const calls: unknown[][] = []
+  const call = async (...args: unknown[]) => {
+    calls.push(args)
+    const [command, text] = args as [string, string]
+    if (command === 'EVAL') known.add(createHash('sha1').update(text).digest('hex'))
+    if (command === 'EVALSHA' && !known.has(text)) throw new Error('NOSCRIPT No matching script')
+    return 'answer'
+  }
+  return { calls, redis: { call, callBuffer: call, ...more } as unknown as Redis }
+}
+
+describe('a script', () => {
+  const source = 'return 1'
+  it('is sent as its text only when Redis does not know it', async () => {
+    const { calls, redis } = fakeRedis()
+    const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
+    expect(await run(['k'], ['a', 2])).toBe('answer')
+    await run(['k'], [])
+    expect(calls.map(([command]) => command)).toEqual(['EVALSHA', 'EVAL', 'EVALSHA'])
+    expect(calls[1]).toEqual(['EVAL', source, 1, 'k', 'a', 2])
+  })
+
+  it('refuses another number of keys, and passes other errors on', async () => {
+    const { redis } = fakeRedis({ call: async () => { throw new Error('ERR wrong') } })
+    const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
+    await expect(run([], [])).rejects.toThrow('script one takes 1 keys, not 0')
+    await expect(run(['k'], [])).rejects.toThrow('ERR wrong')
+  })
+
+  it('takes as many keys as there are where it may be any number', async () => {
+    const { calls, redis } = fakeRedis()
+    const run = script(redis, { name: 'each', source, numberOfKeys: 'any' })
+    await run(['k', 'l'], ['a'])
+    expect(calls[1]).toEqual(['EVAL', source, 2, 'k', 'l', 'a'])
+  })
+})
+
+describe('the clock of Redis', () => {
+  beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
+  afterEach(() => { vi.useRealTimers() })
+
+  it('runs by TIME, however wrong this machine is', async () => {
+    const aheadMs = 3_600_000
+    const time = async () => {
+      const nowMs = Date.now() + aheadMs
+      return [String(Math.floor(nowMs / 1_000)), String((nowMs % 1_000) * 1_000)]
+    }
+    const clock = await redisClock(fakeRedis({ time }).redis)
+    clock.stop()
+    expect(clock.now()).toBe(Date.now() + aheadMs)
+    vi.advanceTimersByTime(1_500)
+    expect(clock.now()).toBe(Date.now() + aheadMs)
+  })
+
+  it('does not follow the machine when its clock is set', async () => {
+    const time = async () => [String(Math.floor(Date.now() / 1_000)), '0']
+    const clock = await redisClock(fakeRedis({ time }).redis)
+    clock.stop()
+    const before = clock.now()
+    vi.setSystemTime(0)
+    expect([Date.now(), clock.now()]).toEqual([0, before])
+  })
+})
+
+describe('a connection', () => {
+  it('fails commands instead of holding them for ever', async () => {
+    const redis = connectRedis('redis://127.0.0.1:1', { maxRetriesPerRequest: 0 })
+    await expect(redis.get('x')).rejects.toThrow()
+    redis.disconnect()
+  })
+})
+
+describe('a connection to a master that sentinels name', () => {
+  it('takes sentinels, group, TLS, user and password from the address', () => {
+    const redis = connectRedis(
+      'rediss-sentinel://me:a%2Fb%40c@127.0.0.1:1,[::1]/state', { lazyConnect: true })
+    expect(redis.options).toMatchObject({
+      sentinels: [{ host: '127.0.0.1', port: 1 }, { host: '::1', port: 26_379 }],
+      name: 'state',
+      username: 'me',
+      password: 'a/b@c',
+      sentinelUsername: 'me',
+      sentinelPassword: 'a/b@c',
+      tls: {},
+      enableTLSForSentinelMode: true,
+      failoverDetector: true,
+      commandTimeout: 5_000,
+    })
+  })
+
+  it.each(['redis-sentinel://127.0.0.1:1', 'redis-cluster://127.0.0.1:1'])(
+    'is refused for %s, which names no single server', address => {
+      expect(() => connectRedis(address)).toThrow(/name of the group/)
+    })
+})
+
+describe('a connection to a cluster or one Redis', () => {
+  it('is to one Redis where the address says so', async () => {
+    const redis = await connectRedisOrCluster('redis://127.0.0.1:1')
+    redis.disconnect()
+    expect(redis).toBeInstanceOf(Redis)
+  })
+
+  it('takes nodes, TLS, user and password from the address, and fails at once', async () => {
+    const cluster = await connectRedisOrCluster(
+      'rediss-cluster://me:a%2Fb%40c@127.0.0.1:1,[::1]:2')
+    if (!(cluster instanceof Cluster)) throw new Error('it is no cluster')
+    expect(cluster.options.redisOptions)
+      .toMatchObject({ username: 'me', password: 'a/b@c', tls: {}, commandTimeout: 5_000 })
+    await expect(cluster.get('x')).rejects.toThrow()
+    cluster.disconnect()
+  })
+})

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import {
+  withTimeout, backoffMs, retryForever, sleep, retry,
+} from '../../../services/platform/retry.ts'
+
+const failing = (failures: number) => {
+  let calls = 0
+  return async () => {
+    if (++calls <= failures) throw new Error(`failure ${calls}`)
+    return calls
+  }
+}
+const noSleep = { sleep: async () => {} }
+
+describe('backoff', () => {
+  it('doubles its bound up to the maximum, and takes any part of it', () => {
+    const bound = (attempt: number) => backoffMs(attempt, { random: () => 1 })
+    expect([1, 2, 3, 7, 8, 1_000].map(bound)).toEqual([100, 200, 400, 6_400, 10_000, 10_000])
+    expect(backoffMs(3, { random: () => 0.5 })).toBe(200)
+    expect(backoffMs(9, { random: () => 0 })).toBe(0)
+  })
+})
+
+describe('forever', () => {
+  it('tries until it works, and tells of each failure', async () => {
+    const told: number[] = []
+    const onRetry = (_: unknown, attempt: number) => { told.push(attempt) }
+    expect(await retryForever(failing(3), { ...noSleep, onRetry })).toBe(4)
+    expect(told).toEqual([1, 2, 3])
+  })
+
+  it('throws at once what is not worth a retry', async () => {
+    const trying = retryForever(failing(1), { ...noSleep, when: () => false })
+    await expect(trying).rejects.toThrow('failure 1')
+  })
+
+  it('ends with the reason of its signal, also while it waits', async () => {
+    const life = new AbortController()
+    const onRetry = () => setImmediate(() => life.abort(new Error('stopped')))
+    const slow = { firstMs: 60_000, maxMs: 60_000, random: () => 1 }
+    const options = { ...slow, signal: life.signal, onRetry }
+    await expect(retryForever(failing(Infinity), options)).rejects.toThrow('stopped')
+    await expect(sleep(60_000, life.signal)).rejects.toThrow('stopped')
+  })
+})
+
+describe('times', () => {
+  it('throws the last failure', async () => {
+    expect(await retry(3, failing(2), noSleep)).toBe(3)
+    await expect(retry(3, failing(3), noSleep)).rejects.toThrow('failure 3')
+  })
+})
+
+describe('waiting at most so long', () => {
+  it('ends with the work, or without it, and fails as it does', async () => {
+    await withTimeout(Promise.resolve(1), 60_000)
+    await withTimeout(undefined, 60_000)
+    await withTimeout(new Promise(() => {}), 1)
+    await withTimeout(new Promise(() => {}), -1)
+    await expect(withTimeout(failing(1)(), 60_000)).rejects.toThrow('failure 1')
+  })
+})

@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest'
+import { ConfigError } from '../../../services/platform/config.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { explanationOf, UsageError } from '../../../services/platform/run-command.ts'
+
+describe('what is said of a command that failed', () => {
+  it.each([
+    [new UsageError('Give --name.'), 'Give --name.'],
+    [new RangeError('At most 5.'), 'At most 5.'],
+    [new InfrastructureError('gone'), 'The stack does not answer. Start it with "npm run up".'],
+  ])('%s', (error, text) => {
+    expect(explanationOf(error)).toBe(text)
+  })
+
+  it('tells how to trust a stack, however deep the certificate is at fault', () => {
+    const cause = Object.assign(new Error('no'), { code: 'SELF_SIGNED_CERT_IN_CHAIN' })
+    const error = new InfrastructureError('gone', { cause })
+    expect(explanationOf(error)).toContain('NODE_EXTRA_CA_CERTS=')
+  })
+
+  it('names the setting that is wrong, and how to do without it', () => {
+    const text = explanationOf(new ConfigError(['KAFKA_BROKERS is missing']))
+    expect(text).toContain('KAFKA_BROKERS is missing')
+    expect(text).toContain('npm run up')
+  })
+
+  it('is nothing where the program is at fault, which shows its stack', () => {
+    expect(() => explanationOf(new TypeError('x is no function'))).toThrow(TypeError)
+  })
+})

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import { finishJob, settledOf } from '../../../services/results/finish-job.ts'
+import { endedJob } from '../../support/results.ts'
+import { entryOf, JOB, QUOTED_AT_MS, TENANT } from '../../support/stage-doubles.ts'
+
+function doubles (standing = endedJob()) {
+  const done: string[] = []
+  const manifest = [{ chunk: 0, digest: 'd', won: Buffer.from([1]), firstRow: 0, inputs: true }]
+  const parts = {
+    archive: {
+      save: async (saved: readonly object[]) => {
+        expect(saved).toMatchObject([{ manifest }])
+        done.push('save')
+      }
+    },
+    store: {
+      readWhole: async () => { done.push('read'); return { job: standing, manifest } },
+      close: async () => { done.push('close'); return true },
+    },
+    outbox: {
+      remove: async (_tenant: string, seqs: readonly number[]) => {
+        done.push(`remove ${seqs.join()}`)
+      }
+    },
+  }
+  return { parts, done }
+}
+
+describe('finishJob', () => {
+  it('stores, hands over what is to be sent, and closes only when told to', async () => {
+    const { parts, done } = doubles()
+    const job = endedJob()
+    const entry = entryOf(TENANT, job)
+    const { emits, close } = await finishJob(parts, { job, entry })
+    expect(done).toEqual(['read', 'save'])
+    expect(emits).toEqual([
+      { topic: 'jobs.settled', lane: 'small', value: settledOf(job), rows: undefined },
+      { topic: 'wallet.journal', lane: 'small', value: entry, rows: undefined },
+    ])
+    await close()
+    expect(done.slice(2)).toEqual(['remove 7', 'close'])
+  })
+
+  it('leaves the outbox alone when somebody else has shipped the entry', async () => {
+    const { parts, done } = doubles()
+    const { emits, close } = await finishJob(parts, { job: endedJob(), entry: undefined })
+    await close()
+    expect(emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
+    expect(done).toEqual(['read', 'save', 'close'])
+  })
+
+  it('does nothing to a job that was closed meanwhile', async () => {
+    const { parts, done } = doubles(endedJob({ closed: true }))
+    const { emits, close } = await finishJob(parts, { job: endedJob(), entry: undefined })
+    await close()
+    expect(emits).toEqual([])
+    expect(done).toEqual(['read'])
+  })
+})
+
+describe('settledOf', () => {
+  it('tells counts, amounts and times', () => {
+    const job = endedJob({ chargedMicros: 7, releasedMicros: 3, header: Buffer.from('h') }, 9)
+    expect(settledOf(job)).toMatchObject({
+      tenant: TENANT,
+      job: JOB,
+      status: 'completed',
+      totalRows: 9,
+      maxQuoteMicros: 10,
+      chargedMicros: 7,
+      releasedMicros: 3,
+      createdAt: QUOTED_AT_MS,
+      endedAt: QUOTED_AT_MS + 5_000,
+      header: Buffer.from('h'),
+    })
+    expect(settledOf(endedJob()).header).toBeNull()
+  })
+})

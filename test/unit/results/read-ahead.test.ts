@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest'
+import type { ChunkPlan } from '../../../services/results/merge.ts'
+import { stepsOver, type Step, type Steps } from '../../../services/results/read-ahead.ts'
+import type { StoredBlock } from '../../../services/results/result-blocks.ts'
+
+const plans: readonly ChunkPlan[] = Array.from({ length: 120 }, (_, chunk) =>
+  ({ chunk, firstRow: chunk * 2, rows: 2, entries: [] }))
+
+/** Steps over a store whose chunks have so many sealed bytes each, and what it was asked for. */
+function start (steps: Steps, bytesAChunk: number, failsAt = Infinity) {
+  const asked: number[] = []
+  const sealed = Buffer.alloc(bytesAChunk)
+  const read = async (some: readonly ChunkPlan[]) => {
+    asked.push(some.length)
+    if (asked.length > failsAt) throw new Error('the store is away')
+    return some.map(({ chunk }) => ({ chunk, sealed }) as StoredBlock)
+  }
+  const iterator = stepsOver(plans, steps, read)[Symbol.asyncIterator]()
+  return { asked, iterator }
+}
+
+async function rest (iterator: AsyncIterator<Step>) {
+  const chunks: number[] = []
+  for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+    chunks.push(...next.value[0].map(({ chunk }) => chunk))
+  }
+  return chunks
+}
+
+describe('reading ahead', () => {
+  it('asks for the first chunks at once, and for one step more than is used', async () => {
+    const { asked, iterator } = start({ firstChunks: 10, ahead: true }, 10_000)
+    expect(asked).toEqual([10])
+    await iterator.next()
+    expect(asked).toEqual([10, 25])
+    await iterator.next()
+    expect(asked).toEqual([10, 25, 25])
+    await rest(iterator)
+    expect(asked).toEqual([10, 25, 25, 25, 25, 10])
+  })
+
+  it.each([
+    [10_000, [10, 25, 25, 25, 25, 10]],
+    [50_000, [10, 20, 20, 20, 20, 20, 10]],
+    [300_000, [10, ...Array(36).fill(3), 2]],
+    [2_000_000, [10, ...Array(110).fill(1)]],
+  ])('takes chunks of %j bytes in steps of about a megabyte, each once', async (bytes, steps) => {
+    const { asked, iterator } = start({ firstChunks: 10, ahead: true }, bytes)
+    expect(await rest(iterator)).toEqual(plans.map(({ chunk }) => chunk))
+    expect(asked).toEqual(steps)
+  })
+
+  it('asks for nothing that is not wanted yet, when told so', async () => {
+    const { asked, iterator } = start({ firstChunks: 40, ahead: false }, 10)
+    await iterator.next()
+    expect(asked).toEqual([40])
+    expect(await rest(iterator)).toHaveLength(80)
+    expect(asked).toEqual([40, 40, 40])
+  })
+
+  it('tells of a failure only whoever comes to it', async () => {
+    const failures: unknown[] = []
+    const note = (reason: unknown) => { failures.push(reason) }
+    process.on('unhandledRejection', note)
+    const { asked, iterator } = start({ firstChunks: 10, ahead: true }, 10, 1)
+    await iterator.next()
+    expect(asked).toHaveLength(2)
+    await iterator.return?.()
+    const never = start({ firstChunks: 10, ahead: true }, 10, 0)
+    await new Promise(resolve => setImmediate(resolve))
+    process.off('unhandledRejection', note)
+    expect(failures).toEqual([])
+    await expect(never.iterator.next()).rejects.toThrow('the store is away')
+  })
+})

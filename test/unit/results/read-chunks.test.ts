@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest'
+import { MissingResultsError, openChunks } from '../../../services/results/read-chunks.ts'
+import {
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
+} from '../../support/results.ts'
+
+/** A job of one-row chunks, whose blocks are all stored but those named. */
+async function jobOf ({ chunks, without = [] }: { chunks: number, without?: readonly number[] }) {
+  const blocks = createBlocksDouble()
+  const manifest = []
+  for (let chunk = 0; chunk < chunks; chunk++) {
+    const place = { chunk, chunks, firstRow: chunk, rows: 1, totalRows: chunks }
+    const rows = [[0, live(`carrier ${chunk}`)]] as const
+    const given = { part: 0, inputs: [`in ${chunk}`] }
+    const { value } = await arrived(blockEmission(place, rows, given))
+    if (!without.includes(chunk)) await blocks.insert([value])
+    manifest.push(manifestEntry(value, [0]))
+  }
+  return { parts: { blocks, codec, keys }, manifest, job: endedJob({ chunks }, chunks) }
+}
+
+const extent = { from: 0, firstChunks: 2, ahead: true }
+
+describe('the chunks of a job', () => {
+  it('are read in order from the chunk of the wanted row on', async () => {
+    const { parts, manifest, job } = await jobOf({ chunks: 5 })
+    const chunks = await openChunks(parts, { job, manifest, extent: { ...extent, from: 2 } })
+    const firstRows = []
+    for await (const { merged } of chunks) firstRows.push(merged.firstRow)
+    expect(firstRows).toEqual([2, 3, 4])
+  })
+
+  it('are not begun while a block of any of them is missing', async () => {
+    const { parts, manifest, job } = await jobOf({ chunks: 5, without: [4] })
+    await expect(openChunks(parts, { job, manifest, extent }))
+      .rejects.toThrow(new MissingResultsError(`1 of 5 blocks of ${job.id} are missing`))
+  })
+})
