@@ -39,13 +39,14 @@ function loadScripts (redis: Redis) {
     endJob: jobScript(redis, 'end', 4),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
+    beginVerifying: jobScript(redis, 'begin-verifying', 1),
   }
 }
 
 /** One function a script: which keys it touches, and in which order it takes its arguments. */
 export function createJobScripts (redis: Redis) {
   const {
-    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel,
+    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel, beginVerifying,
   } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
@@ -69,6 +70,8 @@ export function createJobScripts (redis: Redis) {
     announce: (tenant: string, job: string) =>
       announce(tenant, [jobKeys(tenant, job).job], [job]),
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
+    beginVerifying: (tenant: string, job: string) =>
+      beginVerifying(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
     tally: (tenant: string, block: TallyBlock, again: boolean) =>
       tally(tenant, tallyKeys(tenant, block.job), [

@@ -102,7 +102,9 @@ function readsOf (redis: Redis, run: Scripts) {
       const [status, ended] = await redis.hmget(key, 'status', 'ended')
       if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
       if (ended === '1') return 'skip'
-      return status === 'cancelling' ? 'cancelling' : 'run'
+      if (status === 'cancelling') return 'cancelling'
+      if (status !== 'verifying') await run.beginVerifying(tenant, job)
+      return 'run'
     },
 
     /** Jobs not closed, the one longest without progress first. */

@@ -89,9 +89,6 @@ local function note_won(fields, won, inputs, now)
     SEEN, won.all, unpack(inputs.new and { INPUTS, ARGV[5] } or {}),
   })
   local changes = { 'updatedAtMs', text(now) }
-  if fields.quotedFresh ~= '0' and (fields.status == 'queued' or fields.status == 'preparing') then
-    changes[3], changes[4] = 'status', 'verifying'
-  end
   for name, number in pairs({
     inputBlocks = inputs.more, finishedRows = won.rows, billableRows = won.billable,
     successRecords = won.succeeded, failedRecords = won.failed, cacheHits = won.cached,

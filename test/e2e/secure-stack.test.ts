@@ -74,7 +74,7 @@ describe('a stack with TLS and passwords everywhere', () => {
     const run = async (...words: readonly string[]) => {
       const { code, out, errors } = await startProgram(
         process.execPath, ['services/ops/main.ts', 'audit', '--json', ...words], env).ended()
-      expect(errors).toMatch(/^reading \d+ journal entries and about \d+ rows of results of 2 /)
+      expect(errors).toMatch(/^reading \d+ journal entries and about \d+ result rows of 2 /)
       const report = JSON.parse(out) as AuditReport
       expect([code, report.breaches]).toEqual([0, []])
       expect(report.tenants.map(({ tenant }) => tenant)).toEqual([`${orgId}.live`, `${orgId}.test`])

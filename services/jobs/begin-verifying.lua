@@ -1,0 +1,11 @@
+-- KEYS: job, gate. A job becomes `verifying` with its first live check.
+local found = redis.call('HMGET', KEYS[1], 'status', 'ended', 'claimedIn')
+local status, ended, claimed_in = unpack(found)
+local shut = shut_for({ status = status, claimedIn = claimed_in }, KEYS[2])
+if shut then
+  return shut
+end
+if (status == 'queued' or status == 'preparing') and ended ~= '1' then
+  redis.call('HSET', KEYS[1], 'status', 'verifying', 'updatedAtMs', text(now_ms()))
+end
+return { 'begun' }
