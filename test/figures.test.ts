@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { figuresOf } from './figures.ts'
 
-const file = (path: string, ...lines: readonly string[]) => ({ path, lines, text: lines.join('\n') })
+const file = (path: string, ...lines: readonly string[]) =>
+  ({ path, lines, text: lines.join('\n') })
 
 describe('the figures of the codebase', () => {
   it('count small files that serve one other, and what the processes of a row import', () => {

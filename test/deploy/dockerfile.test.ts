@@ -48,6 +48,12 @@ describe('the Dockerfile', () => {
     for (const flag of [...flags, limit]) expect(launcher).toContain(`'${flag}'`)
   })
 
+  it('takes along the changelog that ingest reads when it starts', () => {
+    const ignored = read('deploy/Dockerfile.dockerignore').split('\n')
+    expect(ignored).toContain('!schemas')
+    expect(ignored.filter(line => !line.startsWith('!') && line.includes('md'))).toEqual([])
+  })
+
   it('takes along nothing but what it names', () => {
     const ignored = read('deploy/Dockerfile.dockerignore').split('\n')
     expect(ignored.find(line => !line.startsWith('#'))).toBe('*')

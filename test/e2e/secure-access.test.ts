@@ -129,7 +129,8 @@ describe('a stack whose stages have a user each at the brokers', () => {
     const erasure = await run('workspace', 'job', 'erase', '--org', orgId, '--mode', 'test',
       '--job', id, '--wait-minutes', '0')
     // Brokers take the key out of its topic later.
-    expect(erasure).toMatchObject({ errors: '', out: expect.stringContaining('The jobs are unreadable') })
+    expect(erasure)
+      .toMatchObject({ errors: '', out: expect.stringContaining('The jobs are unreadable') })
     expect(await redis.exists(dataKey)).toBe(0)
   })
 
