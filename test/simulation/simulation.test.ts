@@ -39,6 +39,6 @@ describe('the pipeline', () => {
     expect(sum(all, 'deaths')).toBeGreaterThan(0)
     expect(every(all, 'outcomes')).toEqual(['accepted', 'refused'])
     expect(every(all, 'broken')).toEqual(
-      ['rows.completed', 'rows.retry', 'rows.to-verify', 'rows.normalized', 'rows.submitted'])
+      ['rows.completed', 'rows.normalized', 'rows.retry', 'rows.submitted', 'rows.to-verify'])
   })
 })
