@@ -16,7 +16,7 @@ export type ProcessDeps = StepsDeps & {
   readonly finished: (raw: RawMessage) => void
 }
 
-/** Where a slice stands, and who is told that a message needs no more. */
+/** Where a batch stands, and who is told that a message needs no more. */
 export type Batch = At & {
   readonly finish: (raw: RawMessage) => void
   /** When its decisions were begun, milliseconds since 1970. */

@@ -19,18 +19,18 @@ export function createDeadLetterBatch (
   const emissionsOf = async ({ raw }: DeadLetter, batch: Batch): Promise<readonly Emission[]> =>
     steps.step(3, () => stage.whenDead(raw.headers, raw.topic), batch)
   return async (letter, given) => {
-    const slice = { ...given, messages: [letter.raw] }
+    const batch = { ...given, messages: [letter.raw] }
     const about = { ...idsOf([letter.raw]), offset: String(letter.raw.offset) }
     deadLetters.admit([[letter]])
     try {
-      const emits = await emissionsOf(letter, slice)
-      await perform([{ finishes: [], emits }], { ...slice, buried: [letter.raw] })
+      const emits = await emissionsOf(letter, batch)
+      await perform([{ finishes: [], emits }], { ...batch, buried: [letter.raw] })
     } catch (error) {
-      if (slice.signal.aborted || error instanceof FatalError) throw error
+      if (batch.signal.aborted || error instanceof FatalError) throw error
       log.error({ err: error, ...about }, 'nothing was emitted for a dead message')
     }
-    await steps.step(6, () => deadLetters.send([[letter]], slice.signal), slice)
-    slice.finish(letter.raw)
+    await steps.step(6, () => deadLetters.send([[letter]], batch.signal), batch)
+    batch.finish(letter.raw)
     log.error({ ...about, reason: letter.reason }, 'a message is a dead letter')
   }
 }

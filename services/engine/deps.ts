@@ -46,18 +46,18 @@ type ConfigOf<K extends PartName> = { [N in K]: (config: DepsConfig[N]) => void 
 (config: infer C) => void ? C : never
 
 /**
- * Opens the shared parts a service names, in that order, and closes them in reverse when the
+ * Opens the shared dependencies a service names, in that order, and closes them in reverse when the
  * process stops. With `log` and `metrics` of the process, as every part of a service needs them.
  */
 export async function connectDeps<K extends PartName> (
   config: ConfigOf<K>, context: ServiceContext, which: readonly K[]
 ): Promise<Pick<Deps, K> & Pick<ServiceContext, 'log' | 'metrics'>> {
-  const parts: Partial<Record<PartName, unknown>> = {}
+  const deps: Partial<Record<PartName, unknown>> = {}
   for (const name of which) {
-    parts[name] = await openers[name](config as unknown as AllConfig, context)
+    deps[name] = await openers[name](config as unknown as AllConfig, context)
   }
   const { log, metrics } = context
-  return { ...parts as Pick<Deps, K>, log, metrics }
+  return { ...deps as Pick<Deps, K>, log, metrics }
 }
 
 type AllConfig = DepsConfig[PartName] & DepsConfig['bus'] & DepsConfig['codec'] &

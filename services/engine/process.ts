@@ -35,26 +35,26 @@ export function createProcess (deps: ProcessDeps): Process {
   const decideAndClear = (run: Readable[], batch: Batch) => decide(run.splice(0), batch)
 
   return async (messages, given) => {
-    const slice = { ...given, messages }
+    const batch = { ...given, messages }
     const readable: Readable[] = []
     // 1. and 2. Decode and open: one call of the wire for each message, all at once, in order. A
     // crash: nothing has happened yet.
     const opened = await steps.step(1, () =>
-      steps.step(2, () => Promise.all(messages.map(raw => open(raw, slice))), slice), slice)
+      steps.step(2, () => Promise.all(messages.map(raw => open(raw, batch))), batch), batch)
     for (const [index, one] of opened.entries()) {
       const raw = messages[index] as RawMessage
       if (one.kind === 'message') readable.push(one.message as Readable)
       if (one.kind === 'dead') {
         // What came before it is decided before it: what is said of its rows may follow from that.
-        const postponed = await decideAndClear(readable, slice)
+        const postponed = await decideAndClear(readable, batch)
         if (postponed !== undefined) return postponed
-        await bury({ raw, reason: one.reason, cause: 'unreadable' }, slice)
+        await bury({ raw, reason: one.reason, cause: 'unreadable' }, batch)
       }
       if (one.kind !== 'skip') continue
       metrics.count('stage_messages_skipped_total', { stage: stage.name, reason: one.why })
-      slice.finish(raw)
+      batch.finish(raw)
     }
-    return decideAndClear(readable, slice)
+    return decideAndClear(readable, batch)
   }
 }
 

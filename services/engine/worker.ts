@@ -36,7 +36,7 @@ export type WorkerDeps = Omit<ProcessDeps, 'finished'> & {
 
 type Messages = readonly RawMessage[]
 
-/** One consumer of a stage: cuts deliveries into slices, processes and commits them. */
+/** One consumer of a stage: cuts deliveries into batches, processes and commits them. */
 export function createWorker (deps: WorkerDeps): Worker {
   const { stage, subscription: { group }, clock, gate = OPEN_GATE } = deps
   const processing = { ...deps, finished: createCount(deps) }
@@ -65,9 +65,9 @@ export function createWorker (deps: WorkerDeps): Worker {
       queue.begin()
       while (queue.isOpen()) {
         inWork.begin(delivery, queue.oldestMs())
-        const slice = queue.take(stage.batch)
-        const at = atOf(delivery, slice[0]?.offset ?? 0n)
-        const postponed = await work(slice, delivery, { offsets, at })
+        const batch = queue.take(stage.batch)
+        const at = atOf(delivery, batch[0]?.offset ?? 0n)
+        const postponed = await work(batch, delivery, { offsets, at })
         if (postponed === undefined) continue
         const fromOffset = queue.lowest(postponed.postpone.raw.offset)
         offsets.rewind(delivery, fromOffset)
@@ -145,14 +145,14 @@ function createQueues ({ stage, ahead, weightOf }: WorkerDeps) {
 type Standing = { readonly offsets: Offsets, readonly at: At }
 
 /**
- * Processes a slice and commits what is finished; what is postponed comes once more. While the
- * stage is paused a slice is waited with in hand: heartbeats go on, its age is told as ever, and
+ * Processes a batch and commits what is finished; what is postponed comes once more. While the
+ * stage is paused a batch is waited with in hand: heartbeats go on, its age is told as ever, and
  * nothing has to be fetched anew.
  */
 function createWork (process: Process, commit: Commit, gate: Gate) {
-  return async (slice: Messages, delivery: Delivery, { offsets, at }: Standing) => {
+  return async (batch: Messages, delivery: Delivery, { offsets, at }: Standing) => {
     if (!gate.isOpen()) await gate.opened(delivery.signal)
-    const postponed = await process(slice, { ...at, finish: offsets.finish })
+    const postponed = await process(batch, { ...at, finish: offsets.finish })
     await commit(delivery, offsets, at)
     return postponed
   }

@@ -31,7 +31,7 @@ type Options = {
  * defaults that would change or drop what a client sent are switched off.
  */
 export function createApp (
-  { deps: parts, rules, log, connection = CONNECTION_DEFAULTS }: Options
+  { deps, rules, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
   const proxies = networksOf(rules.trustedProxies, 'TRUSTED_PROXIES')
   const app = Fastify({
@@ -65,12 +65,12 @@ export function createApp (
   hearAll(app, newRequestId)
   keepWholeBodies(app)
   acceptOnlyJson(app)
-  answerFailures(app, parts)
+  answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
-  guard(app, parts, rules)
-  if (parts.admission !== undefined) shedLoad(app, parts.admission)
+  guard(app, deps, rules)
+  if (deps.admission !== undefined) shedLoad(app, deps.admission)
   announceDeprecations(app)
-  for (const route of routesOf(parts, rules)) app.route(route)
+  for (const route of routesOf(deps, rules)) app.route(route)
   return app
 }
 

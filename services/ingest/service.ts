@@ -35,7 +35,7 @@ export async function startIngest (
     waitMs: settings.ACCEPT_WITHIN_MS,
     limiter,
   })
-  const parts = {
+  const deps = {
     findKey: createApiKeys(state).findKey,
     limiter,
     admission: rule,
@@ -48,6 +48,6 @@ export async function startIngest (
     now: clock.now,
   }
   const requestSecret = await requestSecretOf(state, settings)
-  await serve(parts, { ...settings, requestSecret }, context)
+  await serve(deps, { ...settings, requestSecret }, context)
   return { ready: () => state.status === 'ready' }
 }

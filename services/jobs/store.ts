@@ -22,7 +22,9 @@ export type JobStore = ReturnType<typeof createJobStore>
 export function createJobStore (redis: Redis) {
   const run = createJobScripts(redis)
   const reads = readsOf(redis, run)
-  return { ...requestsOf(redis, run), ...reads, ...runningOf(run), ...endsOf(run, reads) }
+  return {
+    ...requestsOf(redis, run), ...reads, ...runningOf(redis, run, reads), ...endsOf(run, reads),
+  }
 }
 
 type Scripts = ReturnType<typeof createJobScripts>
@@ -96,17 +98,6 @@ function readsOf (redis: Redis, run: Scripts) {
       return undefined
     },
 
-    /** Asked before the checks of a part: `cancelling` ends its rows free, `skip` emits nothing. */
-    beginPart: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
-      const { job: key } = jobKeys(tenant, job)
-      const [status, ended] = await redis.hmget(key, 'status', 'ended')
-      if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
-      if (ended === '1') return 'skip'
-      if (status === 'cancelling') return 'cancelling'
-      if (status !== 'verifying') await run.beginVerifying(tenant, job)
-      return 'run'
-    },
-
     /** Jobs not closed, the one longest without progress first. */
     openJobs: async (tenant: string): Promise<OpenJob[]> => {
       const pairs = await redis.zrange(tenantJobKeys(tenant).open, '0', '-1', 'WITHSCORES')
@@ -117,11 +108,22 @@ function readsOf (redis: Redis, run: Scripts) {
 }
 
 /** The steps of a job that runs. */
-function runningOf (run: Scripts) {
+function runningOf (redis: Redis, run: Scripts, { read }: Reads) {
   return {
     /** Everything of the job is produced: its request may be answered. No job, no effect. */
     announce: async (tenant: string, job: string): Promise<void> => {
       await run.announce(tenant, job)
+    },
+
+    /** Asked before the checks of a part: `cancelling` ends its rows free, `skip` emits nothing. */
+    beginPart: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
+      const { job: key } = jobKeys(tenant, job)
+      const [status, ended] = await redis.hmget(key, 'status', 'ended')
+      if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
+      if (ended === '1') return 'skip'
+      if (status === 'cancelling') return 'cancelling'
+      if (status !== 'verifying') await run.beginVerifying(tenant, job)
+      return 'run'
     },
 
     /** Ends a job early: what is under check is finished and charged, the rest ends free. */

@@ -5,7 +5,6 @@
 -- (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the blocks of
 -- its job are counted again: rows that have a verdict may only seem open.
 -- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
--- With its first block a job that has fresh rows is being verified.
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], active = KEYS[4], open = KEYS[5],
 }

@@ -28,8 +28,8 @@ type Shipped = {
 const TENANTS_A_ROUND = 200
 
 /** Reports how many entries the copy of the journal lacks for good, when metrics are read. */
-export function watchGaps ({ metrics, log, ...parts }: GapDeps): void {
-  const read = createReading(createGapCount({ ...parts, log }), {
+export function watchGaps ({ metrics, log, ...deps }: GapDeps): void {
+  const read = createReading(createGapCount({ ...deps, log }), {
     what: 'gaps of the journal', log,
   })
   metrics.watchAll('journal_entries_missing', async () =>

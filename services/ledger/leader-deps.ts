@@ -11,7 +11,7 @@ import type { MessageCodec } from '../engine/wire.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'
 import { createRecoveryStore } from './recovery-store.ts'
 import type { LeadingDeps } from './leader-election.ts'
-import type { LedgerSettings, sweepDeps } from './parts.ts'
+import type { LedgerSettings, reapDeps } from './deps.ts'
 
 type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
   'INSTANCE' | 'LEADER_POLL_MS' | 'LEADER_LEASE_MS' | 'LEADER_GRACE_MS' | 'CHECK_EVERY_MS' |
@@ -22,7 +22,7 @@ type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'code
 /** What the leading ledger needs beside what the sweep does. */
 export function leadingDeps (
   config: Config, connected: Connected,
-  { archive, blocks, store, emitter, tenants }: ReturnType<typeof sweepDeps>
+  { archive, blocks, store, emitter, tenants }: ReturnType<typeof reapDeps>
 ): Omit<LeadingDeps, 'subscriber'> {
   const { bus, state: redis, clickhouse, recordMac, codec, wire, clock, log, metrics } = connected
   const name = `ledger.${config.INSTANCE}`

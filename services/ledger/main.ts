@@ -9,7 +9,7 @@ import { startExporting } from './head-export.ts'
 import { startLeading } from './leader-election.ts'
 import { leadingDeps } from './leader-deps.ts'
 import { meteredJournal, watchSystem } from './meters.ts'
-import { exportDeps, sweepDeps } from './parts.ts'
+import { exportDeps, reapDeps } from './deps.ts'
 import { createLedgerStage } from './stage.ts'
 import { startReaper } from './reaping.ts'
 
@@ -17,29 +17,29 @@ import { startReaper } from './reaping.ts'
 const GATHER = { bytes: 64 * 1_024, withinMs: 1_000 }
 
 await run('ledger', ledgerConfig, async (config, context) => {
-  const parts = await connectDeps(config, context, [
+  const deps = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock',
   ])
-  const wire = createJobWire(parts, config)
-  const journal = meteredJournal(parts)
-  watchSystem(config, { ...context, ...parts, journal })
-  const sweep = sweepDeps(config, { ...parts, wire, fatal: context.fatal })
-  const subscriber = parts.state.duplicate({ autoResubscribe: true })
+  const wire = createJobWire(deps, config)
+  const journal = meteredJournal(deps)
+  watchSystem(config, { ...context, ...deps, journal })
+  const sweep = reapDeps(config, { ...deps, wire, fatal: context.fatal })
+  const subscriber = deps.state.duplicate({ autoResubscribe: true })
   subscriber.on('error', () => {})
   context.onStop(() => subscriber.disconnect())
-  const leading = startLeading({ ...leadingDeps(config, { ...parts, wire }, sweep), subscriber })
+  const leading = startLeading({ ...leadingDeps(config, { ...deps, wire }, sweep), subscriber })
   context.onStop(() => leading.stop())
   const { JOURNAL_HEAD_TARGET: target } = config
   if (target !== undefined) {
-    const exported = { ...parts, journal, leads: leading.leads }
+    const exported = { ...deps, journal, leads: leading.leads }
     const exporting = startExporting(exportDeps({ ...config, target }, exported))
     context.onStop(exporting.stop)
   }
-  const keys = createJobKeyCopy(parts.clickhouse, parts.recordMac)
+  const keys = createJobKeyCopy(deps.clickhouse, deps.recordMac)
   const stage = () => createLedgerStage({ journal, keys, batch: config.LEDGER_BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {
-    ...parts, wire, subscriptions, gather: () => GATHER,
+    ...deps, wire, subscriptions, gather: () => GATHER,
   })
   const { ready, stop } = startReaper(running, sweep, config.SWEEP_EVERY_MS)
   return { ready: () => ready() && leading.ready(), stop }

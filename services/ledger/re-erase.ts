@@ -8,7 +8,7 @@ import type { Metrics } from '../platform/metrics.ts'
 import { topicName } from '../platform/topics.ts'
 import { ERASED_IN_KEY, ERASED_UNTIL_KEY } from './redis-keys.ts'
 
-export type EraseAgainDeps = {
+export type ReEraseDeps = {
   readonly redis: Pick<Redis, 'get' | 'set' | 'del'>
   readonly reader: TopicReader
   /** Redis time. */
@@ -27,7 +27,7 @@ type Erased = { readonly tenant: string, readonly job: string, readonly atMs: nu
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function reErase (
-  deps: EraseAgainDeps, run: string, signal: AbortSignal
+  deps: ReEraseDeps, run: string, signal: AbortSignal
 ): Promise<void> {
   const { redis, clock, log, metrics } = deps
   if (await redis.get(ERASED_IN_KEY) === run) return
@@ -52,14 +52,14 @@ export async function reErase (
  * again in this run, so that the next one looks through little.
  */
 export async function recordErased (
-  { redis, clock }: Pick<EraseAgainDeps, 'redis' | 'clock'>
+  { redis, clock }: Pick<ReEraseDeps, 'redis' | 'clock'>
 ): Promise<void> {
   await redis.set(ERASED_UNTIL_KEY, String(clock.now()))
 }
 
 /** The jobs whose key was taken out of the topic and may be in Redis: nobody puts one back. */
 async function erasedJobs (
-  { redis, reader }: Pick<EraseAgainDeps, 'redis' | 'reader'>, signal: AbortSignal
+  { redis, reader }: Pick<ReEraseDeps, 'redis' | 'reader'>, signal: AbortSignal
 ): Promise<Iterable<Erased>> {
   const erased = new Map<string, Erased>()
   const untilMs = await redis.get(ERASED_UNTIL_KEY)

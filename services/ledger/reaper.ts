@@ -11,7 +11,7 @@ import type { Tenants } from '../money/tenants.ts'
 import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
 import { failStalled, type StalledDeps } from './stalled.ts'
 
-export type SweepDeps = FinishDeps & StalledDeps & {
+export type ReapDeps = FinishDeps & StalledDeps & {
   readonly store: Pick<JobStore, 'openJobs' | 'read' | 'end'>
   readonly outbox: Pick<Outbox, 'pending' | 'tenantsWithPending'>
   readonly emitter: Pick<Emitter, 'emit'>
@@ -31,7 +31,7 @@ export type SweepDeps = FinishDeps & StalledDeps & {
  * the next sweep, and one job's fault keeps no other from being swept. Returns the entries left.
  * @throws FatalError when going on cannot heal it.
  */
-export async function reap (deps: SweepDeps, signal?: AbortSignal): Promise<number> {
+export async function reap (deps: ReapDeps, signal?: AbortSignal): Promise<number> {
   return (await reapAll(deps, signal)).entries
 }
 
@@ -39,7 +39,7 @@ export async function reap (deps: SweepDeps, signal?: AbortSignal): Promise<numb
 export type Reaped = { readonly entries: number, readonly stalledJobs: number }
 
 /** A sweep that tells more of what it has seen. */
-export async function reapAll (deps: SweepDeps, signal?: AbortSignal): Promise<Reaped> {
+export async function reapAll (deps: ReapDeps, signal?: AbortSignal): Promise<Reaped> {
   let [entries, stalledJobs] = [0, 0]
   const isOver = () => signal?.aborted === true
   for (const tenant of await deps.outbox.tenantsWithPending()) {
@@ -61,7 +61,7 @@ export async function reapAll (deps: SweepDeps, signal?: AbortSignal): Promise<R
 }
 
 /** Ships what the outbox of a tenant has kept for too long; returns what is left. */
-async function shipLeftOvers (deps: SweepDeps, tenant: string): Promise<number> {
+async function shipLeftOvers (deps: ReapDeps, tenant: string): Promise<number> {
   const pending = await deps.outbox.pending(tenant)
   const old = pending.filter(({ at }) => deps.clock.now() - at >= deps.leftOverAfterMs)
   const left = pending.length - old.length
@@ -76,7 +76,7 @@ async function shipLeftOvers (deps: SweepDeps, tenant: string): Promise<number> 
 }
 
 async function bringToEnd (
-  deps: SweepDeps, { tenant, job, stalled }: { tenant: string, job: string, stalled: boolean }
+  deps: ReapDeps, { tenant, job, stalled }: { tenant: string, job: string, stalled: boolean }
 ): Promise<void> {
   const found = await deps.store.read(tenant, job)
   if (found === undefined || found.closed) return
@@ -92,13 +92,13 @@ const isComplete = ({ counts, preflight, chunks }: Job) =>
   counts.finishedRows === preflight.totalRows && counts.inputBlocks === chunks
 
 /** All its rows were counted while its tenant was frozen, and its money could not move. */
-async function endComplete ({ store }: SweepDeps, job: Job): Promise<EndedJob | undefined> {
+async function endComplete ({ store }: ReapDeps, job: Job): Promise<EndedJob | undefined> {
   const ended = await store.end(job.tenant, job.id)
   if (ended.kind === 'skip' || !ended.ended) return undefined
   return { job: ended.job, entry: ended.entry }
 }
 
-async function finish (deps: SweepDeps, ended: EndedJob, what: string): Promise<void> {
+async function finish (deps: ReapDeps, ended: EndedJob, what: string): Promise<void> {
   const { emits, close } = await finishJob(deps, ended)
   if (emits.length === 0) return
   await deps.emitter.emit(emits)
@@ -108,7 +108,7 @@ async function finish (deps: SweepDeps, ended: EndedJob, what: string): Promise<
 }
 
 async function guarded<T> (
-  { log }: SweepDeps, about: object, action: () => Promise<T>
+  { log }: ReapDeps, about: object, action: () => Promise<T>
 ): Promise<T | undefined> {
   try {
     return await action()

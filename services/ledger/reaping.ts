@@ -1,7 +1,7 @@
 import type { RunningStage } from '../engine/engine.ts'
 import { FatalError } from '../platform/errors.ts'
 import { sleep } from '../platform/retry.ts'
-import { reapAll, type SweepDeps, type Reaped } from './reaper.ts'
+import { reapAll, type ReapDeps, type Reaped } from './reaper.ts'
 
 /**
  * Sweeps over and over beside the running stage, with a pause in between. A round that fails is
@@ -10,7 +10,7 @@ import { reapAll, type SweepDeps, type Reaped } from './reaper.ts'
  * resolves when the round under way has come to its next step.
  */
 export function startReaper (
-  stage: RunningStage, deps: SweepDeps & { readonly fatal: (error: unknown) => void },
+  stage: RunningStage, deps: ReapDeps & { readonly fatal: (error: unknown) => void },
   everyMs: number
 ): RunningStage {
   const stopping = new AbortController()

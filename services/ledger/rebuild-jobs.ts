@@ -2,13 +2,13 @@ import type { Journal } from '../../schemas/types.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Archive } from '../results/archive.ts'
-import { republish, type AnnounceAgainDeps } from './republish.ts'
+import { republish, type RepublishDeps } from './republish.ts'
 import type { RecoveryStore, LeaderTerm } from './recovery-store.ts'
 import type { EndedEntries, Fold } from './journal-fold.ts'
 import type { OpenJob } from './reconcile.ts'
 import { closedJobOf, hasTerms, openJobOf, type Rebuilt } from './rebuilt.ts'
 
-export type RebuildDeps = AnnounceAgainDeps & {
+export type RebuildDeps = RepublishDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'rebuild'>
   readonly archive: Pick<Archive, 'findAll'>
   readonly clock: Clock

@@ -9,10 +9,10 @@ import { compare, type CompareDeps, type Compared, type Comparison } from './com
 import type { LeaderTerm, Step } from './recovery-store.ts'
 import { withHeld } from './journal-fold.ts'
 import { endedOf, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
-import { repairKeys, type Lacking, type MendKeysDeps } from './restore-keys.ts'
+import { repairKeys, type Lacking, type RepairKeysDeps } from './restore-keys.ts'
 import { NO_BASE, readSnapshots } from './snapshots.ts'
 
-export type RecoveryDeps = CompareDeps & MendKeysDeps & {
+export type RecoveryDeps = CompareDeps & RepairKeysDeps & {
   readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>
   readonly tenants: Pick<Tenants, 'activate'>
   /** Redis time. */

@@ -4,7 +4,7 @@ import type { Job } from '../jobs/job.ts'
 import type { Emitter } from '../engine/emit.ts'
 import { settledOf } from '../results/finish-job.ts'
 
-export type AnnounceAgainDeps = {
+export type RepublishDeps = {
   readonly history: Pick<DeliveryHistory, 'listAll'>
   readonly emitter: Pick<Emitter, 'emit'>
 }
@@ -16,7 +16,7 @@ export type AnnounceAgainDeps = {
  * tells every other repetition.
  */
 export async function republish (
-  { history, emitter }: AnnounceAgainDeps, jobs: readonly Job[]
+  { history, emitter }: RepublishDeps, jobs: readonly Job[]
 ): Promise<void> {
   const received = jobs.filter(({ header, feed }) => header.length > 0 || feed !== undefined)
   const events = new Map(received.flatMap(job => {

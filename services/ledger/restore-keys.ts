@@ -7,7 +7,7 @@ import type { TopicReader } from '../kafka/topic-reader.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { topicName } from '../platform/topics.ts'
-import { reErase, type EraseAgainDeps } from './re-erase.ts'
+import { reErase, type ReEraseDeps } from './re-erase.ts'
 
 export type RestoreKeysDeps = {
   readonly redis: Pick<Redis, 'set' | 'pexpire' | 'exists' | 'del'>
@@ -17,7 +17,7 @@ export type RestoreKeysDeps = {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-export type MendKeysDeps = RestoreKeysDeps & EraseAgainDeps
+export type RepairKeysDeps = RestoreKeysDeps & ReEraseDeps
 
 /** Keys of jobs after a loss: `run` is that of the server, if it has tenants that wait. */
 export type Loss = {
@@ -34,7 +34,7 @@ export type Lacking = { readonly tenant: string, readonly atMs: number }
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function repairKeys (
-  deps: MendKeysDeps, { run, lacking }: Loss, signal: AbortSignal
+  deps: RepairKeysDeps, { run, lacking }: Loss, signal: AbortSignal
 ): Promise<void> {
   if (run !== undefined) await reErase(deps, run, signal)
   await restoreKeys(deps, lacking, signal)

@@ -53,7 +53,7 @@ const WORK = `
     ) AS mutation`
 
 type Disk = { readonly name: string, readonly total: number, readonly free: number }
-type Deps = { readonly table: string, readonly parts: number }
+type TableParts = { readonly table: string, readonly parts: number }
 type Work = { readonly merge: number, readonly mutation: number }
 
 function watchClickhouse (
@@ -64,7 +64,7 @@ function watchClickhouse (
     what: 'the system tables of ClickHouse', log,
   })
   const disks = readingOf<Disk>(DISKS)
-  const parts = readingOf<Deps>(PARTS)
+  const parts = readingOf<TableParts>(PARTS)
   const work = readingOf<Work>(WORK)
   metrics.watchAll('clickhouse_disk_bytes', async () =>
     (await disks()).map(({ name, total }) => ({ labels: { disk: name }, value: total })))

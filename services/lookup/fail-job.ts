@@ -8,13 +8,13 @@ import { journalOf } from './decide.ts'
 import { announce, decideJob, headOf, type JobDeps, type JobUnit } from './job.ts'
 import type { ChunkMessage } from './load.ts'
 
-export type GiveUpDeps = JobDeps & {
+export type FailJobDeps = JobDeps & {
   /** Told why a job could not be decided, for logs. */
   readonly onUndecidable?: (job: string, error: unknown) => void
 }
 
 /** Broken infrastructure is the engine's; any other failure ends the job, but never silently. */
-export async function decideOrFailJob (unit: JobUnit, deps: GiveUpDeps):
+export async function decideOrFailJob (unit: JobUnit, deps: FailJobDeps):
 Promise<Decision<'lookup'>> {
   try {
     return await decideJob(unit, deps)

@@ -65,11 +65,11 @@ type AnnounceOptions = {
 
 /** Only now is everything of the job in Kafka: the waiting request may be answered. */
 export async function announce (
-  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, { entry, deps: parts }: AnnounceOptions
+  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, { entry, deps }: AnnounceOptions
 ): Promise<void> {
-  await parts.store.announce(tenant, job)
+  await deps.store.announce(tenant, job)
   failpoint('lookup.announced')
-  if (entry !== undefined) await parts.outbox.remove(tenant, [entry.seq])
+  if (entry !== undefined) await deps.outbox.remove(tenant, [entry.seq])
 }
 
 /** The envelope of chunk 0, which alone carries the job's header. */

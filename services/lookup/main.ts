@@ -5,16 +5,16 @@ import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobWire } from '../jobs/job-wire.ts'
 import { lookupConfig } from './config.ts'
-import { lookupDeps } from './parts.ts'
+import { lookupDeps } from './deps.ts'
 import { createLookupStage } from './stage.ts'
 
 await run('lookup', lookupConfig, async (config, context) => {
-  const parts = await connectDeps(config, context, [
+  const deps = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'cache', 'clock', 'gate',
   ])
-  watchRedis({ store: 'cache', redis: parts.cache, ...parts })
-  const wire = createJobWire(parts, config)
+  watchRedis({ store: 'cache', redis: deps.cache, ...deps })
+  const wire = createJobWire(deps, config)
   const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
-  const stageOf = () => createLookupStage(lookupDeps(config, parts))
-  return await runStage<'lookup'>(stageOf, { ...parts, wire, subscriptions })
+  const stageOf = () => createLookupStage(lookupDeps(config, deps))
+  return await runStage<'lookup'>(stageOf, { ...deps, wire, subscriptions })
 })

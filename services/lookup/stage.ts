@@ -4,11 +4,11 @@ import type { Decision, Stage } from '../engine/stage.ts'
 import { deadBlock } from '../results/block.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
-import { decideOrFailJob, failJob, type GiveUpDeps } from './fail-job.ts'
+import { decideOrFailJob, failJob, type FailJobDeps } from './fail-job.ts'
 import { createPendingJobs, unitOf, type PendingJob, type PendingJobs } from './pending-jobs.ts'
 import { createLoader, type ChunkMessage } from './load.ts'
 
-export type LookupDeps = Omit<GiveUpDeps, 'load'> & {
+export type LookupDeps = Omit<FailJobDeps, 'load'> & {
   readonly cache: Pick<RecordCache, 'find'>
   /** Messages handed to one call of `decide`. */
   readonly batch: number
@@ -29,7 +29,7 @@ const LOST_AFTER_LOOKS = 300
  * their accepted job are dead, and what is left of it is given up.
  */
 export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
-  const parts = { ...options, load: createLoader(options.cache) }
+  const deps = { ...options, load: createLoader(options.cache) }
   const held = createPendingJobs()
   let generation = 0
 
@@ -38,7 +38,7 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
     ...decision,
     afterProduced: async () => {
       await decision.afterProduced?.()
-      parts.load.forget(decision.finishes)
+      deps.load.forget(decision.finishes)
       const [message] = decision.finishes
       if (message === undefined || ofGeneration !== generation) return
       held.drop(message)
@@ -51,19 +51,19 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
     bulkAtOnce: 1,
     decide: async (messages) => {
       const ofGeneration = generation
-      for (const message of messages) parts.load.ahead(message)
-      const decided = await decideComplete(messages, { held, deps: parts })
+      for (const message of messages) deps.load.ahead(message)
+      const decided = await decideComplete(messages, { held, deps })
       return decided.map((decision) => released(decision, ofGeneration))
     },
     release: async (place) => {
       const ofGeneration = generation
-      const over = await decideOver(held.suspects(place, parts.clock.now()), parts)
+      const over = await decideOver(held.suspects(place, deps.clock.now()), deps)
       if (ofGeneration !== generation) return []
       held.looked(place)
       for (const { message } of over) held.drop(message)
       return over.map(({ decision }) => decision)
     },
-    whenDead: (headers) => whenDead(headers, { held, deps: parts }),
+    whenDead: (headers) => whenDead(headers, { held, deps }),
     forget: () => {
       generation++
       held.forget()
@@ -71,18 +71,18 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
   }
 }
 
-type StageDeps = GiveUpDeps & Pick<LookupDeps, 'lostAfterLooks'>
+type StageDeps = FailJobDeps & Pick<LookupDeps, 'lostAfterLooks'>
 type Held = { readonly held: PendingJobs, readonly deps: StageDeps }
 
 /** Decisions of the jobs these chunks complete, each job once. */
 async function decideComplete (
-  messages: readonly ChunkMessage[], { held, deps: parts }: Held
+  messages: readonly ChunkMessage[], { held, deps }: Held
 ): Promise<readonly Decision<'lookup'>[]> {
   const decided = new Map<string, Decision<'lookup'>>()
   for (const message of messages) {
     const unit = held.add(message)
     if (unit === undefined) continue
-    const known = decided.get(unitOf(message)) ?? await decideOrFailJob(unit, parts)
+    const known = decided.get(unitOf(message)) ?? await decideOrFailJob(unit, deps)
     decided.set(unitOf(message), { ...known, finishes: unit.members })
   }
   return [...decided.values()]

@@ -10,17 +10,17 @@ import { createNormalizeStage } from './stage.ts'
 import { createTokenizer, readSecrets } from './token.ts'
 
 await run('normalize', normalizeConfig, async (config, context) => {
-  const parts = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])
+  const deps = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])
   const stage = createNormalizeStage({
-    store: createJobStore(parts.state),
-    clock: parts.clock,
+    store: createJobStore(deps.state),
+    clock: deps.clock,
     tokenize: createTokenizer(readSecrets(config.CACHE_SECRETS)),
     batch: config.NORMALIZE_BATCH_MESSAGES,
     onExpired: () => context.metrics.count('stage_expired_total', { stage: 'normalize' }),
   })
-  const wire = createJobWire(parts, config)
+  const wire = createJobWire(deps, config)
   const subscriptions = subscriptionsOf('normalize', { lanes: config.LANES })
-  const { policyNow } = createOrganizations(parts.state)
+  const { policyNow } = createOrganizations(deps.state)
   const weightOf = (tenant: string) => policyNow(tenant).weight
-  return await runStage(stage, { ...parts, wire, subscriptions, weightOf })
+  return await runStage(stage, { ...deps, wire, subscriptions, weightOf })
 })

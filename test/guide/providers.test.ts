@@ -6,7 +6,7 @@ import { verifyConfig } from '../../services/verify/config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
 import { OUTCOMES } from '../../services/verify/providers/email-verdict.ts'
-import { MESSAGE_KEY_ENV } from '../support/signed.ts'
+import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = read('deploy/docs/providers.md')
@@ -64,14 +64,7 @@ describe('the guide\'s way to WhatsApp and Telegram', () => {
   it('is a configuration that verifies numbers', async () => {
     const url = await startVendor()
     const config = loadConfig(verifyConfig, {
-      ...MESSAGE_KEY_ENV,
-      KAFKA_BROKERS: 'localhost:9092',
-      SCHEMA_REGISTRY_URL: 'http://localhost:8081',
-      REDIS_STATE_URL: 'redis://localhost:6379',
-      REDIS_CACHE_URL: 'redis://localhost:6380',
-      CLICKHOUSE_URL: 'http://localhost:8123',
-      KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
-      KEY_ACTIVE: '1',
+      ...STAGE_ENVIRONMENT,
       PROVIDERS: exported('PROVIDERS'),
       HTTP_PROVIDERS: exported('HTTP_PROVIDERS').replace('https://api.vendor.example', url),
     })

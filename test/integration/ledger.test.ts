@@ -5,7 +5,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createLog } from '../../services/platform/log.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { createBacklog } from '../../services/ledger/backlog.ts'
-import { sweepDeps } from '../../services/ledger/parts.ts'
+import { reapDeps } from '../../services/ledger/deps.ts'
 import { reap } from '../../services/ledger/reaper.ts'
 import { createJobWire } from '../../services/jobs/job-wire.ts'
 import { LostResultsError } from '../../services/results/results.ts'
@@ -41,7 +41,7 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const log = createLog('ledger-test', { level: 'silent' })
   const wire = createJobWire(connected, ringConfig)
   const life = { log, metrics: createMetrics(), fatal: () => {} }
-  const deps = sweepDeps(config, { ...connected, ...life, wire })
+  const deps = reapDeps(config, { ...connected, ...life, wire })
   const accepted = await acceptClaimed(store, tenant,
     { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' })
   expect(accepted.kind).toBe('accepted')

@@ -149,14 +149,14 @@ describe('a contradiction', () => {
         'that the journal is whole: thaw again when ClickHouse answers',
     },
   ])('does not end by trust in a journal that $what', async given => {
-    const { deps: parts, harmed: field = 'available', why } = given
+    const { deps, harmed: field = 'available', why } = given
     await redis.hincrby(wallet, field, 1)
     await endRun(redis)
-    await runLedger(parts())
+    await runLedger(deps())
     const before = await harmed.wallet.balance(HARMED)
     await redis.hset(moneyKeys(HARMED).gate, { trust: 'journal' })
     await redis.hdel(moneyKeys(HARMED).gate, 'run', 'frozen')
-    await runLedger(parts())
+    await runLedger(deps())
     expect(await isFrozen(HARMED)).toBe(why)
     expect(await harmed.wallet.balance(HARMED)).toEqual(before)
   })

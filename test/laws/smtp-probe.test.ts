@@ -8,9 +8,9 @@ import { createConnect } from '../../services/verify/providers/smtp/connections.
 import { startDnsServer, type DnsServer, type Zone } from '../support/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail-servers.ts'
-import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 import { asked, smtpProviderOf, type ProbeSetting } from '../support/smtp-probe.ts'
 import { startSocksProxy } from '../support/socks-proxy.ts'
+import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
 
 type RealOptions = NonNullable<Extract<MailServer, { readonly recipients: unknown }>['options']>
 
@@ -267,14 +267,7 @@ describe('connections to mail servers', () => {
 
 describe('the configured provider', () => {
   const env = {
-    ...MESSAGE_KEY_ENV,
-    KAFKA_BROKERS: 'localhost:9092',
-    SCHEMA_REGISTRY_URL: 'http://localhost:8081',
-    REDIS_STATE_URL: 'redis://localhost:6379',
-    REDIS_CACHE_URL: 'redis://localhost:6380',
-    KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
-    KEY_ACTIVE: '1',
-    CLICKHOUSE_URL: 'http://localhost:8123',
+    ...STAGE_ENVIRONMENT,
     SMTP_HELO: 'probe.verify.org',
     DNS_TIMEOUT_MS: '60000',
     SMTP_REPLY_TIMEOUT_MS: '120000',

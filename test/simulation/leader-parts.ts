@@ -4,7 +4,7 @@ import { sleep } from '../../services/platform/retry.ts'
 import { createTenants } from '../../services/money/tenants.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
-import { sweepDeps } from './sweep-parts.ts'
+import { reapDeps } from './reap-deps.ts'
 import { topicReader } from './topic-reader.ts'
 import type { World } from './world.ts'
 
@@ -25,7 +25,7 @@ export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) 
   const { pipeline, chaos, subscriber, onLetIn } = options
   const { bus, wire, codec, stores: { blocks, journal } } = pipeline
   return {
-    ...sweepDeps(pipeline, redis),
+    ...reapDeps(pipeline, redis),
     redis,
     wire,
     codec,

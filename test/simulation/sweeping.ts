@@ -3,7 +3,7 @@ import type { Job } from '../../services/jobs/job.ts'
 import { reap } from '../../services/ledger/reaper.ts'
 import type { Told } from './evidence.ts'
 import { noMetrics } from './spared.ts'
-import { sweepDeps } from './sweep-parts.ts'
+import { reapDeps } from './reap-deps.ts'
 
 /**
  * What `ledger` does in the background, done once and to the end: nothing is too young for it. Only
@@ -13,7 +13,7 @@ export async function sweepUp (told: Told, redis: Redis): Promise<void> {
   const { pipeline, tenants } = told
   const lost = lostJobs(told)
   await reap({
-    ...sweepDeps(pipeline, redis),
+    ...reapDeps(pipeline, redis),
     backlog: { waits: async job => !lost.has((job as Job).id) },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: noMetrics,

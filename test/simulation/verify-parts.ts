@@ -5,13 +5,18 @@ import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { verifyDeps } from '../../services/verify/main.ts'
 import type { VerifyDeps } from '../../services/verify/stage.ts'
-import { nowhere, redisLike } from './early-stages.ts'
+import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
+import { redisLike } from './early-stages.ts'
 import { simulatedLeases } from './leases.ts'
 import { noMetrics, oncePer } from './spared.ts'
 
 const log = createLog('simulation', { level: 'silent' })
 const config = loadConfig(verifyConfig, {
-  ...nowhere, PROVIDERS: '{}', RETRY_DELAY_MS: '1', CHECK_LEASE_MS: '5', CHECK_LEASE_POLL_MS: '1',
+  ...STAGE_ENVIRONMENT,
+  PROVIDERS: '{}',
+  RETRY_DELAY_MS: '1',
+  CHECK_LEASE_MS: '5',
+  CHECK_LEASE_POLL_MS: '1',
 })
 const partsOf = oncePer((state: Redis) => verifyDeps(config, {
   state, cache: state, clock: redisLike, log, metrics: noMetrics,

@@ -12,6 +12,16 @@ export const TENANT = 'org_1.live'
 export const JOB = 'job_01jaaaaaaaaaaaaaaaaaaaaaaa'
 export const QUOTED_AT_MS = Date.UTC(2026, 7, 11)
 
+/** The settings of a `verify` that retries every minute, for 15 of them. */
+export const VERIFY_SETTINGS = {
+  leaseMs: 30_000,
+  leasePollMs: 250,
+  concurrencyOf: () => 2,
+  batch: 8,
+  retryDelayMs: 60_000,
+  retryForMs: 900_000,
+}
+
 /** A clock that stands still until it is moved; `sleep` moves it instead of waiting. */
 export function createManualClock (startMs = QUOTED_AT_MS) {
   let nowMs = startMs

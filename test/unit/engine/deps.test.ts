@@ -17,7 +17,7 @@ const lifeOf = () => {
   }
 }
 
-describe('parts', () => {
+describe('connectDeps', () => {
   it('are opened as named, with log and metrics of the process, and can be closed', async () => {
     const life = lifeOf()
     const config = {
@@ -25,14 +25,14 @@ describe('parts', () => {
       CLICKHOUSE_URL: 'http://127.0.0.1:1',
       REDIS_CACHE_URL: 'redis://127.0.0.1:1',
     }
-    const parts = await connectDeps(config, life, ['codec', 'clickhouse', 'cache'])
-    expect(Object.keys(parts).sort()).toEqual(['cache', 'clickhouse', 'codec', 'log', 'metrics'])
-    expect(parts.log).toBe(life.log)
+    const deps = await connectDeps(config, life, ['codec', 'clickhouse', 'cache'])
+    expect(Object.keys(deps).sort()).toEqual(['cache', 'clickhouse', 'codec', 'log', 'metrics'])
+    expect(deps.log).toBe(life.log)
     expect(life.closers).toHaveLength(2)
-    const ended = once(parts.cache, 'end')
+    const ended = once(deps.cache, 'end')
     for (const close of life.closers) await close()
     await ended
-    expect(parts.cache.status).toBe('end')
+    expect(deps.cache.status).toBe('end')
   })
 
   it('that are away fail when they are used, not when they are opened', async () => {

@@ -153,9 +153,9 @@ export const createTestApp = (options: Parameters<typeof createApp>[0]): Fastify
 export function application (
   more: Partial<Deps> = {}, otherRules: Partial<Rules> = {}
 ) {
-  const parts = doubles(more)
-  const app = createTestApp({ deps: parts, rules: { ...rules, ...otherRules } })
-  return { app, asked: parts.asked, post: poster(app), get: getter(app) }
+  const deps = doubles(more)
+  const app = createTestApp({ deps, rules: { ...rules, ...otherRules } })
+  return { app, asked: deps.asked, post: poster(app), get: getter(app) }
 }
 
 export type Sent = {

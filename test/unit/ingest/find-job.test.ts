@@ -7,38 +7,38 @@ const archived = { job: closedJob(), manifest: MANIFEST }
 
 describe('a job', () => {
   it('that runs is found without asking the archive', async () => {
-    const parts = doubles({ findArchived: () => Promise.reject(new Error('asked')) })
-    expect(await findJob(parts, TENANT, JOB_ID)).toEqual(jobOf())
+    const deps = doubles({ findArchived: () => Promise.reject(new Error('asked')) })
+    expect(await findJob(deps, TENANT, JOB_ID)).toEqual(jobOf())
   })
 
   it('that Redis has forgotten is found in the archive, as the same tenant\'s', async () => {
     const asked: string[] = []
-    const parts = doubles({
+    const deps = doubles({
       readJob: async () => undefined,
       findArchived: async (tenant, id) => {
         asked.push(`${tenant} ${id}`)
         return archived
       },
     })
-    expect(await findJob(parts, TENANT, JOB_ID)).toEqual(closedJob())
+    expect(await findJob(deps, TENANT, JOB_ID)).toEqual(closedJob())
     expect(asked).toEqual([`${TENANT} ${JOB_ID}`])
   })
 
   it('that is nowhere is not found', async () => {
-    const parts = doubles({ readJob: async () => undefined })
-    expect(await findJob(parts, TENANT, JOB_ID)).toBeUndefined()
+    const deps = doubles({ readJob: async () => undefined })
+    expect(await findJob(deps, TENANT, JOB_ID)).toBeUndefined()
   })
 })
 
 describe('results', () => {
   it('are found with the blocks they are made of', async () => {
-    const parts = doubles({ findArchived: async () => archived })
-    expect(await findResults(parts, TENANT, JOB_ID)).toEqual(archived)
+    const deps = doubles({ findArchived: async () => archived })
+    expect(await findResults(deps, TENANT, JOB_ID)).toEqual(archived)
   })
 
   it.each(['job_', 'JOB_01jd3v8zj7m5n2k4q6r8s0t1w3', 'job_81jd3v8zj7m5n2k4q6r8s0t1w3'])(
     'of %s, which is no id, are not looked up', async id => {
-      const parts = doubles({ findArchived: () => Promise.reject(new Error('asked')) })
-      expect(await findResults(parts, TENANT, id)).toBeUndefined()
+      const deps = doubles({ findArchived: () => Promise.reject(new Error('asked')) })
+      expect(await findResults(deps, TENANT, id)).toBeUndefined()
     })
 })

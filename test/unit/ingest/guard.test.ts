@@ -167,10 +167,10 @@ describe('a path with a slash at its end', () => {
 
 describe('a route behind the guard', () => {
   it('has the caller and the headers of every answer, an open one no caller', async () => {
-    const parts = doubles()
+    const deps = doubles()
     const app = Fastify({ genReqId: () => 'req_1' })
-    answerFailures(app, parts)
-    guard(app, parts, rules)
+    answerFailures(app, deps)
+    guard(app, deps, rules)
     app.get('/mine', { config: { scope: 'jobs:read' } }, async request => callerOf(request))
     app.get('/open', async request => callerOf(request))
     const mine = await app.inject({ url: '/mine', headers: { authorization: 'Bearer reader' } })

@@ -19,8 +19,8 @@ function application (behind: readonly Lane[], claimed: readonly string[] = []) 
     isClaimed: async (tenant, key) => claimed.includes(`${tenant} ${key}`),
     metrics,
   }
-  const parts = { ...doubles(), admission }
-  const app = createTestApp({ deps: parts, rules })
+  const deps = { ...doubles(), admission }
+  const app = createTestApp({ deps, rules })
   const post = (body: object | string, headers: Record<string, string> = {}, path = 'jobs') =>
     app.inject({
       method: 'POST',
@@ -28,7 +28,7 @@ function application (behind: readonly Lane[], claimed: readonly string[] = []) 
       headers: { authorization: 'Bearer live', 'content-type': 'application/json', ...headers },
       payload: body,
     })
-  return { app, post, metrics, asked: parts.asked }
+  return { app, post, metrics, asked: deps.asked }
 }
 
 describe('a request while the stages before acceptance are behind', () => {

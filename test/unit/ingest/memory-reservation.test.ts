@@ -37,8 +37,8 @@ const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodi
 
 /** Room for one large body. */
 async function listen (more: Partial<Deps> = {}) {
-  const parts = doubles(more)
-  app = createTestApp({ deps: parts, rules: { ...rules, bodyPace: PACE, bodyBudgetBytes: LARGE } })
+  const deps = doubles(more)
+  app = createTestApp({ deps, rules: { ...rules, bodyPace: PACE, bodyBudgetBytes: LARGE } })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
   const accepted = new Map<number | undefined, Socket>()
   app.server.on('connection', other => { accepted.set(other.remotePort, other) })

@@ -22,11 +22,11 @@ it('results can be read from the close of a job to the end of their retention', 
 
 it('results of a job that was erased are gone, whatever is still stored', async () => {
   const job = closedJob()
-  const parts = doubles({
+  const deps = doubles({
     readJob: async () => job,
     findArchived: async () => ({ job, manifest: MANIFEST }),
     isErased: async (tenant, id) => tenant === wanted.tenant && id === JOB_ID,
   })
-  expect(await findReadable(parts, { retentionMs: 10_000 }, wanted))
+  expect(await findReadable(deps, { retentionMs: 10_000 }, wanted))
     .toEqual({ code: 'results_expired', message: 'The contents of this job were erased.' })
 })

@@ -4,7 +4,7 @@ import type { FailBlock } from '../../../services/jobs/store.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'
-import { reap, type SweepDeps } from '../../../services/ledger/reaper.ts'
+import { reap, type ReapDeps } from '../../../services/ledger/reaper.ts'
 import { startReaper } from '../../../services/ledger/reaping.ts'
 import { storeBlock } from '../../../services/results/stored-block.ts'
 import { codec, createBlocksDouble, endedJob, wire } from '../../support/results.ts'
@@ -25,7 +25,7 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
   const jobs = new Map<string, Job>([[JOB, job]])
   const entries = ages.map((age, index) =>
     ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age }))
-  const deps: SweepDeps = {
+  const deps: ReapDeps = {
     clock,
     log: { warn: () => {}, error: () => { done.push('error') } },
     metrics: {

@@ -5,21 +5,11 @@ import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { verifyDeps } from '../../../services/verify/main.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
-
-const env = {
-  ...MESSAGE_KEY_ENV,
-  KAFKA_BROKERS: 'localhost:9092',
-  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
-  REDIS_STATE_URL: 'redis://localhost:6379',
-  REDIS_CACHE_URL: 'redis://localhost:6380',
-  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
-  KEY_ACTIVE: '1',
-}
+import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 
 function depsFor (more: Record<string, string>) {
   const redis = new Redis({ lazyConnect: true })
-  return verifyDeps(loadConfig(verifyConfig, { ...env, ...more }), {
+  return verifyDeps(loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, ...more }), {
     state: redis,
     cache: redis,
     clock: { now: () => 0, stop: () => {} },
@@ -37,7 +27,7 @@ describe('the configuration of verify', () => {
       retryDelayMs: 60_000,
       retryForMs: 900_000,
     })
-    expect(loadConfig(verifyConfig, env)).toMatchObject({
+    expect(loadConfig(verifyConfig, STAGE_ENVIRONMENT)).toMatchObject({
       PROVIDER_TIMEOUT_MS: 8_000, LANES: ['small', 'bulk'],
     })
     expect(depsFor({ PROVIDERS: '{}', RETRY_DELAY_MS: '5' }).retryDelayMs).toBe(5)
@@ -49,7 +39,7 @@ describe('the configuration of verify', () => {
 
   it('refuses unknown providers', () => {
     const load = (providers: string) => () =>
-      loadConfig(verifyConfig, { ...env, PROVIDERS: providers })
+      loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, PROVIDERS: providers })
     expect(load('{"whatsapp":["sandbox"]}')).not.toThrow()
     expect(load('{"whatsapp":["acme"]}')).toThrow(ConfigError)
     expect(load('{"what":["sandbox"]}')).toThrow(ConfigError)

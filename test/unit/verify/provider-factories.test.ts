@@ -2,19 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf } from '../../../services/verify/provider-factories.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 import { batchDescription } from '../../support/vendor.ts'
 
-const env = {
-  ...MESSAGE_KEY_ENV,
-  KAFKA_BROKERS: 'localhost:9092',
-  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
-  REDIS_STATE_URL: 'redis://localhost:6379',
-  REDIS_CACHE_URL: 'redis://localhost:6380',
-  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
-  KEY_ACTIVE: '1',
-}
-const load = (more: Record<string, string>) => loadConfig(verifyConfig, { ...env, ...more })
+const load = (more: Record<string, string>) =>
+  loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, ...more })
 
 describe('the providers of a verify configuration', () => {
   it('are the built-in ones and those in HTTP_PROVIDERS', () => {

@@ -8,7 +8,7 @@ import { createCacheDouble } from '../../support/cache-double.ts'
 import { cellsIn } from '../../support/cells.ts'
 import {
   acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, partOf, QUOTED_AT_MS,
-  rowsOf,
+  rowsOf, VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -34,12 +34,7 @@ function setUp (provider?: Provider) {
     check,
     clock,
     sleep: clock.sleep,
-    leaseMs: 30_000,
-    leasePollMs: 250,
-    concurrencyOf: () => 2,
-    batch: 8,
-    retryDelayMs: MINUTE_MS,
-    retryForMs: 15 * MINUTE_MS,
+    ...VERIFY_SETTINGS,
   })
   return { clock, stage }
 }

@@ -8,6 +8,7 @@ import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
   JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+  VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -36,12 +37,7 @@ function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
     check,
     clock,
     sleep: clock.sleep,
-    leaseMs: 30_000,
-    leasePollMs: 250,
-    concurrencyOf: () => 2,
-    batch: 8,
-    retryDelayMs: MINUTE_MS,
-    retryForMs: 15 * MINUTE_MS,
+    ...VERIFY_SETTINGS,
     metrics: { count: (name) => counted.push(name) },
   })
   return { clock, store, cache, state, stage, counted }

@@ -22,9 +22,9 @@ describe('the route of cancelling', () => {
 
   it('answers with the job as it is now, whatever type names the body it has not', async () => {
     const job = jobOf({ status: 'cancelling' })
-    const parts = { cancel: async () => ({ kind: 'cancelling', job }) as const }
-    expect(await cancel(parts)).toEqual([202, 'cancelling'])
-    expect(await cancel(parts, { 'content-type': 'application/json' })).toEqual([202, 'cancelling'])
+    const deps = { cancel: async () => ({ kind: 'cancelling', job }) as const }
+    expect(await cancel(deps)).toEqual([202, 'cancelling'])
+    expect(await cancel(deps, { 'content-type': 'application/json' })).toEqual([202, 'cancelling'])
   })
 
   it('comes too late for a job that has ended', async () => {

@@ -4,23 +4,13 @@ import { loadConfig } from '../../../services/platform/config.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { lookupConfig } from '../../../services/lookup/config.ts'
-import { lookupDeps } from '../../../services/lookup/parts.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
-
-const env = {
-  ...MESSAGE_KEY_ENV,
-  KAFKA_BROKERS: 'localhost:9092',
-  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
-  REDIS_STATE_URL: 'redis://localhost:6379',
-  REDIS_CACHE_URL: 'redis://localhost:6380',
-  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
-  KEY_ACTIVE: '1',
-}
+import { lookupDeps } from '../../../services/lookup/deps.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 
 function partsFor (more: Record<string, string>, stored: Record<string, string> = {}) {
   const redis = new Redis({ lazyConnect: true })
   redis.hgetall = async () => stored
-  return lookupDeps(loadConfig(lookupConfig, { ...env, ...more }), {
+  return lookupDeps(loadConfig(lookupConfig, { ...STAGE_ENVIRONMENT, ...more }), {
     state: redis,
     cache: redis,
     clock: { now: () => 0, stop: () => {} },
@@ -29,7 +19,7 @@ function partsFor (more: Record<string, string>, stored: Record<string, string> 
   })
 }
 
-describe('the parts of lookup', () => {
+describe('the dependencies of lookup', () => {
   it('have the limits of the configuration, or of the policy of an organization', async () => {
     const usual = { freshnessMs: 90 * 86_400_000, maxActiveJobs: 7 }
     expect(await partsFor({ MAX_ACTIVE_JOBS: '7' }).policy('org_1.live')).toEqual(usual)

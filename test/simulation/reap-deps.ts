@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import type { SweepDeps } from '../../services/ledger/reaper.ts'
+import type { ReapDeps } from '../../services/ledger/reaper.ts'
 import { createEmitter } from '../../services/engine/emit.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { storeBlock } from '../../services/results/stored-block.ts'
@@ -8,7 +8,7 @@ import type { Pipeline } from './pipeline.ts'
 import { jobsOf, silent } from './spared.ts'
 
 /** What a sweep is made of, on the connection of whoever sweeps. */
-export function sweepDeps ({ bus, wire, codec, stores }: Pipeline, redis: Redis) {
+export function reapDeps ({ bus, wire, codec, stores }: Pipeline, redis: Redis) {
   const { blocks, archive } = stores
   return {
     archive,
@@ -18,5 +18,5 @@ export function sweepDeps ({ bus, wire, codec, stores }: Pipeline, redis: Redis)
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     clock: redisLike,
     log: silent,
-  } satisfies Partial<SweepDeps>
+  } satisfies Partial<ReapDeps>
 }

@@ -12,7 +12,7 @@ import { createBacklog } from './backlog.ts'
 import type { ledgerConfig } from './config.ts'
 import type { ExportDeps } from './head-export.ts'
 import { createHeadTarget } from './head-target.ts'
-import type { SweepDeps } from './reaper.ts'
+import type { ReapDeps } from './reaper.ts'
 
 /** Settings of the ledger; those of brokers that have defaults may be left out. */
 export type LedgerSettings = KafkaSettings &
@@ -24,9 +24,9 @@ type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'code
   Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly wire: MessageCodec }
 
 /** What the sweep needs, on what the process is connected to. */
-export function sweepDeps (
+export function reapDeps (
   config: Config, connected: Connected
-): SweepDeps & ReturnType<typeof createRepositories> & Pick<ServiceContext, 'fatal'> &
+): ReapDeps & ReturnType<typeof createRepositories> & Pick<ServiceContext, 'fatal'> &
   { readonly tenants: Tenants } {
   const { bus, state, clock, wire, log, metrics, fatal } = connected
   const connection = kafkaConnectionOf(config)

@@ -1,0 +1,13 @@
+import { MESSAGE_KEY_ENV } from './signed.ts'
+
+/** What every stage needs of its environment; nothing listens at these addresses. */
+export const STAGE_ENVIRONMENT = {
+  ...MESSAGE_KEY_ENV,
+  KAFKA_BROKERS: 'nowhere.invalid:9092',
+  SCHEMA_REGISTRY_URL: 'http://nowhere.invalid:8081',
+  REDIS_STATE_URL: 'redis://nowhere.invalid:6379',
+  REDIS_CACHE_URL: 'redis://nowhere.invalid:6380',
+  CLICKHOUSE_URL: 'http://nowhere.invalid:8123',
+  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+  KEY_ACTIVE: '1',
+}
