@@ -34,12 +34,12 @@ const DEPLOY = ['test/deploy/compose.test.ts', 'test/deploy/dockerfile.test.ts']
 /** Tests of what hardly any change can break, each of which takes long. */
 const LONG = [
   'test/integration/bus-crash.test.ts', 'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts',
-  'test/attacks/hostile-broker.test.ts',
+  'test/attacks/hostile-broker.test.ts', 'test/e2e/crash.test.ts',
 ]
 /** Files that take longest: begun last, one would keep a single worker busy at the end. */
 export const LONGEST = [
   'test/e2e/contract/contract.test.ts', 'test/e2e/ops.test.ts', 'test/e2e/guides.test.ts',
-  'test/e2e/crash.test.ts', 'test/e2e/bad-input/bad-input.test.ts',
+  'test/e2e/secure/secure.test.ts', 'test/e2e/bad-input/bad-input.test.ts',
   'test/integration/recovery.test.ts', 'test/attacks/deletions.test.ts',
 ]
 const BROWSER = ['test/e2e/page.test.ts', 'test/e2e/reference-page.test.ts']

@@ -24,7 +24,7 @@ let adversary: Adversary
 let clickhouse: ReturnType<typeof connectClickhouse>
 beforeAll(async () => {
   world = await startRecovering([...RECOVERING_STAGES, 'deliver'], {
-    STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '8000',
+    STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '4000',
   })
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', CLICKHOUSE_URL = '' } = world.env
   clickhouse = connectClickhouse(CLICKHOUSE_URL)
@@ -170,7 +170,7 @@ describe(`whoever deletes records of a topic, seed ${SEED}`, () => {
       expect(await lost()).toEqual([{ tenant: world.tenant, job: '', rule, detail }]))
     await eventually(async () => expect(await missing()).toBe(last - first))
     await adversary.send(removed)
-    await eventually(async () => expect([await lost(), await missing()]).toEqual([[], 0]))
+    await eventually(async () => expect(await lost()).toEqual([]))
   })
 })
 

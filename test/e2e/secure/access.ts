@@ -1,42 +1,29 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { provision } from '../../deploy/provision.ts'
-import { tenantOf } from '../../services/accounts/tenant.ts'
-import { createClient } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
-import { STAGES } from '../../services/topology.ts'
-import { eventually } from '../support/eventually.ts'
-import { createTestPartner, feedContacts } from '../support/partner.ts'
-import { allowWriting, answerOf, atBrokers, denials, rulesAt } from '../support/secure-access.ts'
-import { startSecureWorld, type SecureWorld } from '../support/secure-stack.ts'
-import { startProgram } from '../support/started.ts'
-import { runJob } from '../support/world.ts'
-
-let world: SecureWorld
-let redis: ReturnType<typeof connectRedis>
-
-beforeAll(async () => {
-  world = await startSecureWorld({})
-  redis = connectRedis(String(world.env['REDIS_STATE_URL']))
-})
-afterAll(async () => {
-  redis?.disconnect()
-  await world?.close()
-})
+import { describe, expect, it } from 'vitest'
+import { provision } from '../../../deploy/provision.ts'
+import { tenantOf } from '../../../services/accounts/tenant.ts'
+import { createClient } from '../../../services/client/client.ts'
+import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { TOPOLOGY_GROUPS } from '../../../services/kafka/lag.ts'
+import { STAGES } from '../../../services/topology.ts'
+import { eventually } from '../../support/eventually.ts'
+import { createTestPartner, feedContacts } from '../../support/partner.ts'
+import { allowWriting, answerOf, atBrokers, denials, rulesAt } from '../../support/secure-access.ts'
+import { startProgram } from '../../support/started.ts'
+import { runJob } from '../../support/world.ts'
+import { secure } from './shared.ts'
 
 /** A command as operators run it. */
 const run = (program: 'ops' | 'workspace', ...words: readonly string[]) =>
-  startProgram(process.execPath, [`services/${program}/main.ts`, ...words], world.env).ended()
+  startProgram(process.execPath, [`services/${program}/main.ts`, ...words], secure().env).ended()
 
 async function metricsOf (stage: string): Promise<string> {
-  const service = world.services.list().find(({ name }) => name === `${stage}-1`)
+  const service = secure().services.list().find(({ name }) => name === `${stage}-1`)
   return await (await fetch(service?.metricsUrl ?? '')).text()
 }
 
 describe('a stack whose stages have a user each at the brokers', () => {
   it('lets a stage do at the brokers what the topology gives it, and nothing else', async () => {
-    const answers = await atBrokers(world, 'verify', async ({ admin, producer }) => {
+    const answers = await atBrokers(secure(), 'verify', async ({ admin, producer }) => {
       const sent = (topic: string) =>
         answerOf(producer.send({ topic, messages: [{ key: 'key', value: null }] }))
       return {
@@ -68,7 +55,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('takes from stages, but from nobody else, what somebody allowed them beyond', async () => {
-    await atBrokers(world, undefined, async ({ admin }) => {
+    await atBrokers(secure(), undefined, async ({ admin }) => {
       const before = await rulesAt(admin)
       expect(before.length).toBeGreaterThan(50)
       await allowWriting(admin, 'wallet.journal', ['User:verify', 'User:acme'])
@@ -76,7 +63,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
       await eventually(async () =>
         expect(await rulesAt(admin)).toHaveLength(before.length + 3))
       const told: string[] = []
-      await provision(world.env, line => told.push(line))
+      await provision(secure().env, line => told.push(line))
       expect(told).toContain(`access: ${before.length} rules of stages hold, 2 others removed`)
       await eventually(async () => {
         const left = (await rulesAt(admin)).filter(rule => !before.includes(rule))
@@ -108,7 +95,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('restores the key of a job and the wallets from topics, erases and rewraps', async () => {
-    const { demo: { keys, orgId }, services: { baseUrl } } = world
+    const { demo: { keys, orgId }, services: { baseUrl }, redis } = secure()
     const client = createClient({ baseUrl, apiKey: keys.test })
     expect(await run('ops', 'pause', 'verify')).toMatchObject({ code: 0 })
     await eventually(async () => expect(await metricsOf('verify')).toMatch(/^stage_paused\b.* 1$/m))
@@ -118,8 +105,8 @@ describe('a stack whose stages have a user each at the brokers', () => {
     const { dataKey } = jobKeys(tenantOf(orgId, 'test'), id)
     expect(await redis.del(dataKey)).toBe(1)
     await redis.multi().set('one', 'kept').set('other', 'kept').exec()
-    world.stack.parts.find(({ spec }) => spec.name === 'redis-state')?.kill('SIGKILL')
-    await world.stack.untilReady()
+    secure().stack.parts.find(({ spec }) => spec.name === 'redis-state')?.kill('SIGKILL')
+    await secure().stack.untilReady()
     expect(await redis.mget('one', 'other')).toEqual(['kept', 'kept'])
     expect(await run('ops', 'resume', 'verify')).toMatchObject({ code: 0 })
     const job = await client.waitForEnd(id)
@@ -135,7 +122,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('does jobs of every lane and adds up', async () => {
-    const { services: { baseUrl }, demo: { keys, orgId } } = world
+    const { services: { baseUrl }, demo: { keys, orgId } } = secure()
     const client = createClient({ baseUrl, apiKey: keys.test })
     const numbers = (count: number) =>
       Array.from({ length: count }, (_, index) => `+1 212 736 ${1_000 + index}`)
@@ -149,7 +136,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('does what a partner sends', async () => {
-    const partner = await createTestPartner(world.env, { usd: '10' })
+    const partner = await createTestPartner(secure().env, { usd: '10' })
     const contacts = Object.entries({ good: '+1 212 736 0000', bad: 'x' })
       .map(([reference, input]) => ({ reference, input, countryCode: undefined }))
     const { results } = await feedContacts(partner, contacts)
@@ -157,9 +144,9 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('denies nothing to any of its services, which leave no group of recovery behind', async () => {
-    expect(world.services.list()).toHaveLength(STAGES.length)
-    expect(denials(world)).toEqual([])
-    const { groups } = await atBrokers(world, undefined, ({ admin }) => admin.listGroups())
+    expect(secure().services.list()).toHaveLength(STAGES.length)
+    expect(denials(secure())).toEqual([])
+    const { groups } = await atBrokers(secure(), undefined, ({ admin }) => admin.listGroups())
     const names = groups.map(({ groupId }) => groupId)
     expect(names).toContain('verify.small.whatsapp')
     expect(names.filter(name => /last-value|recovery/.test(name))).toEqual([])

@@ -1,40 +1,29 @@
 import { readFileSync, statSync } from 'node:fs'
 import { parse } from 'csv-parse/sync'
 import { Kafka, logLevel } from 'kafkajs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { provision } from '../../deploy/provision.ts'
-import { createClient } from '../../services/client/client.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
-import { STAGES } from '../../services/topology.ts'
-import type { AuditReport } from '../../services/workspace/audit/report.ts'
-import { findings, formsOf } from '../support/canaries.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { listeningPorts, plainAnswer, startSecureWorld, type SecureWorld }
-  from '../support/secure-stack.ts'
-import { toldOf, withPassword } from '../support/secure-told.ts'
-import { startAll } from '../support/services.ts'
-import { startProgram } from '../support/started.ts'
-import { runJob } from '../support/world.ts'
-
-const receiver = await startReceiver()
-let world: SecureWorld
-
-beforeAll(async () => {
-  world = await startSecureWorld({
-    WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true',
-  })
-})
-afterAll(() => world?.close())
+import { describe, expect, it } from 'vitest'
+import { provision } from '../../../deploy/provision.ts'
+import { createClient } from '../../../services/client/client.ts'
+import { connectRedis } from '../../../services/platform/redis.ts'
+import { STAGES } from '../../../services/topology.ts'
+import type { AuditReport } from '../../../services/workspace/audit/report.ts'
+import { findings, formsOf } from '../../support/canaries.ts'
+import { listeningPorts, plainAnswer } from '../../support/secure-stack.ts'
+import { toldOf, withPassword } from '../../support/secure-told.ts'
+import { startAll } from '../../support/services.ts'
+import { startProgram } from '../../support/started.ts'
+import { runJob } from '../../support/world.ts'
+import { receiver, secure } from './shared.ts'
 
 const phones = (): readonly string[] => {
-  const file = new URL('../../deploy/sample/phones.csv', import.meta.url)
+  const file = new URL('../../../deploy/sample/phones.csv', import.meta.url)
   return parse(readFileSync(file), { from_line: 2, relax_quotes: false })
     .map((cells: string[]) => cells[0] ?? '')
 }
 
 /** All passwords of the stack: of the parts, of the brokers among themselves, of each stage. */
 function passwords (): readonly string[] {
-  const accounts = JSON.parse(readFileSync(`${world.dataDir}/access/accounts.json`, 'utf8')) as
+  const accounts = JSON.parse(readFileSync(`${secure().dataDir}/access/accounts.json`, 'utf8')) as
     Record<string, { readonly password: string }>
   return Object.values(accounts).map(({ password }) => password)
 }
@@ -43,7 +32,7 @@ const wrong = (address: string) => address.replace(/:[^:@/]+@/, ':wrong@')
 
 describe('a stack with TLS and passwords everywhere', () => {
   it('takes the sample from POST to its file and its webhook, and adds up', async () => {
-    const { services: { baseUrl }, demo: { keys } } = world
+    const { services: { baseUrl }, demo: { keys } } = secure()
     const client = createClient({ baseUrl, apiKey: keys.live })
     const inputs = phones()
     const { job, rows } = await runJob(client, {
@@ -61,16 +50,16 @@ describe('a stack with TLS and passwords everywhere', () => {
   })
 
   it('keeps the limits of the interface in the cache Redis, of which it sees no more', async () => {
-    const { env, stack } = world
+    const { env, stack } = secure()
     const [all, own] = [env, stack.envOf.ingest]
       .map(it => connectRedis(String(it?.REDIS_CACHE_URL)))
-    expect(await all?.keys('limit:*')).toContain(`limit:{${world.demo.orgId}}:post`)
+    expect(await all?.keys('limit:*')).toContain(`limit:{${secure().demo.orgId}}:post`)
     await expect(own?.keys('*')).rejects.toThrow('NOPERM')
     for (const redis of [all, own]) redis?.disconnect()
   })
 
   it('has an audit of everybody, which operators call by the command, and goes on', async () => {
-    const { env, demo: { orgId } } = world
+    const { env, demo: { orgId } } = secure()
     const run = async (...words: readonly string[]) => {
       const { code, out, errors } = await startProgram(
         process.execPath, ['services/ops/main.ts', 'audit', '--json', ...words], env).ended()
@@ -87,7 +76,7 @@ describe('a stack with TLS and passwords everywhere', () => {
   })
 
   it('answers nothing without TLS, at any port of its parts', async () => {
-    const ports = Object.fromEntries(world.stack.parts.map(({ spec, pid }) =>
+    const ports = Object.fromEntries(secure().stack.parts.map(({ spec, pid }) =>
       [spec.name, listeningPorts(pid() ?? 0)]))
     expect(Object.entries(ports).map(([name, { length }]) => [name, length])).toEqual([
       ['kafka', 2], ['registry', 1], ['redis-state', 1], ['redis-cache', 1], ['clickhouse', 1],
@@ -100,12 +89,12 @@ describe('a stack with TLS and passwords everywhere', () => {
       }
     }
     // The metrics of a service are plain, so the probe would tell.
-    const metrics = Number(new URL(world.services.list()[0]?.metricsUrl ?? '').port)
+    const metrics = Number(new URL(secure().services.list()[0]?.metricsUrl ?? '').port)
     expect(await plainAnswer(metrics, words[0] ?? '')).toMatch(/^HTTP\/1\.1 404/)
   })
 
   it('lets nobody in over TLS without a password', async () => {
-    const { env } = world
+    const { env } = secure()
     const open = (name: string) => String(env[name]).replace(/\/\/[^@]*@/, '//')
     const registry = await fetch(`${open('SCHEMA_REGISTRY_URL')}/subjects`)
     const clickhouse = await fetch(`${open('CLICKHOUSE_URL')}/?query=SELECT%201`)
@@ -130,12 +119,12 @@ describe('a stack with TLS and passwords everywhere', () => {
     ['CLICKHOUSE_URL', wrong,
       /^ClickHouse refuses to sign this user in: check user and password in CLICKHOUSE_URL$/],
   ] as const)('tells whoever provisions it with a wrong %s so', async (name, change, message) => {
-    const env = { ...world.env, [name]: change(String(world.env[name])) }
+    const env = { ...secure().env, [name]: change(String(secure().env[name])) }
     await expect(provision(env)).rejects.toThrow(message)
   })
 
   it('tells a service with wrong passwords of Redis what to mend, and lets it go on', async () => {
-    const { env } = world
+    const { env } = secure()
     const stores = {
       REDIS_STATE_URL: wrong(String(env.REDIS_STATE_URL)),
       REDIS_CACHE_URL: wrong(String(env.REDIS_CACHE_URL)),
@@ -152,7 +141,7 @@ describe('a stack with TLS and passwords everywhere', () => {
 
   it('answers 503 where the brokers refuse the interface, and names the setting once', async () => {
     const ingest = await startAll({
-      env: world.env,
+      env: secure().env,
       stages: ['ingest'],
       overrides: { KAFKA_SASL_PASSWORD: 'wrong', ACCEPT_WITHIN_MS: '3000' },
     })
@@ -160,7 +149,7 @@ describe('a stack with TLS and passwords everywhere', () => {
       const answer = await fetch(`${ingest.baseUrl}/jobs`, {
         method: 'POST',
         headers: {
-          authorization: `Bearer ${world.demo.keys.live}`, 'content-type': 'application/json',
+          authorization: `Bearer ${secure().demo.keys.live}`, 'content-type': 'application/json',
         },
         body: JSON.stringify({ service: 'phone-validation', inputs: ['+1 212 736 5000'] }),
       })
@@ -180,20 +169,21 @@ describe('a stack with TLS and passwords everywhere', () => {
     const all = passwords()
     expect(new Set(all).size).toBe(7 + STAGES.length)
     const forms = all.flatMap(formsOf)
-    const logs = [`${world.dataDir}/logs`, `${world.services.dataDir}/logs`]
+    const logs = [`${secure().dataDir}/logs`, `${secure().services.dataDir}/logs`]
     expect(findings(logs, forms)).toEqual([])
-    const pids = [...world.stack.parts.map(({ pid }) => pid()),
-      ...world.services.list().map(({ pid }) => pid)]
+    const pids = [...secure().stack.parts.map(({ pid }) => pid()),
+      ...secure().services.list().map(({ pid }) => pid)]
     const lines = pids.map(pid => readFileSync(`/proc/${pid}/cmdline`))
     expect(lines.filter(line => forms.some(form => line.includes(form)))).toEqual([])
-    const holding = findings([world.dataDir], forms).map(file => file.slice(world.dataDir.length))
+    const { dataDir } = secure()
+    const holding = findings([dataDir], forms).map(file => file.slice(dataDir.length))
     // Where brokers keep who signs in by SCRAM, the password is salted and hashed.
     expect(holding.sort()).toEqual([
       '/access/accounts.json', '/kafka/server.properties', '/redis-cache/redis.conf',
       '/redis-state/redis.conf',
     ])
     const modes = [...holding, '/secrets.json', '/access/key.pem', '/access/authority.pem']
-      .map(file => statSync(`${world.dataDir}${file}`).mode & 0o777)
+      .map(file => statSync(`${dataDir}${file}`).mode & 0o777)
     expect(new Set(modes)).toEqual(new Set([0o600]))
   })
 })
