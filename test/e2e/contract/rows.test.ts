@@ -1,10 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { REQUIREMENTS } from './requirements.ts'
 import { ROWS } from './rows.ts'
 
 const root = join(import.meta.dirname, '..', '..', '..')
-const sources = readdirSync(import.meta.dirname).filter(name => name !== 'rows.ts')
+const lists = ['rows.ts', 'requirements.ts']
+const sources = readdirSync(import.meta.dirname).filter(name => !lists.includes(name))
   .map(name => readFileSync(join(import.meta.dirname, name), 'utf8'))
 const claimed = sources.flatMap(text => [...text.matchAll(/proves\(([^)]*)\)/g)])
   .flatMap(([, points = '']) => [...points.matchAll(/'([^']+)'/g)].map(([, point]) => point))
@@ -25,5 +27,21 @@ describe('every point of the interface', () => {
     expect(claimed.filter(point => point === undefined || !here.includes(point as never)))
       .toEqual([])
     expect(here.length).toBeGreaterThan(70)
+  })
+})
+
+describe('every requirement of the interface text', () => {
+  const requirements = Object.values(REQUIREMENTS).flat()
+
+  it('names the points that prove it', () => {
+    const open = requirements.filter(([, ...points]) =>
+      points.length === 0 || points.some(point => !Object.hasOwn(ROWS, point)))
+    expect(open).toEqual([])
+  })
+
+  it('is written once', () => {
+    const sentences = requirements.map(([sentence]) => sentence)
+    expect(sentences.filter((sentence, index) => sentences.indexOf(sentence) !== index)).toEqual([])
+    expect(sentences.length).toBeGreaterThan(100)
   })
 })

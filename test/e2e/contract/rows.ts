@@ -58,6 +58,15 @@ export const ROWS = {
   'the balance is shown, and what is reserved of it':
     'test/e2e/endpoints.test.ts: shows the balance, and what is reserved of it',
 
+  'a reservation is atomic, however many race for the balance':
+    'test/laws/money.test.ts: a balance of %d accepts exactly %d jobs of 20,000 micros',
+  'amounts up to the largest are reserved, charged and returned to the micro':
+    'test/laws/money.test.ts: %d micros are reserved, charged and returned to the micro',
+  'balances add up to what was funded, whatever happens in whatever order':
+    'test/laws/money.test.ts: the balances add up to what was funded',
+  'a job is charged at most its quote':
+    'test/laws/rows.test.ts: are each finished exactly once, and never cost more than the quote',
+
   // Jobs
   'begin with queued in the 202 and only move forward': HERE,
   'without fresh rows never show a live check': HERE,
@@ -148,6 +157,12 @@ export const ROWS = {
   'no record is used after 90 days':
     'test/unit/cache/freshness.test.ts: is capped at 90 days, whatever the policy',
 
+  // Tokens and seals
+  'cache tokens are an HMAC over scope and contact under a key of the tenant':
+    'test/unit/normalize/token.test.ts: are the first half of an HMAC over scope and contact',
+  'sealed bytes open by their key and binding alone':
+    'test/unit/crypto/seal.test.ts: do not open under another key or binding',
+
   // Webhooks
   'is signed in both schemes and tells of what can be read by then':
     'test/integration/deliver.test.ts: is signed in both schemes and tells of what can be read',
@@ -168,6 +183,8 @@ export const ROWS = {
     'test/unit/deliver/blocked-addresses.test.ts: is not reached by a name that resolves to',
   'is verified by the client, in both schemes':
     'test/unit/client/verify-webhook.test.ts: accepts both signature schemes',
+  'is refused by the client beyond 300 seconds':
+    'test/unit/client/verify-webhook.test.ts: accepts a timestamp %i seconds away and none further',
 
   // The vendor behind a service
   'has its money put aside before the vendor is first called': HERE,
@@ -185,12 +202,22 @@ export const ROWS = {
   'of a partner without balance pauses that partner alone':
     'test/e2e/feeds.test.ts: does not notice that another partner has no balance',
 
+  // The client
+  'the client waits a random part of a backoff that doubles':
+    'test/unit/client/transport.test.ts: is a random part of a backoff that doubles',
+  'the client ignores fields it does not know':
+    'test/unit/client/client.test.ts: has the fields that the client does not know as well',
+
   // The whole
   'leaves rows and money that add up': HERE,
+  'the documents are open to all':
+    'test/e2e/endpoints.test.ts: are open to all and describe what is served',
   'answers only as it is described':
     'test/e2e/schemathesis.test.ts: answers only as described, breaks nowhere',
 
   // Durations
+  'the time of cached rows is measured': 'test/bench/limits.ts: 100 rows all cached, idle, p50',
+  'the time of fresh rows is measured': 'test/bench/limits.ts: 100 fresh rows, idle, p95',
   'limits are those of the interface unless others are set':
     'test/unit/ingest/limits/settings.test.ts: are those of the public interface unless others',
   'durations are those of the interface unless others are set':

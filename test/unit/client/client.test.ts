@@ -63,6 +63,12 @@ describe('a job of the API client', () => {
     expect(lines()).toEqual(Array(3).fill(`GET /jobs/${job}`))
   })
 
+  it('has the fields that the client does not know as well', async () => {
+    const later = { status: 'completed', field_of_next_year: { deep: [1] } }
+    const { client } = serving(later)
+    expect(await client.waitForEnd(job)).toEqual(later)
+  })
+
   it('is not polled longer than the time limit', async () => {
     const { client } = serving({ id: job, status: 'verifying' })
     await expect(client.waitForEnd(job, { pollEveryMs: 1, timeoutMs: 3 }))
