@@ -62,9 +62,10 @@ export async function listenTls (
     ...nodeLimits(settings),
     minVersion: 'TLSv1.2',
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-    allowHalfOpen: true,
   }, app.routing)
   allowHalfOpen(server)
+  // Only after the handshake: a client that refuses the certificate closes its side before.
+  server.on('secureConnection', socket => { socket.allowHalfOpen = true })
   limit(server, app, settings)
   const renew = () => renewPair(server, settings, log)
   // A watcher would not know of a change before its own first look.

@@ -14,6 +14,7 @@ import { application, JOB_ID } from './doubles.ts'
 let folder: string
 let settings: Parameters<typeof listenTls>[1]['settings']
 const listeners: TlsListener[] = []
+const ends: (() => void)[] = []
 const said: string[] = []
 const log = {
   info: (_more: object, line: string) => { said.push(line) },
@@ -34,6 +35,7 @@ beforeEach(() => {
   }
 })
 afterEach(async () => {
+  for (const end of ends.splice(0)) end()
   await Promise.all(listeners.splice(0).map(listener => listener.stop()))
   rmSync(folder, { recursive: true })
 })
@@ -78,6 +80,22 @@ describe('the listener of TLS', () => {
     const port = await listen()
     expect(await ask(port, cert)).toEqual([200, 'first'])
     await expect(ask(port, selfSigned('other').cert)).rejects.toThrow(/self-signed/)
+  })
+
+  it('closes a connection whose client leaves in the middle of the handshake', async () => {
+    write(selfSigned('first'))
+    const port = await listen()
+    const ended = async (handshake: string) => {
+      const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+      await once(socket, 'connect')
+      socket.resume()
+      if (handshake === 'left') socket.end(Buffer.from('160301', 'hex'))
+      ends.push(() => socket.destroy())
+      return { end: once(socket, 'end').then(() => handshake) }
+    }
+    const silent = await ended('silent')
+    const left = await ended('left')
+    expect(await Promise.race([silent.end, left.end])).toBe('left')
   })
 
   it.each(['by itself', 'on SIGHUP'])('takes a renewed certificate up %s', async how => {
