@@ -70,7 +70,7 @@ export function kafkaProperties (
 export async function kafkaPart (
   options: PartOptions
 ): Promise<{ spec: ProcessSpec, brokers: string }> {
-  const { specs: [spec], brokers } = await kafkaDeps(options, 1)
+  const { specs: [spec], brokers } = await kafkaParts(options, 1)
   return { spec: spec as ProcessSpec, brokers }
 }
 
@@ -78,7 +78,7 @@ export async function kafkaPart (
  * A cluster of brokers `kafka`, `kafka-2`, `kafka-3`, ...: with three of them every topic has three
  * copies, and any one may be lost. A folder keeps the number it was made with.
  */
-export async function kafkaDeps (
+export async function kafkaParts (
   options: PartOptions, count: number
 ): Promise<{ specs: readonly ProcessSpec[], brokers: string }> {
   await requireJava()

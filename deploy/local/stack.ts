@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { openAccess, signInOf, type Access, type EnvOfStages } from './access.ts'
 import { clickhousePart } from './clickhouse.ts'
-import { kafkaDeps } from './kafka.ts'
+import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { redisPart } from './redis.ts'
 import { registryPart } from './registry.ts'
@@ -109,7 +109,7 @@ async function describeDeps (
   const state = await redisPart({ ...options, role: 'state' })
   const cache = await redisPart({ ...options, role: 'cache' })
   const registry = await registryPart(options)
-  const kafka = await kafkaDeps(options, options.brokers)
+  const kafka = await kafkaParts(options, options.brokers)
   const clickhouse = await clickhousePart(options)
   return {
     addresses: {

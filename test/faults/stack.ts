@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { makeSecure, openAccess, signInOf, type EnvOfStages } from '../../deploy/local/access.ts'
 import { clickhousePart } from '../../deploy/local/clickhouse.ts'
-import { kafkaDeps } from '../../deploy/local/kafka.ts'
+import { kafkaParts } from '../../deploy/local/kafka.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { redisPart } from '../../deploy/local/redis.ts'
@@ -32,7 +32,7 @@ async function describe (dataDir: string, brokers: number) {
   const state = await redisPart({ ...common, role: 'state' })
   const cache = await redisPart({ ...common, role: 'cache' })
   const registry = await registryPart(common)
-  const kafka = await kafkaDeps(common, brokers)
+  const kafka = await kafkaParts(common, brokers)
   const clickhouse = await clickhousePart(common)
   const addresses: Addresses = {
     KAFKA_BROKERS: kafka.brokers,
