@@ -179,10 +179,11 @@ export const SUITES: readonly Suite[] = [
     kind: 'vitest',
     tier: 'full',
     stage: 7,
-    expectedSeconds: 120,
+    expectedSeconds: 900,
     stack: true,
     files: SCHEMATHESIS,
     tools: ['schemathesis'],
+    fullEnv: { SCHEMATHESIS_SEEDS: '20' },
   },
   {
     name: 'traces',
