@@ -1,4 +1,4 @@
--- KEYS: wallet, outbox, job, idem, active, open, data key, cursors, gate.
+-- KEYS: wallet, outbox, job, idem, active, open, data key, cursors.
 -- ARGV: tenant, job, idempotency key or '', acceptBy, needs a slot, slots in all, maximum, price,
 -- rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has to
 -- stand at and moves to, then the record's other fields and values in turn.
@@ -9,7 +9,7 @@ local keys = {
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
 
-local gate = gate_of(KEYS[9])
+local gate = gate_of(keys.wallet)
 if gate.shut then
   return gate.shut
 end
@@ -44,7 +44,7 @@ local function objection(now, claim)
   if needs_slot and redis.call('SCARD', keys.active) >= slots then
     return { code = 'concurrent_jobs_limit' }
   end
-  local available = balances_of(keys.wallet).available
+  local available = wallet_of(keys.wallet).available
   if tonumber(available) < maximum then
     return { code = 'insufficient_balance', required = text(maximum), available = available }
   end

@@ -1,14 +1,14 @@
--- KEYS: job, gate. Asks a job to end early: rows not under check yet are never checked.
-local gate = gate_of(KEYS[2])
+-- KEYS: wallet, job. Asks a job to end early: rows not under check yet are never checked.
+local gate = gate_of(KEYS[1])
 if gate.shut then
   return gate.shut
 end
-local fields = record_of(KEYS[1])
+local fields = record_of(KEYS[2])
 if not fields.status then
   return { 'unknown' }
 end
 if fields.ended ~= '1' and fields.status ~= 'cancelling' then
-  change(KEYS[1], fields, { 'status', 'cancelling', 'updatedAtMs', text(now_ms()) })
+  change(KEYS[2], fields, { 'status', 'cancelling', 'updatedAtMs', text(now_ms()) })
 end
 -- A cancelled job that is about to be closed is still on its way for whoever asks again.
 local late = fields.closed == '1' or fields.ended == '1' and fields.status ~= 'cancelled'

@@ -1,7 +1,7 @@
--- KEYS: job, idem, gate. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
+-- KEYS: wallet, job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
 -- request that wants to know its price and no more: no job ever comes of its claim; the process
 -- that claims, or ''.
-local gate = gate_of(KEYS[3])
+local gate = gate_of(KEYS[1])
 if gate.shut then
   return gate.shut
 end
@@ -15,7 +15,7 @@ local own = binding_of(job, fingerprint)
 local function said_of(binding)
   local other = job_of(binding)
   -- The keys of all jobs of a tenant differ in the job alone.
-  local record = KEYS[1]:sub(1, -#job - 1) .. other
+  local record = KEYS[2]:sub(1, -#job - 1) .. other
   local held = redis.call('HMGET', record, 'acceptBy', 'claimedAt', 'owner', 'status')
   if other == job and held[1] then
     -- The reply to this very call was lost on its way.
@@ -31,18 +31,18 @@ local function said_of(binding)
   end
   -- Whatever the clock of the server does: no job comes of the claim before.
   redis.call('HSET', record, 'refusal', 'expired')
-  redis.call('SET', KEYS[2], own, 'PXAT', bound_until)
+  redis.call('SET', KEYS[3], own, 'PXAT', bound_until)
 end
 
 if has_key then
-  local binding = redis.call('SET', KEYS[2], own, 'NX', 'GET', 'PXAT', bound_until)
+  local binding = redis.call('SET', KEYS[3], own, 'NX', 'GET', 'PXAT', bound_until)
   local said = binding and said_of(binding)
   if said then
     return said
   end
 end
-redis.call('HSET', KEYS[1], 'acceptBy', accept_by, 'claimedAt', text(now),
+redis.call('HSET', KEYS[2], 'acceptBy', accept_by, 'claimedAt', text(now),
   'idempotencyKey', ARGV[2], 'fingerprint', fingerprint, 'owner', ARGV[6],
   'quoteOnly', ARGV[5], 'claimedIn', gate.run)
-redis.call('PEXPIREAT', KEYS[1], text(tonumber(bound_until) + REFUSAL_KEPT_MS))
+redis.call('PEXPIREAT', KEYS[2], text(tonumber(bound_until) + REFUSAL_KEPT_MS))
 return { 'new', text(now), accept_by }

@@ -1,8 +1,8 @@
--- KEYS: job, open, data key, gate. ARGV: job.
+-- KEYS: wallet, job, open, data key. ARGV: job.
 -- Closes a job that has ended; what Redis has of it goes soon afterwards, and its data key as well.
-local found = redis.call('HMGET', KEYS[1], 'status', 'ended', 'closed', 'announced', 'claimedIn')
+local found = redis.call('HMGET', KEYS[2], 'status', 'ended', 'closed', 'announced', 'claimedIn')
 local status, ended, closed, announced, claimed_in = unpack(found)
-local shut = shut_for({ status = status, claimedIn = claimed_in }, KEYS[4])
+local shut = shut_for({ status = status, claimedIn = claimed_in }, KEYS[1])
 if shut then
   return shut
 end
@@ -12,10 +12,10 @@ end
 if ended ~= '1' then
   return { 'open' }
 end
-redis.call('HSET', KEYS[1], 'closed', '1', 'announced', '1')
-redis.call('PEXPIRE', KEYS[1], text(CLOSED_KEPT_MS))
-redis.call('PEXPIRE', KEYS[3], text(CLOSED_KEPT_MS))
-redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('HSET', KEYS[2], 'closed', '1', 'announced', '1')
+redis.call('PEXPIRE', KEYS[2], text(CLOSED_KEPT_MS))
+redis.call('PEXPIRE', KEYS[4], text(CLOSED_KEPT_MS))
+redis.call('ZREM', KEYS[3], ARGV[1])
 if announced ~= '1' then
   redis.call('PUBLISH', OUTCOMES, ARGV[1])
 end

@@ -1,17 +1,17 @@
--- KEYS: wallet, outbox, job, active, open, replay, gate.
+-- KEYS: wallet, outbox, job, active, open, replay.
 -- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
 -- there is no block: nobody can read the job's rows, those finished before included, so none of
 -- them counts as a success and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
 -- bitmap, made from what was open a moment ago, is right if it still fills the job exactly. A job
 -- whose blocks are being counted again is left alone, as rows that have a verdict may seem open.
-local stopped = stopped_by(KEYS[7])
-if stopped then
-  return stopped
-end
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], active = KEYS[4], open = KEYS[5],
 }
+local stopped = stopped_by(keys.wallet)
+if stopped then
+  return stopped
+end
 local tenant, job, digest, bitmap = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local rows = whole(ARGV[5], 'the number of rows')
 

@@ -24,9 +24,9 @@ end
 -- was claimed in this run of the server needs no gate: even where a former master leads again, and
 -- lacks what another one wrote meanwhile, blocks are counted once more and jobs closed once more.
 -- That a job is not there is said behind the gate alone.
-local function shut_for(fields, gate_key)
+local function shut_for(fields, wallet_key)
   if not fields.status or fields.claimedIn ~= run_id() then
-    return gate_of(gate_key).shut
+    return gate_of(wallet_key).shut
   end
 end
 

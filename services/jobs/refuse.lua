@@ -1,13 +1,13 @@
--- KEYS: job, idem, outbox, gate. ARGV: job, code (expired or internal).
+-- KEYS: wallet, job, idem, outbox. ARGV: job, code (expired or internal).
 -- After it no job can come of the claim, unless one already has.
-local gate = gate_of(KEYS[4])
+local gate = gate_of(KEYS[1])
 if gate.shut then
   return gate.shut
 end
-local keys = { job = KEYS[1], idem = KEYS[2] }
+local keys = { job = KEYS[2], idem = KEYS[3] }
 local job, code = ARGV[1], ARGV[2]
 
-local stored, claim = stored_outcome(keys.job, KEYS[3])
+local stored, claim = stored_outcome(keys.job, KEYS[4])
 if stored then
   return stored
 end

@@ -15,28 +15,28 @@ const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
 
 /**
  * Every script of jobs begins with the gate, the movements of money and the shared parts of the
- * record. The gate of the tenant is the last of its keys.
+ * record. The wallet of the tenant is the first of its keys.
  */
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
   const source = FIELDS_LUA + joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, RECORD_LUA, file)
-  const call = guardedScript(redis, { name, source, numberOfKeys: numberOfKeys + 1 })
+  const call = guardedScript(redis, { name, source, numberOfKeys: 1 + numberOfKeys })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]
-  ) => await call(tenant, [...keys, moneyKeys(tenant).gate], args) as string[]
+  ) => await call(tenant, [moneyKeys(tenant).wallet, ...keys], args) as string[]
 }
 
-/** The scripts with how many keys each takes, its gate left out. */
+/** The scripts with how many keys each takes beside the wallet. */
 function loadScripts (redis: Redis) {
   return {
     claim: jobScript(redis, 'claim', 2),
-    accept: jobScript(redis, 'accept', 8),
+    accept: jobScript(redis, 'accept', 7),
     refuse: jobScript(redis, 'refuse', 3),
     announce: jobScript(redis, 'announce', 1),
-    tally: jobScript(redis, 'tally', 6),
-    fail: jobScript(redis, 'fail', 6),
+    tally: jobScript(redis, 'tally', 5),
+    fail: jobScript(redis, 'fail', 5),
     close: jobScript(redis, 'close', 3),
-    endJob: jobScript(redis, 'end', 4),
+    endJob: jobScript(redis, 'end', 3),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
     beginVerifying: jobScript(redis, 'begin-verifying', 1),
@@ -82,8 +82,8 @@ export function createJobScripts (redis: Redis) {
       return fail(tenant, tallyKeys(tenant, job), args)
     },
     end: (tenant: string, job: string) => {
-      const [wallet, outbox, record, active] = tallyKeys(tenant, job)
-      return endJob(tenant, [wallet, outbox, record, active], [tenant, job])
+      const [outbox, record, active] = tallyKeys(tenant, job)
+      return endJob(tenant, [outbox, record, active], [tenant, job])
     },
     close: (tenant: string, job: string) => {
       const { job: record, dataKey } = jobKeys(tenant, job)
@@ -98,11 +98,11 @@ const NO_FEED: Feed = {
 }
 
 function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
-  const { wallet, outbox } = moneyKeys(tenant)
+  const { outbox } = moneyKeys(tenant)
   const { active, open } = tenantJobKeys(tenant)
   const { job, dataKey } = jobKeys(tenant, id)
   const idem = idempotencyKeyOf(tenant, idempotencyKey)
-  return [wallet, outbox, job, idem, active, open, dataKey, cursorsKeyOf(tenant, feed)]
+  return [outbox, job, idem, active, open, dataKey, cursorsKeyOf(tenant, feed)]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
@@ -129,9 +129,9 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
 }
 
 function tallyKeys (tenant: string, id: string) {
-  const { wallet, outbox, replay } = moneyKeys(tenant)
+  const { outbox, replay } = moneyKeys(tenant)
   const { active, open } = tenantJobKeys(tenant)
-  return [wallet, outbox, jobKeys(tenant, id).job, active, open, replay] as const
+  return [outbox, jobKeys(tenant, id).job, active, open, replay] as const
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {

@@ -1,4 +1,4 @@
--- KEYS: wallet, outbox, job, active, open, replay, gate.
+-- KEYS: wallet, outbox, job, active, open, replay.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
 -- pairs of big-endian 32-bit row and number, then 1 for a block that stands in for others
@@ -8,7 +8,7 @@
 local keys = {
   wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], active = KEYS[4], open = KEYS[5],
 }
-local replay, gate_key = KEYS[6], KEYS[7]
+local replay = KEYS[6]
 local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local has_inputs = ARGV[5] ~= '0'
 local BLANK = '2'
@@ -104,7 +104,7 @@ end
 
 local fields, found = record_of(keys.job, SEEN, INPUTS)
 -- While ledger compares, it is not known yet which jobs are to be counted again.
-local shut = stands_in and gate_of(gate_key).shut or shut_for(fields, gate_key)
+local shut = stands_in and gate_of(keys.wallet).shut or shut_for(fields, keys.wallet)
 if shut then
   return shut
 end
@@ -141,7 +141,7 @@ local maximum = tonumber(fields.maxQuoteMicros)
 local charge = (tonumber(fields.billableRows) + won.billable) * tonumber(fields.unitPriceMicros)
 local ends = finished == total and input_blocks == tonumber(fields.chunks)
 if ends then
-  local gate = gate_of(gate_key)
+  local gate = gate_of(keys.wallet)
   if gate.shut then
     return gate.shut
   end

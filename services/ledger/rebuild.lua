@@ -1,11 +1,11 @@
--- KEYS: gate, job, idem, active, open, data key, cursors.
+-- KEYS: wallet, job, idem, active, open, data key, cursors.
 -- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, 1 for a job that needs
 -- a slot, cursor or '', where the cursor was moved to, number of the entry that ended the job or '',
 -- what it charged, 1 for a job that is closed, then fields and values of its record.
 -- Makes a job anew of which Redis has nothing, and tells one that it has what the journal knows.
 -- Anything it did before it leaves as it is.
 local keys = {
-  gate = KEYS[1], job = KEYS[2], idem = KEYS[3], active = KEYS[4], open = KEYS[5],
+  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], active = KEYS[4], open = KEYS[5],
   data_key = KEYS[6], cursors = KEYS[7],
 }
 local run, fence, job, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -14,7 +14,7 @@ local needs_slot, cursor, cursor_to = ARGV[8] == '1', ARGV[9], ARGV[10]
 local settled_seq, settled_micros, is_closed = ARGV[11], ARGV[12], ARGV[13] == '1'
 local FIRST_FIELD = 14
 
-if run_id() ~= run or redis.call('HGET', keys.gate, 'fence') ~= fence then
+if run_id() ~= run or redis.call('HGET', keys.wallet, 'fence') ~= fence then
   return 'moved'
 end
 

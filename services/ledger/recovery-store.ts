@@ -47,7 +47,7 @@ export function createRecoveryStore (redis: Redis) {
       let waiting = 0
       for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
         const runs = await Promise.all(tenants.slice(from, from + TENANTS_A_ROUND)
-          .map(tenant => redis.hget(moneyKeys(tenant).gate, 'run')))
+          .map(tenant => redis.hget(moneyKeys(tenant).wallet, 'run')))
         waiting += runs.filter(letInBy => letInBy !== run).length
       }
       return waiting
@@ -55,8 +55,8 @@ export function createRecoveryStore (redis: Redis) {
 
     /** A tenant that waits to be let in; undefined for one that is in. */
     snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotAnswer> => {
-      const { gate, wallet, outbox } = moneyKeys(tenant)
-      const keys = [gate, wallet, outbox, tenantJobKeys(tenant).open]
+      const { wallet, outbox } = moneyKeys(tenant)
+      const keys = [wallet, outbox, tenantJobKeys(tenant).open]
       const answer = await scripts.snapshotWallet(keys, [fence, jobKeys(tenant, '').job])
       return snapshotOf(tenant, answer as Surveyed)
     },
@@ -66,11 +66,10 @@ export function createRecoveryStore (redis: Redis) {
      * the journal's end first, with `frozen` it stays closed to new movements.
      */
     unlock: async (tenant: string, term: LeaderTerm, unlock: Unlock): Promise<Step> => {
-      const { gate, wallet } = moneyKeys(tenant)
       const { seq, frozen = '', restored } = unlock
       const more = restored === undefined ? [] : walletArguments(restored)
       const answer = await scripts.unlock(
-        [gate, wallet], [term.run, term.fence, String(seq), frozen, ...more])
+        [moneyKeys(tenant).wallet], [term.run, term.fence, String(seq), frozen, ...more])
       return answer === 'unlocked' ? 'done' : 'moved'
     },
 
@@ -83,9 +82,9 @@ export function createRecoveryStore (redis: Redis) {
 
     /** Adds a tenant up, and freezes it if the sums are wrong. */
     check: async (tenant: string): Promise<CheckResult> => {
-      const { gate, wallet, outbox } = moneyKeys(tenant)
+      const { wallet, outbox } = moneyKeys(tenant)
       const [kind, reason = ''] = await scripts.check(
-        [gate, wallet, outbox, tenantJobKeys(tenant).open],
+        [wallet, outbox, tenantJobKeys(tenant).open],
         [jobKeys(tenant, '').job]) as string[]
       return { kind: kind as CheckResult['kind'], reason }
     },
@@ -100,10 +99,10 @@ function loadScripts (redis: Redis) {
   })
   return {
     lead: load('lead', 2),
-    snapshotWallet: load('snapshot-wallet', 4),
-    unlock: load('unlock-wallet', 2),
+    snapshotWallet: load('snapshot-wallet', 3),
+    unlock: load('unlock-wallet', 1),
     rebuild: load('rebuild', 7),
-    check: load('check', 4),
+    check: load('check', 3),
   }
 }
 
@@ -157,7 +156,7 @@ function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] 
   const { active, open } = tenantJobKeys(tenant)
   const keys = jobKeys(tenant, job)
   return [
-    moneyKeys(tenant).gate, keys.job, idempotencyKeyOf(tenant, idempotencyKey), active, open,
+    moneyKeys(tenant).wallet, keys.job, idempotencyKeyOf(tenant, idempotencyKey), active, open,
     keys.dataKey, cursorsKeyOf(tenant, feed),
   ]
 }

@@ -1,8 +1,8 @@
--- KEYS: wallet, outbox, posted, gate. ARGV: tenant, id, signed amount, reason.
+-- KEYS: wallet, outbox, posted. ARGV: tenant, id, signed amount, reason.
 -- What is frozen it does not move either: an entry made of balances that nobody can explain would
 -- have the journal say what they say.
 local keys = { wallet = KEYS[1], outbox = KEYS[2] }
-local stopped = stopped_by(KEYS[4])
+local stopped = stopped_by(keys.wallet)
 if stopped then
   return stopped
 end
@@ -23,7 +23,7 @@ end
 if amount == 0 then
   error('an adjustment of nothing')
 end
-local balances = balances_of(keys.wallet)
+local balances = wallet_of(keys.wallet)
 if tonumber(balances.available) + amount < 0 then
   return { 'insufficient', balances.available }
 end

@@ -78,14 +78,13 @@ function shutBy (tenant: string, error: unknown): unknown {
 
 /**
  * Lets in a tenant whose name was made a moment ago out of chance: there can be nothing of it in
- * the journal. Whoever has a gate or a wallet already is left as it is.
+ * the journal. Whoever has a wallet already is left as it is.
  */
 export function createAdmission (redis: Redis): (tenant: string) => Promise<void> {
   const source = joinLua(GATE_LUA, new URL('./admit.lua', import.meta.url))
-  const admit = script(redis, { name: 'admit', source, numberOfKeys: 2 })
+  const admit = script(redis, { name: 'admit', source, numberOfKeys: 1 })
   return async tenant => {
-    const { gate, wallet } = moneyKeys(tenant)
-    await admit([gate, wallet], [])
+    await admit([moneyKeys(tenant).wallet], [])
   }
 }
 
@@ -100,7 +99,7 @@ export type GuardState = {
 export function createRecoveryGuards (redis: Redis) {
   return {
     standing: async (tenant: string): Promise<GuardState> => {
-      const [run, frozen] = await redis.hmget(moneyKeys(tenant).gate, 'run', 'frozen')
+      const [run, frozen] = await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen')
       return { isOpen: run !== null && run !== undefined, frozen: frozen ?? '' }
     },
 
@@ -109,9 +108,9 @@ export function createRecoveryGuards (redis: Redis) {
      * With `trustJournal` the journal is taken for right, whatever Redis says.
      */
     thaw: async (tenant: string, trustJournal: boolean): Promise<void> => {
-      const { gate } = moneyKeys(tenant)
-      if (trustJournal) await redis.hset(gate, { trust: 'journal' })
-      await redis.hdel(gate, 'run', 'frozen')
+      const { wallet } = moneyKeys(tenant)
+      if (trustJournal) await redis.hset(wallet, { trust: 'journal' })
+      await redis.hdel(wallet, 'run', 'frozen')
       await redis.publish(LOCKED_TENANTS_CHANNEL, tenant)
     },
   }

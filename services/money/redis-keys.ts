@@ -3,17 +3,16 @@
  * reaches them.
  */
 export const moneyKeys = (tenant: string) => ({
-  /** Hash: available, reserved, charged, funded, seq. */
+  /**
+   * Hash: available, reserved, charged, funded, seq; and the recovery guard: run of the server that
+   * the tenant was let in for, fence of the ledger that did, frozen and why, trust: what a thaw
+   * goes by.
+   */
   wallet: `w:{${tenant}}`,
   /** Hash: seq of an entry -> the entry as JSON, until it is in the journal topic. */
   outbox: `ob:{${tenant}}`,
   /** Hash: id of a top-up or adjustment -> what was posted, so that none is posted twice. */
   posted: `posted:{${tenant}}`,
-  /**
-   * Hash: run of the server that the tenant was let in for, fence of the ledger that did, frozen
-   * and why, trust: what a thaw goes by.
-   */
-  gate: `gate:{${tenant}}`,
   /** Hash: job whose blocks are to be counted again -> since when, in ms. */
   replay: `replay:{${tenant}}`,
 })

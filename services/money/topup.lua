@@ -1,6 +1,6 @@
--- KEYS: wallet, outbox, posted, gate. ARGV: tenant, id, amount, reason.
+-- KEYS: wallet, outbox, posted. ARGV: tenant, id, amount, reason.
 local keys = { wallet = KEYS[1], outbox = KEYS[2] }
-local stopped = stopped_by(KEYS[4])
+local stopped = stopped_by(keys.wallet)
 if stopped then
   return stopped
 end
@@ -19,7 +19,7 @@ end
 if amount == 0 then
   error('a top-up of nothing')
 end
-if tonumber(balances_of(keys.wallet).funded) + amount > HIGHEST_AMOUNT then
+if tonumber(wallet_of(keys.wallet).funded) + amount > HIGHEST_AMOUNT then
   error('a wallet holds at most ' .. text(HIGHEST_AMOUNT) .. ' micros in all')
 end
 

@@ -18,27 +18,10 @@ local function whole(argument, what)
   return tonumber(argument)
 end
 
--- The one wallet of a script is read once: nobody else changes it meanwhile.
-local balances
-
-local function balances_of(wallet)
-  if not balances then
-    local found = redis.call('HMGET', wallet, 'available', 'reserved', 'charged', 'funded', 'seq')
-    balances = {
-      available = found[1] or '0',
-      reserved = found[2] or '0',
-      charged = found[3] or '0',
-      funded = found[4] or '0',
-      seq = found[5] or '0',
-    }
-  end
-  return balances
-end
-
 -- Makes a movement, amounts by account, and appends its entry with the balances after it; returns
 -- the entry's seq and JSON.
 local function append(keys, entry, movement)
-  local after = balances_of(keys.wallet)
+  local after = wallet_of(keys.wallet)
   local changes = {}
   movement.seq = 1
   for account, amount in pairs(movement) do
@@ -91,7 +74,7 @@ local function check_settle(keys, amount, charge)
   if charge > amount then
     error('a charge of ' .. text(charge) .. ' is above its maximum ' .. text(amount))
   end
-  if tonumber(balances_of(keys.wallet).reserved) < amount then
+  if tonumber(wallet_of(keys.wallet).reserved) < amount then
     error('less than ' .. text(amount) .. ' is reserved')
   end
 end

@@ -55,22 +55,22 @@ const PATIENCE_MS = 10_000
 export function createWallet (redis: Redis): Wallet {
   const movement = (name: 'topup' | 'adjust') => {
     const source = joinLua(GATE_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return guardedScript(redis, { name, source, numberOfKeys: 4, patienceMs: PATIENCE_MS })
+    return guardedScript(redis, { name, source, numberOfKeys: 3, patienceMs: PATIENCE_MS })
   }
   const scripts = { topup: movement('topup'), adjust: movement('adjust') }
   const activate = createActivation(redis)
   const post = async (type: 'topup' | 'adjust', tenant: string, movement: Movement) => {
     checkMovement(type, movement)
     await activate(tenant)
-    const { wallet, outbox, posted, gate } = moneyKeys(tenant)
+    const { wallet, outbox, posted } = moneyKeys(tenant)
     const { id, amountMicros, reason } = movement
     return postingOf(await scripts[type](
-      tenant, [wallet, outbox, posted, gate], [tenant, id, String(amountMicros), reason]))
+      tenant, [wallet, outbox, posted], [tenant, id, String(amountMicros), reason]))
   }
   return {
     topUp: (tenant, movement) => post('topup', tenant, movement),
     adjust: (tenant, movement) => post('adjust', tenant, movement),
-    balance: async (tenant) => balanceOf(await redis.hgetall(moneyKeys(tenant).wallet)),
+    balance: async (tenant) => balanceOf(await redis.hmget(moneyKeys(tenant).wallet, ...BALANCE)),
     admit: createAdmission(redis),
   }
 }
@@ -96,12 +96,15 @@ function postingOf (reply: unknown): Posting {
   }
 }
 
-function balanceOf (fields: Readonly<Record<string, string>>): Balance {
+const BALANCE = ['available', 'reserved', 'charged', 'funded', 'seq'] as const
+
+function balanceOf (values: readonly (string | null)[]): Balance {
+  const [available, reserved, charged, funded, seq] = values.map(value => integer(value ?? '0'))
   return {
-    availableMicros: integer(fields['available'] ?? '0'),
-    reservedMicros: integer(fields['reserved'] ?? '0'),
-    chargedMicros: integer(fields['charged'] ?? '0'),
-    fundedMicros: integer(fields['funded'] ?? '0'),
-    seq: integer(fields['seq'] ?? '0'),
+    availableMicros: available ?? 0,
+    reservedMicros: reserved ?? 0,
+    chargedMicros: charged ?? 0,
+    fundedMicros: funded ?? 0,
+    seq: seq ?? 0,
   }
 }

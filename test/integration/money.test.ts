@@ -74,7 +74,7 @@ describe('a wallet', () => {
     const tenant = newTenant()
     await expect(wallet.topUp(tenant, { id: 'a', amountMicros, reason: '' })).rejects
       .toThrow(RangeError)
-    expect(await redis.exists(moneyKeys(tenant).wallet)).toBe(0)
+    expect(await redis.hexists(moneyKeys(tenant).wallet, 'seq')).toBe(0)
   })
 
   it.each(['07', '1e3', '-5', '', '0x10', '1.0', '1000000000000000'])(
@@ -83,11 +83,12 @@ describe('a wallet', () => {
       const { GATE_LUA, joinLua, WALLET_LUA } = await import('../../services/money/lua.ts')
       const topUp = new URL('../../services/money/topup.lua', import.meta.url)
       const source = joinLua(GATE_LUA, WALLET_LUA, topUp)
-      const { wallet: key, outbox: entries, posted, gate } = moneyKeys(tenant)
+      const { wallet: key, outbox: entries, posted } = moneyKeys(tenant)
       await openGates(redis, [tenant])
-      await expect(redis.eval(source, 4, key, entries, posted, gate, tenant, 'a', amount, ''))
+      await expect(redis.eval(source, 3, key, entries, posted, tenant, 'a', amount, ''))
         .rejects.toThrow('whole number of at most 15 digits')
-      expect(await redis.exists(key, entries, posted)).toBe(0)
+      expect(await redis.hkeys(key)).toEqual(['run'])
+      expect(await redis.exists(entries, posted)).toBe(0)
     })
 })
 

@@ -164,7 +164,7 @@ describe('a tenant whose money cannot be explained', () => {
     const request = { service: 'phone-validation', inputs: ['+12127365000'] } as const
     await world.redis.hincrby(moneyKeys(world.tenant).wallet, 'available', 5)
     await until('a frozen tenant', async () =>
-      await world.redis.hexists(moneyKeys(world.tenant).gate, 'frozen') === 1)
+      await world.redis.hexists(moneyKeys(world.tenant).wallet, 'frozen') === 1)
     await expect(world.client({ retries: 0 }).createJob(request)).rejects
       .toMatchObject({ status: 503, code: 'wallet_unavailable' })
     expect((await world.client().balance()).availableMicros).toBeGreaterThan(0)

@@ -78,7 +78,7 @@ describe('the tenants of a state in a cluster', () => {
     await expect(sums()).rejects.toThrow(/slot/)
     const { recoveryStore } = state
     const { run, fence = '' } = await recoveryStore.lead('one', 60_000)
-    await ofEach(tenant => asState.hdel(moneyKeys(tenant).gate, 'run'))
+    await ofEach(tenant => asState.hdel(moneyKeys(tenant).wallet, 'run'))
     const runs = await ofEach(async tenant => {
       const standing = await recoveryStore.snapshotWallet(tenant, fence)
       return standing === undefined || standing === 'fenced' ? standing : standing.run

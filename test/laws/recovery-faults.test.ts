@@ -44,7 +44,7 @@ async function live (play: Play): Promise<void> {
   await play.ship(false)
 }
 
-const isFrozen = async (tenant: string) => await redis.hget(moneyKeys(tenant).gate, 'frozen')
+const isFrozen = async (tenant: string) => await redis.hget(moneyKeys(tenant).wallet, 'frozen')
 const balances = { availableMicros: 7_400, reservedMicros: 2_000, chargedMicros: 600 }
 
 /** Adds an entry to the journal, made from the last one. */
@@ -102,10 +102,10 @@ describe('a contradiction', () => {
     await redis.hincrby(wallet, 'available', 5)
     await endRun(redis)
     await runLedger(world.parts)
-    await redis.hset(moneyKeys(HARMED).gate, { trust: 'journal' })
-    await redis.hdel(moneyKeys(HARMED).gate, 'run', 'frozen')
+    await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
+    await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
     await runLedger(world.parts)
-    expect(await redis.hkeys(moneyKeys(HARMED).gate)).not.toContain('trust')
+    expect(await redis.hkeys(moneyKeys(HARMED).wallet)).not.toContain('trust')
     expect(await harmed.wallet.balance(HARMED))
       .toEqual({ ...balances, fundedMicros: 10_000, seq: 6 })
     await harmed.endAll()
@@ -154,8 +154,8 @@ describe('a contradiction', () => {
     await endRun(redis)
     await runLedger(deps())
     const before = await harmed.wallet.balance(HARMED)
-    await redis.hset(moneyKeys(HARMED).gate, { trust: 'journal' })
-    await redis.hdel(moneyKeys(HARMED).gate, 'run', 'frozen')
+    await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
+    await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
     await runLedger(deps())
     expect(await isFrozen(HARMED)).toBe(why)
     expect(await harmed.wallet.balance(HARMED)).toEqual(before)
@@ -174,8 +174,8 @@ describe('a contradiction', () => {
     return balance
   }
   const trust = async () => {
-    await redis.hset(moneyKeys(HARMED).gate, { trust: 'journal' })
-    await redis.hdel(moneyKeys(HARMED).gate, 'run', 'frozen')
+    await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
+    await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
     await runLedger(world.parts)
   }
   const topUp = (id: number, micros: number) => harmed.act({ do: 'topUp', id, micros })

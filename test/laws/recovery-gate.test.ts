@@ -71,11 +71,11 @@ describe('after a restart of the server', () => {
     // Whoever is let in while no file was lost must have been let in by a ledger.
     await play.wallet.admit(TENANT)
     expect(await contentOf(redis)).toEqual(before)
-    expect(await redis.hget(moneyKeys(TENANT).gate, 'run')).toBe(run)
+    expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(run)
     expect((await play.store.read(TENANT, 'job_1'))?.status).toBe('queued')
 
     await runLedger(world.parts)
-    expect(await redis.hget(moneyKeys(TENANT).gate, 'run')).toBe(await runOf())
+    expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(await runOf())
     expect((await play.store.claim(TENANT, {
       job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000,
     })).kind).toBe('new')
@@ -108,7 +108,7 @@ describe('after a restart of the server', () => {
       job: 'job_2', idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000,
     })
     // The ledger of another master has let the tenant in; what it accepted or ended may be lost.
-    await redis.hset(moneyKeys(TENANT).gate, 'run', 'f'.repeat(40))
+    await redis.hset(moneyKeys(TENANT).wallet, 'run', 'f'.repeat(40))
     const before = await wallet.balance(TENANT)
     const block = (job: string, live: number) =>
       blockOf({ job, chunkRows: 10, inputs: true }, { live: upTo(live) })

@@ -101,7 +101,8 @@ describe('the ledger that leads', () => {
     const before = lead('one')
     await topUp('a')
     await before.stop()
-    await redis.del('{ledger}:leader', moneyKeys(TENANT).gate)
+    await redis.del('{ledger}:leader')
+    await redis.hdel(moneyKeys(TENANT).wallet, 'run')
     const unlock = async () => { throw new Error('no answer') }
     lead('two', { recoveryStore: { ...createRecoveryStore(redis), unlock } })
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(1))

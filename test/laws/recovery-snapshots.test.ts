@@ -187,7 +187,7 @@ describe('a snapshot that somebody else puts back', () => {
     else await redis.flushall()
     await compareAll(withOldest(later, IDLE))
     expect(await balances()).toEqual(before)
-    expect(await redis.hget(moneyKeys(IDLE).gate, 'frozen')).toBe(null)
+    expect(await redis.hget(moneyKeys(IDLE).wallet, 'frozen')).toBe(null)
     expect(world.logged.map(([, message]) => message)).toContain('tenants whose state does not ' +
       'continue their last snapshot are compared with the whole journal')
   })
@@ -199,7 +199,7 @@ describe('a snapshot that somebody else puts back', () => {
     const journal = { ...world.parts.journal, lengths }
     const parts = withOldest(later, IDLE)
     await expect(compareAll({ ...parts, journal })).rejects.toThrow('away')
-    expect(await redis.hget(moneyKeys(BUSY).gate, 'run')).toBe(null)
+    expect(await redis.hget(moneyKeys(BUSY).wallet, 'run')).toBe(null)
     await compareAll(parts)
     expect(await balances()).toEqual(before)
   })
@@ -258,7 +258,7 @@ describe('a recovery of a tenant that has been idle', () => {
     await redis.del('active-tenants')
     await endRun(redis)
     await compareAll(later)
-    expect(await redis.hget(moneyKeys(tenant).gate, 'frozen')).toMatch(/^after movement 1 Redis/)
+    expect(await redis.hget(moneyKeys(tenant).wallet, 'frozen')).toMatch(/^after movement 1 Redis/)
     expect(await active()).toEqual([BUSY, tenant, IDLE])
   })
 })

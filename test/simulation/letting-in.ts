@@ -39,5 +39,5 @@ async function isLetIn (
     if (error instanceof RecoveringError || error instanceof FrozenError) return false
     throw error
   }
-  return await redis.hget(moneyKeys(one.tenant).gate, 'run') === losses.runId()
+  return await redis.hget(moneyKeys(one.tenant).wallet, 'run') === losses.runId()
 }

@@ -10,7 +10,7 @@ redis.call('SET', KEYS[1], run_id())`
 
 /** Lets tenants in as a ledger would that has found nothing of them in the journal. */
 export async function openGates (redis: Redis, tenants: readonly string[]): Promise<void> {
-  for (const tenant of tenants) await redis.eval(OPEN, 1, moneyKeys(tenant).gate)
+  for (const tenant of tenants) await redis.eval(OPEN, 1, moneyKeys(tenant).wallet)
 }
 
 /** Set: tenants that nobody but a ledger lets in. */

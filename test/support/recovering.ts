@@ -131,7 +131,7 @@ function waitsOf (
   return {
     shipped: () => until('an empty outbox', async () => await redis.hlen(keys.outbox) === 0),
     letIn: () => until('a tenant let in', async () => {
-      const [run, info] = await Promise.all([redis.hget(keys.gate, 'run'), redis.info('server')])
+      const [run, info] = await Promise.all([redis.hget(keys.wallet, 'run'), redis.info('server')])
       return run !== null && info.includes(`run_id:${run}`)
     }),
   }

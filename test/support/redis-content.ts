@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { isDeepStrictEqual } from 'node:util'
 
 /** All keys as Redis would write them to a file, with the time each has left. */
 export type Snapshot = readonly {
@@ -26,20 +27,23 @@ export async function putBack (redis: Redis, snapshot: Snapshot): Promise<void> 
 /** What a restart does to gates and claims: the run they are of is another one. */
 export async function endRun (redis: Redis): Promise<void> {
   const ended = 'f'.repeat(40)
-  for (const gate of await redis.keys('gate:*')) await redis.hset(gate, 'run', ended)
+  for (const wallet of await redis.keys('w:*')) await redis.hset(wallet, 'run', ended)
   for (const job of await redis.keys('job:*')) await redis.hset(job, 'claimedIn', ended)
 }
 
-/** Marks of ledgers and gates, which are of one run. */
-const PASSING = /^(gate:|replay:|replaying$|\{ledger\})/
-/** Moments of what was done again, and the run of the server in which it was. */
-const MOMENTS: ReadonlySet<string> = new Set(['updatedAtMs', 'endedAtMs', 'claimedIn'])
+/** Marks of ledgers, which are of one run. */
+const PASSING = /^(replay:|replaying$|\{ledger\})/
+/** Moments of what was done again, the run of the server in which it was, and recovery guards. */
+const PASSING_FIELDS: ReadonlySet<string> = new Set(
+  ['updatedAtMs', 'endedAtMs', 'claimedIn', 'run', 'fence', 'frozen', 'trust'])
 
 /** All that is to survive, as values to compare: moments and orders of sets left out. */
 export async function contentOf (redis: Redis): Promise<Readonly<Record<string, unknown>>> {
   const keys = (await redis.keys('*')).filter(key => !PASSING.test(key)).toSorted()
-  return Object.fromEntries(await Promise.all(keys.map(async key =>
-    [key, await valueOf(redis, key)] as const)))
+  const content = await Promise.all(keys.map(async key =>
+    [key, await valueOf(redis, key)] as const))
+  // A wallet in which money never moved may be there or not.
+  return Object.fromEntries(content.filter(([, value]) => !isDeepStrictEqual(value, {})))
 }
 
 async function valueOf (redis: Redis, key: string): Promise<unknown> {
@@ -53,7 +57,7 @@ async function valueOf (redis: Redis, key: string): Promise<unknown> {
 }
 
 function hashOf (key: string, found: Readonly<Record<string, Buffer>>) {
-  const fields = Object.entries(found).filter(([name]) => !MOMENTS.has(name))
+  const fields = Object.entries(found).filter(([name]) => !PASSING_FIELDS.has(name))
   return Object.fromEntries(fields.toSorted(([a], [b]) => a < b ? -1 : 1).map(([name, value]) =>
     [name, key.startsWith('ob:') ? timeless(String(value)) : value.toString('latin1')]))
 }

@@ -210,7 +210,7 @@ async function restart (
 async function areLetIn (redis: World['redis'], tenants: readonly string[]): Promise<boolean> {
   const server = await redis.info('server')
   const gates = redis.pipeline()
-  for (const tenant of tenants) gates.hget(moneyKeys(tenant).gate, 'run')
+  for (const tenant of tenants) gates.hget(moneyKeys(tenant).wallet, 'run')
   const runs = await gates.exec() ?? []
   return runs.every(([, run]) => server.includes(`run_id:${String(run)}`))
 }

@@ -48,11 +48,11 @@ type Moments = { readonly letInMs: number, readonly movedMs: number }
 
 /** When the tenant is let in, and when its money has moved by one entry more. */
 async function movedAgain (scene: Scene): Promise<Moments> {
-  const { gate, wallet } = moneyKeys(tenantOfScene(scene))
+  const { wallet } = moneyKeys(tenantOfScene(scene))
   let first: { readonly seq: number, readonly letInMs: number } | undefined
   const found = await untilRedis(scene, async redis => {
     const [run, seq, server] = await Promise.all(
-      [redis.hget(gate, 'run'), redis.hget(wallet, 'seq'), redis.info('server')])
+      [redis.hget(wallet, 'run'), redis.hget(wallet, 'seq'), redis.info('server')])
     if (run === null || !server.includes(`run_id:${run}`)) return undefined
     first ??= { seq: Number(seq), letInMs: Date.now() }
     const { letInMs } = first
@@ -85,8 +85,8 @@ async function toldOf (scene: Scene, recoveryMs: readonly number[]): Promise<Inj
   const { world, load } = scene
   await load.untilEnded(3)
   const mended = await world.services.metric('ledger-1', 'recovery_actions_total') ?? 0
-  const { gate } = moneyKeys(tenantOfScene(scene))
-  const frozen = await untilRedis(scene, async redis => await redis.hget(gate, 'frozen') ?? '')
+  const { wallet } = moneyKeys(tenantOfScene(scene))
+  const frozen = await untilRedis(scene, async redis => await redis.hget(wallet, 'frozen') ?? '')
   return {
     injected: recoveryMs.length,
     recoveryMs,
