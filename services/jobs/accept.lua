@@ -1,10 +1,10 @@
--- KEYS: wallet, outbox, job, idem, active, open, data key, cursors.
+-- KEYS: wallet, job, idem, active, open, data key, cursors.
 -- ARGV: tenant, job, idempotency key or '', acceptBy, needs a slot, slots in all, maximum, price,
 -- rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has to
 -- stand at and moves to, then the record's other fields and values in turn.
 local keys = {
-  wallet = KEYS[1], outbox = KEYS[2], job = KEYS[3], idem = KEYS[4], active = KEYS[5],
-  open = KEYS[6], data_key = KEYS[7], cursors = KEYS[8],
+  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], active = KEYS[4], open = KEYS[5],
+  data_key = KEYS[6], cursors = KEYS[7],
 }
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
@@ -90,7 +90,7 @@ local function terms_of(claim)
   return cjson.encode(terms)
 end
 
-local stored, claim = stored_outcome(keys.job, keys.outbox)
+local stored, claim = stored_outcome(keys)
 if stored then
   return stored
 end

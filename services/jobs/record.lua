@@ -62,10 +62,10 @@ local function reply(kind, more, fields)
 end
 
 -- What was decided of a claim before, if anything.
-local function stored_outcome(job_key, outbox)
-  local fields = record_of(job_key)
+local function stored_outcome(keys)
+  local fields = record_of(keys.job)
   if fields.status then
-    return reply('accepted', { entry_at(outbox, fields.reserveSeq) }, fields)
+    return reply('accepted', { entry_at(keys.wallet, fields.reserveSeq) }, fields)
   end
   if fields.refusal then
     return reply('refused', {}, fields)
@@ -138,7 +138,7 @@ local function end_job(keys, ending)
     changes[#changes + 1] = value
   end
   change(keys.job, fields, changes)
-  return reply('counted', { '1', entry or entry_at(keys.outbox, seq) }, fields)
+  return reply('counted', { '1', entry or entry_at(keys.wallet, seq) }, fields)
 end
 
 -- Whether all rows and all inputs of a job are there.
@@ -152,7 +152,7 @@ end
 
 -- The answer of tally and fail: whether the job waits to be closed, its entry, its record.
 local function tallied(kind, keys, fields)
-  return reply(kind, { fields.ended, entry_at(keys.outbox, fields.settleSeq) }, fields)
+  return reply(kind, { fields.ended, entry_at(keys.wallet, fields.settleSeq) }, fields)
 end
 
 -- A manifest entry as manifest.ts unpacks it, of the block with the digest that follows this name.

@@ -1,13 +1,13 @@
--- KEYS: wallet, job, idem, outbox. ARGV: job, code (expired or internal).
+-- KEYS: wallet, job, idem. ARGV: job, code (expired or internal).
 -- After it no job can come of the claim, unless one already has.
 local gate = gate_of(KEYS[1])
 if gate.shut then
   return gate.shut
 end
-local keys = { job = KEYS[2], idem = KEYS[3] }
+local keys = { wallet = KEYS[1], job = KEYS[2], idem = KEYS[3] }
 local job, code = ARGV[1], ARGV[2]
 
-local stored, claim = stored_outcome(keys.job, KEYS[4])
+local stored, claim = stored_outcome(keys)
 if stored then
   return stored
 end

@@ -30,13 +30,13 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 function loadScripts (redis: Redis) {
   return {
     claim: jobScript(redis, 'claim', 2),
-    accept: jobScript(redis, 'accept', 7),
-    refuse: jobScript(redis, 'refuse', 3),
+    accept: jobScript(redis, 'accept', 6),
+    refuse: jobScript(redis, 'refuse', 2),
     announce: jobScript(redis, 'announce', 1),
-    tally: jobScript(redis, 'tally', 5),
-    fail: jobScript(redis, 'fail', 5),
+    tally: jobScript(redis, 'tally', 4),
+    fail: jobScript(redis, 'fail', 4),
     close: jobScript(redis, 'close', 3),
-    endJob: jobScript(redis, 'end', 3),
+    endJob: jobScript(redis, 'end', 2),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
     beginVerifying: jobScript(redis, 'begin-verifying', 1),
@@ -65,7 +65,7 @@ export function createJobScripts (redis: Redis) {
       { readonly job: string, readonly code: string, readonly idempotencyKey: string }
     ) => {
       const idem = idempotencyKeyOf(tenant, idempotencyKey)
-      return refuse(tenant, [jobKeys(tenant, job).job, idem, moneyKeys(tenant).outbox], [job, code])
+      return refuse(tenant, [jobKeys(tenant, job).job, idem], [job, code])
     },
     announce: (tenant: string, job: string) =>
       announce(tenant, [jobKeys(tenant, job).job], [job]),
@@ -82,8 +82,8 @@ export function createJobScripts (redis: Redis) {
       return fail(tenant, tallyKeys(tenant, job), args)
     },
     end: (tenant: string, job: string) => {
-      const [outbox, record, active] = tallyKeys(tenant, job)
-      return endJob(tenant, [outbox, record, active], [tenant, job])
+      const [record, active] = tallyKeys(tenant, job)
+      return endJob(tenant, [record, active], [tenant, job])
     },
     close: (tenant: string, job: string) => {
       const { job: record, dataKey } = jobKeys(tenant, job)
@@ -98,11 +98,10 @@ const NO_FEED: Feed = {
 }
 
 function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
-  const { outbox } = moneyKeys(tenant)
   const { active, open } = tenantJobKeys(tenant)
   const { job, dataKey } = jobKeys(tenant, id)
   const idem = idempotencyKeyOf(tenant, idempotencyKey)
-  return [outbox, job, idem, active, open, dataKey, cursorsKeyOf(tenant, feed)]
+  return [job, idem, active, open, dataKey, cursorsKeyOf(tenant, feed)]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
@@ -129,9 +128,8 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
 }
 
 function tallyKeys (tenant: string, id: string) {
-  const { outbox, replay } = moneyKeys(tenant)
   const { active, open } = tenantJobKeys(tenant)
-  return [outbox, jobKeys(tenant, id).job, active, open, replay] as const
+  return [jobKeys(tenant, id).job, active, open, moneyKeys(tenant).replay] as const
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {

@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Place } from '../kafka/lag.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
+import { pendingSeq } from '../money/outbox.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
@@ -93,18 +94,19 @@ async function readShipped (
     const round = tenants.slice(from, from + TENANTS_A_ROUND)
     const pipeline = redis.pipeline()
     for (const tenant of round) {
-      const { wallet, outbox } = moneyKeys(tenant)
+      const { wallet } = moneyKeys(tenant)
       // In this order: a movement that is made in between is not counted.
       pipeline.hget(wallet, 'seq')
-      pipeline.hkeys(outbox)
+      pipeline.hkeys(wallet)
     }
     const answers = (await pipeline.exec() ?? []).map(([error, answer]) => {
       if (error !== null) throw error
       return answer
     })
     for (const [index, tenant] of round.entries()) {
-      const pending = (answers[2 * index + 1] as readonly string[]).map(seq => Number(seq) - 1)
-      last.set(tenant, Math.min(Number(answers[2 * index]), ...pending))
+      const pending = (answers[2 * index + 1] as readonly string[]).map(pendingSeq)
+        .filter(seq => seq !== undefined)
+      last.set(tenant, Math.min(Number(answers[2 * index]), ...pending.map(seq => seq - 1)))
     }
   }
   const ends = new Map((await places()).map(({ partition, offset, lag }) =>

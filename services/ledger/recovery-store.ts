@@ -5,7 +5,7 @@ import {
 import { KEPT_LUA } from '../jobs/scripts.ts'
 import { script } from '../platform/redis.ts'
 import type { Amounts } from '../money/arithmetic.ts'
-import { GATE_LUA, joinLua } from '../money/lua.ts'
+import { GATE_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import type { OpenJob, WalletSnapshot } from './reconcile.ts'
@@ -55,8 +55,7 @@ export function createRecoveryStore (redis: Redis) {
 
     /** A tenant that waits to be let in; undefined for one that is in. */
     snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotAnswer> => {
-      const { wallet, outbox } = moneyKeys(tenant)
-      const keys = [wallet, outbox, tenantJobKeys(tenant).open]
+      const keys = [moneyKeys(tenant).wallet, tenantJobKeys(tenant).open]
       const answer = await scripts.snapshotWallet(keys, [fence, jobKeys(tenant, '').job])
       return snapshotOf(tenant, answer as Surveyed)
     },
@@ -82,9 +81,8 @@ export function createRecoveryStore (redis: Redis) {
 
     /** Adds a tenant up, and freezes it if the sums are wrong. */
     check: async (tenant: string): Promise<CheckResult> => {
-      const { wallet, outbox } = moneyKeys(tenant)
       const [kind, reason = ''] = await scripts.check(
-        [wallet, outbox, tenantJobKeys(tenant).open],
+        [moneyKeys(tenant).wallet, tenantJobKeys(tenant).open],
         [jobKeys(tenant, '').job]) as string[]
       return { kind: kind as CheckResult['kind'], reason }
     },
@@ -95,14 +93,14 @@ function loadScripts (redis: Redis) {
   const load = (name: string, numberOfKeys: number) => script(redis, {
     name,
     numberOfKeys,
-    source: joinLua(GATE_LUA, KEPT_LUA, new URL(`./${name}.lua`, import.meta.url)),
+    source: joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, new URL(`./${name}.lua`, import.meta.url)),
   })
   return {
     lead: load('lead', 2),
-    snapshotWallet: load('snapshot-wallet', 3),
+    snapshotWallet: load('snapshot-wallet', 2),
     unlock: load('unlock-wallet', 1),
     rebuild: load('rebuild', 7),
-    check: load('check', 3),
+    check: load('check', 2),
   }
 }
 

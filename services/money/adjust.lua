@@ -1,7 +1,7 @@
--- KEYS: wallet, outbox, posted. ARGV: tenant, id, signed amount, reason.
+-- KEYS: wallet, posted. ARGV: tenant, id, signed amount, reason.
 -- What is frozen it does not move either: an entry made of balances that nobody can explain would
 -- have the journal say what they say.
-local keys = { wallet = KEYS[1], outbox = KEYS[2] }
+local keys = { wallet = KEYS[1] }
 local stopped = stopped_by(keys.wallet)
 if stopped then
   return stopped
@@ -11,13 +11,13 @@ local size = whole(digits or '', 'the amount of an adjustment')
 local amount = sign == '-' and -size or size
 local name = 'adjust:' .. ARGV[2]
 
-local posted = redis.call('HGET', KEYS[3], name)
+local posted = redis.call('HGET', KEYS[2], name)
 if posted then
   local seq, before = string.match(posted, '^(%d+):(%-?%d+)$')
   if before ~= ARGV[3] then
     return { 'conflict' }
   end
-  return { 'known', entry_at(keys.outbox, seq) }
+  return { 'known', entry_at(keys.wallet, seq) }
 end
 
 if amount == 0 then
@@ -34,5 +34,5 @@ end
 local seq, entry = fund(keys, {
   tenant = ARGV[1], id = name, type = 'adjust', amount = amount, at = now_ms(), reason = ARGV[4],
 })
-redis.call('HSET', KEYS[3], name, seq .. ':' .. ARGV[3])
+redis.call('HSET', KEYS[2], name, seq .. ':' .. ARGV[3])
 return { 'posted', entry }

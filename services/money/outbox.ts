@@ -16,20 +16,30 @@ export function createOutbox (redis: Redis): Outbox {
   const { active } = createTenants(redis)
   return {
     pending: async (tenant) => {
-      const entries = await redis.hvals(moneyKeys(tenant).outbox)
-      return entries.map(entryOf).sort((a, b) => a.seq - b.seq)
+      const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
+      return fields.flatMap(([name, json]) => pendingSeq(name) === undefined ? [] : [entryOf(json)])
+        .sort((a, b) => a.seq - b.seq)
     },
     remove: async (tenant, seqs) => {
-      if (seqs.length > 0) await redis.hdel(moneyKeys(tenant).outbox, ...seqs.map(String))
+      if (seqs.length > 0) await redis.hdel(moneyKeys(tenant).wallet, ...seqs.map(fieldOf))
     },
     tenantsWithPending: async () => {
       const tenants = (await active()).map(({ tenant }) => tenant)
-      const lengths = await Promise.all(
-        tenants.map((tenant) => redis.hlen(moneyKeys(tenant).outbox))
+      const fields = await Promise.all(
+        tenants.map((tenant) => redis.hkeys(moneyKeys(tenant).wallet))
       )
-      return tenants.filter((_, index) => (lengths[index] ?? 0) > 0).sort()
+      return tenants.filter((_, index) =>
+        fields[index]?.some(name => pendingSeq(name) !== undefined)).sort()
     },
   }
+}
+
+const fieldOf = (seq: number) => `entry:${seq}`
+
+/** The number of the entry that a field of a wallet holds; undefined for any other field. */
+export function pendingSeq (field: string): number | undefined {
+  const [, seq] = /^entry:(\d+)$/.exec(field) ?? []
+  return seq === undefined ? undefined : Number(seq)
 }
 
 /**

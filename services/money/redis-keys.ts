@@ -4,13 +4,11 @@
  */
 export const moneyKeys = (tenant: string) => ({
   /**
-   * Hash: available, reserved, charged, funded, seq; and the recovery guard: run of the server that
-   * the tenant was let in for, fence of the ledger that did, frozen and why, trust: what a thaw
-   * goes by.
+   * Hash: available, reserved, charged, funded, seq; `entry:<seq>`: an entry as JSON, until it is
+   * in the journal topic; and the recovery guard: run of the server that the tenant was let in for,
+   * fence of the ledger that did, frozen and why, trust: what a thaw goes by.
    */
   wallet: `w:{${tenant}}`,
-  /** Hash: seq of an entry -> the entry as JSON, until it is in the journal topic. */
-  outbox: `ob:{${tenant}}`,
   /** Hash: id of a top-up or adjustment -> what was posted, so that none is posted twice. */
   posted: `posted:{${tenant}}`,
   /** Hash: job whose blocks are to be counted again -> since when, in ms. */

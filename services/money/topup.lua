@@ -1,5 +1,5 @@
--- KEYS: wallet, outbox, posted. ARGV: tenant, id, amount, reason.
-local keys = { wallet = KEYS[1], outbox = KEYS[2] }
+-- KEYS: wallet, posted. ARGV: tenant, id, amount, reason.
+local keys = { wallet = KEYS[1] }
 local stopped = stopped_by(keys.wallet)
 if stopped then
   return stopped
@@ -7,13 +7,13 @@ end
 local amount = whole(ARGV[3], 'the amount of a top-up')
 local name = 'topup:' .. ARGV[2]
 
-local posted = redis.call('HGET', KEYS[3], name)
+local posted = redis.call('HGET', KEYS[2], name)
 if posted then
   local seq, before = string.match(posted, '^(%d+):(%d+)$')
   if before ~= ARGV[3] then
     return { 'conflict' }
   end
-  return { 'known', entry_at(keys.outbox, seq) }
+  return { 'known', entry_at(keys.wallet, seq) }
 end
 
 if amount == 0 then
@@ -26,5 +26,5 @@ end
 local seq, entry = fund(keys, {
   tenant = ARGV[1], id = name, type = 'topup', amount = amount, at = now_ms(), reason = ARGV[4],
 })
-redis.call('HSET', KEYS[3], name, seq .. ':' .. ARGV[3])
+redis.call('HSET', KEYS[2], name, seq .. ':' .. ARGV[3])
 return { 'posted', entry }

@@ -4,6 +4,8 @@
 -- become text by '%.0f' only, because tostring and cjson write 1e+14 from there on.
 
 local HIGHEST_AMOUNT = 999999999999999
+-- The field of a wallet with an entry of its outbox; the number of the entry follows.
+local ENTRY = 'entry:'
 
 local function text(number)
   return string.format('%.0f', number)
@@ -31,7 +33,6 @@ local function append(keys, entry, movement)
       changes[#changes + 1] = after[account]
     end
   end
-  redis.call('HSET', keys.wallet, unpack(changes))
   local seq = after.seq
   local json = cjson.encode({
     tenant = entry.tenant,
@@ -49,12 +50,23 @@ local function append(keys, entry, movement)
     reason = entry.reason or '',
     header = entry.header or '',
   })
-  redis.call('HSET', keys.outbox, seq, json)
+  redis.call('HSET', keys.wallet, ENTRY .. seq, json, unpack(changes))
   return seq, json
 end
 
-local function entry_at(outbox, seq)
-  return seq and redis.call('HGET', outbox, seq) or ''
+local function entry_at(wallet_key, seq)
+  return seq and redis.call('HGET', wallet_key, ENTRY .. seq) or ''
+end
+
+-- All entries that are not known to be in the journal topic, as JSON, in no order.
+local function entries_of(wallet_key)
+  local fields, entries = redis.call('HGETALL', wallet_key), {}
+  for at = 1, #fields, 2 do
+    if string.sub(fields[at], 1, #ENTRY) == ENTRY then
+      entries[#entries + 1] = fields[at + 1]
+    end
+  end
+  return entries
 end
 
 -- Adds to (or, when negative, takes from) what can be reserved; the caller has checked the bounds.

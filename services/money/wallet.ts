@@ -55,17 +55,17 @@ const PATIENCE_MS = 10_000
 export function createWallet (redis: Redis): Wallet {
   const movement = (name: 'topup' | 'adjust') => {
     const source = joinLua(GATE_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return guardedScript(redis, { name, source, numberOfKeys: 3, patienceMs: PATIENCE_MS })
+    return guardedScript(redis, { name, source, numberOfKeys: 2, patienceMs: PATIENCE_MS })
   }
   const scripts = { topup: movement('topup'), adjust: movement('adjust') }
   const activate = createActivation(redis)
   const post = async (type: 'topup' | 'adjust', tenant: string, movement: Movement) => {
     checkMovement(type, movement)
     await activate(tenant)
-    const { wallet, outbox, posted } = moneyKeys(tenant)
+    const { wallet, posted } = moneyKeys(tenant)
     const { id, amountMicros, reason } = movement
     return postingOf(await scripts[type](
-      tenant, [wallet, outbox, posted], [tenant, id, String(amountMicros), reason]))
+      tenant, [wallet, posted], [tenant, id, String(amountMicros), reason]))
   }
   return {
     topUp: (tenant, movement) => post('topup', tenant, movement),

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { createOutbox } from '../../services/money/outbox.ts'
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createActivation, createTenants } from '../../services/money/tenants.ts'
 import { createWallet } from '../../services/money/wallet.ts'
@@ -50,19 +51,23 @@ describe('an active tenant', () => {
     const [wallet, store, recoveryStore] =
       [createWallet(redis), createJobStore(redis), createRecoveryStore(redis)]
     const tenant = 'org_a.live'
+    const outbox = createOutbox(redis)
+    const ship = async () =>
+      outbox.remove(tenant, (await outbox.pending(tenant)).map(({ seq }) => seq))
     const kind = async () => (await recoveryStore.check(tenant)).kind
     await wallet.admit(tenant)
     await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
     expect([await names(), await kind()]).toEqual([[tenant], 'sound'])
-    await redis.del(`ob:{${tenant}}`, 'active-tenants')
+    await ship()
+    await redis.del('active-tenants')
     expect(await kind()).toBe('idle')
     await accepted(createJobStore(redis), tenant, acceptRequest('job_1'))
-    await redis.del(`ob:{${tenant}}`)
+    await ship()
     expect([await names(), await kind()]).toEqual([[tenant], 'sound'])
     await store.tally(tenant,
       blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) }))
     await store.close(tenant, 'job_1')
-    await redis.del(`ob:{${tenant}}`)
+    await ship()
     expect(await kind()).toBe('idle')
   })
 })

@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import { entryOf } from '../../services/money/outbox.ts'
+import { entryOf, pendingSeq } from '../../services/money/outbox.ts'
 import { commandOf, wordsOf, type RedisLine } from './redis-line.ts'
 import type { Reply } from './replies.ts'
 
@@ -25,9 +25,10 @@ export async function putSnapshot (line: RedisLine, snapshot: Snapshot): Promise
 
 /** The entries of every tenant that may not have come to the journal yet. */
 export async function readOutboxes (line: RedisLine): Promise<readonly Journal[]> {
-  const keys = await keysLike(line, 'ob:*')
-  const found = await exchange(line, keys.map(key => wordsOf('HVALS', key)))
-  return found.flatMap(values => (values as Buffer[]).map(json => entryOf(json.toString())))
+  const keys = await keysLike(line, 'w:*')
+  const found = await exchange(line, keys.map(key => wordsOf('HGETALL', key)))
+  return found.flatMap(fields => (fields as Buffer[]).flatMap((json, at, all) =>
+    at % 2 === 1 && pendingSeq(String(all[at - 1])) !== undefined ? [entryOf(String(json))] : []))
 }
 
 async function keysLike (line: RedisLine, pattern: string): Promise<readonly Buffer[]> {

@@ -8,6 +8,7 @@ import { provision } from '../../deploy/provision.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client, type ClientOptions } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { createPart, type Part } from '../faults/part.ts'
@@ -127,11 +128,13 @@ async function openDeps (dataDir: string): Promise<Deps> {
 function waitsOf (
   redis: Recovering['redis'], tenant: string
 ): Pick<Recovering, 'shipped' | 'letIn'> {
-  const keys = moneyKeys(tenant)
+  const { wallet } = moneyKeys(tenant)
+  const outbox = createOutbox(redis)
   return {
-    shipped: () => until('an empty outbox', async () => await redis.hlen(keys.outbox) === 0),
+    shipped: () =>
+      until('an empty outbox', async () => (await outbox.pending(tenant)).length === 0),
     letIn: () => until('a tenant let in', async () => {
-      const [run, info] = await Promise.all([redis.hget(keys.wallet, 'run'), redis.info('server')])
+      const [run, info] = await Promise.all([redis.hget(wallet, 'run'), redis.info('server')])
       return run !== null && info.includes(`run_id:${run}`)
     }),
   }

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import { isDeepStrictEqual } from 'node:util'
+import { pendingSeq } from '../../services/money/outbox.ts'
 
 /** All keys as Redis would write them to a file, with the time each has left. */
 export type Snapshot = readonly {
@@ -52,14 +53,14 @@ async function valueOf (redis: Redis, key: string): Promise<unknown> {
     case 'set': return (await redis.smembers(key)).toSorted()
     case 'list': return await redis.lrange(key, 0, -1)
     case 'zset': return (await redis.zrange(key, '0', '-1')).toSorted()
-    default: return hashOf(key, await redis.hgetallBuffer(key))
+    default: return hashOf(await redis.hgetallBuffer(key))
   }
 }
 
-function hashOf (key: string, found: Readonly<Record<string, Buffer>>) {
+function hashOf (found: Readonly<Record<string, Buffer>>) {
   const fields = Object.entries(found).filter(([name]) => !PASSING_FIELDS.has(name))
   return Object.fromEntries(fields.toSorted(([a], [b]) => a < b ? -1 : 1).map(([name, value]) =>
-    [name, key.startsWith('ob:') ? timeless(String(value)) : value.toString('latin1')]))
+    [name, pendingSeq(name) !== undefined ? timeless(String(value)) : value.toString('latin1')]))
 }
 
 const timeless = (entry: string) => ({ ...JSON.parse(entry) as object, at: '' })

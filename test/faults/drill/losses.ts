@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Kafka, logLevel } from 'kafkajs'
 import { provision } from '../../../deploy/provision.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
-import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { createOutbox } from '../../../services/money/outbox.ts'
 import { withBrokers } from '../../../services/ops/connections.ts'
 import { restoreJournal } from '../../../services/ops/journal-restore.ts'
 import { withJournal } from '../../../services/ops/journal.ts'
@@ -54,9 +54,9 @@ const redis: Loss = {
   gone: [],
   lose: async (world, tenant) => {
     const state = connectRedis(world.stack.env['REDIS_STATE_URL'] ?? '')
-    const { outbox } = moneyKeys(tenant)
     try {
-      await until('an empty outbox', async () => await state.hlen(outbox) === 0)
+      const outbox = createOutbox(state)
+      await until('an empty outbox', async () => (await outbox.pending(tenant)).length === 0)
     } finally {
       state.disconnect()
     }

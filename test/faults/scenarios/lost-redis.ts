@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
+import { createOutbox } from '../../../services/money/outbox.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { startWatchedRedis, type WatchedRedis } from '../../support/redis-sentinel.ts'
@@ -35,10 +36,10 @@ async function untilRedis<T> (
 
 /** Resolves when the movements there are have left Redis for the journal. */
 async function untilShipped (scene: Scene): Promise<void> {
-  const { outbox } = moneyKeys(tenantOfScene(scene))
-  let waiting: readonly string[] | undefined
+  const tenant = tenantOfScene(scene)
+  let waiting: readonly number[] | undefined
   await untilRedis(scene, async redis => {
-    const there = await redis.hkeys(outbox)
+    const there = (await createOutbox(redis).pending(tenant)).map(({ seq }) => seq)
     waiting ??= there
     return waiting.some(seq => there.includes(seq)) ? undefined : true
   })

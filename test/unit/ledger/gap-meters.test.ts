@@ -15,7 +15,10 @@ function createWorld () {
     const walletOf = (key: string) => wallets[/\{(.+)\}/.exec(key)?.[1] ?? '']
     return {
       hget: (key: string) => answers.push([null, walletOf(key)?.seq ?? null]),
-      hkeys: (key: string) => answers.push([null, walletOf(key)?.outbox ?? []]),
+      hkeys: (key: string) => {
+        const pending = walletOf(key)?.outbox.map(seq => `entry:${seq}`) ?? []
+        answers.push([null, ['seq', ...pending]])
+      },
       exec: async () => answers,
     }
   }

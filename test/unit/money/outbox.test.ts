@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { entryOf, integer } from '../../../services/money/outbox.ts'
+import { entryOf, integer, pendingSeq } from '../../../services/money/outbox.ts'
 
 const fields = {
   tenant: 'org_1.live',
@@ -39,4 +39,10 @@ describe('an entry of the outbox', () => {
     'takes %s for no number', text => {
       expect(() => integer(text)).toThrow('not a safe integer')
     })
+
+  it.each([
+    ['entry:12', 12], ['seq', undefined], ['available', undefined], ['entry:', undefined],
+  ] as const)('in the field %s of a wallet has the number %s', (field, seq) => {
+    expect(pendingSeq(field)).toBe(seq)
+  })
 })
