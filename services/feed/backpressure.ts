@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
-import { tenantJobKeys } from '../jobs/redis-keys.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import { retryForever, sleep } from '../platform/retry.ts'
+import { moneyKeys } from '../money/redis-keys.ts'
 import type { Wallet } from '../money/wallet.ts'
 import type { Backpressure } from './cursor.ts'
 
 export type BackpressureDeps = {
   readonly wallet: Pick<Wallet, 'balance'>
-  readonly redis: Pick<Redis, 'scard'>
+  readonly redis: Pick<Redis, 'hget'>
   /** A retry is due after this time in any case: cache hits and prices change. */
   readonly maxPauseMs: number
   readonly pollMs: number
@@ -42,7 +42,8 @@ async function acceptableCheck (
     const balance = () => retrying(() => deps.wallet.balance(tenant))
     return async () => (await balance()).availableMicros >= requiredMicros
   }
-  const activeJobs = () => retrying(() => deps.redis.scard(tenantJobKeys(tenant).active))
-  const atRefusal = await activeJobs()
-  return async () => await activeJobs() < Math.max(1, atRefusal)
+  const { wallet } = moneyKeys(tenant)
+  const slotsTaken = () => retrying(async () => Number(await deps.redis.hget(wallet, 'slots')))
+  const atRefusal = await slotsTaken()
+  return async () => await slotsTaken() < Math.max(1, atRefusal)
 }

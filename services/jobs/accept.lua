@@ -1,10 +1,10 @@
--- KEYS: wallet, job, idem, active, open, data key, cursors.
--- ARGV: tenant, job, idempotency key or '', acceptBy, needs a slot, slots in all, maximum, price,
--- rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has to
--- stand at and moves to, then the record's other fields and values in turn.
+-- KEYS: wallet, job, idem, open, data key, cursors.
+-- ARGV: tenant, job, idempotency key or '', acceptBy, rows to check live, slots in all, maximum,
+-- price, rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has
+-- to stand at and moves to, then the record's other fields and values in turn.
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], active = KEYS[4], open = KEYS[5],
-  data_key = KEYS[6], cursors = KEYS[7],
+  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], open = KEYS[4], data_key = KEYS[5],
+  cursors = KEYS[6],
 }
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
@@ -16,7 +16,7 @@ end
 
 local tenant, job, has_key = ARGV[1], ARGV[2], ARGV[3] ~= ''
 local accept_by = whole(ARGV[4], 'acceptBy')
-local needs_slot = ARGV[5] == '1'
+local taken = slots_of({ quotedFresh = ARGV[5] })
 local slots = whole(ARGV[6], 'the number of slots')
 local maximum = whole(ARGV[7], 'the maximum')
 local price = whole(ARGV[8], 'the unit price')
@@ -41,7 +41,7 @@ local function objection(now, claim)
   if gate.frozen then
     return { code = 'frozen' }
   end
-  if needs_slot and redis.call('SCARD', keys.active) >= slots then
+  if taken > 0 and tonumber(wallet_of(keys.wallet).slots) >= slots then
     return { code = 'concurrent_jobs_limit' }
   end
   local available = wallet_of(keys.wallet).available
@@ -79,7 +79,7 @@ end
 -- All that is needed to make the job anew where nothing of it is left.
 local function terms_of(claim)
   local terms = {
-    unitPriceMicros = text(price), acceptBy = ARGV[4], needsSlot = ARGV[5],
+    unitPriceMicros = text(price), acceptBy = ARGV[4],
     idempotencyKey = ARGV[3], fingerprint = has_key and claim.fingerprint or '',
     claimedAt = has_key and claim.claimedAt or '',
     cursor = cursor, cursorTo = to,
@@ -109,7 +109,7 @@ if refusal then
 end
 
 local seq, entry = reserve(keys, {
-  tenant = tenant, job = job, amount = maximum, at = now, header = header,
+  tenant = tenant, job = job, amount = maximum, at = now, header = header, slots = taken,
   reason = terms_of(claim),
 })
 write_record(now, claim, seq)
@@ -117,9 +117,6 @@ redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
 if cursor ~= '' then
   -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
   redis.call('HSET', keys.cursors, cursor, to)
-end
-if needs_slot then
-  redis.call('SADD', keys.active, job)
 end
 redis.call('ZADD', keys.open, text(now), job)
 return reply('accepted', { entry }, claim)

@@ -1,6 +1,6 @@
--- KEYS: wallet, job, active. ARGV: tenant, job.
+-- KEYS: wallet, job. ARGV: tenant, job.
 -- Ends a job whose rows are all counted, and whose money could not move when the last one was.
-local keys = { wallet = KEYS[1], job = KEYS[2], active = KEYS[3] }
+local keys = { wallet = KEYS[1], job = KEYS[2] }
 local gate = gate_of(keys.wallet)
 if gate.shut then
   return gate.shut

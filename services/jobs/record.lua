@@ -107,6 +107,11 @@ local function sums_of(fields)
   }
 end
 
+-- Only a job with rows to check live takes one of its tenant's slots, until its money has moved.
+local function slots_of(fields)
+  return fields.quotedFresh == '0' and 0 or 1
+end
+
 -- The movement that ends a job; of a job that was made anew the journal may know it already, and
 -- money never moves twice. Returns seq, charge and the entry that was made, if one was.
 local function end_money(keys, ending)
@@ -115,7 +120,7 @@ local function end_money(keys, ending)
   end
   local entry = {
     tenant = ending.tenant, job = ending.job, amount = ending.amount, charge = ending.charge,
-    at = ending.at,
+    at = ending.at, slots = slots_of(ending.fields),
   }
   local close_money = ending.void and void or settle
   local seq, made = close_money(keys, entry)
@@ -128,7 +133,6 @@ end
 local function end_job(keys, ending)
   local fields = ending.fields
   local seq, charge, entry = end_money(keys, ending)
-  redis.call('SREM', keys.active, ending.job)
   local changes = sums_of(fields)
   for _, value in ipairs({
     'status', ending.status, 'ended', '1', 'endedAtMs', text(ending.at),

@@ -13,8 +13,6 @@ export const jobKeys = (tenant: string, job: string) => ({
 })
 
 export const tenantJobKeys = (tenant: string) => ({
-  /** Set: jobs that hold one of the tenant's slots. */
-  active: `active:{${tenant}}`,
   /** Sorted set: jobs not closed, by the time of their last progress (Redis, ms). */
   open: `open:{${tenant}}`,
 })

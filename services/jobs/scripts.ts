@@ -30,13 +30,13 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 function loadScripts (redis: Redis) {
   return {
     claim: jobScript(redis, 'claim', 2),
-    accept: jobScript(redis, 'accept', 6),
+    accept: jobScript(redis, 'accept', 5),
     refuse: jobScript(redis, 'refuse', 2),
     announce: jobScript(redis, 'announce', 1),
-    tally: jobScript(redis, 'tally', 4),
-    fail: jobScript(redis, 'fail', 4),
+    tally: jobScript(redis, 'tally', 3),
+    fail: jobScript(redis, 'fail', 3),
     close: jobScript(redis, 'close', 3),
-    endJob: jobScript(redis, 'end', 2),
+    endJob: jobScript(redis, 'end', 1),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
     beginVerifying: jobScript(redis, 'begin-verifying', 1),
@@ -81,10 +81,8 @@ export function createJobScripts (redis: Redis) {
       const args = [tenant, job, digest, finished, count(finished)]
       return fail(tenant, tallyKeys(tenant, job), args)
     },
-    end: (tenant: string, job: string) => {
-      const [record, active] = tallyKeys(tenant, job)
-      return endJob(tenant, [record, active], [tenant, job])
-    },
+    end: (tenant: string, job: string) =>
+      endJob(tenant, [jobKeys(tenant, job).job], [tenant, job]),
     close: (tenant: string, job: string) => {
       const { job: record, dataKey } = jobKeys(tenant, job)
       return close(tenant, [record, tenantJobKeys(tenant).open, dataKey], [job])
@@ -98,10 +96,10 @@ const NO_FEED: Feed = {
 }
 
 function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
-  const { active, open } = tenantJobKeys(tenant)
+  const { open } = tenantJobKeys(tenant)
   const { job, dataKey } = jobKeys(tenant, id)
   const idem = idempotencyKeyOf(tenant, idempotencyKey)
-  return [job, idem, active, open, dataKey, cursorsKeyOf(tenant, feed)]
+  return [job, idem, open, dataKey, cursorsKeyOf(tenant, feed)]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
@@ -109,7 +107,7 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
   const { cacheHits, freshChecks } = preflight
   return [
     tenant, request.id, request.idempotencyKey, request.acceptByMs,
-    request.needsSlot ? 1 : 0, request.maxActiveJobs,
+    freshChecks, request.maxActiveJobs,
     preflight.maxQuoteMicros, request.unitPriceMicros, cacheHits + freshChecks,
     request.header.toString('base64'), feed.cursor, feed.from, feed.to,
     'service', request.service,
@@ -128,8 +126,8 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
 }
 
 function tallyKeys (tenant: string, id: string) {
-  const { active, open } = tenantJobKeys(tenant)
-  return [jobKeys(tenant, id).job, active, open, moneyKeys(tenant).replay] as const
+  const { open } = tenantJobKeys(tenant)
+  return [jobKeys(tenant, id).job, open, moneyKeys(tenant).replay]
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {

@@ -42,8 +42,7 @@ export type AcceptRequest = Pick<Job,
   /** Empty when the request had none. */
   readonly idempotencyKey: string
   readonly acceptByMs: number
-  /** False for a job without fresh rows, which takes none of the tenant's slots. */
-  readonly needsSlot: boolean
+  /** How many jobs with fresh rows the tenant may have at a time. */
   readonly maxActiveJobs: number
   /** Only of a feed job, which is refused unless its cursor stands where it says. */
   readonly feed?: Feed

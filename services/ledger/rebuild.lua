@@ -1,18 +1,18 @@
--- KEYS: wallet, job, idem, active, open, data key, cursors.
--- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, 1 for a job that needs
--- a slot, cursor or '', where the cursor was moved to, number of the entry that ended the job or '',
--- what it charged, 1 for a job that is closed, then fields and values of its record.
+-- KEYS: wallet, job, idem, open, data key, cursors.
+-- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, cursor or
+-- '', where the cursor was moved to, number of the entry that ended the job or '', what it charged,
+-- 1 for a job that is closed, then fields and values of its record.
 -- Makes a job anew of which Redis has nothing, and tells one that it has what the journal knows.
 -- Anything it did before it leaves as it is.
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], active = KEYS[4], open = KEYS[5],
-  data_key = KEYS[6], cursors = KEYS[7],
+  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], open = KEYS[4], data_key = KEYS[5],
+  cursors = KEYS[6],
 }
 local run, fence, job, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key, fingerprint, claimed_at = ARGV[5], ARGV[6], ARGV[7]
-local needs_slot, cursor, cursor_to = ARGV[8] == '1', ARGV[9], ARGV[10]
-local settled_seq, settled_micros, is_closed = ARGV[11], ARGV[12], ARGV[13] == '1'
-local FIRST_FIELD = 14
+local cursor, cursor_to = ARGV[8], ARGV[9]
+local settled_seq, settled_micros, is_closed = ARGV[10], ARGV[11], ARGV[12] == '1'
+local FIRST_FIELD = 13
 
 if run_id() ~= run or redis.call('HGET', keys.wallet, 'fence') ~= fence then
   return 'moved'
@@ -31,36 +31,32 @@ end
 local function write_closed()
   write_record()
   redis.call('PEXPIRE', keys.job, CLOSED_KEPT_MS)
-  redis.call('SREM', keys.active, job)
   redis.call('ZREM', keys.open, job)
 end
 
-local function write_open(ended)
+local function write_open()
   redis.call('ZADD', keys.open, now, job)
   if redis.call('EXISTS', keys.data_key) == 1 then
     redis.call('PEXPIRE', keys.data_key, string.format('%.0f', DATA_KEY_KEPT_MS))
   end
   if settled_seq ~= '' then
     redis.call('HSET', keys.job, 'settledSeq', settled_seq, 'settledMicros', settled_micros)
-    redis.call('SREM', keys.active, job)
-  elseif needs_slot and ended ~= '1' then
-    redis.call('SADD', keys.active, job)
   end
 end
 
 if is_closed then
   redis.call('PEXPIRE', keys.data_key, CLOSED_KEPT_MS)
 end
-local found = redis.call('HMGET', keys.job, 'status', 'ended', 'closed')
+local found = redis.call('HMGET', keys.job, 'status', 'closed')
 local answer = found[1] and 'known' or 'made'
-if found[3] ~= '1' then
+if found[2] ~= '1' then
   if is_closed then
     write_closed()
   else
     if not found[1] then
       write_record()
     end
-    write_open(found[2])
+    write_open()
   end
 end
 if key ~= '' then

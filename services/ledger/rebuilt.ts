@@ -12,7 +12,6 @@ export type Rebuilt = {
   readonly idempotencyKey: string
   readonly fingerprint: string
   readonly claimedAt: string
-  readonly needsSlot: boolean
   /** `cursor` is empty when it is no job of a feed. */
   readonly feed: {
     readonly partner: string
@@ -32,7 +31,7 @@ type Terms = Readonly<Record<string, string>>
 
 /** Named by the record itself or by its idempotency key, and no field of it. */
 const NO_FIELDS: ReadonlySet<string> = new Set([
-  'needsSlot', 'fingerprint', 'claimedAt', 'cursor', 'cursorTo',
+  'fingerprint', 'claimedAt', 'cursor', 'cursorTo',
 ])
 
 const KEY_BOUND_MS = 86_400_000
@@ -90,7 +89,6 @@ function bindingOf (
     idempotencyKey: isBound ? terms['idempotencyKey'] ?? '' : '',
     fingerprint: terms['fingerprint'] ?? '',
     claimedAt: terms['claimedAt'] ?? '',
-    needsSlot: terms['needsSlot'] === '1',
     feed: {
       partner,
       partition: Number(partition),

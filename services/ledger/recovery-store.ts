@@ -68,7 +68,8 @@ export function createRecoveryStore (redis: Redis) {
       const { seq, frozen = '', restored } = unlock
       const more = restored === undefined ? [] : walletArguments(restored)
       const answer = await scripts.unlock(
-        [moneyKeys(tenant).wallet], [term.run, term.fence, String(seq), frozen, ...more])
+        [moneyKeys(tenant).wallet, tenantJobKeys(tenant).open],
+        [term.run, term.fence, String(seq), frozen, jobKeys(tenant, '').job, ...more])
       return answer === 'unlocked' ? 'done' : 'moved'
     },
 
@@ -98,8 +99,8 @@ function loadScripts (redis: Redis) {
   return {
     lead: load('lead', 2),
     snapshotWallet: load('snapshot-wallet', 2),
-    unlock: load('unlock-wallet', 1),
-    rebuild: load('rebuild', 7),
+    unlock: load('unlock-wallet', 2),
+    rebuild: load('rebuild', 6),
     check: load('check', 2),
   }
 }
@@ -151,10 +152,10 @@ function walletArguments ({ seq, amounts }: NonNullable<Unlock['restored']>): st
 }
 
 function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] {
-  const { active, open } = tenantJobKeys(tenant)
+  const { open } = tenantJobKeys(tenant)
   const keys = jobKeys(tenant, job)
   return [
-    moneyKeys(tenant).wallet, keys.job, idempotencyKeyOf(tenant, idempotencyKey), active, open,
+    moneyKeys(tenant).wallet, keys.job, idempotencyKeyOf(tenant, idempotencyKey), open,
     keys.dataKey, cursorsKeyOf(tenant, feed),
   ]
 }
@@ -163,7 +164,7 @@ function rebuildArguments ({ run, fence }: LeaderTerm, rebuilt: Rebuilt): string
   const { job, nowMs, idempotencyKey, fingerprint, claimedAt, feed, settled } = rebuilt
   return [
     run, fence, job, String(nowMs), idempotencyKey, fingerprint, claimedAt,
-    rebuilt.needsSlot ? '1' : '0', feed.cursor, feed.to,
+    feed.cursor, feed.to,
     settled === undefined ? '' : String(settled.seq), String(settled?.chargeMicros ?? 0),
     rebuilt.isClosed ? '1' : '0', ...rebuilt.fields,
   ]

@@ -1,20 +1,39 @@
--- KEYS: wallet. ARGV: run, fence, the number of the last movement that was compared, why the
--- tenant is frozen or '', then, where the wallet has to be brought to the journal's end: seq,
--- available, reserved, charged, funded.
--- Lets a tenant in, as the last step of its recovery.
+-- KEYS: wallet, open. ARGV: run, fence, the number of the last movement that was compared, why the
+-- tenant is frozen or '', what the keys of its jobs begin with, then, where the wallet has to be
+-- brought to the journal's end: seq, available, reserved, charged, funded.
+-- Lets a tenant in, as the last step of its recovery. The keys of jobs are of the same slot, and
+-- which they are only the open set knows.
 if run_id() ~= ARGV[1] or redis.call('HGET', KEYS[1], 'fence') ~= ARGV[2] then
   return 'moved'
 end
 if wallet_of(KEYS[1]).seq ~= ARGV[3] then
   return 'moved'
 end
-if #ARGV > 4 then
-  redis.call('HSET', KEYS[1], 'seq', ARGV[5], 'available', ARGV[6], 'reserved', ARGV[7],
-    'charged', ARGV[8], 'funded', ARGV[9])
+
+-- Its jobs are those of the journal by now.
+local function slots_held()
+  local held = 0
+  for _, job in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    local fields = { 'quotedFresh', 'ended', 'settledSeq' }
+    local fresh, ended, settled_seq = unpack(redis.call('HMGET', ARGV[5] .. job, unpack(fields)))
+    if fresh and fresh ~= '0' and ended ~= '1' and not settled_seq then
+      held = held + 1
+    end
+  end
+  return text(held)
+end
+
+local changes = { 'run', ARGV[1], 'slots', slots_held() }
+for at, name in ipairs({ 'seq', 'available', 'reserved', 'charged', 'funded' }) do
+  if ARGV[5 + at] then
+    changes[#changes + 1] = name
+    changes[#changes + 1] = ARGV[5 + at]
+  end
+end
+if ARGV[4] ~= '' then
+  changes[#changes + 1] = 'frozen'
+  changes[#changes + 1] = ARGV[4]
 end
 redis.call('HDEL', KEYS[1], 'trust', 'frozen')
-if ARGV[4] ~= '' then
-  redis.call('HSET', KEYS[1], 'frozen', ARGV[4])
-end
-redis.call('HSET', KEYS[1], 'run', ARGV[1])
+redis.call('HSET', KEYS[1], unpack(changes))
 return 'unlocked'

@@ -43,7 +43,6 @@ Promise<Accepted> {
     createdAtMs: head.submittedAt,
     idempotencyKey: head.idempotencyKey,
     acceptByMs: head.acceptBy,
-    needsSlot: counts.freshChecks > 0,
     maxActiveJobs: deps.maxActiveJobs,
     ...feed && { feed },
   })

@@ -30,7 +30,7 @@ local wallet
 local function wallet_of(key)
   if not wallet then
     local found = redis.call('HMGET', key, 'run', 'frozen', 'available', 'reserved', 'charged',
-      'funded', 'seq')
+      'funded', 'seq', 'slots')
     wallet = {
       run = found[1],
       frozen = found[2],
@@ -39,6 +39,7 @@ local function wallet_of(key)
       charged = found[5] or '0',
       funded = found[6] or '0',
       seq = found[7] or '0',
+      slots = found[8] or '0',
     }
   end
   return wallet

@@ -74,11 +74,14 @@ local function fund(keys, entry)
   return append(keys, entry, { available = entry.amount, funded = entry.amount })
 end
 
--- Puts a job's maximum aside; the caller has checked that so much is available.
+-- Puts a job's maximum aside, and takes the slot it needs, if it needs one; the caller has checked
+-- that so much is available.
 local function reserve(keys, entry)
   entry.type = 'reserve'
   entry.id = entry.job .. ':reserve'
-  return append(keys, entry, { available = -entry.amount, reserved = entry.amount })
+  return append(keys, entry, {
+    available = -entry.amount, reserved = entry.amount, slots = entry.slots,
+  })
 end
 
 -- To be called before the first write of a script that settles.
@@ -91,12 +94,13 @@ local function check_settle(keys, amount, charge)
   end
 end
 
--- Charges a part of a reservation and returns the rest, in one entry.
+-- Charges a part of a reservation and returns the rest and the slot, in one entry.
 local function settle(keys, entry)
   entry.type = entry.type or 'settle'
   entry.id = entry.job .. ':' .. entry.type
   return append(keys, entry, {
     reserved = -entry.amount, charged = entry.charge, available = entry.amount - entry.charge,
+    slots = -entry.slots,
   })
 end
 

@@ -84,8 +84,8 @@ describe('a claim that wants a quote alone', () => {
     expect(await store.refuse(tenant, 'job_1', 'internal')).toEqual({ kind: 'refused', refusal })
     expect(await store.read(tenant, 'job_1')).toBeUndefined()
     expect(await wallet.balance(tenant)).toEqual(before)
-    const { active, open } = tenantJobKeys(tenant)
-    expect(await redis.exists(active, open, jobKeys(tenant, 'job_1').dataKey)).toBe(0)
+    const { open } = tenantJobKeys(tenant)
+    expect(await redis.exists(open, jobKeys(tenant, 'job_1').dataKey)).toBe(0)
   })
 
   it('is not held up by an empty wallet, and expires like any other', async () => {

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
 import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
-import { idempotencyKeyOf, jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { idempotencyKeyOf, jobKeys } from '../../services/jobs/redis-keys.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { redisClock } from '../../services/platform/redis.ts'
@@ -95,7 +96,7 @@ describe('accept', () => {
     expect((await acceptClaimed(store, tenant, cached)).kind).toBe('accepted')
     await store.tally(tenant, whole('job_3'))
     expect((await acceptClaimed(store, tenant, acceptRequest('job_12'))).kind).toBe('accepted')
-    expect(await redis.scard(tenantJobKeys(tenant).active)).toBe(10)
+    expect(await redis.hget(moneyKeys(tenant).wallet, 'slots')).toBe('10')
   })
 
   it('refuses after acceptBy, and a maximum that is not the price of its rows', async () => {

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { republish } from '../../services/ledger/republish.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
@@ -23,6 +24,8 @@ beforeEach(async () => {
   await openGates(redis, [TENANT])
   await play.act({ do: 'topUp', id: 1, micros: 9_000 })
 })
+
+const slots = () => redis.hget(moneyKeys(TENANT).wallet, 'slots')
 
 const tally = { do: 'tally', unknown: [], inputs: true, late: false } as const
 
@@ -70,7 +73,7 @@ describe('a job that has ended and is archived nowhere', () => {
     expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
       ended: false, counts: { finishedRows: 3 },
     })
-    expect(await redis.smembers(`active:{${TENANT}}`)).toEqual([])
+    expect(await slots()).toBe('0')
     await play.act({ do: 'fail', job: 'job_1' })
     expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
       status: 'failed', chargedMicros: 300, releasedMicros: 700,
@@ -109,7 +112,7 @@ describe('a job that is archived', () => {
     await runLedger(world.parts)
     expect(await play.store.read(TENANT, 'job_1'))
       .toEqual({ ...before, updatedAtMs: expect.any(Number) as number })
-    expect(await redis.exists(`open:{${TENANT}}`, `active:{${TENANT}}`)).toBe(0)
+    expect([await redis.exists(`open:{${TENANT}}`), await slots()]).toEqual([0, '0'])
     expect(await redis.pttl(jobKeys(TENANT, 'job_1').job)).toBeLessThanOrEqual(600_000)
     // The bus may bring a message twice; the repetition says the same.
     expect(Math.sign(world.bus.messages('jobs.settled').length - announced)).toBe(times)
@@ -157,7 +160,7 @@ describe('a request', () => {
       expect(await claim('job_2')).toMatchObject({ kind: 'same', job: 'job_1' })
       const now = await redis.pttl(`idem:{${TENANT}}:${KEY}`)
       expect(Math.abs(now - left)).toBeLessThan(600_000)
-      expect(await redis.smembers(`active:{${TENANT}}`)).toEqual(isArchived ? [] : ['job_1'])
+      expect(await slots()).toBe(isArchived ? '0' : '1')
       expect(await play.store.claim(TENANT, {
         job: 'job_2', idempotencyKey: KEY, fingerprint: 'g', acceptWithinMs: 600_000,
       })).toEqual({ kind: 'reused' })

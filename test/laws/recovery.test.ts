@@ -72,7 +72,7 @@ async function checkRecovered (
     fundedMicros: before.fundedMicros,
     seq: before.seq + charges.size - ends.size,
   })
-  expect(await redis.scard(`active:{${TENANT}}`)).toBe(0)
+  expect(await redis.hget(moneyKeys(TENANT).wallet, 'slots')).toBe('0')
   const { kind } = await createRecoveryStore(redis).check(TENANT)
   expect(['sound', 'idle']).toContain(kind)
 }

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { subscriptionsOf } from '../../services/platform/topics.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { columnsOf } from '../../services/results/columns.ts'
@@ -119,7 +119,7 @@ async function checkMoney (
   complain(`${tenant} funded`, given, fundedMicros)
   complain(`${tenant} reserved`, 0, reservedMicros)
   complain(`${tenant} charged`, chargedMicros, money.chargedMicros)
-  complain(`${tenant} slots`, 0, await redis.scard(tenantJobKeys(tenant).active))
+  complain(`${tenant} slots`, '0', await redis.hget(moneyKeys(tenant).wallet, 'slots') ?? '0')
   complain(`${tenant} open jobs`, [], await createJobStore(redis).openJobs(tenant))
   const { entries } = await pipeline.stores.journal.read(tenant)
   complain(`${tenant} journal`, money.seq, entries.length)

@@ -33,7 +33,6 @@ export function acceptRequest (
     createdAtMs: Date.now(),
     idempotencyKey: '',
     acceptByMs: Date.now() + 60_000,
-    needsSlot: freshChecks > 0,
     maxActiveJobs: 10,
     ...more,
   }

@@ -58,7 +58,9 @@ async function valueOf (redis: Redis, key: string): Promise<unknown> {
 }
 
 function hashOf (found: Readonly<Record<string, Buffer>>) {
-  const fields = Object.entries(found).filter(([name]) => !PASSING_FIELDS.has(name))
+  // No slot was ever taken, or none is any more.
+  const fields = Object.entries(found).filter(([name, value]) =>
+    !PASSING_FIELDS.has(name) && !(name === 'slots' && String(value) === '0'))
   return Object.fromEntries(fields.toSorted(([a], [b]) => a < b ? -1 : 1).map(([name, value]) =>
     [name, pendingSeq(name) !== undefined ? timeless(String(value)) : value.toString('latin1')]))
 }

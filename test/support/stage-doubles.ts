@@ -125,7 +125,7 @@ function acceptIn (
 }
 
 function jobOf (tenant: string, request: AcceptRequest): Job {
-  const { idempotencyKey: _k, acceptByMs, needsSlot: _n, maxActiveJobs: _m, ...own } = request
+  const { idempotencyKey: _k, acceptByMs, maxActiveJobs: _m, ...own } = request
   return {
     ...own,
     tenant,
@@ -172,7 +172,6 @@ export function acceptedJob (change: Partial<AcceptRequest> = {}): Job {
     createdAtMs: QUOTED_AT_MS,
     idempotencyKey: '',
     acceptByMs: QUOTED_AT_MS,
-    needsSlot: true,
     maxActiveJobs: 10,
     ...change,
   })

@@ -103,9 +103,7 @@ export const INVARIANTS: readonly Invariant[] = [
   {
     id: 'I11',
     statement: 'Exactly the running jobs with fresh rows hold a slot.',
-    rules: [
-      'a running job with fresh rows holds a slot', 'only running jobs with fresh rows hold a slot',
-    ],
+    rules: ['exactly the running jobs with fresh rows hold a slot'],
   },
   {
     id: 'I12',

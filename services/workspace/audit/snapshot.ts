@@ -2,9 +2,9 @@ import type { Redis } from 'ioredis'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../jobs/job.ts'
-import { tenantJobKeys } from '../../jobs/redis-keys.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import { createOutbox } from '../../money/outbox.ts'
+import { moneyKeys } from '../../money/redis-keys.ts'
 import { createWallet, type Balance } from '../../money/wallet.ts'
 import type { JournalCopy } from '../../money/journal-copy.ts'
 
@@ -15,8 +15,8 @@ export type TenantState = {
   readonly outbox: readonly Journal[]
   /** Jobs that are accepted and not closed. */
   readonly openJobs: readonly Job[]
-  /** Ids of the jobs that hold a slot. */
-  readonly slots: readonly string[]
+  /** How many jobs hold a slot. */
+  readonly slots: number
 }
 
 /** The same with the tenant's journal in ClickHouse. */
@@ -77,7 +77,7 @@ async function readState (
 ): Promise<TenantState> {
   const store = createJobStore(redis)
   const balance = await createWallet(redis).balance(tenant)
-  const slots = await redis.smembers(tenantJobKeys(tenant).active)
+  const slots = Number(await redis.hget(moneyKeys(tenant).wallet, 'slots'))
   const open = await store.openJobs(tenant)
   const jobs = await Promise.all(open.map(({ job }) => store.read(tenant, job)))
   const openJobs = jobs.filter(job => job !== undefined && !job.closed) as readonly Job[]

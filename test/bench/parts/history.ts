@@ -25,7 +25,6 @@ const SENT_AT_ONCE = 1_000
 const TERMS = JSON.stringify({
   unitPriceMicros: String(PRICE),
   acceptBy: '1790000000000',
-  needsSlot: '1',
   idempotencyKey: '',
   fingerprint: 'f'.repeat(64),
   claimedAt: '1790000000000',

@@ -17,7 +17,7 @@ function depsWith (balances: readonly number[], actives: readonly number[], maxP
       }),
     },
     redis: {
-      scard: async () => actives[Math.min(asked.actives++, actives.length - 1)] ?? 0,
+      hget: async () => String(actives[Math.min(asked.actives++, actives.length - 1)] ?? 0),
     },
     maxPauseMs,
     pollMs: 1,

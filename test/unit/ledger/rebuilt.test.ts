@@ -10,7 +10,6 @@ const DAY_MS = 86_400_000
 const terms = {
   unitPriceMicros: '4',
   acceptBy: '60',
-  needsSlot: '1',
   idempotencyKey: 'k',
   fingerprint: 'f',
   claimedAt: '1000',
@@ -49,7 +48,6 @@ describe('a job from its reserve entry', () => {
       idempotencyKey: 'k',
       fingerprint: 'f',
       claimedAt: '1000',
-      needsSlot: true,
       feed: { partner: 'acme', partition: 3, cursor: 'c', to: '8' },
       settled: undefined,
       isClosed: false,
@@ -108,10 +106,10 @@ describe('a job from its reserve entry', () => {
 
   it('needs no key, feed or slot', () => {
     const { feed: _feed, ...rest } = terms
-    const plain = { ...rest, idempotencyKey: '', claimedAt: '', cursor: '', needsSlot: '0' }
+    const plain = { ...rest, idempotencyKey: '', claimedAt: '', cursor: '' }
     expect(openJobOf({ ...reserve, header: null, reason: JSON.stringify(plain) }, 2_000))
       .toMatchObject({
-        idempotencyKey: '', needsSlot: false, feed: { partner: '', partition: -1, cursor: '' },
+        idempotencyKey: '', feed: { partner: '', partition: -1, cursor: '' },
       })
   })
 

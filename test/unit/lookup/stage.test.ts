@@ -99,7 +99,6 @@ describe('lookup', () => {
       createdAtMs: QUOTED_AT_MS,
       idempotencyKey: 'k',
       acceptByMs: QUOTED_AT_MS + 25_000,
-      needsSlot: false,
       maxActiveJobs: 10,
     }])
   })

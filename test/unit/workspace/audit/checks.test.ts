@@ -130,9 +130,13 @@ describe('the audit of jobs', () => {
   })
 
   it('requires that exactly running jobs with fresh rows hold slots', () => {
-    expect(checkSlots([running], [JOB])).toEqual([])
-    expect(checkSlots([running], []).map(({ job: id }) => id)).toEqual([JOB])
-    expect(checkSlots([job], [JOB]).map(({ detail }) => detail)).toEqual(['it holds a slot'])
+    expect([checkSlots([running, job], 1), checkSlots([job], 0)]).toEqual([[], []])
+    const details = [checkSlots([running], 0), checkSlots([running], 2), checkSlots([job], 1)]
+      .flat().map(({ detail }) => detail)
+    expect(details).toEqual([
+      '0 slots are held, 1 such jobs run', '2 slots are held, 1 such jobs run',
+      '1 slots are held, 0 such jobs run',
+    ])
   })
 })
 
