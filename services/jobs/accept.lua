@@ -1,10 +1,9 @@
--- KEYS: wallet, job, idem, open, data key, cursors.
+-- KEYS: wallet, job, idem, data key, cursors.
 -- ARGV: tenant, job, idempotency key or '', acceptBy, rows to check live, slots in all, maximum,
 -- price, rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has
 -- to stand at and moves to, then the record's other fields and values in turn.
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], open = KEYS[4], data_key = KEYS[5],
-  cursors = KEYS[6],
+  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4], cursors = KEYS[5],
 }
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
@@ -118,5 +117,4 @@ if cursor ~= '' then
   -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
   redis.call('HSET', keys.cursors, cursor, to)
 end
-redis.call('ZADD', keys.open, text(now), job)
 return reply('accepted', { entry }, claim)

@@ -1,4 +1,4 @@
--- KEYS: wallet, job, open, data key. ARGV: job.
+-- KEYS: wallet, job, data key. ARGV: job.
 -- Closes a job that has ended; what Redis has of it goes soon afterwards, and its data key as well.
 local found = redis.call('HMGET', KEYS[2], 'status', 'ended', 'closed', 'announced', 'claimedIn')
 local status, ended, closed, announced, claimed_in = unpack(found)
@@ -14,8 +14,8 @@ if ended ~= '1' then
 end
 redis.call('HSET', KEYS[2], 'closed', '1', 'announced', '1')
 redis.call('PEXPIRE', KEYS[2], text(CLOSED_KEPT_MS))
-redis.call('PEXPIRE', KEYS[4], text(CLOSED_KEPT_MS))
-redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('PEXPIRE', KEYS[3], text(CLOSED_KEPT_MS))
+redis.call('HDEL', KEYS[1], OPEN .. ARGV[1])
 if announced ~= '1' then
   redis.call('PUBLISH', OUTCOMES, ARGV[1])
 end

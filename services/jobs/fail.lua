@@ -1,11 +1,11 @@
--- KEYS: wallet, job, open, replay.
+-- KEYS: wallet, job, replay.
 -- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
 -- there is no block: nobody can read the job's rows, those finished before included, so none of
 -- them counts as a success and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
 -- bitmap, made from what was open a moment ago, is right if it still fills the job exactly. A job
 -- whose blocks are being counted again is left alone, as rows that have a verdict may seem open.
-local keys = { wallet = KEYS[1], job = KEYS[2], open = KEYS[3] }
+local keys = { wallet = KEYS[1], job = KEYS[2] }
 local stopped = stopped_by(keys.wallet)
 if stopped then
   return stopped
@@ -21,7 +21,7 @@ local total = tonumber(fields.totalRows)
 if fields.ended == '1' or tonumber(fields.finishedRows) + rows ~= total then
   return tallied('known', keys, fields)
 end
-if redis.call('HEXISTS', KEYS[4], job) == 1 then
+if redis.call('HEXISTS', KEYS[3], job) == 1 then
   return tallied('known', keys, fields)
 end
 if #bitmap ~= math.ceil(total / 8) then
@@ -42,7 +42,6 @@ if is_lost then
 elseif rows > 0 then
   note({}, { BLOCK .. digest, packed(tonumber(fields.chunks), 0, 0, bitmap) })
 end
-redis.call('ZADD', keys.open, text(now), job)
 return end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now, status = 'failed',
   void = charge == 0, fields = fields,

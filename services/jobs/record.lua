@@ -116,6 +116,7 @@ end
 -- money never moves twice. Returns seq, charge and the entry that was made, if one was.
 local function end_money(keys, ending)
   if ending.fields.settledSeq then
+    note_progress(keys, ending.job, ending.at)
     return ending.fields.settledSeq, tonumber(ending.fields.settledMicros)
   end
   local entry = {

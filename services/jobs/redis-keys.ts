@@ -12,10 +12,8 @@ export const jobKeys = (tenant: string, job: string) => ({
   erased: `erased:{${tenant}}:${job}`,
 })
 
-export const tenantJobKeys = (tenant: string) => ({
-  /** Sorted set: jobs not closed, by the time of their last progress (Redis, ms). */
-  open: `open:{${tenant}}`,
-})
+/** The open job that a field of a wallet is of; undefined for any other field. */
+export const openJobIn = (field: string): string | undefined => /^open:(.+)$/.exec(field)?.[1]
 
 /** Hash: cursor -> offset of the last contact of that partition that a job took. */
 export const cursorsKeyOf = (

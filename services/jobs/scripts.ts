@@ -4,7 +4,7 @@ import { guardedScript } from '../money/recovery-guard.ts'
 import { GATE_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { RECORD_FIELDS } from './job-record.ts'
-import { cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys } from './redis-keys.ts'
+import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from './redis-keys.ts'
 import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './steps.ts'
 
 /** What Redis keeps of a job, and for how long; shared with those who make jobs anew. */
@@ -30,12 +30,12 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 function loadScripts (redis: Redis) {
   return {
     claim: jobScript(redis, 'claim', 2),
-    accept: jobScript(redis, 'accept', 5),
+    accept: jobScript(redis, 'accept', 4),
     refuse: jobScript(redis, 'refuse', 2),
     announce: jobScript(redis, 'announce', 1),
-    tally: jobScript(redis, 'tally', 3),
-    fail: jobScript(redis, 'fail', 3),
-    close: jobScript(redis, 'close', 3),
+    tally: jobScript(redis, 'tally', 2),
+    fail: jobScript(redis, 'fail', 2),
+    close: jobScript(redis, 'close', 2),
     endJob: jobScript(redis, 'end', 1),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
@@ -85,7 +85,7 @@ export function createJobScripts (redis: Redis) {
       endJob(tenant, [jobKeys(tenant, job).job], [tenant, job]),
     close: (tenant: string, job: string) => {
       const { job: record, dataKey } = jobKeys(tenant, job)
-      return close(tenant, [record, tenantJobKeys(tenant).open, dataKey], [job])
+      return close(tenant, [record, dataKey], [job])
     },
   }
 }
@@ -96,10 +96,9 @@ const NO_FEED: Feed = {
 }
 
 function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
-  const { open } = tenantJobKeys(tenant)
   const { job, dataKey } = jobKeys(tenant, id)
   const idem = idempotencyKeyOf(tenant, idempotencyKey)
-  return [job, idem, open, dataKey, cursorsKeyOf(tenant, feed)]
+  return [job, idem, dataKey, cursorsKeyOf(tenant, feed)]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
@@ -126,8 +125,7 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
 }
 
 function tallyKeys (tenant: string, id: string) {
-  const { open } = tenantJobKeys(tenant)
-  return [jobKeys(tenant, id).job, open, moneyKeys(tenant).replay]
+  return [jobKeys(tenant, id).job, moneyKeys(tenant).replay]
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {

@@ -1,9 +1,10 @@
 import type { Redis } from 'ioredis'
+import { moneyKeys } from '../money/redis-keys.ts'
 import { createActivation } from '../money/tenants.ts'
 import type { Job, ManifestEntry } from './job.ts'
 import { fieldsOf, jobOf, RECORD_FIELDS, recordFields, refusalOf } from './job-record.ts'
 import { manifestOf, openRowsOf } from './manifest.ts'
-import { jobKeys, tenantJobKeys } from './redis-keys.ts'
+import { jobKeys, openJobIn } from './redis-keys.ts'
 import { acceptedOf, cancelledOf, claimedOf, outcomeOf, talliedOf } from './replies.ts'
 import { createJobScripts } from './scripts.ts'
 import type {
@@ -100,9 +101,11 @@ function readsOf (redis: Redis, run: Scripts) {
 
     /** Jobs not closed, the one longest without progress first. */
     openJobs: async (tenant: string): Promise<OpenJob[]> => {
-      const pairs = await redis.zrange(tenantJobKeys(tenant).open, '0', '-1', 'WITHSCORES')
-      return Object.entries(fieldsOf(pairs))
-        .map(([job, score]) => ({ job, progressAtMs: Number(score) }))
+      const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
+      return fields.flatMap(([name, at]) => {
+        const job = openJobIn(name)
+        return job === undefined ? [] : [{ job, progressAtMs: Number(at) }]
+      }).toSorted((a, b) => a.progressAtMs - b.progressAtMs)
     },
   }
 }

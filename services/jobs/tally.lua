@@ -1,12 +1,12 @@
--- KEYS: wallet, job, open, replay.
+-- KEYS: wallet, job, replay.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
 -- pairs of big-endian 32-bit row and number, then 1 for a block that stands in for others
 -- (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the blocks of
 -- its job are counted again: rows that have a verdict may only seem open.
 -- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
-local keys = { wallet = KEYS[1], job = KEYS[2], open = KEYS[3] }
-local replay = KEYS[4]
+local keys = { wallet = KEYS[1], job = KEYS[2] }
+local replay = KEYS[3]
 local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local has_inputs = ARGV[5] ~= '0'
 local BLANK = '2'
@@ -97,7 +97,6 @@ local function note_won(fields, won, inputs, now)
     end
   end
   note(fields, changes)
-  redis.call('ZADD', keys.open, text(now), job)
 end
 
 local fields, found = record_of(keys.job, SEEN, INPUTS)
@@ -152,6 +151,7 @@ end
 local now = now_ms()
 note_won(fields, won, inputs, now)
 if not ends then
+  note_progress(keys, job, now)
   write(keys.job)
   return tallied('counted', keys, fields)
 end

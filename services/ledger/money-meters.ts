@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
-import { tenantJobKeys } from '../jobs/redis-keys.ts'
+import { openJobIn } from '../jobs/redis-keys.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
@@ -119,8 +119,9 @@ async function readRound (
 ): Promise<readonly (readonly [tenant: string, values: readonly number[]])[]> {
   const pipeline = redis.pipeline()
   for (const tenant of tenants) {
-    pipeline.hmget(moneyKeys(tenant).wallet, ...STATES)
-    pipeline.zcard(tenantJobKeys(tenant).open)
+    const { wallet } = moneyKeys(tenant)
+    pipeline.hmget(wallet, ...STATES)
+    pipeline.hkeys(wallet)
   }
   const answers = (await pipeline.exec() ?? []).map(([error, answer]) => {
     if (error !== null) throw error
@@ -128,7 +129,9 @@ async function readRound (
   })
   return tenants.map((tenant, index) => {
     const amounts = answers[2 * index] as readonly (string | null)[]
-    return [tenant, [...amounts.map(Number), Number(answers[2 * index + 1])]]
+    const fields = answers[2 * index + 1] as readonly string[]
+    const open = fields.filter(name => openJobIn(name) !== undefined)
+    return [tenant, [...amounts.map(Number), open.length]]
   })
 }
 

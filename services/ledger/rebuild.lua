@@ -1,12 +1,11 @@
--- KEYS: wallet, job, idem, open, data key, cursors.
+-- KEYS: wallet, job, idem, data key, cursors.
 -- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, cursor or
 -- '', where the cursor was moved to, number of the entry that ended the job or '', what it charged,
 -- 1 for a job that is closed, then fields and values of its record.
 -- Makes a job anew of which Redis has nothing, and tells one that it has what the journal knows.
 -- Anything it did before it leaves as it is.
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], open = KEYS[4], data_key = KEYS[5],
-  cursors = KEYS[6],
+  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4], cursors = KEYS[5],
 }
 local run, fence, job, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key, fingerprint, claimed_at = ARGV[5], ARGV[6], ARGV[7]
@@ -31,11 +30,11 @@ end
 local function write_closed()
   write_record()
   redis.call('PEXPIRE', keys.job, CLOSED_KEPT_MS)
-  redis.call('ZREM', keys.open, job)
+  redis.call('HDEL', keys.wallet, OPEN .. job)
 end
 
 local function write_open()
-  redis.call('ZADD', keys.open, now, job)
+  redis.call('HSET', keys.wallet, OPEN .. job, now)
   if redis.call('EXISTS', keys.data_key) == 1 then
     redis.call('PEXPIRE', keys.data_key, string.format('%.0f', DATA_KEY_KEPT_MS))
   end

@@ -1,7 +1,5 @@
 import type { Redis } from 'ioredis'
-import {
-  cursorsKeyOf, idempotencyKeyOf, jobKeys, tenantJobKeys,
-} from '../jobs/redis-keys.ts'
+import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from '../jobs/redis-keys.ts'
 import { KEPT_LUA } from '../jobs/scripts.ts'
 import { script } from '../platform/redis.ts'
 import type { Amounts } from '../money/arithmetic.ts'
@@ -55,8 +53,8 @@ export function createRecoveryStore (redis: Redis) {
 
     /** A tenant that waits to be let in; undefined for one that is in. */
     snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotAnswer> => {
-      const keys = [moneyKeys(tenant).wallet, tenantJobKeys(tenant).open]
-      const answer = await scripts.snapshotWallet(keys, [fence, jobKeys(tenant, '').job])
+      const answer = await scripts.snapshotWallet(
+        [moneyKeys(tenant).wallet], [fence, jobKeys(tenant, '').job])
       return snapshotOf(tenant, answer as Surveyed)
     },
 
@@ -68,7 +66,7 @@ export function createRecoveryStore (redis: Redis) {
       const { seq, frozen = '', restored } = unlock
       const more = restored === undefined ? [] : walletArguments(restored)
       const answer = await scripts.unlock(
-        [moneyKeys(tenant).wallet, tenantJobKeys(tenant).open],
+        [moneyKeys(tenant).wallet],
         [term.run, term.fence, String(seq), frozen, jobKeys(tenant, '').job, ...more])
       return answer === 'unlocked' ? 'done' : 'moved'
     },
@@ -83,8 +81,7 @@ export function createRecoveryStore (redis: Redis) {
     /** Adds a tenant up, and freezes it if the sums are wrong. */
     check: async (tenant: string): Promise<CheckResult> => {
       const [kind, reason = ''] = await scripts.check(
-        [moneyKeys(tenant).wallet, tenantJobKeys(tenant).open],
-        [jobKeys(tenant, '').job]) as string[]
+        [moneyKeys(tenant).wallet], [jobKeys(tenant, '').job]) as string[]
       return { kind: kind as CheckResult['kind'], reason }
     },
   }
@@ -98,10 +95,10 @@ function loadScripts (redis: Redis) {
   })
   return {
     lead: load('lead', 2),
-    snapshotWallet: load('snapshot-wallet', 2),
-    unlock: load('unlock-wallet', 2),
-    rebuild: load('rebuild', 6),
-    check: load('check', 2),
+    snapshotWallet: load('snapshot-wallet', 1),
+    unlock: load('unlock-wallet', 1),
+    rebuild: load('rebuild', 5),
+    check: load('check', 1),
   }
 }
 
@@ -152,10 +149,9 @@ function walletArguments ({ seq, amounts }: NonNullable<Unlock['restored']>): st
 }
 
 function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] {
-  const { open } = tenantJobKeys(tenant)
   const keys = jobKeys(tenant, job)
   return [
-    moneyKeys(tenant).wallet, keys.job, idempotencyKeyOf(tenant, idempotencyKey), open,
+    moneyKeys(tenant).wallet, keys.job, idempotencyKeyOf(tenant, idempotencyKey),
     keys.dataKey, cursorsKeyOf(tenant, feed),
   ]
 }

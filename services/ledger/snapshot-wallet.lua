@@ -1,6 +1,6 @@
--- KEYS: wallet, open. ARGV: fence, what the keys of its jobs begin with.
+-- KEYS: wallet. ARGV: fence, what the keys of its jobs begin with.
 -- A tenant as it stands, if nothing of it can move. From here on no earlier ledger touches it. The
--- keys of jobs are of the same slot, and which they are only the open set knows.
+-- keys of jobs are of the same slot, and which they are only the wallet knows.
 local wallet, run = wallet_of(KEYS[1]), run_id()
 if wallet.run == run then
   return { 'unlocked' }
@@ -12,11 +12,12 @@ end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 local money = { wallet.seq, wallet.available, wallet.reserved, wallet.charged, wallet.funded }
 local jobs = {}
-for _, job in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+for _, job in ipairs((fields_of(KEYS[1], OPEN))) do
   local found = redis.call('HMGET', ARGV[2] .. job, 'status', 'createdAtMs', 'ended', 'settledSeq')
   local state = found[3] == '1' and 'ended' or found[4] and 'settled' or 'running'
   jobs[#jobs + 1] = job
   jobs[#jobs + 1] = found[2] or '0'
   jobs[#jobs + 1] = found[1] and state or 'gone'
 end
-return { 'waiting', run, trust or '', money, entries_of(KEYS[1]), jobs }
+local _, entries = fields_of(KEYS[1], ENTRY)
+return { 'waiting', run, trust or '', money, entries, jobs }

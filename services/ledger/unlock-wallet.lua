@@ -1,8 +1,8 @@
--- KEYS: wallet, open. ARGV: run, fence, the number of the last movement that was compared, why the
+-- KEYS: wallet. ARGV: run, fence, the number of the last movement that was compared, why the
 -- tenant is frozen or '', what the keys of its jobs begin with, then, where the wallet has to be
 -- brought to the journal's end: seq, available, reserved, charged, funded.
 -- Lets a tenant in, as the last step of its recovery. The keys of jobs are of the same slot, and
--- which they are only the open set knows.
+-- which they are only the wallet knows.
 if run_id() ~= ARGV[1] or redis.call('HGET', KEYS[1], 'fence') ~= ARGV[2] then
   return 'moved'
 end
@@ -13,7 +13,7 @@ end
 -- Its jobs are those of the journal by now.
 local function slots_held()
   local held = 0
-  for _, job in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  for _, job in ipairs((fields_of(KEYS[1], OPEN))) do
     local fields = { 'quotedFresh', 'ended', 'settledSeq' }
     local fresh, ended, settled_seq = unpack(redis.call('HMGET', ARGV[5] .. job, unpack(fields)))
     if fresh and fresh ~= '0' and ended ~= '1' and not settled_seq then

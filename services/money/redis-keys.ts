@@ -4,10 +4,11 @@
  */
 export const moneyKeys = (tenant: string) => ({
   /**
-   * Hash: available, reserved, charged, funded, seq; slots: how many jobs hold one; `entry:<seq>`:
-   * an entry as JSON, until it is in the journal topic; and the recovery guard: run of the server
-   * that the tenant was let in for, fence of the ledger that did, frozen and why, trust: what a
-   * thaw goes by.
+   * Hash: available, reserved, charged, funded, seq; `entry:<seq>`: an entry as JSON, until it is
+   * in the journal topic; slots: how many jobs hold one; `open:<job>`: when a job that is not
+   * closed made progress last (Redis, ms); and the recovery guard: run of the server that the
+   * tenant was let in for, fence of the ledger that did, frozen and why, trust: what a thaw goes
+   * by.
    */
   wallet: `w:{${tenant}}`,
   /** Hash: id of a top-up or adjustment -> what was posted, so that none is posted twice. */

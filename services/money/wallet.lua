@@ -4,8 +4,9 @@
 -- become text by '%.0f' only, because tostring and cjson write 1e+14 from there on.
 
 local HIGHEST_AMOUNT = 999999999999999
--- The field of a wallet with an entry of its outbox; the number of the entry follows.
-local ENTRY = 'entry:'
+-- The fields of a wallet with an entry of its outbox, whose number follows, and of a job that is
+-- not closed, whose id follows: when it made progress last.
+local ENTRY, OPEN = 'entry:', 'open:'
 
 local function text(number)
   return string.format('%.0f', number)
@@ -20,11 +21,11 @@ local function whole(argument, what)
   return tonumber(argument)
 end
 
--- Makes a movement, amounts by account, and appends its entry with the balances after it; returns
--- the entry's seq and JSON.
+-- Makes a movement, amounts by account, and appends its entry with the balances after it; for the
+-- job of the movement it is progress. Returns the entry's seq and JSON.
 local function append(keys, entry, movement)
   local after = wallet_of(keys.wallet)
-  local changes = {}
+  local changes = entry.job and { OPEN .. entry.job, text(entry.at) } or {}
   movement.seq = 1
   for account, amount in pairs(movement) do
     if amount ~= 0 then
@@ -54,19 +55,24 @@ local function append(keys, entry, movement)
   return seq, json
 end
 
+local function note_progress(keys, job, at)
+  redis.call('HSET', keys.wallet, OPEN .. job, text(at))
+end
+
 local function entry_at(wallet_key, seq)
   return seq and redis.call('HGET', wallet_key, ENTRY .. seq) or ''
 end
 
--- All entries that are not known to be in the journal topic, as JSON, in no order.
-local function entries_of(wallet_key)
-  local fields, entries = redis.call('HGETALL', wallet_key), {}
+-- What follows this in the names of fields of a wallet, and the values of these, in no order.
+local function fields_of(wallet_key, start)
+  local fields, names, values = redis.call('HGETALL', wallet_key), {}, {}
   for at = 1, #fields, 2 do
-    if string.sub(fields[at], 1, #ENTRY) == ENTRY then
-      entries[#entries + 1] = fields[at + 1]
+    if string.sub(fields[at], 1, #start) == start then
+      names[#names + 1] = string.sub(fields[at], #start + 1)
+      values[#values + 1] = fields[at + 1]
     end
   end
-  return entries
+  return names, values
 end
 
 -- Adds to (or, when negative, takes from) what can be reserved; the caller has checked the bounds.

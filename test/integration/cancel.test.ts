@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { jobKeys, tenantJobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
@@ -84,8 +84,8 @@ describe('a claim that wants a quote alone', () => {
     expect(await store.refuse(tenant, 'job_1', 'internal')).toEqual({ kind: 'refused', refusal })
     expect(await store.read(tenant, 'job_1')).toBeUndefined()
     expect(await wallet.balance(tenant)).toEqual(before)
-    const { open } = tenantJobKeys(tenant)
-    expect(await redis.exists(open, jobKeys(tenant, 'job_1').dataKey)).toBe(0)
+    expect(await store.openJobs(tenant)).toEqual([])
+    expect(await redis.exists(jobKeys(tenant, 'job_1').dataKey)).toBe(0)
   })
 
   it('is not held up by an empty wallet, and expires like any other', async () => {

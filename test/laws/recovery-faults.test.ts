@@ -67,7 +67,7 @@ const contradictions: readonly (readonly [string, () => Promise<unknown>, string
     `after movement 6 Redis has ${text(7_405)}, the journal ${text(7_400)}`],
   ['movements that are nowhere', () => redis.hincrby(wallet, 'seq', 2),
     'Redis has 8 movements, the journal and the outbox have 6'],
-  ['a job that has reserved nothing', () => redis.zadd(`open:{${HARMED}}`, 1, 'job_x'),
+  ['a job that has reserved nothing', () => redis.hset(wallet, 'open:job_x', 1),
     'the job job_x runs and has reserved nothing'],
   ['an entry behind a gap', () => writeEntry(({ seq }) => ({ seq: seq + 2 })),
     'the entries 7 to 7 are nowhere, and 8 is there'],

@@ -112,7 +112,7 @@ describe('a job that is archived', () => {
     await runLedger(world.parts)
     expect(await play.store.read(TENANT, 'job_1'))
       .toEqual({ ...before, updatedAtMs: expect.any(Number) as number })
-    expect([await redis.exists(`open:{${TENANT}}`), await slots()]).toEqual([0, '0'])
+    expect([await play.store.openJobs(TENANT), await slots()]).toEqual([[], '0'])
     expect(await redis.pttl(jobKeys(TENANT, 'job_1').job)).toBeLessThanOrEqual(600_000)
     // The bus may bring a message twice; the repetition says the same.
     expect(Math.sign(world.bus.messages('jobs.settled').length - announced)).toBe(times)

@@ -62,7 +62,9 @@ function hashOf (found: Readonly<Record<string, Buffer>>) {
   const fields = Object.entries(found).filter(([name, value]) =>
     !PASSING_FIELDS.has(name) && !(name === 'slots' && String(value) === '0'))
   return Object.fromEntries(fields.toSorted(([a], [b]) => a < b ? -1 : 1).map(([name, value]) =>
-    [name, pendingSeq(name) !== undefined ? timeless(String(value)) : value.toString('latin1')]))
+    [name, name.startsWith('open:') ? '' : contentOfField(name, value)]))
 }
 
+const contentOfField = (name: string, value: Buffer) =>
+  pendingSeq(name) === undefined ? value.toString('latin1') : timeless(String(value))
 const timeless = (entry: string) => ({ ...JSON.parse(entry) as object, at: '' })

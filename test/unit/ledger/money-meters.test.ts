@@ -16,6 +16,8 @@ const log = createLog('test', { level: 'silent' })
 const entry = (tenant: string, change: Partial<Journal>) =>
   ({ ...entryOf(tenant, acceptedJob()), ...change })
 
+const OPEN = ['open:job_1', 'open:job_2', 'open:job_3']
+
 /** Redis that knows two tenants, one with three open jobs. */
 function redisDouble () {
   const wallets: Record<string, readonly string[]> = {
@@ -29,7 +31,8 @@ function redisDouble () {
         asked.push(key)
         answers.push([null, wallets[key] ?? [null, null, null, null]])
       },
-      zcard: (key: string) => answers.push([null, key === 'open:{a.live}' ? 3 : 0]),
+      hkeys: (key: string) =>
+        answers.push([null, ['seq', ...key === 'w:{a.live}' ? OPEN : []]]),
       exec: async () => answers,
     }
   }
