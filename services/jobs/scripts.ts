@@ -83,9 +83,9 @@ export function createJobScripts (redis: Redis) {
     },
     end: (tenant: string, job: string) =>
       endJob(tenant, [jobKeys(tenant, job).job], [tenant, job]),
-    close: (tenant: string, job: string) => {
+    close: (tenant: string, job: string, seq?: number) => {
       const { job: record, dataKey } = jobKeys(tenant, job)
-      return close(tenant, [record, dataKey], [job])
+      return close(tenant, [record, dataKey], [job, seq ?? ''])
     },
   }
 }

@@ -152,11 +152,12 @@ function endsOf (run: Scripts, { readWhole }: Reads) {
       talliedOf(tenant, await run.end(tenant, job)),
 
     /**
-     * Closes a job that has ended, which is kept for 10 minutes with its data key; false when none
-     * has ended.
+     * Closes a job that has ended, which is kept for 10 minutes with its data key, and removes the
+     * entry with this number, which the journal topic has acknowledged, from the outbox; false when
+     * none has ended.
      */
-    close: async (tenant: string, job: string): Promise<boolean> => {
-      const [answer] = await run.close(tenant, job)
+    close: async (tenant: string, job: string, seq?: number): Promise<boolean> => {
+      const [answer] = await run.close(tenant, job, seq)
       return answer === 'closed'
     },
 

@@ -13,7 +13,7 @@ import { failStalled, type StalledDeps } from './stalled.ts'
 
 export type ReapDeps = FinishDeps & StalledDeps & {
   readonly store: Pick<JobStore, 'openJobs' | 'read' | 'end'>
-  readonly outbox: Pick<Outbox, 'pending' | 'tenantsWithPending'>
+  readonly outbox: Outbox
   readonly emitter: Pick<Emitter, 'emit'>
   readonly tenants: Pick<Tenants, 'active'>
   /** Redis time. */

@@ -34,7 +34,6 @@ export const PLACES = {
   'settle.stored': 'blocks are in ClickHouse and not counted',
   'settle.tallied': 'blocks are counted, what ended is not stored',
   'finish.archived': 'the final record is stored, its event not produced',
-  'finish.removed': 'the outbox is told to let go of the entry, the record is not closed',
   'deliver.put': 'a delivery is due, its event not committed',
   'deliver.claimed': 'an attempt is claimed and not made',
   'deliver.sent': 'the receiver has it, nothing was noted',

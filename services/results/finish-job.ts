@@ -3,13 +3,11 @@ import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Emission } from '../engine/stage.ts'
-import type { Outbox } from '../money/outbox.ts'
 import type { Archive } from './archive.ts'
 
 export type FinishDeps = {
   readonly archive: Pick<Archive, 'save'>
   readonly store: Pick<JobStore, 'readWhole' | 'close'>
-  readonly outbox: Pick<Outbox, 'remove'>
 }
 
 /** A job that has ended and is not closed, and its last entry while the outbox holds it. */
@@ -29,7 +27,7 @@ export type Finishing = {
  * else has closed meanwhile.
  */
 export async function finishJob (
-  { archive, store, outbox }: FinishDeps, { job, entry }: EndedJob
+  { archive, store }: FinishDeps, { job, entry }: EndedJob
 ): Promise<Finishing> {
   const found = await store.readWhole(job.tenant, job.id)
   // A record that was made anew since is on its way to another end, and so is its manifest.
@@ -43,10 +41,7 @@ export async function finishJob (
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const
   const close = async () => {
-    // Redis takes them in this order, and writes both down at once.
-    const removed = entry === undefined ? undefined : outbox.remove(job.tenant, [entry.seq])
-    failpoint('finish.removed')
-    await Promise.all([removed, store.close(job.tenant, job.id)])
+    await store.close(job.tenant, job.id, entry?.seq)
   }
   return { emits: entry === undefined ? [settled] : [settled, journalOf(job, entry)], close }
 }

@@ -66,8 +66,10 @@ describe('an active tenant', () => {
     expect([await names(), await kind()]).toEqual([[tenant], 'sound'])
     await store.tally(tenant,
       blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) }))
+    const [ended] = await outbox.pending(tenant)
     await store.close(tenant, 'job_1')
-    await ship()
+    expect([await kind(), await outbox.pending(tenant)]).toEqual(['sound', [ended]])
+    await store.close(tenant, 'job_1', ended?.seq)
     expect(await kind()).toBe('idle')
   })
 })

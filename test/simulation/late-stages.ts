@@ -1,4 +1,3 @@
-import { createOutbox } from '../../services/money/outbox.ts'
 import { storeBlock } from '../../services/results/stored-block.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
@@ -36,7 +35,6 @@ export function settleStage ({ redis, stores, codec, wire, chaos }: Shared) {
     blocks,
     archive,
     store: jobsOf(redis),
-    outbox: createOutbox(redis),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     clock: redisLike,
     batch: 1 + chaos.below(16),

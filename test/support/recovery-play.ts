@@ -78,7 +78,7 @@ export function createPlay (redis: Redis, world: RecoveryWorld, tenant: string) 
     if (found === undefined || !found.ended || found.closed) return
     await ship(false)
     const finishing = await finishJob(
-      { archive: { save: world.save }, store, outbox }, { job: found, entry: undefined })
+      { archive: { save: world.save }, store }, { job: found, entry: undefined })
     await world.emitter.emit(finishing.emits)
     if (close) await finishing.close()
   }

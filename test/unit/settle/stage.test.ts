@@ -32,7 +32,6 @@ function stageWith (
     archive: {
       save: async jobs => { done.push(...jobs.map(({ job }) => `save ${job.id}`)) },
     },
-    outbox: { remove: async (_tenant, seqs) => { done.push(`remove ${seqs.join()}`) } },
     store: {
       tally: async (_tenant, block) => {
         expect(blocks.stored.map(blockDigest)).toContain(block.digest)
@@ -41,7 +40,7 @@ function stageWith (
       },
       read: async () => stored,
       readWhole: async () => stored && { job: stored, manifest: [] },
-      close: async (_tenant, job) => { done.push(`close ${job}`); return true },
+      close: async (_tenant, job, seq) => { done.push(`close ${job} ${seq}`); return true },
     },
   })
   return { stage, blocks, tallies, done, updates }
@@ -83,7 +82,7 @@ describe('settle', () => {
     expect(emitted(decisions, 'jobs.settled')).toHaveLength(1)
     expect(emitted(decisions, 'wallet.journal').map(({ value }) => value)).toEqual([entry])
     await decisions[0].afterProduced?.()
-    expect(done.slice(1)).toEqual(['remove 9', `close ${ended.id}`])
+    expect(done.slice(1)).toEqual([`close ${ended.id} 9`])
   })
 
   it('closes a job that was left open when one of its blocks is redelivered', async () => {
@@ -94,7 +93,7 @@ describe('settle', () => {
     const [decision] = await stage.decide([message], signal) as [Decision<'settle'>]
     await decision.afterProduced?.()
     expect(decision.emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
-    expect(done).toEqual([`save ${ended.id}`, `close ${ended.id}`])
+    expect(done).toEqual([`save ${ended.id}`, `close ${ended.id} undefined`])
   })
 
   it('emits nothing for a job that is closed or was never accepted', async () => {
