@@ -198,7 +198,7 @@ describe('a job from its blocks to its end', () => {
   it('leaves nothing behind in Redis but balances', async () => {
     const { balance, outbox: left, copy, openJobs, slots } =
       await takeSnapshot({ redis, journal }, tenant, 0)
-    expect([balance.seq, left, openJobs, slots]).toEqual([3, [], [], []])
+    expect([balance.seq, left, openJobs, slots]).toEqual([3, [], [], 0])
     expect(copy.map(({ type }) => type)).toEqual(['topup', 'reserve', 'settle'])
   })
 
