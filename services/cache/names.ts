@@ -1,7 +1,18 @@
 import { hash } from 'node:crypto'
+import type { ServiceSlug } from '../topology.ts'
 
 /** 36 bits: that two scopes begin alike is unlikely, and harms nobody as no token is of both. */
 const DIGEST_CHARACTERS = 6
+
+/** Services that make the same check of a contact, and so use each other's records. */
+const SHARED: Readonly<Partial<Record<ServiceSlug, ServiceSlug>>> = {
+  'carrier-single': 'carrier-lookup',
+}
+
+/** The service by whose name the records of a service are kept. */
+export function recordsOf (service: ServiceSlug): ServiceSlug {
+  return SHARED[service] ?? service
+}
 
 /**
  * What the names of a scope's entries begin with: `c:{<digest>}<version>:`. Each name ends with the
@@ -12,8 +23,8 @@ const DIGEST_CHARACTERS = 6
  */
 export function startOf (
   { tenant, service, version }:
-  { readonly tenant: string, readonly service: string, readonly version: string }
+  { readonly tenant: string, readonly service: ServiceSlug, readonly version: string }
 ): string {
-  const digest = hash('sha256', JSON.stringify([tenant, service]), 'base64url')
+  const digest = hash('sha256', JSON.stringify([tenant, recordsOf(service)]), 'base64url')
   return `c:{${digest.slice(0, DIGEST_CHARACTERS)}}${version}:`
 }

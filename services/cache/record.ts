@@ -26,6 +26,7 @@ export const PROVIDER_REASONS = [
   'domain_not_found', 'no_mail_service', 'no_mx_record', 'domain_accepts_mail', 'dns_error',
   'unclear_answer',
   'mailbox_full', 'greylisted', 'blocked', 'mail_server_unreachable',
+  'carrier_unknown',
 ] as const
 
 /** Why the service itself could not come to a verdict; every one of them is `unknown` and free. */

@@ -1,6 +1,7 @@
 import { hkdfSync } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { RotatedTokens } from '../cache/rotated-tokens.ts'
+import { recordsOf } from '../cache/names.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { createMac } from './mac.ts'
@@ -33,7 +34,7 @@ ReadonlyMap<string, Buffer> {
 
 /**
  * Tokens of contacts, 16 bytes a row in one Buffer: the first 16 bytes of HMAC-SHA256 over
- * `v1|<service>|<contact>` under the tenant's own key, HKDF-SHA256 of the cache secret with the
+ * `v1|<service>|<contact>` (the service of `recordsOf`) under the tenant's own key, HKDF-SHA256 of the cache secret with the
  * tenant's name, so that tokens of two tenants cannot be compared. The derivation is written out
  * here and not shared, as any change to it would orphan every cached record.
  *
@@ -75,7 +76,7 @@ function createKeys (secrets: ReadonlyMap<string, Buffer>) {
 }
 
 function tokensBy (keyed: Keyed, service: ServiceSlug, contacts: readonly string[]): Buffer {
-  const mac = keyed(`v1|${service}|`)
+  const mac = keyed(`v1|${recordsOf(service)}|`)
   const tokens = Buffer.alloc(contacts.length * TOKEN_BYTES)
   for (let row = 0; row < contacts.length; row++) {
     const contact = contacts[row] ?? ''

@@ -73,9 +73,9 @@ Promise<readonly number[]> {
 
 /**
  * Checks rows whose providers are all offline, without a lease: if the cache has a usable record by
- * then, that one counts, else the verdict, so that a tenant pays for a contact once. Resolves to
- * the positions without a verdict or with another job's lease, and to all of them if any provider
- * is not offline.
+ * then, that one counts, else the verdict, so that a tenant pays for a contact once. `unknown` is
+ * final, as another check would find no more. Resolves to the positions without an answer or with
+ * another job's lease, and to all of them if any provider is not offline.
  *
  * During a rotation of tokens contacts have several tokens, and only leases cover all of them.
  */
@@ -102,9 +102,9 @@ Promise<readonly number[]> {
 
 type Records = { readonly rows: readonly number[], readonly records: readonly CachedRecord[] }
 
-/** The positions with a verdict, and the record of each. */
+/** The positions with a verdict, and the record of each; those that end `unknown` get an outcome. */
 async function offlineRecords (check: BatchCheck, positions: readonly number[]): Promise<Records> {
-  const { batch, deps } = check
+  const { batch, deps, outcomes } = check
   const result = await checkRows(check, positions)
   const rows: number[] = []
   const records: CachedRecord[] = []
@@ -112,9 +112,14 @@ async function offlineRecords (check: BatchCheck, positions: readonly number[]):
   const recordOf = createRecordOf({ checkedAtMs: deps.clock.now(), job: batch.value.job })
   for (const position of positions) {
     const verdict = result.verdicts.get(position)
-    if (verdict === undefined || verdict.status === 'unknown') continue
+    if (verdict === undefined) continue
+    const record = recordOf(verdict)
+    if (verdict.status === 'unknown') {
+      outcomes[position] = outcomeAt(batch, position, { record, source: 'live' })
+      continue
+    }
     rows.push(position)
-    records.push(recordOf(verdict))
+    records.push(record)
   }
   return { rows, records }
 }

@@ -4,6 +4,7 @@ import type { ServiceSlug } from '../topology.ts'
 import {
   ProviderError, type Provider, type ProviderFailure, type ProviderRow, type ProviderVerdict,
 } from './provider.ts'
+import { verdictFor } from './purpose.ts'
 import type { Check } from './resilience.ts'
 
 /** A provider with its resilience policies; `id` is its label in operators' metrics. */
@@ -83,7 +84,10 @@ async function checkTraced (
   })
 }
 
-/** The answers, or the failure of the provider; answers to unknown rows are ignored. */
+/**
+ * The answers as the service may sell them, or the failure of the provider; answers to unknown rows
+ * are ignored.
+ */
 async function checkMeasured (
   { id, check }: ResilientProvider, rows: readonly ProviderRow[], options: FallbackOptions
 ): Promise<Answers | ProviderFailure> {
@@ -96,7 +100,7 @@ async function checkMeasured (
     const found: Answers = { answers: new Map(), retry: new Set() }
     for (const { row, verdict, retry } of await check(rows, { service, signal })) {
       if (!requested.has(row)) continue
-      found.answers.set(row, verdict)
+      found.answers.set(row, verdictFor(service, verdict))
       if (retry === true) found.retry.add(row)
       else found.retry.delete(row)
     }

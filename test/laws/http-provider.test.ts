@@ -61,8 +61,8 @@ function seen (checked: CheckResult): readonly string[] | string {
 }
 
 const FOUR = [
-  '100 valid registered 95 true', '101 valid not_registered 90 false',
-  '102 valid registered 95 true', '103 valid not_registered 90 false',
+  '100 valid registered 95 true', '101 invalid not_registered 90 false',
+  '102 valid registered 95 true', '103 invalid not_registered 90 false',
 ]
 const unclear = FOUR.map((it) => `${it.slice(0, 3)} unknown unclear_answer 0 -`)
 const nothing = FOUR.map((it) => `${it.slice(0, 3)} unknown no_answer 0 -`)

@@ -33,7 +33,7 @@ const response = {
     pointer: '/state',
     values: {
       REGISTERED: { status: 'valid', reason: 'registered', confidence: 95 },
-      ABSENT: { status: 'valid', reason: 'not_registered' },
+      ABSENT: { status: 'invalid', reason: 'not_registered' },
     },
   },
   fields: {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
-import { columnsOf, SERVICES, type ServiceSlug } from '../../results/columns.ts'
+import { columnsOf, type ServiceSlug } from '../../results/columns.ts'
 import { LINE_TYPES } from '../../cache/record.ts'
 import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
 import { isFree } from './email-verdict.ts'
@@ -104,7 +104,6 @@ function contactKey (contact: string): string {
 function verdictReader (vendor: HttpVendor, service: ServiceSlug) {
   const { verdict, reason } = vendor.response
   const fieldsOf = fieldsReader(vendor, service)
-  const own = SERVICES[service].columns.find((column) => column === service)
   return (entry: unknown): ProviderVerdict => {
     const text = textOf(at(entry, verdict.pointer))
     if (text === undefined) return NO_ANSWER
@@ -114,8 +113,6 @@ function verdictReader (vendor: HttpVendor, service: ServiceSlug) {
     const why = wordFor(reason?.values, more) ?? outcome.reason
     if (outcome.status === 'unknown') return { ...UNKNOWN, reason: why }
     const fields = fieldsOf(entry)
-    // A result of a messenger needs the column with the name of the service.
-    if (own !== undefined && fields[own] === undefined) return UNCLEAR
     const { status, confidence = DEFAULT_CONFIDENCE } = outcome
     return { status, reason: why, confidence, fields }
   }

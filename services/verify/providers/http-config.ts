@@ -75,7 +75,8 @@ function repeated (ids: readonly unknown[]): readonly number[] {
 export function meaningFaults (vendor: HttpVendor): readonly string[] {
   return [
     ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
-    ...fieldFaults(vendor), ...serviceFaults(vendor), ...errorFaults(vendor),
+    ...fieldFaults(vendor), ...serviceFaults(vendor), ...verdictFaults(vendor),
+    ...errorFaults(vendor),
   ]
 }
 
@@ -185,6 +186,14 @@ function serviceFaults ({ services, request, response }: HttpVendor): readonly s
 
 function needsColumn (service: ServiceSlug): boolean {
   return (SERVICES[service].columns as readonly string[]).includes(service)
+}
+
+/** A messenger's verdict is about the registration, so `valid` means that people can be reached. */
+function verdictFaults ({ response: { verdict } }: HttpVendor): readonly string[] {
+  return Object.values(verdict.values)
+    .filter(({ status, reason }) => reason === 'not_registered' && status !== 'invalid')
+    .map(({ status }) => 'response.verdict.values has the reason not_registered with the status ' +
+      `${status}; use the status invalid`)
 }
 
 function errorFaults ({ errors }: HttpVendor): readonly string[] {

@@ -31,7 +31,7 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
     status: 'invalid',
     reason: 'unassigned_range',
     confidence: 80,
-    fields: { line_type: 'unknown' },
+    fields: { line_type: 'unknown', whatsapp: 'false', telegram: 'false' },
   },
   {
     magic: '0002',
@@ -65,7 +65,7 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
   },
   {
     magic: '0007',
-    means: 'valid, on no messenger, ported',
+    means: 'valid and ported; on no messenger, so `invalid` there, reason `not_registered`',
     status: 'valid',
     reason: 'assigned_range',
     confidence: 90,
@@ -148,21 +148,24 @@ const ORDINARY: Readonly<Record<ContactKind, MagicOutcome>> = {
   },
 }
 
-/** The fields of an ordinary sandbox contact; each service has its own columns of them. */
-const SCRIPTED_FIELDS: Readonly<Record<ContactKind, Readonly<Record<string, string>>>> = {
-  phone: {
-    region: 'Test Region',
-    locality: 'Testville',
-    line_type: 'mobile',
-    carrier: 'Test Mobile',
-    timezone: 'Etc/UTC',
-    mcc: '001',
-    mnc: '01',
-    ported: 'false',
-    whatsapp: 'true',
-    telegram: 'true',
-  },
-  email: {
+const RANGE_FIELDS = {
+  region: 'Test Region',
+  locality: 'Testville',
+  line_type: 'mobile',
+  carrier: 'Test Mobile',
+  timezone: 'Etc/UTC',
+}
+/** Vendors know the network and the portings, which numbering plans do not have. */
+const CARRIER_FIELDS = { ...RANGE_FIELDS, mcc: '001', mnc: '01', ported: 'false' }
+
+/** The fields of an ordinary sandbox contact: those that live providers of the service can fill. */
+const SCRIPTED_FIELDS: Readonly<Record<ServiceSlug, Readonly<Record<string, string>>>> = {
+  'phone-validation': RANGE_FIELDS,
+  'carrier-single': CARRIER_FIELDS,
+  'carrier-lookup': CARRIER_FIELDS,
+  whatsapp: { whatsapp: 'true' },
+  telegram: { telegram: 'true' },
+  'email-validation': {
     disposable: 'false',
     role: 'false',
     free: 'false',
@@ -221,14 +224,14 @@ function untaggedLocalPart (address: string): string {
 function verdictOf (outcome: MagicOutcome, service: ServiceSlug): ProviderVerdict {
   const { status, confidence } = outcome
   const known = status === 'valid' || status === 'risky'
-  const all = { ...(known ? SCRIPTED_FIELDS[SERVICES[service].kind] : {}), ...outcome.fields }
+  const all = { ...(known ? SCRIPTED_FIELDS[service] : {}), ...outcome.fields }
   const columns = columnsOf(service)
   const fields = Object.fromEntries(Object.entries(all).filter(([name]) => columns.includes(name)))
-  return { status, reason: reasonOf(outcome, fields[service]), confidence, fields }
-}
-
-/** For messengers the column with the name of the service has whether the number is registered. */
-function reasonOf ({ status, reason }: MagicOutcome, registered: string | undefined): Reason {
-  if (status !== 'valid' || registered === undefined) return reason
-  return registered === 'true' ? 'registered' : 'not_registered'
+  if (status !== 'valid' || fields[service] === undefined) {
+    return { status, reason: outcome.reason, confidence, fields }
+  }
+  // For messengers the column with the name of the service has whether the number is registered.
+  return fields[service] === 'true'
+    ? { status, reason: 'registered', confidence, fields }
+    : { status: 'invalid', reason: 'not_registered', confidence, fields }
 }

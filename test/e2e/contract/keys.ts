@@ -128,8 +128,8 @@ describe('a test key', () => {
       .map(row => [row.status, row.reason, row.whatsapp].join(' '))
     const first = await verdicts()
     expect(first).toEqual([
-      'invalid unassigned_range ', 'risky line_disconnected true', 'valid not_registered false',
-      'valid registered true',
+      'invalid unassigned_range false', 'risky line_disconnected true',
+      'invalid not_registered false', 'valid registered true',
     ])
     expect(await verdicts()).toEqual(first)
     expect((await vendor.state()).calls).toBe(0)

@@ -12,7 +12,7 @@ import { ended, newCustomer, newNumbers, shared } from './support.ts'
 
 const columns = (row: Readonly<Record<string, string>>) =>
   [row.status, row.reason, row.whatsapp, row.carrier, row.source].join(' ')
-const REGISTERED = ['valid registered true  live', 'valid not_registered false  live']
+const REGISTERED = ['valid registered true  live', 'invalid not_registered false  live']
 
 /** A job of a live key whose vendor behaves so; numbers that end in 9 get an unclear answer. */
 async function jobWith (mode: VendorMode, lastDigits: readonly number[]) {

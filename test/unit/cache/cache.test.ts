@@ -222,11 +222,16 @@ describe('the names of entries', () => {
     const scopes = [
       scope, { ...scope, version: '1' }, { ...scope, service: 'telegram' },
       { ...scope, tenant: 'org_2.live' },
-    ]
+    ] as const
     expect(new Set(scopes.map(startOf)).size).toBe(4)
     for (const one of scopes) expect(startOf(one)).toMatch(/^c:\{[\w-]{6}\}[12]:$/)
     const [own, older] = scopes.map(one => /\{.*\}/.exec(startOf(one))?.[0])
     expect(older).toBe(own)
+  })
+
+  it('are the same for the two carrier services, which make the same check', () => {
+    const carriers = ['carrier-single', 'carrier-lookup'] as const
+    expect(new Set(carriers.map((service) => startOf({ ...scope, service }))).size).toBe(1)
   })
 })
 

@@ -36,6 +36,12 @@ describe('tokens', () => {
     expect(hexOf({ ...scope, service: 'telegram' })).not.toBe(mine)
   })
 
+  it('are the same for the two carrier services, which share their records', () => {
+    const tokenize = createTokenizer(secrets)
+    expect(tokenize({ ...scope, service: 'carrier-single' }, [PHONE]))
+      .toEqual(tokenize({ ...scope, service: 'carrier-lookup' }, [PHONE]))
+  })
+
   it('are made with all secrets there are, those of the version that is asked for first', () => {
     const both = createTokenizer(readSecrets({
       1: Buffer.alloc(32, 1).toString('base64'), 2: Buffer.alloc(32, 2).toString('base64'),

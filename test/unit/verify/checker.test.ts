@@ -11,7 +11,9 @@ const limits = {
   breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
 }
 const rows = [{ row: 3, canonical: '+12127365000' }, { row: 4, canonical: '+12127360001' }]
-const verdict = { status: 'valid', reason: 'registered', confidence: 80, fields: {} } as const
+const verdict = {
+  status: 'valid', reason: 'registered', confidence: 80, fields: { whatsapp: 'true' },
+} as const
 const signal = new AbortController().signal
 const live = { service: 'whatsapp', mode: 'live', signal } as const
 

@@ -5,7 +5,9 @@ import { spansOf } from '../../support/tracing.ts'
 
 const signal = new AbortController().signal
 const rows = [1, 2, 3, 4, 5].map((row) => ({ row, canonical: `+4930${row}` }))
-const verdict = { status: 'valid', reason: 'registered', confidence: 80, fields: {} } as const
+const verdict = {
+  status: 'valid', reason: 'registered', confidence: 80, fields: { whatsapp: 'true' },
+} as const
 
 /** A provider that fails calls with certain rows. */
 function providerOf (id: string, failing: readonly number[], maxRows?: number) {
@@ -34,6 +36,20 @@ describe('the fallback between providers', () => {
     expect(second.calls).toEqual([[3, 4]])
     expect([...answers.keys()].toSorted()).toEqual([1, 2, 3, 4, 5])
     expect(failed.size).toBe(0)
+  })
+
+  it('returns and counts an answer without what the service exists for as unknown', async () => {
+    const counted: unknown[] = []
+    const metrics = {
+      count: (...[, labels, more]: readonly unknown[]) => { counted.push([labels, more]) },
+      observe: () => {},
+    }
+    const { provider } = providerOf('1', [])
+    const { answers } = await checkWithFallback([provider], rows.slice(0, 1), {
+      service: 'telegram', signal, metrics,
+    })
+    expect(answers.get(1)).toMatchObject({ status: 'unknown', reason: 'unclear_answer' })
+    expect(counted).toEqual([[{ service: 'telegram', provider: '1', outcome: 'unknown' }, 1]])
   })
 
   it('returns the unanswered rows and counts those to retry', async () => {

@@ -59,11 +59,12 @@ describe('offline checks', () => {
     expect(cache.entries.has(nameOf(0))).toBe(false)
   })
 
-  it('leave rows without a verdict open, and all rows after a failure', async () => {
+  it('end unknown rows, leave rows without an answer open, and all after a failure', async () => {
     const unknown = { ...verdict, status: 'unknown' } as const
     const verdicts = new Map<number, ProviderVerdict>([[0, unknown], [2, verdict]])
     const some = setUp(3, { answer: { kind: 'answered', verdicts } })
-    expect(await answerOffline(some.check, [0, 1, 2])).toEqual([0, 1])
+    expect(await answerOffline(some.check, [0, 1, 2])).toEqual([1])
+    expect(some.check.outcomes.map((it) => it?.status)).toEqual(['unknown', undefined, 'valid'])
     const none = setUp(2, { answer: { kind: 'down' } })
     expect(await answerOffline(none.check, [0, 1])).toEqual([0, 1])
     expect([some.cache.entries.size, none.cache.entries.size]).toEqual([1, 0])

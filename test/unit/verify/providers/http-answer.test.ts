@@ -42,14 +42,14 @@ describe('the answer of a described vendor', () => {
   it('can be an object with references or contacts as keys', () => {
     const state = { state: 'ABSENT' }
     expect(read({ 900: state, 5: state }, { rows: '', match: { key: 'row' } }))
-      .toEqual(['7 valid not_registered'])
+      .toEqual(['7 invalid not_registered'])
     expect(read({ all: { 'jane@X.org ': state } }, { rows: '/all', match: { key: 'contact' } }))
-      .toEqual(['3 valid not_registered'])
+      .toEqual(['3 invalid not_registered'])
   })
 
   it('to a single row needs no match', () => {
     expect(read({ state: 'ABSENT' }, { rows: undefined, match: undefined }))
-      .toEqual(['7 valid not_registered'])
+      .toEqual(['7 invalid not_registered'])
   })
 
   it('is unknown with an undescribed value or two different values', () => {
@@ -60,12 +60,6 @@ describe('the answer of a described vendor', () => {
     expect(read({ results: [entry, entry] })).toEqual(['7 valid registered'])
     expect(read({ results: [entry, { ...entry, state: 'ABSENT' }] }))
       .toEqual(['7 unknown unclear_answer'])
-  })
-
-  it('of a messenger is unknown without the column of the service', () => {
-    const fields = { whatsapp: { pointer: '/app' } }
-    expect(read({ results: [entry] }, { fields })).toEqual(['7 unknown unclear_answer'])
-    expect(read({ results: [{ ...entry, app: true }] }, { fields })).toEqual(['7 valid registered'])
   })
 
   it('can have its own reason; an unknown one has no confidence and no fields', () => {

@@ -60,6 +60,15 @@ describe('a vendor description that matches the schema', () => {
         fields: { ...response.fields, line_type: { pointer: '', values: { a: 'cell' } } },
       },
     }, ['response.fields.line_type has values that are not valid there']],
+    ['a number that is not registered as valid', {
+      response: {
+        ...response,
+        verdict: { pointer: '', values: { no: { status: 'valid', reason: 'not_registered' } } },
+      },
+    }, [
+      'response.verdict.values has the reason not_registered with the status valid; use the ' +
+        'status invalid',
+    ]],
     ['a word for an unlisted service', { request: { ...batch.request, services: { fax: 'f' } } }, [
       'request.services has fax, which is not in services',
     ]],

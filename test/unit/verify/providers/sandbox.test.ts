@@ -73,9 +73,19 @@ describe('an ordinary sandbox contact', () => {
 
   it.each(['whatsapp', 'telegram'] as const)('says whether it is on %s', async (service) => {
     expect(await verdict(service, '+12127365000'))
-      .toMatchObject({ reason: 'registered', fields: { [service]: 'true' } })
-    expect(await verdict(service, '+12127360007'))
-      .toMatchObject({ reason: 'not_registered', fields: { [service]: 'false' } })
+      .toMatchObject({ status: 'valid', reason: 'registered' })
+    expect(await verdict(service, '+12127360007')).toMatchObject({
+      status: 'invalid', reason: 'not_registered', fields: { [service]: 'false' },
+    })
+    expect(await verdict(service, '+12127360001')).toMatchObject({
+      status: 'invalid', reason: 'unassigned_range', fields: { [service]: 'false' },
+    })
+  })
+
+  it.each(['whatsapp', 'telegram'] as const)('of %s has the column of the service alone', async (
+    service
+  ) => {
+    expect((await verdict(service, '+12127365000'))?.fields).toEqual({ [service]: 'true' })
   })
 
   it('has no fields without a verdict', async () => {
