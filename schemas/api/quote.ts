@@ -1,10 +1,12 @@
 import { Type, type Static } from 'typebox'
 import { PreflightSchema } from './create-job.ts'
+import { checksFields } from './services.ts'
 
 /** The answer to POST /api/v1/quotes. */
 export const QuoteSchema = Type.Object({
   preflight: PreflightSchema,
   service: Type.String(),
+  ...checksFields,
   redeemable: Type.Literal(false, {
     description: 'Nothing is reserved; a job of the same rows is quoted anew.',
   }),

@@ -1,5 +1,44 @@
 import { Type, type Static } from 'typebox'
 
+/** What can be checked of a contact, with what is meant. */
+export const CHECKS = {
+  syntax: 'the form of the contact',
+  lists: 'lists of disposable domains, role names and common typos',
+  domain: 'the DNS of the mail domain',
+  mailbox: 'the mailbox at its mail server',
+  numbering_plan: 'whether the range of the number is assigned',
+  carrier_range: 'the carrier that the range is assigned to',
+  vendor: 'what a vendor knows of the contact',
+} as const
+
+/** What the checks of a service can leave open, with what is meant. */
+export const LIMITATIONS = {
+  domain_not_checked: 'only disposable and reserved mail domains get a verdict',
+  mailbox_not_checked: 'an address whose domain accepts mail ends unknown, free of charge',
+  range_only: 'the verdict is about the range of the number, not about the number itself',
+  carrier_of_range: 'the carrier is the first holder of the range, who a ported number has left',
+} as const
+
+/** Limitations in words, for people; a code that this release does not know stays as it is. */
+export function limitationsText (codes: readonly string[]): string {
+  const meanings: Readonly<Record<string, string>> = LIMITATIONS
+  return codes.map((code) => meanings[code] ?? code).join('; ')
+}
+
+const codes = (about: string, meanings: Readonly<Record<string, string>>) => {
+  const list = Object.entries(meanings).map(([code, means]) => `\`${code}\`: ${means}`).join('; ')
+  return Type.Array(Type.String(), { description: `${about} ${list}. More may be added.` })
+}
+
+/** What is checked of the contacts of a service. */
+export const checksFields = {
+  checks: codes('What is checked with the configuration of today, nothing for test keys.', CHECKS),
+  limitations: codes('What these checks leave open.', LIMITATIONS),
+}
+
+/** The type of those fields. */
+export type ChecksBody = Static<Type.TObject<typeof checksFields>>
+
 /** The answer to GET /api/v1/services: all services, for the mode of the key. */
 export const ServicesSchema = Type.Object({
   data: Type.Array(Type.Object({
@@ -12,6 +51,7 @@ export const ServicesSchema = Type.Object({
       description: 'Columns of the result file behind those that all services have.',
     }),
     configured: Type.Boolean({ description: 'Whether a job of this key may use it now.' }),
+    ...checksFields,
   })),
 })
 

@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs'
 import type { Static } from 'typebox'
 import type { PreflightSchema } from '../../schemas/api/create-job.ts'
+import type { QuoteBody } from '../../schemas/api/quote.ts'
+import { limitationsText } from '../../schemas/api/services.ts'
 import { CommandError, UsageError } from './command-error.ts'
 import { renameDurably } from './durable-file.ts'
 import { joinResults } from './join-results.ts'
@@ -101,8 +103,7 @@ export function interruptRun (settings: Pick<SubmitSettings, 'output'>, store?: 
   ].join('\n')
 }
 
-type Preflight = Readonly<Static<typeof PreflightSchema>>
-type Counts = Omit<Preflight, 'quoteId'>
+type Counts = Omit<Readonly<Static<typeof PreflightSchema>>, 'quoteId'>
 
 /**
  * Shows the quote of all unsent jobs and the balance, and asks the user to confirm the maximum
@@ -116,14 +117,16 @@ async function confirmPrice (run: Run): Promise<void> {
   if (unsent.length === 0) return
   const quotes = await quoteJobs(run, unsent)
   const { availableMicros } = await retryWhileUnavailable(() => client.balance(), run.deps)
-  const total = sumOf(quotes.map(([, preflight]) => preflight))
+  const total = sumOf(quotes.map(([, { preflight }]) => preflight))
   for (const line of priceLines(total, { jobs: unsent.length, availableMicros })) say(line)
   if (lacksCountry(settings, total)) say(COUNTRY_HINT)
+  const limitations = new Set(quotes.flatMap(([, quote]) => quote.limitations))
+  if (limitations.size > 0) say(`Limitations: ${limitationsText([...limitations])}.`)
   if (availableMicros < total.maxQuoteMicros) {
     throw insufficientBalance(total.maxQuoteMicros, availableMicros)
   }
-  const isConfirmed = quotes.every(([index, { maxQuoteMicros }]) =>
-    maxQuoteMicros <= (store.state().jobs[index]?.confirmedMicros ?? -1))
+  const isConfirmed = quotes.every(([index, { preflight }]) =>
+    preflight.maxQuoteMicros <= (store.state().jobs[index]?.confirmedMicros ?? -1))
   if (!isConfirmed && !settings.yes) {
     if (confirm === undefined) {
       throw new UsageError(`The maximum price ${money(total.maxQuoteMicros)} needs confirmation, ` +
@@ -133,8 +136,8 @@ async function confirmPrice (run: Run): Promise<void> {
       throw new CommandError('You declined the price. No further job was sent or charged.')
     }
   }
-  for (const [index, { maxQuoteMicros }] of quotes) {
-    store.updateJob(index, { confirmedMicros: maxQuoteMicros })
+  for (const [index, { preflight }] of quotes) {
+    store.updateJob(index, { confirmedMicros: preflight.maxQuoteMicros })
   }
 }
 
@@ -146,15 +149,14 @@ const lacksCountry = ({ service, country }: SubmitSettings, { invalidRows }: Cou
 
 async function quoteJobs (
   { settings, deps, store }: Run, unsent: readonly number[]
-): Promise<readonly (readonly [number, Preflight])[]> {
+): Promise<readonly (readonly [number, QuoteBody])[]> {
   const { file, plan: { column }, jobs } = store.state()
-  const quotes: [number, Preflight][] = []
+  const quotes: [number, QuoteBody][] = []
   for (const index of unsent) {
     const range = jobs[index]
     if (range === undefined) continue
     const body = requestOf(settings, await readContacts(settings.input, file, { range, column }))
-    const { preflight } = await retryWhileUnavailable(() => deps.client.quote(body), deps)
-    quotes.push([index, preflight])
+    quotes.push([index, await retryWhileUnavailable(() => deps.client.quote(body), deps)])
     if (unsent.length > 1) deps.say(`Quoted ${quotes.length} of ${unsent.length} jobs.`)
   }
   return quotes

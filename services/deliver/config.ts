@@ -1,6 +1,6 @@
-import { isIP } from 'node:net'
 import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { serverAddress } from '../platform/server-address.ts'
 import { isNetwork } from './address.ts'
 
 const MINUTE_MS = 60_000
@@ -11,10 +11,6 @@ export const WAITS_MS: readonly number[] = [
   5_000, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS, 14 * HOUR_MS,
   20 * HOUR_MS, 24 * HOUR_MS,
 ]
-
-const serverAddress = Type.Refine(Type.String(),
-  text => isIP(text.replace(/^\[(.*)\](:\d+)?$|^([\d.]+):\d+$/, '$1$3')) !== 0,
-  () => 'must be an IP address, with or without port')
 
 const network = Type.Refine(Type.String(), isNetwork,
   () => 'must be a network such as 203.0.113.0/24')

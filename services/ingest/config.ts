@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
-import { providersConfig } from '../jobs/provider-names.ts'
+import { checksConfig } from '../jobs/checks.ts'
 import { connectionFields } from '../platform/http-limits.ts'
 import { limitFields } from './limits/settings.ts'
 import { tlsFields } from './tls.ts'
@@ -24,7 +24,7 @@ export const ingestConfig = defineConfig({
     description: 'Addresses or networks whose X-Forwarded-Proto and ' +
       'X-Forwarded-For are believed.',
   }),
-  ...providersConfig,
+  ...checksConfig,
   PRICES: Type.String({
     default: '',
     description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',

@@ -1,6 +1,7 @@
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_INPUT_CHARACTERS, type CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
+import type { Checks } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import { asciiUrlOf, webhookUrlError, type WebhookRules } from './webhook-url.ts'
@@ -18,8 +19,8 @@ export type JobRequest = {
 /** What an installation and a key allow. */
 export type RequestRules = {
   readonly mode: Mode
-  /** Services that have a provider; test keys may use all. */
-  readonly configuredServices: ReadonlySet<string>
+  /** Of the services that have a provider; test keys may use all. */
+  readonly checks: Pick<Checks, 'has'>
   readonly webhooks: WebhookRules
 }
 
@@ -73,7 +74,7 @@ function serviceFault (slug: string, rules: RequestRules): ApiError | undefined 
       more: { services: SERVICE_SLUGS },
     }
   }
-  if (rules.mode === 'test' || rules.configuredServices.has(slug)) return undefined
+  if (rules.mode === 'test' || rules.checks.has(slug as ServiceSlug)) return undefined
   return { code: 'service_not_configured', param: 'service' }
 }
 

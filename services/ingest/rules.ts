@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto'
+import { checksOf, type Checks } from '../jobs/checks.ts'
 import { readPrices, type Prices } from '../money/prices.ts'
 import type { Config } from './config.ts'
 import { fingerprintKey, firstSecret } from './fingerprint.ts'
@@ -9,7 +10,7 @@ const DAY_MS = 86_400_000
 
 /** What an installation decides about the interface. */
 export type Rules = {
-  readonly configuredServices: ReadonlySet<string>
+  readonly checks: Checks
   readonly prices: Prices
   readonly webhooks: WebhookRules
   /** Addresses or networks whose X-Forwarded-Proto is believed. */
@@ -25,9 +26,8 @@ export type Settings = Config & { readonly requestSecret?: Buffer }
 
 /** What the configuration says about the interface. */
 export function rulesOf (settings: Settings): Rules {
-  const providers = Object.entries(settings.PROVIDERS).filter(([, names]) => names.length > 0)
   return {
-    configuredServices: new Set(providers.map(([service]) => service)),
+    checks: checksOf(settings),
     prices: readPrices(settings.PRICES),
     webhooks: {
       allowHttp: settings.WEBHOOK_ALLOW_HTTP,

@@ -34,9 +34,10 @@ ReadonlyMap<string, Buffer> {
 
 /**
  * Tokens of contacts, 16 bytes a row in one Buffer: the first 16 bytes of HMAC-SHA256 over
- * `v1|<service>|<contact>` (the service of `recordsOf`) under the tenant's own key, HKDF-SHA256 of the cache secret with the
- * tenant's name, so that tokens of two tenants cannot be compared. The derivation is written out
- * here and not shared, as any change to it would orphan every cached record.
+ * `v1|<service>|<contact>`, with the service by whose name the records are kept, under the tenant's
+ * own key, HKDF-SHA256 of the cache secret with the tenant's name, so that tokens of two tenants
+ * cannot be compared. The derivation is written out here and not shared, as any change to it would
+ * orphan every cached record.
  *
  * They are made with every secret that is configured. A version that is not, because it was taken
  * out or is not known here yet, only costs what the cache would have known: the newest one that is

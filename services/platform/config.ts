@@ -93,9 +93,10 @@ export function pick<F extends TProperties, K extends keyof F & string> (
 
 /**
  * The configuration from environment variables. Numbers and booleans are converted; lists are
- * written with commas or as JSON, objects as JSON. An empty variable counts as missing. Faults name
- * the key, what is wrong and what to do, never the value, which may be a secret. A key that names
- * others which it `needs` is of no use without them.
+ * written with commas or as JSON, objects as JSON. An empty variable counts as missing, except for
+ * an optional list, which is then empty. Faults name the key, what is wrong and what to do, never
+ * the value, which may be a secret. A key that names others which it `needs` is of no use without
+ * them.
  */
 export function loadConfig<F extends TProperties> (
   schema: TObject<F>, env: Readonly<Record<string, string | undefined>>
@@ -104,7 +105,8 @@ export function loadConfig<F extends TProperties> (
   const values: Record<string, unknown> = {}
   for (const [key, field] of Object.entries(fieldsOf(schema))) {
     const text = env[key]?.trim()
-    const found = valueOf(field, text === '' ? undefined : text)
+    const isMissing = text === '' && !(field.type === 'array' && isOptional(field))
+    const found = valueOf(field, isMissing ? undefined : text)
     if ('fault' in found) faults.push(`${key} ${found.fault} ${hintOf(key, field)}`)
     else if (found.value !== undefined) values[key] = found.value
   }

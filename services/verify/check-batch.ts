@@ -102,7 +102,7 @@ Promise<readonly number[]> {
 
 type Records = { readonly rows: readonly number[], readonly records: readonly CachedRecord[] }
 
-/** The positions with a verdict, and the record of each; those that end `unknown` get an outcome. */
+/** The positions with a verdict, and the record of each; an `unknown` is an outcome at once. */
 async function offlineRecords (check: BatchCheck, positions: readonly number[]): Promise<Records> {
   const { batch, deps, outcomes } = check
   const result = await checkRows(check, positions)

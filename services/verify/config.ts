@@ -1,9 +1,8 @@
 import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
-import { providerLists, providersConfig } from '../jobs/provider-names.ts'
+import { checksConfig } from '../jobs/checks.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-config.ts'
-import { isServerAddress } from './providers/mail-domains.ts'
 import { isProxyAddress } from './providers/smtp/connections.ts'
 
 const duration = (length: number, description: string) =>
@@ -13,9 +12,6 @@ const atLeastOne = (count: number, description: string) =>
 
 const batchConcurrencies = Object.fromEntries(SERVICE_SLUGS.map(slug =>
   [slug, Type.Integer({ minimum: 1 })])) as Record<ServiceSlug, ReturnType<typeof Type.Integer>>
-
-const serverAddress = Type.Refine(
-  Type.String(), isServerAddress, () => 'must be an IP address, with or without port')
 
 const HOST_NAME =
   /^(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/i
@@ -76,14 +72,7 @@ export const verifyConfig = defineConfig({
   SERVICES: Type.Array(Type.Enum([...SERVICE_SLUGS]), {
     default: [...SERVICE_SLUGS], minItems: 1, description: 'Services this process serves.',
   }),
-  ...providersConfig,
-  SECOND_OPINIONS: Type.Object(providerLists, {
-    default: {},
-    additionalProperties: false,
-    description: 'Providers of each service, JSON, for rows of live keys that PROVIDERS leave ' +
-      'unknown.',
-    examples: [{ 'email-validation': ['smtp-probe'] }],
-  }),
+  ...checksConfig,
   HTTP_PROVIDERS: Type.Refine(
     Type.Array(Type.Unknown(), {
       default: [],
@@ -92,11 +81,6 @@ export const verifyConfig = defineConfig({
     }),
     (described) => readHttpProviders(described).faults.length === 0,
     (described) => readHttpProviders(described).faults.join('; ')),
-  DNS_SERVERS: Type.Array(serverAddress, {
-    default: [],
-    description: 'Resolvers for mail domains, IP addresses with or without port; domains are not ' +
-      'checked if empty.',
-  }),
   DNS_TIMEOUT_MS: atLeastOne(2_000, 'Timeout of a query to a resolver; each query has two tries.'),
   DNS_CONCURRENCY: atLeastOne(256, 'Maximum concurrent queries to resolvers.'),
   DNS_CACHE_SECONDS: duration(3_600, 'Time to live of a cached domain that accepts mail.'),

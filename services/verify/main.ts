@@ -9,7 +9,7 @@ import { createJobWire } from '../jobs/job-wire.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
 import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
-import { factoriesOf } from './provider-factories.ts'
+import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 
@@ -19,7 +19,9 @@ type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 
  * The dependencies of the stage, from the configuration and open connections. Throws RangeError for
  * a provider that is not configured completely.
  */
-export function verifyDeps (config: VerifyConfig, connected: Connected): VerifyDeps {
+export function verifyDeps (
+  config: VerifyConfig, connected: Connected, domains = mailDomainsOf(config)
+): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
   const onFault = (error: unknown) =>
     log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
@@ -31,7 +33,7 @@ export function verifyDeps (config: VerifyConfig, connected: Connected): VerifyD
       secondLists: config.SECOND_OPINIONS,
       limits: limitsOf(config),
       metrics,
-      factories: factoriesOf(config),
+      factories: factoriesOf(config, domains),
     }),
     clock,
     sleep,
@@ -71,7 +73,9 @@ if (import.meta.main) {
     const subscriptions = subscriptionsOf('verify', {
       lanes: config.LANES, services: config.SERVICES,
     })
-    const stage = createVerifyStage(verifyDeps(config, connected))
+    const domains = mailDomainsOf(config)
+    logDns(domains, context.log).catch(context.fatal)
+    const stage = createVerifyStage(verifyDeps(config, connected, domains))
     const { policyNow } = createOrganizations(connected.state)
     const weightOf = (tenant: string) => policyNow(tenant).weight
     return await runStage(stage, { ...connected, wire, subscriptions, weightOf })

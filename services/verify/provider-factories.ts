@@ -1,4 +1,5 @@
 import type { Factories } from './checker.ts'
+import type { Log } from '../platform/log.ts'
 import type { VerifyConfig } from './config.ts'
 import { createEmailDomainProvider, createSmtpProbeProvider } from './providers/email.ts'
 import { readHttpProviders } from './providers/http-config.ts'
@@ -19,11 +20,12 @@ export const BUILT_IN_FACTORIES = {
   sandbox: () => createSandboxProvider(),
 } satisfies Factories
 
-/** Factories for the built-in providers and those in HTTP_PROVIDERS. */
-export function factoriesOf (config: VerifyConfig): Factories {
+/** Factories for the built-in providers and those in HTTP_PROVIDERS; `domains` as configured. */
+export function factoriesOf (
+  config: VerifyConfig, domains: MailDomains | undefined = mailDomainsOf(config)
+): Factories {
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
     [`http:${vendor.id}`, () => createHttpProvider(vendor)] as const)
-  const domains = mailDomainsOf(config)
   return {
     ...BUILT_IN_FACTORIES,
     'email-domain': () => createEmailDomainProvider({ domains }),
@@ -32,9 +34,9 @@ export function factoriesOf (config: VerifyConfig): Factories {
   }
 }
 
-/** Undefined without a resolver: then domains are not checked. */
-function mailDomainsOf (config: VerifyConfig): MailDomains | undefined {
-  if (config.DNS_SERVERS.length === 0) return undefined
+/** Undefined if DNS_SERVERS is empty: then domains are not checked. */
+export function mailDomainsOf (config: VerifyConfig): MailDomains | undefined {
+  if (config.DNS_SERVERS?.length === 0) return undefined
   const dns = createDns({
     servers: config.DNS_SERVERS,
     timeoutMs: config.DNS_TIMEOUT_MS,
@@ -48,8 +50,21 @@ function mailDomainsOf (config: VerifyConfig): MailDomains | undefined {
   })
 }
 
-const missing = (setting: string) => new RangeError(`smtp-probe needs ${setting}, which is not ` +
-  'set; set it, or remove smtp-probe from PROVIDERS and SECOND_OPINIONS')
+/** Logs whether mail domains can be checked; resolves when the resolvers answered or did not. */
+export async function logDns (
+  domains: MailDomains | undefined, log: Pick<Log, 'info' | 'warn'>
+): Promise<void> {
+  if (domains === undefined) {
+    log.info('DNS_SERVERS empty, mail domains are not checked')
+  } else if (await domains.isAvailable()) {
+    log.info('DNS resolvers answer, mail domains are checked')
+  } else {
+    log.warn('DNS resolvers do not answer, e-mail rows end as unknown until they do')
+  }
+}
+
+const missing = (setting: string) => new RangeError(`smtp-probe needs ${setting}, which is ` +
+  'empty; set it, or remove smtp-probe from PROVIDERS and SECOND_OPINIONS')
 
 function smtpProbeDeps (config: VerifyConfig, domains: MailDomains | undefined) {
   const helo = config.SMTP_HELO

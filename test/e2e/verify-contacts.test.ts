@@ -90,11 +90,27 @@ describe('a batch of e-mail addresses', () => {
       'jane@mailinator.com', 'info@ietf.org', 'jane@gmial.com', 'no address', 'JANE@ietf.org',
     ]
     const { job, rows } = await runJob(world.live, { service: 'email-validation', inputs })
-    expect(rows.map(row => row.status)).toEqual(['risky', 'risky', 'risky', 'invalid', 'unknown'])
+    expect(rows.map(row => row.status)).toEqual(['risky', 'unknown', 'risky', 'invalid', 'unknown'])
     expect(rows.map(row => row.input)).toEqual(inputs)
     expect(job).toMatchObject({
-      invalidRows: 1, freshRecords: 4, failedRecords: 2, successRecords: 3,
+      invalidRows: 1, freshRecords: 4, failedRecords: 3, successRecords: 2,
     })
+  })
+})
+
+describe('a batch of a carrier service', () => {
+  it('charges only rows with a carrier, which the other carrier service then has cached', async () => {
+    const inputs = ['+4915112345678', '+12127365000', '+15555555555']
+    const single = await runJob(world.live, { service: 'carrier-single', inputs })
+    expect(single.rows.map(row => [row.status, row.reason, row.carrier, row.confidence])).toEqual([
+      ['valid', 'assigned_range', 'T-Mobile', '60'], ['unknown', 'carrier_unknown', '', '0'],
+      ['unknown', 'unassigned_range', '', '0'],
+    ])
+    expect(single.job.chargedMicros * 3).toBe(single.created.preflight.maxQuoteMicros)
+    const again = await runJob(world.live, { service: 'carrier-lookup', inputs })
+    expect(again.created.preflight).toMatchObject({ cacheHits: 1, freshChecks: 2 })
+    expect(again.rows[0]).toMatchObject({ source: 'cache', carrier: 'T-Mobile' })
+    expect(again.job.chargedMicros).toBe(0)
   })
 })
 

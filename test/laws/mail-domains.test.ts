@@ -51,7 +51,7 @@ describe('a mail domain', () => {
     const rows = ['a@plain.org', 'b@plain.org', 'c@gone.org', 'd@two.org']
     const first = await verdicts(rows, { domains })
     expect(server.questions.toSorted())
-      .toEqual(['A mx1.net-a.org', 'MX gone.org', 'MX plain.org', 'MX two.org'])
+      .toEqual(['A mx1.net-a.org', 'MX gone.org', 'MX plain.org', 'MX two.org', 'NS .'])
     server.questions.length = 0
     nowMs += 4_999
     expect(await verdicts(rows, { domains })).toEqual(first)
@@ -102,6 +102,26 @@ describe('a mail domain', () => {
     const domains = domainsOf({ servers: ['127.0.0.1:9'], timeoutMs: 100 })
     expect(await verdicts(['a@plain.org'], { domains }))
       .toEqual([['a@plain.org', 'unknown dns_error 0 -']])
+  })
+
+  it.each([
+    ['deny the root zone', { ns: [] }], ['fail', { fault: 'SERVFAIL' }],
+    ['refuse', { fault: 'REFUSED' }],
+  ] as const)('has no verdict while the resolvers %s, and is not asked about', async (_, root) => {
+    const own = await startDnsServer({ ...ZONES, '.': root })
+    onTestFinished(own.stop)
+    const domains = domainsOf({ servers: [own.address], timeoutMs: 60_000 })
+    expect(await domains.isAvailable()).toBe(false)
+    expect(await verdicts(['a@plain.org', 'b@gone.org', 'c@null.org'], { domains })).toEqual([
+      ['a@plain.org', 'unknown dns_error 0 -'], ['b@gone.org', 'unknown dns_error 0 -'],
+      ['c@null.org', 'unknown dns_error 0 -'],
+    ])
+    expect(new Set(own.questions)).toEqual(new Set(['NS .']))
+    own.zones.set('.', { ns: ['a.root-servers.net'] })
+    nowMs += 60_000
+    expect(await domains.isAvailable()).toBe(true)
+    expect(await verdicts(['b@gone.org'], { domains }))
+      .toEqual([['b@gone.org', 'invalid domain_not_found 95 false']])
   })
 
   it('that is known costs next to nothing: no row asks or waits for anything', async () => {

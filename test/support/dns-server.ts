@@ -7,6 +7,7 @@ export type Zone = {
   readonly a?: readonly string[]
   readonly aaaa?: readonly string[]
   readonly cname?: string
+  readonly ns?: readonly string[]
   /** Instead of an answer: a response code of RFC 1035, or silence. */
   readonly fault?: 'SERVFAIL' | 'REFUSED' | 'FORMERR' | 'silent' | 'garbage'
   /** The fault shows only when these records are asked for. */
@@ -23,7 +24,9 @@ export type DnsServer = {
   readonly stop: () => Promise<void>
 }
 
-const TYPES = { A: 1, CNAME: 5, MX: 15, AAAA: 28 } as const
+const TYPES = { A: 1, NS: 2, CNAME: 5, MX: 15, AAAA: 28 } as const
+/** What every resolver with access to the DNS knows; zones may say otherwise of the name `.`. */
+const ROOT = { '.': { ns: ['a.root-servers.net'] } }
 const CODES = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5, FORMERR: 1, NOERROR: 0 } as const
 const HEADER_BYTES = 12
 const TTL_SECONDS = 60
@@ -32,7 +35,7 @@ type Question = { readonly name: string, readonly type: number, readonly raw: Bu
 
 /** A recursive resolver of its own zones on a port of 127.0.0.1, over UDP and TCP (RFC 1035). */
 export async function startDnsServer (zones: Readonly<Record<string, Zone>>): Promise<DnsServer> {
-  const known = new Map(Object.entries(zones))
+  const known = new Map<string, Zone>(Object.entries({ ...ROOT, ...zones }))
   const questions: string[] = []
   const answer = (message: Buffer, udp: boolean): Buffer | undefined => {
     const question = readQuestion(message)
@@ -93,6 +96,7 @@ function recordsOf (name: string, type: number, zones: ReadonlyMap<string, Zone>
     [TYPES.MX]: zone.mx?.map(([preference, host]) =>
       Buffer.concat([uint16(preference), encodeName(host)])),
     [TYPES.A]: zone.a?.map(encodeAddress),
+    [TYPES.NS]: zone.ns?.map(encodeName),
     [TYPES.AAAA]: zone.aaaa?.map(encodeAddress),
   }[type] ?? []
   return { records: data.map((it) => record(name, type, it)), missing: false }
@@ -121,7 +125,7 @@ function readQuestion (message: Buffer): Question {
   }
   const raw = message.subarray(0, offset + 5)
   const type = message.readUInt16BE(offset + 1)
-  return { name: labels.join('.').toLowerCase(), type, raw }
+  return { name: labels.join('.').toLowerCase() || '.', type, raw }
 }
 
 function record (name: string, type: number, data: Buffer): Buffer {

@@ -21,5 +21,6 @@ export function createPatientDns (
   return {
     mailExchanges: (domain) => of(domain).mailExchanges(domain),
     addresses: (name) => of(name).addresses(name),
+    root: () => of('.').root(),
   }
 }

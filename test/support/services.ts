@@ -27,6 +27,9 @@ export type RunningServices = Services & {
   readonly dataDir: string
 }
 
+/** No test depends on the resolvers of the machine; one about DNS has a server of its own. */
+const NO_DNS = { DNS_SERVERS: '' }
+
 /** The services that a worker keeps between its test files. */
 type Kept = { readonly key: string, readonly services: RunningServices }
 const worker = globalThis as { keptServices?: Kept }
@@ -65,7 +68,7 @@ export async function startAll (options: StartOptions): Promise<RunningServices>
   const services = await startServices({
     stages,
     scale: options.scale ?? {},
-    env: { ...options.env, ...options.overrides },
+    env: { ...NO_DNS, ...options.env, ...options.overrides },
     envOf: options.envOf ?? {},
     dataDir,
     ports: openPortBook(dataDir),

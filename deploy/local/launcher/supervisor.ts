@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs'
+import { dnsEnvironment } from '../dns.ts'
 import { openPortBook } from '../ports.ts'
 import { startStack } from '../stack.ts'
 import { loadSecrets } from './secrets.ts'
@@ -94,13 +95,16 @@ type StartOptions = SupervisorOptions & {
 
 async function startAll (options: StartOptions): Promise<Running> {
   const { dataDir, ports, say } = options
+  const dns = dnsEnvironment(process.env, say)
   const stack = await startStack({ dataDir, ports, say })
   try {
     const env = environmentOf(stack, dataDir)
     say('preparing topics, schemas, tables and the demonstration organization')
     const demo = await options.prepare(env, dataDir)
     say(`starting the services ${options.stages.join(', ')}`)
-    const services = await startServices({ ...options, env, envOf: stack.envOf })
+    const services = await startServices({
+      ...options, env: { ...env, ...await dns }, envOf: stack.envOf,
+    })
     return { stack, services, demo }
   } catch (error) {
     await stack.stop()

@@ -99,8 +99,16 @@ const cancelling: JobBody = {
   completedAt: null,
 }
 
+const PLAN_CHECKS = {
+  checks: ['syntax', 'numbering_plan', 'carrier_range'], limitations: ['range_only'],
+}
+
 const quote: QuoteBody = {
-  preflight, service: 'phone-validation', redeemable: false, expiresAt: '2026-08-11T10:01:25.000Z',
+  preflight,
+  service: 'phone-validation',
+  ...PLAN_CHECKS,
+  redeemable: false,
+  expiresAt: '2026-08-11T10:01:25.000Z',
 }
 
 const balance: BalanceBody = {
@@ -114,6 +122,7 @@ const services: ServicesBody = {
     priceMicros: 2_000,
     columns: ['timezone', 'national_format'],
     configured: true,
+    ...PLAN_CHECKS,
   }],
 }
 

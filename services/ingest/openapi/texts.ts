@@ -31,7 +31,7 @@ const TEST_INPUTS = `| input with a test key | outcome |
 | phone ending in \`0004\` | valid, answered after two seconds |
 | phone ending in \`0005\` | the check is unavailable: tried for 15 minutes, then unknown |
 | phone ending in \`0006\` | the check times out: tried for 15 minutes, then unknown |
-| phone ending in \`0007\` | valid, on no messenger, ported |
+| phone ending in \`0007\` | valid and ported; for messengers \`invalid\`, not registered |
 | e-mail \`invalid@...\` | the mailbox does not exist |
 | e-mail \`risky@...\` | the domain takes mail for any name |
 | e-mail \`unknown@...\` | nobody could tell |

@@ -84,18 +84,22 @@ export function domainOf (address: string): string {
 
 type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'typo', boolean>>
 
-/** Reasons for undeliverable mail come first, then risks; a fault changes neither. */
+/**
+ * Reasons for undeliverable mail come first, then risks. Without an answer of DNS only a reserved
+ * or disposable domain is a verdict: a list of names says nothing about the address itself.
+ */
 function outcomeOf (signals: Signals, { mail, probed }: Found): Outcome {
   const mailbox = probed === undefined ? undefined : BY_MAILBOX[probed.mailbox](probed)
   if (signals.reserved) return OUTCOMES.reserved
   if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]
   if (mailbox?.status === 'invalid') return mailbox
   if (signals.disposable) return OUTCOMES.disposable
+  if (mail === undefined || mail === 'fault') return OUTCOMES[mail ?? 'unchecked']
   if (mailbox === OUTCOMES.full) return mailbox
   if (signals.role) return OUTCOMES.role
   if (signals.typo) return OUTCOMES.typo
   if (mailbox !== undefined && (mailbox.status !== 'unknown' || mail !== 'implicit')) return mailbox
-  return OUTCOMES[mail ?? 'unchecked']
+  return OUTCOMES[mail]
 }
 
 const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {

@@ -16,6 +16,8 @@ export type MailDomain = 'accepts' | 'implicit' | 'refuses' | 'missing' | 'fault
 export type MailHost = { readonly name: string, readonly addresses: readonly string[] }
 
 export type MailDomains = {
+  /** Whether the resolvers answer for the DNS. If not, the result of every domain is a fault. */
+  readonly isAvailable: () => Promise<boolean>
   /** The cached result, without a query. */
   readonly known: (domain: string) => MailDomain | undefined
   /** Queries DNS unless the result is cached; concurrent calls share queries. Never rejects. */
@@ -40,17 +42,23 @@ const MAX_EXCHANGES = 5
 
 type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
 
-/** Mail domains by DNS, with a cache. Faults are not cached. */
+/**
+ * Mail domains by DNS, with a cache. Faults are not cached. A resolver that is cut off from the DNS
+ * may deny that any domain exists, so results count only while the resolvers know the root zone.
+ */
 export function createMailDomains (dns: DnsQueries, options: MailDomainOptions): MailDomains {
   const domains = createCache<Found>(
     options, ({ kind }) => kind === 'accepts' || kind === 'implicit')
   const hosts = createCache<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
+  const roots = createCache<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
+  const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
   const { isReachable = isPublicAddress } = options
   const addressesOf = async (host: string): Promise<DnsAnswer<string>> =>
     isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
   const reachableAddresses = (host: string) => hosts.get(host, async () =>
     reachableOf(await addressesOf(host), isReachable))
   const found = (domain: string) => domains.get(domain, async (): Promise<Found> => {
+    if (!await isAvailable()) return { kind: 'fault', names: [] }
     const literal = literalAddress(domain)
     const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
     if (answer.kind === 'found') return await byExchanges(answer.records, reachableAddresses)
@@ -61,6 +69,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   })
   return {
+    isAvailable,
     known: (domain) => domains.peek(domain)?.kind,
     find: async (domain) => (await found(domain)).kind,
     hosts: async (domain, max) =>
@@ -158,11 +167,13 @@ export type DnsQueries = {
   readonly mailExchanges: (domain: string) => Promise<DnsAnswer<MailExchange>>
   /** Queries IPv6 addresses only if there are no others. */
   readonly addresses: (name: string) => Promise<DnsAnswer<string>>
+  /** The name servers of the root zone, which every resolver with access to the DNS knows. */
+  readonly root: () => Promise<DnsAnswer<string>>
 }
 
 export type DnsOptions = {
-  /** `ip`, `ip:port` or `[ip]:port`. */
-  readonly servers: readonly string[]
+  /** `ip`, `ip:port` or `[ip]:port`; the resolvers of the system if left out. */
+  readonly servers?: readonly string[] | undefined
   readonly timeoutMs: number
   /** Maximum concurrent queries; further ones wait. */
   readonly concurrency: number
@@ -171,17 +182,10 @@ export type DnsOptions = {
 /** A single lost datagram is common, two in a row are rare. */
 const TRIES = 2
 
-/** Whether a text is an address of a resolver: an IP address, with brackets for IPv6 and a port. */
-export function isServerAddress (text: string): boolean {
-  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text) ?? []
-  if (port !== undefined && (Number(port) < 1 || Number(port) > 65_535)) return false
-  return isIP(text) !== 0 || isIP(bracketed ?? '') === 6 || isIP(plain ?? '') === 4
-}
-
-/** DNS by the configured resolvers, never by those of the system. */
+/** DNS by the resolvers of the configuration, or those of the system. */
 export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): DnsQueries {
   const resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: TRIES })
-  resolver.setServers(servers)
+  if (servers !== undefined) resolver.setServers(servers)
   const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
   const query = <T>(send: () => Promise<T[]>) => slots.execute(() => answerOf(send))
   return {
@@ -193,6 +197,7 @@ export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): Dns
       const newer = await query(() => resolver.resolve6(name))
       return newer.kind === 'none' ? older : newer
     },
+    root: () => query(() => resolver.resolveNs('.')),
   }
 }
 

@@ -1,6 +1,7 @@
 import { describePhone, type PhoneDescription } from '../../phone/describe.ts'
 import type { AssignedType } from '../../phone/library.ts'
 import type { LineType } from '../../cache/record.ts'
+import type { ServiceSlug } from '../../topology.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
 import { UNKNOWN_PLACE, type Place, type RangeData } from './range-data.ts'
 
@@ -20,9 +21,17 @@ const LINE_TYPE_OF = {
 
 /**
  * Confidence of the published plan, 0 to 100. An assigned range says nothing about the single
- * subscriber, and a range that is missing from the plan may have been assigned since.
+ * subscriber, and a range that is missing from the plan may have been assigned since. Where mobile
+ * numbers are ported, the first holder of a range is often not the present carrier of a number.
  */
-const CONFIDENCE = { assigned: 90, unassigned: 80 } as const
+const CONFIDENCE = { assigned: 90, unassigned: 80, firstHolder: 60 } as const
+
+/** Countries with portability of mobile numbers (Google's PhoneNumberMetadata, July 2026). */
+const PORTABLE: ReadonlySet<string | undefined> = new Set((
+  'AG AI AL AM AR AT AU AZ BA BB BE BG BH BJ BL BM BR BS BY CA CH CL CM CO CY CZ DE DK DM DO EC ' +
+  'EE EG ES FI FR GB GD GE GF GH GI GP GR HK HR HU IE IL IN IR IS IT JM JO JP KE KN KR KW KY KZ ' +
+  'LC LT LU LV MA MD MF MK MQ MS MT MX MY NG NL NO NZ OM PA PE PK PL PR PT PY QA RO RS RU SA SE ' +
+  'SG SI SK SX TC TH TR TT TW US VA VC VG ZA').split(' '))
 
 /** Types with carrier data (Google's PhoneNumberToCarrierMapper). */
 const CARRIER_TYPES: ReadonlySet<AssignedType> = new Set([
@@ -36,7 +45,7 @@ const ARGENTINE_MOBILE_TOKEN = '9'
 /**
  * Checks numbers offline, by the world's numbering plans: whether the range is assigned, and its
  * type, carrier, place and time zone. The plans have no portings and network codes, so `mcc`, `mnc`
- * and `ported` stay blank.
+ * and `ported` stay blank, and the confidence of a carrier depends on the country.
  */
 export function createNumberingPlanProvider (ranges: RangeData): Provider {
   const verdictFor = createSharedVerdicts()
@@ -44,8 +53,8 @@ export function createNumberingPlanProvider (ranges: RangeData): Provider {
     id: 1,
     isOffline: true,
     services: ['phone-validation', 'carrier-lookup', 'carrier-single'],
-    check: async (rows) => rows.map(({ row, canonical }) =>
-      ({ row, verdict: verdictFor(rangeOf(canonical, ranges)) })),
+    check: async (rows, { service }) => rows.map(({ row, canonical }) =>
+      ({ row, verdict: verdictFor(rangeOf(canonical, ranges), service) })),
   }
 }
 
@@ -55,22 +64,25 @@ type Range = {
   readonly place: Place
   readonly carrier: string
   readonly timezone: string
+  readonly isPortable: boolean
 }
 
 /** The shared verdicts are cleared at this number; places and carriers limit their number. */
 const MAX_SHARED = 10_000
 
 /** Returns equal verdicts as one object, so that the cache serializes each only once. */
-function createSharedVerdicts (): (range: Range | undefined) => ProviderVerdict {
-  const known = new Map<AssignedType, Map<string, Map<string, Map<Place, ProviderVerdict>>>>()
+function createSharedVerdicts () {
+  const known = new Map<number,
+    Map<AssignedType, Map<string, Map<string, Map<Place, ProviderVerdict>>>>>()
   let verdicts = 0
-  return (range) => {
+  return (range: Range | undefined, service: ServiceSlug): ProviderVerdict => {
     if (range === undefined) return UNASSIGNED
     const { type, place, carrier, timezone } = range
-    const byPlace = branch(branch(branch(known, type), timezone), carrier)
+    const confidence = confidenceOf(range, service)
+    const byPlace = branch(branch(branch(branch(known, confidence), type), timezone), carrier)
     const found = byPlace.get(place)
     if (found !== undefined) return found
-    const verdict = assignedVerdict(range)
+    const verdict = assignedVerdict(range, confidence)
     byPlace.set(place, verdict)
     if (++verdicts === MAX_SHARED) {
       known.clear()
@@ -88,10 +100,18 @@ function branch<K, L, V> (tree: Map<K, Map<L, V>>, key: K): Map<L, V> {
   return made
 }
 
-/** The verdict for one E.164 number. */
-export function verdictOf (e164: string, ranges: RangeData): ProviderVerdict {
+/** The verdict of a service for one E.164 number. */
+export function verdictOf (
+  e164: string, ranges: RangeData, service: ServiceSlug = 'phone-validation'
+): ProviderVerdict {
   const range = rangeOf(e164, ranges)
-  return range === undefined ? UNASSIGNED : assignedVerdict(range)
+  return range === undefined ? UNASSIGNED : assignedVerdict(range, confidenceOf(range, service))
+}
+
+function confidenceOf ({ isPortable }: Range, service: ServiceSlug): number {
+  return isPortable && service !== 'phone-validation'
+    ? CONFIDENCE.firstHolder
+    : CONFIDENCE.assigned
 }
 
 const UNASSIGNED: ProviderVerdict = {
@@ -101,15 +121,15 @@ const UNASSIGNED: ProviderVerdict = {
   fields: { line_type: 'unknown' },
 }
 
-function assignedVerdict ({ type, place, carrier, timezone }: Range): ProviderVerdict {
+function assignedVerdict (
+  { type, place, carrier, timezone }: Range, confidence: number
+): ProviderVerdict {
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   put(fields, 'carrier', carrier)
   put(fields, 'region', place.region)
   put(fields, 'locality', place.locality)
   put(fields, 'timezone', timezone)
-  return {
-    status: 'valid', reason: 'assigned_range', confidence: CONFIDENCE.assigned, fields,
-  }
+  return { status: 'valid', reason: 'assigned_range', confidence, fields }
 }
 
 /** The range of a number; undefined if it is not assigned. */
@@ -119,13 +139,16 @@ function rangeOf (e164: string, ranges: RangeData): Range | undefined {
   const type = number && typeOf(number)
   if (number === undefined || type === undefined) return undefined
   const { callingCode, national } = number
+  const isPortable = PORTABLE.has(number.country)
   const carrier = CARRIER_TYPES.has(type) ? ranges.carrierOf(number) : ''
   if (!isGeographic(type, callingCode)) {
-    return { type, place: UNKNOWN_PLACE, carrier, timezone: ranges.timezoneOf(callingCode) }
+    const timezone = ranges.timezoneOf(callingCode)
+    return { type, place: UNKNOWN_PLACE, carrier, timezone, isPortable }
   }
   const area = withoutMobileToken(type, callingCode, national)
   const place = ranges.placeOf({ callingCode, national: area })
-  return { type, place, carrier, timezone: ranges.timezoneOf(callingCode + national) }
+  const timezone = ranges.timezoneOf(callingCode + national)
+  return { type, place, carrier, timezone, isPortable }
 }
 
 /**

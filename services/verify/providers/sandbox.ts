@@ -65,7 +65,7 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
   },
   {
     magic: '0007',
-    means: 'valid and ported; on no messenger, so `invalid` there, reason `not_registered`',
+    means: 'valid and ported; for messengers `invalid`, not registered',
     status: 'valid',
     reason: 'assigned_range',
     confidence: 90,

@@ -1,6 +1,7 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
+import { limitationsText } from '../../../schemas/api/services.ts'
 import type { Client, JobRequest } from '../../client/client.ts'
 import type { MinimumThroughput } from '../../platform/minimum-throughput.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
@@ -160,7 +161,7 @@ type Quote = {
 
 /** The maximum price of a job, and the button that starts it. */
 export function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
-  const { preflight, service } = quote
+  const { preflight, service, limitations } = quote
   const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
   const line = (name: string, rows: number, price: string) => html`<tr>
     <th scope="row">${name}</th><td class="number">${count(rows)}</td>
@@ -182,6 +183,9 @@ export function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html
     </table>
     <p class="hint">The maximum is reserved. What is not charged, for example for rows without a
       verdict, is released when the job ends. Available: ${money(availableMicros)}.</p>
+    ${limitations.length === 0
+      ? ''
+      : html`<p class="hint">Limitations: ${limitationsText(limitations)}.</p>`}
     ${isEnough
       ? html`<p class="row"><button class="button" type="button" id="confirm">Start the
           job</button><button class="button quiet" type="button" id="back">Change

@@ -71,7 +71,9 @@ function answerTo ({ line, key, body }: Asked, inside: Inside): object {
   const { jobs, options, moment } = inside
   if (line === 'POST /jobs') return post(key, body, inside)
   if (line === 'POST /quotes') {
-    return moment('quote') ?? { preflight: preflightOf(body['inputs'] as string[], options) }
+    return moment('quote') ?? {
+      preflight: preflightOf(body['inputs'] as string[], options), limitations: ['range_only'],
+    }
   }
   if (line === 'GET /services') return { data: SERVICES }
   if (line === 'GET /balance') return { availableMicros: options.availableMicros ?? 1e9 }

@@ -89,6 +89,8 @@ describe('a submitted file', () => {
     })
     expect(messages).toContain('Contact column: Phone.')
     expect(messages).toContain('Maximum price: $0.00005. Balance: $1,000.00 available.')
+    expect(messages).toContain('Limitations: the verdict is about the range of the number, not ' +
+      'about the number itself.')
   })
 
   it('gets the selected columns, escaped on request', async () => {

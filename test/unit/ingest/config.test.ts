@@ -27,7 +27,7 @@ describe('the configuration of ingest', () => {
       BODY_BUDGET_BYTES: 41_943_040,
     })
     const rules = rulesOf(settings)
-    expect([...rules.configuredServices].sort()).toEqual([
+    expect([...rules.checks.keys()].sort()).toEqual([
       'carrier-lookup', 'carrier-single', 'email-validation', 'phone-validation',
     ])
     expect(rules).toMatchObject({
@@ -41,7 +41,7 @@ describe('the configuration of ingest', () => {
   it('counts a service without a named provider as not configured', () => {
     const PROVIDERS = '{"whatsapp":["http:1"],"telegram":[]}'
     const rules = rulesOf(loadConfig(ingestConfig, { ...least, PROVIDERS }))
-    expect([...rules.configuredServices]).toEqual(['whatsapp'])
+    expect([...rules.checks.keys()]).toEqual(['whatsapp'])
   })
 
   it('reads lists and switches', () => {

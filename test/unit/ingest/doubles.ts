@@ -131,7 +131,9 @@ export function doubles (more: Partial<Deps> = {}): Deps & { readonly asked: Ask
 }
 
 export const rules: Rules = {
-  configuredServices: new Set(['phone-validation', 'email-validation']),
+  checks: new Map([
+    ['phone-validation', ['syntax', 'vendor']], ['email-validation', ['syntax', 'lists']],
+  ]),
   prices: DEFAULT_PRICES_MICROS,
   webhooks: { allowHttp: false, allowLoopback: false },
   trustedProxies: ['10.0.0.0/8'],

@@ -43,6 +43,12 @@ describe('a configuration', () => {
     })
   })
 
+  it('has an empty list for an optional one that is empty, nothing for a missing one', () => {
+    const hosts = Type.Object({ HOSTS: Type.Optional(Type.Array(Type.String())) })
+    expect(loadConfig(hosts, { HOSTS: ' ' })).toEqual({ HOSTS: [] })
+    expect(loadConfig(hosts, {})).toEqual({})
+  })
+
   it('tells all faults at once, in words', () => {
     const env = { KEY_RING: '{', PARTS: '0', STRICT: 'yes', LANES: 'fast', LOG_LEVEL: 'loud' }
     expect(faultsOf(env)).toEqual([

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/platform/config.ts'
+import type { Log } from '../../../services/platform/log.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
-import { factoriesOf } from '../../../services/verify/provider-factories.ts'
+import {
+  factoriesOf, logDns, mailDomainsOf,
+} from '../../../services/verify/provider-factories.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 import { batchDescription } from '../../support/vendor.ts'
 
@@ -31,6 +34,30 @@ describe('the providers of a verify configuration', () => {
     expect(await check(unreachable)).toBe('dns_error')
   })
 
+  it('check domains by the resolvers of the system unless DNS_SERVERS is empty', () => {
+    const { DNS_SERVERS: _none, ...env } = STAGE_ENVIRONMENT
+    expect(mailDomainsOf(loadConfig(verifyConfig, env))).toBeDefined()
+    expect(mailDomainsOf(load({ DNS_SERVERS: '9.9.9.9' }))).toBeDefined()
+    expect(mailDomainsOf(load({ DNS_SERVERS: '' }))).toBeUndefined()
+  })
+
+  it('log at the start whether mail domains can be checked', async () => {
+    const lines: string[] = []
+    const log = {
+      info: (text: string) => { lines.push(`info ${text}`) },
+      warn: (text: string) => { lines.push(`warn ${text}`) },
+    } as unknown as Log
+    const domains = mailDomainsOf(load({ DNS_SERVERS: '127.0.0.1:9', DNS_TIMEOUT_MS: '1' }))
+    await logDns(undefined, log)
+    await logDns(domains, log)
+    await logDns(domains && { ...domains, isAvailable: async () => true }, log)
+    expect(lines).toEqual([
+      'info DNS_SERVERS empty, mail domains are not checked',
+      'warn DNS resolvers do not answer, e-mail rows end as unknown until they do',
+      'info DNS resolvers answer, mail domains are checked',
+    ])
+  })
+
   it('refuse smtp-probe without SMTP_HELO or DNS_SERVERS', () => {
     const probe = (more: Record<string, string>) => () => factoriesOf(load(more))['smtp-probe']?.()
     expect(probe({ DNS_SERVERS: '127.0.0.1:9' })).toThrow('smtp-probe needs SMTP_HELO')
@@ -54,8 +81,9 @@ describe('the providers of a verify configuration', () => {
       batchDescription('http://api.example', { method: 'GET' }), {},
     ])
     expect(() => load({ HTTP_PROVIDERS, DNS_SERVERS: 'dns.example' })).toThrow(new RegExp([
+      'DNS_SERVERS at "0" must be an IP address',
       'HTTP_PROVIDERS vendor 1: url must begin', 'vendor 1: request.body needs',
-      'vendor 2: must have required properties', 'DNS_SERVERS at "0" must be an IP address',
+      'vendor 2: must have required properties',
     ].join('[^]*')))
   })
 })

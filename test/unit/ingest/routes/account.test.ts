@@ -26,14 +26,20 @@ describe('the services', () => {
       priceMicros: 4_000,
       columns: ['whatsapp'],
       configured: false,
+      checks: [],
+      limitations: [],
+    })
+    expect(data[5]).toMatchObject({
+      checks: ['syntax', 'lists'], limitations: ['domain_not_checked', 'mailbox_not_checked'],
     })
     expect(data.map((one: { configured: boolean }) => one.configured))
       .toEqual([true, false, false, false, false, true])
   })
 
   it('are free and all there for test keys', () => {
-    expect(servicesBody(rules, 'test').data.map(one => [one.priceMicros, one.configured]))
-      .toEqual(Array(6).fill([0, true]))
+    const { data } = servicesBody(rules, 'test')
+    expect(data.map(one => [one.priceMicros, one.configured, one.checks, one.limitations]))
+      .toEqual(Array(6).fill([0, true, [], []]))
   })
 })
 
@@ -57,10 +63,19 @@ describe('a quote', () => {
     expect([answer.statusCode, answer.json()]).toEqual([200, {
       preflight: jobOf().preflight,
       service: 'phone-validation',
+      checks: ['syntax', 'vendor'],
+      limitations: [],
       redeemable: false,
       expiresAt: '2026-08-11T10:01:25.000Z',
     }])
     expect(asked.submissions).toMatchObject([{ ...good, idempotencyKey: '' }])
+  })
+
+  it('of a service that can only guess says what is not checked', async () => {
+    const { answer } = await quote({ service: 'email-validation', inputs: ['jane@ietf.org'] })
+    expect(answer.json()).toMatchObject({
+      checks: ['syntax', 'lists'], limitations: ['domain_not_checked', 'mailbox_not_checked'],
+    })
   })
 
   it('is refused as the job would be', async () => {

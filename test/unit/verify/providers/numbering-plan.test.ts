@@ -35,6 +35,17 @@ describe('the verdict of a phone number', () => {
       .toEqual({ status: 'valid', reason: 'assigned_range', confidence: 90, fields })
   })
 
+  it.each([
+    ['+4915112345678', 'T-Mobile', 60], ['+84912345678', 'Vinaphone', 90],
+  ] as const)('%s has the carrier %s, less certain where numbers are ported: %d', (
+    e164, carrier, confidence
+  ) => {
+    for (const service of ['carrier-single', 'carrier-lookup'] as const) {
+      expect(verdictOf(e164, ranges, service)).toMatchObject({ confidence, fields: { carrier } })
+    }
+    expect(verdictOf(e164, ranges).confidence).toBe(90)
+  })
+
   it('is invalid for a possible number of an unassigned range', () => {
     expect(verdictOf('+15000000000', ranges)).toEqual({
       status: 'invalid',
@@ -62,6 +73,17 @@ describe('the provider numbering-plan', () => {
     const verdicts = answers.map(({ verdict }) => verdict)
     expect(verdicts).toEqual(e164s.map((e164) => verdictOf(e164, ranges)))
     expect(new Set(verdicts).size).toBe(2)
+  })
+
+  it('keeps the verdicts of the services apart', async () => {
+    const provider = createNumberingPlanProvider(ranges)
+    const rows = [{ row: 0, canonical: '+4915112345678' }]
+    const confidences: (number | undefined)[] = []
+    for (const service of ['phone-validation', 'carrier-lookup', 'phone-validation'] as const) {
+      const [answer] = await provider.check(rows, { ...options, service })
+      confidences.push(answer?.verdict.confidence)
+    }
+    expect(confidences).toEqual([90, 60, 90])
   })
 
   it('serves the three services that numbering plans have data for', () => {

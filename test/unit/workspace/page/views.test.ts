@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { QuoteBody } from '../../../../schemas/api/quote.ts'
 import { errorPage } from '../../../../services/workspace/page/layout.ts'
 import {
   confirmKeyView, keyState, keysView, secretView,
@@ -67,10 +68,18 @@ describe('the pages besides jobs and money', () => {
       maxQuoteMicros: 6_000,
       quoteId: 'quot_1',
     }
-    const quote = { preflight, service: 's', redeemable: false, expiresAt: '' } as const
+    const quote: QuoteBody = {
+      preflight,
+      service: 's',
+      checks: ['syntax'],
+      limitations: ['range_only', 'later'],
+      redeemable: false,
+      expiresAt: '',
+    }
     const enough = text(quoteView({ quote, availableMicros: 6_000, priceMicros: 2_000 }))
     expect(enough).toContain('At most $0.006')
     expect(enough).toContain('Start the job')
+    expect(enough).toContain('the range of the number, not about the number itself; later.')
     const short = text(quoteView({ quote, availableMicros: 5_999, priceMicros: 2_000 }))
     expect(short).toContain('$0.000001 more is needed.')
     expect(short).not.toContain('Start the job')

@@ -1,0 +1,68 @@
+import Type, { type Static } from 'typebox'
+import { CHECKS, LIMITATIONS } from '../../schemas/api/services.ts'
+import { serverAddress } from '../platform/server-address.ts'
+import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
+import { providerLists, providersConfig, type ProviderName } from './provider-names.ts'
+
+export type CheckName = keyof typeof CHECKS
+export type Limitation = keyof typeof LIMITATIONS
+
+const ALL_CHECKS = Object.keys(CHECKS) as CheckName[]
+
+/** The settings that decide what is checked; read alike by `verify` and `ingest`. */
+export const checksConfig = {
+  ...providersConfig,
+  SECOND_OPINIONS: Type.Object(providerLists, {
+    default: {},
+    additionalProperties: false,
+    description: 'Providers of each service, JSON, for rows of live keys that PROVIDERS leave ' +
+      'unknown.',
+    examples: [{ 'email-validation': ['smtp-probe'] }],
+  }),
+  DNS_SERVERS: Type.Optional(Type.Array(serverAddress, {
+    description: 'Resolvers for mail domains, IP addresses with or without port; those of the ' +
+      'system if missing. Domains are not checked if it is set to an empty value.',
+    examples: ['9.9.9.9'],
+  })),
+}
+
+type ChecksConfig = Static<Type.TObject<typeof checksConfig>>
+
+/** What is checked of the contacts of live keys, by service; only services with a provider. */
+export type Checks = ReadonlyMap<ServiceSlug, readonly CheckName[]>
+
+/** What the configuration has checked. */
+export function checksOf (config: ChecksConfig): Checks {
+  const withDns = config.DNS_SERVERS?.length !== 0
+  return new Map(SERVICE_SLUGS.flatMap((service) => {
+    const first = config.PROVIDERS[service] ?? []
+    if (first.length === 0) return []
+    const providers = [...first, ...config.SECOND_OPINIONS[service] ?? []]
+    const made = ['syntax', ...providers.flatMap((name) => checksBy(name, withDns))]
+    return [[service, ALL_CHECKS.filter((check) => made.includes(check))]]
+  }))
+}
+
+function checksBy (provider: ProviderName, withDns: boolean): readonly CheckName[] {
+  switch (provider) {
+    case 'numbering-plan': return ['numbering_plan', 'carrier_range']
+    case 'email-domain': return withDns ? ['lists', 'domain'] : ['lists']
+    case 'smtp-probe': return ['lists', 'domain', 'mailbox']
+    case 'sandbox': return []
+    default: return ['vendor']
+  }
+}
+
+/** What the checks of a service leave open; nothing where a vendor is asked. */
+export function limitationsOf (
+  service: ServiceSlug, checks: readonly CheckName[]
+): readonly Limitation[] {
+  const isMade = (check: CheckName) => checks.includes(check)
+  if (isMade('vendor')) return []
+  if (service === 'phone-validation') return isMade('numbering_plan') ? ['range_only'] : []
+  if (isMade('carrier_range')) return ['carrier_of_range']
+  if (!isMade('lists') || isMade('mailbox')) return []
+  return isMade('domain')
+    ? ['mailbox_not_checked']
+    : ['domain_not_checked', 'mailbox_not_checked']
+}
