@@ -28,7 +28,8 @@ describe('e-mail addresses with a resolver', () => {
       .toMatchObject({ limitations: ['mailbox_not_checked'] })
     const first = await runJob(world.live, { service, inputs })
     expect(first.rows.map(row => [row.status, row.reason])).toEqual([
-      ['unknown', 'domain_accepts_mail'], ['risky', 'role_address'], ['invalid', 'domain_not_found'],
+      ['unknown', 'domain_accepts_mail'], ['risky', 'role_address'],
+      ['invalid', 'domain_not_found'],
     ])
     expect(first.job.chargedMicros * 3).toBe(first.created.preflight.maxQuoteMicros * 2)
     expect(dns.questions.toSorted()).toEqual([...new Set(dns.questions)].toSorted())

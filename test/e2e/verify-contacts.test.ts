@@ -99,7 +99,7 @@ describe('a batch of e-mail addresses', () => {
 })
 
 describe('a batch of a carrier service', () => {
-  it('charges only rows with a carrier, which the other carrier service then has cached', async () => {
+  it('charges only rows with a carrier, which the other service then finds cached', async () => {
     const inputs = ['+4915112345678', '+12127365000', '+15555555555']
     const single = await runJob(world.live, { service: 'carrier-single', inputs })
     expect(single.rows.map(row => [row.status, row.reason, row.carrier, row.confidence])).toEqual([

@@ -74,9 +74,10 @@ describe('the guide\'s way to WhatsApp and Telegram', () => {
       const answers = await createHttpProvider(vendor!).check(
         [{ row: 0, canonical: '+12127365000' }, { row: 1, canonical: '+12127365001' }],
         { service, signal: new AbortController().signal, deadlineMs: Date.now() + 5_000 })
-      expect(answers.map(({ row, verdict: { reason, fields } }) => [row, reason, fields])).toEqual([
-        [0, 'registered', { [service]: 'true' }],
-        [1, 'not_registered', { [service]: 'false' }],
+      expect(answers.map(({ row, verdict: { status, reason, fields } }) =>
+        [row, status, reason, fields])).toEqual([
+        [0, 'valid', 'registered', { [service]: 'true' }],
+        [1, 'invalid', 'not_registered', { [service]: 'false' }],
       ])
     }
   })
