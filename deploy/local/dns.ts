@@ -11,8 +11,8 @@ export async function dnsEnvironment (
   env: NodeJS.ProcessEnv, say: Say, hasDns: () => Promise<boolean> = systemHasDns
 ): Promise<{ readonly DNS_SERVERS?: string }> {
   if (env.DNS_SERVERS !== undefined || await hasDns()) return {}
-  say('the resolvers of this machine do not answer: domains of e-mail addresses are not checked ' +
-    '(DNS_SERVERS names others)')
+  say('the resolvers of this machine do not answer for the root zone of the DNS: domains of ' +
+    'e-mail addresses are not checked (DNS_SERVERS names other resolvers)')
   return { DNS_SERVERS: '' }
 }
 

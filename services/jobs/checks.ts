@@ -2,7 +2,9 @@ import Type, { type Static } from 'typebox'
 import { CHECKS, LIMITATIONS } from '../../schemas/api/services.ts'
 import { serverAddress } from '../platform/server-address.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { providerLists, providersConfig, type ProviderName } from './provider-names.ts'
+import {
+  providerLists, providersConfig, type BuiltInProvider, type ProviderName,
+} from './provider-names.ts'
 
 export type CheckName = keyof typeof CHECKS
 export type Limitation = keyof typeof LIMITATIONS
@@ -43,14 +45,16 @@ export function checksOf (config: ChecksConfig): Checks {
   }))
 }
 
+const CHECKS_BY: Readonly<Record<BuiltInProvider, readonly CheckName[]>> = {
+  'numbering-plan': ['numbering_plan', 'carrier_range'],
+  'email-domain': ['lists', 'domain'],
+  'smtp-probe': ['lists', 'domain', 'mailbox'],
+  sandbox: [],
+}
+
 function checksBy (provider: ProviderName, withDns: boolean): readonly CheckName[] {
-  switch (provider) {
-    case 'numbering-plan': return ['numbering_plan', 'carrier_range']
-    case 'email-domain': return withDns ? ['lists', 'domain'] : ['lists']
-    case 'smtp-probe': return ['lists', 'domain', 'mailbox']
-    case 'sandbox': return []
-    default: return ['vendor']
-  }
+  const checks = CHECKS_BY[provider as BuiltInProvider] ?? ['vendor']
+  return checks.filter((check) => withDns || check !== 'domain')
 }
 
 /** What the checks of a service leave open; nothing where a vendor is asked. */
