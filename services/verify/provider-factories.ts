@@ -59,7 +59,7 @@ export async function logDns (
   } else if (await domains.isAvailable()) {
     log.info('DNS resolvers answer, mail domains are checked')
   } else {
-    log.warn('DNS resolvers do not answer for the root zone, e-mail rows end as unknown until they do')
+    log.warn('DNS resolvers do not answer for the root zone, e-mail rows end as unknown')
   }
 }
 
