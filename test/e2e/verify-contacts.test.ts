@@ -93,7 +93,7 @@ describe('a batch of e-mail addresses', () => {
     expect(rows.map(row => row.status)).toEqual(['risky', 'risky', 'risky', 'invalid', 'unknown'])
     expect(rows.map(row => row.input)).toEqual(inputs)
     expect(job).toMatchObject({
-      invalidRows: 1, freshRecords: 4, failedRecords: 2, successRecords: 3,
+      invalidRows: 1, freshRecords: 3, unknownRecords: 1, failedRecords: 2, successRecords: 3,
     })
   })
 })

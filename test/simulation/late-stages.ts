@@ -30,7 +30,7 @@ function verdictOf (canonical: string) {
 }
 
 /** The stage `settle` on stores in memory. */
-export function settleStage ({ redis, stores, codec, wire, chaos }: Shared) {
+export function settleStage ({ redis, stores, codec, wire, chaos, witness }: Shared) {
   const { blocks, archive } = stores
   return createSettleStage({
     blocks,
@@ -39,6 +39,7 @@ export function settleStage ({ redis, stores, codec, wire, chaos }: Shared) {
     outbox: createOutbox(redis),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     clock: redisLike,
+    onCounted: witness.onCounted,
     batch: 1 + chaos.below(16),
   })
 }
