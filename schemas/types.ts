@@ -74,8 +74,16 @@ export type Settled = {
   readonly duplicateRows: number
   /** Rows from the cache. */
   readonly cacheHits: number
-  /** Rows that needed a live check. */
+  /** Rows verified live. */
   readonly freshRecords: number
+  /** Rows that ended as invalid input. */
+  readonly invalidRecords: number
+  /** Rows that ended as duplicates. */
+  readonly duplicateRecords: number
+  /** Rows that ended without a verdict. */
+  readonly unknownRecords: number
+  /** Rows that were cancelled before their check. */
+  readonly cancelledRecords: number
   /** Rows with a verdict. */
   readonly successRecords: number
   /** Rows without a verdict. */
@@ -134,14 +142,16 @@ export type Completed = {
   readonly finished: Buffer
   /** Finished rows that are charged. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly billable: Buffer
-  /** Finished originals with a verdict. Bitmap of the chunk, bit i (least significant first) is row i. */
-  readonly succeeded: Buffer
-  /** Finished originals without a verdict, invalid rows included; a duplicate is in neither. Bitmap of the chunk, bit i (least significant first) is row i. */
-  readonly failed: Buffer
-  /** Rows from the cache. Bitmap of the chunk, bit i (least significant first) is row i. */
+  /** Originals with a verdict from the cache. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly cached: Buffer
-  /** Rows that needed a live check. Bitmap of the chunk, bit i (least significant first) is row i. */
+  /** Originals with a verdict of a live check. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly live: Buffer
+  /** Rows that failed preflight. Bitmap of the chunk, bit i (least significant first) is row i. */
+  readonly invalid: Buffer
+  /** Originals that ended without a verdict. Bitmap of the chunk, bit i (least significant first) is row i. */
+  readonly unknown: Buffer
+  /** Originals whose job was cancelled before their check. A duplicate is in none of these. Bitmap of the chunk, bit i (least significant first) is row i. */
+  readonly cancelled: Buffer
   /** Originals that have duplicates. */
   readonly copies: readonly { readonly row: number, readonly copies: number }[]
   /** Registry id of the schema of the sealed rows. */

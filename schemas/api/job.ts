@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 
-const Count = Type.Integer({ minimum: 0 })
+const Count = (description: string) => Type.Integer({ minimum: 0, description })
 const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
 const Time = Type.String({ description: 'ISO 8601, UTC, with milliseconds.' })
 
@@ -15,21 +15,33 @@ export const JOB_STATES = [
   'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',
 ] as const
 
+/** Every row is counted in exactly one of these, so at any time they add up to `totalRows`. */
+export const ROW_COUNTERS = [
+  'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords', 'unknownRecords',
+  'cancelledRecords', 'pendingRecords',
+] as const
+
 /** The status resource of a job. */
 export const JobSchema = Type.Object({
   id: Type.String(),
   status: Type.Enum([...JOB_STATES]),
-  totalRows: Count,
-  cacheHits: Count,
-  freshRecords: Count,
-  successRecords: Count,
-  failedRecords: Count,
+  totalRows: Count(`At any time ${ROW_COUNTERS.join(' + ')}.`),
+  cacheHits: Count('Rows answered from the cache of the organization.'),
+  freshRecords: Count('Rows verified live: a check for this job gave their verdict.'),
+  successRecords: Count('Rows with a verdict, duplicates of such rows included.'),
+  failedRecords: Count('Rows without a verdict, duplicates of such rows included. At the end ' +
+    'successRecords + failedRecords = totalRows.'),
   createdAt: Time,
   updatedAt: Time,
   resultUrl: Type.String({ description: 'Host-relative path of the results.' }),
   service: Type.String(),
-  invalidRows: Count,
-  duplicateRows: Count,
+  invalidRows: Count('As in the preflight.'),
+  duplicateRows: Count('As in the preflight.'),
+  invalidRecords: Count('Rows that ended as invalid input; at the end all invalidRows.'),
+  duplicateRecords: Count('Rows that ended as duplicates; at the end all duplicateRows.'),
+  unknownRecords: Count('Rows that ended without a verdict, other than by a cancellation.'),
+  cancelledRecords: Count('Rows that were cancelled before they were verified.'),
+  pendingRecords: Count('Rows that have not ended; at the end 0.'),
   progressPercent: Type.Integer({ minimum: 0, maximum: 100 }),
   maxQuoteMicros: Micros,
   chargedMicros: Micros,

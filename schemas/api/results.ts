@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 
 export const DEFAULT_ROWS = 100
 export const ROW_STATUSES = ['valid', 'invalid', 'risky', 'unknown'] as const
-export const ROW_SOURCES = ['live', 'cache', 'duplicate', 'preflight'] as const
+export const ROW_SOURCES = ['live', 'cache', 'duplicate', 'preflight', 'none'] as const
 export const RESULT_FORMATS = ['csv', 'json', 'jsonl'] as const
 
 /** The query of GET /api/v1/jobs/{id}/results. */
@@ -41,7 +41,10 @@ export const ResultRowSchema = Type.Unsafe<Readonly<Record<string, string | numb
     row: { type: 'integer', minimum: 1, description: 'Place in the request, from 1.' },
     input: { type: 'string', description: 'Byte for byte as submitted.' },
     status: { enum: [...ROW_STATUSES] },
-    source: { enum: [...ROW_SOURCES] },
+    source: {
+      enum: [...ROW_SOURCES],
+      description: 'Where the verdict comes from; none when the row ended without one.',
+    },
     confidence: { type: ['integer', 'null'], minimum: 0, maximum: 100 },
     duplicate_of: { type: ['integer', 'null'], description: 'The row of the original.' },
     reason: { type: ['string', 'null'], description: 'A code of a closed list that may grow.' },

@@ -14,9 +14,6 @@ CREATE TABLE IF NOT EXISTS result_blocks
     bound FixedString(64) COMMENT 'hex SHA-256 of what is counted, which the seal is bound to',
     originals Array(UInt32) COMMENT 'indexes, in the chunk, of originals that have duplicates',
     rows UInt32,
-    succeeded UInt32,
-    failed UInt32,
-    cached UInt32,
     sealed_base64 String EPHEMERAL,
     sealed String DEFAULT base64Decode(sealed_base64) CODEC(NONE),
     created DateTime64(3, 'UTC') DEFAULT now64(3)

@@ -1,7 +1,7 @@
 -- KEYS: wallet, job, replay.
 -- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
--- there is no block: nobody can read the job's rows, those finished before included, so none of
--- them counts as a success and none is charged.
+-- there is no block: nobody can read the job's rows, those finished before included, so those that
+-- are neither invalid nor duplicates count as unknown, and none is charged.
 -- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
 -- bitmap, made from what was open a moment ago, is right if it still fills the job exactly. A job
 -- whose blocks are being counted again is left alone, as rows that have a verdict may seem open.
@@ -36,12 +36,19 @@ if not fields.settledSeq then
 end
 
 local now = now_ms()
-note(fields, { 'finishedRows', text(total), 'updatedAtMs', text(now) })
+local unknown = tonumber(fields.unknownRecords) + rows
 if is_lost then
-  note(fields, { 'billableRows', '0', 'successRecords', '0' })
+  unknown = total - tonumber(fields.invalidRecords) - tonumber(fields.duplicateRecords)
+  note(fields, {
+    'billableRows', '0', 'successRecords', '0', 'cacheHits', '0', 'freshRecords', '0',
+    'cancelledRecords', '0',
+  })
 elseif rows > 0 then
   note({}, { BLOCK .. digest, packed(tonumber(fields.chunks), 0, 0, bitmap) })
 end
+note(fields, {
+  'finishedRows', text(total), 'unknownRecords', text(unknown), 'updatedAtMs', text(now),
+})
 return end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now, status = 'failed',
   void = charge == 0, fields = fields,

@@ -9,8 +9,9 @@ export const RECORD_FIELDS = [
   'id', 'status', 'service', 'lane', 'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits',
   'quotedFresh', 'maxQuoteMicros', 'quoteId', 'unitPriceMicros', 'chunks', 'feed', 'forceFresh',
   'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
-  'finishedRows', 'inputBlocks', 'billableRows', 'cacheHits', 'freshRecords', 'successRecords',
-  'failedRecords', 'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'settledSeq',
+  'finishedRows', 'inputBlocks', 'billableRows', 'cacheHits', 'freshRecords', 'invalidRecords',
+  'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
+  'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'settledSeq',
   'settledMicros',
 ] as const
 
@@ -128,6 +129,10 @@ function countsOf (fields: JobFields): JobCounts {
     billableRows: number('billableRows'),
     cacheHits: number('cacheHits'),
     freshRecords: number('freshRecords'),
+    invalidRecords: number('invalidRecords'),
+    duplicateRecords: number('duplicateRecords'),
+    unknownRecords: number('unknownRecords'),
+    cancelledRecords: number('cancelledRecords'),
     successRecords: number('successRecords'),
     failedRecords: number('failedRecords'),
   }

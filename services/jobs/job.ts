@@ -82,13 +82,23 @@ export type Job = {
   readonly releasedMicros: number
 }
 
-/** What the tally has counted so far. */
+/**
+ * What the tally has counted so far. Each finished row is counted in exactly one of `cacheHits`,
+ * `freshRecords`, `invalidRecords`, `duplicateRecords`, `unknownRecords` and `cancelledRecords`.
+ */
 export type JobCounts = {
   readonly finishedRows: number
   readonly inputBlocks: number
   readonly billableRows: number
   readonly cacheHits: number
+  /** Originals with a verdict of a live check. */
   readonly freshRecords: number
+  readonly invalidRecords: number
+  readonly duplicateRecords: number
+  /** Originals that ended without a verdict, other than by a cancellation. */
+  readonly unknownRecords: number
+  readonly cancelledRecords: number
+  /** Rows with a verdict, duplicates included. */
   readonly successRecords: number
   readonly failedRecords: number
 }

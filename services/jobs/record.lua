@@ -92,18 +92,16 @@ local function refuse_job(keys, claim, refusal)
   return reply('refused', {}, claim)
 end
 
--- At the end all rows add up, though a block made from headers alone knows neither the kinds of its
--- rows nor their copies: what is no success has failed, and what is neither a hit, invalid nor a
--- duplicate was a fresh record.
+-- At the end successes and failures add up to all rows, though a block made from headers alone
+-- lacks the copies of its rows: a success has a verdict of its own or repeats one, and all other
+-- rows have failed.
 local function sums_of(fields)
-  local total = tonumber(fields.totalRows)
-  local success = math.min(tonumber(fields.successRecords), total)
-  local repeated = tonumber(fields.invalidRows) + tonumber(fields.duplicateRows)
-  local originals = math.max(total - repeated, 0)
-  local hits = math.min(tonumber(fields.cacheHits), originals)
+  local verdicts = tonumber(fields.cacheHits) + tonumber(fields.freshRecords)
+  local success = math.min(
+    tonumber(fields.successRecords), verdicts + tonumber(fields.duplicateRecords))
   return {
-    'successRecords', text(success), 'failedRecords', text(total - success),
-    'cacheHits', text(hits), 'freshRecords', text(originals - hits),
+    'successRecords', text(success),
+    'failedRecords', text(tonumber(fields.totalRows) - success),
   }
 end
 

@@ -129,10 +129,10 @@ function tallyKeys (tenant: string, id: string) {
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {
-  const { finished, billable, succeeded, failed, cached, live } = block
+  const { finished, billable, cached, live, invalid, unknown, cancelled } = block
   return [
     tenant, block.job, block.chunk, block.digest, inputsOf(block), block.firstRow,
-    finished, billable, succeeded, failed, cached, live, packCopies(block.copies),
+    finished, billable, cached, live, invalid, unknown, cancelled, packCopies(block.copies),
   ]
 }
 

@@ -82,10 +82,11 @@ export type TallyBlock = {
   readonly firstRow: number
   readonly finished: Buffer
   readonly billable: Buffer
-  readonly succeeded: Buffer
-  readonly failed: Buffer
   readonly cached: Buffer
   readonly live: Buffer
+  readonly invalid: Buffer
+  readonly unknown: Buffer
+  readonly cancelled: Buffer
   /** Originals that have duplicates: index within the chunk, number of duplicates. */
   readonly copies: readonly { readonly row: number, readonly copies: number }[]
 }

@@ -1,9 +1,9 @@
 -- KEYS: wallet, job, replay.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
--- first row, then the bitmaps finished, billable, succeeded, failed, cached, live, then the copies:
--- pairs of big-endian 32-bit row and number, then 1 for a block that stands in for others
--- (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the blocks of
--- its job are counted again: rows that have a verdict may only seem open.
+-- first row, then the bitmaps finished, billable, cached, live, invalid, unknown, cancelled, then
+-- the copies: pairs of big-endian 32-bit row and number, then 1 for a block that stands in for
+-- others (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the
+-- blocks of its job are counted again: rows that have a verdict may only seem open.
 -- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local replay = KEYS[3]
@@ -11,11 +11,13 @@ local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local has_inputs = ARGV[5] ~= '0'
 local BLANK = '2'
 local bitmaps = {
-  finished = ARGV[7], billable = ARGV[8], succeeded = ARGV[9], failed = ARGV[10],
-  cached = ARGV[11], live = ARGV[12],
+  finished = ARGV[7], billable = ARGV[8], cached = ARGV[9], live = ARGV[10], invalid = ARGV[11],
+  unknown = ARGV[12], cancelled = ARGV[13],
 }
-local copies = ARGV[13]
-local stands_in = ARGV[14] == '1'
+-- How an original ends, each in one of these ways; a finished row that is in none is a duplicate.
+local ENDS = { 'cached', 'live', 'invalid', 'unknown', 'cancelled' }
+local copies = ARGV[14]
+local stands_in = ARGV[15] == '1'
 local SEEN, INPUTS = 'seen:' .. chunk, 'inputs:' .. chunk
 
 local bits_of = { [0] = 0 }
@@ -40,7 +42,10 @@ end
 
 -- The rows no block had before, what is counted of them, and all rows had by now.
 local function win(before)
-  local won = { rows = 0, billable = 0, succeeded = 0, failed = 0, cached = 0, live = 0 }
+  local won = {
+    rows = 0, billable = 0, cached = 0, live = 0, invalid = 0, unknown = 0, cancelled = 0,
+    duplicates = 0,
+  }
   local mine, all = {}, {}
   for at = 1, #bitmaps.finished do
     local seen = before == '' and 0 or before:byte(at)
@@ -49,12 +54,17 @@ local function win(before)
     all[at] = string.char(bit.bor(byte, seen))
     if byte ~= 0 then
       won.rows = won.rows + bits_of[byte]
-      for _, name in ipairs({ 'billable', 'succeeded', 'failed', 'cached', 'live' }) do
-        won[name] = won[name] + bits_of[bit.band(byte, bitmaps[name]:byte(at))]
+      won.billable = won.billable + bits_of[bit.band(byte, bitmaps.billable:byte(at))]
+      local rest = byte
+      for _, name in ipairs(ENDS) do
+        local ended = bit.band(byte, bitmaps[name]:byte(at))
+        if bit.band(ended, rest) ~= ended then
+          error('a row of chunk ' .. chunk .. ' ended in two ways')
+        end
+        rest = bit.bxor(rest, ended)
+        won[name] = won[name] + bits_of[ended]
       end
-      if bit.band(byte, bitmaps.succeeded:byte(at), bitmaps.failed:byte(at)) ~= 0 then
-        error('a row of chunk ' .. chunk .. ' succeeded and failed')
-      end
+      won.duplicates = won.duplicates + bits_of[rest]
     end
   end
   won.bitmap, won.all = table.concat(mine), table.concat(all)
@@ -67,13 +77,15 @@ local function has(bitmap, row)
 end
 
 -- An original that was won brings the rows that repeat it along, whoever finished those.
-local function count_copies(won)
+local function count_verdicts(won)
+  won.succeeded = won.cached + won.live
+  won.failed = won.invalid + won.unknown + won.cancelled
   for at = 1, #copies, 8 do
     local row, number = struct.unpack('>I4I4', copies, at)
-    if has(won.bitmap, row) and has(bitmaps.succeeded, row) then
-      won.succeeded = won.succeeded + number
-    elseif has(won.bitmap, row) and has(bitmaps.failed, row) then
-      won.failed = won.failed + number
+    if has(won.bitmap, row) then
+      local has_verdict = has(bitmaps.cached, row) or has(bitmaps.live, row)
+      local kind = has_verdict and 'succeeded' or 'failed'
+      won[kind] = won[kind] + number
     end
   end
 end
@@ -89,7 +101,8 @@ local function note_won(fields, won, inputs, now)
   for name, number in pairs({
     inputBlocks = inputs.more, finishedRows = won.rows, billableRows = won.billable,
     successRecords = won.succeeded, failedRecords = won.failed, cacheHits = won.cached,
-    freshRecords = won.live,
+    freshRecords = won.live, invalidRecords = won.invalid, duplicateRecords = won.duplicates,
+    unknownRecords = won.unknown, cancelledRecords = won.cancelled,
   }) do
     if number ~= 0 then
       changes[#changes + 1] = name
@@ -118,7 +131,7 @@ end
 local before, known_inputs = found[SEEN] or '', found[INPUTS]
 check_block(fields, before)
 local won = win(before)
-count_copies(won)
+count_verdicts(won)
 -- Inputs are noted when they are the first of their chunk, or only blank ones came before.
 local inputs = {
   new = has_inputs and (not known_inputs or known_inputs == BLANK and ARGV[5] ~= BLANK),

@@ -105,8 +105,8 @@ function bindingOf (
 function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
   const numbers = [
     'endedAtMs', 'finishedRows', 'inputBlocks', 'billableRows', 'cacheHits', 'freshRecords',
-    'successRecords', 'failedRecords', 'chargedMicros', 'releasedMicros', 'announced', 'ended',
-    'closed',
+    'invalidRecords', 'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords',
+    'failedRecords', 'chargedMicros', 'releasedMicros', 'announced', 'ended', 'closed',
   ]
   return [
     'id', reserve.job,

@@ -43,8 +43,8 @@ export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
 
 /**
  * Gathers finished rows of one chunk and derives everything the tally counts, so that the bitmaps
- * agree by construction: billable are rows checked live with a verdict (design, Money), an original
- * is either succeeded (it has a verdict) or failed, a duplicate is neither. The CSV's columns are
+ * agree by construction: an original is in exactly one of them by its source, one without a verdict
+ * as cancelled or unknown; a duplicate is in none. Live rows are billable. The CSV's columns are
  * stored by name, without row, input and duplicate_of; a column that is blank in every row is left
  * out. Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
@@ -108,28 +108,36 @@ export function deadBlock (
   return block.emission(lane)
 }
 
-type Bitmaps = Pick<Completed, 'finished' | 'billable' | 'succeeded' | 'failed' | 'cached' | 'live'>
+type Bitmaps = Pick<Completed,
+  'finished' | 'billable' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled'>
 
 function emptyBitmaps (rows: number): Bitmaps {
   const bitmap = () => emptyBitmap(rows)
   return {
     finished: bitmap(),
     billable: bitmap(),
-    succeeded: bitmap(),
-    failed: bitmap(),
     cached: bitmap(),
     live: bitmap(),
+    invalid: bitmap(),
+    unknown: bitmap(),
+    cancelled: bitmap(),
   }
 }
 
 function mark (bitmaps: Bitmaps, row: number, outcome: RowOutcome | DuplicateOutcome): void {
   set(bitmaps.finished, row)
   if (outcome.source === 'duplicate') return
-  const hasVerdict = outcome.status !== 'unknown' && outcome.source !== 'preflight'
-  set(hasVerdict ? bitmaps.succeeded : bitmaps.failed, row)
-  if (outcome.source === 'cache') set(bitmaps.cached, row)
-  if (outcome.source === 'live') set(bitmaps.live, row)
-  if (outcome.source === 'live' && hasVerdict) set(bitmaps.billable, row)
+  set(bitmaps[endOf(outcome)], row)
+  if (outcome.source === 'live') set(bitmaps.billable, row)
+}
+
+function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished' | 'billable'> {
+  switch (source) {
+    case 'live': return 'live'
+    case 'cache': return 'cached'
+    case 'preflight': return 'invalid'
+    case 'none': return reason === 'cancelled' ? 'cancelled' : 'unknown'
+  }
 }
 
 const APART = new Set(['row', 'input', 'duplicate_of'])

@@ -8,8 +8,8 @@ import type { CheckedRecord, Reason, Verdict } from '../cache/record.ts'
 export type RowOutcome = {
   readonly status: Verdict
   readonly reason: Reason
-  /** `live` also for a row that needed a live check and got no verdict. */
-  readonly source: 'live' | 'cache' | 'preflight'
+  /** Where the verdict comes from; `none` for a row that ended without one. */
+  readonly source: 'live' | 'cache' | 'preflight' | 'none'
   /** Whole number from 0 to 100. */
   readonly confidence: number
   readonly checkedAtMs: number
@@ -36,7 +36,8 @@ export type RecordTerms = {
 
 /**
  * The result that a record gives a contact. What derives from the canonical form is computed again,
- * as the cache holds nothing that identifies it. A record that is no verdict ends when it was made.
+ * as the cache holds nothing that identifies it. A record that is no verdict ends when it was made,
+ * and is the source of none.
  */
 export function outcomeOf (
   record: CheckedRecord, subject: Subject, { source, freshnessMs }: RecordTerms
@@ -45,7 +46,7 @@ export function outcomeOf (
   return {
     status,
     reason,
-    source,
+    source: status === 'unknown' ? 'none' : source,
     confidence,
     checkedAtMs,
     expiresAtMs: status === 'unknown' ? checkedAtMs : expiresAtMs(checkedAtMs, freshnessMs),
@@ -65,7 +66,7 @@ export function withoutVerdict (
   return {
     status: 'unknown',
     reason,
-    source: 'live',
+    source: 'none',
     confidence: 0,
     checkedAtMs: atMs,
     expiresAtMs: atMs,

@@ -87,7 +87,7 @@ const TOKEN_KEY = randomBytes(32)
 
 const COLUMNS = [
   'tenant', 'job', 'chunk', 'digest', 'part', 'chunks', 'rows_schema', 'bound', 'originals',
-  'rows', 'succeeded', 'failed', 'cached', 'sealed_base64',
+  'rows', 'sealed_base64',
 ]
 
 const SELECT_DIGESTS = `
@@ -124,9 +124,6 @@ function rowOf (value: Completed) {
     bound,
     originals: value.copies.map(({ row }) => row),
     rows: count(value.finished),
-    succeeded: count(value.succeeded),
-    failed: count(value.failed),
-    cached: count(value.cached),
     sealed_base64: value.sealed.toString('base64'),
   }
 }

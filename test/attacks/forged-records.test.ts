@@ -46,7 +46,7 @@ const COLUMNS = {
   },
   result_blocks: {
     plain: 'tenant, job, chunk, digest, part, chunks, rows_schema, bound, originals, rows, ' +
-      'succeeded, failed, cached, created',
+      'created',
     bytes: ['sealed'],
   },
   journal: {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import { idempotencyKeyOf } from '../../services/jobs/redis-keys.ts'
@@ -74,7 +75,7 @@ async function surviveWithout (stage: string, from: number): Promise<void> {
   expect(rows.map(row => row.input)).toEqual(inputs)
   expect(rows.map(row => row.row)).toEqual(inputs.map((_, row) => String(row + 1)))
   expect(job.successRecords + job.failedRecords).toBe(ROWS)
-  expect(job.cacheHits + job.freshRecords + job.invalidRows + job.duplicateRows).toBe(ROWS)
+  expect(ROW_COUNTERS.reduce((sum, name) => sum + job[name], 0)).toBe(ROWS)
 }
 
 describe('services killed in the middle of jobs', () => {

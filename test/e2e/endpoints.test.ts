@@ -118,15 +118,23 @@ describe('a job that is cancelled', () => {
     const job = await world.live.waitForEnd(id)
     const rows = parseCsv(await world.live.results(id))
     expect(rows.map(row => row.input)).toEqual(sent)
-    const live = rows.filter(row => row.source === 'live')
-    const checked = live.filter(row => row.status === 'valid')
-    const left = live.filter(row => row.status === 'unknown' && row.reason === 'cancelled')
+    const checked = rows.filter(row => row.source === 'live' && row.status === 'valid')
+    const left = rows.filter(row => row.source === 'none' && row.reason === 'cancelled')
     expect([checked.length % 50, checked.length + left.length]).toEqual([0, 200])
     expect(Math.min(checked.length, left.length)).toBeGreaterThan(0)
     expect(rows[201]).toMatchObject({ source: 'duplicate', duplicate_of: '200' })
     const chargedMicros = checked.length * 2_000
     expect(job).toMatchObject({
-      status: 'cancelled', chargedMicros, releasedMicros: 400_000 - chargedMicros,
+      status: 'cancelled',
+      chargedMicros,
+      releasedMicros: 400_000 - chargedMicros,
+      freshRecords: checked.length,
+      cancelledRecords: left.length,
+      invalidRecords: 1,
+      duplicateRecords: 1,
+      cacheHits: 0,
+      unknownRecords: 0,
+      pendingRecords: 0,
     })
     expect(job.successRecords + job.failedRecords).toBe(202)
     const balanceMicros = before.balanceMicros - chargedMicros
@@ -146,10 +154,12 @@ describe('a job that is cancelled', () => {
       return id
     })
     const job = await world.live.waitForEnd(id)
-    expect(job).toMatchObject({ status: 'cancelled', chargedMicros: 0, failedRecords: 3 })
+    expect(job).toMatchObject({
+      status: 'cancelled', chargedMicros: 0, failedRecords: 3, freshRecords: 0, cancelledRecords: 1,
+    })
     const rows = parseCsv(await world.live.results(id))
     expect(rows.map(row => [row.input, row.status, row.source])).toEqual([
-      [sent[0], 'unknown', 'live'], [sent[1], 'invalid', 'preflight'],
+      [sent[0], 'unknown', 'none'], [sent[1], 'invalid', 'preflight'],
       [sent[2], 'unknown', 'duplicate'],
     ])
   })

@@ -93,7 +93,7 @@ describe('a batch of e-mail addresses', () => {
     expect(rows.map(row => row.status)).toEqual(['risky', 'unknown', 'risky', 'invalid', 'unknown'])
     expect(rows.map(row => row.input)).toEqual(inputs)
     expect(job).toMatchObject({
-      invalidRows: 1, freshRecords: 4, failedRecords: 3, successRecords: 2,
+      invalidRows: 1, freshRecords: 2, unknownRecords: 2, failedRecords: 3, successRecords: 2,
     })
   })
 })

@@ -1,4 +1,5 @@
 import { parse } from 'csv-parse/sync'
+import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { ApiError, type JobStatusResource } from '../../services/client/client.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
@@ -53,7 +54,7 @@ const LAWS: Readonly<Record<string, Law>> = {
     const job = jobs.get(id)
     if (job === undefined) return []
     const ends = job.successRecords + job.failedRecords
-    const kinds = job.cacheHits + job.freshRecords + job.invalidRows + job.duplicateRows
+    const kinds = ROW_COUNTERS.reduce((sum, name) => sum + job[name], 0)
     const money = job.chargedMicros + job.releasedMicros === job.maxQuoteMicros
     const { length } = request.inputs
     if (ends === length && kinds === length && money) return []

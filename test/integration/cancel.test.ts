@@ -27,11 +27,16 @@ describe('cancel', () => {
       .toMatchObject({ kind: 'cancelling', job: { status: 'cancelling', ended: false } })
     expect(await store.beginPart(tenant, 'job_1')).toBe('cancelling')
     const first = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(3) })
-    const rest = blockOf({ job: 'job_1', chunkRows: 10 }, { unknown: [3, 4, 5, 6, 7, 8, 9] })
+    const rest = blockOf({ job: 'job_1', chunkRows: 10 }, { cancelled: [3, 4, 5, 6, 7, 8, 9] })
     await store.tally(tenant, first)
     expect(await store.tally(tenant, rest)).toMatchObject({
       ended: true,
-      job: { status: 'cancelled', chargedMicros: 6_000, releasedMicros: 14_000 },
+      job: {
+        status: 'cancelled',
+        chargedMicros: 6_000,
+        releasedMicros: 14_000,
+        counts: { freshRecords: 3, cancelledRecords: 7, unknownRecords: 0, failedRecords: 7 },
+      },
     })
     expect(await wallet.balance(tenant)).toMatchObject({
       availableMicros: 994_000, reservedMicros: 0, chargedMicros: 6_000,

@@ -26,7 +26,7 @@ async function fundedTenant (amountMicros = 1_000_000): Promise<string> {
 }
 const DAY_MS = 86_400_000
 const whole = (job: string) =>
-  blockOf({ job, chunkRows: 10, inputs: true }, { live: upTo(8), unknown: [8], failed: [9] })
+  blockOf({ job, chunkRows: 10, inputs: true }, { live: upTo(8), unknown: [8], invalid: [9] })
 
 describe('accept', () => {
   it('reserves, keeps header and price, and answers the same ever after', async () => {
@@ -311,7 +311,7 @@ describe('a block that can not be true', () => {
   it.each([
     ['a chunk the job lacks', { chunk: 1 }, 'no chunk 1'],
     ['bitmaps of two lengths', { live: Buffer.of(1) }, 'not as long as the others'],
-    ['a row that succeeded and failed', { failed: Buffer.of(255, 3) }, 'succeeded and failed'],
+    ['a row that ended in two ways', { invalid: Buffer.of(255, 3) }, 'ended in two ways'],
     ['more rows than the job has', { finished: Buffer.of(255, 255) }, 'more rows are finished'],
   ])('%s is refused before anything is written', async (_name, change, fault) => {
     const tenant = await fundedTenant()

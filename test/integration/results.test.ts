@@ -59,7 +59,7 @@ async function startJob () {
       { part: -1, inputs: inputs(1) }),
     blockEmission(at(0), [[0, live('a')], [1, live('b', 1)], [2, live('c')]]),
     blockEmission(at(1),
-      [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown' }]]),
+      [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown', source: 'none' }]]),
   ]
   const messages = await Promise.all(emissions.map(one => arrived(tenant, job, one)))
   return { tenant, job, messages, entry: accepted.entry as Journal }
@@ -142,7 +142,7 @@ describe('a job from its blocks to its end', () => {
     expect(rows.map(row => names.map(name => row[name]))).toEqual([
       ['1', 'a', 'live', ''], ['2', 'b', 'live', ''], ['3', 'c', 'live', ''],
       ['4', '', 'preflight', ''], ['5', 'd', 'live', ''], ['6', 'b', 'duplicate', '2'],
-      ['7', 'e', 'live', ''], ['8', 'f', 'live', ''],
+      ['7', 'e', 'live', ''], ['8', 'f', 'none', ''],
     ])
     expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
   })

@@ -147,8 +147,11 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
       const { invalidRows, duplicateRows, maxQuoteMicros } = preflight
       expect(totals.rows).toBe(story.contacts.length)
       expect(totals.succeeded + totals.failed).toBe(story.contacts.length)
-      expect(totals.cached + totals.live + invalidRows + duplicateRows)
-        .toBe(story.contacts.length)
+      expect([totals.invalid, totals.duplicates]).toEqual([invalidRows, duplicateRows])
+      expect(totals.cached + totals.live + totals.unknown + totals.cancelled)
+        .toBe(story.contacts.length - invalidRows - duplicateRows)
+      if (story.isCancelled) expect([totals.live, totals.unknown]).toEqual([0, 0])
+      else expect(totals.cancelled).toBe(0)
       expect(totals.billable * PRICE_MICROS).toBeLessThanOrEqual(maxQuoteMicros)
       expect(totals.inputBlocks).toBe(Math.ceil(story.contacts.length / CHUNK_ROWS))
       const before = { ...totals }
@@ -161,15 +164,20 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
     await fc.assert(fc.asyncProperty(stories, async (story) => {
       const { blocks } = await runStory(story)
       for (const { value, rows } of blocks) {
-        const { finished, billable, succeeded, failed, cached, live } = value
+        const { finished, billable, cached, live, invalid, unknown, cancelled } = value
         expect(rowsOf(finished)).toEqual(rows.rows)
-        expect(rowsOf(minus(billable, both(live, succeeded)))).toEqual([])
-        expect(rowsOf(both(live, succeeded))).toEqual(rowsOf(billable))
-        expect(rowsOf(both(succeeded, failed))).toEqual([])
-        expect(rowsOf(both(cached, live))).toEqual([])
-        expect(rowsOf(minus(cached, succeeded))).toEqual([])
-        const originals = rowsOf(succeeded).concat(rowsOf(failed))
-        expect(value.copies.every(({ row }) => originals.includes(row))).toBe(true)
+        expect(rowsOf(minus(billable, live))).toEqual([])
+        const sources = cellsIn(rows, 'source')
+        const ofSource = (source: string) =>
+          rows.rows.filter((_, position) => sources?.[position] === source)
+        expect(rowsOf(cached)).toEqual(ofSource('cache'))
+        expect(rowsOf(live)).toEqual(ofSource('live'))
+        expect(rowsOf(invalid)).toEqual(ofSource('preflight'))
+        expect(rowsOf(both(unknown, cancelled))).toEqual([])
+        expect([...rowsOf(unknown), ...rowsOf(cancelled)].toSorted((a, b) => a - b))
+          .toEqual(ofSource('none'))
+        const duplicates = ofSource('duplicate')
+        expect(value.copies.some(({ row }) => duplicates.includes(row))).toBe(false)
         for (const { name } of rows.columns) {
           expect(cellsIn(rows, name)).toHaveLength(rows.rows.length)
         }

@@ -1,16 +1,17 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CHUNK_ROWS } from '../../services/jobs/chunks.ts'
 import { count, has } from '../../services/platform/bitmap.ts'
 import { createJobScripts } from '../../services/jobs/scripts.ts'
-import { createJobStore, type Outcome, type TallyBlock } from '../../services/jobs/store.ts'
+import { createJobStore, type Outcome } from '../../services/jobs/store.ts'
 import { ReplayingError } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { countsOf, deadOf, layOut, randomJob, requestOf, type End } from '../support/random-jobs.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis, connect } = await startRedis()
@@ -23,99 +24,8 @@ async function fundedTenant (): Promise<string> {
   return tenant
 }
 
-type Kind = 'live' | 'unknown' | 'cached' | 'failed'
-type Row = { readonly kind: Kind | 'duplicate', readonly copies: number }
-
-/** Rows of a job: every duplicate follows an original, which knows how many it has. */
-function rowsOf (kinds: readonly (Kind | 'duplicate')[]): Row[] {
-  const rows: { kind: Kind | 'duplicate', copies: number }[] = []
-  for (const kind of kinds) {
-    const originals = rows.filter(row => row.kind !== 'duplicate' && row.kind !== 'failed')
-    const original = originals[rows.length % Math.max(originals.length, 1)]
-    if (kind === 'duplicate' && original !== undefined) original.copies += 1
-    rows.push({ kind: kind === 'duplicate' && original === undefined ? 'failed' : kind, copies: 0 })
-  }
-  return rows
-}
-
-const kind = fc.constantFrom<Kind | 'duplicate'>('live', 'unknown', 'cached', 'failed', 'duplicate')
-const some = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 })
-/** A job of three chunks of 1 to 20 rows, and for every chunk blocks of arbitrary rows. */
-const plan = fc.record({
-  chunks: fc.array(fc.array(kind, { minLength: 1, maxLength: 20 }), { minLength: 3, maxLength: 3 }),
-  parts: fc.array(fc.tuple(fc.integer({ min: 0, max: 2 }), some), { maxLength: 12 }),
-  order: fc.array(fc.nat(), { minLength: 36, maxLength: 36 }),
-})
-type Plan = typeof plan extends fc.Arbitrary<infer P> ? P : never
-
-function layOut ({ chunks, parts, order }: Plan) {
-  const rows = rowsOf(chunks.flat())
-  const firstRows = chunks.map((_, chunk) => chunks.slice(0, chunk).flat().length)
-  const block = (chunk: number, wanted: (row: number) => boolean, label: string): TallyBlock => {
-    const chunkRows = chunks[chunk]!.length
-    const firstRow = firstRows[chunk]!
-    const mine = upTo(chunkRows).filter(wanted)
-    const of = (which: Row['kind']) => mine.filter(index => rows[firstRow + index]!.kind === which)
-    const copies = mine.map(row => ({ row, copies: rows[firstRow + row]!.copies }))
-      .filter(original => original.copies > 0)
-    return blockOf({
-      job: 'job_1', chunkRows, chunk, firstRow, label, copies, inputs: label === 'inputs',
-    }, {
-      live: of('live'),
-      unknown: of('unknown'),
-      cached: of('cached'),
-      failed: of('failed'),
-      duplicates: of('duplicate'),
-    })
-  }
-  const early = (chunk: number) => (index: number) =>
-    ['cached', 'failed', 'duplicate'].includes(rows[firstRows[chunk]! + index]!.kind)
-  const blocks = [
-    ...upTo(3).map(chunk => block(chunk, early(chunk), 'inputs')),
-    ...upTo(3).map(chunk => block(chunk, index => !early(chunk)(index), 'rest')),
-    ...parts.map(([chunk, some], number) => block(chunk, index => some[index]!, `part ${number}`)),
-  ]
-  // Every block comes at least once, some twice, in any order.
-  const deliveries = [...blocks, ...blocks]
-    .map((delivered, index) => ({ delivered, rank: order[index % 36]! + index / 100 }))
-    .filter(({ rank }, index) => index < blocks.length || Math.floor(rank) % 2 === 0)
-    .sort((a, b) => a.rank % 97 - b.rank % 97).map(({ delivered }) => delivered)
-  return { rows, deliveries }
-}
-
-function countsOf (rows: readonly Row[]) {
-  const of = (...kinds: readonly Row['kind'][]) => rows.filter(row => kinds.includes(row.kind))
-  const withCopies = (some: readonly Row[]) => some.reduce((sum, row) => sum + 1 + row.copies, 0)
-  return {
-    finishedRows: rows.length,
-    inputBlocks: 3,
-    billableRows: of('live').length,
-    cacheHits: of('cached').length,
-    freshRecords: of('live', 'unknown').length,
-    successRecords: withCopies(of('live', 'cached')),
-    failedRecords: withCopies(of('unknown', 'failed')),
-  }
-}
-
-/** The block as it is made anew when its own bytes are lost: from its headers alone. */
-function deadOf (block: TallyBlock, number: number): TallyBlock {
-  const none = Buffer.alloc(block.finished.length)
-  const { finished } = block
-  const digest = createHash('sha256').update(`dead ${number}`).digest('hex')
-  return {
-    ...block,
-    digest,
-    live: finished,
-    failed: finished,
-    billable: none,
-    succeeded: none,
-    cached: none,
-    copies: [],
-  }
-}
-
 const lossy = fc.record({
-  given: plan,
+  given: randomJob,
   lost: fc.array(fc.boolean(), { minLength: 36, maxLength: 36 }),
   /** So many deliveries come before the job is given up; beyond the last one it ends by itself. */
   until: fc.nat({ max: 40 }),
@@ -130,26 +40,13 @@ async function commandsOf (work: () => Promise<unknown>): Promise<number> {
     .reduce((sum, [, each]) => sum + Number(each), 0)
 }
 
-/** Accepts a job of these rows, whose quote says the truth of them. */
-async function acceptRows (tenant: string, rows: readonly Row[]): Promise<void> {
-  const counts = countsOf(rows)
-  const of = (wanted: Row['kind']) => rows.filter(({ kind }) => kind === wanted).length
-  await accepted(store, tenant, acceptRequest('job_1', {
-    freshChecks: counts.freshRecords,
-    cacheHits: counts.cacheHits,
-    duplicateRows: of('duplicate'),
-    invalidRows: of('failed'),
-    chunks: 3,
-  }))
-}
-
 describe('the counts of a job that has ended', () => {
   it('add up to its rows, whatever was lost of its blocks or never came', async () => {
     let short = 0
     await fc.assert(fc.asyncProperty(lossy, async ({ given, lost, until }) => {
       const tenant = await fundedTenant()
       const { rows, deliveries } = layOut(given)
-      await acceptRows(tenant, rows)
+      await accepted(store, tenant, requestOf(rows))
       await Promise.all(deliveries.slice(0, until).map((delivered, number) =>
         store.tally(tenant, lost[number] === true ? deadOf(delivered, number) : delivered)))
       const before = await store.read(tenant, 'job_1')
@@ -158,13 +55,13 @@ describe('the counts of a job that has ended', () => {
         await store.fail(tenant, 'job_1', { digest: 'f'.repeat(64), finished: open })
       }
       const job = await store.read(tenant, 'job_1')
-      const { preflight, counts, chargedMicros } = job!
+      const { counts, chargedMicros } = job!
       expect([job!.ended, job!.status]).toEqual([true, open === undefined ? 'completed' : 'failed'])
       expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
-      expect(counts.cacheHits + counts.freshRecords + preflight.invalidRows +
-        preflight.duplicateRows).toBe(rows.length)
-      const { successRecords, cacheHits, billableRows } = before!.counts
-      expect(counts).toMatchObject({ successRecords, cacheHits, billableRows })
+      const { successRecords, cacheHits, freshRecords, billableRows } = before!.counts
+      expect(counts).toMatchObject({ cacheHits, freshRecords, billableRows })
+      expect(counts.successRecords).toBe(
+        Math.min(successRecords, cacheHits + freshRecords + counts.duplicateRecords))
       expect(chargedMicros).toBe(billableRows * 2_000)
       if (counts.failedRecords > before!.counts.failedRecords) short += 1
     }), { numRuns: 200 })
@@ -199,7 +96,7 @@ describe('the inputs of a chunk', () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
     const inputs = (label: string, rows: readonly number[]) =>
-      blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, { failed: rows })
+      blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, { invalid: rows })
     await store.tally(tenant, { ...inputs('lost', upTo(9)), standsIn: true })
     await store.tally(tenant, { ...inputs('lost again', []), standsIn: true })
     await store.tally(tenant, inputs('come', []))
@@ -235,11 +132,11 @@ describe('while the blocks of a job are counted again', () => {
 
 describe('blocks of a job', () => {
   it('end in the same sums in any order, overlapping and repeated', async () => {
-    await fc.assert(fc.asyncProperty(plan, async given => {
+    await fc.assert(fc.asyncProperty(randomJob, async given => {
       const tenant = await fundedTenant()
       const { rows, deliveries } = layOut(given)
       const counts = countsOf(rows)
-      await acceptRows(tenant, rows)
+      await accepted(store, tenant, requestOf(rows))
       await Promise.all(deliveries.map(delivered => store.tally(tenant, delivered)))
       const job = await store.read(tenant, 'job_1')
       expect(job).toMatchObject({ status: 'completed', ended: true, counts })
@@ -251,36 +148,40 @@ describe('blocks of a job', () => {
   })
 
   it('give each row to the first block that brings it, whatever later ones say', async () => {
-    const one = fc.constantFrom<Kind | 'none'>('none', 'live', 'unknown', 'cached', 'failed')
+    const one = fc.constantFrom<End | 'none'>('none', 'live', 'unknown', 'cached', 'invalid')
     const block = fc.array(one, { minLength: 13, maxLength: 13 })
     const several = fc.array(block, { minLength: 1, maxLength: 8 })
     await fc.assert(fc.asyncProperty(several, async blocks => {
       const tenant = await fundedTenant()
       await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 13 }))
-      const expected = new Map<number, Kind>()
+      const expected = new Map<number, End>()
       for (const [number, kinds] of blocks.entries()) {
-        const of = (wanted: Kind) => upTo(13).filter(row => kinds[row] === wanted)
+        const of = (wanted: End) => upTo(13).filter(row => kinds[row] === wanted)
         const rows = {
-          live: of('live'), unknown: of('unknown'), cached: of('cached'), failed: of('failed'),
+          live: of('live'), unknown: of('unknown'), cached: of('cached'), invalid: of('invalid'),
         }
         const block = blockOf({ job: 'job_1', chunkRows: 13, label: String(number) }, rows)
         await store.tally(tenant, block)
         const fresh = upTo(13).filter(row => kinds[row] !== 'none' && !expected.has(row))
-        for (const row of fresh) expected.set(row, kinds[row] as Kind)
+        for (const row of fresh) expected.set(row, kinds[row] as End)
         const entry = (await store.readWhole(tenant, 'job_1'))!.manifest.find(({ digest }) =>
           digest === block.digest)
         expect(upTo(13).filter(row => entry !== undefined && has(entry.won, row))).toEqual(fresh)
       }
       const kinds = [...expected.values()]
-      const of = (...wanted: Kind[]) => kinds.filter(each => wanted.includes(each)).length
+      const of = (...wanted: End[]) => kinds.filter(each => wanted.includes(each)).length
       expect((await store.read(tenant, 'job_1'))!.counts).toEqual({
         finishedRows: kinds.length,
         inputBlocks: 0,
         billableRows: of('live'),
         cacheHits: of('cached'),
-        freshRecords: of('live', 'unknown'),
+        freshRecords: of('live'),
+        invalidRecords: of('invalid'),
+        duplicateRecords: 0,
+        unknownRecords: of('unknown'),
+        cancelledRecords: 0,
         successRecords: of('live', 'cached'),
-        failedRecords: of('unknown', 'failed'),
+        failedRecords: of('unknown', 'invalid'),
       })
     }), { numRuns: 100 })
   })

@@ -29,7 +29,7 @@ function verdictOf (canonical: string) {
 }
 
 /** The stage `settle` on stores in memory. */
-export function settleStage ({ redis, stores, codec, wire, chaos }: Shared) {
+export function settleStage ({ redis, stores, codec, wire, chaos, witness }: Shared) {
   const { blocks, archive } = stores
   return createSettleStage({
     blocks,
@@ -37,6 +37,7 @@ export function settleStage ({ redis, stores, codec, wire, chaos }: Shared) {
     store: jobsOf(redis),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     clock: redisLike,
+    onCounted: witness.onCounted,
     batch: 1 + chaos.below(16),
   })
 }

@@ -9,6 +9,7 @@ import { createResults, LostResultsError } from '../../services/results/results.
 import { checkCounts, checkInputs, checkLetters, wholeJobs, type Complain } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
+import { countedRows } from './witness.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
 const [ROW, STATUS, SOURCE] = ['row', 'status', 'source'].map(column) as [number, number, number]
@@ -22,7 +23,9 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
   }
   await checkLetters(evidence, complain)
   checkHeld(evidence, complain)
-  complain('jobs checked before their reserve', [], [...evidence.pipeline.witness.unreserved])
+  const { unreserved, miscounted } = evidence.pipeline.witness
+  complain('jobs checked before their reserve', [], [...unreserved])
+  complain('jobs whose counters did not add up', [], [...miscounted])
   let charged = new Map<string, number>()
   for (const sent of evidence.sent) {
     if (sent.outcome.kind !== 'accepted') continue
@@ -49,6 +52,7 @@ async function checkJob (
   const { job, manifest } = archived
   complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
   complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)
+  complain(`${id} counters`, preflight.totalRows, countedRows(job))
   if (pipeline.rot.lostKeys.has(id)) return await checkLost(pipeline, archived, complain)
   const cells: (readonly string[])[] = []
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
@@ -64,10 +68,8 @@ async function checkJob (
   const isLess = evidence.losses.length > 0 && poisoned.some(one => one.job === id) &&
     job.chargedMicros < explained
   complain(`${id} charge`, isLess ? job.chargedMicros : explained, job.chargedMicros)
-  const { cacheHits, freshRecords, successRecords, failedRecords } = job.counts
+  const { cacheHits, successRecords, failedRecords } = job.counts
   complain(`${id} successes and failures`, sent.inputs.length, successRecords + failedRecords)
-  complain(`${id} kinds of rows`, sent.inputs.length,
-    cacheHits + freshRecords + preflight.invalidRows + preflight.duplicateRows)
   if (sent.forceFresh) complain(`${id} hits of a fresh job`, 0, cacheHits)
   return job.chargedMicros
 }

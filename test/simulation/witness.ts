@@ -1,13 +1,19 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Redis } from 'ioredis'
+import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import type { Journal } from '../../schemas/types.ts'
+import type { Job } from '../../services/jobs/job.ts'
+import { jobBody } from '../../services/jobs/job-view.ts'
 import type { Codec } from '../../services/kafka/registry.ts'
 import type { Stage } from '../../services/engine/stage.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
 import type { World } from './world.ts'
 
-/** Sees for which job a provider is called, and whether its money was put aside by then. */
+/**
+ * Sees for which job a provider is called, and whether its money was put aside by then; and the
+ * counters of a job each time some of its rows were counted.
+ */
 export type Witness = {
   /** The stage `verify`, each of whose checks knows the job it is for. */
   readonly watch: (stage: Stage<'verify'>) => Stage<'verify'>
@@ -16,6 +22,10 @@ export type Witness = {
   readonly calls: () => number
   /** Jobs for which a provider was called and no reserve entry was to be found. */
   readonly unreserved: ReadonlySet<string>
+  /** To be called with a job when some of its rows were counted. */
+  readonly onCounted: (job: Job) => void
+  /** Jobs whose counters did not add up to their rows at some time. */
+  readonly miscounted: ReadonlySet<string>
 }
 
 type Deps = {
@@ -59,8 +69,18 @@ export function createWitness ({ redis, bus, codec, losses }: Deps): Witness {
     const known = isThere ? reserved : unreserved
     known.add(owner.job)
   }
+  const miscounted = new Set<string>()
+  const onCounted = (job: Job) => {
+    if (countedRows(job) !== job.preflight.totalRows) miscounted.add(job.id)
+  }
   const watch = (stage: Stage<'verify'>) => watched(stage, owners)
-  return { watch, onCall, calls: () => calls, unreserved }
+  return { watch, onCall, calls: () => calls, unreserved, onCounted, miscounted }
+}
+
+/** The rows that the status resource of a job accounts for. */
+export function countedRows (job: Job): number {
+  const body = jobBody(job, { metadata: {}, webhookUrl: '' })
+  return ROW_COUNTERS.reduce((sum, name) => sum + body[name], 0)
 }
 
 /** Parts that are due are decided side by side, as the stage would, but each for its own job. */

@@ -42,23 +42,20 @@ export function acceptRequest (
 export type Rows = {
   readonly live?: readonly number[]
   readonly cached?: readonly number[]
-  /** Invalid rows. */
-  readonly failed?: readonly number[]
-  /** Live rows that ended without a verdict. */
+  readonly invalid?: readonly number[]
   readonly unknown?: readonly number[]
+  readonly cancelled?: readonly number[]
   readonly duplicates?: readonly number[]
 }
 
-/**
- * A block; live rows are billable, unless they are unknown. Its digest follows from its content.
- */
+/** A block; live rows are billable. Its digest follows from its content. */
 export function blockOf (
   place: Partial<Pick<TallyBlock, 'chunk' | 'firstRow' | 'inputs' | 'copies'>> & {
     readonly job: string
     readonly chunkRows: number
     readonly label?: string
   },
-  { live = [], cached = [], failed = [], unknown = [], duplicates = [] }: Rows
+  { live = [], cached = [], invalid = [], unknown = [], cancelled = [], duplicates = [] }: Rows
 ): TallyBlock {
   const { job, chunkRows, label = '', chunk = 0, firstRow = 0, inputs = false, copies = [] } = place
   const bits = (...lists: readonly (readonly number[])[]) => {
@@ -66,7 +63,8 @@ export function blockOf (
     for (const row of lists.flat()) set(bitmap, row)
     return bitmap
   }
-  const content = JSON.stringify([label, chunk, inputs, live, cached, failed, unknown, duplicates])
+  const ends = [live, cached, invalid, unknown, cancelled, duplicates]
+  const content = JSON.stringify([label, chunk, inputs, ...ends])
   return {
     job,
     chunk,
@@ -74,12 +72,13 @@ export function blockOf (
     inputs,
     standsIn: false,
     firstRow,
-    finished: bits(live, cached, failed, unknown, duplicates),
+    finished: bits(...ends),
     billable: bits(live),
-    succeeded: bits(live, cached),
-    failed: bits(failed, unknown),
     cached: bits(cached),
-    live: bits(live, unknown),
+    live: bits(live),
+    invalid: bits(invalid),
+    unknown: bits(unknown),
+    cancelled: bits(cancelled),
     copies,
   }
 }

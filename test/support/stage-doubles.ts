@@ -142,6 +142,10 @@ function jobOf (tenant: string, request: AcceptRequest): Job {
       billableRows: 0,
       cacheHits: 0,
       freshRecords: 0,
+      invalidRecords: 0,
+      duplicateRecords: 0,
+      unknownRecords: 0,
+      cancelledRecords: 0,
       successRecords: 0,
       failedRecords: 0,
     },
@@ -329,7 +333,17 @@ export function cachedRecord (change: Partial<CachedRecord> = {}): CachedRecord 
 export function createTallyDouble () {
   const taken = new Map<number, Buffer>()
   const totals = {
-    rows: 0, billable: 0, cached: 0, live: 0, succeeded: 0, failed: 0, inputBlocks: 0,
+    rows: 0,
+    billable: 0,
+    cached: 0,
+    live: 0,
+    invalid: 0,
+    unknown: 0,
+    cancelled: 0,
+    duplicates: 0,
+    succeeded: 0,
+    failed: 0,
+    inputBlocks: 0,
   }
   const inputs = new Set<number>()
   const add = ({ value }: Emission<'rows.completed'>) => {
@@ -342,10 +356,15 @@ export function createTallyDouble () {
       .reduce((sum, row) => sum + 1 + (copies.get(row) ?? 0), 0)
     totals.rows += count(won)
     totals.billable += count(both(value.billable, won))
-    totals.cached += count(both(value.cached, won))
-    totals.live += count(both(value.live, won))
-    totals.succeeded += weighed(value.succeeded)
-    totals.failed += weighed(value.failed)
+    let originals = 0
+    for (const name of ['cached', 'live', 'invalid', 'unknown', 'cancelled'] as const) {
+      const rows = count(both(value[name], won))
+      totals[name] += rows
+      originals += rows
+    }
+    totals.duplicates += count(won) - originals
+    totals.succeeded += weighed(value.cached) + weighed(value.live)
+    totals.failed += weighed(value.invalid) + weighed(value.unknown) + weighed(value.cancelled)
     if (value.inputs) inputs.add(value.chunk)
     totals.inputBlocks = inputs.size
   }

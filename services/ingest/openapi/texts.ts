@@ -87,6 +87,23 @@ preflight, and all are answered. Every answer to a key has the state of the near
 \`RateLimit-*\`, as it is when the answer is sent, and in \`Retry-After\` how many seconds to wait,
 0 for none.
 
+## Counters of a job
+
+Each row of a job is counted in one place, whatever the state of the job:
+
+    totalRows = cacheHits + freshRecords + invalidRecords + duplicateRecords
+              + unknownRecords + cancelledRecords + pendingRecords
+
+The counters say how rows ended, as the column \`source\` of the results does: \`cacheHits\` are the
+rows of \`cache\`, \`freshRecords\` of \`live\`, \`invalidRecords\` of \`preflight\`,
+\`duplicateRecords\` of \`duplicate\`, and \`unknownRecords + cancelledRecords\` of \`none\`. A row
+without a verdict is not in \`freshRecords\`: its job was cancelled, the checks were down until the
+deadline, or they could not tell. When the job ends, \`pendingRecords\` is 0 and
+\`successRecords + failedRecords = totalRows\`: \`successRecords\` is \`cacheHits + freshRecords\`
+and the duplicates of those rows. \`invalidRows\` and \`duplicateRows\` are those of the preflight.
+\`cacheHits + freshRecords + invalidRows + duplicateRows = totalRows\` holds at the end of a job in
+which every other row got a verdict.
+
 ## Repeating a request
 
 POST /api/v1/jobs takes an \`Idempotency-Key\`, a UUID of version 4. For 24 hours the same request

@@ -22,6 +22,7 @@ type ResultCounts = {
   readonly succeeded: number
   /** Rows whose results were lost. The counts of their duplicates are unknown. */
   readonly internal: number
+  readonly bySource: Readonly<Record<string, number>>
 }
 
 /** Reads a result file to its end; rejects for invalid CSV. */
@@ -29,6 +30,7 @@ export async function countResults (
   csv: AsyncIterable<string | Uint8Array>
 ): Promise<ResultCounts> {
   const counts = { rows: 0, outOfOrder: 0, billable: 0, succeeded: 0, internal: 0 }
+  const bySource: Record<string, number> = {}
   const records = Readable.from(csv).compose(parse({ columns: true }))
   for await (const record of records as AsyncIterable<Readonly<Record<string, string>>>) {
     counts.rows += 1
@@ -39,8 +41,10 @@ export async function countResults (
     if (hasVerdict) counts.succeeded += 1
     if (hasVerdict && record['source'] === 'live') counts.billable += 1
     if (record['reason'] === 'internal') counts.internal += 1
+    const { source = '' } = record
+    bySource[source] = (bySource[source] ?? 0) + 1
   }
-  return counts
+  return { ...counts, bySource }
 }
 
 /**
@@ -99,11 +103,17 @@ function checkEntriesOf (job: Job, entries: readonly Journal[]): Found {
  * Checks that a result file has every row once and matches the charge and the counts of its job.
  */
 export function checkResults (job: Job, results: ResultCounts): Found {
-  const { totalRows, invalidRows, duplicateRows } = job.preflight
-  const { cacheHits, freshRecords, successRecords, failedRecords } = job.counts
+  const { totalRows } = job.preflight
+  const { counts, counts: { successRecords, failedRecords } } = job
   const charge = results.billable * job.unitPriceMicros
   const of = { job: job.id }
-  const kinds = cacheHits + freshRecords + invalidRows + duplicateRows
+  const counters = [
+    ['cache', 'cacheHits', counts.cacheHits],
+    ['live', 'freshRecords', counts.freshRecords],
+    ['preflight', 'invalidRecords', counts.invalidRecords],
+    ['duplicate', 'duplicateRecords', counts.duplicateRecords],
+    ['none', 'unknownRecords + cancelledRecords', counts.unknownRecords + counts.cancelledRecords],
+  ] as const
   return [
     ...breachUnless(results.rows === totalRows && results.outOfOrder === 0, {
       ...of,
@@ -127,11 +137,13 @@ export function checkResults (job: Job, results: ResultCounts): Found {
       rule: 'successRecords + failedRecords = totalRows',
       detail: `${successRecords} + ${failedRecords} is not ${totalRows}`,
     }),
-    ...breachUnless(kinds === totalRows, {
-      ...of,
-      rule: 'cacheHits + freshRecords + invalidRows + duplicateRows = totalRows',
-      detail: `${cacheHits} + ${freshRecords} + ${invalidRows} + ${duplicateRows} is not ` +
-        `${totalRows}`,
+    ...counters.flatMap(([source, name, counted]) => {
+      const { [source]: found = 0 } = results.bySource
+      return breachUnless(counted === found, {
+        ...of,
+        rule: 'each counter = its rows by source',
+        detail: `${name} is ${counted}, ${found} rows in the results are of the source ${source}`,
+      })
     }),
   ]
 }

@@ -83,7 +83,7 @@ export const INVARIANTS: readonly Invariant[] = [
     rules: [
       'every row once, in order', 'results are readable', 'successRecords = rows with a verdict',
       'successRecords + failedRecords = totalRows',
-      'cacheHits + freshRecords + invalidRows + duplicateRows = totalRows',
+      'each counter = its rows by source',
     ],
   },
   {

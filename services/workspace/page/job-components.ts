@@ -1,3 +1,4 @@
+import type { ROW_COUNTERS } from '../../../schemas/api/job.ts'
 import type { JobStatusResource } from '../../client/client.ts'
 import { count, html, type Html, share, time } from './html.ts'
 import { table } from './layout.ts'
@@ -70,8 +71,7 @@ export function jobName ({ id, metadata }: Pick<JobStatusResource, 'id' | 'metad
 type Segment = { readonly name: string, readonly rows: number, readonly tone: string }
 
 type Counts = Pick<JobStatusResource,
-  'id' | 'totalRows' | 'freshRecords' | 'cacheHits' | 'duplicateRows' | 'invalidRows' |
-  'successRecords' | 'failedRecords'>
+  'id' | 'totalRows' | 'successRecords' | 'failedRecords' | typeof ROW_COUNTERS[number]>
 
 const WIDTH = 1_000
 const HEIGHT = 28
@@ -80,14 +80,14 @@ const MIN_WIDTH = 4
 
 /** The rows of a job by the source of their verdicts; unfinished rows are open. */
 export function segmentsOf (job: Counts): readonly Segment[] {
-  const { freshRecords, cacheHits, duplicateRows, invalidRows, totalRows } = job
-  const known = freshRecords + cacheHits + duplicateRows + invalidRows
   return [
-    { name: 'Checked live', rows: freshRecords, tone: 'one' },
-    { name: 'From your cache', rows: cacheHits, tone: 'two' },
-    { name: 'Duplicates', rows: duplicateRows, tone: 'three' },
-    { name: 'Not readable', rows: invalidRows, tone: 'four' },
-    { name: 'Open', rows: Math.max(0, totalRows - known), tone: 'five' },
+    { name: 'Checked live', rows: job.freshRecords, tone: 'one' },
+    { name: 'From your cache', rows: job.cacheHits, tone: 'two' },
+    { name: 'Duplicates', rows: job.duplicateRecords, tone: 'three' },
+    { name: 'Not readable', rows: job.invalidRecords, tone: 'four' },
+    { name: 'Unknown', rows: job.unknownRecords, tone: 'five' },
+    { name: 'Cancelled', rows: job.cancelledRecords, tone: 'six' },
+    { name: 'Open', rows: job.pendingRecords, tone: 'seven' },
   ]
 }
 

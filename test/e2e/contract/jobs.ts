@@ -48,7 +48,14 @@ describe('the states of a job', () => {
     const { test } = await newCustomer()
     const inputs = ['+12127360003', '+12127360005', '+12127360006', 'x']
     const { job, rows } = await ended(test, { service, inputs })
-    expect(job).toMatchObject({ status: 'completed', failedRecords: 4, successRecords: 0 })
+    expect(job).toMatchObject({
+      status: 'completed',
+      failedRecords: 4,
+      successRecords: 0,
+      freshRecords: 0,
+      unknownRecords: 3,
+      invalidRecords: 1,
+    })
     expect(rows.map(row => row.status)).toEqual(['unknown', 'unknown', 'unknown', 'invalid'])
   })
 })
@@ -73,6 +80,11 @@ describe('the status resource', () => {
       service,
       invalidRows: count,
       duplicateRows: count,
+      invalidRecords: count,
+      duplicateRecords: count,
+      unknownRecords: count,
+      cancelledRecords: count,
+      pendingRecords: 0,
       progressPercent: 100,
       maxQuoteMicros: count,
       chargedMicros: count,
@@ -93,9 +105,14 @@ describe('the status resource', () => {
     expect(job).toMatchObject({
       totalRows: 8,
       cacheHits: 1,
-      freshRecords: 3,
+      freshRecords: 2,
       duplicateRows: 2,
       invalidRows: 2,
+      duplicateRecords: 2,
+      invalidRecords: 2,
+      unknownRecords: 1,
+      cancelledRecords: 0,
+      pendingRecords: 0,
       successRecords: 4,
       failedRecords: 4,
     })

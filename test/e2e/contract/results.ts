@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { ROW_SOURCES } from '../../../schemas/api/results.ts'
 import type { ResultRow } from '../../../services/client/client.ts'
 import { parseCsv } from '../../support/world.ts'
 import { proves } from './rows.ts'
@@ -96,7 +97,7 @@ describe('the result file', () => {
       expect(Object.keys(rows[0] ?? {})).toEqual([...STANDARD, ...further])
       for (const row of rows) {
         expect(['valid', 'invalid', 'risky', 'unknown']).toContain(row.status)
-        expect(['live', 'cache', 'duplicate', 'preflight']).toContain(row.source)
+        expect(['live', 'cache', 'duplicate', 'preflight', 'none']).toContain(row.source)
         expect(['', ...LINE_TYPES]).toContain(row.line_type)
         expect(row.reason).toMatch(/^[a-z]+(_[a-z]+)*$/)
         expect(row.confidence).toMatch(/^(\d|[1-9]\d|100)$/)
@@ -179,7 +180,7 @@ describe('results', () => {
     expect([rest.data.length, rest.has_more, rest.next_cursor]).toEqual([26, false, null])
     expect([...first.data, ...rest.data].map(row => row.row)).toEqual(inputs.map((_, at) => at + 1))
     for (const status of ['valid', 'invalid', 'risky', 'unknown'] as const) {
-      for (const source of ['live', 'cache', 'duplicate', 'preflight', undefined] as const) {
+      for (const source of [...ROW_SOURCES, undefined]) {
         const wanted = rows.filter(row => row.status === status &&
           (source === undefined || row.source === source)).map(row => Number(row.row))
         const found = await all(test.client.resultRows(job.id, {

@@ -68,7 +68,7 @@ describe('a live job of a described vendor', () => {
     proves('takes the carrier of a provider that knows better'), async () => {
     const { inputs, job, rows } = await jobWith('well', [0, 1, 2, 9])
     expect(rows).toEqual([
-      ...REGISTERED, 'valid registered true Example Mobile live', 'unknown unclear_answer   live',
+      ...REGISTERED, 'valid registered true Example Mobile live', 'unknown unclear_answer   none',
     ])
     expect(job).toMatchObject({ status: 'completed', successRecords: 3, failedRecords: 1 })
     expect(job.chargedMicros * 4).toBe(job.maxQuoteMicros * 3)
@@ -101,8 +101,14 @@ describe('a live job of a described vendor', () => {
     proves('of rows the vendor has no verdict of ends unknown and free') + ', when it is %s',
     async mode => {
       const { job, rows } = await jobWith(mode, [0, 1])
-      expect(rows).toEqual(Array(2).fill('unknown unavailable   live'))
-      expect(job).toMatchObject({ status: 'completed', failedRecords: 2, chargedMicros: 0 })
+      expect(rows).toEqual(Array(2).fill('unknown unavailable   none'))
+      expect(job).toMatchObject({
+        status: 'completed',
+        failedRecords: 2,
+        freshRecords: 0,
+        unknownRecords: 2,
+        chargedMicros: 0,
+      })
       expect(job.releasedMicros).toBe(job.maxQuoteMicros)
     })
 })

@@ -9,7 +9,8 @@ const numbers = [
   'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits', 'quotedFresh', 'maxQuoteMicros',
   'chunks',
   'unitPriceMicros', 'createdAtMs', 'updatedAtMs', 'endedAtMs', 'finishedRows', 'inputBlocks',
-  'billableRows', 'cacheHits', 'freshRecords', 'successRecords', 'failedRecords', 'chargedMicros',
+  'billableRows', 'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords',
+  'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords', 'chargedMicros',
   'releasedMicros',
 ]
 /** Every number differs, so that none can stand in for another. */
@@ -50,11 +51,15 @@ const job = {
     billableRows: 14,
     cacheHits: 15,
     freshRecords: 16,
-    successRecords: 17,
-    failedRecords: 18,
+    invalidRecords: 17,
+    duplicateRecords: 18,
+    unknownRecords: 19,
+    cancelledRecords: 20,
+    successRecords: 21,
+    failedRecords: 22,
   },
-  chargedMicros: 19,
-  releasedMicros: 20,
+  chargedMicros: 23,
+  releasedMicros: 24,
 }
 const refusal = ['refusal', 'insufficient_balance', 'requiredMicros', '7', 'availableMicros', '3']
 const refused = {

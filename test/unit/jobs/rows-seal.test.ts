@@ -21,10 +21,11 @@ const place: RowsPlace = {
 const block = {
   finished: Buffer.of(7),
   billable: Buffer.of(3),
-  succeeded: Buffer.of(3),
-  failed: Buffer.of(4),
   cached: Buffer.of(1),
   live: Buffer.of(2),
+  invalid: Buffer.of(4),
+  unknown: Buffer.of(0),
+  cancelled: Buffer.of(0),
   copies: [{ row: 1, copies: 2 }],
   inputs: false,
   firstRow: 1_000,

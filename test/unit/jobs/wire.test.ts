@@ -69,10 +69,11 @@ const finished: Emission<'rows.completed'> = {
     inputs: false,
     finished: bits(3, 0),
     billable: bits(1, 0),
-    succeeded: bits(1, 0),
-    failed: bits(2, 0),
     cached: bits(0, 0),
-    live: bits(3, 0),
+    live: bits(1, 0),
+    invalid: bits(0, 0),
+    unknown: bits(2, 0),
+    cancelled: bits(0, 0),
     copies: [{ row: 0, copies: 2 }],
   },
   rows: {
@@ -164,8 +165,9 @@ describe('a changed message', () => {
     [finished, { part: -1 }], [
       finished, { billable: bits(3, 0) }
     ], [finished, { finished: bits(7, 0) }],
-    [finished, { succeeded: bits(3, 0) }], [finished, { failed: bits(0, 0) }],
-    [finished, { cached: bits(1, 0) }], [finished, { live: bits(1, 0) }],
+    [finished, { cached: bits(1, 0) }], [finished, { live: bits(3, 0) }],
+    [finished, { invalid: bits(2, 0) }], [finished, { unknown: bits(0, 0) }],
+    [finished, { cancelled: bits(2, 0) }],
     [finished, { copies: [{ row: 0, copies: 3 }] }], [finished, { inputs: true }],
     [finished, { firstRow: 0 }],
   ])('of $topic is refused with %o', async (emission, change) => {

@@ -83,7 +83,7 @@ describe('a chunk of an accepted job', () => {
     expect(block?.rows.inputs).toEqual(chunk.rows.inputs)
     expect(rowsOf(block!.value.finished)).toEqual([1, 3, 4, 6, 7])
     expect(rowsOf(block!.value.cached)).toEqual([4, 7])
-    expect(rowsOf(block!.value.failed)).toEqual([1])
+    expect(rowsOf(block!.value.invalid)).toEqual([1])
     expect(block?.value.copies).toEqual([{ row: 4, copies: 1 }])
     expect(block?.rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
     const checked = cellsIn(block!.rows, 'checked_at')
@@ -120,14 +120,16 @@ describe('a chunk of an accepted job', () => {
         const emissions = emissionsOf(given, { ...terms, partRows })
         const [block] = blockIn(emissions)
         const missed = partsIn(emissions).map(({ rows }) => rows.rows)
-        const { finished, succeeded, failed, cached, live, billable } = block!.value
+        const { finished, cached, invalid } = block!.value
         expect([...rowsOf(finished), ...missed.flat()].sort((a, b) => a - b))
           .toEqual(numbers.map((_, row) => row))
         expect(missed.every((rows) => rows.length <= partRows)).toBe(true)
-        expect(rowsOf(both(succeeded, failed))).toEqual([])
-        expect(rowsOf(minus(succeeded, finished))).toEqual([])
-        expect(rowsOf(minus(cached, succeeded))).toEqual([])
-        expect([rowsOf(live), rowsOf(billable)]).toEqual([[], []])
+        expect(rowsOf(both(cached, invalid))).toEqual([])
+        expect(rowsOf(minus(cached, finished))).toEqual([])
+        expect(rowsOf(minus(invalid, finished))).toEqual([])
+        for (const name of ['live', 'unknown', 'cancelled', 'billable'] as const) {
+          expect(rowsOf(block!.value[name])).toEqual([])
+        }
       }))
   })
 })

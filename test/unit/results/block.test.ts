@@ -38,32 +38,34 @@ describe('a block', () => {
     const block = createBlock({ coordinates, part: 4 })
     block.add(0, outcome({ status: 'valid', copies: 2 }))
     block.add(1, outcome({ status: 'invalid' }))
-    block.add(2, outcome({ status: 'unknown', reason: 'no_answer' }))
+    block.add(2, outcome({ source: 'none', status: 'unknown', reason: 'no_answer' }))
     block.add(3, outcome({ source: 'cache', copies: 1 }))
     block.add(4, outcome({ source: 'preflight', status: 'invalid', reason: 'empty' }))
+    block.add(5, outcome({ source: 'none', status: 'unknown', reason: 'cancelled' }))
     block.add(9, { source: 'duplicate', duplicateOf: 21 })
     const { value, rows } = block.emission('small')
-    expect(rowsOf(value.finished)).toEqual([0, 1, 2, 3, 4, 9])
+    expect(rowsOf(value.finished)).toEqual([0, 1, 2, 3, 4, 5, 9])
     expect(rowsOf(value.billable)).toEqual([0, 1])
-    expect(rowsOf(value.succeeded)).toEqual([0, 1, 3])
-    expect(rowsOf(value.failed)).toEqual([2, 4])
     expect(rowsOf(value.cached)).toEqual([3])
-    expect(rowsOf(value.live)).toEqual([0, 1, 2])
+    expect(rowsOf(value.live)).toEqual([0, 1])
+    expect(rowsOf(value.invalid)).toEqual([4])
+    expect(rowsOf(value.unknown)).toEqual([2])
+    expect(rowsOf(value.cancelled)).toEqual([5])
     expect(value.copies).toEqual([{ row: 0, copies: 2 }, { row: 3, copies: 1 }])
     expect(value).toMatchObject({ ...coordinates, part: 4, inputs: false })
-    expect(rows.rows).toEqual([0, 1, 2, 3, 4, 9])
-    expect(rows.duplicateOf).toEqual([0, 0, 0, 0, 0, 21])
+    expect(rows.rows).toEqual([0, 1, 2, 3, 4, 5, 9])
+    expect(rows.duplicateOf).toEqual([0, 0, 0, 0, 0, 0, 21])
     expect(rows.inputs).toBe(null)
   })
 
   it('stores the columns of the result file, blank ones left out', () => {
     const block = createBlock({ coordinates, part: 0 })
     block.add(0, outcome({ fields: { e164: '+12127365000', carrier: 'Acme', mx_found: 'true' } }))
-    block.add(1, outcome({ status: 'unknown', reason: 'cancelled', confidence: 0 }))
+    block.add(1, withoutVerdict('cancelled', { atMs: 0 }))
     block.add(2, { source: 'duplicate', duplicateOf: 21 })
     expect(column(block, 'e164')).toEqual(['+12127365000', '', ''])
     expect(column(block, 'status')).toEqual(['valid', 'unknown', ''])
-    expect(column(block, 'source')).toEqual(['live', 'live', 'duplicate'])
+    expect(column(block, 'source')).toEqual(['live', 'none', 'duplicate'])
     expect(column(block, 'confidence')).toEqual(['90', '0', ''])
     expect(column(block, 'reason')).toEqual(['assigned_range', 'cancelled', ''])
     expect(column(block, 'checked_at')?.[0]).toBe('1970-01-01T00:00:00.000Z')
@@ -112,9 +114,9 @@ describe('a block made from headers', () => {
     const { value, rows: stored } = deadBlock({ coordinates, lane: 'bulk', rows },
       { atMs: 5, inputs: false })
     expect(rowsOf(value.finished)).toEqual([1, 8])
-    expect(rowsOf(value.failed)).toEqual([1, 8])
-    expect(rowsOf(value.live)).toEqual([1, 8])
-    expect([count(value.billable), count(value.succeeded), count(value.cached)]).toEqual([0, 0, 0])
+    expect(rowsOf(value.unknown)).toEqual([1, 8])
+    expect([count(value.billable), count(value.live), count(value.cached)]).toEqual([0, 0, 0])
+    expect(cellsIn(stored, 'source')).toEqual(['none', 'none'])
     expect(value.part).toBe(-2)
     expect(cellsIn(stored, 'reason')).toEqual(['internal', 'internal'])
     expect(stored.inputs).toBe(null)
@@ -133,7 +135,7 @@ describe('a row without a verdict', () => {
     const subject = { service: 'phone-validation', canonical: '+12127365000', copies: 3 } as const
     expect(withoutVerdict('unavailable', { atMs: 9, subject })).toMatchObject({
       status: 'unknown',
-      source: 'live',
+      source: 'none',
       reason: 'unavailable',
       checkedAtMs: 9,
       expiresAtMs: 9,

@@ -114,7 +114,7 @@ describe('the check of a verification batch', () => {
   it('ends a row without an answer as unknown, free and uncached', async () => {
     const { deps, cache } = setUp(() => ({ kind: 'answered', verdicts: new Map() }))
     const [outcome] = await checkBatch(batchFrom([phone(0)]), deps, signal)
-    expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer', source: 'live' })
+    expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer', source: 'none' })
     expect([cache.entries.size, cache.holders.size]).toEqual([0, 0])
   })
 

@@ -86,7 +86,8 @@ describe('verify', () => {
     const [block] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.completed')
     expect(state.most).toBe(0)
     expect(reasonsIn(block!)).toEqual(['cancelled'])
-    expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
+    const { cancelled, live, billable } = block!.value
+    expect([cancelled, live, billable].map(rowsOf)).toEqual([[0], [], []])
   })
 
   it('does not delay a service by the batches of another', async () => {
@@ -256,6 +257,7 @@ describe('a verification batch with unavailable providers', () => {
     const [block] = emitted(decisions, 'rows.completed')
     expect(reasonsIn(block!)).toEqual(['unavailable'])
     expect(block?.value.part).toBe(30_000)
-    expect([rowsOf(block!.value.failed), rowsOf(block!.value.billable)]).toEqual([[0], []])
+    const { unknown, live, billable } = block!.value
+    expect([unknown, live, billable].map(rowsOf)).toEqual([[0], [], []])
   })
 })

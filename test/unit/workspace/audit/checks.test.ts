@@ -105,10 +105,17 @@ describe('the audit of jobs', () => {
   })
 
   it('counts the rows of a result file', async () => {
-    const csv = ['row,status,source,reason\r\n', '1,valid,live,\r\n2,unknown,live,internal\r\n',
+    const csv = ['row,status,source,reason\r\n', '1,valid,live,\r\n2,unknown,none,internal\r\n',
       '3,invalid,preflight,\r\n5,valid,duplicate,\r\n6,risky,cache,\r\n']
     expect(await countResults((async function * () { yield * csv })()))
-      .toEqual({ rows: 5, outOfOrder: 4, billable: 1, succeeded: 3, internal: 1 })
+      .toEqual({
+        rows: 5,
+        outOfOrder: 4,
+        billable: 1,
+        succeeded: 3,
+        internal: 1,
+        bySource: { live: 1, none: 1, preflight: 1, duplicate: 1, cache: 1 },
+      })
   })
 
   it('finds rows, charges and counts that differ from the results', () => {
@@ -116,7 +123,9 @@ describe('the audit of jobs', () => {
       chargedMicros: 10,
       counts: { ...job.counts, freshRecords: 1, successRecords: 1 },
     })
-    const results = { rows: 1, outOfOrder: 0, billable: 1, succeeded: 1, internal: 0 }
+    const results = {
+      rows: 1, outOfOrder: 0, billable: 1, succeeded: 1, internal: 0, bySource: { live: 1 },
+    }
     expect(checkResults(counted, results)).toEqual([])
     expect(checkResults(counted, { ...results, billable: 2 })).toEqual([
       { job: JOB, rule: 'charge = billable rows x unit price', detail: '2 x 10 is 20, charged 10' },
@@ -125,8 +134,17 @@ describe('the audit of jobs', () => {
       .toEqual(['every row once, in order'])
     expect(rules(checkResults(job, { ...results, succeeded: 1 }))).toEqual([
       'successRecords = rows with a verdict', 'successRecords + failedRecords = totalRows',
-      'cacheHits + freshRecords + invalidRows + duplicateRows = totalRows',
+      'each counter = its rows by source',
     ])
+    const cancelled = { ...job.counts, successRecords: 1, unknownRecords: 1, cancelledRecords: 2 }
+    const bySource = { none: 3, live: 1 }
+    expect(checkResults(endedJob({ chargedMicros: 10, counts: cancelled }), {
+      ...results, bySource,
+    })).toEqual([{
+      job: JOB,
+      rule: 'each counter = its rows by source',
+      detail: 'freshRecords is 0, 1 rows in the results are of the source live',
+    }])
   })
 
   it('requires that exactly running jobs with fresh rows hold slots', () => {
