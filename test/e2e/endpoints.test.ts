@@ -246,6 +246,8 @@ describe('money and services', () => {
       priceMicros: 2_000,
       columns: ['timezone', 'national_format'],
       configured: true,
+      checks: ['syntax', 'numbering_plan', 'carrier_range'],
+      limitations: ['range_only'],
     })
     expect(live.map((it: { configured: boolean }) => it.configured))
       .toEqual([true, false, false, true, true, true])

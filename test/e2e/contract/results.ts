@@ -164,7 +164,7 @@ describe('rows of a job', () => {
       const { created, rows } = await ended(live, { service: 'carrier-lookup', inputs })
       expect(created.preflight).toMatchObject({ freshChecks: 1, invalidRows: 4 })
       expect(rows.map(row => [row.status, row.source])).toEqual([
-        ['unknown', 'live'], ...Array(4).fill(['invalid', 'preflight']),
+        ['unknown', 'none'], ...Array(4).fill(['invalid', 'preflight']),
       ])
     })
 })
