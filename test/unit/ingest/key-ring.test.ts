@@ -14,7 +14,7 @@ it('whoever takes requests has the same secret, whatever keys the ring has since
   expect(secret).toEqual(firstSecret(old.KEY_RING))
   expect(await requestSecretOf(redis, both)).toEqual(secret)
   await expect(requestSecretOf(redis, { KEY_RING: { k1: keyOf(1) }, KEY_ACTIVE: 'k1' }))
-    .rejects.toThrow('lacks key "k2", which wraps keys in use (request-secret)')
+    .rejects.toThrow('lacks key "k2", which wraps a key in use (request-secret)')
 })
 
 it('a ring that lacks a key is answered as an outage is, as nothing is lost by it', () => {

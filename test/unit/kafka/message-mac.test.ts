@@ -74,7 +74,7 @@ it('leaves messages to and from partners as they are', () => {
 it('needs the key that signs', () => {
   const settings = { MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '2' }
   expect(() => createMessageMac(settings)).toThrow(
-    'MESSAGE_KEYS lacks the key "2" that MESSAGE_KEY_ACTIVE names')
+    'MESSAGE_KEYS has no key "2", which MESSAGE_KEY_ACTIVE names')
 })
 
 it('counts every forged message and logs one a topic and minute', () => {
