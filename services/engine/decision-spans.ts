@@ -5,7 +5,7 @@ import { rowsOf } from './row-headers.ts'
 import type { Batch } from './batch.ts'
 import type { Decision, Emission } from './stage.ts'
 import {
-  failSpan, isTracing, linksTo, parentIn, SpanKind, startSpan, traceHeaders, withSpan,
+  failSpan, isTracing, spanLinksOf, parentContextOf, SpanKind, startSpan, traceHeaders, withSpan,
   type Attributes, type Span,
 } from '../platform/tracing.ts'
 
@@ -98,8 +98,8 @@ function startProcess ({ stage, group }: Place, messages: Messages, startMs?: nu
   return startSpan({
     name: `${stage} process`,
     kind: SpanKind.CONSUMER,
-    parent: parentIn(first?.headers ?? {}),
-    links: linksTo(others.slice(0, MAX_LINKS).map(({ headers }) => headers)),
+    parent: parentContextOf(first?.headers ?? {}),
+    links: spanLinksOf(others.slice(0, MAX_LINKS).map(({ headers }) => headers)),
     attributes: {
       ...attributesOf(messages),
       ...group !== undefined && { 'messaging.consumer.group.name': group },

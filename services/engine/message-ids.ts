@@ -1,5 +1,5 @@
 import type { RawMessage } from '../kafka/bus.ts'
-import { traceIdIn } from '../platform/tracing.ts'
+import { traceIdOf } from '../platform/tracing.ts'
 
 type Headed = Pick<RawMessage, 'headers'>
 
@@ -32,6 +32,6 @@ export function idsOf (messages: readonly Headed[]): MessageIds {
   const jobs = byJob(messages).size
   if (jobs > 1) return { jobs }
   const { tenant, job } = first.headers
-  const traceId = traceIdIn(first.headers)
+  const traceId = traceIdOf(first.headers)
   return { ...tenant && { tenant }, ...job && { job }, ...traceId && { traceId } }
 }

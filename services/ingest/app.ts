@@ -37,7 +37,7 @@ export function createApp (
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
     ...frameworkLimits(connection),
-    trustProxy: address => proxies.hold(plainAddress(address)),
+    trustProxy: address => proxies.has(plainAddress(address)),
     // Addresses of requests hold job ids at most, but a client may put anything into a query.
     logController: new LogController({
       disableRequestLogging: true, requestIdLogLabel: 'requestId',

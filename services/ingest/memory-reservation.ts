@@ -23,7 +23,7 @@ export function reserveMemory (
   return {
     onRequest: async request => {
       const reservation = budget.open()
-      const stated = statedBytes(request) ?? 0
+      const stated = contentLength(request) ?? 0
       if (stated > MAX_BODY_BYTES) throw new ApiException({ code: 'body_too_large' })
       if (!reservation.hold(stated)) throw new ApiException({ code: 'temporarily_unavailable' })
       rooms.set(request, reservation)
@@ -56,7 +56,7 @@ type Exchange = {
  */
 function watch (reservation: MemoryReservation, exchange: Exchange): void {
   const { request, payload, pace } = exchange
-  const stated = statedBytes(request)
+  const stated = contentLength(request)
   if (stated !== undefined && stated <= SMALL_BODY_BYTES) return
   const checkEveryMs = Math.min(CHECK_EVERY_MS, pace.graceMs)
   let bytes = 0
@@ -79,7 +79,7 @@ function watch (reservation: MemoryReservation, exchange: Exchange): void {
   }
   const timer = setInterval(() => {
     elapsedMs += checkEveryMs
-    const isSlow = isTooSlow({ bytes, elapsedMs, statedBytes: stated }, pace)
+    const isSlow = isTooSlow({ bytes, elapsedMs, contentLength: stated }, pace)
     if (reservation.heldBytes() > 0 && isSlow) end('request_timeout')
   }, checkEveryMs).unref()
   payload.on('data', count)
@@ -95,7 +95,7 @@ function cutOff ({ request: { raw, id }, reply, payload }: Exchange, code: EndCo
 }
 
 /** Undefined for a body in chunks. */
-function statedBytes (request: FastifyRequest): number | undefined {
+function contentLength (request: FastifyRequest): number | undefined {
   const length = request.headers['content-length']
   return length === undefined ? undefined : Number(length)
 }

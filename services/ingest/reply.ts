@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Submitted } from '../jobs/submit.ts'
-import { noteOnSpan } from '../platform/tracing.ts'
+import { addSpanAttributes } from '../platform/tracing.ts'
 import { errorBody, statusOf, type ApiError } from './errors.ts'
 import { acceptedBody, jobPath } from './response.ts'
 
@@ -26,7 +26,7 @@ export function sendAccepted (
   reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>
 ): FastifyReply {
   const { request } = reply
-  noteOnSpan({ job: job.id, rows: job.preflight.totalRows })
+  addSpanAttributes({ job: job.id, rows: job.preflight.totalRows })
   request.log = request.log.child({ tenant: job.tenant, job: job.id })
   request.log.info({ replayed }, 'job accepted')
   if (replayed) reply.header('idempotent-replayed', 'true')

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import {
-  failSpan, isTracing, linksTo, SpanKind, startSpan, withSpan, withTrace, type Span,
+  failSpan, isTracing, spanLinksOf, SpanKind, startSpan, withSpan, withTrace, type Span,
 } from '../platform/tracing.ts'
 
 /**
@@ -39,7 +39,7 @@ function spanOf (request: FastifyRequest, route: string): Span {
   return withTrace({}, () => startSpan({
     name: `${method} ${route}`,
     kind: SpanKind.SERVER,
-    links: linksTo(typeof traceparent === 'string' ? [{ traceparent }] : []),
+    links: spanLinksOf(typeof traceparent === 'string' ? [{ traceparent }] : []),
     attributes: { 'http.request.method': method, 'http.route': route, request: request.id },
   }))
 }

@@ -40,7 +40,7 @@ export function rulesOf (settings: Settings): Rules {
     bodyPace: {
       graceMs: settings.BODY_GRACE_MS,
       bytesPerSecond: settings.BODY_BYTES_PER_SECOND,
-      wholeWithinMs: settings.REQUEST_TIMEOUT_MS,
+      completeWithinMs: settings.REQUEST_TIMEOUT_MS,
     },
     retentionMs: settings.RETENTION_DAYS * DAY_MS,
   }

@@ -77,7 +77,7 @@ const hostOf = (hostname: string): string =>
   hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '').toLowerCase()
 
 const isLoopback = (host: string): boolean =>
-  LOOPBACK.hold(host) || host === 'localhost' || host.endsWith('.localhost')
+  LOOPBACK.has(host) || host === 'localhost' || host.endsWith('.localhost')
 
 /** The host is what the URL parser made of it, so 0x7f.1 and 2130706433 are 127.0.0.1 here. */
 function isAllowedHost (hostname: string, rules: WebhookRules): boolean {

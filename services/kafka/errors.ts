@@ -29,7 +29,7 @@ export function isPassing (error: unknown): boolean {
 export function refusalOf (error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
   if (error.name === 'KafkaJSSASLAuthenticationError') {
-    return 'Kafka refuses to sign this user in: check KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME ' +
+    return 'Kafka authentication failed: check KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME ' +
       'and KAFKA_SASL_PASSWORD'
   }
   if (isUntrusted(error)) {

@@ -100,7 +100,7 @@ export function connectRegistry (url: string): SchemaRegistry {
 export function registryRefusalOf (error: unknown): string | undefined {
   if (!(error instanceof Error && 'status' in error)) return undefined
   if (error.status === 401 || error.status === 403) {
-    return 'the registry refuses to sign this user in: check user and password in ' +
+    return 'schema registry authentication failed: check user and password in ' +
       'SCHEMA_REGISTRY_URL'
   }
   // The client makes a status and a text of every failure, so the text is all there is to tell by.

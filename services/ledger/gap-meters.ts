@@ -5,7 +5,7 @@ import type { Metrics } from '../platform/metrics.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
-import { createReading } from '../platform/reading.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 
 type GapDeps = {
   readonly redis: Pick<Redis, 'pipeline'>
@@ -29,8 +29,8 @@ const TENANTS_A_ROUND = 200
 
 /** Reports how many entries the copy of the journal lacks for good, when metrics are read. */
 export function watchGaps ({ metrics, log, ...deps }: GapDeps): void {
-  const read = createReading(createGapCount({ ...deps, log }), {
-    what: 'gaps of the journal', log,
+  const read = createCachedReading(createGapCount({ ...deps, log }), {
+    name: 'gaps of the journal', log,
   })
   metrics.watchAll('journal_entries_missing', async () =>
     (await read()).map(value => ({ labels: {}, value })))

@@ -3,7 +3,7 @@ import { kafkaOptionsOf, type KafkaConnection } from '../kafka/connection.ts'
 import { placesOf } from '../kafka/lag.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { createReading } from '../platform/reading.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 
 /** A connection to the brokers for what they are asked now and then. */
 export type Administrator = ReturnType<typeof createAdministrator>
@@ -21,7 +21,7 @@ type LagDeps = {
  */
 export function watchLag ({ administrator, metrics, log }: LagDeps): void {
   const places = () => administrator.use(admin => placesOf(admin))
-  const read = createReading(places, { what: 'the lag of groups', log })
+  const read = createCachedReading(places, { name: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>
     metrics.watchAll(name, async () => (await read()).map(place => ({
       labels: {

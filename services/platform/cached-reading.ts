@@ -2,45 +2,45 @@ import type { Log } from './log.ts'
 import { withTimeout } from './retry.ts'
 
 type ReadingOptions = {
-  /** Named in logs. */
-  readonly what: string
+  /** Name in logs. */
+  readonly name: string
   readonly log: Pick<Log, 'warn'>
-  /** A reading younger than this is told once more. */
-  readonly everyMs?: number
-  /** Whoever asks waits no longer than this; then the reading before is told. */
-  readonly withinMs?: number
-  /** A reading older than this is told no more. */
-  readonly oldestMs?: number
+  /** A younger value is returned without a new read. */
+  readonly minAgeMs?: number
+  /** A caller waits no longer than this for a read; then it gets the previous value. */
+  readonly timeoutMs?: number
+  /** An older value is not returned. */
+  readonly maxAgeMs?: number
   readonly now?: () => number
 }
 
 /**
- * A reading for metrics that has its price: made only when somebody asks, so that nothing is done
- * where nobody looks, and at most once in a while. Nothing is told when it fails, or is late for
- * long, as an old value would pass for a new one.
+ * An expensive read for metrics: runs only when metrics are scraped, and at most once per
+ * `minAgeMs`. Returns nothing after a failure or when the last value is too old, because an old
+ * value would look current.
  */
-export function createReading<T> (
+export function createCachedReading<T> (
   read: () => Promise<readonly T[]>, options: ReadingOptions
 ): () => Promise<readonly T[]> {
   const {
-    what, log, everyMs = 10_000, withinMs = 500, oldestMs = 30_000, now = () => performance.now(),
+    name, log, minAgeMs = 10_000, timeoutMs = 500, maxAgeMs = 30_000, now = () => performance.now(),
   } = options
-  let begunMs = -Infinity
-  let underWay: Promise<void> | undefined
-  let known: { readonly atMs: number, readonly found: readonly T[] } | undefined
+  let startedMs = -Infinity
+  let running: Promise<void> | undefined
+  let last: { readonly atMs: number, readonly found: readonly T[] } | undefined
   const start = async () => {
-    begunMs = now()
+    startedMs = now()
     try {
-      known = { found: await read(), atMs: now() }
+      last = { found: await read(), atMs: now() }
     } catch (error) {
-      known = undefined
-      log.warn({ err: error }, `${what} cannot be read`)
+      last = undefined
+      log.warn({ err: error }, `failed to read ${name}`)
     }
-    underWay = undefined
+    running = undefined
   }
   return async () => {
-    if (underWay === undefined && now() - begunMs >= everyMs) underWay = start()
-    if (underWay !== undefined) await withTimeout(underWay, withinMs)
-    return known === undefined || now() - known.atMs > oldestMs ? [] : known.found
+    if (running === undefined && now() - startedMs >= minAgeMs) running = start()
+    if (running !== undefined) await withTimeout(running, timeoutMs)
+    return last === undefined || now() - last.atMs > maxAgeMs ? [] : last.found
   }
 }

@@ -19,7 +19,7 @@ afterEach(async () => {
 
 const LARGE = 200_000
 /** After a grace of 100 ms, which is how often it is looked, too. */
-const PACE = { graceMs: 100, bytesPerSecond: 65_536, wholeWithinMs: 60_000 }
+const PACE = { graceMs: 100, bytesPerSecond: 65_536, completeWithinMs: 60_000 }
 const body = JSON.stringify(good)
 const HEAD = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
   'content-type: application/json'].join('\r\n')
@@ -167,7 +167,7 @@ describe('a body in chunks', () => {
 })
 
 it('room for a body is asked for before it is read', () => {
-  const pace = { graceMs: 100, bytesPerSecond: 1, wholeWithinMs: 1_000 }
+  const pace = { graceMs: 100, bytesPerSecond: 1, completeWithinMs: 1_000 }
   expect(Object.keys(reserveMemory(createBodyBudget(LARGE), pace)))
     .toEqual(['onRequest', 'preParsing', 'onSend'])
 })

@@ -57,7 +57,7 @@ it('what somebody has to set right is told once, and what passes each time', asy
   }
   expect(told).toEqual([
     ['warn', 'Kafka is not reached yet'],
-    ['error', 'Kafka refuses to sign this user in'],
+    ['error', 'Kafka authentication failed'],
     ['error', 'The certificate of Kafka is not trusted'],
     ['warn', 'Kafka is not reached yet'],
   ])
