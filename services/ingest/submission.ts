@@ -34,7 +34,7 @@ export async function createSubmission (options: Options): Promise<Submitter> {
   const outcomes = await createOutcomeWaiter({ store, findArchived, subscriber, clock })
   context.onStop(() => outcomes.stop())
   const wire = createWire({ codec, keys })
-  const emitter = createEmitter({ wire, producerOf: oneOfEach(options.bus) })
+  const emitter = createEmitter({ messageCodec: wire, producerOf: oneOfEach(options.bus) })
   const presence = await startLiveness(options.state)
   context.onStop(() => presence.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings

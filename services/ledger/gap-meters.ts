@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import type { Place } from '../kafka/lag.ts'
+import type { GroupLag } from '../kafka/lag.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
@@ -12,7 +12,7 @@ type GapDeps = {
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly journal: Pick<JournalCopy, 'counts'>
   /** How far the ledgers are in each partition of the journal. */
-  readonly places: () => Promise<readonly Pick<Place, 'partition' | 'offset' | 'lag'>[]>
+  readonly places: () => Promise<readonly Pick<GroupLag, 'partition' | 'offset' | 'lag'>[]>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn' | 'error'>
 }

@@ -38,12 +38,12 @@ export async function failJob (
 ): Promise<Decision<'lookup'>> {
   const { store, clock } = deps
   const { tenant, job, totalRows } = headOf(unit)
-  const refused = { finishes: unit.members, emits: [], dead: 'undecidable' }
+  const refused = { completes: unit.members, emits: [], dead: 'undecidable' }
   const outcome = await store.refuse(tenant, job, 'internal')
   if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
   const { entry, job: { rebuilt } } = outcome
   const atMs = clock.now()
-  const blocks = unit.parts.map((message) => blockOf(message, { atMs, withRows: !rebuilt }))
+  const blocks = unit.messages.map((message) => blockOf(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,
     emits: entry === undefined ? blocks : [...blocks, journalOf(entry, laneOf(totalRows))],

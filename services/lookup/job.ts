@@ -32,17 +32,17 @@ export type JobUnit = Unit<ChunkMessage>
  * its stored quote, and all it emits is emitted again.
  */
 export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecision> {
-  const nothing: JobDecision = { finishes: unit.members, emits: [] }
+  const nothing: JobDecision = { completes: unit.members, emits: [] }
   const head = headOf(unit)
   if (await isOver(head, deps)) return nothing
   const { freshnessMs, maxActiveJobs } = await deps.policy(head.tenant)
   const terms = termsOf(head, freshnessMs, deps.partRows)
-  const { chunks, counts } = await readChunks(unit.parts, { terms, load: deps.load })
+  const { chunks, counts } = await readChunks(unit.messages, { terms, load: deps.load })
   const acceptance = await acceptJob(head, counts, { ...deps, maxActiveJobs })
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
   return {
-    finishes: unit.members,
+    completes: unit.members,
     emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
     afterProduced: () => announce(head, { entry: acceptance.entry, deps }),
   }
@@ -74,7 +74,7 @@ export async function announce (
 
 /** The envelope of chunk 0, which alone carries the job's header. */
 export function headOf (unit: JobUnit): Normalized {
-  const [first] = unit.parts
+  const [first] = unit.messages
   if (first === undefined) throw new Error('a complete job has a first chunk')
   return first.value
 }

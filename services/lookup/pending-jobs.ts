@@ -57,7 +57,7 @@ export function createPendingJobs () {
         gather.membersOf(held).every(({ value }) => value.chunk !== chunk)
     },
     drop: (message: ChunkMessage): void => {
-      gather.done(message)
+      gather.remove(message)
       waiting.drop(message)
       dead.delete(unitOf(message))
     },
@@ -69,7 +69,7 @@ export function createPendingJobs () {
     /** A look at the partition went through. */
     looked: waiting.looked,
     forget: (): void => {
-      gather.forget()
+      gather.clear()
       waiting.clear()
       dead.clear()
     },
@@ -87,7 +87,7 @@ function heldJob (known: Waiting, { members, gone }: Came): PendingJob {
   const parts = [...byChunk.values()].sort((a, b) => a.value.chunk - b.value.chunk)
   const isAccountedFor = gone !== undefined &&
     new Set([...gone, ...byChunk.keys()]).size >= known.message.value.chunks
-  return { ...known, unit: { parts, members }, isAccountedFor }
+  return { ...known, unit: { messages: parts, members }, isAccountedFor }
 }
 
 /**

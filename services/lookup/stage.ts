@@ -38,8 +38,8 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
     ...decision,
     afterProduced: async () => {
       await decision.afterProduced?.()
-      deps.load.forget(decision.finishes)
-      const [message] = decision.finishes
+      deps.load.forget(decision.completes)
+      const [message] = decision.completes
       if (message === undefined || ofGeneration !== generation) return
       held.drop(message)
     },
@@ -48,14 +48,14 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
     name: 'lookup',
     batch: options.batch,
     // The rows and messages of a whole big job are in memory while it is decided.
-    bulkAtOnce: 1,
+    bulkConcurrency: 1,
     decide: async (messages) => {
       const ofGeneration = generation
       for (const message of messages) deps.load.ahead(message)
       const decided = await decideComplete(messages, { held, deps })
       return decided.map((decision) => released(decision, ofGeneration))
     },
-    release: async (place) => {
+    flushHeld: async (place) => {
       const ofGeneration = generation
       const over = await decideOver(held.suspects(place, deps.clock.now()), deps)
       if (ofGeneration !== generation) return []
@@ -83,7 +83,7 @@ async function decideComplete (
     const unit = held.add(message)
     if (unit === undefined) continue
     const known = decided.get(unitOf(message)) ?? await decideOrFailJob(unit, deps)
-    decided.set(unitOf(message), { ...known, finishes: unit.members })
+    decided.set(unitOf(message), { ...known, completes: unit.members })
   }
   return [...decided.values()]
 }
@@ -115,7 +115,7 @@ async function decisionOf (
   const outcome = known.kind === 'open' ? await deps.store.refuse(tenant, job, 'expired') : known
   if (outcome.kind === 'open') return undefined
   const isOver = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
-  if (isOver) return { finishes: unit.members, emits: [] }
+  if (isOver) return { completes: unit.members, emits: [] }
   const { lostAfterLooks = LOST_AFTER_LOOKS } = deps
   const isLost = isAccountedFor || quietLooks >= lostAfterLooks
   return isLost ? await failJob(unit, deps) : undefined

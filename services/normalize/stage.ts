@@ -32,12 +32,12 @@ export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
   const decideChunk = async (chunk: Chunk): Promise<Decision<'normalize'>> => {
     if (deps.clock.now() > chunk.value.acceptBy) {
       deps.onExpired?.(chunk.value.rows)
-      return { finishes: [chunk], emits: [] }
+      return { completes: [chunk], emits: [] }
     }
     const { inputs, contacts } = chunk.rows()
     const { tokenVersion, ...rows } = await normalizeRows(chunk.value, inputs, deps.tokenize)
     const value = { ...chunk.value, tokenVersion }
-    return { finishes: [chunk], emits: [emissionOf(value, { ...rows, contacts })] }
+    return { completes: [chunk], emits: [emissionOf(value, { ...rows, contacts })] }
   }
   return {
     name: 'normalize',

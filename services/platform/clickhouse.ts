@@ -92,7 +92,7 @@ function wrappedRows (result: unknown): unknown {
 
 /** Throws the error as an InfrastructureError where it is one of infrastructure. */
 function rethrow (error: unknown): never {
-  const refusal = refusalOf(error)
+  const refusal = accessErrorOf(error)
   if (refusal !== undefined) throw new InfrastructureError(refusal, { cause: error })
   if (error instanceof Error && error.message === 'Timeout error.') {
     throw new InfrastructureError('ClickHouse did not respond in time', { cause: error })
@@ -113,7 +113,7 @@ function isNotClickhouse (error: unknown): boolean {
 const SIGN_IN_CODES: readonly unknown[] = ['192', '193', '194', '516']
 
 /** What an operator must fix when ClickHouse rejects the user or its certificate is not trusted. */
-function refusalOf (error: unknown): string | undefined {
+function accessErrorOf (error: unknown): string | undefined {
   if (isUntrusted(error)) {
     return 'The certificate of ClickHouse is not trusted: set NODE_EXTRA_CA_CERTS to the file of ' +
       'its CA, and use a host name of the certificate in CLICKHOUSE_URL'

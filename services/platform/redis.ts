@@ -65,19 +65,19 @@ function sentinelOptions ({ kind, nodes, group, access }: HostList): RedisOption
  * Logs once what an operator must fix when Redis rejects the user or its certificate is not
  * trusted. The connection keeps retrying. `setting` is the name of the setting with the URL.
  */
-export function logRefusals (
+export function logAccessErrors (
   redis: Redis | Cluster, setting: string, log: (refusal: string) => void
 ): void {
   const logged = new Set<string>()
   redis.on('error', (error: unknown) => {
-    const refusal = refusalOf(error, setting)
+    const refusal = accessErrorOf(error, setting)
     if (refusal === undefined || logged.has(refusal)) return
     logged.add(refusal)
     log(refusal)
   })
 }
 
-function refusalOf (error: unknown, setting: string): string | undefined {
+function accessErrorOf (error: unknown, setting: string): string | undefined {
   if (!(error instanceof Error)) return undefined
   if (isUntrusted(error)) {
     return 'The certificate of Redis is not trusted: set NODE_EXTRA_CA_CERTS to the file of its ' +
@@ -90,7 +90,7 @@ function refusalOf (error: unknown, setting: string): string | undefined {
     return `Redis permission denied: grant the missing permission to the user in ${setting}`
   }
   // The last node of a cluster has the reason why none is available.
-  return 'lastNodeError' in error ? refusalOf(error.lastNodeError, setting) : undefined
+  return 'lastNodeError' in error ? accessErrorOf(error.lastNodeError, setting) : undefined
 }
 
 const reconnectDelayMs = (attempt: number) =>

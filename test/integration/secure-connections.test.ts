@@ -125,7 +125,7 @@ describe.concurrent('Kafka over TLS, for those only who sign in', () => {
   })
 
   it('waits without being ready while it lacks a right, and goes on', async () => {
-    await withdrawn(DENIED, /^Kafka denies this user something \(GROUP_AUTHORIZATION_FAILED\)/,
+    await withdrawn(DENIED, /^Kafka authorization failed \(GROUP_AUTHORIZATION_FAILED\)/,
       { withdraw: broker.deny, giveBack: broker.permit })
   })
 

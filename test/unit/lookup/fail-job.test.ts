@@ -10,8 +10,8 @@ import {
   TENANT,
 } from '../../support/stage-doubles.ts'
 
-const parts = chunksOf(['+12127365000'])
-const unit = { parts, members: parts }
+const messages = chunksOf(['+12127365000'])
+const unit = { messages, members: messages }
 
 const partsWith = (unitPriceMicros: () => number) => ({
   store: createStoreDouble(),
@@ -25,16 +25,16 @@ const partsWith = (unitPriceMicros: () => number) => ({
 
 function setUp (unitPriceMicros: () => number) {
   const told: string[] = []
-  const parts = partsWith(unitPriceMicros)
-  const { store } = parts
-  const decided = decideOrFailJob(unit, { ...parts, onUndecidable: (job) => told.push(job) })
+  const messages = partsWith(unitPriceMicros)
+  const { store } = messages
+  const decided = decideOrFailJob(unit, { ...messages, onUndecidable: (job) => told.push(job) })
   return { store, told, decided }
 }
 
 describe('a job that fails while it is decided', () => {
   it('is refused, its chunks are dead, and somebody is told', async () => {
     const { store, told, decided } = setUp(() => { throw new RangeError('no price') })
-    expect(await decided).toEqual({ finishes: parts, emits: [], dead: 'undecidable' })
+    expect(await decided).toEqual({ completes: messages, emits: [], dead: 'undecidable' })
     expect(told).toEqual([JOB])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
@@ -59,7 +59,7 @@ describe('a job that fails while it is decided', () => {
     expect(told).toEqual(['announced', 'removed 7'])
   })
 
-  it('leaves the rows of a rebuilt job to the parts that may be at work already', async () => {
+  it('leaves the rows of a rebuilt job to the messages that may be at work already', async () => {
     const [rows, store] = [partsWith(() => 5), createStoreDouble()]
     store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
     const { dead, emits } = await failJob(unit, { ...rows, store })

@@ -20,7 +20,7 @@ const partsWith = (change: Partial<JobDeps> = {}): JobDeps => ({
   ...change,
 })
 
-const unitOf = (parts: ReturnType<typeof chunksOf>) => ({ parts, members: parts })
+const unitOf = (messages: ReturnType<typeof chunksOf>) => ({ messages, members: messages })
 
 describe('deciding a job', () => {
   it('names the quote after the job', () => {

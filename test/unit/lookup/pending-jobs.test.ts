@@ -22,7 +22,7 @@ describe('held jobs', () => {
     expect(suspects(LATE_MS - 1)).toEqual([])
     expect(suspects(LATE_MS)).toEqual([{
       message: first,
-      unit: { parts: [first, second], members: [second, first] },
+      unit: { messages: [first, second], members: [second, first] },
       isAccountedFor: false,
       quietLooks: 0,
     }])
@@ -61,13 +61,13 @@ describe('held jobs', () => {
     const twin = { ...first, raw: { ...first.raw, offset: 9n } }
     held.add(first)
     held.add(twin)
-    expect(suspects(LATE_MS)[0]?.unit).toEqual({ parts: [first], members: [first, twin] })
+    expect(suspects(LATE_MS)[0]?.unit).toEqual({ messages: [first], members: [first, twin] })
   })
 
   it('are complete with their last chunk, and gone when they are dropped or forgotten', () => {
     const { held, first, second, third, suspects } = scene()
     expect([held.add(first), held.add(second)]).toEqual([undefined, undefined])
-    expect(held.add(third)?.parts).toEqual([first, second, third])
+    expect(held.add(third)?.messages).toEqual([first, second, third])
     held.drop(third)
     expect(suspects(LATE_MS)).toEqual([])
     held.lose(owner, 1)

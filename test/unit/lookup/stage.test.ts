@@ -61,7 +61,7 @@ describe('lookup', () => {
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(0)], { chunkRows: 1 })
     expect(await decisionsOf(stage, [third!, first!])).toEqual([])
     const [decision] = await decisionsOf(stage, [second!])
-    expect(decision?.finishes).toHaveLength(3)
+    expect(decision?.completes).toHaveLength(3)
     expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk))
       .toEqual([0, 1, 2])
     expect(store.accepts[0]?.preflight).toEqual({
@@ -120,7 +120,7 @@ describe('lookup', () => {
     const { stage, store } = setUp({ availableMicros: 19 })
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [decision] = await decisionsOf(stage, chunks)
-    expect(decision).toMatchObject({ finishes: chunks, emits: [] })
+    expect(decision).toMatchObject({ completes: chunks, emits: [] })
     expect(await store.outcome(TENANT, JOB)).toMatchObject({
       refusal: { code: 'insufficient_balance', requiredMicros: 20, availableMicros: 19 },
     })
@@ -157,7 +157,7 @@ describe('lookup', () => {
     await decisionsOf(stage, [first!])
     expect(await decisionsOf(stage, [second!])).toHaveLength(1)
     const [again] = await decisionsOf(stage, [second!])
-    expect(again?.finishes).toEqual([first, second])
+    expect(again?.completes).toEqual([first, second])
     await again?.afterProduced?.()
     expect(await decisionsOf(stage, [second!])).toEqual([])
   })
@@ -178,7 +178,7 @@ describe('lookup', () => {
     const twin = { ...chunk!, raw: { ...chunk!.raw, offset: 9n } }
     const [decision, ...others] = await decisionsOf(stage, [chunk!, twin])
     expect(others).toEqual([])
-    expect(decision?.finishes).toEqual([chunk, twin])
+    expect(decision?.completes).toEqual([chunk, twin])
     expect(emitted([decision!], 'rows.completed')).toHaveLength(1)
   })
 
@@ -200,12 +200,12 @@ describe('held chunks of a job that never gets complete', () => {
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_000)
-    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
     clock.advance(1)
-    expect(await stage.release!({ ...placeOf(chunk!), partition: 9 })).toEqual([])
-    expect(await stage.release!(placeOf(chunk!))).toEqual([{ finishes: [chunk], emits: [] }])
+    expect(await stage.flushHeld!({ ...placeOf(chunk!), partition: 9 })).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
-    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
   })
 
   it('are held while an accepted job is not announced, and let go when it is', async () => {
@@ -214,9 +214,9 @@ describe('held chunks of a job that never gets complete', () => {
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
     store.change(JOB, { announced: true })
-    expect(await stage.release!(placeOf(chunk!))).toEqual([{ finishes: [chunk], emits: [] }])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
   })
 
   it('stay held when Redis is not to be had', async () => {
@@ -225,8 +225,8 @@ describe('held chunks of a job that never gets complete', () => {
     await decisionsOf(stage, chunks.slice(0, 1))
     clock.advance(25_001)
     store.failNext(new InfrastructureError('Redis'))
-    await expect(stage.release!(placeOf(chunks[0]!))).rejects.toThrow('Redis')
-    expect(await stage.release!(placeOf(chunks[0]!))).toHaveLength(1)
+    await expect(stage.flushHeld!(placeOf(chunks[0]!))).rejects.toThrow('Redis')
+    expect(await stage.flushHeld!(placeOf(chunks[0]!))).toHaveLength(1)
   })
 
   it('are given up as soon as the others of an accepted job are dead', async () => {
@@ -237,16 +237,16 @@ describe('held chunks of a job that never gets complete', () => {
     expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3), '') }], 'rows.completed'))
       .toHaveLength(1)
     // The third may still come.
-    expect(await stage.release!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
     await decisionsOf(stage, [third!])
-    const [decision] = await stage.release!(placeOf(first!))
-    expect(decision).toMatchObject({ finishes: [first, third], dead: 'undecidable' })
+    const [decision] = await stage.flushHeld!(placeOf(first!))
+    expect(decision).toMatchObject({ completes: [first, third], dead: 'undecidable' })
     const blocks = emitted([decision!], 'rows.completed')
     expect(blocks.map(({ value }) => value.chunk)).toEqual([0, 2])
     expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], [` ${phone(2)}`]])
     await decision?.afterProduced?.()
     expect(store.jobs.get(JOB)?.announced).toBe(true)
-    expect(await stage.release!(placeOf(second!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(second!))).toEqual([])
   })
 
   it('are decided after all when a whole copy of the dead one comes', async () => {
@@ -257,7 +257,7 @@ describe('held chunks of a job that never gets complete', () => {
     const [decision] = await decisionsOf(stage, [first!, second!])
     expect(emitted([decision!], 'rows.to-verify')).toHaveLength(2)
     await decision?.afterProduced?.()
-    expect(await stage.release!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
   })
 
   it('of a complete job whose last ones were buried are given up with their inputs', async () => {
@@ -266,8 +266,8 @@ describe('held chunks of a job that never gets complete', () => {
     await decisionsOf(stage, chunks)
     expect(store.jobs.get(JOB)?.announced).toBe(false)
     expect(await stage.whenDead(headersOf(1, 2), '')).toEqual([])
-    const [decision] = await stage.release!(placeOf(chunks[0]!))
-    expect(decision?.finishes).toEqual(chunks)
+    const [decision] = await stage.flushHeld!(placeOf(chunks[0]!))
+    expect(decision?.completes).toEqual(chunks)
     expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
@@ -278,11 +278,11 @@ describe('held chunks of a job that never gets complete', () => {
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
     for (let look = 0; look < 300; look++) {
-      expect(await stage.release!(placeOf(chunk!))).toEqual([])
+      expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
     }
     store.failNext(new InfrastructureError('Redis'))
-    await expect(stage.release!(placeOf(chunk!))).rejects.toThrow('Redis')
-    expect(await stage.release!(placeOf(chunk!))).toMatchObject([{ finishes: [chunk] }])
+    await expect(stage.flushHeld!(placeOf(chunk!))).rejects.toThrow('Redis')
+    expect(await stage.flushHeld!(placeOf(chunk!))).toMatchObject([{ completes: [chunk] }])
   })
 
   it('of an accepted job are no more lost for the time their partition was blocked', async () => {
@@ -291,11 +291,11 @@ describe('held chunks of a job that never gets complete', () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [other] = chunksOf([phone(2), phone(3)], { chunkRows: 1, job: 'job_k' })
     await decisionsOf(stage, [first!])
-    expect(await stage.release!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
     // The other job's chunk waits for infrastructure all that time, a look right behind it.
     clock.advance(6 * 60_000)
     await decisionsOf(stage, [other!])
-    expect(emitted(await stage.release!(placeOf(first!)), 'rows.completed')).toEqual([])
+    expect(emitted(await stage.flushHeld!(placeOf(first!)), 'rows.completed')).toEqual([])
     const [decision] = await decisionsOf(stage, [second!])
     expect(emitted([decision!], 'rows.to-verify').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
@@ -305,11 +305,11 @@ describe('held chunks of a job that never gets complete', () => {
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    const releasing = stage.release!(placeOf(chunk!))
+    const releasing = stage.flushHeld!(placeOf(chunk!))
     stage.forget()
     await decisionsOf(stage, [chunk!])
     expect(await releasing).toEqual([])
-    expect(await stage.release!(placeOf(chunk!))).toHaveLength(1)
+    expect(await stage.flushHeld!(placeOf(chunk!))).toHaveLength(1)
   })
 })
 
@@ -323,7 +323,7 @@ describe('a job that cannot be decided', () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
     expect(decision).toMatchObject({ emits: [], dead: 'undecidable' })
-    expect(decision?.finishes).toHaveLength(2)
+    expect(decision?.completes).toHaveLength(2)
     expect(undecidable).toEqual([new Error('bad rows')])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })

@@ -54,7 +54,7 @@ describe('normalize', () => {
     const { stage } = setUp()
     const chunk = chunkOf([' (212) 736-5000', 'nonsense', '+44 20 7946 0958'], { country: 'US' })
     const [decision] = await stage.decide([chunk], signal)
-    expect(decision).toMatchObject({ finishes: [chunk] })
+    expect(decision).toMatchObject({ completes: [chunk] })
     const [emission] = decision && 'emits' in decision ? decision.emits : []
     expect(emission).toMatchObject({ topic: 'rows.normalized', lane: 'small' })
     expect(emission?.rows).toMatchObject({
@@ -161,7 +161,7 @@ describe('normalize', () => {
     const chunk = chunkOf(['+12127365000'])
     expect((await stage.decide([chunk], signal))[0]).toMatchObject({ emits: [{}] })
     clock.advance(1)
-    expect(await stage.decide([chunk], signal)).toEqual([{ finishes: [chunk], emits: [] }])
+    expect(await stage.decide([chunk], signal)).toEqual([{ completes: [chunk], emits: [] }])
     expect(expired).toEqual([1])
   })
 
