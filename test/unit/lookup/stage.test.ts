@@ -28,7 +28,7 @@ function setUp ({ availableMicros = 1e12 } = {}) {
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
-    partRows: (lane) => lane === 'small' ? 2 : 4,
+    batchRows: (lane) => lane === 'small' ? 2 : 4,
     batch: 25,
     onUndecidable: (_job, error) => undecidable.push(error),
   })
@@ -55,8 +55,8 @@ const headersOf = (chunk: number, chunks: number) => ({
   rows: fullBitmap(3).toString('base64'),
 })
 
-describe('lookup', () => {
-  it('holds chunks until the last one is there, in whatever order they come', async () => {
+describe('the lookup stage', () => {
+  it('holds chunks until the last one arrives, in any order', async () => {
     const { stage, store } = setUp()
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(0)], { chunkRows: 1 })
     expect(await decisionsOf(stage, [third!, first!])).toEqual([])
@@ -75,7 +75,7 @@ describe('lookup', () => {
     })
   })
 
-  it('asks for the reservation of the whole quote, hits included', async () => {
+  it('reserves the whole quote, hits included', async () => {
     const { stage, store, remember } = setUp()
     remember(phone(0), phone(1))
     await decisionsOf(stage, chunksOf([phone(0), phone(1), '', phone(0)], { idempotencyKey: 'k' }))
@@ -104,7 +104,7 @@ describe('lookup', () => {
     }])
   })
 
-  it('emits the journal entry and announces only after everything is produced', async () => {
+  it('emits the journal entry, and announces after everything is produced', async () => {
     const { stage, store, removed } = setUp()
     const [decision] = await decisionsOf(stage, chunksOf([phone(0)]))
     const job = store.jobs.get(JOB)!
@@ -116,7 +116,7 @@ describe('lookup', () => {
     expect([store.jobs.get(JOB)?.announced, removed]).toEqual([true, [7]])
   })
 
-  it('emits nothing for a job that is refused, and finishes its chunks', async () => {
+  it('emits nothing for a refused job, and completes its chunks', async () => {
     const { stage, store } = setUp({ availableMicros: 19 })
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [decision] = await decisionsOf(stage, chunks)
@@ -126,7 +126,7 @@ describe('lookup', () => {
     })
   })
 
-  it('emits nothing for a job that is closed, was refused or is too late', async () => {
+  it('emits nothing for a job that is closed, refused or past acceptBy', async () => {
     const closed = setUp()
     closed.store.jobs.set(JOB, { ...acceptedJob(), closed: true })
     const late = setUp()
@@ -140,7 +140,7 @@ describe('lookup', () => {
     expect(await late.store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
   })
 
-  it('decides again with the same quote when the answer was lost', async () => {
+  it('decides again with the same quote after a lost reply', async () => {
     const { stage, store, remember } = setUp()
     const [first] = await decisionsOf(stage, chunksOf([phone(0), phone(1)]))
     remember(phone(1))
@@ -151,7 +151,7 @@ describe('lookup', () => {
     expect(emitted([again!], 'rows.to-verify').map(({ rows }) => rows.rows)).toEqual([[0]])
   })
 
-  it('finds the job complete again when its effects failed', async () => {
+  it('retries the complete job when its effects failed', async () => {
     const { stage } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [first!])
@@ -162,7 +162,7 @@ describe('lookup', () => {
     expect(await decisionsOf(stage, [second!])).toEqual([])
   })
 
-  it('leaves the chunks of a new generation alone when late effects end', async () => {
+  it('does not drop chunks of a new generation when late effects end', async () => {
     const { stage } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [stale] = await decisionsOf(stage, [first!, second!])
@@ -172,7 +172,7 @@ describe('lookup', () => {
     expect(await decisionsOf(stage, [second!])).toHaveLength(1)
   })
 
-  it('finishes both when a chunk came twice', async () => {
+  it('completes both messages of a duplicate chunk', async () => {
     const { stage } = setUp()
     const [chunk] = chunksOf([phone(0)])
     const twin = { ...chunk!, raw: { ...chunk!.raw, offset: 9n } }
@@ -182,7 +182,7 @@ describe('lookup', () => {
     expect(emitted([decision!], 'rows.completed')).toHaveLength(1)
   })
 
-  it('throws broken infrastructure and keeps what it holds', async () => {
+  it('throws infrastructure errors and keeps held chunks', async () => {
     const { stage, store } = setUp()
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     store.failNext(new InfrastructureError('Redis'))
@@ -191,11 +191,11 @@ describe('lookup', () => {
   })
 })
 
-describe('held chunks of a job that never gets complete', () => {
+describe('held chunks of a job that is never complete', () => {
   const placeOf = ({ raw: { topic, partition } }: ReturnType<typeof chunksOf>[number]) =>
     ({ topic, partition })
 
-  it('are let go once the job can no longer be accepted, which is stored', async () => {
+  it('are flushed once the job is refused as expired', async () => {
     const { stage, store, clock } = setUp()
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
@@ -208,7 +208,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
   })
 
-  it('are held while an accepted job is not announced, and let go when it is', async () => {
+  it('are held until an accepted job is announced', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
@@ -219,7 +219,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
   })
 
-  it('stay held when Redis is not to be had', async () => {
+  it('stay held while Redis is unavailable', async () => {
     const { stage, store, clock } = setUp()
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks.slice(0, 1))
@@ -229,7 +229,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(await stage.flushHeld!(placeOf(chunks[0]!))).toHaveLength(1)
   })
 
-  it('are given up as soon as the others of an accepted job are dead', async () => {
+  it('fail as soon as the others of an accepted job are dead letters', async () => {
     const { stage, store } = setUp()
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(2)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
@@ -249,7 +249,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(await stage.flushHeld!(placeOf(second!))).toEqual([])
   })
 
-  it('are decided after all when a whole copy of the dead one comes', async () => {
+  it('are decided if a valid copy of the dead one arrives', async () => {
     const { stage, store } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
@@ -260,7 +260,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
   })
 
-  it('of a complete job whose last ones were buried are given up with their inputs', async () => {
+  it('of a job with dead last chunks fail with their inputs', async () => {
     const { stage, store } = setUp()
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks)
@@ -271,7 +271,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
-  it('of an accepted job are given up when 300 looks in a row found nothing new', async () => {
+  it('of an accepted job fail after 300 idle polls in a row', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
@@ -285,7 +285,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(await stage.flushHeld!(placeOf(chunk!))).toMatchObject([{ completes: [chunk] }])
   })
 
-  it('of an accepted job are no more lost for the time their partition was blocked', async () => {
+  it('of an accepted job do not fail while their partition is stalled', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
@@ -300,7 +300,7 @@ describe('held chunks of a job that never gets complete', () => {
     expect(emitted([decision!], 'rows.to-verify').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
-  it('of a new generation are not touched by what began in the old one', async () => {
+  it('of a new generation are not affected by flushes of the old one', async () => {
     const { stage, clock } = setUp()
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
@@ -318,7 +318,7 @@ describe('a job that cannot be decided', () => {
     incoming('rows.normalized', message.value,
       { rows: () => { throw new Error('bad rows') }, offset: Number(message.raw.offset) })
 
-  it('is refused before it is accepted, and its chunks are dead', async () => {
+  it('is refused before acceptance, and its chunks are dead letters', async () => {
     const { stage, store, undecidable } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
@@ -328,7 +328,7 @@ describe('a job that cannot be decided', () => {
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
-  it('ends all its rows free once it is accepted, with every input that can be read', async () => {
+  it('after acceptance ends all its rows free, with every readable input', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
@@ -346,13 +346,13 @@ describe('a job that cannot be decided', () => {
 describe('a dead chunk', () => {
   const headers = headersOf(1, 2)
 
-  it('has its job refused', async () => {
+  it('refuses its job', async () => {
     const { stage, store } = setUp()
     expect(await stage.whenDead(headers, '')).toEqual([])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
-  it('of an accepted job ends its rows and stands in for the input block', async () => {
+  it('of an accepted job ends its rows and replaces the input block', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.completed')
@@ -363,7 +363,7 @@ describe('a dead chunk', () => {
     expect(await stage.whenDead({}, '')).toEqual([])
   })
 
-  it.each(['announced', 'rebuilt'])('of an %s job takes no rows from others', async (how) => {
+  it.each(['announced', 'rebuilt'])('of an %s job ends no rows of others', async (how) => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, { ...acceptedJob(), [how]: true })
     expect(await stage.whenDead(headers, '')).toEqual([])
@@ -371,7 +371,7 @@ describe('a dead chunk', () => {
 })
 
 describe('a replay', () => {
-  it('takes no more hits than the quote covers and bills nothing itself', async () => {
+  it('uses no more hits than the quote covers, and charges nothing', async () => {
     const contacts = fc.array(fc.integer({ min: -1, max: 9 }), { minLength: 1, maxLength: 30 })
     const hits = fc.array(fc.integer({ min: 0, max: 9 }))
     await fc.assert(fc.asyncProperty(contacts, hits, hits, async (numbers, before, after) => {
