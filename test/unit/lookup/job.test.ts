@@ -50,7 +50,8 @@ describe('decideJob', () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await expect(decideJob(unitOf([second!]), partsWith()))
       .rejects.toThrow('a chunk before it is missing')
-    await expect(decideJob(unitOf([first!]), partsWith())).rejects.toThrow('have 1 rows, expected 2')
+    await expect(decideJob(unitOf([first!]), partsWith()))
+      .rejects.toThrow('have 1 rows, expected 2')
   })
 
   it('yields while it decides a big job', async () => {
