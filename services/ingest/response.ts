@@ -13,7 +13,7 @@ const UNAVAILABLE_RETRY_SECONDS = 5
 export const OUTCOME_UNKNOWN: ApiError = {
   code: 'temporarily_unavailable',
   message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
-    'same Idempotency-Key: it is answered with the job, or evaluated anew.',
+    'same Idempotency-Key: it is answered with the job, or evaluated again.',
 }
 
 /** The body of the 202 response: a superset for both client typings, always the same for a job. */

@@ -116,7 +116,7 @@ describe('the TLS listener', () => {
     expect(await listen({ TLS_CERT_FILE: '', TLS_KEY_FILE: '' })).toBe(0)
     await expect(listen({ TLS_KEY_FILE: '' })).rejects
       .toThrow('Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
-    await expect(listen()).rejects.toThrow(/cannot be used \(ENOENT.*Give a certificate/)
+    await expect(listen()).rejects.toThrow(/cannot be used \(ENOENT.*Use PEM files/)
     write({ ...selfSigned('a'), key: selfSigned('b').key })
     await expect(listen()).rejects.toThrow(/cannot be used \(.*mismatch/)
   })
