@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
 import { stageRules } from '../../services/kafka/access-rules.ts'
-import { allow, disallowBeyond } from '../../services/kafka/admin.ts'
+import { createAccessRules, deleteOtherAccessRules } from '../../services/kafka/admin.ts'
 
 /**
  * Allows the user of each stage what the topology gives it, and nothing else any more. New rules
@@ -9,9 +9,9 @@ import { allow, disallowBeyond } from '../../services/kafka/admin.ts'
  */
 export async function alignAccess (admin: Admin, say: (line: string) => void): Promise<void> {
   const rules = stageRules()
-  if (!await allow(admin, rules)) {
+  if (!await createAccessRules(admin, rules)) {
     return say('access: the brokers have no authorizer and let everybody do everything')
   }
-  const removed = await disallowBeyond(admin, rules)
+  const removed = await deleteOtherAccessRules(admin, rules)
   say(`access: ${rules.length} rules of stages hold, ${removed} others removed`)
 }

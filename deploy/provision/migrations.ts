@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { connectClickhouse, PATIENT_MS } from '../../services/platform/clickhouse.ts'
+import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../../services/platform/clickhouse.ts'
 
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 
@@ -80,7 +80,7 @@ function ownRelease (): string {
 export async function applyMigrations (
   url: string, say: (line: string) => void
 ): Promise<void> {
-  const clickhouse = connectClickhouse(url, PATIENT_MS)
+  const clickhouse = connectClickhouse(url, COMMAND_TIMEOUT_MS)
   try {
     await clickhouse.command({ query: CREATE_TABLE })
     const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())

@@ -1,5 +1,5 @@
 import { COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
-import { connectRegistry, registryRefusalOf } from '../../services/kafka/registry.ts'
+import { connectRegistry, registryAccessErrorOf } from '../../services/kafka/registry.ts'
 import { ownSchemas } from '../../services/kafka/schemas.ts'
 
 /**
@@ -25,7 +25,7 @@ export async function registerSchemas (
 
 function faultOf (subject: string, cause: unknown): string {
   const reason = cause instanceof Error ? cause.message : String(cause)
-  const refusal = registryRefusalOf(cause)
+  const refusal = registryAccessErrorOf(cause)
   if (refusal !== undefined) return refusal
   const refused = cause instanceof Error && 'status' in cause && cause.status === 409
   if (!refused && !/incompatible/i.test(reason)) {

@@ -1,9 +1,8 @@
--- KEYS: what the names of entries begin with, one a version of the tokens. ARGV: milliseconds what
--- is put there lasts; for each contact the number of its text, then how many texts, and these; for
--- each version the tokens of the same contacts, 16 bytes each, one behind the other, of which each
--- ends the name of an entry; then texts that answer nobody any more. Gives for each contact what
--- its entry holds; nothing where that is its own text now.
-local lasts, numbers, many, versions = ARGV[1], ARGV[2], tonumber(ARGV[3]), #KEYS
+-- KEYS: the prefix of entry names, one per version of the tokens. ARGV: the TTL in milliseconds; the
+-- number of the text of each contact; the number of texts, and the texts; for each version the
+-- tokens of the same contacts, 16 bytes each, with which entry names end; then the texts of useless
+-- records. Returns the value of the entry of each contact; nothing where it is now its own text.
+local ttl, numbers, many, versions = ARGV[1], ARGV[2], tonumber(ARGV[3]), #KEYS
 local useless = {}
 for at = 4 + many + versions, #ARGV do
   useless[ARGV[at]] = true
@@ -19,9 +18,9 @@ end
 
 local function claim_one(row)
   local name, text = name_of(1, row), text_at(row)
-  local held = redis.call('SET', name, text, 'PX', lasts, 'NX', 'GET')
+  local held = redis.call('SET', name, text, 'PX', ttl, 'NX', 'GET')
   if held and useless[held] then
-    redis.call('SET', name, text, 'PX', lasts)
+    redis.call('SET', name, text, 'PX', ttl)
     held = false
   end
   return held
@@ -31,8 +30,8 @@ local function is_lease(text)
   return string.sub(text, 1, 6) == 'lease '
 end
 
--- Whoever knows only one of the versions finds the text there, so it stands under all of them. A
--- record says more than another's lease.
+-- Stores the text under all versions, for jobs that know only one of them. A record has precedence
+-- over a lease of another job.
 local function claim_all(row)
   local held, own = false, text_at(row)
   for version = 1, versions do
@@ -44,7 +43,7 @@ local function claim_all(row)
   end
   for version = 1, versions do
     if not held then
-      redis.call('SET', name_of(version, row), own, 'PX', lasts)
+      redis.call('SET', name_of(version, row), own, 'PX', ttl)
     end
   end
   return held

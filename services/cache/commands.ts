@@ -1,40 +1,42 @@
 import { createReader, isLease, type CachedRecord } from './entries.ts'
 import { pickTokens, TOKEN_BYTES } from './tokens.ts'
 
-/** Entries of a cache: the name of each is `start` and the 16 bytes of its token. */
-export type Entries = { readonly start: string, readonly tokens: Buffer }
+/** Cache entries: the name of each is `keyPrefix` and the 16 bytes of its token. */
+export type Entries = { readonly keyPrefix: string, readonly tokens: Buffer }
 
-/** What is asked of Redis: one command a list, as commands by the row cost more than checks. */
+/**
+ * The commands of the cache: one per list, because commands per row would cost more than checks.
+ */
 export type CacheCommands = {
   readonly find: (entries: Entries) => Promise<readonly (string | null)[]>
   /**
-   * What each contact's entry holds; null where it now holds the contact's text of `own`, for so
-   * many milliseconds. `useless` texts are overwritten. There is a list for each version of the
-   * tokens, with the same contacts: a record or lease under any is the contact's own.
+   * Returns the value of the entry of each contact; null if it was set to the text in `own`, for
+   * `ms` milliseconds. `useless` texts are overwritten. There is one list per version of the
+   * tokens, with the same contacts: a record or lease in any of them counts.
    */
   readonly claim: (
     lists: readonly Entries[], own: readonly string[],
     options: { readonly ms: number, readonly useless: readonly string[] },
   ) => Promise<readonly (string | null)[]>
-  /** Keeps one value an entry for so many milliseconds. */
+  /** Sets one value per entry, for `ms` milliseconds. */
   readonly keep: (entries: Entries, values: readonly string[], ms: number) => Promise<void>
-  /** Ends the leases that are still the owner's. */
+  /** Deletes the leases that still belong to the owner. */
   readonly release: (entries: Entries, lease: string) => Promise<void>
 }
 
-export type Taking = {
+export type ClaimOptions = {
   readonly usable: (record: CachedRecord) => boolean
   readonly own: readonly string[]
   readonly ms: number
 }
 
 /**
- * Takes contacts for whoever comes first: what others have of each; undefined where the text of
- * one's own stands now. Records that may not be used are asked for once more, to be overwritten
- * unless they were replaced meanwhile.
+ * Claims contacts for the first caller: returns the values of others, or undefined where the own
+ * text is stored now. Records that cannot be used are claimed a second time and overwritten, unless
+ * they were replaced in between.
  */
-export async function takeAll (
-  commands: CacheCommands, lists: readonly Entries[], { own, ms, usable }: Taking
+export async function claimEntries (
+  commands: CacheCommands, lists: readonly Entries[], { own, ms, usable }: ClaimOptions
 ): Promise<readonly (CachedRecord | 'held' | undefined)[]> {
   const read = createReader()
   const readOne = (text: string | null | undefined, row: number) => {
@@ -59,12 +61,12 @@ function unlessUseless<T> (held: T | 'useless'): T | undefined {
   return held === 'useless' ? undefined : held
 }
 
-/** One a token. */
-export function rowsOf (tokens: Buffer): number {
+/** The number of tokens in a list. */
+export function tokenCount (tokens: Buffer): number {
   return tokens.length / TOKEN_BYTES
 }
 
-/** Those of some contacts, in ascending order. */
-export function pick ({ start, tokens }: Entries, rows: readonly number[]): Entries {
-  return { start, tokens: pickTokens(tokens, rows) }
+/** The entries at some positions, in ascending order. */
+export function pick ({ keyPrefix, tokens }: Entries, rows: readonly number[]): Entries {
+  return { keyPrefix, tokens: pickTokens(tokens, rows) }
 }

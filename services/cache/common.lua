@@ -1,7 +1,7 @@
--- Begins every script of the cache. What many entries have in common goes to and fro once: a list
--- of texts, and for each entry the number of its text in two bytes; 0 where it has none.
-local function name_at(start, tokens, row)
-  return start .. string.sub(tokens, row * 16 - 15, row * 16)
+-- Prefix of every script of the cache. Texts that many entries share are sent once: a list of texts,
+-- and for each entry the number of its text in two bytes; 0 for none.
+local function name_at(prefix, tokens, row)
+  return prefix .. string.sub(tokens, row * 16 - 15, row * 16)
 end
 
 local function number_at(numbers, row)
@@ -9,7 +9,7 @@ local function number_at(numbers, row)
   return high * 256 + low
 end
 
--- `text_of` gives the text of a row, or false.
+-- `text_of` returns the text of a row, or false.
 local function packed(rows, text_of)
   local numbers, texts, known = {}, {}, {}
   for row = 1, rows do

@@ -1,24 +1,24 @@
 import { REASONS, VERDICTS, type CheckedRecord } from './record.ts'
 
-/** A verdict in a tenant's cache, with the job that paid for it. */
+/** A verdict in the cache of a tenant, with the job that paid for it. */
 export type CachedRecord = CheckedRecord & { readonly job: string }
 
-/** No record begins like this, so a lease is never taken for one. */
+/** No record starts like this. */
 const LEASE = 'lease '
 
-/** What an entry holds while its contact is under check for a job. */
+/** The value of an entry while a job checks its contact. */
 export function leaseOf (job: string): string {
   return LEASE + job
 }
 
-/** Whether an entry is the lease of some job. */
+/** Whether the value of an entry is a lease. */
 export function isLease (text: string): boolean {
   return text.startsWith(LEASE)
 }
 
 /**
- * Writes records as JSON, a list of their values, as names would be half of it. One that is one
- * object for many contacts is written once.
+ * Serializes records as JSON arrays, because field names would be half of their size. A record
+ * object that is shared by many contacts is serialized once.
  */
 export function createWriter (): (record: CachedRecord) => string {
   const known = new Map<CachedRecord, string>()
@@ -35,7 +35,7 @@ function textOf (record: CachedRecord): string {
 
 type WrittenVerdict = Pick<CachedRecord, 'status' | 'reason' | 'confidence'> & { text: string }
 
-/** By fields, which are one object for all contacts of a range, whatever job they are of. */
+/** By `fields`, one object for all contacts of a number range in all jobs. */
 const verdicts = new WeakMap<CachedRecord['fields'], WrittenVerdict>()
 
 function verdictOf ({ status, reason, confidence, fields }: CachedRecord): string {
@@ -49,8 +49,8 @@ function verdictOf ({ status, reason, confidence, fields }: CachedRecord): strin
 }
 
 /**
- * Reads entries; undefined for one that is missing, a lease, or that cannot be read. Contacts of
- * the same job and range have the same record, which is read and held once.
+ * Parses entries; undefined for a missing entry, a lease, or an invalid value. Equal values give
+ * the same record object, which is parsed once.
  */
 export function createReader (): (text: string | null) => CachedRecord | undefined {
   const known = new Map<string, CachedRecord | undefined>()

@@ -1,6 +1,6 @@
 /**
- * What is known about one contact, in the words every stage, the cache and the result file share.
- * All lists are closed: a provider's own words never appear here.
+ * The verdict about one contact, in terms shared by all stages, the cache and the result file. All
+ * lists are closed: terms of providers never appear here.
  */
 
 export const VERDICTS = ['valid', 'invalid', 'risky', 'unknown'] as const
@@ -17,7 +17,7 @@ export const PREFLIGHT_REASONS = [
 
 export type PreflightReason = typeof PREFLIGHT_REASONS[number]
 
-/** Why a provider came to its verdict. */
+/** The reason of a provider for its verdict. */
 export const PROVIDER_REASONS = [
   'assigned_range', 'unassigned_range', 'registered', 'not_registered', 'line_disconnected',
   'no_answer',
@@ -29,10 +29,10 @@ export const PROVIDER_REASONS = [
   'carrier_unknown',
 ] as const
 
-/** Why the service itself could not come to a verdict; every one of them is `unknown` and free. */
+/** Why the service itself has no verdict; always `unknown` and free. */
 export const SYSTEM_REASONS = ['cancelled', 'internal', 'timeout', 'unavailable'] as const
 
-/** The closed list behind the result column `reason`; it may grow and never shrinks. */
+/** The closed list of the result column `reason`; it may grow and never shrinks. */
 export const REASONS = [...PREFLIGHT_REASONS, ...PROVIDER_REASONS, ...SYSTEM_REASONS] as const
 
 export type Reason = typeof REASONS[number]

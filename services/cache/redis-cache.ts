@@ -5,18 +5,16 @@ import { script } from '../platform/redis.ts'
 import {
   createRecordCache, type CacheCommands, type RecordCache, type RecordCacheOptions,
 } from './cache.ts'
-import { countLookups } from './count-lookups.ts'
 import { packStrings, unpackStrings } from './string-dictionary.ts'
 
-/** `metrics` counts the rows that are looked up. */
+/** `metrics` counts looked-up rows. */
 export type RedisCacheOptions = RecordCacheOptions & { readonly metrics?: Pick<Metrics, 'count'> }
 
 /**
- * The cache of records in its Redis. Scripts are given what the names of entries begin with, and
- * the tokens that end them in one piece: to name a thousand entries one by one costs the client and
- * Redis more than to read them. All entries of one command have one hash tag, that of their tenant
- * and service, so a cluster has them where the beginning of their names leads to, but for the
- * moments in which it moves a slot: then they are misses.
+ * The cache of records in Redis. Scripts get the prefix of the entry names and one buffer of
+ * tokens: naming a thousand entries one by one would cost more than reading them. All entries of
+ * one command have the same hash tag (of tenant and service), so they are on one node of a cluster,
+ * except while it moves their slot: then they are misses.
  */
 export function redisRecordCache (
   redis: Redis | Cluster, options: RedisCacheOptions = {}
@@ -36,22 +34,40 @@ function commandsOf (redis: Redis | Cluster): CacheCommands {
   const keep = named('keep', 1)
   const release = named('release', 1)
   return {
-    find: async ({ start, tokens }) => unpackStrings(await find([start], [tokens])),
+    find: async ({ keyPrefix, tokens }) => unpackStrings(await find([keyPrefix], [tokens])),
     claim: async (lists, own, { ms, useless }) => {
       const { numbers, texts } = packStrings(own)
       const tokens = lists.map((list) => list.tokens)
-      const starts = lists.map(({ start }) => start)
+      const prefixes = lists.map(({ keyPrefix }) => keyPrefix)
       const rest = [texts.length, ...texts, ...tokens, ...useless]
-      return unpackStrings(await claim(starts, [ms, numbers, ...rest]))
+      return unpackStrings(await claim(prefixes, [ms, numbers, ...rest]))
     },
-    keep: async ({ start, tokens }, kept, ms) => {
+    keep: async ({ keyPrefix, tokens }, kept, ms) => {
       const { numbers, texts } = packStrings(kept)
-      await keep([start], [ms, numbers, tokens, ...texts])
+      await keep([keyPrefix], [ms, numbers, tokens, ...texts])
     },
-    release: async ({ start, tokens }, lease) => { await release([start], [tokens, lease]) },
+    release: async ({ keyPrefix, tokens }, lease) => {
+      await release([keyPrefix], [tokens, lease])
+    },
   }
 }
 
 function readScript (name: string): string {
   return readFileSync(new URL(`./${name}.lua`, import.meta.url), 'utf8')
+}
+
+/** Counts looked-up rows as found or missing. */
+export function countLookups (
+  cache: Pick<RecordCache, 'find'>, metrics: Pick<Metrics, 'count'>
+): Pick<RecordCache, 'find'> {
+  return {
+    find: async (scope, tokens) => {
+      const records = await cache.find(scope, tokens)
+      const found = records.filter(record => record !== undefined).length
+      const { service } = scope
+      metrics.count('cache_lookups_total', { service, outcome: 'found' }, found)
+      metrics.count('cache_lookups_total', { service, outcome: 'missing' }, records.length - found)
+      return records
+    },
+  }
 }

@@ -1,7 +1,7 @@
-/** Texts of rows: each different one once, and for each row the number of its text in two bytes. */
+/** Strings of rows: each distinct one once, and for each row its number in two bytes. */
 export type StringDictionary = { readonly numbers: Buffer, readonly texts: readonly string[] }
 
-/** As the scripts of the cache read it: numbers count from 1. */
+/** In the format of the Lua scripts: numbers start at 1. */
 export function packStrings (rows: readonly string[]): StringDictionary {
   const known = new Map<string, number>()
   const numbers = Buffer.allocUnsafe(rows.length * 2)
@@ -15,7 +15,7 @@ export function packStrings (rows: readonly string[]): StringDictionary {
   return { numbers, texts: [...known.keys()] }
 }
 
-/** What such a script answered: the text of each row, of which the alike are one; null for none. */
+/** Decodes the reply of a script: the string of each row, or null. Equal rows share one string. */
 export function unpackStrings (reply: unknown): readonly (string | null)[] {
   const [numbers, parts] = reply as readonly [Buffer, readonly Buffer[]]
   const rows = new Array<string | null>(numbers.length / 2).fill(null)

@@ -1,14 +1,14 @@
 import { createHmac, createSecretKey, hkdfSync, timingSafeEqual, type KeyObject } from 'node:crypto'
 
-/** The keys of `MESSAGE_KEYS`, 32 bytes of base64 by key id, and the id of the one that signs. */
+/** The keys of `MESSAGE_KEYS`, 32 bytes of base64 by key id, and the id of the signing key. */
 export type MessageKeySettings = {
   readonly MESSAGE_KEYS: Readonly<Record<string, string>>
   readonly MESSAGE_KEY_ACTIVE: string
 }
 
-/** Signs content for a purpose; what was signed for one purpose is not authentic for another. */
+/** Signs content for a purpose. A MAC for one purpose is not authentic for another. */
 export type Mac = {
-  /** `<key id>:<base64>`. Where the content is divided does not matter. */
+  /** `<key id>:<base64>`. How the content is split does not matter. */
   readonly sign: (purpose: string, content: Content) => string
   readonly isAuthentic: (mac: string, purpose: string, content: Content) => boolean
 }
@@ -16,15 +16,16 @@ export type Mac = {
 type Content = readonly (string | Buffer)[]
 
 /**
- * HMAC-SHA-256 under a key for each purpose (HKDF) of the active key; those of the others are
- * authentic as well.
+ * HMAC-SHA-256 with one subkey (HKDF) per purpose. The active key signs; the MACs of all keys are
+ * authentic.
  * @throws TypeError when the active key is not among the keys.
  */
 export function createMac (
   { MESSAGE_KEYS: keys, MESSAGE_KEY_ACTIVE: active }: MessageKeySettings
 ): Mac {
   if (keys[active] === undefined) {
-    throw new TypeError(`MESSAGE_KEYS lacks the key "${active}" that MESSAGE_KEY_ACTIVE names`)
+    throw new TypeError(`MESSAGE_KEYS has no key "${active}", which MESSAGE_KEY_ACTIVE names: ` +
+      'add it')
   }
   const subkeys = new Map<string, KeyObject>()
   const digestOf = (kid: string, purpose: string, content: Content): Buffer | undefined => {

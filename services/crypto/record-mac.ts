@@ -3,19 +3,19 @@ import type { Log } from '../platform/log.ts'
 import { createMac, type MessageKeySettings } from './mac.ts'
 import type { Metrics } from '../platform/metrics.ts'
 
-/** What is signed of a row of ClickHouse: where it belongs and everything it says. */
+/** The signed content of a row of ClickHouse, with its table, tenant and id. */
 export type SignedRecord = {
   readonly table: 'jobs' | 'journal' | 'deliveries' | 'job_keys'
   readonly tenant: string
-  /** What tells it from other records of the table and tenant. */
+  /** Unique among the records of the table and tenant. */
   readonly id: string
   readonly content: string
 }
 
-/** Tells records that a service stored from those that somebody else put into ClickHouse. */
+/** Detects records that were not stored by a service. */
 export type RecordMac = {
   readonly sign: (record: SignedRecord) => string
-  /** False for a record of another hand or another place; that is reported. */
+  /** False for a forged, changed or moved record, which is also reported. */
   readonly isAuthentic: (mac: string, record: SignedRecord) => boolean
 }
 
@@ -39,7 +39,7 @@ export function createRecordMac (
 
 const LOG_INTERVAL_MS = 60_000
 
-/** Counts every forged record, and logs one a table and minute: there may be very many. */
+/** Counts every forged record, and logs one per table and minute: there may be very many. */
 export function reportForgedRecords (
   { log, metrics }: { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> },
   now?: () => number
@@ -48,7 +48,7 @@ export function reportForgedRecords (
   return ({ table, tenant, id }) => {
     metrics.count('records_forged_total', { table })
     if (!isDue(table)) return
-    log.error({ table, tenant, id }, 'skipped a record that no service stored: somebody else ' +
-      'writes to ClickHouse, or MESSAGE_KEYS lacks the key it was signed with')
+    log.error({ table, tenant, id }, 'skipped a ClickHouse record without a valid MAC: another ' +
+      'client writes to ClickHouse, or MESSAGE_KEYS lacks the key that signed it')
   }
 }

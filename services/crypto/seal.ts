@@ -4,10 +4,10 @@ import {
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { detachBuffer } from '../platform/detach-buffer.ts'
 
-/** What a seal is bound to, in order; opening with anything else fails. */
+/** The additional authenticated data of a seal, in order; decrypting with another one fails. */
 export type Binding = readonly (string | number | Buffer)[]
 
-/** Sealed bytes that cannot be opened: a wrong key, other bindings, or changed bytes. */
+/** Sealed bytes that cannot be decrypted: a wrong key, another binding, or changed bytes. */
 export class SealError extends Error {
   override readonly name = 'SealError'
 }
@@ -18,25 +18,25 @@ const TAG_BYTES = 16
 const HEAD_BYTES = 1 + NONCE_BYTES + TAG_BYTES
 const COMPRESSION_LEVEL = 2
 
-/** Nothing we seal is ever larger, so more can only be an attack on the reader's memory. */
+/** No service seals more, so a larger content can only be an attack on the memory of the reader. */
 const MAX_PLAIN_BYTES = 64 * 1024 * 1024
 
-/** Most of what is sealed is no larger, so it is compressed, and made plain, in one piece. */
-const USUAL_BYTES = { compressed: 48 * 1024, plain: 96 * 1024 } as const
+/** Most contents fit into one buffer of this size, which avoids copies. */
+const BUFFER_BYTES = { compressed: 48 * 1024, plain: 96 * 1024 } as const
 
 /**
- * Compresses (zstd), then seals by AES-256-GCM under a random nonce: version byte, nonce, tag,
- * ciphertext. The nonce is never derived, as a redelivered message may carry other rows.
+ * Compresses (zstd), then encrypts with AES-256-GCM and a random nonce: version byte, nonce, tag,
+ * ciphertext. The nonce is never derived, because a redelivered message may contain other rows.
  */
 export function seal (key: Buffer, binding: Binding, plain: Buffer): Buffer {
   const params = { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL }
-  const compressed = zstdCompressSync(plain, { params, chunkSize: USUAL_BYTES.compressed })
+  const compressed = zstdCompressSync(plain, { params, chunkSize: BUFFER_BYTES.compressed })
   const sealed = sealPlain(key, binding, compressed)
   detachBuffer(compressed)
   return sealed
 }
 
-/** As `seal`, but without compression, for bytes that are random or few. */
+/** Like `seal`, without compression, for random or few bytes. */
 export function sealPlain (key: Buffer, binding: Binding, plain: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', keyObject(key), nonce, { authTagLength: TAG_BYTES })
@@ -47,9 +47,14 @@ export function sealPlain (key: Buffer, binding: Binding, plain: Buffer): Buffer
   return sealed
 }
 
-/** The authenticated content of sealed bytes, still compressed; `unpack` makes it plain. */
+/**
+ * Decrypts and authenticates sealed bytes. The content is still compressed: see `unpack`.
+ * @throws SealError for a wrong key or binding, or changed bytes.
+ */
 export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buffer {
-  if (sealed.length < HEAD_BYTES || sealed[0] !== VERSION) throw new SealError('not sealed bytes')
+  if (sealed.length < HEAD_BYTES || sealed[0] !== VERSION) {
+    throw new SealError(`not sealed bytes of version ${VERSION}: length ${sealed.length}`)
+  }
   const nonce = sealed.subarray(1, 1 + NONCE_BYTES)
   const decipher = createDecipheriv('aes-256-gcm', keyObject(key), nonce, {
     authTagLength: TAG_BYTES,
@@ -57,15 +62,16 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
   decipher.setAuthTag(sealed.subarray(1 + NONCE_BYTES, HEAD_BYTES)).setAAD(bindingBytes(binding))
   try {
     const plain = decipher.update(sealed.subarray(HEAD_BYTES))
-    // GCM gives back as many bytes as it takes, so none are left for the end.
+    // GCM is a stream mode, so the last block is normally empty.
     const rest = decipher.final()
     return rest.length === 0 ? plain : Buffer.concat([plain, rest])
   } catch (cause) {
-    throw new SealError('the seal does not fit its key and message', { cause })
+    throw new SealError('authentication of sealed bytes failed: wrong key or binding, or changed ' +
+      'bytes', { cause })
   }
 }
 
-/** What `decode` makes of the content that `openSealed` gave; it may keep nothing of its bytes. */
+/** Unpacks and decodes the content of `openSealed`. `decode` must not keep the buffer. */
 export function unpackWith<T> (compressed: Buffer, decode: (plain: Buffer) => T): T {
   const plain = unpack(compressed)
   try {
@@ -75,20 +81,23 @@ export function unpackWith<T> (compressed: Buffer, decode: (plain: Buffer) => T)
   }
 }
 
-/** Decompresses what `openSealed` gave, which is used up by it. */
+/**
+ * Decompresses the content of `openSealed`, whose buffer is freed.
+ * @throws SealError for content that is not compressed or too large.
+ */
 export function unpack (compressed: Buffer): Buffer {
   try {
     return zstdDecompressSync(compressed, {
-      maxOutputLength: MAX_PLAIN_BYTES, chunkSize: USUAL_BYTES.plain,
+      maxOutputLength: MAX_PLAIN_BYTES, chunkSize: BUFFER_BYTES.plain,
     })
   } catch (cause) {
-    throw new SealError('sealed content that does not decompress', { cause })
+    throw new SealError('decompression of sealed content failed', { cause })
   } finally {
     detachBuffer(compressed)
   }
 }
 
-/** The 32-byte key for one purpose (HKDF-SHA256), so that no key ever serves two. */
+/** The 32-byte subkey for one purpose (HKDF-SHA256); no key has two purposes. */
 export function subkey (dataKey: Buffer, purpose: string): Buffer {
   const known = subkeys.get(dataKey) ?? new Map<string, Buffer>()
   subkeys.set(dataKey, known)
@@ -97,7 +106,7 @@ export function subkey (dataKey: Buffer, purpose: string): Buffer {
   return found
 }
 
-/** A key as the runtime uses it; to make one of its bytes takes as long as to seal with it. */
+/** The cached KeyObject of a key; creating one takes as long as an encryption. */
 function keyObject (key: Buffer): KeyObject {
   const made = keyObjects.get(key) ?? createSecretKey(key)
   keyObjects.set(key, made)
@@ -106,7 +115,7 @@ function keyObject (key: Buffer): KeyObject {
 
 const keyObjects = new WeakMap<Buffer, KeyObject>()
 
-/** Each field after its length, so that no two different bindings have the same bytes. */
+/** Each field with its length as prefix, so that different bindings have different bytes. */
 function bindingBytes (binding: Binding): Buffer {
   return Buffer.concat(binding.flatMap(field => {
     const bytes = Buffer.isBuffer(field) ? field : Buffer.from(String(field))
@@ -116,5 +125,5 @@ function bindingBytes (binding: Binding): Buffer {
   }))
 }
 
-/** Keyed by the buffer itself: derived keys live exactly as long as the key they come from. */
+/** Weak keys: a subkey is cached as long as its data key exists. */
 const subkeys = new WeakMap<Buffer, Map<string, Buffer>>()

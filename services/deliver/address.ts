@@ -35,7 +35,7 @@ export function isAllowedAddress (address: string, rules: AddressRules): boolean
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() === 'loopback') return rules.allowLoopback
-  return isPublicAddress(address) && !networksOf(rules.denied ?? []).hold(address) &&
+  return isPublicAddress(address) && !networksOf(rules.denied ?? []).has(address) &&
     (rules.allowLoopback || !ownAddresses().has(parsed.toString()))
 }
 

@@ -61,9 +61,9 @@ if (import.meta.main) {
     const stage = createDeliverStage({
       ...deps, wake: delivery.wake, batch: config.DELIVER_BATCH_MESSAGES,
     })
-    const wire = createWire({ codec: connected.codec, keys })
+    const messageCodec = createWire({ codec: connected.codec, keys })
     const subscriptions = subscriptionsOf('deliver')
-    const running = await runStage(stage, { ...connected, wire, subscriptions })
+    const running = await runStage(stage, { ...connected, messageCodec, subscriptions })
     return { ready: () => delivery.ready() && running.ready(), stop: running.stop }
   })
 }

@@ -40,7 +40,7 @@ export function createDeliverStage (deps: DeliverDeps): Stage<'deliver'> {
       await Promise.all(wanted.map(delivery => deps.deliveries.put(delivery)))
       failpoint('deliver.put')
       if (wanted.length > 0) deps.wake()
-      return [{ finishes: messages, emits: [] }]
+      return [{ completes: messages, emits: [] }]
     },
     whenDead: async () => [],
     forget: () => {},

@@ -1,34 +1,34 @@
-/** A complete unit: one message an index, and all messages that are finished with it. */
+/** A complete unit: one message per index. */
 export type Unit<M> = {
   /** Sorted by index, from 0, each index once. */
-  readonly parts: readonly M[]
-  /** The parts and every duplicate of one. */
+  readonly messages: readonly M[]
+  /** All messages, duplicates included. */
   readonly members: readonly M[]
 }
 
 export type Aggregate<M> = {
   /**
-   * The unit, once every index of it has come. It stays complete, and is given again when one of
-   * its messages is added again, until `done`: a decision that failed finds it still there.
+   * Adds a message; returns its unit once it is complete. The unit stays until `remove`, and is
+   * returned again for a duplicate: so a failed decision can be retried.
    */
   readonly add: (message: M) => Unit<M> | undefined
-  /** Drops the unit this message belongs to. */
-  readonly done: (message: M) => void
-  /** Drops everything. */
-  readonly forget: () => void
-  /** All messages of the unit this message belongs to that came so far. */
+  /** Drops the unit of this message. */
+  readonly remove: (message: M) => void
+  /** Drops all units. */
+  readonly clear: () => void
+  /** All messages so far of the unit of this message. */
   readonly membersOf: (message: M) => readonly M[]
 }
 
-type Gathering<M> = {
+type PartialUnit<M> = {
   readonly size: number
-  readonly parts: Map<number, M>
+  readonly byIndex: Map<number, M>
   readonly members: Set<M>
 }
 
 /**
- * Collects messages until a unit of them is complete. Pure bookkeeping: messages may come in any
- * order, of many units in turn, and more than once; the first message of an index stays its part.
+ * Collects messages until their unit is complete. Messages of many units may arrive in any order
+ * and repeatedly; the first message of an index counts.
  */
 export function createAggregate<M> (
   { unitOf, indexOf, sizeOf }: {
@@ -37,28 +37,29 @@ export function createAggregate<M> (
     readonly sizeOf: (message: M) => number
   }
 ): Aggregate<M> {
-  const units = new Map<string, Gathering<M>>()
+  const units = new Map<string, PartialUnit<M>>()
   const add = (message: M) => {
     const index = indexOf(message)
-    const gathering = units.get(unitOf(message)) ??
-      { size: sizeOf(message), parts: new Map<number, M>(), members: new Set<M>() }
-    if (!Number.isInteger(index) || index < 0 || index >= gathering.size) {
-      throw new RangeError(`index ${index} is outside a unit of ${gathering.size}`)
+    const unit = units.get(unitOf(message)) ??
+      { size: sizeOf(message), byIndex: new Map<number, M>(), members: new Set<M>() }
+    if (!Number.isInteger(index) || index < 0 || index >= unit.size) {
+      throw new RangeError(
+        `index ${index} of unit ${unitOf(message)} is invalid: it has ${unit.size} messages`)
     }
-    units.set(unitOf(message), gathering)
-    gathering.members.add(message)
-    if (!gathering.parts.has(index)) gathering.parts.set(index, message)
-    return gathering.parts.size === gathering.size ? unitFrom(gathering) : undefined
+    units.set(unitOf(message), unit)
+    unit.members.add(message)
+    if (!unit.byIndex.has(index)) unit.byIndex.set(index, message)
+    return unit.byIndex.size === unit.size ? completeUnit(unit) : undefined
   }
   return {
     add,
-    done: message => { units.delete(unitOf(message)) },
-    forget: () => units.clear(),
+    remove: message => { units.delete(unitOf(message)) },
+    clear: () => units.clear(),
     membersOf: message => [...units.get(unitOf(message))?.members ?? []],
   }
 }
 
-function unitFrom<M> ({ parts, members }: Gathering<M>): Unit<M> {
-  const sorted = [...parts].sort(([a], [b]) => a - b).map(([, message]) => message)
-  return { parts: sorted, members: [...members] }
+function completeUnit<M> ({ byIndex, members }: PartialUnit<M>): Unit<M> {
+  const sorted = [...byIndex].sort(([a], [b]) => a - b).map(([, message]) => message)
+  return { messages: sorted, members: [...members] }
 }

@@ -6,82 +6,82 @@ import type { Decision, Emission } from './stage.ts'
 export type ApplyDecisions = (decisions: readonly Decision[], batch: Batch) => Promise<void>
 
 /**
- * Carries decisions out: the steps 4 to 7, all decisions together in each of them; after the last
- * one their messages need no more.
+ * Applies decisions: steps 4 to 7, each for all decisions together. Afterwards the offsets of their
+ * messages may be committed.
  */
 export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
-  const { stage, deadLetters, steps, finished } = deps
-  const carryOut = async (
+  const { stage, deadLetters, steps, onCompleted } = deps
+  const apply = async (
     decisions: readonly Decision[], emits: readonly Emission[], batch: Batch
   ) => {
     const { signal } = batch
-    const letters = decisions.flatMap(({ finishes, dead }) => dead === undefined
+    const letters = decisions.flatMap(({ completes, dead }) => dead === undefined
       ? []
-      : [finishes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const }))])
-    deadLetters.admit(letters)
+      : [completes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const }))])
+    deadLetters.checkLimit(letters)
     await produce(deps, emits, batch)
-    // 6. Dead letters, and wait. A crash: a dead letter may stand there twice, never not at all.
+    // 6. Send dead letters and wait. After a crash a dead letter may exist twice, but never none.
     await steps.step(6, () => deadLetters.send(letters, signal), batch)
-    // 7. What may follow only what is out for certain. A crash: done again after the redelivery.
+    // 7. Run actions that need all messages to be acknowledged. After a crash they are repeated.
     const waiting = new Set(decisions.flatMap(({ afterProduced }) => afterProduced ?? []))
-    await steps.step(7, () => settle(waiting), batch)
-    for (const { finishes, dead } of decisions) {
-      for (const { raw } of finishes) {
-        batch.finish(raw)
-        if (dead === undefined) finished(raw)
+    await steps.step(7, () => runAll(waiting), batch)
+    for (const { completes, dead } of decisions) {
+      for (const { raw } of completes) {
+        batch.complete(raw)
+        if (dead === undefined) onCompleted(raw)
       }
     }
-    if (decisions.some(({ finishes, dead }) => dead === undefined && finishes.length > 0)) {
-      deadLetters.alive()
+    if (decisions.some(({ completes, dead }) => dead === undefined && completes.length > 0)) {
+      deadLetters.reset()
     }
   }
   return async (decisions, batch) => {
     const { emits, around } = decisionSpans(stage.name, decisions, batch)
-    await around(() => carryOut(decisions, emits, batch))
-    tell(deps, decisions)
+    await around(() => apply(decisions, emits, batch))
+    logDecisions(deps, decisions)
   }
 }
 
-/** One line for each job of a decision: of dead messages always, else only to who looks closely. */
-function tell ({ log }: ProcessDeps, decisions: readonly Decision[]): void {
-  const isClose = log.isLevelEnabled('debug')
-  for (const { finishes, dead } of decisions) {
-    if (dead === undefined && !isClose) continue
-    for (const messages of byJob(finishes.map(({ raw }) => raw)).values()) {
+/** Logs one line per job of a decision: always for dead letters, otherwise at level `debug`. */
+function logDecisions ({ log }: ProcessDeps, decisions: readonly Decision[]): void {
+  const isDebug = log.isLevelEnabled('debug')
+  for (const { completes, dead } of decisions) {
+    if (dead === undefined && !isDebug) continue
+    for (const messages of byJob(completes.map(({ raw }) => raw)).values()) {
       const about = { ...idsOf(messages), messages: messages.length }
-      if (dead === undefined) log.debug(about, 'decided')
-      else log.error({ ...about, reason: dead }, 'decided to be dead letters')
+      if (dead === undefined) log.debug(about, 'messages decided')
+      else log.error({ ...about, reason: dead }, 'messages sent to the dead-letter topic')
     }
   }
 }
 
-/** What is sealed is on its way, and worked on by those who read it, while the next is sealed. */
+/** Messages sealed and sent per round, so that consumers start while the next round is sealed. */
 const ROUND = 12
 
-/** Resolves when every message is acknowledged; fails only once none is under way any more. */
+/** Resolves when all messages are acknowledged; rejects only after all pending sends have ended. */
 async function produce (
   { emitter, steps }: ProcessDeps, emits: readonly Emission[], batch: Batch
 ): Promise<void> {
-  const underWay: Promise<void>[] = []
+  const pending: Promise<void>[] = []
   try {
     for (let from = 0; from === 0 || from < emits.length; from += ROUND) {
-      // 4. Seal. A crash: nothing of this round has happened yet.
+      // 4. Seal. A crash before the next step loses only work of this round.
       const sealed = await steps.step(4, () => emitter.seal(emits.slice(from, from + ROUND)), batch)
-      // 5. Produce, and wait for every acknowledgement. A crash: some or all messages are out and
-      // will be sent again; their readers count rows, entries and ends of a name only once.
+      // 5. Produce and wait for all acknowledgements. After a crash some messages are sent again;
+      // their consumers count each row, entry and end of a job once.
       const sending = steps.step(5, () => emitter.send(sealed, batch.signal), batch)
-      // A failure is seen below; until then nobody may be listening.
+      // It is awaited below and may reject before that.
       sending.catch(() => {})
-      underWay.push(sending)
+      pending.push(sending)
     }
   } finally {
-    await Promise.allSettled(underWay)
+    await Promise.allSettled(pending)
   }
-  await Promise.all(underWay)
+  await Promise.all(pending)
 }
 
-/** Runs all at once and drops what is done, so that only the others are run again. */
-async function settle (waiting: Set<() => Promise<void>>): Promise<void> {
+/** Runs all actions concurrently and removes those that succeed: a retry runs the others. */
+async function runAll (waiting: Set<() => Promise<void>>): Promise<void> {
   const results = await Promise.allSettled([...waiting].map(async action => {
     await action()
     waiting.delete(action)

@@ -2,25 +2,26 @@ import type { RawMessage } from '../kafka/bus.ts'
 import type { DeadLetters } from './dead-letters.ts'
 import type { Emitter } from './emit.ts'
 import type { Stage } from './stage.ts'
-import type { At, Steps, StepsDeps } from './steps.ts'
-import type { MessageCodec } from './wire.ts'
+import type { StepContext, Steps, StepsDeps } from './steps.ts'
+import type { MessageCodec } from './message-codec.ts'
 
-/** What takes messages of a stage through its steps. */
+/** Dependencies of the steps of a stage. */
 export type ProcessDeps = StepsDeps & {
   readonly stage: Stage
-  readonly wire: MessageCodec
+  readonly messageCodec: MessageCodec
   readonly emitter: Emitter
   readonly deadLetters: DeadLetters
   readonly steps: Steps
-  /** Told of every message that was decided for good. */
-  readonly finished: (raw: RawMessage) => void
+  /** Called for every completed message that is not a dead letter. */
+  readonly onCompleted: (raw: RawMessage) => void
 }
 
-/** Where a batch stands, and who is told that a message needs no more. */
-export type Batch = At & {
-  readonly finish: (raw: RawMessage) => void
-  /** When its decisions were begun, milliseconds since 1970. */
+/** The messages of one call of `decide`, with their context. */
+export type Batch = StepContext & {
+  /** Marks a message as completed, so that its offset may be committed. */
+  readonly complete: (raw: RawMessage) => void
+  /** When the decision started, milliseconds since 1970. */
   readonly startedMs?: number
-  /** The message that can't be decided, while what is said of its rows goes out. */
-  readonly buried?: readonly RawMessage[]
+  /** The dead letter whose rows are being emitted. */
+  readonly deadLettered?: readonly RawMessage[]
 }

@@ -1,9 +1,9 @@
 import type { Delivery, RawMessage } from '../kafka/bus.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import type { Offsets } from './offsets.ts'
-import { rowsOf } from './row-headers.ts'
+import { rowCountOf } from './row-headers.ts'
 import type { ProcessDeps } from './batch.ts'
-import type { At } from './steps.ts'
+import type { StepContext } from './steps.ts'
 import type { Subscription } from '../platform/topics.ts'
 
 export type Commit = ReturnType<typeof createCommit>
@@ -11,13 +11,13 @@ export type Commit = ReturnType<typeof createCommit>
 type CountDeps = Pick<ProcessDeps, 'stage' | 'metrics'> & { readonly subscription: Subscription }
 
 /**
- * 8. Commit, as far as everything below is finished. A crash before it: all is handed over and done
- * again, which every effect stands. A commit that fails is not repeated by itself: the next one
- * says more, and a partition that was lost is told by the signal.
+ * 8. Commit up to the lowest pending message. After a crash before it, messages are delivered
+ * again; all effects are idempotent. A failed commit is not retried: the next one includes it, and
+ * the signal reports a revoked partition.
  */
 export function createCommit ({ steps, log }: Pick<ProcessDeps, 'steps' | 'log'>) {
-  return async (delivery: Delivery, offsets: Offsets, at: At) => {
-    const offset = offsets.toCommit(delivery)
+  return async (delivery: Delivery, offsets: Offsets, at: StepContext) => {
+    const offset = offsets.committable(delivery)
     if (offset === undefined) return
     await steps.step(8, async () => {
       try {
@@ -25,18 +25,18 @@ export function createCommit ({ steps, log }: Pick<ProcessDeps, 'steps' | 'log'>
         offsets.committed(delivery, offset)
       } catch (error) {
         if (isInfrastructure(error)) throw error
-        log.warn({ err: error }, 'offsets were not committed')
+        log.warn({ err: error }, 'offset commit failed, the next commit includes it')
       }
     }, at)
   }
 }
 
-/** Counts finished messages and the rows they are about. */
-export function createCount ({ stage, subscription, metrics }: CountDeps) {
+/** Counts completed messages and their rows. */
+export function createCompletionCount ({ stage, subscription, metrics }: CountDeps) {
   const { lane = '', service = '' } = subscription
   const labels = { stage: stage.name, lane, service }
   return ({ headers }: RawMessage) => {
     metrics.count('stage_chunks_total', labels)
-    metrics.count('stage_rows_total', labels, rowsOf(headers))
+    metrics.count('stage_rows_total', labels, rowCountOf(headers))
   }
 }

@@ -5,32 +5,32 @@ import type { ApplyDecisions } from './apply-decisions.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Emission } from './stage.ts'
 
-/** Ends a message that can never be decided: what its stage emits for its rows, then the letter. */
+/** Completes a message that can never be decided: emits for its rows, then sends a dead letter. */
 export type DeadLetterBatch = (letter: DeadLetter, batch: Batch) => Promise<void>
 
 /**
- * The rows of a dead message are known by its headers; what the stage says of them goes out before
- * the letter. If even that fails, the letter alone is written: the message must not be lost, nor
- * stop all others, and whoever watches over what is left open finds its rows later.
+ * The headers of a message name its rows; the emissions of the stage for them are sent before the
+ * dead letter. If that fails too, only the dead letter is sent: the message must neither be lost
+ * nor block others, and the reaper of stalled jobs handles its rows later.
  */
 export function createDeadLetterBatch (
-  { stage, deadLetters, steps, log }: ProcessDeps, perform: ApplyDecisions
+  { stage, deadLetters, steps, log }: ProcessDeps, applyDecisions: ApplyDecisions
 ): DeadLetterBatch {
   const emissionsOf = async ({ raw }: DeadLetter, batch: Batch): Promise<readonly Emission[]> =>
     steps.step(3, () => stage.whenDead(raw.headers, raw.topic), batch)
   return async (letter, given) => {
     const batch = { ...given, messages: [letter.raw] }
     const about = { ...idsOf([letter.raw]), offset: String(letter.raw.offset) }
-    deadLetters.admit([[letter]])
+    deadLetters.checkLimit([[letter]])
     try {
       const emits = await emissionsOf(letter, batch)
-      await perform([{ finishes: [], emits }], { ...batch, buried: [letter.raw] })
+      await applyDecisions([{ completes: [], emits }], { ...batch, deadLettered: [letter.raw] })
     } catch (error) {
       if (batch.signal.aborted || error instanceof FatalError) throw error
-      log.error({ err: error, ...about }, 'nothing was emitted for a dead message')
+      log.error({ err: error, ...about }, 'emission for the rows of a dead letter failed')
     }
     await steps.step(6, () => deadLetters.send([[letter]], batch.signal), batch)
-    batch.finish(letter.raw)
-    log.error({ ...about, reason: letter.reason }, 'a message is a dead letter')
+    batch.complete(letter.raw)
+    log.error({ ...about, reason: letter.reason }, 'message sent to the dead-letter topic')
   }
 }

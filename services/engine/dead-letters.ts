@@ -5,26 +5,26 @@ import { UnsendableError } from '../kafka/safe-producer.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { deadTopic } from '../platform/topics.ts'
 
-/** Why a message is dead: it can't be read, its decision keeps failing, or the stage said so. */
+/** Why a message is a dead letter: not decodable, decision failed, or decided by the stage. */
 export type DeadCause = 'unreadable' | 'failed' | 'decided'
 
 export type DeadLetter = {
   readonly raw: RawMessage
-  /** A short text without any content of the message. */
+  /** A short text without content of the message. */
   readonly reason: string
   readonly cause: DeadCause
 }
 
-/** The letters of one decision: it failed once, however many messages it was about. */
+/** The dead letters of one decision, which count as one failure. */
 export type DeadDecision = readonly DeadLetter[]
 
 export type DeadLetters = {
-  /** Throws `FatalError` instead of letting the limit of consecutive dead decisions be reached. */
-  readonly admit: (decisions: readonly DeadDecision[]) => void
+  /** @throws FatalError if these decisions would reach the limit of consecutive failures. */
+  readonly checkLimit: (decisions: readonly DeadDecision[]) => void
   /** Resolves when the broker has acknowledged all of them. */
   readonly send: (decisions: readonly DeadDecision[], signal?: AbortSignal) => Promise<void>
-  /** A message was finished as it should be: dead decisions are counted anew. */
-  readonly alive: () => void
+  /** Resets the count of consecutive failures, after a message was processed. */
+  readonly reset: () => void
 }
 
 type DeadLettersOptions = {
@@ -36,16 +36,16 @@ type DeadLettersOptions = {
 }
 
 /**
- * Writes dead letters. So many dead decisions in a row say that not the messages are at fault but
- * this release, or what it stands on: then the stage stops, before it drains its topics.
+ * Sends dead letters. Many failed decisions in a row mean a bug or a broken dependency, not invalid
+ * messages: then the stage stops before it moves its whole topic to the dead letters.
  */
 export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
   const { stage, producer, metrics, limit, now } = options
   let inARow = 0
-  const admit = (decisions: readonly DeadDecision[]) => {
+  const checkLimit = (decisions: readonly DeadDecision[]) => {
     if (decisions.length === 0 || inARow + decisions.length < limit) return
-    const where = deadTopic(stage)
-    throw new FatalError(`${stage}: ${limit} decisions in a row are dead; see why in ${where}`)
+    throw new FatalError(`stage ${stage} stopped: ${limit} decisions in a row failed; see the ` +
+      `reasons in topic ${deadTopic(stage)}`)
   }
   const send = async (decisions: readonly DeadDecision[], signal?: AbortSignal) => {
     const letters = decisions.flat()
@@ -55,12 +55,12 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
     inARow += decisions.length
     for (const { cause } of letters) metrics.count('stage_dead_letters_total', { stage, cause })
   }
-  return { admit, send, alive: () => { inARow = 0 } }
+  return { checkLimit, send, reset: () => { inARow = 0 } }
 }
 
 /**
- * A letter above the limit of the broker goes without what makes it so large: a stage that stopped
- * for it would stop for it again after every restart. All letters are tried together first.
+ * Sends dead letters, first all of them together. One above the limit of the broker is sent without
+ * its value: a stage that stopped for it would stop again after every restart.
  */
 async function sendAll (
   producer: Producer, messages: readonly OutgoingMessage[], signal: AbortSignal | undefined
@@ -83,20 +83,17 @@ async function sendAll (
 const KEPT_KEY_BYTES = 1_000
 const KEPT_HEADERS_BYTES = 10_000
 
-/**
- * Where, when and why the message ended, without its value, which is still where it came from for
- * as long as that topic keeps it.
- */
+/** The dead letter without its value, which stays in its source topic until the retention ends. */
 function withoutContent ({ topic, key, headers }: OutgoingMessage): OutgoingMessage {
   const all = Object.entries(headers)
   const bytes = all.reduce((sum, pair) => sum + Buffer.byteLength(pair.join('')), 0)
   const kept = bytes <= KEPT_HEADERS_BYTES
     ? all
     : all.filter(([name]) => DEAD_HEADERS.has(name))
-  const place = [headers.dead_topic, headers.dead_partition, headers.dead_offset].join(':')
+  const source = [headers.dead_topic, headers.dead_partition, headers.dead_offset].join(':')
   return {
     topic,
-    key: Buffer.byteLength(key) <= KEPT_KEY_BYTES ? key : place,
+    key: Buffer.byteLength(key) <= KEPT_KEY_BYTES ? key : source,
     value: null,
     headers: { ...Object.fromEntries(kept), dead_value: 'left out, too large' },
   }
@@ -106,11 +103,11 @@ const DEAD_HEADERS: ReadonlySet<string> = new Set([
   'dead_reason', 'dead_stage', 'dead_topic', 'dead_partition', 'dead_offset', 'dead_at',
 ])
 
-/** The message as it came, still sealed, and where, when and why it ended. */
+/** The message as it was received, still sealed, with headers for source, time and reason. */
 export function deadLetter (
   stage: StageName, { raw, reason }: Omit<DeadLetter, 'cause'>, nowMs: number
 ): OutgoingMessage {
-  const place = `${raw.topic}:${raw.partition}:${raw.offset}`
+  const source = `${raw.topic}:${raw.partition}:${raw.offset}`
   const dead = {
     dead_reason: reason,
     dead_stage: stage,
@@ -121,8 +118,8 @@ export function deadLetter (
   }
   return {
     topic: deadTopic(stage),
-    // A message without a key could be lost by the broker's idempotence, so its place is its key.
-    key: raw.key.length > 0 ? raw.key.toString() : place,
+    // An idempotent producer needs a key; a message without one gets its source as key.
+    key: raw.key.length > 0 ? raw.key.toString() : source,
     value: raw.value,
     headers: { ...raw.headers, ...dead },
   }

@@ -1,47 +1,47 @@
 import type { StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { byJob } from './message-ids.ts'
-import { rowsOf } from './row-headers.ts'
+import { rowCountOf } from './row-headers.ts'
 import type { Batch } from './batch.ts'
 import type { Decision, Emission } from './stage.ts'
 import {
-  failSpan, isTracing, linksTo, parentIn, SpanKind, startSpan, traceHeaders, withSpan,
+  failSpan, isTracing, spanLinksOf, parentContextOf, SpanKind, startSpan, traceHeaders, withSpan,
   type Attributes, type Span,
 } from '../platform/tracing.ts'
 
-/** The spans of decisions that are carried out together. */
+/** The spans of decisions that are applied together. */
 export type DecisionSpans = {
-  /** What the decisions emit, each with the headers by which its readers go on with its trace. */
+  /** The emissions of the decisions with trace headers. */
   readonly emits: readonly Emission[]
-  /** The spans end with the action. */
+  /** Runs the action and ends the spans with it. */
   readonly around: (action: () => Promise<void>) => Promise<void>
 }
 
 type Messages = readonly RawMessage[]
-type Place = { readonly stage: StageName, readonly group?: string }
+type SpanLocation = { readonly stage: StageName, readonly group?: string }
 
 const MAX_LINKS = 32
 
-/** Spans of messages whose stage asks others for them, until the decision takes them up. */
-const begun = new WeakMap<RawMessage, Span>()
+/** Spans of messages that started before their decision. */
+const startedSpans = new WeakMap<RawMessage, Span>()
 
 /**
- * Asks others for a message within the span of its decision, which is not made yet: only for a
- * stage that decides each message by itself.
+ * Runs an action, such as a call of a provider, in the span of a message before its decision. Only
+ * for a stage that decides each message alone.
  */
-export async function withinMessage<T> (
+export async function inMessageSpan<T> (
   stage: StageName, raw: RawMessage, action: () => Promise<T>
 ): Promise<T> {
   if (!isTracing()) return await action()
-  const span = begun.get(raw) ?? startProcess({ stage }, [raw])
-  begun.set(raw, span)
+  const span = startedSpans.get(raw) ?? startProcess({ stage }, [raw])
+  startedSpans.set(raw, span)
   return await withSpan(span, action)
 }
 
 /**
- * Begins the spans of decisions, by the conventions for messaging: one of each job of a decision,
- * so that jobs that are decided together keep their traces apart. It belongs to the trace of the
- * first message and has links to the others.
+ * Starts the spans of decisions, by the semantic conventions for messaging: one per job of a
+ * decision, so that each job has its own trace. The parent is the first message of the job; the
+ * others are links.
  */
 export function decisionSpans (
   stage: StageName, decisions: readonly Decision[], batch: Batch
@@ -51,12 +51,12 @@ export function decisionSpans (
   }
   const spans: Span[] = []
   const emits = decisions.flatMap(decision => {
-    const messages = decision.finishes.length > 0
-      ? decision.finishes.map(({ raw }) => raw)
-      : batch.buried ?? []
+    const messages = decision.completes.length > 0
+      ? decision.completes.map(({ raw }) => raw)
+      : batch.deadLettered ?? []
     const ofJobs = new Map([...byJob(messages)].map(([job, some]) => {
-      const span = processOf({ stage, group: batch.place.group }, some, batch.startedMs)
-      const dead = decision.dead ?? (batch.buried === undefined ? undefined : 'dead_letter')
+      const span = processOf({ stage, group: batch.location.group }, some, batch.startedMs)
+      const dead = decision.dead ?? (batch.deadLettered === undefined ? undefined : 'dead_letter')
       if (dead !== undefined) failSpan(span, dead)
       return [job, span] as const
     }))
@@ -66,7 +66,7 @@ export function decisionSpans (
   return { emits, around: action => endingWith(spans, action) }
 }
 
-/** The span of its job, or else of the first one that is decided together with it. */
+/** Adds the span of its job, or the first span of the decision. */
 function traced (emission: Emission, spans: ReadonlyMap<string, Span>): Emission {
   const { job = '' } = emission.value as { readonly job?: string }
   const [first] = spans.values()
@@ -85,21 +85,21 @@ async function endingWith (spans: readonly Span[], action: () => Promise<void>):
   }
 }
 
-function processOf (place: Place, messages: Messages, startMs: number | undefined): Span {
+function processOf (location: SpanLocation, messages: Messages, startMs: number | undefined): Span {
   const [first] = messages
-  const known = first === undefined ? undefined : begun.get(first)
-  if (first === undefined || known === undefined) return startProcess(place, messages, startMs)
-  begun.delete(first)
+  const known = first === undefined ? undefined : startedSpans.get(first)
+  if (first === undefined || known === undefined) return startProcess(location, messages, startMs)
+  startedSpans.delete(first)
   return known
 }
 
-function startProcess ({ stage, group }: Place, messages: Messages, startMs?: number): Span {
+function startProcess ({ stage, group }: SpanLocation, messages: Messages, startMs?: number): Span {
   const [first, ...others] = messages
   return startSpan({
     name: `${stage} process`,
     kind: SpanKind.CONSUMER,
-    parent: parentIn(first?.headers ?? {}),
-    links: linksTo(others.slice(0, MAX_LINKS).map(({ headers }) => headers)),
+    parent: parentContextOf(first?.headers ?? {}),
+    links: spanLinksOf(others.slice(0, MAX_LINKS).map(({ headers }) => headers)),
     attributes: {
       ...attributesOf(messages),
       ...group !== undefined && { 'messaging.consumer.group.name': group },
@@ -123,6 +123,6 @@ function attributesOf (messages: Messages): Attributes {
     ...tenant && { tenant },
     ...job && { job },
     ...chunk && messages.length === 1 && { chunk: Number(chunk) },
-    rows: messages.reduce((sum, { headers }) => sum + rowsOf(headers), 0),
+    rows: messages.reduce((sum, { headers }) => sum + rowCountOf(headers), 0),
   }
 }

@@ -9,12 +9,12 @@ import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
 import { startPauseGate, type Gate } from './pause.ts'
 import { createRecordMac, reportForgedRecords, type RecordMac } from '../crypto/record-mac.ts'
 import {
-  connectRedis, connectRedisOrCluster, redisClock, logRefusals, type RedisClock,
+  connectRedis, connectRedisOrCluster, redisClock, logAccessErrors, type RedisClock,
 } from '../platform/redis.ts'
 import { createCodec, registrySource, type Codec } from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
 
-/** What each part needs of the configuration. */
+/** The settings of each dependency. */
 export type DepsConfig = {
   readonly bus: KafkaSettings & MessageKeySettings & { readonly INSTANCE: string }
   readonly codec: { readonly SCHEMA_REGISTRY_URL: string }
@@ -29,30 +29,30 @@ export type DepsConfig = {
 export type Deps = {
   readonly bus: Bus
   readonly codec: Codec
-  /** Redis that keeps state. */
+  /** Redis for state. */
   readonly state: Redis
-  /** Redis that may evict, or a cluster of them. */
+  /** Redis for the cache, which may evict, or a cluster. */
   readonly cache: Redis | Cluster
   readonly clickhouse: ClickHouseClient
   readonly recordMac: RecordMac
   /** Redis TIME of the state Redis. */
   readonly clock: RedisClock
-  /** Closed while operators have paused the stage that the process is named after. */
+  /** Closed while operators have paused the stage with the name of the process. */
   readonly gate: Gate
 }
 
-type PartName = keyof Deps
-type ConfigOf<K extends PartName> = { [N in K]: (config: DepsConfig[N]) => void }[K] extends
+type DepName = keyof Deps
+type ConfigOf<K extends DepName> = { [N in K]: (config: DepsConfig[N]) => void }[K] extends
 (config: infer C) => void ? C : never
 
 /**
- * Opens the shared dependencies a service names, in that order, and closes them in reverse when the
- * process stops. With `log` and `metrics` of the process, as every part of a service needs them.
+ * Opens shared dependencies in the given order, and closes them in reverse order when the process
+ * stops. Adds `log` and `metrics` of the process.
  */
-export async function connectDeps<K extends PartName> (
+export async function connectDeps<K extends DepName> (
   config: ConfigOf<K>, context: ServiceContext, which: readonly K[]
 ): Promise<Pick<Deps, K> & Pick<ServiceContext, 'log' | 'metrics'>> {
-  const deps: Partial<Record<PartName, unknown>> = {}
+  const deps: Partial<Record<DepName, unknown>> = {}
   for (const name of which) {
     deps[name] = await openers[name](config as unknown as AllConfig, context)
   }
@@ -60,11 +60,11 @@ export async function connectDeps<K extends PartName> (
   return { ...deps as Pick<Deps, K>, log, metrics }
 }
 
-type AllConfig = DepsConfig[PartName] & DepsConfig['bus'] & DepsConfig['codec'] &
+type AllConfig = DepsConfig[DepName] & DepsConfig['bus'] & DepsConfig['codec'] &
   DepsConfig['state'] & DepsConfig['cache'] & DepsConfig['clickhouse'] & MessageKeySettings
 
 type Openers = {
-  readonly [N in PartName]: (config: AllConfig, context: ServiceContext) => Promise<Deps[N]>
+  readonly [N in DepName]: (config: AllConfig, context: ServiceContext) => Promise<Deps[N]>
 }
 
 const openers: Openers = {
@@ -84,13 +84,13 @@ const openers: Openers = {
   codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
   state: async ({ REDIS_STATE_URL }, { onStop, log }) => {
     const redis = connectRedis(REDIS_STATE_URL)
-    logRefusals(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
+    logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     return redis
   },
   cache: async ({ REDIS_CACHE_URL }, { onStop, log }) => {
     const cache = await connectRedisOrCluster(REDIS_CACHE_URL)
-    logRefusals(cache, 'REDIS_CACHE_URL', refusal => log.error(refusal))
+    logAccessErrors(cache, 'REDIS_CACHE_URL', refusal => log.error(refusal))
     onStop(() => cache.disconnect())
     return cache
   },
@@ -103,15 +103,16 @@ const openers: Openers = {
     createRecordMac(config, reportForgedRecords({ log, metrics })),
   clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
     const redis = connectRedis(REDIS_STATE_URL)
-    logRefusals(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
+    logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
-    const onRetry = (error: unknown) => log.warn({ err: error }, 'Redis TIME is not to be had')
+    const onRetry = (error: unknown) =>
+      log.warn({ err: error }, 'failed to read Redis TIME, retrying')
     const clock = await redisClock(redis, onRetry)
     metrics.watch('redis_clock_offset_seconds', {}, () => (clock.now() - Date.now()) / 1_000)
     onStop(() => clock.stop())
     return clock
   },
-  // A connection of its own: what else is asked of Redis must not keep an answer waiting.
+  // Has its own connection, so that other commands do not delay it.
   gate: async ({ REDIS_STATE_URL }, { name, onStop, log, metrics }) => {
     const redis = connectRedis(REDIS_STATE_URL)
     const gate = startPauseGate(name, { redis, log, metrics })

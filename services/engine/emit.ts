@@ -3,28 +3,31 @@ import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
 import type { Emission } from './stage.ts'
 import { isTracing, traceHeaders } from '../platform/tracing.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import type { MessageCodec } from './wire.ts'
+import type { MessageCodec } from './message-codec.ts'
 
-/** One producer a lane, and one for topics without lanes, so that no lane waits behind another. */
+/** One producer per lane, and one for topics without lanes, so that lanes do not block others. */
 export type ProducerName = Lane | 'money'
 
-/** Messages ready for the broker, by the producer that sends them. */
+/** Encoded messages by producer. */
 export type Sealed = ReadonlyMap<ProducerName, readonly OutgoingMessage[]>
 
 export type Emitter = {
-  /** Seals and sends all; resolves when the broker has acknowledged every one of them. */
+  /** Seals and sends all; resolves when the brokers have acknowledged all of them. */
   readonly emit: (emissions: readonly Emission[], signal?: AbortSignal) => Promise<void>
   /** The two halves of `emit`, for callers that act in between. */
   readonly seal: (emissions: readonly Emission[]) => Promise<Sealed>
   readonly send: (sealed: Sealed, signal?: AbortSignal) => Promise<void>
 }
 
-/** Sealing is work: so many messages are sealed in one turn. */
+/** Messages sealed before the event loop runs again. */
 const SEALED_AT_ONCE = 2
 
-/** Sends what stages emit. Order is kept within a producer; producers send at the same time. */
+/** Seals and sends emissions. Each producer keeps the order; producers send concurrently. */
 export function createEmitter (
-  { wire, producerOf }: { wire: MessageCodec, producerOf: (name: ProducerName) => Producer }
+  { messageCodec, producerOf }: {
+    readonly messageCodec: MessageCodec
+    readonly producerOf: (name: ProducerName) => Producer
+  }
 ): Emitter {
   const seal = async (emissions: readonly Emission[]): Promise<Sealed> => {
     const sealed = new Map<ProducerName, OutgoingMessage[]>()
@@ -33,7 +36,7 @@ export function createEmitter (
       const { lane = 'bulk', value } = some[0] ?? {}
       if (from > 0 || lane === 'bulk') await yieldToEventLoop(lane, value?.tenant)
       const messages = await Promise.all(some.map(async emission =>
-        traced(await wire.encode(emission), emission)))
+        traced(await messageCodec.encode(emission), emission)))
       for (const [index, emission] of some.entries()) {
         const name = producerNameOf(emission)
         const others = sealed.get(name) ?? []
@@ -52,7 +55,7 @@ export function createEmitter (
   return { emit, seal, send }
 }
 
-/** With the place in the trace that it was emitted at, if there is one. */
+/** Adds the trace headers of the emission, or of the active span. */
 function traced (message: OutgoingMessage, { trace }: Emission): OutgoingMessage {
   if (!isTracing()) return message
   return { ...message, headers: { ...message.headers, ...trace ?? traceHeaders() } }

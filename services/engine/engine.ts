@@ -9,57 +9,57 @@ import type { Stage } from './stage.ts'
 import { READ_AHEAD_BYTES, type ReadAhead } from './tenant-queue.ts'
 import { createSteps, type Effects, type StepsDeps } from './steps.ts'
 import type { Subscription } from '../platform/topics.ts'
-import type { MessageCodec } from './wire.ts'
+import type { MessageCodec } from './message-codec.ts'
 import { createWorker } from './worker.ts'
 
-/** With `sleep` and `random` only where runs have to repeat themselves. */
+/** `sleep` and `random` are replaced in simulations, which must be reproducible. */
 export type EngineDeps = StepsDeps & {
   readonly bus: Bus
-  readonly wire: MessageCodec
+  readonly messageCodec: MessageCodec
   readonly subscriptions: readonly Subscription[]
-  /** What messages may wait for; where effects are dear, fewer of them are better. */
-  readonly gather?: (subscription: Subscription) => FetchBatching | undefined
-  /** Stages in one process must not share producers; the stage's name by default. */
+  /** Batching of fetches, for stages with expensive effects. */
+  readonly fetchBatching?: (subscription: Subscription) => FetchBatching | undefined
+  /** The name of the stage by default. Stages in one process must not share producers. */
   readonly producerName?: string
-  /** So many dead decisions in a row stop the stage; 100 by default. */
+  /** Number of consecutive failed decisions that stops the stage; 100 by default. */
   readonly deadLimit?: number
-  /** Judges when postponed messages are due; this machine's clock by default. */
+  /** The clock for postponed messages; the clock of this machine by default. */
   readonly clock?: Clock
   readonly effects?: Effects
-  /** Pause between two looks for held messages that wait for nothing more; 0 for never. */
-  readonly releaseEveryMs?: number
-  /** Pauses the stage while it is closed; open for ever by default. */
+  /** Interval between two flushes of held messages; 0 disables them. */
+  readonly flushHeldMs?: number
+  /** Pauses the stage while it is closed; always open by default. */
   readonly gate?: Gate | undefined
-  /** How much of a stage that works by tenants one of them gets; 1 by default. */
+  /** The weight of a tenant in fair scheduling; 1 by default. */
   readonly weightOf?: (tenant: string) => number
 }
 
 export type RunningStage = {
-  /** False before the groups are joined, and while infrastructure is not to be had. */
+  /** False before the groups are joined, and while infrastructure is unavailable. */
   readonly ready: () => boolean
-  /** Returns when what is being processed has come to its next step; nothing more is committed. */
+  /** Resolves when all batches have stopped at their next step; nothing is committed after it. */
   readonly stop: () => Promise<void>
 }
 
-/** With `release`, by which held messages that wait for nothing more are let go at once. */
-export type ReleasingStage = RunningStage & { readonly release: () => Promise<void> }
+/** A stage whose held messages can be flushed at once. */
+export type FlushableStage = RunningStage & { readonly flushHeld: () => Promise<void> }
 
-const RELEASE_EVERY_MS = 1_000
+const FLUSH_HELD_MS = 1_000
 const DEAD_LIMIT = 100
 
 /**
- * Runs a stage on its topics. A stage that holds messages is given as a function, called once a
- * subscription: what it remembers must be of one consumer group, as `forget` is called when that
- * group has a new generation. A stage that remembers nothing may be given as it is.
+ * Runs a stage on its topics. A stage that holds messages must be a function, called once per
+ * subscription: each consumer group needs its own state, because `forget` is called for each
+ * generation of one group. A stateless stage may be passed directly.
  */
 export async function runStage<S extends StageName> (
   stage: Stage<S> | ((subscription: Subscription) => Stage<S>), deps: EngineDeps
-): Promise<ReleasingStage> {
+): Promise<FlushableStage> {
   const producers = createProducers(deps.bus)
-  const ahead = { bytes: 0, mostBytes: READ_AHEAD_BYTES }
+  const readAhead = { bytes: 0, maxBytes: READ_AHEAD_BYTES }
   const stageOf = typeof stage === 'function' ? stage : () => stage
   const started = await Promise.allSettled(deps.subscriptions.map(subscription =>
-    consume(stageOf(subscription), subscription, { ...deps, ahead, producerOf: producers.of })))
+    consume(stageOf(subscription), subscription, { ...deps, readAhead, producerOf: producers.of })))
   const running = started.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
   const stop = async () => {
     await Promise.all(running.map(consumption => consumption.stop()))
@@ -72,7 +72,7 @@ export async function runStage<S extends StageName> (
   }
   return {
     ready: () => running.every(consumption => consumption.ready()),
-    release: async () => { await Promise.all(running.map(({ release }) => release())) },
+    flushHeld: async () => { await Promise.all(running.map(one => one.flushHeld())) },
     stop,
   }
 }
@@ -80,12 +80,13 @@ export async function runStage<S extends StageName> (
 async function consume<S extends StageName> (
   given: Stage<S>, subscription: Subscription,
   deps: EngineDeps & {
-    readonly ahead: ReadAhead, readonly producerOf: (name: string) => Producer,
+    readonly readAhead: ReadAhead, readonly producerOf: (name: string) => Producer,
   }
-): Promise<Consumption & Pick<ReleasingStage, 'release'>> {
-  const { bus, wire, metrics, producerOf, producerName = given.name, clock = systemClock } = deps
-  const { ahead, weightOf } = deps
-  // Which stage it is matters to its author; from here on all are alike.
+): Promise<Consumption & Pick<FlushableStage, 'flushHeld'>> {
+  const { bus, messageCodec, metrics, producerOf } = deps
+  const { producerName = given.name, clock = systemClock } = deps
+  const { readAhead, weightOf } = deps
+  // From here on the engine does not need the type of the stage.
   const stage = given as unknown as Stage
   const { group } = subscription
   const log = deps.log.child({ stage: stage.name, group })
@@ -100,38 +101,40 @@ async function consume<S extends StageName> (
     limit: deps.deadLimit ?? DEAD_LIMIT,
     now: clock.now,
   })
-  const emitter = createEmitter({ wire, producerOf: name => producerOf(`${producerName}.${name}`) })
+  const emitter = createEmitter({
+    messageCodec, producerOf: name => producerOf(`${producerName}.${name}`),
+  })
   const worker = createWorker({
     stage,
     subscription,
-    wire,
+    messageCodec,
     emitter,
     deadLetters,
     steps,
     metrics,
     log,
     clock,
-    ahead,
+    readAhead,
     weightOf,
     ...waits,
   })
-  const { onDelivery, onAssigned, ages, unfinished, release } = worker
-  metrics.watch('stage_oldest_age_seconds', { stage: stage.name, group }, ages)
+  const { onDelivery, onAssigned, oldestAgeSeconds, unfinished, flushHeld } = worker
+  metrics.watch('stage_oldest_age_seconds', { stage: stage.name, group }, oldestAgeSeconds)
   metrics.watch('stage_held_messages', { stage: stage.name, group }, unfinished)
-  metrics.watch('stage_blocked', { stage: stage.name, group }, steps.blocked)
+  metrics.watch('stage_blocked', { stage: stage.name, group }, steps.stalled)
   const { topics } = subscription
-  const gather = deps.gather?.(subscription)
-  const consumption = await bus.consume({ group, topics, gather, onDelivery, onAssigned })
-  const { releaseEveryMs = RELEASE_EVERY_MS } = deps
-  const releasing = every(stage.release === undefined ? 0 : releaseEveryMs, release)
+  const fetchBatching = deps.fetchBatching?.(subscription)
+  const consumption = await bus.consume({ group, topics, fetchBatching, onDelivery, onAssigned })
+  const { flushHeldMs = FLUSH_HELD_MS } = deps
+  const flushing = every(stage.flushHeld === undefined ? 0 : flushHeldMs, flushHeld)
   return {
-    ready: () => consumption.ready() && steps.blocked() === 0,
-    release,
-    stop: async () => { await Promise.all([consumption.stop(), releasing.stop()]) },
+    ready: () => consumption.ready() && steps.stalled() === 0,
+    flushHeld,
+    stop: async () => { await Promise.all([consumption.stop(), flushing.stop()]) },
   }
 }
 
-/** Producers by name, made when they are first needed. */
+/** Producers by name, created on first use. */
 function createProducers (bus: Bus) {
   const byName = new Map<string, Producer>()
   const of = (name: string) => {

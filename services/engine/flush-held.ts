@@ -1,61 +1,62 @@
 import { isInfrastructure } from '../platform/errors.ts'
 import { idsOf } from './message-ids.ts'
 import { createApplyDecisions, type ApplyDecisions } from './apply-decisions.ts'
-import { isNonRetriable, tries } from './process.ts'
+import { isNonRetriable, retryDecision } from './process.ts'
 import { withTimeout } from '../platform/retry.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Decision } from './stage.ts'
 
-/** Carries out what a stage lets go of a partition; true if there was any. */
+/** Applies the decisions about held messages of a partition; true if there were any. */
 export type FlushHeld = (batch: Batch) => Promise<boolean>
 
 /**
- * Held messages that nothing more will come for: without this they would hold back the offsets of
- * their partition until somebody sends something else through it.
+ * Flushes held messages that need no further message: otherwise they would hold back the offset of
+ * their partition until another message arrives.
  */
 export function createFlushHeld (deps: ProcessDeps): FlushHeld {
   const { stage, steps, log } = deps
-  const perform = createApplyDecisions(deps)
+  const applyDecisions = createApplyDecisions(deps)
   const decisionsOf = async (batch: Batch): Promise<readonly Decision[]> => {
-    const { topic, partition } = batch.place
-    const asking = async () => await stage.release?.({ topic, partition }) ?? []
+    const { topic, partition } = batch.location
+    const decide = async () => await stage.flushHeld?.({ topic, partition }) ?? []
     try {
-      return await steps.step(3, asking, batch)
+      return await steps.step(3, decide, batch)
     } catch (error) {
       if (isInfrastructure(error) || !isNonRetriable(error, batch)) throw error
-      log.error({ err: error, topic, partition }, 'held messages cannot be judged')
+      log.error({ err: error, topic, partition }, 'decision about held messages failed, retrying')
       return []
     }
   }
   return async batch => {
     const decisions = await decisionsOf(batch)
-    for (const decision of decisions) await carryOut(decision, batch, { ...deps, perform })
+    for (const decision of decisions) await apply(decision, batch, { ...deps, applyDecisions })
     return decisions.length > 0
   }
 }
 
-/** A decision that keeps failing ends as dead letters, all of them one failure. */
-async function carryOut (
-  decision: Decision, batch: Batch, deps: ProcessDeps & { readonly perform: ApplyDecisions }
+/** Applies a decision; if it keeps failing, its messages are dead letters, as one failure. */
+async function apply (
+  decision: Decision, batch: Batch, deps: ProcessDeps & { readonly applyDecisions: ApplyDecisions }
 ): Promise<void> {
-  const { perform, log } = deps
+  const { applyDecisions, log } = deps
   try {
-    await tries(deps, () => perform([decision], batch), batch)
+    await retryDecision(deps, () => applyDecisions([decision], batch), batch)
   } catch (error) {
     if (!isNonRetriable(error, batch)) throw error
-    const { finishes } = decision
-    const about = { ...idsOf(finishes.map(({ raw }) => raw)), messages: finishes.length }
-    log.error({ err: error, ...about }, 'held messages cannot be let go')
-    await perform([{ finishes, emits: [], dead: 'release failed' }], batch)
+    const { completes } = decision
+    const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
+    log.error({ err: error, ...about },
+      'flush of held messages failed: sending them to the dead-letter topic')
+    await applyDecisions([{ completes, emits: [], dead: 'flush failed' }], batch)
   }
 }
 
-/** Runs actions of the same name one after another, in the order they were given. */
-export function createTurns () {
+/** Runs actions of the same name one at a time, in order. */
+export function createSerialQueues () {
   const last = new Map<string, Promise<unknown>>()
   const take = async <T>(name: string, action: () => Promise<T>): Promise<T> => {
     const before = last.get(name) ?? Promise.resolve()
-    // Whoever gave the action before sees its failure.
+    // A failure rejects only the caller of that action.
     const mine = before.catch(() => {}).then(action)
     last.set(name, mine)
     try {
@@ -67,16 +68,15 @@ export function createTurns () {
   return { take }
 }
 
-/** How long `stop` waits for actions that still run. */
-const STOP_WITHIN_MS = 8_000
+/** How long `stop` waits for running actions. */
+const STOP_TIMEOUT_MS = 8_000
 
 /**
- * Begins an action again and again, though an earlier one still runs: what must not run beside
- * itself is up to the action. A pause of 0 never begins. A failure is for nobody here: it ends the
- * process as any promise does that nobody listens to.
+ * Starts an action periodically, even while an earlier one is running: the action itself limits its
+ * concurrency. With a pause of 0 it never starts. A rejection is unhandled and stops the process.
  */
 export function every (
-  pauseMs: number, action: () => Promise<void>, stopWithinMs = STOP_WITHIN_MS
+  pauseMs: number, action: () => Promise<void>, stopTimeoutMs = STOP_TIMEOUT_MS
 ): { readonly stop: () => Promise<void> } {
   const running = new Set<Promise<void>>()
   const tick = () => {
@@ -86,7 +86,7 @@ export function every (
   const timer = pauseMs === 0 ? undefined : setInterval(tick, pauseMs).unref()
   const stop = async () => {
     clearInterval(timer)
-    await withTimeout(Promise.allSettled(running), stopWithinMs)
+    await withTimeout(Promise.allSettled(running), stopTimeoutMs)
   }
   return { stop }
 }

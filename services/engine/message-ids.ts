@@ -1,9 +1,9 @@
 import type { RawMessage } from '../kafka/bus.ts'
-import { traceIdIn } from '../platform/tracing.ts'
+import { traceIdOf } from '../platform/tracing.ts'
 
 type Headed = Pick<RawMessage, 'headers'>
 
-/** What a log says of messages: which job they are of, or of how many if of several. */
+/** The log fields of messages: their job, or the number of jobs if there are several. */
 export type MessageIds = {
   readonly tenant?: string
   readonly job?: string
@@ -11,7 +11,7 @@ export type MessageIds = {
   readonly traceId?: string
 }
 
-/** Messages by the job their headers name, in order; those that name none are together. */
+/** Groups messages by job, in order; messages without a job are one group. */
 export function byJob<M extends Headed> (
   messages: readonly M[]
 ): ReadonlyMap<string, readonly M[]> {
@@ -25,13 +25,13 @@ export function byJob<M extends Headed> (
   return groups
 }
 
-/** The ids that lines of a log carry which are about these messages, by their headers alone. */
+/** The log fields of messages, by their headers. */
 export function idsOf (messages: readonly Headed[]): MessageIds {
   const [first] = messages
   if (first === undefined) return {}
   const jobs = byJob(messages).size
   if (jobs > 1) return { jobs }
   const { tenant, job } = first.headers
-  const traceId = traceIdIn(first.headers)
+  const traceId = traceIdOf(first.headers)
   return { ...tenant && { tenant }, ...job && { job }, ...traceId && { traceId } }
 }

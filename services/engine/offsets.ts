@@ -1,29 +1,29 @@
 import type { RawMessage } from '../kafka/bus.ts'
 
-type Place = Pick<RawMessage, 'topic' | 'partition'>
-type PlacedAt = Place & Pick<RawMessage, 'offset'>
+type PartitionId = Pick<RawMessage, 'topic' | 'partition'>
+type MessageId = PartitionId & Pick<RawMessage, 'offset'>
 
-/** Which messages are not finished yet, of every partition, within one generation of the group. */
+/** The pending messages of all partitions in one generation of the group. */
 export type Offsets = {
-  /** Messages of one partition, in order, that from now on are unfinished. */
-  readonly begin: (messages: readonly RawMessage[]) => void
-  readonly finish: (message: PlacedAt) => void
-  /** Messages from this offset on will be handed over once more. */
-  readonly rewind: (place: Place, fromOffset: bigint) => void
-  /** The offset below which everything is finished, or undefined when it has not moved. */
-  readonly toCommit: (place: Place) => bigint | undefined
-  readonly committed: (place: Place, offset: bigint) => void
-  readonly unfinished: () => number
+  /** Adds messages of one partition, in order, as pending. */
+  readonly add: (messages: readonly RawMessage[]) => void
+  readonly complete: (message: MessageId) => void
+  /** Removes messages from this offset on, which will be delivered again. */
+  readonly rewind: (id: PartitionId, fromOffset: bigint) => void
+  /** The offset to commit, below which all messages are completed; undefined if unchanged. */
+  readonly committable: (id: PartitionId) => bigint | undefined
+  readonly committed: (id: PartitionId, offset: bigint) => void
+  readonly countPending: () => number
 }
 
-/** Offsets come and are added ascending, so the first of `pending` is always the lowest. */
+/** Offsets are added in ascending order, so the first of `pending` is always the lowest. */
 type Partition = { readonly pending: Set<bigint>, next: bigint, committed: bigint }
 
-/** Keeps offsets; a message that is held back holds the commit of its partition below itself. */
+/** Tracks offsets. A held message keeps the committed offset of its partition below itself. */
 export function createOffsets (): Offsets {
   const partitions = new Map<string, Partition>()
-  const partitionOf = (place: Place) => partitions.get(`${place.topic}:${place.partition}`)
-  const begin = (messages: readonly RawMessage[]) => {
+  const partitionOf = (id: PartitionId) => partitions.get(`${id.topic}:${id.partition}`)
+  const add = (messages: readonly RawMessage[]) => {
     for (const { topic, partition, offset } of messages) {
       const found = partitionOf({ topic, partition }) ??
         { pending: new Set<bigint>(), next: offset, committed: offset }
@@ -32,27 +32,28 @@ export function createOffsets (): Offsets {
       found.next = offset + 1n
     }
   }
-  const rewind = (place: Place, fromOffset: bigint) => {
-    const found = partitionOf(place)
+  const rewind = (id: PartitionId, fromOffset: bigint) => {
+    const found = partitionOf(id)
     if (found === undefined) return
     for (const offset of found.pending) if (offset >= fromOffset) found.pending.delete(offset)
     found.next = fromOffset
   }
-  const toCommit = (place: Place) => {
-    const found = partitionOf(place)
+  const committable = (id: PartitionId) => {
+    const found = partitionOf(id)
     if (found === undefined) return undefined
     const [lowest = found.next] = found.pending
     return lowest > found.committed ? lowest : undefined
   }
   return {
-    begin,
-    finish: message => { partitionOf(message)?.pending.delete(message.offset) },
+    add,
+    complete: message => { partitionOf(message)?.pending.delete(message.offset) },
     rewind,
-    toCommit,
-    committed: (place, offset) => {
-      const found = partitionOf(place)
+    committable,
+    committed: (id, offset) => {
+      const found = partitionOf(id)
       if (found !== undefined) found.committed = offset
     },
-    unfinished: () => [...partitions.values()].reduce((sum, { pending }) => sum + pending.size, 0),
+    countPending: () =>
+      [...partitions.values()].reduce((sum, { pending }) => sum + pending.size, 0),
   }
 }

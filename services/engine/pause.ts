@@ -4,59 +4,58 @@ import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { PAUSED_KEY } from '../platform/pausable.ts'
 
-/** Keeps further work from beginning; what has begun is not touched by it. */
+/** Stops new work from starting; running work is not affected. */
 export type Gate = {
   readonly isOpen: () => boolean
-  /** Resolves once it is open; rejects when the signal is aborted before. */
+  /** Resolves once it is open; rejects when the signal is aborted. */
   readonly opened: (signal: AbortSignal) => Promise<void>
 }
 
-/** The gate of what is never paused. */
+/** A gate that is always open. */
 export const OPEN_GATE: Gate = { isOpen: () => true, opened: async () => {} }
 
 export type PauseGateDeps = {
   readonly redis: Pick<Redis, 'hexists'>
   readonly log: Pick<Log, 'info' | 'warn'>
   readonly metrics: Pick<Metrics, 'watch'>
-  /** Pause between two looks; two seconds by default. */
-  readonly everyMs?: number
+  /** Interval between two polls; two seconds by default. */
+  readonly pollMs?: number
 }
 
-/** Every process looks, also when nothing else is done. */
-const LEADER_POLL_MS = 2_000
+const POLL_MS = 2_000
 
 /**
- * The gate of a stage that operators pause and resume. It looks every two seconds whether they
- * have; while Redis does not tell, what it told last holds. Before its first answer the gate is
- * closed, as a process that was started anew must not begin what its stage was paused to keep from.
+ * The gate of a stage that operators pause and resume. It polls Redis every two seconds; while
+ * Redis is unavailable, the last state holds. Before the first response the gate is closed, because
+ * a restarted process of a paused stage must not start work.
  */
 export function startPauseGate (
-  stage: string, { redis, log, metrics, everyMs = LEADER_POLL_MS }: PauseGateDeps
+  stage: string, { redis, log, metrics, pollMs = POLL_MS }: PauseGateDeps
 ): Gate & { readonly stop: () => Promise<void> } {
-  // Every partition may wait here.
+  // Any number of partitions may wait here.
   const openings = new EventEmitter().setMaxListeners(0)
   let paused: boolean | undefined
-  let isTold = true
+  let isReachable = true
   let isStopped = false
-  let asking: Promise<void> | undefined
-  const learn = (now: boolean) => {
-    if (now !== (paused ?? false)) log.info(now ? 'the stage is paused' : 'the stage goes on')
+  let polling: Promise<void> | undefined
+  const update = (now: boolean) => {
+    if (now !== (paused ?? false)) log.info(now ? 'stage paused' : 'stage resumed')
     paused = now
-    isTold = true
+    isReachable = true
     if (!now) openings.emit('open')
   }
-  const look = async () => {
+  const poll = async () => {
     try {
-      learn(await redis.hexists(PAUSED_KEY, stage) === 1)
+      update(await redis.hexists(PAUSED_KEY, stage) === 1)
     } catch (error) {
-      if (!isTold || isStopped) return
-      isTold = false
-      log.warn({ err: error }, 'whether the stage is paused cannot be read')
+      if (!isReachable || isStopped) return
+      isReachable = false
+      log.warn({ err: error }, 'failed to read whether the stage is paused, retrying')
     }
   }
-  const tick = () => { asking ??= look().finally(() => { asking = undefined }) }
+  const tick = () => { polling ??= poll().finally(() => { polling = undefined }) }
   tick()
-  const timer = setInterval(tick, everyMs).unref()
+  const timer = setInterval(tick, pollMs).unref()
   const isOpen = () => paused === false
   metrics.watch('stage_paused', { stage }, () => Number(paused === true))
   return {
@@ -67,7 +66,7 @@ export function startPauseGate (
     stop: async () => {
       isStopped = true
       clearInterval(timer)
-      await asking
+      await polling
     },
   }
 }

@@ -7,83 +7,85 @@ import { createApplyDecisions, type ApplyDecisions } from './apply-decisions.ts'
 import { retry } from '../platform/retry.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Decision, Incoming, Postponement } from './stage.ts'
-import type { At } from './steps.ts'
-import type { Decoded } from './wire.ts'
+import type { StepContext } from './steps.ts'
+import type { Decoded } from './message-codec.ts'
 
 type Outcome = Promise<Postponement | undefined>
 
 export type Process = (messages: readonly RawMessage[], batch: Batch) => Outcome
 
-/** What a consumer gets of its topics is what its stage reads. */
-type Readable = Incoming<ReadsOf<StageName>>
+/** A consumer only gets topics that its stage reads. */
+type Decodable = Incoming<ReadsOf<StageName>>
 
 const TRIES = 3
 const BACKOFF = { firstMs: 100, maxMs: 2_000 }
 
 /**
- * Takes messages through the steps 1 to 7; the caller does step 8. THE ORDER IS THE GUARANTEE: an
- * effect is begun only after those before it are acknowledged, so whatever a crash interrupts is
- * done again from step 1, and nothing is left out.
+ * Runs steps 1 to 7 for messages; the caller runs step 8. THE ORDER IS THE GUARANTEE: an effect
+ * starts only after the effects before it are acknowledged. So everything that a crash interrupts
+ * is repeated from step 1, and nothing is lost.
  */
 export function createProcess (deps: ProcessDeps): Process {
   const { stage, steps, metrics } = deps
-  const open = createOpen(deps)
-  const perform = createApplyDecisions(deps)
-  const bury = createDeadLetterBatch(deps, perform)
-  const decide = createDecide(deps, perform, bury)
+  const decode = createDecode(deps)
+  const applyDecisions = createApplyDecisions(deps)
+  const deadLetter = createDeadLetterBatch(deps, applyDecisions)
+  const decide = createDecide(deps, applyDecisions, deadLetter)
 
-  const decideAndClear = (run: Readable[], batch: Batch) => decide(run.splice(0), batch)
+  const decideAndClear = (run: Decodable[], batch: Batch) => decide(run.splice(0), batch)
 
   return async (messages, given) => {
     const batch = { ...given, messages }
-    const readable: Readable[] = []
-    // 1. and 2. Decode and open: one call of the wire for each message, all at once, in order. A
-    // crash: nothing has happened yet.
-    const opened = await steps.step(1, () =>
-      steps.step(2, () => Promise.all(messages.map(raw => open(raw, batch))), batch), batch)
-    for (const [index, one] of opened.entries()) {
+    const readable: Decodable[] = []
+    // 1. and 2. Decode and decrypt all messages concurrently. A crash here has no effect.
+    const decoded = await steps.step(1, () =>
+      steps.step(2, () => Promise.all(messages.map(raw => decode(raw, batch))), batch), batch)
+    for (const [index, one] of decoded.entries()) {
       const raw = messages[index] as RawMessage
-      if (one.kind === 'message') readable.push(one.message as Readable)
+      if (one.kind === 'message') readable.push(one.message as Decodable)
       if (one.kind === 'dead') {
-        // What came before it is decided before it: what is said of its rows may follow from that.
+        // Decides the messages before it first: the emissions for its rows may depend on them.
         const postponed = await decideAndClear(readable, batch)
         if (postponed !== undefined) return postponed
-        await bury({ raw, reason: one.reason, cause: 'unreadable' }, batch)
+        await deadLetter({ raw, reason: one.reason, cause: 'unreadable' }, batch)
       }
       if (one.kind !== 'skip') continue
       metrics.count('stage_messages_skipped_total', { stage: stage.name, reason: one.why })
-      batch.finish(raw)
+      batch.complete(raw)
     }
     return decideAndClear(readable, batch)
   }
 }
 
-/** Step 3, and with it the steps up to 7; a message that always fails is found and buried. */
-function createDecide (deps: ProcessDeps, perform: ApplyDecisions, bury: DeadLetterBatch) {
+/** Steps 3 to 7. Finds the message that always fails and sends it to the dead-letter topic. */
+function createDecide (
+  deps: ProcessDeps, applyDecisions: ApplyDecisions, deadLetter: DeadLetterBatch
+) {
   const { stage, steps, log } = deps
-  const attempt = async (messages: readonly Readable[], batch: Batch) => {
-    // 3. Decide. A crash here or after: the stage is asked again and, as its state may have moved
-    // on, may decide otherwise; rows and money are counted once whatever it says.
+  const attempt = async (messages: readonly Decodable[], batch: Batch) => {
+    // 3. Decide. After a crash the stage decides again, perhaps differently, because its state may
+    // have changed; rows and money are counted once in any case.
     const startedMs = Date.now()
     const decided = await steps.step(3, () => stage.decide(messages, batch.signal), batch)
-    await perform(decided.filter(isDecision), { ...batch, startedMs })
+    await applyDecisions(decided.filter(isDecision), { ...batch, startedMs })
     return decided.filter(one => !isDecision(one)).reduce(earlier, undefined)
   }
 
-  const decide = async (messages: readonly Readable[], batch: Batch): Outcome => {
+  const decide = async (messages: readonly Decodable[], batch: Batch): Outcome => {
     const [first] = messages
     if (first === undefined) return undefined
     try {
-      return await tries(deps, () => attempt(messages, batch), batch)
+      return await retryDecision(deps, () => attempt(messages, batch), batch)
     } catch (error) {
       if (!isNonRetriable(error, batch)) throw error
       if (messages.length === 1) {
-        log.error({ err: error, ...placed(first.raw) }, 'a message cannot be decided')
-        await bury({ raw: first.raw, reason: 'decision failed', cause: 'failed' }, batch)
+        log.error({ err: error, ...messageFields(first.raw) },
+          'decision failed: sending the message to the dead-letter topic')
+        await deadLetter({ raw: first.raw, reason: 'decision failed', cause: 'failed' }, batch)
         return undefined
       }
     }
-    // One of several messages is at fault: alone, it cannot take the others with it.
+    // One of several messages fails: decided one by one, it does not affect the others.
     for (const message of messages) {
       const postponed = await decide([message], batch)
       if (postponed !== undefined) return postponed
@@ -93,24 +95,25 @@ function createDecide (deps: ProcessDeps, perform: ApplyDecisions, bury: DeadLet
   return decide
 }
 
-const placed = (raw: RawMessage) => ({ ...idsOf([raw]), offset: String(raw.offset) })
+const messageFields = (raw: RawMessage) => ({ ...idsOf([raw]), offset: String(raw.offset) })
 
-/** Opens a message; whatever keeps failing on it, but for infrastructure, makes it unreadable. */
-function createOpen (deps: ProcessDeps) {
+/** Decodes a message. After failed retries, unless of infrastructure, it is unreadable. */
+function createDecode (deps: ProcessDeps) {
   return async (raw: RawMessage, batch: Batch): Promise<Decoded> => {
     if (raw.forged === true) return { kind: 'skip', why: 'forged' }
     try {
-      return await tries(deps, () => deps.wire.decode(raw), batch)
+      return await retryDecision(deps, () => deps.messageCodec.decode(raw), batch)
     } catch (error) {
       if (isInfrastructure(error) || !isNonRetriable(error, batch)) throw error
-      deps.log.error({ err: error, ...placed(raw) }, 'a message cannot be read')
+      deps.log.error({ err: error, ...messageFields(raw) },
+        'decoding failed: sending the message to the dead-letter topic')
       return { kind: 'dead', reason: 'unreadable' }
     }
   }
 }
 
-/** Three tries; broken infrastructure is thrown at once, as the step around it waits for it. */
-export function tries<T> (
+/** Tries three times. Throws infrastructure errors at once: the step around it retries them. */
+export function retryDecision<T> (
   { stage, metrics, sleep, random }: ProcessDeps, action: () => Promise<T>, batch: Batch
 ): Promise<T> {
   const labels = { stage: stage.name, step: 'decide', cause: 'failure' }
@@ -124,16 +127,16 @@ export function tries<T> (
   })
 }
 
-/** A failure that is neither the end of this delivery nor of this process. */
-export function isNonRetriable (error: unknown, { signal }: At): boolean {
+/** Whether an error is neither the abort of this delivery nor fatal for the process. */
+export function isNonRetriable (error: unknown, { signal }: StepContext): boolean {
   return !signal.aborted && !(error instanceof FatalError)
 }
 
 function isDecision (one: Decision | Postponement): one is Decision {
-  return 'finishes' in one
+  return 'completes' in one
 }
 
-/** The earliest message to be handed over again; those behind it come with it. */
+/** The earlier postponement: redelivery from it includes the later ones. */
 function earlier (known: Postponement | undefined, one: Decision | Postponement) {
   if (!('postpone' in one)) return known
   return known === undefined || one.postpone.raw.offset < known.postpone.raw.offset ? one : known

@@ -10,34 +10,36 @@ import { retryForever, type RetryOptions } from '../platform/retry.ts'
 /** 1 decode 2 open 3 decide 4 seal 5 produce 6 dead-letter 7 afterProduced 8 commit. */
 export type StepNumber = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
 
-/** Where an effect is about to happen. */
-export type StepPlace = {
+/** The stage, consumer group and message of an effect. */
+export type StepLocation = {
   readonly stage: StageName
   readonly group: string
   readonly topic: string
   readonly partition: number
-  /** The first message that is being processed. */
+  /** The first message of the batch. */
   readonly offset: bigint
 }
 
-/** Lets a simulation stop a stage before any effect, as a crash would: by throwing. */
-export type Effects = { readonly before: (step: StepNumber, place: StepPlace) => Promise<void> }
-
-export type Steps = {
-  /** One effect: not begun once the signal is aborted, repeated while infrastructure is broken. */
-  readonly step: <T>(step: StepNumber, action: () => Promise<T>, at: At) => Promise<T>
-  /** Partitions that wait for broken infrastructure just now. */
-  readonly blocked: () => number
+/** A hook for simulations: it throws to simulate a crash before an effect. */
+export type Effects = {
+  readonly before: (step: StepNumber, location: StepLocation) => Promise<void>
 }
 
-export type At = {
-  readonly place: StepPlace
+export type Steps = {
+  /** Runs one effect: not after the signal is aborted, with retries of infrastructure errors. */
+  readonly step: <T>(step: StepNumber, action: () => Promise<T>, at: StepContext) => Promise<T>
+  /** Number of partitions that are retrying an infrastructure error. */
+  readonly stalled: () => number
+}
+
+export type StepContext = {
+  readonly location: StepLocation
   readonly signal: AbortSignal
-  /** What is worked on, for logs. */
+  /** The messages of the effect, for logs. */
   readonly messages?: readonly RawMessage[]
 }
 
-/** What everything that works for a stage needs. */
+/** Dependencies of everything that runs a stage. */
 export type StepsDeps = Pick<RetryOptions, 'sleep' | 'random'> & {
   readonly metrics: Metrics
   readonly log: Log
@@ -47,38 +49,38 @@ const NAMES = [
   '', 'decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit',
 ] as const
 
-/** Runs effects one by one, with what is the same for all: the hook, retries, time, counts. */
+/** Runs effects with hook, failpoint, retries and metrics. */
 export function createSteps (
   { metrics, log, effects, ...backoff }: StepsDeps & { readonly effects?: Effects | undefined }
 ): Steps {
   const waiting = new Set<object>()
-  const step = async <T>(number: StepNumber, action: () => Promise<T>, at: At) => {
-    const { place, signal, messages = [] } = at
-    const labels = { stage: place.stage, step: NAMES[number] }
-    await hook(effects, number, place)
-    failpoint(`${place.stage}.${labels.step}`)
+  const step = async <T>(number: StepNumber, action: () => Promise<T>, at: StepContext) => {
+    const { location, signal, messages = [] } = at
+    const labels = { stage: location.stage, step: NAMES[number] }
+    await hook(effects, number, location)
+    failpoint(`${location.stage}.${labels.step}`)
     const startedAt = performance.now()
-    const ticket = {}
+    const effect = {}
     const onRetry = (error: unknown, attempt: number) => {
-      waiting.add(ticket)
+      waiting.add(effect)
       metrics.count('stage_retries_total', { ...labels, cause: 'infrastructure' })
       const about = { err: error, attempt, step: labels.step, ...idsOf(messages) }
-      log.warn(about, 'infrastructure is missing, waiting')
+      log.warn(about, 'infrastructure unavailable, retrying')
     }
     try {
       return await retryForever(action, { ...backoff, signal, when: isInfrastructure, onRetry })
     } finally {
-      waiting.delete(ticket)
+      waiting.delete(effect)
       metrics.observe('stage_step_seconds', labels, (performance.now() - startedAt) / 1_000)
     }
   }
-  return { step, blocked: () => waiting.size }
+  return { step, stalled: () => waiting.size }
 }
 
-/** Whatever the hook throws stands for a crash, which no retry may soften. */
-async function hook (effects: Effects | undefined, number: StepNumber, place: StepPlace) {
+/** An error of the hook simulates a crash, so it must not be retried. */
+async function hook (effects: Effects | undefined, number: StepNumber, location: StepLocation) {
   try {
-    await effects?.before(number, place)
+    await effects?.before(number, location)
   } catch (cause) {
     throw new FatalError(`stopped before step ${number}`, { cause })
   }

@@ -1,13 +1,13 @@
 import { bulkhead } from 'cockatiel'
 import type { Clock } from '../platform/clock.ts'
 import type { ConsumeOptions, Delivery, DeliveryOutcome, RawMessage } from '../kafka/bus.ts'
-import { createCommit, createCount, type Commit } from './commit.ts'
+import { createCommit, createCompletionCount, type Commit } from './commit.ts'
 import { createOffsets, type Offsets } from './offsets.ts'
 import { OPEN_GATE, type Gate } from './pause.ts'
 import { createProcess, type Process } from './process.ts'
-import { createFlushHeld, createTurns } from './flush-held.ts'
+import { createFlushHeld, createSerialQueues } from './flush-held.ts'
 import type { ProcessDeps } from './batch.ts'
-import type { At } from './steps.ts'
+import type { StepContext } from './steps.ts'
 import {
   createTenantQueue, createTenantShares, type ReadAhead,
 } from './tenant-queue.ts'
@@ -15,48 +15,47 @@ import { logicalTopic, type Subscription } from '../platform/topics.ts'
 
 export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
   /**
-   * Lets held messages go that wait for nothing more, and commits: of every partition of which that
-   * is not under way already, so that one that waits for infrastructure holds up no other.
+   * Flushes held messages that need no further message, and commits. Skips partitions with a flush
+   * in progress, so that a stalled partition does not block others.
    */
-  readonly release: () => Promise<void>
-  /** Seconds since the oldest message in work was written; 0 when idle. */
-  readonly ages: () => number
-  /** Messages whose offsets are not committed. */
+  readonly flushHeld: () => Promise<void>
+  /** Age of the oldest message in progress, in seconds; 0 when idle. */
+  readonly oldestAgeSeconds: () => number
+  /** Number of messages that are not completed. */
   readonly unfinished: () => number
 }
 
-export type WorkerDeps = Omit<ProcessDeps, 'finished'> & {
+export type WorkerDeps = Omit<ProcessDeps, 'onCompleted'> & {
   readonly subscription: Subscription
   readonly clock: Clock
-  /** Nothing further is begun while it is closed. */
+  /** No batch starts while it is closed. */
   readonly gate?: Gate | undefined
-  readonly ahead: ReadAhead
+  readonly readAhead: ReadAhead
   readonly weightOf?: ((tenant: string) => number) | undefined
 }
 
 type Messages = readonly RawMessage[]
 
-/** One consumer of a stage: cuts deliveries into batches, processes and commits them. */
+/** One consumer of a stage: splits deliveries into batches, processes and commits them. */
 export function createWorker (deps: WorkerDeps): Worker {
   const { stage, subscription: { group }, clock, gate = OPEN_GATE } = deps
-  const processing = { ...deps, finished: createCount(deps) }
+  const processing = { ...deps, onCompleted: createCompletionCount(deps) }
   const commit = createCommit(deps)
-  const work = createWork(createProcess(processing), commit, gate)
-  const inWork = createInWork(clock)
+  const work = createBatchProcessor(createProcess(processing), commit, gate)
+  const ages = createAgeTracker(clock)
   let current = createOffsets()
-  const atOf = ({ topic, partition, signal }: Delivery, offset: bigint): At =>
-    ({ place: { stage: stage.name, group, topic, partition, offset }, signal })
-  const letGo = createFlushHeld(processing)
-  const inTurns = createInTurns(async delivery => {
+  const atOf = ({ topic, partition, signal }: Delivery, offset: bigint): StepContext =>
+    ({ location: { stage: stage.name, group, topic, partition, offset }, signal })
+  const flush = createFlushHeld(processing)
+  const partitionQueues = createPartitionQueues(async delivery => {
     const offsets = current
     const at = atOf(delivery, 0n)
-    if (await letGo({ ...at, finish: offsets.finish })) await commit(delivery, offsets, at)
+    if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
   }, gate)
-  const slots = createSlots(deps)
-  const queueOf = createQueues(deps)
+  const slots = createBulkLimit(deps)
+  const queueOf = createTenantQueues(deps)
   const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
-    // A new generation begins with offsets of its own, so whatever still runs for the old one
-    // cannot be taken for work done in the new one.
+    // A new generation has new offsets, so work of the old one cannot complete messages of it.
     const offsets = current
     const queue = queueOf(delivery, offsets)
     try {
@@ -64,111 +63,112 @@ export function createWorker (deps: WorkerDeps): Worker {
       if (!gate.isOpen()) await gate.opened(delivery.signal)
       queue.begin()
       while (queue.isOpen()) {
-        inWork.begin(delivery, queue.oldestMs())
+        ages.begin(delivery, queue.oldestWrittenMs())
         const batch = queue.take(stage.batch)
         const at = atOf(delivery, batch[0]?.offset ?? 0n)
         const postponed = await work(batch, delivery, { offsets, at })
         if (postponed === undefined) continue
-        const fromOffset = queue.lowest(postponed.postpone.raw.offset)
+        const fromOffset = queue.lowestOffset(postponed.postpone.raw.offset)
         offsets.rewind(delivery, fromOffset)
-        return { go: 'again', fromOffset, afterMs: Math.max(0, postponed.untilMs - clock.now()) }
+        const afterMs = Math.max(0, postponed.untilMs - clock.now())
+        return { kind: 'redeliver', fromOffset, afterMs }
       }
     } catch (error) {
       if (!delivery.signal.aborted) throw error
     } finally {
       queue.clear()
-      inWork.end(delivery)
+      ages.end(delivery)
     }
-    return { go: 'next' }
+    return { kind: 'done' }
   }
   return {
-    onDelivery: delivery => inTurns.take(delivery, () => {
-      inWork.begin(delivery, delivery.messages[0]?.timestampMs)
+    onDelivery: delivery => partitionQueues.take(delivery, () => {
+      ages.begin(delivery, delivery.messages[0]?.timestampMs)
       return slots(() => onDelivery(delivery))
     }),
-    release: inTurns.release,
+    flushHeld: partitionQueues.flushHeld,
     onAssigned: () => {
-      inTurns.forget()
+      partitionQueues.forget()
       current = createOffsets()
       stage.forget()
     },
-    ages: inWork.oldestSeconds,
-    unfinished: () => current.unfinished(),
+    oldestAgeSeconds: ages.oldestSeconds,
+    unfinished: () => current.countPending(),
   }
 }
 
-/** What is handed over and not yet processed, by when the first message of it was written. */
-function createInWork (clock: Clock) {
-  const inWork = new Map<Delivery, number>()
+/** Deliveries in progress, with the time when their oldest message was written. */
+function createAgeTracker (clock: Clock) {
+  const ages = new Map<Delivery, number>()
   return {
     begin: (delivery: Delivery, oldestMs = clock.now()): void => {
-      inWork.set(delivery, oldestMs)
+      ages.set(delivery, oldestMs)
     },
-    end: (delivery: Delivery): void => { inWork.delete(delivery) },
-    oldestSeconds: (): number => inWork.size === 0
+    end: (delivery: Delivery): void => { ages.delete(delivery) },
+    oldestSeconds: (): number => ages.size === 0
       ? 0
-      : Math.max(0, clock.now() - Math.min(...inWork.values())) / 1_000,
+      : Math.max(0, clock.now() - Math.min(...ages.values())) / 1_000,
   }
 }
 
-/** Partitions wait for each other only where the stage says so. */
-function createSlots ({ stage, subscription }: WorkerDeps) {
-  const atOnce = subscription.lane === 'bulk' ? stage.bulkAtOnce : undefined
+/** Limits the number of concurrent partitions of the lane `bulk`, if the stage has a limit. */
+function createBulkLimit ({ stage, subscription }: WorkerDeps) {
+  const atOnce = subscription.lane === 'bulk' ? stage.bulkConcurrency : undefined
   const slots = atOnce === undefined ? undefined : bulkhead(atOnce, Number.MAX_SAFE_INTEGER)
   return <T>(action: () => Promise<T>): Promise<T> =>
     slots === undefined ? action() : slots.execute(action)
 }
 
-/** What a delivery brings, and what comes meanwhile where tenants have their turns. */
-function createQueues ({ stage, ahead, weightOf }: WorkerDeps) {
-  const shares = createTenantShares(ahead, weightOf)
+/** The messages of a delivery and, for fair scheduling of tenants, those fetched during it. */
+function createTenantQueues ({ stage, readAhead, weightOf }: WorkerDeps) {
+  const shares = createTenantShares(readAhead, weightOf)
   return (delivery: Delivery, offsets: Offsets) => {
     const { topic = '' } = logicalTopic(delivery.topic) ?? {}
     const isByTenant = stage.byTenant?.some(one => one === topic) === true
     const queue = createTenantQueue(shares, isByTenant)
     const add = (messages: Messages) => {
-      // All of them in order, as what is decided first need not be what came first.
-      offsets.begin(messages)
+      // Adds all offsets in order, because messages may be decided in another order.
+      offsets.add(messages)
       queue.add(messages)
     }
     return {
       ...queue,
       begin: () => add(delivery.messages),
       isOpen: () => {
-        if (isByTenant && ahead.bytes < ahead.mostBytes) add(delivery.more())
+        if (isByTenant && readAhead.bytes < readAhead.maxBytes) add(delivery.more())
         return !queue.isEmpty()
       },
     }
   }
 }
 
-type Standing = { readonly offsets: Offsets, readonly at: At }
+type BatchContext = { readonly offsets: Offsets, readonly at: StepContext }
 
 /**
- * Processes a batch and commits what is finished; what is postponed comes once more. While the
- * stage is paused a batch is waited with in hand: heartbeats go on, its age is told as ever, and
- * nothing has to be fetched anew.
+ * Processes a batch and commits its completed messages; postponed messages are delivered again.
+ * While the stage is paused, the batch waits here: heartbeats continue, the age of the batch is
+ * reported, and nothing has to be fetched again.
  */
-function createWork (process: Process, commit: Commit, gate: Gate) {
-  return async (batch: Messages, delivery: Delivery, { offsets, at }: Standing) => {
+function createBatchProcessor (process: Process, commit: Commit, gate: Gate) {
+  return async (batch: Messages, delivery: Delivery, { offsets, at }: BatchContext) => {
     if (!gate.isOpen()) await gate.opened(delivery.signal)
-    const postponed = await process(batch, { ...at, finish: offsets.finish })
+    const postponed = await process(batch, { ...at, complete: offsets.complete })
     await commit(delivery, offsets, at)
     return postponed
   }
 }
 
 /**
- * Lets go of held messages between deliveries, by the last one of each partition: never beside one,
- * not while the stage is paused, and no more once its generation is over.
+ * Serializes deliveries and flushes of held messages per partition. A flush uses the last delivery
+ * of its partition; it is skipped while the stage is paused and after the end of the generation.
  */
-function createInTurns (release: (delivery: Delivery) => Promise<void>, gate: Gate) {
-  const turns = createTurns()
+function createPartitionQueues (flush: (delivery: Delivery) => Promise<void>, gate: Gate) {
+  const queues = createSerialQueues()
   const latest = new Map<string, Delivery>()
-  const underWay = new Set<string>()
-  const releaseOf = async (delivery: Delivery) => {
+  const flushing = new Set<string>()
+  const flushIfOpen = async (delivery: Delivery) => {
     try {
-      if (!delivery.signal.aborted && gate.isOpen()) await release(delivery)
+      if (!delivery.signal.aborted && gate.isOpen()) await flush(delivery)
     } catch (error) {
       if (!delivery.signal.aborted) throw error
     }
@@ -177,13 +177,13 @@ function createInTurns (release: (delivery: Delivery) => Promise<void>, gate: Ga
     take: <T>(delivery: Delivery, action: () => Promise<T>): Promise<T> => {
       const name = `${delivery.topic}:${delivery.partition}`
       latest.set(name, delivery)
-      return turns.take(name, action)
+      return queues.take(name, action)
     },
-    release: async (): Promise<void> => {
-      const idle = [...latest].filter(([name]) => !underWay.has(name))
+    flushHeld: async (): Promise<void> => {
+      const idle = [...latest].filter(([name]) => !flushing.has(name))
       await Promise.all(idle.map(async ([name, delivery]) => {
-        underWay.add(name)
-        await turns.take(name, () => releaseOf(delivery)).finally(() => underWay.delete(name))
+        flushing.add(name)
+        await queues.take(name, () => flushIfOpen(delivery)).finally(() => flushing.delete(name))
       }))
     },
     forget: (): void => latest.clear(),

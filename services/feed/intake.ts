@@ -69,7 +69,7 @@ export function createIntake (
       try {
         const partition = await partitionOf(delivery)
         const fromOffset = partition.rewindFrom(messages[0]?.offset ?? 0n)
-        if (fromOffset !== undefined) return { go: 'again', fromOffset, afterMs: 0 }
+        if (fromOffset !== undefined) return { kind: 'redeliver', fromOffset, afterMs: 0 }
         partition.begin(delivery)
         for (let from = 0; from < messages.length; from += MESSAGES_PER_TURN) {
           await partition.untilFree()
@@ -83,7 +83,7 @@ export function createIntake (
       } catch (error) {
         if (!signal.aborted) throw error
       }
-      return { go: 'next' }
+      return { kind: 'done' }
     },
   }
 }

@@ -127,7 +127,7 @@ function createCommits (
   let commitOffset: Delivery['commit'] = async () => {}
   let committing: Promise<void> = Promise.resolve()
   const commitNow = async () => {
-    const offset = offsets.toCommit(topicPartition)
+    const offset = offsets.committable(topicPartition)
     if (offset === undefined || signal.aborted) return
     failpoint('feed.committing')
     if (!await guard.save(Number(offset) - 1)) {
@@ -141,9 +141,9 @@ function createCommits (
   return {
     begin: (delivery: Delivery) => {
       commitOffset = delivery.commit
-      offsets.begin(delivery.messages)
+      offsets.add(delivery.messages)
     },
-    finish: (offset: bigint) => offsets.finish({ ...topicPartition, offset }),
+    finish: (offset: bigint) => offsets.complete({ ...topicPartition, offset }),
     commit: () => {
       // A failed commit is not retried: the next one covers it.
       committing = committing.then(commitNow).catch(() => {})

@@ -97,7 +97,9 @@ export async function connectSubmitter (
   const outcomes = await createOutcomeWaiter({ store, subscriber, clock })
   onStop(() => outcomes.stop())
   const wire = createWire({ codec, keys })
-  const emitter = createEmitter({ wire, producerOf: name => bus.producer(`feed.${name}`) })
+  const emitter = createEmitter({
+    messageCodec: wire, producerOf: name => bus.producer(`feed.${name}`),
+  })
   const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = settings
   return createSubmitter({ store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs })
 }

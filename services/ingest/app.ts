@@ -8,15 +8,15 @@ import { networksOf, plainAddress } from '../platform/networks.ts'
 import { shedLoad, type AdmittingDeps } from './load-shedding-rule.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
-import { answerBadPath, answerFailures, createSocketFailure, hearAll } from './failures.ts'
+import { answerBadPath, answerFailures, createSocketFailure, answerUnhandled } from './failures.ts'
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
 import { guard } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
 import type { Rules } from './rules.ts'
 import { routesOf } from './routes.ts'
-import { keepWholeBodies } from './whole-body.ts'
+import { acceptCompleteBodies } from './whole-body.ts'
 
-/** Far above a job id; whatever is longer names nothing. */
+/** Far above the length of a job id. */
 const MAX_PARAMETER_CHARACTERS = 200
 
 type Options = {
@@ -27,8 +27,8 @@ type Options = {
 }
 
 /**
- * The whole HTTP interface without a socket: tests inject requests, `main` listens. The framework's
- * defaults that would change or drop what a client sent are switched off.
+ * The HTTP application without a socket: tests inject requests, `main` listens. Disables defaults
+ * of Fastify that would change or drop parts of a request.
  */
 export function createApp (
   { deps, rules, log, connection = CONNECTION_DEFAULTS }: Options
@@ -37,8 +37,8 @@ export function createApp (
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
     ...frameworkLimits(connection),
-    trustProxy: address => proxies.hold(plainAddress(address)),
-    // Addresses of requests hold job ids at most, but a client may put anything into a query.
+    trustProxy: address => proxies.has(plainAddress(address)),
+    // Not logged: a client may put anything into a query.
     logController: new LogController({
       disableRequestLogging: true, requestIdLogLabel: 'requestId',
     }),
@@ -54,7 +54,7 @@ export function createApp (
         removeAdditional: false,
         useDefaults: false,
         allErrors: false,
-        // The schema that was not met says what to do.
+        // The error messages use the schema that was violated.
         verbose: true,
       },
     },
@@ -62,8 +62,8 @@ export function createApp (
     clientErrorHandler: createSocketFailure(newRequestId),
   })
   capConnections(app.server, connection, proxies)
-  hearAll(app, newRequestId)
-  keepWholeBodies(app)
+  answerUnhandled(app, newRequestId)
+  acceptCompleteBodies(app)
   acceptOnlyJson(app)
   answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
@@ -74,7 +74,7 @@ export function createApp (
   return app
 }
 
-/** Names a request in logs and protects nothing; the library's own random numbers cost far more. */
+/** The id of a request, for logs only, so a fast random generator is enough. */
 function newRequestId (): string {
   return `req_${ulid(Date.now(), Math.random).toLowerCase()}`
 }

@@ -3,13 +3,13 @@ import type { Caller, Scope } from '../accounts/api-keys.ts'
 import { ApiException, type ApiError } from './errors.ts'
 import type { GuardedLookup } from './unknown-keys.ts'
 
-/** Longer than any key; a longer header is refused without being read further. */
+/** Longer than any key; a longer header is rejected without being parsed. */
 const MAX_HEADER_CHARACTERS = 256
 
 /**
- * Who sent a request; throws the fault to answer with when its key tells nobody. The work is the
- * same for every well-formed key: one hash and one look-up by that hash, so time tells nothing
- * about a key that exists.
+ * The caller of a request.
+ * @throws ApiException for an invalid key. Every well-formed key costs the same, one hash and one
+ * lookup by that hash, so the response time reveals nothing about existing keys.
  */
 export async function authenticate (
   request: FastifyRequest, findKey: (secret: string, address: string) => Promise<GuardedLookup>
@@ -27,12 +27,12 @@ export async function authenticate (
   return lookup.key
 }
 
-/** Throws the fault to answer with when a caller's key lacks a scope. */
+/** @throws ApiException if the key lacks the scope. */
 export function requireScope (caller: Caller, scope: Scope): void {
   if (!caller.scopes.includes(scope)) throw new ApiException(scopeFault(scope))
 }
 
-/** The bearer secret, '' when there is none; a request with two of them has none that is valid. */
+/** The bearer secret, '' without one; a request with two Authorization headers is malformed. */
 function secretOf (request: FastifyRequest): string {
   const names = request.raw.rawHeaders.filter((_text, index) => index % 2 === 0)
   const sent = names.filter(name => name.toLowerCase() === 'authorization').length

@@ -1,48 +1,53 @@
-/** Room for 100,000 inputs of 320 characters. */
+/** The size of 100,000 inputs of 320 characters, encoded as JSON. */
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
-/** All that most routes take. So little needs no room: a slow line may send it in its own time. */
+/**
+ * The limit of most routes. So small a body needs no reservation: a slow client may take its time.
+ */
 export const SMALL_BODY_BYTES = 64 * 1_024
 
-/** What one body holds of the room. */
+/** The memory reserved for one body. */
 export type MemoryReservation = {
-  /** Holds so much in all; false, and as much as before, when there is no room for it. */
-  readonly hold: (bytes: number) => boolean
-  readonly heldBytes: () => number
-  /** Nothing is held any more, whoever asks. */
-  readonly giveBack: () => void
+  /**
+   * Reserves so many bytes in total; false, with the reservation unchanged, if there is not enough
+   * memory.
+   */
+  readonly reserve: (bytes: number) => boolean
+  readonly reservedBytes: () => number
+  /** Releases the whole reservation. */
+  readonly release: () => void
 }
 
-/** Room for bodies in flight, so that many large ones at once cannot exhaust the memory. */
+/** Limits the memory of bodies in flight, so that many large ones at once cannot exhaust it. */
 export type BodyBudget = { readonly open: () => MemoryReservation }
 
 /**
- * A budget of so many bytes, of which bodies of up to `freeBytes` need none; a body larger than all
- * of it is let in when nothing else is.
+ * A budget of `totalBytes`. Bodies of up to `freeBytes` need no reservation; a body larger than the
+ * budget is admitted while there is no other one.
  */
 export function createBodyBudget (
   totalBytes: number, freeBytes = SMALL_BODY_BYTES
 ): BodyBudget {
-  let takenBytes = 0
+  let totalReservedBytes = 0
   const open = (): MemoryReservation => {
-    let heldBytes = 0
-    let isOver = false
+    let reservedBytes = 0
+    let isReleased = false
     const set = (bytes: number) => {
-      takenBytes += bytes - heldBytes
-      heldBytes = bytes
+      totalReservedBytes += bytes - reservedBytes
+      reservedBytes = bytes
     }
-    const hold = (bytes: number): boolean => {
-      if (bytes <= freeBytes || bytes <= heldBytes) return true
-      const othersBytes = takenBytes - heldBytes
-      if (isOver || (othersBytes > 0 && othersBytes + bytes > totalBytes)) return false
+    const reserve = (bytes: number): boolean => {
+      if (bytes <= freeBytes || bytes <= reservedBytes) return true
+      const othersBytes = totalReservedBytes - reservedBytes
+      if (isReleased || (othersBytes > 0 && othersBytes + bytes > totalBytes)) return false
       set(bytes)
       return true
     }
-    const giveBack = () => {
-      isOver = true
+    const release = () => {
+      isReleased = true
       set(0)
     }
-    return { hold, heldBytes: () => heldBytes, giveBack }
+    return { reserve, reservedBytes: () => reservedBytes, release }
   }
   return { open }
 }

@@ -5,24 +5,24 @@ import { connectionFields } from '../platform/http-limits.ts'
 import { limitFields } from './limits/settings.ts'
 import { tlsFields } from './tls.ts'
 
-/** Everything that can be set about `ingest`; defaults are the values of the public interface. */
+/** The configuration of `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
   ...pick(commonConfig, [
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
     'KEY_RING', 'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
   ]),
   HEAP_GROWTH_PERCENT: heapGrowth(130),
-  HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen at.' }),
+  HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Listen address.' }),
   PORT_HTTP: Type.Integer({
     default: 8080,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port of the interface; 0 takes a free one.',
+    description: 'Port of the interface; 0 uses a free one.',
   }),
   TRUSTED_PROXIES: Type.Array(Type.String(), {
     default: [],
     description: 'Addresses or networks whose X-Forwarded-Proto and ' +
-      'X-Forwarded-For are believed.',
+      'X-Forwarded-For are trusted.',
   }),
   ...checksConfig,
   PRICES: Type.String({
@@ -38,8 +38,8 @@ export const ingestConfig = defineConfig({
   }),
   WEBHOOK_PORTS: Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
     default: [],
-    description: 'Ports of webhook addresses that are accepted although they are below 1024 or ' +
-      'those of databases and brokers; 80, 443 and free ports from 1024 on always are.',
+    description: 'Ports of webhook addresses that are also accepted, below 1024 or of databases ' +
+      'and brokers; 80, 443 and other ports from 1024 on are always accepted.',
     examples: ['[444]'],
   }),
   ACCEPT_WITHIN_MS: Type.Integer({
@@ -48,11 +48,11 @@ export const ingestConfig = defineConfig({
   SHED_LOAD_AFTER_MS: Type.Integer({
     default: 10_000,
     minimum: 1,
-    description: 'When a preflight waits so long, further requests for jobs of its lane are ' +
-      'refused at once.',
+    description: 'When a preflight waits this long, new requests for jobs of its lane are ' +
+      'rejected at once.',
   }),
   BODY_BUDGET_BYTES: Type.Integer({
-    default: 41_943_040, minimum: 1, description: 'Room for all bodies in flight together.',
+    default: 41_943_040, minimum: 1, description: 'Memory for all bodies in flight, in bytes.',
   }),
   ...limitFields,
   ...connectionFields,

@@ -1,19 +1,21 @@
 import type { FastifyInstance } from 'fastify'
 
-/** An operation that will go, with what a client has to know in time. */
+/** An operation that will be removed, with the dates for clients. */
 export type Deprecation = {
-  /** From when on it should not be used any more. */
+  /** When it is deprecated. */
   readonly since: Date
-  /** When it stops to work: at least twelve months later. */
+  /** When it stops working: at least twelve months later. */
   readonly until: Date
-  /** What to use instead, relative to the host. */
+  /** Its replacement, relative to the host. */
   readonly guide: string
 }
 
-/** Operations that will go, by method and path as the routes write them: `GET /api/v1/jobs/:id`. */
+/** Deprecated operations, by method and path as in the routes: `GET /api/v1/jobs/:id`. */
 export const DEPRECATIONS: Readonly<Record<string, Deprecation>> = {}
 
-/** Makes every answer of a deprecated operation say so (RFC 9745 and RFC 8594). */
+/**
+ * Adds the deprecation headers to every response of a deprecated operation (RFC 9745 and RFC 8594).
+ */
 export function announceDeprecations (app: FastifyInstance, table = DEPRECATIONS): void {
   app.addHook('onRequest', async (request, reply) => {
     const method = request.method === 'HEAD' ? 'GET' : request.method
@@ -22,7 +24,10 @@ export function announceDeprecations (app: FastifyInstance, table = DEPRECATIONS
   })
 }
 
-/** The headers of an answer. Throws RangeError when clients have less than twelve months. */
+/**
+ * The headers of a response.
+ * @throws RangeError if clients have less than twelve months.
+ */
 export function deprecationHeaders ({ since, until, guide }: Deprecation): Record<string, string> {
   const earliest = new Date(since)
   earliest.setUTCFullYear(earliest.getUTCFullYear() + 1)

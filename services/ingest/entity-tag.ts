@@ -2,17 +2,17 @@ import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ManifestEntry } from '../jobs/job.ts'
 
-/** What caches may do with results: keep them, and ask whether they still are the same. */
+/** Caches may store results, but must revalidate them. */
 const CACHING = { vary: 'Accept, Accept-Encoding', 'cache-control': 'private, no-cache' } as const
 
-/** Headers of results that are made of these blocks, in a form that these words tell apart. */
+/** The caching headers of results with these blocks, in a format identified by `forms`. */
 export function cachingHeaders (
   manifest: readonly ManifestEntry[], forms: readonly string[]
 ): Record<string, string> & { readonly etag: string } {
   return { ...CACHING, etag: entityTag(manifest, forms) }
 }
 
-/** Whether a request names the results it has, and they are these; it is answered with 304. */
+/** Whether the client already has these results; then the response is 304. */
 export function isUnchanged (
   request: FastifyRequest, reply: FastifyReply, headers: { readonly etag: string }
 ): boolean {
@@ -21,7 +21,7 @@ export function isUnchanged (
   return true
 }
 
-/** Results never change, so their tag is what they are made of; each form has one of its own. */
+/** Results never change, so their tag is a digest of the manifest; each format has its own tag. */
 function entityTag (manifest: readonly ManifestEntry[], forms: readonly string[]): string {
   const hash = createHash('sha256')
   const parts = manifest.map(({ chunk, digest, won }) =>

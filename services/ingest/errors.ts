@@ -1,11 +1,11 @@
-/** What kind of trouble a code is, for clients that handle kinds rather than codes. */
+/** The kind of an error code, for clients that handle kinds instead of codes. */
 export type ErrorType =
   | 'invalid_request' | 'authentication' | 'payment' | 'permission' | 'not_found' | 'conflict'
   | 'idempotency' | 'rate_limit' | 'internal' | 'unavailable'
 
 type Entry = readonly [status: number, type: ErrorType, message: string]
 
-/** Every error the interface can answer: code, status, kind, and what the client can do. */
+/** All errors of the interface: code, status, kind, and what the client can do. */
 export const ERRORS = {
   invalid_json: [400, 'invalid_request', 'The body is not valid JSON. Send one JSON object.'],
   invalid_encoding: [400, 'invalid_request', 'The body is not valid UTF-8. Encode it as UTF-8.'],
@@ -67,12 +67,12 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
-/** An answer other than success, before it is written. */
+/** An error response before it is written. */
 export type ApiError = {
   readonly code: ErrorCode
-  /** Replaces the message of the table where more can be said. */
+  /** Replaces the message of the table by a more specific one. */
   readonly message?: string
-  /** The field at fault, for example `inputs[3]`. */
+  /** The invalid field, for example `inputs[3]`. */
   readonly param?: string
   /** Further members of the error object. */
   readonly more?: Readonly<Record<string, string | number | readonly string[]>>
@@ -80,7 +80,7 @@ export type ApiError = {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Carries a fault out of a place from which the web framework takes only exceptions. */
+/** Throws an ApiError where Fastify handles only exceptions. */
 export class ApiException extends Error {
   readonly fault: ApiError
 
@@ -95,7 +95,7 @@ export function statusOf (code: ErrorCode): number {
   return ERRORS[code][0]
 }
 
-/** The body of an error answer, the same for every route. */
+/** The body of an error response, the same for every route. */
 export function errorBody (fault: ApiError, requestId: string) {
   const [, type, message] = ERRORS[fault.code]
   return {

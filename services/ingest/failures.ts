@@ -9,7 +9,7 @@ import type { Deps } from './ports.ts'
 import { sendError } from './reply.ts'
 import { validationError, type Place } from './validation.ts'
 
-/** The framework's own refusals, in our words. */
+/** The codes of Fastify errors. */
 const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'body_too_large',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
@@ -20,25 +20,25 @@ const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_MAX_PARAM_LENGTH: 'not_found',
 }
 
-/** Said of results deleted before their time, or whose key was lost by a fault of ours. */
-const LOST = 'The contents of this job cannot be read any more. A job that failed because of it ' +
-  'was not charged.'
+/** The message for results that were deleted early, or whose key was lost. */
+const CONTENTS_LOST = 'The contents of this job cannot be read any more. A job that failed ' +
+  'because of it was not charged.'
 
-/** What Node refuses before there is a request. */
+/** The codes of Node errors before there is a request. */
 const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
   HPE_HEADER_OVERFLOW: 'headers_too_large',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'body_too_large',
 }
 
-/** Turns every failure of the application into an answer by the table; details stay in the log. */
+/** Turns every failure of the application into an error response; details are only logged. */
 export function answerFailures (app: FastifyInstance, deps: Deps): void {
   app.setErrorHandler<FastifyError>((error, request, reply) =>
     sendError(reply, faultOf(error, request, deps)))
   app.setNotFoundHandler((_request, reply) => sendError(reply, { code: 'not_found' }))
 }
 
-/** Answers a request whose path can't be read, for which no hook has run. */
+/** Responds to a request with an invalid path, for which no hook has run. */
 export function answerBadPath (
   error: FastifyError, _request: FastifyRequest, reply: FastifyReply
 ): void {
@@ -46,28 +46,30 @@ export function answerBadPath (
   sendError(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
 }
 
-/** Answers on the bare socket what was not HTTP, came too slowly or had too large headers. */
+/**
+ * Responds directly on the socket to data that is not HTTP, is too slow, or has too large headers.
+ */
 export function createSocketFailure (newRequestId: () => string) {
   return (error: Error & { code?: string }, socket: Socket): void => {
-    // Whoever reset the connection can't be told.
+    // A client that reset the connection gets no response.
     if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
     else sendRaw(socket, SOCKET_CODES[error.code ?? ''] ?? 'invalid_request', newRequestId())
   }
 }
 
 /**
- * Answers what Node would answer without a body or not at all: expectations other than the one it
- * knows are ignored, as they may be, and a tunnel is a method that no path takes.
+ * Handles events for which Node would send no body or no response: unknown expectations are
+ * ignored, as the standard allows, and CONNECT is a method that no path supports.
  */
-export function hearAll (app: FastifyInstance, newRequestId: () => string): void {
+export function answerUnhandled (app: FastifyInstance, newRequestId: () => string): void {
   app.server.on('checkExpectation', (request, response) => { app.routing(request, response) })
   app.server.on('connect', (_request, socket) => {
     sendRaw(socket, 'method_not_allowed', newRequestId())
   })
 }
 
-/** The job of the address; anything else that stands there is the client's and told nobody. */
-function jobIn ({ params }: FastifyRequest): { job?: string } {
+/** The job id in the path as a log field; any other text of a client is not logged. */
+function jobField ({ params }: FastifyRequest): { job?: string } {
   const { id } = (params ?? {}) as { readonly id?: string }
   return id !== undefined && JOB_ID.test(id) ? { job: id } : {}
 }
@@ -79,9 +81,9 @@ function faultOf (error: FastifyError, request: FastifyRequest, deps: Deps): Api
   }
   const code = FRAMEWORK_CODES[error.code]
   if (code !== undefined) return { code }
-  // Whoever leaves amid a body can't be told, and is no failure of ours.
+  // A client that disconnects during the body is not a failure of the service.
   if (error.code === 'ECONNRESET' && request.raw.readableAborted) return { code: 'request_timeout' }
-  request.log.error({ err: error, ...jobIn(request) }, 'request failed')
-  if (error instanceof LostResultsError) return { code: 'results_expired', message: LOST }
+  request.log.error({ err: error, ...jobField(request) }, 'request failed')
+  if (error instanceof LostResultsError) return { code: 'results_expired', message: CONTENTS_LOST }
   return { code: deps.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
 }

@@ -2,10 +2,9 @@ import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:cryp
 import type { JobRequest } from './request.ts'
 
 /**
- * What tells two requests with the same Idempotency-Key apart: 16 bytes of an HMAC-SHA256, in
- * hex, over the request as canonical JSON with defaults filled in. The order of fields and of
- * labels does not matter, the order of inputs does. An HMAC, since a plain digest would let readers
- * guess contacts.
+ * Identifies a request for its Idempotency-Key: 16 bytes of HMAC-SHA256, in hex, over the request
+ * as canonical JSON with defaults. The order of fields and labels does not matter, the order of
+ * inputs does. An HMAC, because a plain digest would allow guessing contacts.
  */
 export function fingerprintOf (request: JobRequest, key: KeyObject): string {
   const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -17,7 +16,7 @@ export function fingerprintOf (request: JobRequest, key: KeyObject): string {
   return hmac.digest('hex').slice(0, 32)
 }
 
-/** The list as JSON in pieces, as the text of a whole body would take its size once more. */
+/** The list as JSON in pieces: the text of a whole body would need its size in memory again. */
 function * jsonOf (inputs: readonly string[]): Iterable<string> {
   yield '['
   for (let from = 0; from < inputs.length; from += PIECE_ROWS) {
@@ -30,8 +29,8 @@ function * jsonOf (inputs: readonly string[]): Iterable<string> {
 const PIECE_ROWS = 1_000
 
 /**
- * What the secret of fingerprints is at first, from the ring's first key by name. It is stored
- * then, as a new key of the ring must not turn a client's retry into another request.
+ * The initial secret of fingerprints, derived from the first key of the ring by name. It is stored
+ * afterwards, so that a new key of the ring does not turn a retry into another request.
  */
 export function firstSecret (ring: Readonly<Record<string, string>>): Buffer {
   const first = Object.keys(ring).sort()[0]

@@ -14,22 +14,22 @@ import { createKeyGuard } from './unknown-keys.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The scope a key needs; a route without one is open to all. */
+    /** The required scope; a route without one is public. */
     readonly scope?: Scope
-    /** Media types of the answer; one that can be several has them told apart by its handler. */
+    /** Media types of the response; the handler chooses between several. */
     readonly produces?: string | readonly string[]
     readonly takesBody?: boolean
   }
   interface FastifyRequest {
-    /** Who sent the request; undefined on open routes. */
+    /** The caller; undefined on public routes. */
     caller: Caller | undefined
   }
 }
 
-/** Date of the interface's version, sent with every answer. */
+/** The version date of the interface, sent with every response. */
 export const API_VERSION = '2026-08-11'
 
-/** Everything that is checked before a byte of a body is read, in one place for all routes. */
+/** All checks before the body is read, in one place for all routes. */
 export function guard (app: FastifyInstance, deps: Deps, rules: Rules): void {
   const requireHttps = createHttpsCheck(rules.trustedProxies)
   const methodsOf = collectMethods(app)
@@ -59,9 +59,9 @@ export function guard (app: FastifyInstance, deps: Deps, rules: Rules): void {
 }
 
 /**
- * Counts a request of an organization: GET and HEAD by the limit of reads, all others by that of
- * POST. Every answer from then on has the headers of the limits. Throws the fault to answer with
- * when a limit is reached.
+ * Applies the rate limits of an organization: GET and HEAD by the limit of reads, all others by
+ * that of POST. Adds the rate-limit headers to the response.
+ * @throws ApiException when a limit is reached.
  */
 function createLimitRule (limiter: Pick<Limiter, 'admit'>) {
   return async (request: FastifyRequest, reply: FastifyReply, org: string): Promise<void> => {
@@ -93,7 +93,7 @@ export function callerOf (request: FastifyRequest): Caller {
   return request.caller
 }
 
-/** Headers that even an answer to a broken request carries. */
+/** Headers of every response, even to an invalid request. */
 export function setCommonHeaders (reply: FastifyReply): void {
   reply.headers({
     'x-request-id': reply.request.id,
@@ -103,7 +103,7 @@ export function setCommonHeaders (reply: FastifyReply): void {
   })
 }
 
-/** Remembers every route, to tell a wrong method from a wrong path. */
+/** Collects all routes, to distinguish a wrong method from a wrong path. */
 function collectMethods (app: FastifyInstance): (request: FastifyRequest) => readonly string[] {
   const routes: { readonly pattern: RegExp, readonly method: string }[] = []
   app.addHook('onRoute', ({ method, url }) => {
@@ -116,7 +116,7 @@ function collectMethods (app: FastifyInstance): (request: FastifyRequest) => rea
   }
 }
 
-/** Answers OPTIONS of a path there is; throws the fault to answer with for all else. */
+/** Responds to OPTIONS of an existing path; throws the error for all other requests. */
 function answerUnroutable (
   request: FastifyRequest, reply: FastifyReply, methods: readonly string[]
 ): FastifyReply {

@@ -2,12 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createHttpsRule } from '../platform/https-rule.ts'
 import { ApiException } from './errors.ts'
 
-/** RFC 6797: for a year a browser that was here once comes over HTTPS only. */
+/** RFC 6797: for a year browsers use HTTPS only. */
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 
 /**
- * Builds the check that a request came over HTTPS, or from this machine. Every answer over HTTPS
- * carries HSTS.
+ * Creates the check that a request came over HTTPS, or from this machine. Every response over HTTPS
+ * has the HSTS header.
  */
 export function createHttpsCheck (trustedProxies: readonly string[]) {
   const arrivalOf = createHttpsRule(trustedProxies)

@@ -8,12 +8,12 @@ import { inspectJson, type Finding } from '../platform/json-text.ts'
 import { SHOWN_CHARACTERS } from './validation.ts'
 
 /**
- * Makes `application/json` in UTF-8 the only body the application takes. Other media types are
- * refused by the framework, once its own parsers are gone. Large bodies that come at once are read
- * one a turn, so that everybody else has theirs in between.
+ * Accepts only `application/json` in UTF-8 as body; Fastify rejects other media types once its own
+ * parsers are removed. Large bodies are parsed one per slot of the event loop, so that they do not
+ * block others.
  */
 export function acceptOnlyJson (app: FastifyInstance): void {
-  // The framework's parser refuses __proto__ and constructor.prototype at any depth.
+  // The parser of Fastify rejects __proto__ and constructor.prototype at any depth.
   const parse = app.getDefaultJsonParser('error', 'error')
   const parsed = (request: FastifyRequest, text: string) =>
     new Promise((resolve, reject) => parse(request, text, (error, value) =>
@@ -22,7 +22,7 @@ export function acceptOnlyJson (app: FastifyInstance): void {
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (
     request: FastifyRequest, body: Buffer
   ) => {
-    // Some clients name a media type even where they send nothing.
+    // Some clients send a media type without a body.
     const isNothing = body.length === 0 && request.routeOptions.config.takesBody !== true
     if (isNothing) return undefined
     if (body.length > SMALL_BODY_BYTES) await yieldToEventLoop('bulk', request.caller?.tenant)
@@ -35,7 +35,7 @@ const FORBIDDEN_NAME: ApiError = {
   message: 'A field has the name __proto__ or constructor. Leave it out.',
 }
 
-/** Why a text was not taken: if it is JSON all the same, a field has a name that nobody may use. */
+/** Why a text was rejected: valid JSON has a forbidden field name. */
 function parseFault (text: string): ApiException {
   try {
     JSON.parse(text)
@@ -45,7 +45,7 @@ function parseFault (text: string): ApiException {
   return new ApiException(FORBIDDEN_NAME)
 }
 
-/** Whether a request's own headers exclude its body before a byte of it is read. */
+/** Whether the headers of a request exclude its body before it is read. */
 export function bodyHeaderError (request: FastifyRequest): ApiException | undefined {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers
   const encoded = encoding !== undefined && encoding.trim().toLowerCase() !== 'identity'
@@ -56,8 +56,8 @@ export function bodyHeaderError (request: FastifyRequest): ApiException | undefi
 }
 
 /**
- * The text of a body, which is used up.
- * @throws FaultError when it is no text, or one that parsers read differently.
+ * The text of a body, whose buffer is freed.
+ * @throws ApiException if it is not UTF-8, or ambiguous for parsers.
  */
 function textOf (body: Buffer): string {
   if (!isUtf8(body)) throw new ApiException({ code: 'invalid_encoding' })
@@ -68,7 +68,7 @@ function textOf (body: Buffer): string {
   return text
 }
 
-/** What a request is answered whose body no request of the interface has. */
+/** The error for a violation of the limits of JSON texts. */
 function faultOf (finding: Finding): ApiError | undefined {
   const code = 'invalid_request'
   switch (finding.kind) {
@@ -92,7 +92,7 @@ function faultOf (finding: Finding): ApiError | undefined {
 function nestingFault (path: string): ApiError {
   const code = 'invalid_request'
   if (/(?:^|\.)(?:__proto__|constructor)(?:\.|$)/.test(path)) return FORBIDDEN_NAME
-  // A list that is the whole body has no name.
+  // A list that is the body itself has no name.
   if (path === '' || path.startsWith('[')) {
     return { code, message: 'The body is nested too deeply.' }
   }

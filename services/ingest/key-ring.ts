@@ -8,8 +8,8 @@ import { firstSecret } from './fingerprint.ts'
 type RingConfig = Parameters<typeof createKeyRing>[0]
 
 /**
- * The secret of fingerprints, the same for all who take requests; waits for a Redis that is away.
- * @throws FatalError when the ring lacks the key it is wrapped by.
+ * The secret of fingerprints, common to all instances; retries while Redis is unavailable.
+ * @throws FatalError when the ring lacks the key that wraps it.
  */
 export async function requestSecretOf (redis: Redis, config: RingConfig): Promise<Buffer> {
   const secret = createRequestSecret({ redis, ring: createKeyRing(config) })
@@ -18,7 +18,7 @@ export async function requestSecretOf (redis: Redis, config: RingConfig): Promis
   })
 }
 
-/** What heals when somebody mends it, a ring that lacks a key included: nothing is lost by then. */
-export function isUnavailable (error: unknown): boolean {
+/** Whether an operator can fix the error without loss, a missing key of the ring included. */
+export function isRecoverable (error: unknown): boolean {
   return isInfrastructure(error) || error instanceof FatalError
 }

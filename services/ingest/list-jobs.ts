@@ -13,9 +13,9 @@ export type ListFilter = {
 export type JobPage = { readonly jobs: readonly Job[], readonly hasMore: boolean }
 
 /**
- * A page of a tenant's jobs, newest first: those that run from Redis, closed ones from the archive.
- * Redis is read first, since a job is in the archive before it leaves there: none is missed. A job
- * that both know is shown as it is shown on its own.
+ * A page of the jobs of a tenant, newest first: open ones from Redis, closed ones from the archive.
+ * Redis is read first, because a job is in the archive before it leaves Redis: so none is missed.
+ * Redis wins for a job in both.
  */
 export async function listJobs (
   deps: Pick<Deps, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
@@ -23,7 +23,7 @@ export async function listJobs (
   const { limit, after, status, service } = filter
   const open = await deps.openJobs(tenant)
   const archived = await deps.listArchived(tenant, {
-    // Of so many at most another state may be told by Redis, and one more tells of a next page.
+    // Redis may have another status for each open job; one more shows whether there is a next page.
     limit: limit + open.length + 1, before: after, status, service,
   })
   const byId = new Map([...archived, ...open].map(job => [job.id, job]))

@@ -9,11 +9,11 @@ type Connected = {
   readonly metrics: Metrics
 }
 
-/** What watches preflights, and the rule by which requests are refused. */
+/** The watch of preflights, and the rule that rejects requests under overload. */
 export function connectLoadShedding (
   { state, metrics }: Connected, settings: { readonly SHED_LOAD_AFTER_MS: number }
 ): { readonly admission: LoadShedding, readonly rule: LoadSheddingRule } {
-  const admission = createLoadShedding({ behindAfterMs: settings.SHED_LOAD_AFTER_MS, metrics })
+  const admission = createLoadShedding({ overloadedAfterMs: settings.SHED_LOAD_AFTER_MS, metrics })
   const isClaimed = async (tenant: string, idempotencyKey: string) =>
     await state.exists(idempotencyKeyOf(tenant, idempotencyKey)) === 1
   return { admission, rule: { admission, isClaimed, metrics } }

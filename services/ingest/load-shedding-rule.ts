@@ -12,21 +12,23 @@ import { readIdempotencyKey } from './request.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * The request starts a preflight; `keyed` when a repetition with the same Idempotency-Key
-     * starts none.
+     * The request starts a preflight; `keyed` if a retry with the same Idempotency-Key does not.
      */
     readonly preflight?: 'keyed' | 'keyless'
   }
 }
 
 export type LoadSheddingRule = {
-  readonly admission: Pick<LoadShedding, 'refuses'>
-  /** Whether a request with the key waits for a job, or has one; it begins no preflight. */
+  readonly admission: Pick<LoadShedding, 'rejects'>
+  /**
+   * Whether a request with the key waits for a job, or has one, so that a retry starts no
+   * preflight.
+   */
   readonly isClaimed: (tenant: string, idempotencyKey: string) => Promise<boolean>
   readonly metrics?: Pick<Metrics, 'count'>
 }
 
-/** Without a rule every request is let in, however long others wait for their preflight. */
+/** Without a rule every request is admitted, however long others wait for their preflight. */
 export type AdmittingDeps = Deps & { readonly admission?: LoadSheddingRule }
 
 /** A crashed consumer is replaced within this time. */
@@ -39,14 +41,14 @@ const MESSAGES = {
 } as const
 
 /**
- * Answers a request at once that would wait in vain: before its body is read when both lanes are
- * behind, and when one is, as soon as the body tells its lane. Nothing is claimed or reserved by
- * then. A repetition of a request that has its job, or waits for it, is let through.
+ * Rejects requests under overload: before the body is read if both lanes are overloaded, or after
+ * it if its lane is. Nothing is claimed or reserved by then. Retries of a request that has a job,
+ * or waits for it, are admitted.
  */
 export function shedLoad (app: FastifyInstance, rule: LoadSheddingRule): void {
   const refuse = async (request: FastifyRequest, lane?: Lane) => {
     const { tenant } = callerOf(request)
-    if (!rule.admission.refuses(tenant, lane) || await isRepetition(request, rule)) return
+    if (!rule.admission.rejects(tenant, lane) || await isRepetition(request, rule)) return
     const name = lane ?? 'any'
     rule.metrics?.count('preflight_refusals_total', { lane: name })
     throw new ApiException({

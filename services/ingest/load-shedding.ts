@@ -6,50 +6,52 @@ import { LANES, type Lane } from '../topology.ts'
 
 export type LoadShedding = {
   /**
-   * True when a request of this tenant and lane would wait in vain; without a lane, when it would
-   * in any.
+   * Whether a request of this tenant and lane is rejected; without a lane, whether both lanes
+   * reject it.
    */
-  readonly refuses: (tenant: string, lane?: Lane) => boolean
-  /** The same submitter, whose preflights are watched from their claim to their outcome. */
+  readonly rejects: (tenant: string, lane?: Lane) => boolean
+  /** The same submitter, with a watch on its preflights from claim to outcome. */
   readonly watch: (submitter: Submitter) => Submitter
 }
 
-export type AdmissionOptions = {
-  /** How long a preflight may wait until requests like it are refused. */
-  readonly behindAfterMs: number
+export type LoadSheddingOptions = {
+  /** How long a preflight may wait before similar requests are rejected. */
+  readonly overloadedAfterMs: number
   readonly metrics?: Pick<Metrics, 'watch'>
-  /** A clock that never goes back, in ms. */
+  /** A monotonic clock, in milliseconds. */
   readonly now?: () => number
 }
 
-/** `decided` by the stages before `accept`, which therefore move; or nobody can say. */
-type End = (decided: boolean) => void
+/** Ends a preflight. `decided`: the stages before `accept` decided it, so they make progress. */
+type EndPreflight = (decided: boolean) => void
 
 /**
- * Tells when the stages before `accept` are behind, by the preflights this process has under way. A
- * lane is behind when none of its preflights was decided for so long while one waited: its stages
- * are dead or paused. A tenant is behind in a lane when its own oldest preflight is as old: it asks
- * for more than its share, and others need not wait for that. Later than `acceptBy` nobody waits
- * for a chunk, and stages skip it. No stage has to report anything, so a consumer group that is
- * dead is noticed like one that is slow, and an idle or new pipeline, for which nobody waits, is
- * never behind. Every instance judges by what its own clients wait for: the stages are the same for
- * all, and a report of others could only be older.
+ * Detects that the stages before `accept` are overloaded, by the pending preflights of this
+ * process. A lane is overloaded when none of its preflights was decided for `overloadedAfterMs`
+ * while one waited: its stages are down or paused. A tenant is overloaded in a lane when its own
+ * oldest preflight is as old: it exceeds its share, and others need not wait for that. Stages
+ * report nothing, so a dead consumer group is detected like a slow one, and an idle or new pipeline
+ * is never overloaded. Each instance uses its own clients only: the stages are the same for all,
+ * and reports of other instances would be older.
  *
- * What is behind stays so until a preflight is decided and none is left that waits for half as
- * long; until then one request at a time is let in, when nothing else is under way, to find out.
+ * The overload ends once a preflight is decided and no other one has waited for half that time.
+ * Until then one request at a time is admitted, as a probe, while no other one is pending.
  */
 export function createLoadShedding (
-  { behindAfterMs, metrics, now = () => performance.now() }: AdmissionOptions
+  { overloadedAfterMs, metrics, now = () => performance.now() }: LoadSheddingOptions
 ): LoadShedding {
-  const lanes = { small: createLane(behindAfterMs, now), bulk: createLane(behindAfterMs, now) }
+  const lanes = {
+    small: createLaneBacklogs(overloadedAfterMs, now),
+    bulk: createLaneBacklogs(overloadedAfterMs, now),
+  }
   for (const lane of LANES) {
     metrics?.watch('preflight_oldest_age_seconds', { lane }, () => lanes[lane].oldestMs() / 1_000)
-    metrics?.watch('preflight_overloaded', { lane }, () => Number(lanes[lane].isBehind()))
+    metrics?.watch('preflight_overloaded', { lane }, () => Number(lanes[lane].isOverloaded()))
   }
   const watched = async <T>(
     { tenant, inputs }: Submission, work: () => Promise<T>, isDecided: (outcome: T) => boolean
   ): Promise<T> => {
-    const end = lanes[laneOf(inputs.length)].begin(tenant)
+    const end = lanes[laneOf(inputs.length)].start(tenant)
     let decided = false
     try {
       const outcome = await work()
@@ -60,13 +62,13 @@ export function createLoadShedding (
     }
   }
   return {
-    refuses: (tenant, lane) =>
-      (lane === undefined ? LANES : [lane]).every(one => lanes[one].refuses(tenant)),
+    rejects: (tenant, lane) =>
+      (lane === undefined ? LANES : [lane]).every(one => lanes[one].rejects(tenant)),
     watch: ({ submit, quote }) => ({
       submit: submission => watched(submission, () => submit(submission), outcome =>
-        outcome.kind === 'accepted' ? !outcome.replayed : isAnswer(outcome)),
+        outcome.kind === 'accepted' ? !outcome.replayed : isDecidedByLookup(outcome)),
       quote: submission => watched(submission, () => quote(submission), outcome =>
-        outcome.kind === 'quoted' || isAnswer(outcome)),
+        outcome.kind === 'quoted' || isDecidedByLookup(outcome)),
     }),
   }
 }
@@ -74,31 +76,32 @@ export function createLoadShedding (
 type Unaccepted = { readonly kind: 'reused' } |
   { readonly kind: 'refused', readonly refusal: { readonly code: string } }
 
-/** Whether `lookup` gave it; the others are given where nothing has come through. */
-function isAnswer (outcome: Unaccepted): boolean {
+/** Whether `lookup` decided it; the other codes also occur when the pipeline makes no progress. */
+function isDecidedByLookup (outcome: Unaccepted): boolean {
   return outcome.kind === 'refused' && !['expired', 'internal'].includes(outcome.refusal.code)
 }
 
-/** Tenants whose late preflights are remembered. */
+/** Maximum number of tenants with tracked preflights. */
 const MAX_TENANTS = 10_000
 
-function createLane (behindAfterMs: number, now: () => number) {
+function createLaneBacklogs (overloadedAfterMs: number, now: () => number) {
   let decidedAtMs = -Infinity
-  const createOwn = () => createGate(behindAfterMs, beganAtMs => now() - beganAtMs)
-  const all = createGate(behindAfterMs, beganAtMs => now() - Math.max(beganAtMs, decidedAtMs))
-  const tenants = new LRUCache<string, ReturnType<typeof createGate>>({ max: MAX_TENANTS })
+  const createForTenant = () => createBacklog(overloadedAfterMs, startedAtMs => now() - startedAtMs)
+  const all = createBacklog(
+    overloadedAfterMs, startedAtMs => now() - Math.max(startedAtMs, decidedAtMs))
+  const tenants = new LRUCache<string, ReturnType<typeof createBacklog>>({ max: MAX_TENANTS })
   return {
-    isBehind: all.isBehind,
+    isOverloaded: all.isOverloaded,
     oldestMs: () => now() - (all.oldest() ?? now()),
-    refuses: (tenant: string): boolean => all.refuses() || tenants.get(tenant)?.refuses() === true,
-    begin: (tenant: string): End => {
-      const own = tenants.get(tenant) ?? createOwn()
+    rejects: (tenant: string): boolean => all.rejects() || tenants.get(tenant)?.rejects() === true,
+    start: (tenant: string): EndPreflight => {
+      const own = tenants.get(tenant) ?? createForTenant()
       tenants.set(tenant, own)
-      const ends = [all.begin(now()), own.begin(now())]
+      const ends = [all.start(now()), own.start(now())]
       return decided => {
-        // Nobody may have asked while this one grew old.
-        all.isBehind()
-        own.isBehind()
+        // No request may have checked this while the preflight got old.
+        all.isOverloaded()
+        own.isOverloaded()
         if (decided) decidedAtMs = now()
         for (const end of ends) end(decided)
       }
@@ -106,33 +109,33 @@ function createLane (behindAfterMs: number, now: () => number) {
   }
 }
 
-/** Preflights under way, and whether they wait for too long: told by when the oldest one began. */
-function createGate (behindAfterMs: number, waitingMs: (beganAtMs: number) => number) {
-  // In the order of their beginning, so the first is the oldest.
-  const beganAt = new Map<object, number>()
-  let behind = false
+/** The pending preflights, and whether they wait too long, by the start of the oldest one. */
+function createBacklog (overloadedAfterMs: number, waitingMs: (startedAtMs: number) => number) {
+  // In order of their start, so the first is the oldest.
+  const startedAt = new Map<object, number>()
+  let overloaded = false
   const oldest = (): number | undefined => {
-    const [first] = beganAt.values()
+    const [first] = startedAt.values()
     return first
   }
   const waits = (atLeastMs: number): boolean => {
-    const beganAtMs = oldest()
-    return beganAtMs !== undefined && waitingMs(beganAtMs) >= atLeastMs
+    const startedAtMs = oldest()
+    return startedAtMs !== undefined && waitingMs(startedAtMs) >= atLeastMs
   }
-  const isBehind = (): boolean => {
-    behind ||= waits(behindAfterMs)
-    return behind
+  const isOverloaded = (): boolean => {
+    overloaded ||= waits(overloadedAfterMs)
+    return overloaded
   }
   return {
     oldest,
-    isBehind,
-    refuses: (): boolean => isBehind() && beganAt.size > 0,
-    begin: (beganAtMs: number): End => {
-      const ticket = {}
-      beganAt.set(ticket, beganAtMs)
+    isOverloaded,
+    rejects: (): boolean => isOverloaded() && startedAt.size > 0,
+    start: (startedAtMs: number): EndPreflight => {
+      const preflight = {}
+      startedAt.set(preflight, startedAtMs)
       return decided => {
-        beganAt.delete(ticket)
-        if (decided && !waits(behindAfterMs / 2)) behind = false
+        startedAt.delete(preflight)
+        if (decided && !waits(overloadedAfterMs / 2)) overloaded = false
       }
     },
   }

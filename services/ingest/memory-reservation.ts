@@ -7,36 +7,37 @@ import {
 import { ApiException } from './errors.ts'
 import { isTooSlow, type MinimumThroughput } from '../platform/minimum-throughput.ts'
 
-/** Twice a second, or sooner where the grace is short. */
+/** Twice a second, or more often for a short grace period. */
 const CHECK_EVERY_MS = 500
 
 /**
- * What a route with large bodies needs. A body of stated length that there is no room for is
- * refused before it is read; one in chunks takes room as it comes. Whoever holds room and is slower
- * than the pace is answered 408 and cut off, and the room is free again at once. A whole body keeps
- * its room until it is answered, even if the client has gone away.
+ * Hooks of a route with large bodies. A body whose Content-Length exceeds the available memory is
+ * rejected before it is read; a chunked body reserves memory as it arrives. A client with a
+ * reservation that is slower than the minimum throughput gets 408 and is disconnected, which
+ * releases its memory at once. A complete body keeps its reservation until the response, even if
+ * the client has disconnected.
  */
 export function reserveMemory (
-  budget: BodyBudget, pace: MinimumThroughput
+  budget: BodyBudget, minimum: MinimumThroughput
 ): Required<Pick<RouteOptions, 'onRequest' | 'preParsing' | 'onSend'>> {
-  const rooms = new WeakMap<FastifyRequest, MemoryReservation>()
+  const reservations = new WeakMap<FastifyRequest, MemoryReservation>()
   return {
     onRequest: async request => {
       const reservation = budget.open()
-      const stated = statedBytes(request) ?? 0
-      if (stated > MAX_BODY_BYTES) throw new ApiException({ code: 'body_too_large' })
-      if (!reservation.hold(stated)) throw new ApiException({ code: 'temporarily_unavailable' })
-      rooms.set(request, reservation)
+      const length = contentLengthOf(request) ?? 0
+      if (length > MAX_BODY_BYTES) throw new ApiException({ code: 'body_too_large' })
+      if (!reservation.reserve(length)) throw new ApiException({ code: 'temporarily_unavailable' })
+      reservations.set(request, reservation)
     },
-    // Without a promise, so that no byte passes between here and the reader of the body.
+    // Without a promise, so that no byte arrives between this hook and the reader of the body.
     preParsing: (...[request, reply, payload, done]) => {
-      const reservation = rooms.get(request)
+      const reservation = reservations.get(request)
       if (reservation !== undefined) {
-        watch(reservation, { request, reply, payload: payload as Readable, pace })
+        watch(reservation, { request, reply, payload: payload as Readable, minimum })
       }
       done(null, payload)
     },
-    onSend: async request => rooms.get(request)?.giveBack(),
+    onSend: async request => reservations.get(request)?.release(),
   }
 }
 
@@ -47,18 +48,18 @@ type Exchange = {
   readonly reply: FastifyReply
   /** The body. */
   readonly payload: Readable
-  readonly pace: MinimumThroughput
+  readonly minimum: MinimumThroughput
 }
 
 /**
- * Counts what comes of a body that needs room, and cuts it off. Time is counted by checks rather
- * than by a clock: while this process was held up itself, nobody was slow.
+ * Counts the bytes of a body with a reservation, and ends it if it is too slow or too large. Time
+ * is counted by timer ticks instead of a clock, so that a blocked event loop makes no client slow.
  */
 function watch (reservation: MemoryReservation, exchange: Exchange): void {
-  const { request, payload, pace } = exchange
-  const stated = statedBytes(request)
-  if (stated !== undefined && stated <= SMALL_BODY_BYTES) return
-  const checkEveryMs = Math.min(CHECK_EVERY_MS, pace.graceMs)
+  const { request, payload, minimum } = exchange
+  const length = contentLengthOf(request)
+  if (length !== undefined && length <= SMALL_BODY_BYTES) return
+  const checkEveryMs = Math.min(CHECK_EVERY_MS, minimum.graceMs)
   let bytes = 0
   let elapsedMs = 0
   const stop = () => {
@@ -66,36 +67,36 @@ function watch (reservation: MemoryReservation, exchange: Exchange): void {
     payload.off('data', count)
     payload.off('close', stop)
   }
-  const end = (code: EndCode) => {
+  const abort = (code: EndCode) => {
     stop()
-    reservation.giveBack()
-    cutOff(exchange, code)
+    reservation.release()
+    endRequest(exchange, code)
   }
   const count = (piece: Buffer) => {
     bytes += piece.length
-    if (bytes <= Math.max(reservation.heldBytes(), SMALL_BODY_BYTES)) return
-    // Twice as much, so that it grows a few times only.
-    if (!reservation.hold(Math.min(2 * bytes, MAX_BODY_BYTES))) end('temporarily_unavailable')
+    if (bytes <= Math.max(reservation.reservedBytes(), SMALL_BODY_BYTES)) return
+    // Doubles the reservation, so that it grows only a few times.
+    if (!reservation.reserve(Math.min(2 * bytes, MAX_BODY_BYTES))) abort('temporarily_unavailable')
   }
   const timer = setInterval(() => {
     elapsedMs += checkEveryMs
-    const isSlow = isTooSlow({ bytes, elapsedMs, statedBytes: stated }, pace)
-    if (reservation.heldBytes() > 0 && isSlow) end('request_timeout')
+    const isSlow = isTooSlow({ bytes, elapsedMs, contentLength: length }, minimum)
+    if (reservation.reservedBytes() > 0 && isSlow) abort('request_timeout')
   }, checkEveryMs).unref()
   payload.on('data', count)
   payload.once('close', stop)
 }
 
-/** What still comes is left in the socket, so the body is never whole and nothing comes of it. */
-function cutOff ({ request: { raw, id }, reply, payload }: Exchange, code: EndCode): void {
+/** Ends the request. The rest of the body stays in the socket, so the body is never complete. */
+function endRequest ({ request: { raw, id }, reply, payload }: Exchange, code: EndCode): void {
   payload.pause()
-  // An answer that has its turn behind others on the connection would be taken for theirs.
+  // A response before those of earlier pipelined requests would be taken for theirs.
   if (reply.raw.socket === null) raw.socket.destroy()
   else sendRaw(raw.socket, code, id)
 }
 
-/** Undefined for a body in chunks. */
-function statedBytes (request: FastifyRequest): number | undefined {
+/** Undefined for a chunked body. */
+function contentLengthOf (request: FastifyRequest): number | undefined {
   const length = request.headers['content-length']
   return length === undefined ? undefined : Number(length)
 }

@@ -2,10 +2,10 @@ import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Deps } from './ports.ts'
 
-/** Jobs read at a time, so that a tenant with thousands of open ones holds nobody else up. */
+/** Jobs read at a time, so that a tenant with thousands of open jobs does not block others. */
 const READ_AT_ONCE = 100
 
-/** Reads all jobs of a tenant that are not closed. */
+/** Reads all open jobs of a tenant. */
 export function createOpenJobs (
   store: Pick<JobStore, 'openJobs' | 'read'>
 ): Deps['openJobs'] {

@@ -8,39 +8,39 @@ import type { ListOptions } from '../results/archive.ts'
 import type { Page, PageOptions, Rows } from '../results/results.ts'
 import type { Webhooks } from './webhooks.ts'
 
-/** What the routes need of the rest of the product; doubles stand in for it in tests. */
+/** The dependencies of the routes; tests replace them by doubles. */
 export type Deps = Webhooks & {
   readonly findKey: (secret: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly submit: (submission: Submission) => Promise<Submitted>
-  /** What a job would be quoted; nothing is reserved and no job comes of it. */
+  /** The quote of a job; reserves nothing and creates no job. */
   readonly quote: (submission: Submission) => Promise<Quoted>
-  /** A job that runs or ended lately. */
+  /** A running or recently ended job. */
   readonly readJob: (tenant: string, job: string) => Promise<Job | undefined>
-  /** Every job of the tenant that is not closed, in no order. */
+  /** All open jobs of the tenant, unordered. */
   readonly openJobs: (tenant: string) => Promise<readonly Job[]>
-  /** Asks a job that runs to end early. */
+  /** Requests that a running job ends early. */
   readonly cancel: (tenant: string, job: string) => Promise<Cancelled>
   readonly balance: (tenant: string) => Promise<Balance>
   /** Closed jobs, newest first. */
   readonly listArchived: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
-  /** A closed job, for as long as results are kept. */
+  /** A closed job, as long as its results are kept. */
   readonly findArchived: (
     tenant: string, job: string,
   ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
-  /** True for a job that was erased on demand: nothing that was sealed for it can be read. */
+  /** True for an erased job, whose sealed contents are unreadable. */
   readonly isErased: (tenant: string, job: string) => Promise<boolean>
-  /** The result file; every block is checked to exist before the first piece comes. */
+  /** The result file; the existence of every block is checked before the first piece. */
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options: { readonly safe: boolean },
   ) => AsyncIterable<string | Uint8Array>
-  /** The rows of the result file, some at a time. */
+  /** The rows of the result file, in batches. */
   readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
-  /** Some of those rows. */
+  /** Some of these rows. */
   readonly page: (
     job: Job, manifest: readonly ManifestEntry[], options: PageOptions,
   ) => Promise<Page>
-  /** Broken infrastructure, which heals, rather than a fault of this program. */
+  /** Whether an error is one of infrastructure, and not of this program. */
   readonly isInfrastructure: (error: unknown) => boolean
   readonly now: () => number
 }

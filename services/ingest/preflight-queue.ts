@@ -6,35 +6,34 @@ import { ApiException } from './errors.ts'
 import type { Limiter } from './limits/limiter.ts'
 
 export type PreflightQueueOptions = {
-  /** Preflights of a tenant that are under way at once, in each lane. */
+  /** Maximum number of concurrent preflights of a tenant in each lane. */
   readonly maxPreflights: number
-  /** Rows they have together at most, but for a single larger one. */
+  /** Maximum number of rows of these preflights, unless a single one has more. */
   readonly maxRows: number
-  /** The longest that a request waits for its turn. */
+  /** Maximum time that a request waits in the queue. */
   readonly waitMs: number
-  readonly limiter: Pick<Limiter, 'giveBack'>
+  readonly limiter: Pick<Limiter, 'refund'>
 }
 
-type Waiting = { readonly rows: number, readonly begin: () => void }
-/** Preflights of one tenant in one lane: what is under way, and whose turn is next. */
-type Places = { taken: number, rows: number, readonly waiting: Set<Waiting> }
+type Waiting = { readonly rows: number, readonly start: () => void }
+/** The preflights of one tenant in one lane: running and waiting. */
+type LaneSlots = { running: number, rows: number, readonly waiting: Set<Waiting> }
 
-/** A place is free as soon as one of the tenant's preflights is done, which takes seconds. */
+/** A slot is free as soon as a preflight of the tenant ends, which takes seconds. */
 const RETRY_AFTER_SECONDS = 5
 
 /**
- * The same submitter, of which each tenant has so many preflights and rows under way in this
- * process; its further requests wait in their order. So the stages before `accept` have little of
- * one tenant in front of what another one sends. Requests wait with their bodies in hand, so a body
- * that comes slowly holds nobody up, and a client that sends a hundred jobs gets a hundred answers.
- * A request that has waited too long throws the fault `too_many_preflights`: nothing was claimed,
- * and it counts towards no limit.
+ * Limits the concurrent preflights and rows of each tenant in this process; further requests of the
+ * tenant wait in order. So the stages before `accept` have little work of one tenant in front of
+ * another one. Requests wait with complete bodies, so a slow body blocks no others, and a client
+ * that sends a hundred jobs gets a hundred responses. A request that waits too long gets
+ * `too_many_preflights`: nothing is claimed, and it counts towards no rate limit.
  */
 export function queuePreflights (
   { submit, quote }: Submitter, options: PreflightQueueOptions
 ): Submitter {
-  const enter = createPlaces(options)
-  const inTurn = async <T>(submission: Submission, work: () => Promise<T>): Promise<T> => {
+  const enter = createSlots(options)
+  const queued = async <T>(submission: Submission, work: () => Promise<T>): Promise<T> => {
     const leave = await enter(submission)
     try {
       return await work()
@@ -43,55 +42,58 @@ export function queuePreflights (
     }
   }
   return {
-    submit: submission => inTurn(submission, () => submit(submission)),
-    quote: submission => inTurn(submission, () => quote(submission)),
+    submit: submission => queued(submission, () => submit(submission)),
+    quote: submission => queued(submission, () => quote(submission)),
   }
 }
 
-function createPlaces ({ maxPreflights, maxRows, waitMs, limiter }: PreflightQueueOptions) {
-  const lanes = new Map<string, Places>()
-  const fits = ({ taken, rows }: Places, more: number) =>
-    taken === 0 || (taken < maxPreflights && rows + more <= maxRows)
-  const take = (places: Places, rows: number) => {
-    places.taken += 1
-    places.rows += rows
+function createSlots ({ maxPreflights, maxRows, waitMs, limiter }: PreflightQueueOptions) {
+  const lanes = new Map<string, LaneSlots>()
+  const hasSpace = ({ running, rows }: LaneSlots, more: number) =>
+    running === 0 || (running < maxPreflights && rows + more <= maxRows)
+  const take = (slots: LaneSlots, rows: number) => {
+    slots.running += 1
+    slots.rows += rows
   }
-  const leave = (name: string, places: Places, rows: number) => {
-    places.taken -= 1
-    places.rows -= rows
-    for (const next of places.waiting) {
-      if (!fits(places, next.rows)) break
-      places.waiting.delete(next)
-      take(places, next.rows)
-      next.begin()
+  const leave = (name: string, slots: LaneSlots, rows: number) => {
+    slots.running -= 1
+    slots.rows -= rows
+    for (const next of slots.waiting) {
+      if (!hasSpace(slots, next.rows)) break
+      slots.waiting.delete(next)
+      take(slots, next.rows)
+      next.start()
     }
-    if (places.taken === 0) lanes.delete(name)
+    if (slots.running === 0) lanes.delete(name)
   }
   return async ({ tenant, inputs }: Submission): Promise<() => void> => {
     const rows = inputs.length
     const name = `${laneOf(rows)} ${tenant}`
-    const places = lanes.get(name) ?? { taken: 0, rows: 0, waiting: new Set() }
-    lanes.set(name, places)
-    if (places.waiting.size === 0 && fits(places, rows)) take(places, rows)
-    else if (!await isNext(places, rows, waitMs)) throw await tooMany(tenant, limiter)
-    return () => leave(name, places, rows)
+    const slots = lanes.get(name) ?? { running: 0, rows: 0, waiting: new Set() }
+    lanes.set(name, slots)
+    if (slots.waiting.size === 0 && hasSpace(slots, rows)) take(slots, rows)
+    else if (!await waitForSlot(slots, rows, waitMs)) throw await tooMany(tenant, limiter)
+    return () => leave(name, slots, rows)
   }
 }
 
-/** True once the place is taken by those who left theirs; false when that takes too long. */
-async function isNext ({ waiting }: Places, rows: number, waitMs: number): Promise<boolean> {
-  const turn = Promise.withResolvers<boolean>()
-  const over = new AbortController()
-  const own: Waiting = { rows, begin: () => turn.resolve(true) }
-  waiting.add(own)
-  const late = sleep(waitMs, over.signal).then(() => turn.resolve(!waiting.delete(own)), () => {})
-  const isMine = await turn.promise
-  over.abort()
+/** True once a released slot was assigned; false after a timeout. */
+async function waitForSlot (
+  { waiting }: LaneSlots, rows: number, waitMs: number
+): Promise<boolean> {
+  const assigned = Promise.withResolvers<boolean>()
+  const done = new AbortController()
+  const waiter: Waiting = { rows, start: () => assigned.resolve(true) }
+  waiting.add(waiter)
+  const late = sleep(waitMs, done.signal)
+    .then(() => assigned.resolve(!waiting.delete(waiter)), () => {})
+  const isAssigned = await assigned.promise
+  done.abort()
   await late
-  return isMine
+  return isAssigned
 }
 
-async function tooMany (tenant: string, limiter: Pick<Limiter, 'giveBack'>): Promise<ApiException> {
-  await limiter.giveBack({ org: partsOf(tenant).orgId, kind: 'post' })
+async function tooMany (tenant: string, limiter: Pick<Limiter, 'refund'>): Promise<ApiException> {
+  await limiter.refund({ org: partsOf(tenant).orgId, kind: 'post' })
   return new ApiException({ code: 'too_many_preflights', retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

@@ -15,14 +15,14 @@ type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'codec' | 'state'> &
   readonly store: Pick<JobStore, 'openJobs' | 'read'>
 }
 
-type Reader = Webhooks & Pick<Deps,
+type Queries = Webhooks & Pick<Deps,
   'findArchived' | 'isErased' | 'listArchived' | 'csvStream' | 'rows' | 'page' | 'openJobs' |
   'balance'>
 
-/** What the routes read of jobs, their results, what was sealed with them, and of money. */
+/** The queries of the routes: jobs, results, webhooks and balance. */
 export function createQueries (
   { clickhouse, recordMac, codec, keys, state, store }: Options
-): Reader {
+): Queries {
   const archive = createArchive(clickhouse, recordMac)
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {

@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify'
 const WHOLE_NUMBER = /^(0|[1-9]\d{0,8})$/
 
 /**
- * A hook that turns these fields of a query into numbers before they are validated: a query holds
- * texts only. What is no whole number stays a text, which its schema then refuses.
+ * A hook that converts fields of a query to numbers before they are validated. A text that is not a
+ * whole number is left alone, so that its schema rejects it.
  */
 export function numbersInQuery (...names: readonly string[]) {
   return async (request: FastifyRequest): Promise<void> => {

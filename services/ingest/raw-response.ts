@@ -4,18 +4,21 @@ import { API_VERSION } from './guard.ts'
 import { errorBody, statusOf, type ErrorCode } from './errors.ts'
 import { RETRY_AFTER_SECONDS } from './reply.ts'
 
-/** Long enough for an answer to be read; whoever goes on sending is not listened to for longer. */
+/**
+ * Time for the client to read the response; afterwards the connection is closed even if it still
+ * sends.
+ */
 const LINGER_MS = 2_000
 
-/** Answers on a bare socket, past the web framework, and closes it. */
+/** Writes a response directly to a socket, without Fastify, and closes it. */
 export function sendRaw (socket: Duplex, code: ErrorCode, requestId: string): void {
   socket.on('error', () => {})
-  socket.end(bareAnswer(code, requestId))
+  socket.end(rawResponse(code, requestId))
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)
   socket.once('close', () => clearTimeout(timer))
 }
 
-function bareAnswer (code: ErrorCode, requestId: string): string {
+function rawResponse (code: ErrorCode, requestId: string): string {
   const status = statusOf(code)
   const body = JSON.stringify(errorBody({ code }, requestId))
   return [
@@ -24,7 +27,7 @@ function bareAnswer (code: ErrorCode, requestId: string): string {
     `Content-Length: ${Buffer.byteLength(body)}`,
     `X-Request-Id: ${requestId}`,
     `API-Version: ${API_VERSION}`,
-    // Whatever the path: a broken request has none that can be read.
+    // For any path: an invalid request has none.
     ...(status === 405 ? ['Allow: GET, HEAD, POST, OPTIONS'] : []),
     ...(status === 503 ? [`Retry-After: ${RETRY_AFTER_SECONDS}`] : []),
     'Connection: close',

@@ -9,8 +9,8 @@ import type { Rules } from './rules.ts'
 import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**
- * What a request for a job or a quote asks for, or why it can't be had; a test key may ask for a
- * refusal by a magic input. The idempotency key is undefined when the request has an invalid one.
+ * The submission of a request for a job or a quote, or its error; a test key may request an error
+ * by a sandbox input. The idempotency key is undefined if it is invalid.
  */
 export function readSubmission (
   request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined
@@ -27,7 +27,7 @@ export function readSubmission (
   return { ...read.request, tenant, idempotencyKey, fingerprint }
 }
 
-/** The same of a request for a job, with the key it may be sent again with. */
+/** The same for a request with an Idempotency-Key. */
 export function readKeyedSubmission (request: FastifyRequest, rules: Rules): Submission | ApiError {
   return readSubmission(request, rules, readIdempotencyKey(request.headers['idempotency-key']))
 }

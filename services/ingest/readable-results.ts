@@ -6,7 +6,7 @@ import type { Deps } from './ports.ts'
 import type { Rules } from './rules.ts'
 import { visibleStatus } from './response.ts'
 
-/** A closed job with what its results are made of. */
+/** A closed job with the manifest of its results. */
 export type Found = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
 /** How long results are kept. */
@@ -16,7 +16,7 @@ const ERASED = 'The contents of this job were erased.'
 
 type Wanted = { readonly tenant: string, readonly id: string }
 
-/** The job of that id if its results can be read, or why they can't. */
+/** A job whose results can be read, or the error why they cannot. */
 export async function findReadable (
   deps: Deps, { retentionMs }: Retention, { tenant, id }: Wanted
 ): Promise<Found | ApiError> {

@@ -1,13 +1,13 @@
 import type { FastifyReply } from 'fastify'
 import type { Submitted } from '../jobs/submit.ts'
-import { noteOnSpan } from '../platform/tracing.ts'
+import { addSpanAttributes } from '../platform/tracing.ts'
 import { errorBody, statusOf, type ApiError } from './errors.ts'
 import { acceptedBody, jobPath } from './response.ts'
 
-/** What a 503 or 429 without a better estimate tells the client to wait. */
+/** The Retry-After of a 503 or 429 without a better estimate. */
 export const RETRY_AFTER_SECONDS = 2
 
-/** Answers a request with a fault: status, headers and body by the one table of errors. */
+/** Sends an error response: status, headers and body by the table of errors. */
 export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
   const status = statusOf(fault.code)
   if (status === 401) reply.header('www-authenticate', 'Bearer')
@@ -21,12 +21,12 @@ export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
     .send(JSON.stringify(errorBody(fault, reply.request.id)))
 }
 
-/** Answers a request with its job, of which its span and its log tell from here on. */
+/** Sends the response for an accepted job, and adds the job to its span and logs. */
 export function sendAccepted (
   reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>
 ): FastifyReply {
   const { request } = reply
-  noteOnSpan({ job: job.id, rows: job.preflight.totalRows })
+  addSpanAttributes({ job: job.id, rows: job.preflight.totalRows })
   request.log = request.log.child({ tenant: job.tenant, job: job.id })
   request.log.info({ replayed }, 'job accepted')
   if (replayed) reply.header('idempotent-replayed', 'true')

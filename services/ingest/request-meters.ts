@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Metrics } from '../platform/metrics.ts'
 
 /**
- * Counts every answer under the route it is of: addresses as they were sent would give each job a
- * series of its own. What no route takes is counted under `none`.
+ * Counts every response by its route: raw URLs would create a series per job. Requests without a
+ * route are counted as `none`.
  */
 export function countRequests (
   app: FastifyInstance, metrics: Pick<Metrics, 'count' | 'observe'>

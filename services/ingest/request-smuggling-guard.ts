@@ -4,16 +4,16 @@ import type { FastifyInstance } from 'fastify'
 import { ApiException, type ApiError } from './errors.ts'
 import { setCommonHeaders } from './guard.ts'
 
-/** Far above what clients and the proxies between send. */
+/** Far above what clients and proxies send. */
 const MAX_HEADERS = 200
 
-/** A path, or a whole address, of which the path counts. */
+/** A path, or an absolute URL, of which only the path is used. */
 const ADDRESS = /^(\/|https?:\/\/)/i
 
 /**
- * Refuses, before anything else is looked at, what two servers in a row could take for two
- * different requests, and what Node would refuse by itself without a word. After so many requests a
- * connection is closed; those that were sent ahead of their turn are not carried out.
+ * Rejects requests that two servers in a row could parse differently, and requests that Node would
+ * reject without a body, before all other checks. Closes a connection after its maximum number of
+ * requests; pipelined requests beyond it are not executed.
  */
 export function checkRequestSmuggling (app: FastifyInstance, mostRequests: number): void {
   const requests = new WeakMap<Socket, number>()
@@ -21,7 +21,7 @@ export function checkRequestSmuggling (app: FastifyInstance, mostRequests: numbe
     const count = (requests.get(raw.socket) ?? 0) + 1
     requests.set(raw.socket, count)
     if (count >= mostRequests) reply.header('connection', 'close')
-    const fault = framingFault(raw) ??
+    const fault = smugglingFault(raw) ??
       (count > mostRequests ? { code: 'temporarily_unavailable' } : undefined)
     if (fault === undefined) return
     setCommonHeaders(reply)
@@ -29,14 +29,14 @@ export function checkRequestSmuggling (app: FastifyInstance, mostRequests: numbe
   })
 }
 
-function framingFault (raw: IncomingMessage): ApiError | undefined {
+function smugglingFault (raw: IncomingMessage): ApiError | undefined {
   const names = raw.rawHeaders.filter((_text, index) => index % 2 === 0)
   if (names.length > MAX_HEADERS) {
     const message = `The request has more than ${MAX_HEADERS} headers. Send fewer.`
     return { code: 'headers_too_large', message }
   }
   const hosts = names.filter(name => name.toLowerCase() === 'host').length
-  // Before version 1.1 there was no such header.
+  // HTTP/1.0 has no such header.
   if (hosts > 1 || (hosts === 0 && raw.httpVersion === '1.1')) {
     return { code: 'invalid_request', param: 'Host', message: 'Send exactly one Host header.' }
   }

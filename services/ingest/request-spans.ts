@@ -1,12 +1,12 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import {
-  failSpan, isTracing, linksTo, SpanKind, startSpan, withSpan, withTrace, type Span,
+  failSpan, isTracing, spanLinksOf, SpanKind, startSpan, withSpan, withTrace, type Span,
 } from '../platform/tracing.ts'
 
 /**
- * A span of every request to the interface, under the route it is of: an address as it was sent may
- * hold anything. Each begins a trace of its own. What a client says of its trace is a link and no
- * more, or clients would decide what is kept, and could join the traces of others.
+ * A span for every request to the interface, named by its route, because a URL may contain
+ * anything. Each starts a new trace. The trace of the client is only a link: otherwise clients
+ * would control sampling and could join traces of others.
  */
 export function traceRequests (app: FastifyInstance): void {
   if (!isTracing()) return
@@ -16,7 +16,7 @@ export function traceRequests (app: FastifyInstance): void {
     if (config.scope !== undefined) spans.set(request, spanOf(request, url))
     done()
   })
-  // Only from here on: the parts of a body come from outside of whatever was before.
+  // From here on only: body chunks arrive outside of the context of earlier hooks.
   app.addHook('preHandler', (request, _reply, done) => {
     const span = spans.get(request)
     if (span === undefined) done()
@@ -39,7 +39,7 @@ function spanOf (request: FastifyRequest, route: string): Span {
   return withTrace({}, () => startSpan({
     name: `${method} ${route}`,
     kind: SpanKind.SERVER,
-    links: linksTo(typeof traceparent === 'string' ? [{ traceparent }] : []),
+    links: spanLinksOf(typeof traceparent === 'string' ? [{ traceparent }] : []),
     attributes: { 'http.request.method': method, 'http.route': route, request: request.id },
   }))
 }

@@ -6,7 +6,7 @@ import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import { asciiUrlOf, webhookUrlError, type WebhookRules } from './webhook-url.ts'
 
-/** A request for a job with every default filled in; an empty text stands for what was left out. */
+/** A request for a job with all defaults; '' for omitted texts. */
 export type JobRequest = {
   readonly service: ServiceSlug
   readonly inputs: readonly string[]
@@ -16,10 +16,10 @@ export type JobRequest = {
   readonly webhookUrl: string
 }
 
-/** What an installation and a key allow. */
+/** The permissions of an installation and a key. */
 export type RequestRules = {
   readonly mode: Mode
-  /** Of the services that have a provider; test keys may use all. */
+  /** Of the services with a provider; test keys may use all. */
   readonly checks: Pick<Checks, 'has'>
   readonly webhooks: WebhookRules
 }
@@ -31,7 +31,7 @@ export type ReadRequest =
 const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-/** Reads a body that already has the right shape: what no schema can say is decided here. */
+/** Reads a body that matches its schema, and checks what no schema can express. */
 export function readJobRequest (body: CreateJobBody, rules: RequestRules): ReadRequest {
   const country = body.countryCode?.toUpperCase() ?? ''
   const fault = serviceFault(body.service, rules) ??
@@ -50,13 +50,15 @@ export function readJobRequest (body: CreateJobBody, rules: RequestRules): ReadR
 
 const isCut = (input: string): boolean => input.length > MAX_INPUT_CHARACTERS
 
-/** What is kept of an input: enough to see that it is too long, unless it is mere white space. */
+/**
+ * Truncates an input to a size that still shows that it is too long, unless it is only white space.
+ */
 function cut (input: string): string {
   if (!isCut(input)) return input
   return input.trim().slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
 }
 
-/** The key in lower case, '' when the header is missing, undefined when it is no UUID v4. */
+/** The key in lower case, '' without the header, undefined if it is not a UUID v4. */
 export function readIdempotencyKey (
   header: string | readonly string[] | undefined
 ): string | undefined {

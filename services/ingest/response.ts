@@ -5,18 +5,18 @@ import type { ApiError } from './errors.ts'
 
 export { jobBody, jobPath, visibleStatus } from '../jobs/job-view.ts'
 
-/** No estimate is better than this for a place among the active jobs, in seconds. */
+/** The estimate for a free slot among the active jobs, in seconds. */
 const SLOT_RETRY_SECONDS = 5
 const UNAVAILABLE_RETRY_SECONDS = 5
 
-/** The answer while infrastructure is away that alone knows what became of a request. */
+/** The retry delay while the infrastructure that knows the outcome of a request is unavailable. */
 export const OUTCOME_UNKNOWN: ApiError = {
   code: 'temporarily_unavailable',
   message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
-    'same Idempotency-Key: it is answered with the job, or evaluated anew.',
+    'same Idempotency-Key: it is answered with the job, or evaluated again.',
 }
 
-/** The body of the 202: one superset for both client typings, the same for a job at any time. */
+/** The body of the 202 response: a superset for both client typings, always the same for a job. */
 export function acceptedBody (job: Job): AcceptedBody {
   const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId } =
     job.preflight
@@ -38,7 +38,7 @@ export function acceptedBody (job: Job): AcceptedBody {
   }
 }
 
-/** The answer to a request that made no job; the rest of the outcomes are jobs. */
+/** The error for a request that created no job. */
 export function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>): ApiError {
   if (outcome.kind === 'reused') {
     return { code: 'idempotency_key_reused', param: 'Idempotency-Key' }
@@ -57,7 +57,7 @@ export function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>)
     case 'frozen': return {
       code: 'wallet_unavailable', retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
     }
-    // A job is never answered with a quote, whose request says that it wants no more.
+    // Only a quote request has the outcome `quoted`.
     case 'quoted':
     case 'cursor_moved':
     case 'expired':

@@ -2,21 +2,22 @@ import type { ResultsQuery } from '../../schemas/api/results.ts'
 import { ApiException, type ApiError } from './errors.ts'
 import { accepts, preferred } from './negotiation.ts'
 
-/** Forms of the results by media type; the first one is sent to who takes any. */
+/** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
   csv: 'text/csv', json: 'application/json', jsonl: 'application/x-ndjson',
 } as const
 
 export type ResultForm = keyof typeof RESULT_TYPES
 
-/** Fields of the query that only one form knows. */
+/** Query fields that only one format supports. */
 const ONLY_IN = {
   safe: 'csv', limit: 'json', cursor: 'json', status: 'json', source: 'json',
 } as const satisfies Partial<Record<keyof ResultsQuery, ResultForm>>
 
 /**
- * The form a request asks for: by its query, which the Accept header must not exclude, or else by
- * the header. Throws the fault `not_acceptable`.
+ * The format of a request: by its query, which the Accept header must not exclude, or else by the
+ * header.
+ * @throws ApiException `not_acceptable`.
  */
 export function resultForm (query: ResultsQuery, accept: string | undefined): ResultForm {
   const forms = Object.keys(RESULT_TYPES) as ResultForm[]
@@ -29,7 +30,7 @@ export function resultForm (query: ResultsQuery, accept: string | undefined): Re
   throw new ApiException({ code: 'not_acceptable', more: { available } })
 }
 
-/** What a form of the results can't heed, so that no filter is passed over in silence. */
+/** The query fields that a format does not support, so that no filter is silently ignored. */
 export function formError (query: ResultsQuery, form: ResultForm): ApiError | undefined {
   const names = Object.keys(ONLY_IN) as (keyof typeof ONLY_IN)[]
   const foreign = names.find(name => query[name] !== undefined && ONLY_IN[name] !== form)

@@ -8,7 +8,7 @@ const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
 
 type ResultRow = ResultsPage['data'][number]
 
-/** Makes objects of cells, for jobs of a service: blank is null, but for the input as submitted. */
+/** Converts cells of a service to objects: blank cells are null, except for the submitted input. */
 export function createRowShape (
   service: ServiceSlug
 ): (cells: readonly string[]) => ResultRow {
@@ -16,7 +16,7 @@ export function createRowShape (
   return cells => Object.fromEntries(columns.map((name, at) => [name, valueOf(name, cells[at])]))
 }
 
-/** The rows as JSON, one a line: a piece for as many as come together. */
+/** The rows as JSON Lines, one piece per batch. */
 export async function * jsonLines (
   service: ServiceSlug, rows: AsyncIterable<Rows>
 ): AsyncIterable<string> {
@@ -26,7 +26,7 @@ export async function * jsonLines (
   }
 }
 
-/** Which rows a filter keeps; undefined when it keeps all. */
+/** The filter of rows; undefined if it keeps all. */
 export function createRowFilter (
   service: ServiceSlug,
   wanted: { readonly status?: string | undefined, readonly source?: string | undefined }
@@ -39,12 +39,12 @@ export function createRowFilter (
     (source === undefined || cells[sourceAt] === source)
 }
 
-/** The cursor behind a row, opaque to clients. */
+/** The cursor after a row, opaque to clients. */
 export function cursorOf (afterRow: number): string {
   return Buffer.from(`v1:${afterRow}`).toString('base64url')
 }
 
-/** The row a cursor stands behind; undefined for a text that is no cursor. */
+/** The row before a cursor; undefined for an invalid cursor. */
 export function afterRowOf (cursor: string): number | undefined {
   const row = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'))?.[1]
   return row === undefined || cursorOf(Number(row)) !== cursor ? undefined : Number(row)

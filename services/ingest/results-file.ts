@@ -18,7 +18,7 @@ type Exchange = {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly form: 'csv' | 'jsonl'
-  /** CSV only: guards cells that a spreadsheet would run. */
+  /** CSV only: escapes cells that a spreadsheet would execute. */
   readonly safe: boolean
 }
 
@@ -36,7 +36,7 @@ export async function sendResults (
   const rows = request.method === 'HEAD'
     ? Readable.from([])
     : form === 'csv'
-      // The first piece is the line of names, for which no row is read.
+      // The first piece is the header line, for which no row is read.
       ? await startedStream(deps.csvStream(job, manifest, { safe }), 2)
       : await startedStream(jsonLines(job.service, deps.rows(job, manifest)), 1)
   reply.headers({
@@ -50,13 +50,13 @@ export async function sendResults (
 }
 
 /**
- * Fetches so many pieces before any header is sent: a store that fails is still a clean error. One
- * that fails later breaks the answer off, which its framing shows.
+ * Fetches the first pieces before any header is sent, so that a failing store gives a clean error.
+ * A later failure truncates the response, which the client detects by its framing.
  */
-async function startedStream (pieces: AsyncIterable<Piece>, ahead: number): Promise<Readable> {
+async function startedStream (pieces: AsyncIterable<Piece>, count: number): Promise<Readable> {
   const iterator = pieces[Symbol.asyncIterator]()
   const first: Piece[] = []
-  for (let at = 0; at < ahead; at++) {
+  for (let at = 0; at < count; at++) {
     const next = await iterator.next()
     if (next.done === true) break
     first.push(next.value)
@@ -68,7 +68,7 @@ async function startedStream (pieces: AsyncIterable<Piece>, ahead: number): Prom
         yield next.value
       }
     } finally {
-      // A client that went away leaves the store's stream to be closed here.
+      // Closes the stream of the store if the client has disconnected.
       await iterator.return?.()
     }
   }
@@ -77,7 +77,7 @@ async function startedStream (pieces: AsyncIterable<Piece>, ahead: number): Prom
 
 function zipped (rows: Readable, coding: Coding): Readable {
   const compressor = createCompressor(coding)
-  // Whichever end breaks takes the other along; the reply sees the error on this stream.
+  // A failure of one stream closes both; the reply gets the error of this one.
   pipeline(rows, compressor, () => {})
   return compressor
 }

@@ -11,7 +11,7 @@ import { afterRowOf, createRowFilter, createRowShape, cursorOf } from './result-
 type Results = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 type Exchange = { readonly request: FastifyRequest, readonly reply: FastifyReply }
 
-/** Answers with a page of rows as JSON, behind the cursor of the request and as it filters. */
+/** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
 export async function sendPage (
   deps: Pick<Deps, 'page'>, { job, manifest }: Results, { request, reply }: Exchange
 ): Promise<FastifyReply> {
@@ -52,7 +52,7 @@ async function pageOf (
   }
 }
 
-/** Tells the tag of one page from those of the others. */
+/** Part of the entity tag that identifies the page. */
 function wordOf ({ limit = DEFAULT_ROWS, status, source }: ResultsQuery, afterRow: number): string {
   const wanted = JSON.stringify([limit, afterRow, status ?? '', source ?? ''])
   return createHash('sha256').update(wanted).digest('hex').slice(0, 16)

@@ -10,9 +10,9 @@ import { getServicesRoute } from './routes/get-services.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { rootRoute } from './routes/root.ts'
 
-/** Every route of the interface, in the order its description lists them. */
+/** All routes of the interface, in the order of its description. */
 export function routesOf (deps: Deps, rules: Rules): readonly RouteOptions[] {
-  // Bodies of jobs and of quotes share one room.
+  // Bodies of jobs and of quotes share one memory budget.
   const budget = createBodyBudget(rules.bodyBudgetBytes)
   const routes: readonly RouteOptions[] = [
     ...jobRoutes(deps, rules, budget),

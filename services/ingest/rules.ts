@@ -8,23 +8,23 @@ import type { WebhookRules } from './webhook-url.ts'
 
 const DAY_MS = 86_400_000
 
-/** What an installation decides about the interface. */
+/** The settings of the interface. */
 export type Rules = {
   readonly checks: Checks
   readonly prices: Prices
   readonly webhooks: WebhookRules
-  /** Addresses or networks whose X-Forwarded-Proto is believed. */
+  /** Addresses or networks whose X-Forwarded-Proto is trusted. */
   readonly trustedProxies: readonly string[]
   readonly fingerprintKey: KeyObject
   readonly bodyBudgetBytes: number
-  readonly bodyPace: MinimumThroughput
+  readonly bodyThroughput: MinimumThroughput
   readonly retentionMs: number
 }
 
-/** The configuration, and the secret of fingerprints as it is stored. */
+/** The configuration, and the stored secret of fingerprints. */
 export type Settings = Config & { readonly requestSecret?: Buffer }
 
-/** What the configuration says about the interface. */
+/** The settings of the interface, from the configuration. */
 export function rulesOf (settings: Settings): Rules {
   return {
     checks: checksOf(settings),
@@ -37,10 +37,10 @@ export function rulesOf (settings: Settings): Rules {
     trustedProxies: settings.TRUSTED_PROXIES,
     fingerprintKey: fingerprintKey(settings.requestSecret ?? firstSecret(settings.KEY_RING)),
     bodyBudgetBytes: settings.BODY_BUDGET_BYTES,
-    bodyPace: {
+    bodyThroughput: {
       graceMs: settings.BODY_GRACE_MS,
       bytesPerSecond: settings.BODY_BYTES_PER_SECOND,
-      wholeWithinMs: settings.REQUEST_TIMEOUT_MS,
+      completeWithinMs: settings.REQUEST_TIMEOUT_MS,
     },
     retentionMs: settings.RETENTION_DAYS * DAY_MS,
   }

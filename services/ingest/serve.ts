@@ -5,7 +5,7 @@ import { countRequests } from './request-meters.ts'
 import { rulesOf, type Settings } from './rules.ts'
 import { listenTls } from './tls.ts'
 
-/** Listens on the plain port and, with a certificate, on that of TLS, until the process stops. */
+/** Listens on the plain port and, with a certificate, on the TLS port, until the process stops. */
 export async function serve (
   deps: AdmittingDeps, settings: Settings,
   context: Pick<ServiceContext, 'log' | 'metrics' | 'onStop'>
@@ -14,7 +14,7 @@ export async function serve (
   const app = createApp({ deps, rules: rulesOf(settings), log, connection: settings })
   countRequests(app, metrics)
   const stops: (() => Promise<void>)[] = [() => app.close()]
-  // Each waits for its requests under way, so they stop together.
+  // Each waits for its pending requests, so they stop concurrently.
   onStop(() => Promise.all(stops.map(stop => stop())))
   await app.listen({ host: settings.HOST, port: settings.PORT_HTTP })
   const tls = await listenTls(app, { settings, log })

@@ -5,14 +5,14 @@ import type { ServiceContext, Running } from '../platform/run.ts'
 import { closedKeys, connectJobKeys } from '../jobs/job-wire.ts'
 import { connectLoadShedding } from './load-shedding-deps.ts'
 import type { Config } from './config.ts'
-import { isUnavailable, requestSecretOf } from './key-ring.ts'
+import { isRecoverable, requestSecretOf } from './key-ring.ts'
 import { limiterOf } from './limits/settings.ts'
 import { queuePreflights } from './preflight-queue.ts'
 import { createQueries } from './queries.ts'
 import { serve } from './serve.ts'
 import { createSubmission } from './submission.ts'
 
-/** Connects everything the interface stands on and listens. */
+/** Connects all dependencies of the interface and listens. */
 export async function startIngest (
   settings: Config, context: ServiceContext, connect = connectDeps
 ): Promise<Running> {
@@ -24,8 +24,8 @@ export async function startIngest (
   const keys = connectJobKeys(shared, settings, closedKeys(shared))
   const { admission, rule } = connectLoadShedding(shared, settings)
   const limiter = limiterOf(shared, settings)
-  const reader = createQueries({ ...shared, store, keys })
-  const { findArchived } = reader
+  const queries = createQueries({ ...shared, store, keys })
+  const { findArchived } = queries
   const submission = await createSubmission({
     ...shared, store, findArchived, keys, settings, context,
   })
@@ -43,8 +43,8 @@ export async function startIngest (
     quote: submitter.quote,
     readJob: store.read,
     cancel: store.cancel,
-    ...reader,
-    isInfrastructure: isUnavailable,
+    ...queries,
+    isInfrastructure: isRecoverable,
     now: clock.now,
   }
   const requestSecret = await requestSecretOf(state, settings)

@@ -24,17 +24,17 @@ type Options = {
   readonly context: Pick<ServiceContext, 'onStop'>
 }
 
-/** The way into the pipeline: producers by lane, and a connection that hears of outcomes. */
+/** The connection to the pipeline: producers by lane, and a subscriber for outcomes. */
 export async function createSubmission (options: Options): Promise<Submitter> {
   const { codec, clock, store, findArchived, keys, settings, context } = options
-  // A subscribed connection serves nothing else, so this one is of its own.
+  // A subscribed connection allows no other commands, so it is a separate one.
   const subscriber = options.state.duplicate()
   subscriber.on('error', () => {})
   context.onStop(() => subscriber.disconnect())
   const outcomes = await createOutcomeWaiter({ store, findArchived, subscriber, clock })
   context.onStop(() => outcomes.stop())
   const wire = createWire({ codec, keys })
-  const emitter = createEmitter({ wire, producerOf: oneOfEach(options.bus) })
+  const emitter = createEmitter({ messageCodec: wire, producerOf: producersByName(options.bus) })
   const presence = await startLiveness(options.state)
   context.onStop(() => presence.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
@@ -43,7 +43,7 @@ export async function createSubmission (options: Options): Promise<Submitter> {
   })
 }
 
-function oneOfEach (bus: Bus): (name: string) => Producer {
+function producersByName (bus: Bus): (name: string) => Producer {
   const producers = new Map<string, Producer>()
   return name => {
     const producer = producers.get(name) ?? bus.producer(`ingest.${name}`)

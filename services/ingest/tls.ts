@@ -10,7 +10,7 @@ import { capConnections, nodeLimits, type ConnectionSettings } from '../platform
 import { networksOf } from '../platform/networks.ts'
 import { allowHalfOpen } from './whole-body.ts'
 
-/** What can be set about TLS; without both files there is only the plain listener. */
+/** Settings of TLS; without both files there is only the plain listener. */
 export const tlsFields = {
   TLS_CERT_FILE: Type.String({
     default: '', description: 'PEM file with the certificate and its chain; needs TLS_KEY_FILE.',
@@ -22,12 +22,12 @@ export const tlsFields = {
     default: 8443,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port of the interface with TLS, if TLS_CERT_FILE is given; 0 takes a free one.',
+    description: 'Port of the interface with TLS, if TLS_CERT_FILE is set; 0 uses a free one.',
   }),
   TLS_RELOAD_MS: Type.Integer({
     default: 5_000,
     minimum: 10,
-    description: 'Pause between two looks for a renewed certificate; SIGHUP looks at once.',
+    description: 'Interval of checks for a renewed certificate; SIGHUP checks at once.',
   }),
 }
 
@@ -43,13 +43,14 @@ type Pair = { readonly cert: Buffer, readonly key: Buffer }
 
 export type TlsListener = { readonly port: number, readonly stop: () => Promise<void> }
 
-/** A connection that does not come through its handshake is closed after so long. */
+/** Connections without a completed handshake are closed after this time. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
 
 /**
- * Serves the application over TLS beside its plain listener, or does nothing when no certificate is
- * configured. A renewed pair of files is taken up on SIGHUP and by itself; one that can't be used
- * leaves the old one in place. @throws TypeError with what to do for files that can't be used.
+ * Serves the application over TLS beside its plain listener; does nothing without a certificate.
+ * Renewed files are loaded on SIGHUP and by polling; invalid ones leave the old certificate in
+ * place.
+ * @throws TypeError for files that cannot be used.
  */
 export async function listenTls (
   app: FastifyInstance, { settings, log }: Options
@@ -67,14 +68,14 @@ export async function listenTls (
   // Only after the handshake: a client that refuses the certificate closes its side before.
   server.on('secureConnection', socket => { socket.allowHalfOpen = true })
   limit(server, app, settings)
-  const renew = () => renewPair(server, settings, log)
-  // A watcher would not know of a change before its own first look.
-  const look = () => {
+  const renew = () => reloadPair(server, settings, log)
+  // Compares contents: a file watcher would miss a change before its start.
+  const poll = () => {
     const before = seen
     seen = contentOf(settings)
     if (seen !== before) renew()
   }
-  const timer = setInterval(look, settings.TLS_RELOAD_MS).unref()
+  const timer = setInterval(poll, settings.TLS_RELOAD_MS).unref()
   process.on('SIGHUP', renew)
   const stop = async () => {
     process.off('SIGHUP', renew)
@@ -86,16 +87,16 @@ export async function listenTls (
     await once(server, 'listening')
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
-    throw new TypeError(`PORT_HTTPS ${settings.PORT_HTTPS} can't be listened on (${why}). ` +
-      'Give another one, or 0 for any that is free.', { cause })
+    throw new TypeError(`PORT_HTTPS ${settings.PORT_HTTPS} cannot be used (${why}). ` +
+      'Set another port, or 0 for a free one.', { cause })
   }
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
-  log.info({ port }, 'the interface is served with TLS')
+  log.info({ port }, 'TLS listener started')
   return { stop, port }
 }
 
-/** The limits that a server takes only after it was made, and the answer to what is no request. */
+/** Limits that a server accepts only after its creation, and the handlers of invalid requests. */
 function limit (server: Server, app: FastifyInstance, settings: Options['settings']): void {
   server.setTimeout(settings.CONNECTION_TIMEOUT_MS)
   capConnections(server, settings, networksOf(settings.TRUSTED_PROXIES, 'TRUSTED_PROXIES'))
@@ -106,7 +107,7 @@ function limit (server: Server, app: FastifyInstance, settings: Options['setting
   }
 }
 
-/** Both files as one text to compare; a file that can't be read is like an empty one. */
+/** The contents of both files for comparison; an unreadable file counts as empty. */
 function contentOf ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSettings): string {
   return [certFile, keyFile].map(file => {
     try {
@@ -117,20 +118,20 @@ function contentOf ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSetti
   }).join('\n')
 }
 
-function renewPair (server: Server, settings: TlsSettings, log: Options['log']): void {
+function reloadPair (server: Server, settings: TlsSettings, log: Options['log']): void {
   try {
     const pair = readPair(settings)
     server.setSecureContext({ ...pair, minVersion: 'TLSv1.2' })
-    log.info({ expires: new X509Certificate(pair.cert).validTo }, 'certificate taken up')
+    log.info({ expires: new X509Certificate(pair.cert).validTo }, 'certificate loaded')
   } catch (error) {
-    log.error({ err: error }, 'the certificate could not be renewed; the old one stays in use')
+    log.error({ err: error }, 'failed to load the renewed certificate, keeping the old one')
   }
 }
 
-/** The two files, once it is certain that they belong together and can be used. */
+/** Both files, after a check that they belong together. */
 function readPair ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSettings): Pair {
   if (certFile === '' || keyFile === '') {
-    throw new TypeError('Give both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+    throw new TypeError('Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
   }
   try {
     const pair = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
@@ -139,7 +140,7 @@ function readPair ({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: TlsSettin
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new TypeError(`TLS_CERT_FILE and TLS_KEY_FILE cannot be used (${why}). ` +
-      'Give a certificate and its own key as PEM files that this process may read.', {
+      'Use PEM files of a certificate and its key that this process can read.', {
       cause: error,
     })
   }

@@ -3,7 +3,7 @@ import type { KeyLookup } from '../accounts/api-keys.ts'
 import { hashOf, isWellFormed } from '../accounts/key-format.ts'
 import { clientNetwork } from '../platform/networks.ts'
 
-/** What a look-up gives, or that a client has to wait before its next one. */
+/** The result of a lookup, or how long the client must wait before its next one. */
 export type GuardedLookup = KeyLookup | {
   readonly kind: 'throttled', readonly retryAfterSeconds: number
 }
@@ -11,15 +11,15 @@ export type GuardedLookup = KeyLookup | {
 export type FindKey = (secret: string) => Promise<KeyLookup>
 
 const WINDOW_MS = 60_000
-/** Beyond that a client does not mistype keys but guesses them. */
+/** A client above this limit guesses keys. */
 const MAX_UNKNOWN = 60
-/** Clients that guess, and keys that are known; of more the least lately seen are forgotten. */
+/** Maximum numbers of tracked clients and keys; the least recently used are forgotten. */
 const REMEMBERED = { clients: 50_000, keys: 10_000 } as const
 
 /**
- * Looks keys up, of which a client may send 60 a minute that look well and are none: each costs a
- * read of Redis. Beyond that only keys that were good lately are looked up, so that whoever shares
- * its address with one who guesses goes on working.
+ * Looks up keys and limits each client to 60 unknown well-formed keys per minute, because each
+ * costs a read of Redis. Above the limit only recently valid keys are looked up, so that other
+ * users of the same address are not affected.
  */
 export function createKeyGuard (
   findKey: FindKey, now: () => number = () => performance.now()

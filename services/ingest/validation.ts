@@ -1,19 +1,19 @@
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import type { ErrorCode, ApiError } from './errors.ts'
 
-/** A field's name is shown up to here; a client can send one of megabytes. */
+/** Field names are truncated to this length; a client can send one of megabytes. */
 export const SHOWN_CHARACTERS = 100
 
-/** Where a request is read by a schema, as the framework calls its parts. */
+/** The validated part of a request, as named by Fastify. */
 export type Place = 'body' | 'querystring' | 'params' | 'headers'
 
-/** A mismatch, along with the schema that was not met. */
+/** A validation error with the schema that was violated. */
 export type Mismatch = FastifySchemaValidationError & {
   readonly parentSchema?: Readonly<Record<string, unknown>>
   readonly propertyName?: string
 }
 
-/** Where a field has a code of its own for breaking this keyword of its schema. */
+/** Error codes of certain fields and keywords. */
 const CODES: Readonly<Record<string, ErrorCode>> = {
   'service enum': 'unknown_service',
   'inputs maxItems': 'too_many_inputs',
@@ -21,14 +21,14 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   'webhook_url maxLength': 'invalid_webhook_url',
 }
 
-/** Codes whose message in the table says more than any made of a schema. */
+/** Codes whose message in the table is better than one from a schema. */
 const OWN_MESSAGE: ReadonlySet<ErrorCode> = new Set(['too_many_inputs', 'invalid_country_code'])
 
 const PLACES: Readonly<Record<Place, string>> = {
   body: 'The body', querystring: 'The query', params: 'The path', headers: 'The headers',
 }
 
-/** The answer to a request that does not fit its schema; only the first mismatch is reported. */
+/** The error for a request that violates its schema; only the first violation is reported. */
 export function validationError (errors: readonly Mismatch[], place: Place = 'body'): ApiError {
   const error = errors[0]
   if (error === undefined) return { code: 'invalid_request' }

@@ -1,17 +1,17 @@
 import { isIP } from 'node:net'
 import { isPublicAddress, LOOPBACK } from '../platform/networks.ts'
 
-/** What a development installation may allow besides public HTTPS addresses. */
+/** Exceptions for development installations. */
 export type WebhookRules = {
   readonly allowHttp: boolean
   readonly allowLoopback: boolean
-  /** Ports that are allowed although they are below 1024 or those of other services. */
+  /** Allowed ports below 1024 or of other services. */
   readonly ports?: readonly number[]
 }
 
 const LOWEST_FREE_PORT = 1_024
 const WEB_PORTS: readonly number[] = [80, 443]
-/** Where databases, brokers and control planes listen; nobody receives webhooks there. */
+/** Ports of databases, brokers and control planes. */
 const SERVICE_PORTS: ReadonlySet<number> = new Set([
   1433, 1521, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 4369, 5432, 5671, 5672, 5900, 5984,
   6000, 6379, 6443, 6665, 6666, 6667, 6668, 6669, 6697, 7000, 7001, 8123, 8500, 9000, 9042, 9092,
@@ -19,23 +19,23 @@ const SERVICE_PORTS: ReadonlySet<number> = new Set([
 ])
 
 const MAX_CHARACTERS = 2_048
-/** Names that mean something only within a network; no public name ends like this. */
+/** Suffixes of private names; no public name ends with them. */
 const PRIVATE_SUFFIXES = [
   '.local', '.internal', '.localdomain', '.localdomain6', '.arpa', '.lan', '.home', '.corp',
   '.intranet', '.private', '.svc', '.consul', '.onion',
 ]
 
 /**
- * Why an address can't receive webhooks, as a sentence, or undefined if it can. Looks only at the
- * text; where a name leads is checked whenever a delivery connects.
+ * Why a URL cannot receive webhooks, as a sentence, or undefined. Checks the text only; the
+ * resolved address is checked at each delivery.
  */
 export function webhookUrlError (text: string, rules: WebhookRules): string | undefined {
   if (text.length > MAX_CHARACTERS) return `It is longer than ${MAX_CHARACTERS} characters.`
-  // URL parsers drop or encode such characters, so that two readers might see two addresses.
+  // URL parsers drop or encode such characters, so two parsers might see two addresses.
   if (/[^!-~]/.test(withoutLetters(text)) || text.includes('\\')) {
     return 'It has characters that must be encoded.'
   }
-  // They also read `https:example.com` and `https:///example.com`, which no two readers agree on.
+  // Parsers disagree about `https:example.com` and `https:///example.com`.
   if (/^https?:(?!\/\/[^/])/i.test(text)) return 'It is not an absolute URL.'
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined) return 'It is not an absolute URL.'
@@ -54,12 +54,12 @@ export function webhookUrlError (text: string, rules: WebhookRules): string | un
     : `Webhooks are not sent to port ${url.port}. Use 443, or a free port from 1024 on.`
 }
 
-/** The same address in ASCII: a host in other letters as its punycode (RFC 3492). */
+/** The same URL in ASCII, with the host as punycode (RFC 3492). */
 export function asciiUrlOf (text: string): string {
   return /[^!-~]/.test(text) ? new URL(text).href : text
 }
 
-/** The text without the letters of a host that may be written as it is read. */
+/** The text without the letters of an internationalized host. */
 function withoutLetters (text: string): string {
   const host = authorityOf(text)
   return text.replace(host, host.replace(/[^\P{L}!-~]|[^\P{M}!-~]/gu, ''))
@@ -77,9 +77,9 @@ const hostOf = (hostname: string): string =>
   hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '').toLowerCase()
 
 const isLoopback = (host: string): boolean =>
-  LOOPBACK.hold(host) || host === 'localhost' || host.endsWith('.localhost')
+  LOOPBACK.has(host) || host === 'localhost' || host.endsWith('.localhost')
 
-/** The host is what the URL parser made of it, so 0x7f.1 and 2130706433 are 127.0.0.1 here. */
+/** The host is as parsed by URL, so 0x7f.1 and 2130706433 are 127.0.0.1 here. */
 function isAllowedHost (hostname: string, rules: WebhookRules): boolean {
   const host = hostOf(hostname)
   if (isLoopback(host)) return rules.allowLoopback

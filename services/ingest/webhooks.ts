@@ -9,18 +9,18 @@ type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'state'> & {
   readonly keys: Pick<JobKeys, 'get'>
 }
 
-/** What was sealed with a job, the address of its webhook in it, and what came of the webhook. */
+/** The sealed header of a job, and the deliveries of its webhook. */
 export type Webhooks = {
-  /** Labels and webhook address; both empty for a job that was erased. */
+  /** Labels and webhook address; both empty for an erased job. */
   readonly openHeader: (job: Job) => Promise<JobHeader>
-  /** All attempts of a job's deliveries, each delivery's in order. */
+  /** All attempts of the deliveries of a job, in order per delivery. */
   readonly listAttempts: DeliveryHistory['list']
   readonly findDelivery: Deliveries['find']
-  /** Sends an event once more, at once, unless an attempt is under way. */
+  /** Sends an event again at once, unless an attempt is in progress. */
   readonly resend: Deliveries['resend']
 }
 
-/** Reads what jobs say of their webhooks from their stores, and has events sent again. */
+/** Reads webhook data of jobs, and resends events. */
 export function createWebhooks ({ clickhouse, recordMac, keys, state }: Options): Webhooks {
   const deliveries = createDeliveries(state)
   return {
@@ -30,14 +30,14 @@ export function createWebhooks ({ clickhouse, recordMac, keys, state }: Options)
     openHeader: async job => {
       if (job.header.length === 0) return { metadata: {}, webhookUrl: '' }
       const key = await keys.get(job.tenant, job.id).catch(noneIfLost)
-      // Without its key a job was erased: its labels are gone, its counts may still be seen.
+      // A job without its key was erased: its labels are gone, but its counts are still visible.
       if (key === undefined) return { metadata: {}, webhookUrl: '' }
       return openHeader(key, { tenant: job.tenant, job: job.id }, job.header)
     },
   }
 }
 
-/** A running job whose key is nowhere still has a status. */
+/** A running job with a lost key still has a status. */
 function noneIfLost (error: unknown): undefined {
   if (!(error instanceof JobKeyLostError)) throw error
 }

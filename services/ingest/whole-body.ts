@@ -4,21 +4,21 @@ import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { ApiException } from './errors.ts'
 
 /**
- * Makes a request count once its last byte is received, whether or not the client is still there.
- * Node drops what it holds of a body as soon as the connection is reset, so a body is read from the
- * first moment on, up to the size that needs no room, and not only after the key is checked. A
- * client that closes its side of the connection behind a request gets its answer.
+ * Processes a request once its last byte is received, even if the client has disconnected. Node
+ * drops the buffered body when a connection is reset, so a body is read from the start, up to the
+ * size that needs no reservation, and not only after the key is checked. A client that half-closes
+ * its connection after the request gets its response.
  */
-export function keepWholeBodies (app: FastifyInstance): void {
+export function acceptCompleteBodies (app: FastifyInstance): void {
   allowHalfOpen(app.server)
   const bodies = new WeakMap<FastifyRequest, PassThrough>()
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'POST') {
       const body = new PassThrough({ highWaterMark: SMALL_BODY_BYTES })
       bodies.set(request, body)
-      // A body that breaks off is destroyed, which its reader sees.
+      // A truncated body is destroyed, which its reader sees.
       pipeline(request.raw, body, () => {})
-      // What a refused request still sends is not left in front of the next one.
+      // Drains the rest of a rejected request, so that it is not parsed as the next one.
       reply.raw.once('finish', () => body.resume())
     }
     done()
@@ -30,7 +30,7 @@ export function keepWholeBodies (app: FastifyInstance): void {
   })
 }
 
-/** Lets a server answer on a connection of which the client has closed its side. */
+/** Lets a server respond on a connection that the client has half-closed. */
 export function allowHalfOpen (server: object): void {
   Object.assign(server, { httpAllowHalfOpen: true })
 }

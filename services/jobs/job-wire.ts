@@ -5,7 +5,7 @@ import { createJobStore } from './store.ts'
 import { createWire } from './wire.ts'
 import type { Deps } from '../engine/deps.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
-import type { MessageCodec } from '../engine/wire.ts'
+import type { MessageCodec } from '../engine/message-codec.ts'
 import { createJobKeyCopy } from './job-key-copy.ts'
 
 type Connected = Pick<Deps, 'bus' | 'codec' | 'state'>

@@ -6,7 +6,7 @@ import type { Codec } from '../kafka/registry.ts'
 import { SealError, unpackWith } from '../crypto/seal.ts'
 import type { Emission, Incoming } from '../engine/stage.ts'
 import { logicalTopic, messageKey, topicName } from '../platform/topics.ts'
-import type { Decoded, MessageCodec } from '../engine/wire.ts'
+import type { Decoded, MessageCodec } from '../engine/message-codec.ts'
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {

@@ -5,13 +5,12 @@ import type { AccessRule } from './admin.ts'
 type Right = Omit<AccessRule, 'principal'>
 type Operation = AccessRule['operation']
 
-/** As whom a stage signs in at the brokers: its user has the name of the stage. */
+/** The principal of a stage: its user has the name of the stage. */
 export const principalOf = (stage: StageName): string => `User:${stage}`
 
 /**
- * Everything that the user of a stage may do at the brokers, from the topology. Who may read or
- * write a topic may describe it. No right is needed to be an idempotent producer: brokers since 2.8
- * give it to everyone who may write to some topic.
+ * The ACLs of a stage, from the topology. Read and write include describe. An idempotent producer
+ * needs no ACL of its own: since Kafka 2.8, write access to any topic is enough.
  */
 export function rulesOf (stage: StageName): readonly AccessRule[] {
   const { writes } = topology.stages[stage]
@@ -23,22 +22,22 @@ export function rulesOf (stage: StageName): readonly AccessRule[] {
     ...onTopics(writes, 'write'),
     ...READING_STAGES.includes(stage) ? [deadLetters(stage)] : [],
     ...onGroups(stage, 'read'),
-    // A stage deletes the groups that it made for recovery reads.
+    // A stage deletes the temporary groups of its recovery reads.
     ...onGroups(stage, 'delete'),
-    // The ledger measures the lag of every group.
-    ...stage === 'ledger' ? watching(READING_STAGES.filter(one => one !== stage)) : [],
+    // `ledger` measures the lag of all groups.
+    ...stage === 'ledger' ? lagRights(READING_STAGES.filter(one => one !== stage)) : [],
   ]
   return rights.map(right => ({ principal: principalOf(stage), ...right }))
 }
 
-/** The rules of all stages. Partners have theirs beside these, everybody else has none. */
+/** The ACLs of all stages. Partners have their own; no other principal has any. */
 export const stageRules = (): readonly AccessRule[] => STAGES.flatMap(rulesOf)
 
 function onTopics (topics: readonly TopicName[], operation: Operation): readonly Right[] {
   return topics.map(topic => ({ kind: 'topic', ...topicPattern(topic), operation }))
 }
 
-/** Groups are named after their stage, and mostly by more behind a dot. */
+/** The names of groups start with the stage, mostly followed by a dot and more. */
 function onGroups (stage: StageName, operation: Operation): readonly Right[] {
   return [
     { kind: 'group', name: stage, prefix: false, operation },
@@ -50,8 +49,8 @@ function deadLetters (stage: StageName): Right {
   return { kind: 'topic', name: deadTopic(stage), prefix: false, operation: 'write' }
 }
 
-/** Groups of partners' topics are left out of the lag. */
-function watching (stages: readonly StageName[]): readonly Right[] {
+/** Describe access for the lag; the groups of partner topics are left out. */
+function lagRights (stages: readonly StageName[]): readonly Right[] {
   const topics = new Set<TopicName>(stages.flatMap(stage => topology.stages[stage].reads))
   const own = [...topics].filter(topic => topology.topics[topic].split !== 'partner')
   return [

@@ -3,55 +3,55 @@ import { InfrastructureError } from '../platform/errors.ts'
 import { retry } from '../platform/retry.ts'
 import { logicalTopic, type RealTopic } from '../platform/topics.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
-import { refusalOf } from './errors.ts'
+import { accessErrorOf } from './errors.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
 
-/** One thing a principal may do, as brokers with an authorizer know it. */
+/** An ACL that allows one operation to a principal. */
 export type AccessRule = {
   readonly principal: string
   readonly kind: 'topic' | 'group'
   readonly name: string
-  /** True for everything whose name begins like this. */
+  /** True for all resources whose name starts with `name`. */
   readonly prefix: boolean
   readonly operation: 'read' | 'write' | 'describe' | 'delete'
 }
 
 export type TopicsOptions = {
-  /** Copies of each topic; the brokers' own setting when undefined. */
+  /** The replication factor of each topic; the default of the brokers when undefined. */
   readonly replication?: number | undefined
   readonly minInsync?: number | undefined
 }
 
-// Node finds only some names of a CommonJS library; the others are on its default export.
+// Node detects only some exports of a CommonJS library; the others are on its default export.
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
 const HOUR_MS = 3_600_000
-const COMPACTED_WITHIN_MS = 600_000
+const MAX_COMPACTION_LAG_MS = 600_000
 
 /**
- * How long messages are kept, and how many copies have to acknowledge them. What partners compress
- * with whatever their producers know, brokers turn into what every reader here can read.
+ * The settings of a topic: cleanup policy, retention and in-sync replicas. Partners may compress
+ * with any codec, so the brokers recompress their topics with one that every consumer can read.
  */
 export function settingsOf (topic: RealTopic, minInsync: number | undefined): readonly Setting[] {
   const { name, keepHours, compact } = topic
-  const isForeign = logicalTopic(name)?.topic === 'feeds.submitted'
-  const keptMs = String(keepHours < 0 ? -1 : keepHours * HOUR_MS)
+  const isFromPartners = logicalTopic(name)?.topic === 'feeds.submitted'
+  const retentionMs = String(keepHours < 0 ? -1 : keepHours * HOUR_MS)
   const settings = [
     { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
-    { name: 'retention.ms', value: keptMs },
-    // What was taken back is out of the topic soon, however little is written to it.
-    ...compact ? [{ name: 'max.compaction.lag.ms', value: String(COMPACTED_WITHIN_MS) }] : [],
-    // That it was taken back is known as long, for stores that come back from an old file.
-    ...compact && keepHours >= 0 ? [{ name: 'delete.retention.ms', value: keptMs }] : [],
-    ...isForeign ? [{ name: 'compression.type', value: 'gzip' }] : [],
+    { name: 'retention.ms', value: retentionMs },
+    // An erased key leaves the topic soon, however little is written to it.
+    ...compact ? [{ name: 'max.compaction.lag.ms', value: String(MAX_COMPACTION_LAG_MS) }] : [],
+    // Tombstones live as long as messages, for stores that are restored from an old backup.
+    ...compact && keepHours >= 0 ? [{ name: 'delete.retention.ms', value: retentionMs }] : [],
+    ...isFromPartners ? [{ name: 'compression.type', value: 'gzip' }] : [],
   ]
   if (minInsync === undefined) return settings
   return [...settings, { name: 'min.insync.replicas', value: String(minInsync) }]
 }
 
 /**
- * Works as administrator of the brokers, and disconnects whatever happens.
- * @throws InfrastructureError that names the settings when the brokers refuse this user.
+ * Runs an action with a connected admin client and disconnects it afterwards.
+ * @throws InfrastructureError with the settings to fix when the brokers reject this user.
  */
 export async function withAdmin<T> (
   connection: KafkaConnection, work: (admin: Admin) => Promise<T>
@@ -64,23 +64,23 @@ export async function withAdmin<T> (
     await admin.connect()
     return await work(admin)
   } catch (error) {
-    throw explained(error)
+    throw translated(error)
   } finally {
     await admin.disconnect()
   }
 }
 
-function explained (error: unknown): unknown {
-  const refusal = refusalOf(error)
+function translated (error: unknown): unknown {
+  const refusal = accessErrorOf(error)
   return refusal === undefined ? error : new InfrastructureError(refusal, { cause: error })
 }
 
-/** Whether the brokers have a topic; throws when they are not to be had. */
+/** Whether a topic exists; throws when the brokers are unavailable. */
 export async function hasTopic (connection: KafkaConnection, name: string): Promise<boolean> {
   return (await withAdmin(connection, admin => admin.listTopics())).includes(name)
 }
 
-/** Creates topics; the names of those that are there already are left alone. */
+/** Creates topics; topics that exist are not changed. */
 export async function createTopics (
   admin: Admin, topics: readonly RealTopic[], options: TopicsOptions
 ): Promise<void> {
@@ -89,7 +89,7 @@ export async function createTopics (
   const missing = topics.filter(({ name }) => !existing.has(name))
   if (missing.length === 0) return
   await admin.createTopics({
-    // The client's own wait gives up at the first broker that has not heard of the topics yet.
+    // The wait of the client fails at the first broker without metadata of the topics.
     waitForLeaders: false,
     timeout: 30_000,
     topics: missing.map(topic => ({
@@ -99,30 +99,30 @@ export async function createTopics (
       configEntries: [...settingsOf(topic, minInsync)],
     })),
   })
-  await untilLed(admin, missing.map(({ name }) => name))
+  await waitForLeaders(admin, missing.map(({ name }) => name))
 }
 
 const LEADER_TRIES = 100
 const NOT_YET: readonly unknown[] = ['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE']
 
-/** Resolves when every partition of the topics can be written to. */
-export async function untilLed (admin: Admin, names: readonly string[]): Promise<void> {
+/** Resolves when all partitions of the topics have a leader. */
+export async function waitForLeaders (admin: Admin, names: readonly string[]): Promise<void> {
   await retry(LEADER_TRIES, async () => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [...names] })
     const led = topics.filter(({ partitions }) =>
       partitions.length > 0 && partitions.every(({ leader }) => leader >= 0))
     if (led.length === names.length) return
-    throw Object.assign(new Error('some new topics have no leader'), {
-      type: 'LEADER_NOT_AVAILABLE',
-    })
+    const withoutLeader = names.filter(name => led.every(topic => topic.name !== name))
+    throw Object.assign(
+      new Error(`new topics without a leader: ${withoutLeader.join(', ')}; check the brokers`),
+      { type: 'LEADER_NOT_AVAILABLE' })
   }, { maxMs: 500, when: error => NOT_YET.includes((error as { type?: unknown }).type) })
 }
 
-/**
- * Creates rules of access; those that are there already stay. False on brokers that have no
- * authorizer and let everybody in.
- */
-export async function allow (admin: Admin, rules: readonly AccessRule[]): Promise<boolean> {
+/** Creates ACLs; existing ones stay. False on brokers without an authorizer. */
+export async function createAccessRules (
+  admin: Admin, rules: readonly AccessRule[]
+): Promise<boolean> {
   try {
     await admin.createAcls({ acl: rules.map(aclOf) })
     return true
@@ -133,10 +133,12 @@ export async function allow (admin: Admin, rules: readonly AccessRule[]): Promis
 }
 
 /**
- * Removes what principals are allowed beyond these rules, on any resource, and resolves to how much
- * that was. What they are denied stays, and so does everything of other principals.
+ * Deletes all other ALLOW rules of the principals of these rules, and resolves to their number.
+ * DENY rules and rules of other principals stay.
  */
-export async function disallowBeyond (admin: Admin, rules: readonly AccessRule[]): Promise<number> {
+export async function deleteOtherAccessRules (
+  admin: Admin, rules: readonly AccessRule[]
+): Promise<number> {
   const wanted = new Set(rules.map(rule => textOf(aclOf(rule))))
   const principals = new Set(rules.map(({ principal }) => principal))
   const { resources } = await admin.describeAcls(ALLOWED)

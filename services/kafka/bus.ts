@@ -1,7 +1,4 @@
-/**
- * What the engine knows of Kafka: a port with two implementations, `lib/kafka` and, in tests, one
- * in memory.
- */
+/** The port of the engine to Kafka. `kafka-bus.ts` implements it; tests have one in memory. */
 
 export type RawMessage = {
   readonly topic: string
@@ -12,7 +9,7 @@ export type RawMessage = {
   readonly value: Buffer | null
   readonly headers: Readonly<Record<string, string>>
   readonly timestampMs: number
-  /** No process of ours sent it: nothing of it may be believed, its headers included. */
+  /** The signature is missing or invalid: nothing of the message is trusted, headers included. */
   readonly forged?: true
 }
 
@@ -23,75 +20,71 @@ export type OutgoingMessage = {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Messages of ONE partition in order of their offsets, handed over by the broker's client. */
+/** Messages of one partition, in the order of their offsets. */
 export type Delivery = {
   readonly topic: string
   readonly partition: number
   readonly messages: readonly RawMessage[]
-  /** Those that follow and are there by now, of which no delivery will be made. */
+  /** Takes the following messages that are fetched by now; they are not delivered again. */
   readonly more: () => readonly RawMessage[]
-  /** Aborted when the partition is lost or the consumer stops: return soon, commit nothing more. */
+  /** Aborted when the partition is revoked or the consumer stops: return soon, do not commit. */
   readonly signal: AbortSignal
-  /** Everything below this offset is done; throws when the partition is no longer ours. */
+  /** Commits the next offset to read; throws when the partition is revoked. */
   readonly commit: (nextOffset: bigint) => Promise<void>
 }
 
-/** Messages that follow others may be held back until they are so many bytes: by the broker. */
+/** Waits for more messages until there are `bytes` of them, as `fetch.min.bytes` does. */
 export type FetchBatching = {
   readonly bytes: number
-  readonly withinMs: number
-  /** Given, the client holds them, and no longer than until it says so of those at hand. */
-  readonly enough?: (messages: readonly RawMessage[]) => boolean
+  readonly maxWaitMs: number
+  /** If given, the client waits instead of the broker, and only until the messages are enough. */
+  readonly isEnough?: (messages: readonly RawMessage[]) => boolean
 }
 
 export type ConsumeOptions = {
   readonly group: string
   readonly topics: readonly string[]
-  /** Left out, every message comes at once. */
-  readonly gather?: FetchBatching | undefined
+  /** Without it, messages are delivered at once. */
+  readonly fetchBatching?: FetchBatching | undefined
   /**
-   * Called for the partitions concurrently, for one partition one after another. When it resolves
-   * to a number, delivery of this partition goes on, from the first message not yet handed over,
-   * after so many milliseconds from `again` on; a rejection stops the process (it cannot heal).
+   * Called concurrently for different partitions, one delivery at a time for each partition. Its
+   * result says where the next delivery starts. A rejection is fatal and stops the process.
    */
   readonly onDelivery: (delivery: Delivery) => Promise<DeliveryOutcome>
-  /** A new generation of the group began: whatever is held of any partition is dropped. */
+  /** The group has a new generation: the handler must drop all messages that it holds. */
   readonly onAssigned: () => void
   /**
-   * Told that this consumer can't go on: a handler rejected, or the client crashed for good. It is
-   * to be stopped and may be replaced; left out, the process ends.
+   * Called when the consumer failed: a handler rejected, or the client crashed permanently. The
+   * caller stops it and may start another one. Without it, the process stops.
    */
   readonly onFailed?: ((error: unknown) => void) | undefined
 }
 
-/** `next`: go on. `again`: hand over the messages from this offset on once more, after a pause. */
+/** `redeliver`: deliver the messages from this offset again, after a pause. */
 export type DeliveryOutcome =
-  | { readonly go: 'next' }
-  | { readonly go: 'again', readonly fromOffset: bigint, readonly afterMs: number }
+  | { readonly kind: 'done' }
+  | { readonly kind: 'redeliver', readonly fromOffset: bigint, readonly afterMs: number }
 
 export type Consumption = {
-  /** True once the group is joined and the last heartbeat is young. */
+  /** True once the group is joined and while heartbeats succeed. */
   readonly ready: () => boolean
   readonly stop: () => Promise<void>
 }
 
 export type Producer = {
-  /**
-   * Resolves when every message is acknowledged by all in-sync replicas; retries without end until
-   * then.
-   */
+  /** Resolves when all in-sync replicas have acknowledged every message; retries until then. */
   readonly send: (messages: readonly OutgoingMessage[], signal?: AbortSignal) => Promise<void>
   readonly close: () => Promise<void>
 }
 
 export type Bus = {
   readonly consume: (options: ConsumeOptions) => Promise<Consumption>
-  /** Producers of different names share neither connection nor queue. */
+  /** Producers with different names have their own connections and queues. */
   readonly producer: (name: string) => Producer
   /**
-   * The value of the newest message with this key in a topic: undefined when there is none, or
-   * there was a tombstone, which ends a key for good. Reads the key's partition from its beginning,
-   * so it is for what hardly ever happens.
+   * The value of the last message with this key in a topic; undefined when there is none, or there
+   * was a tombstone, which is final. Reads the partition of the key from its start, so it is for
+   * rare use.
    */
   readonly lastValue: (topic: string, key: string) => Promise<Buffer | undefined>
   readonly close: () => Promise<void>

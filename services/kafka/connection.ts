@@ -1,6 +1,6 @@
 import type { KafkaConfig, SASLOptions } from 'kafkajs'
 
-/** What tells how brokers are reached, as the configuration has it. */
+/** The settings of connections to the brokers. */
 export type KafkaSettings = {
   readonly KAFKA_BROKERS: readonly string[]
   readonly KAFKA_TLS?: boolean | undefined
@@ -9,7 +9,7 @@ export type KafkaSettings = {
   readonly KAFKA_SASL_PASSWORD?: string | undefined
 }
 
-/** The brokers, and as whom and how they are reached: by anybody and openly when left out. */
+/** The brokers, with TLS and authentication if configured. */
 export type KafkaConnection = {
   readonly brokers: readonly string[]
   readonly ssl?: true
@@ -17,9 +17,8 @@ export type KafkaConnection = {
 }
 
 /**
- * How brokers are reached. Certificates are checked against the authorities Node knows, which
- * NODE_EXTRA_CA_CERTS adds to. That a mechanism has its user and password is checked by
- * `loadConfig`.
+ * The connection of a configuration. Certificates are checked against the CAs of Node and of
+ * NODE_EXTRA_CA_CERTS. `loadConfig` checks that a SASL mechanism has a user and a password.
  */
 export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
   const {
@@ -34,7 +33,7 @@ export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
   }
 }
 
-/** The part of the client's own options that every client of these brokers needs. */
+/** The options of kafkajs for a connection. */
 export function kafkaOptionsOf (
   { brokers, ssl, sasl }: KafkaConnection
 ): Pick<KafkaConfig, 'brokers' | 'ssl' | 'sasl'> {

@@ -2,23 +2,23 @@ import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import type { ConsumeOptions, Consumption } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
-import { isPassing, refusalOf } from './errors.ts'
-import { beginMembership, type Membership } from './membership.ts'
+import { isTransient, accessErrorOf } from './errors.ts'
+import { startGeneration, type Generation } from './generation.ts'
 
 export type ConsumerSettings = {
   readonly sessionTimeoutMs: number
   readonly heartbeatMs: number
   readonly rebalanceTimeoutMs: number
   /**
-   * How long the broker holds a fetch, if it gathers nothing. By our patch of kafkajs it is a
-   * second where nothing came last time, and 100 ms at most while a partition is paused: a resumed
-   * partition is noticed as late.
+   * The maximum wait of a fetch without batching. Our patch of kafkajs raises it to a second after
+   * an empty fetch, and limits it to 100 ms while a partition is paused, because a running fetch
+   * delays a resumed partition.
    */
   readonly maxWaitMs: number
   readonly maxBytesPerPartition: number
-  readonly aheadBytes: number
-  /** How long `stop` waits for running handlers, and again for leaving the group. */
-  readonly stopWithinMs: number
+  readonly maxBufferedBytes: number
+  /** How long `stop` waits for running handlers, and then for leaving the group. */
+  readonly stopTimeoutMs: number
 }
 
 export const consumerDefaults: ConsumerSettings = {
@@ -27,15 +27,15 @@ export const consumerDefaults: ConsumerSettings = {
   rebalanceTimeoutMs: 10_000,
   maxWaitMs: 100,
   maxBytesPerPartition: 512 * 1024,
-  aheadBytes: 512 * 1024,
-  stopWithinMs: 8_000,
+  maxBufferedBytes: 512 * 1024,
+  stopTimeoutMs: 8_000,
 }
 
-/** Before a consumer is built anew. */
-const RESTART_MS = 300
+/** Delay before a failed consumer is replaced. */
+const RESTART_DELAY_MS = 300
 
-/** The same after a refusal, which lasts until somebody mends the user or its rights. */
-const REFUSED_MS = 2_000
+/** The delay after an access error, which lasts until an operator fixes the user or its ACLs. */
+const ACCESS_ERROR_DELAY_MS = 2_000
 
 export type ConsumerOptions = {
   readonly kafka: Kafka
@@ -44,14 +44,14 @@ export type ConsumerOptions = {
   readonly mac?: MessageMac | undefined
   readonly onFatal: (error: unknown) => void
   readonly onRetry: (error: unknown, attempt: number) => void
-  /** How it waits before it begins anew; by the time of this machine when left out. */
+  /** Replaced in tests. */
   readonly sleep?: Sleep
 }
 
 /**
- * Starts a consumer in the background; it joins as soon as brokers and topics are there. Handlers
- * run beside kafkajs' fetching, not inside it: one slow partition would otherwise stop the fetches
- * of all others of the broker, and heartbeats go on however long a handler takes.
+ * Starts a consumer in the background; it joins as soon as brokers and topics are available.
+ * Handlers run outside of the fetch loop of kafkajs: so a slow partition does not stop the fetches
+ * of others on the same broker, and heartbeats continue however long a handler takes.
  */
 export function startConsumer (options: ConsumerOptions): Consumption {
   return new GroupConsumer(options)
@@ -61,18 +61,19 @@ class GroupConsumer implements Consumption {
   readonly #options: ConsumerOptions
   #consumer: Consumer
   readonly #stopping = new AbortController()
-  #membership: Membership | undefined
-  #heardAtMs = -Infinity
+  #generation: Generation | undefined
+  #heartbeatAtMs = -Infinity
   #stopped: Promise<void> | undefined
 
   constructor (options: ConsumerOptions) {
     this.#options = options
-    this.#consumer = this.#begin()
+    this.#consumer = this.#launch()
   }
 
   ready (): boolean {
-    const isHeard = performance.now() - this.#heardAtMs < this.#options.settings.sessionTimeoutMs
-    return isHeard && this.#membership?.signal.aborted === false && this.#membership.started()
+    const { sessionTimeoutMs } = this.#options.settings
+    const isAlive = performance.now() - this.#heartbeatAtMs < sessionTimeoutMs
+    return isAlive && this.#generation?.signal.aborted === false && this.#generation.isStarted()
   }
 
   stop (): Promise<void> {
@@ -80,7 +81,7 @@ class GroupConsumer implements Consumption {
     return this.#stopped
   }
 
-  #begin (afterMs = 0): Consumer {
+  #launch (afterMs = 0): Consumer {
     const consumer = this.#build()
     this.#follow(consumer)
     this.#start(consumer, afterMs).catch((error: unknown) => this.#fail(error))
@@ -89,51 +90,52 @@ class GroupConsumer implements Consumption {
 
   #build (): Consumer {
     const { kafka, consume, settings } = this.#options
-    const heldByBroker = consume.gather?.enough === undefined ? consume.gather : undefined
+    const { fetchBatching } = consume
+    const brokerBatching = fetchBatching?.isEnough === undefined ? fetchBatching : undefined
     return kafka.consumer({
       groupId: consume.group,
       sessionTimeout: settings.sessionTimeoutMs,
       heartbeatInterval: settings.heartbeatMs,
       rebalanceTimeout: settings.rebalanceTimeoutMs,
-      maxWaitTimeInMs: heldByBroker?.withinMs ?? settings.maxWaitMs,
-      minBytes: heldByBroker?.bytes ?? 1,
+      maxWaitTimeInMs: brokerBatching?.maxWaitMs ?? settings.maxWaitMs,
+      minBytes: brokerBatching?.bytes ?? 1,
       maxBytesPerPartition: settings.maxBytesPerPartition,
       allowAutoTopicCreation: false,
-      // Then kafkajs crashes and starts afresh, looking for the coordinator anew.
+      // After the retries, kafkajs crashes and restarts, and looks up the coordinator again.
       retry: { retries: 8, restartOnFailure: async () => !this.#stopping.signal.aborted },
     })
   }
 
-  /** kafkajs calls these listeners in the same turn in which the thing happens. */
+  /** kafkajs calls these listeners synchronously. */
   #follow (consumer: Consumer): void {
     const { events } = consumer
-    const heard = () => { this.#heardAtMs = performance.now() }
+    const onHeartbeat = () => { this.#heartbeatAtMs = performance.now() }
     consumer.on(events.GROUP_JOIN, () => {
-      heard()
+      onHeartbeat()
       this.#join()
     })
-    consumer.on(events.HEARTBEAT, heard)
-    consumer.on(events.REBALANCING, () => this.#membership?.abort('The group rebalances.'))
-    consumer.on(events.STOP, () => this.#membership?.abort('The consumer stopped.'))
+    consumer.on(events.HEARTBEAT, onHeartbeat)
+    consumer.on(events.REBALANCING, () => this.#generation?.abort('The group rebalances.'))
+    consumer.on(events.STOP, () => this.#generation?.abort('The consumer stopped.'))
     consumer.on(events.CRASH, ({ payload }) => {
-      this.#membership?.abort('The consumer crashed.')
+      this.#generation?.abort('The consumer crashed.')
       if (this.#stopping.signal.aborted) return
-      const isRefused = refusalOf(payload.error) !== undefined
+      const isRefused = accessErrorOf(payload.error) !== undefined
       if (isRefused) this.#options.onRetry(payload.error, 1)
       if (payload.restart) return
-      // kafkajs gives up at one lost answer of a coordinator or one refusal, and has disconnected.
-      if (isRefused) this.#consumer = this.#begin(REFUSED_MS)
-      else if (isPassing(payload.error)) this.#consumer = this.#begin(RESTART_MS)
+      // kafkajs disconnects after one lost response of a coordinator or one access error.
+      if (isRefused) this.#consumer = this.#launch(ACCESS_ERROR_DELAY_MS)
+      else if (isTransient(payload.error)) this.#consumer = this.#launch(RESTART_DELAY_MS)
       else this.#fail(payload.error)
     })
   }
 
   #join (): void {
-    this.#membership?.abort('The group has a new generation.')
-    const formerEnded = this.#membership?.ended() ?? Promise.resolve()
-    const { consume, mac, settings: { aheadBytes } } = this.#options
+    this.#generation?.abort('The group has a new generation.')
+    const formerEnded = this.#generation?.ended() ?? Promise.resolve()
+    const { consume, mac, settings: { maxBufferedBytes } } = this.#options
     const onFatal = (error: unknown) => this.#fail(error)
-    this.#membership = beginMembership({ consume, mac, aheadBytes, onFatal }, formerEnded)
+    this.#generation = startGeneration({ consume, mac, maxBufferedBytes, onFatal }, formerEnded)
   }
 
   async #start (consumer: Consumer, afterMs: number): Promise<void> {
@@ -149,24 +151,24 @@ class GroupConsumer implements Consumption {
     await consumer.run({
       autoCommit: false,
       eachBatchAutoResolve: false,
-      eachBatch: async (payload: EachBatchPayload) => { this.#membership?.take(payload) },
+      eachBatch: async (payload: EachBatchPayload) => { this.#generation?.enqueue(payload) },
     })
   }
 
   #fail (error: unknown): void {
     if (this.#stopping.signal.aborted) return
-    this.#membership?.abort('The consumer failed.')
+    this.#generation?.abort('The consumer failed.')
     const { consume, onFatal } = this.#options
-    const tell = consume.onFailed ?? onFatal
-    tell(error)
+    const report = consume.onFailed ?? onFatal
+    report(error)
   }
 
-  /** Handlers are told first and may return while heartbeats go on; then the group is left. */
+  /** Aborts the handlers and waits for them while heartbeats continue; then leaves the group. */
   async #stop (): Promise<void> {
     this.#stopping.abort()
-    this.#membership?.abort('The consumer stops.')
-    const { stopWithinMs } = this.#options.settings
-    await withTimeout(this.#membership?.ended(), stopWithinMs)
-    await withTimeout(this.#consumer.disconnect().catch(() => {}), stopWithinMs)
+    this.#generation?.abort('The consumer stops.')
+    const { stopTimeoutMs } = this.#options.settings
+    await withTimeout(this.#generation?.ended(), stopTimeoutMs)
+    await withTimeout(this.#consumer.disconnect().catch(() => {}), stopTimeoutMs)
   }
 }

@@ -1,11 +1,12 @@
-import { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
+import { promisify } from 'node:util'
+import { zstdCompress, zstdDecompress } from 'node:zlib'
+import kafkajs, { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { createLogThrottle } from '../platform/log-throttle.ts'
-import { registerCodecs } from './codecs.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
-import { refusalOf } from './errors.ts'
+import { accessErrorOf } from './errors.ts'
 import { createLastValues } from './last-value.ts'
 import { createSafeProducer } from './safe-producer.ts'
 import { createVerifiedProducer } from './verified-producer.ts'
@@ -14,63 +15,63 @@ export type KafkaLog = (level: 'warn' | 'error', message: string, details: objec
 
 export type KafkaBusOptions = KafkaConnection & {
   readonly clientId: string
-  /** Left out, messages are neither signed nor judged. */
+  /** Without it, messages are neither signed nor verified. */
   readonly mac?: MessageMac | undefined
-  /** Told what kafkajs warns of; nothing is logged without it. */
+  /** Gets the warnings and errors of kafkajs; without it nothing is logged. */
   readonly log?: KafkaLog
-  /** The process can't go on: a handler rejected, or a consumer crashed for good. Exit non-zero. */
+  /** Called when a handler rejected or a consumer crashed permanently: the process must exit. */
   readonly onFatal: (error: unknown) => void
   readonly settings?: Partial<ConsumerSettings>
-  /** A lost answer is noticed after this time; a fetch or a join may have a longer one. */
+  /** Timeout of a request; fetches and joins may have a longer one. */
   readonly requestTimeoutMs?: number
 }
 
 const REQUEST_TIMEOUT_MS = 10_000
 
 /**
- * Kafka as the engine's bus. Every consumer and every name of a producer has a client, and so
- * connections, of its own. Tests begin consumers of their own.
+ * The bus of the engine on Kafka. Each consumer and each named producer has its own client and
+ * connections. Tests replace `start`.
  */
-export function createKafkaBus (options: KafkaBusOptions, begin = startConsumer): Bus {
+export function createKafkaBus (options: KafkaBusOptions, start = startConsumer): Bus {
   const { onFatal, mac, log = () => {} } = options
   const settings = { ...consumerDefaults, ...options.settings }
   const producers = new Map<string, Producer>()
-  const consumers = createOpen()
-  const sending = createOpen()
+  const consumers = createCloseables()
+  const sending = createCloseables()
   registerCodecs()
   const lastValues = createLastValues({
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
     clientId: options.clientId,
     mac,
   })
-  const onRetry = tellRetries(log)
+  const onRetry = createRetryLog(log)
   const producer = (name: string): Producer => {
     const known = producers.get(name)
     if (known !== undefined) return known
     const made = createSafeProducer({
       build: () => buildProducer(options, name),
       onRejected: (error, attempt) => {
-        if (refusalOf(error) !== undefined) onRetry(error)
-        else log('warn', 'Kafka refused a request', { error, attempt, name })
+        if (accessErrorOf(error) !== undefined) onRetry(error)
+        else log('warn', 'Kafka produce request failed, retrying', { error, attempt, name })
       },
     })
     const close = sending.add(() => {
-      // Whoever asks for the name from now on gets a new one.
+      // The next caller with this name gets a new producer.
       producers.delete(name)
       return made.close()
     })
-    const own: Producer = {
+    const signing: Producer = {
       send: (messages, signal) =>
         made.send(mac === undefined ? messages : messages.map(mac.sign), signal),
       close,
     }
-    producers.set(name, own)
-    return own
+    producers.set(name, signing)
+    return signing
   }
   return {
     consume: async (consume) => {
       const kafka = client(options, { clientId: `${options.clientId}-${consume.group}` })
-      const consumption = begin({ kafka, consume, mac, settings, onFatal, onRetry })
+      const consumption = start({ kafka, consume, mac, settings, onFatal, onRetry })
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
     producer,
@@ -83,25 +84,22 @@ export function createKafkaBus (options: KafkaBusOptions, begin = startConsumer)
   }
 }
 
-const TELL_AGAIN_MS = 600_000
+const LOG_INTERVAL_MS = 600_000
 
-/**
- * What somebody has to set right is told as an error, and once in ten minutes; what passes is told
- * each time.
- */
-function tellRetries (log: KafkaLog): (error: unknown) => void {
-  const isDue = createLogThrottle(TELL_AGAIN_MS)
+/** Logs access errors as errors, at most once in ten minutes each, and others as warnings. */
+function createRetryLog (log: KafkaLog): (error: unknown) => void {
+  const isDue = createLogThrottle(LOG_INTERVAL_MS)
   return error => {
-    const refusal = refusalOf(error)
-    if (refusal === undefined) return log('warn', 'Kafka is not reached yet', { error })
+    const refusal = accessErrorOf(error)
+    if (refusal === undefined) return log('warn', 'Kafka is unavailable, retrying', { error })
     if (isDue(refusal)) log('error', refusal, { error })
   }
 }
 
 type Close = () => Promise<void>
 
-/** What is to be closed in the end; what was closed before is not held any longer. */
-function createOpen () {
+/** The open consumers or producers; each is closed once and released then. */
+function createCloseables () {
   const open = new Set<Close>()
   return {
     add: (end: Close): Close => {
@@ -117,7 +115,7 @@ function createOpen () {
   }
 }
 
-/** After half a minute of retries it rejects, and a new one finds the brokers afresh. */
+/** Rejects after half a minute of retries; the next one discovers the brokers again. */
 function buildProducer (options: KafkaBusOptions, name: string) {
   const retry = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 30 }
   return createVerifiedProducer(client(options, { clientId: `${options.clientId}-${name}`, retry }))
@@ -137,5 +135,17 @@ function client (
       log?.(level === logLevel.WARN ? 'warn' : 'error', message, { namespace, ...details })
     },
     ...more,
+  })
+}
+
+const { CompressionCodecs, CompressionTypes } = kafkajs
+const compress = promisify(zstdCompress)
+const decompress = promisify(zstdDecompress)
+
+/** Adds zstd to the codecs of kafkajs, which has only gzip. It cannot read Snappy and LZ4. */
+export function registerCodecs (): void {
+  CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+    compress: ({ buffer }: { readonly buffer: Buffer }) => compress(buffer),
+    decompress: (buffer: Buffer) => decompress(buffer),
   })
 }

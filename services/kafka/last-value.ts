@@ -7,23 +7,23 @@ import { readToEnd } from './topic-reader.ts'
 
 export type LastValues = {
   /**
-   * The value of the newest message with this key: undefined when there is none, or there was a
-   * tombstone. Forged messages are left out.
-   * @throws InfrastructureError when the topic can't be read to its end.
+   * The value of the last message with this key; undefined when there is none, or there was a
+   * tombstone. Forged messages are ignored.
+   * @throws InfrastructureError when the topic cannot be read to its end.
    */
   readonly find: (topic: string, key: string) => Promise<Buffer | undefined>
-  /** Ends every search. */
+  /** Cancels all searches. */
   readonly close: () => Promise<void>
 }
 
 type Found = ReadonlyMap<string, Buffer | null>
-type Question = PromiseWithResolvers<Buffer | undefined> & {
+type Lookup = PromiseWithResolvers<Buffer | undefined> & {
   readonly topic: string, readonly key: string
 }
 
 /**
- * Searches topics for the newest values of keys. One search runs at a time, and it takes along all
- * keys of its topic that were asked for meanwhile: whoever lost one key may have lost them all.
+ * Searches topics for the last values of keys. One search runs at a time and covers all requested
+ * keys of its topic: after a loss of data, many keys are requested at once.
  */
 export function createLastValues (
   { build, clientId, mac }: {
@@ -33,41 +33,42 @@ export function createLastValues (
   }
 ): LastValues {
   const closing = new AbortController()
-  let waiting: readonly Question[] = []
+  let waiting: readonly Lookup[] = []
   let searching: Promise<void> | undefined
 
-  const answer = async (questions: readonly Question[], topic: string) => {
-    const keys = [...new Set(questions.map(({ key }) => key))]
+  const searchFor = async (lookups: readonly Lookup[], topic: string) => {
+    const keys = [...new Set(lookups.map(({ key }) => key))]
     const groupId = `${clientId}.last-value.${randomUUID()}`
     try {
       const found = await search(build(), {
         topic, keys, groupId, mac, signal: closing.signal,
       })
-      for (const { key, resolve } of questions) resolve(found.get(key) ?? undefined)
+      for (const { key, resolve } of lookups) resolve(found.get(key) ?? undefined)
     } catch (cause) {
-      const error = new InfrastructureError(`${topic} could not be searched`, { cause })
-      for (const { reject } of questions) reject(error)
+      const error = new InfrastructureError(
+        `search of topic ${topic} for ${keys.length} keys failed`, { cause })
+      for (const { reject } of lookups) reject(error)
     }
   }
   const work = async () => {
     for (let [next] = waiting; next !== undefined; [next] = waiting) {
       const { topic } = next
-      const { same = [], other = [] } = Object.groupBy(waiting, question =>
-        question.topic === topic ? 'same' : 'other')
+      const { same = [], other = [] } = Object.groupBy(waiting, lookup =>
+        lookup.topic === topic ? 'same' : 'other')
       waiting = other
-      await answer(same, topic)
+      await searchFor(same, topic)
     }
     searching = undefined
   }
   return {
     find: (topic, key) => {
-      const question = { topic, key, ...Promise.withResolvers<Buffer | undefined>() }
-      waiting = [...waiting, question]
+      const lookup = { topic, key, ...Promise.withResolvers<Buffer | undefined>() }
+      waiting = [...waiting, lookup]
       searching ??= Promise.resolve().then(work)
-      return question.promise
+      return lookup.promise
     },
     close: async () => {
-      closing.abort(new Error('the search for a value is called off'))
+      closing.abort(new Error('the search for a value was canceled: the process stops'))
       await searching
     },
   }
@@ -81,12 +82,12 @@ type Search = {
   readonly signal: AbortSignal
 }
 
-/** Reads the partitions of these keys from their beginnings to the ends they have now. */
+/** Reads the partitions of these keys from the start to their current end. */
 async function search (
   kafka: Kafka, { topic, keys, groupId, mac, signal }: Search
 ): Promise<Found> {
   const wanted = new Set(keys)
-  const newest = new Map<string, Buffer | null>()
+  const last = new Map<string, Buffer | null>()
   await readToEnd(kafka, {
     topic,
     groupId,
@@ -95,15 +96,15 @@ async function search (
     onBatch: batch => {
       for (const message of batch.messages) {
         const key = String(message.key)
-        if (!wanted.has(key) || newest.get(key) === null) continue
-        if (rawMessage(batch, message, mac).forged !== true) newest.set(key, message.value)
+        if (!wanted.has(key) || last.get(key) === null) continue
+        if (rawMessage(batch, message, mac).forged !== true) last.set(key, message.value)
       }
     },
   })
-  return newest
+  return last
 }
 
-/** The partitions that kafkajs' producer puts these keys into. */
+/** The partitions of these keys by the default partitioner of kafkajs. */
 async function partitionsOf (
   admin: Admin, { topic, keys }: Pick<Search, 'topic' | 'keys'>
 ): Promise<ReadonlySet<number>> {

@@ -8,20 +8,20 @@ import { logicalTopic } from '../platform/topics.ts'
 
 type Received = Pick<RawMessage, 'topic' | 'partition' | 'offset' | 'key' | 'value' | 'headers'>
 
-/** Tells messages of our own processes from those of anybody else who can write to the brokers. */
+/** Signs messages, and detects messages that were not sent by a service. */
 export type MessageMac = {
-  /** The message with the header `mac`; messages to partners stay as they are. */
+  /** The message with the header `mac`; messages to partners are not changed. */
   readonly sign: (message: OutgoingMessage) => OutgoingMessage
-  /** False for a message that no process of ours has sent to this topic; that is reported. */
+  /** False for a message that no service has sent to this topic, which is also reported. */
   readonly isAuthentic: (message: Received) => boolean
 }
 
 const HEADER = 'mac'
 
 /**
- * The MAC is over topic, key, headers and value, under a key for each topic. Where in the topic a
- * message stands is not covered, as only the broker knows that: a copy is authentic, which is why
- * every effect of a message happens once however often it comes.
+ * Signs topic, key, headers and value with one subkey per topic. Partition and offset are not
+ * signed, because only the broker knows them, so a copied message is authentic: the effects of all
+ * messages are idempotent.
  * @throws TypeError when the active key is not among the keys.
  */
 export function createMessageMac (
@@ -45,13 +45,13 @@ export function createMessageMac (
   }
 }
 
-/** Partners have no message keys: what is exchanged with them is sealed under a key they know. */
+/** Messages from and to partners are sealed with the key of the partner instead. */
 function isForPartners (name: string): boolean {
   const topic = logicalTopic(name)?.topic
   return topic !== undefined && topology.topics[topic].split === 'partner'
 }
 
-/** The text before the value is JSON that names its length, so no two messages have the same. */
+/** The JSON before the value contains its length, so different messages have different contents. */
 function contentOf ({ topic, key, value, headers }: OutgoingMessage): readonly (string | Buffer)[] {
   const others = Object.entries(headers).filter(([header]) => header !== HEADER)
     .sort(([one], [other]) => one < other ? -1 : 1)
@@ -61,7 +61,7 @@ function contentOf ({ topic, key, value, headers }: OutgoingMessage): readonly (
 
 const LOG_INTERVAL_MS = 60_000
 
-/** Counts every forged message, and logs one a topic and minute: there may be very many. */
+/** Counts every forged message, and logs one per topic and minute: there may be very many. */
 export function reportForged (
   { log, metrics }: { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> },
   now?: () => number
@@ -71,7 +71,7 @@ export function reportForged (
     metrics.count('messages_forged_total', { topic })
     if (!isDue(topic)) return
     log.error({ topic, partition, offset: String(offset) },
-      'skipped a message that no service sent: somebody else writes to this topic, or ' +
-      'MESSAGE_KEYS lacks the key it was signed with')
+      'skipped a Kafka message without a valid signature: another client writes to this topic, ' +
+      'or MESSAGE_KEYS lacks the key that signed it')
   }
 }

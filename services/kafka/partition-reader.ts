@@ -2,41 +2,41 @@ import type { EachBatchPayload, KafkaMessage } from 'kafkajs'
 import type { ConsumeOptions, Delivery, FetchBatching, RawMessage } from './bus.ts'
 import { backoffMs, sleep } from '../platform/retry.ts'
 import type { MessageMac } from './message-mac.ts'
-import { isPassing, kafkaTypeOf } from './errors.ts'
+import { isTransient, kafkaTypeOf } from './errors.ts'
 
 export type PartitionReaderOptions = {
   readonly topic: string
   readonly partition: number
-  /** Delivery begins when it has resolved. */
+  /** The first delivery waits for it. */
   readonly start: Promise<void>
-  readonly aheadBytes: number
-  readonly gather?: FetchBatching | undefined
+  readonly maxBufferedBytes: number
+  readonly fetchBatching?: FetchBatching | undefined
   readonly mac?: MessageMac | undefined
-  /** Aborted when the generation of the group is over; aborted from here when a commit says so. */
-  readonly membership: AbortController
+  /** Aborted when the generation ends; the reader aborts it when a commit shows that it has. */
+  readonly generation: AbortController
   readonly fail: (error: unknown) => void
   readonly onDelivery: ConsumeOptions['onDelivery']
 }
 
 export type PartitionReader = {
-  /** Queues what was fetched and returns at once, so that fetching and heartbeats go on. */
-  readonly take: (payload: EachBatchPayload) => void
+  /** Buffers a fetched batch and returns at once, so that fetches and heartbeats continue. */
+  readonly enqueue: (payload: EachBatchPayload) => void
   readonly ended: () => Promise<void>
-  /** Ends a pause, which kafkajs would otherwise carry into the next generation. */
-  readonly release: () => void
+  /** Resumes the partition: kafkajs would keep a pause in the next generation. */
+  readonly resume: () => void
 }
 
-/** kafkajs knows where a batch was fetched from, but does not declare it. */
+/** kafkajs has this field but does not declare it. */
 type Fetched = EachBatchPayload['batch'] & { readonly fetchedOffset: string }
-type Again = { readonly fromOffset: bigint, readonly afterMs: number }
+type Redelivery = { readonly fromOffset: bigint, readonly afterMs: number }
 
 /**
- * Refusals of a commit that mean that the generation is over. A coordinator that is none any longer
- * says nothing of the generation: the heartbeats find out whether it moved or was only restarted.
+ * Errors of a commit which mean that the generation has ended. NOT_COORDINATOR does not: the
+ * heartbeats find out whether the coordinator has moved or only restarted.
  */
-const LOST = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID']
+const GENERATION_ENDED = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID']
 
-/** Hands the messages of one partition to `onDelivery`, one delivery after another. */
+/** Delivers the messages of one partition to `onDelivery`, one delivery at a time. */
 export function createPartitionReader (options: PartitionReaderOptions): PartitionReader {
   return new Reader(options)
 }
@@ -45,11 +45,11 @@ class Reader implements PartitionReader {
   readonly #options: PartitionReaderOptions
   #waiting: RawMessage[] = []
   #waitingBytes = 0
-  /** Where the next fetch begins, as far as is known, and where an unexpected one began. */
+  /** The expected offset of the next fetch, and that of the last unexpected one. */
   #position: bigint | undefined
-  #sighted: bigint | undefined
+  #unexpected: bigint | undefined
   #resume: (() => void) | undefined
-  #onTaken: (() => void) | undefined
+  #onFetched: (() => void) | undefined
   #latest: EachBatchPayload | undefined
   #running: Promise<void> | undefined
 
@@ -57,7 +57,7 @@ class Reader implements PartitionReader {
     this.#options = options
   }
 
-  take (payload: EachBatchPayload): void {
+  enqueue (payload: EachBatchPayload): void {
     const batch = payload.batch as Fetched
     if (!this.#isExpected(BigInt(batch.fetchedOffset))) return
     this.#latest = payload
@@ -67,8 +67,8 @@ class Reader implements PartitionReader {
       this.#waiting.push(rawMessage(batch, message, this.#options.mac))
       this.#waitingBytes += (message.value?.length ?? 0) + (message.key?.length ?? 0)
     }
-    if (this.#waitingBytes >= this.#options.aheadBytes) this.#pause()
-    this.#onTaken?.()
+    if (this.#waitingBytes >= this.#options.maxBufferedBytes) this.#pause()
+    this.#onFetched?.()
     this.#running ??= this.#run()
   }
 
@@ -76,33 +76,33 @@ class Reader implements PartitionReader {
     await this.#running
   }
 
-  release (): void {
+  resume (): void {
     this.#resume?.()
     this.#resume = undefined
   }
 
   /**
-   * A fetch that was on its way when the position moved (a new generation, or `again`) is stale;
-   * taking it would skip messages. It comes once at most, so an unknown position is believed when
-   * two fetches in a row name it; what is dropped here is fetched again at once.
+   * A fetch that was in flight when the position moved (a new generation or a redelivery) is stale;
+   * accepting it would skip messages. There is at most one such fetch, so an unknown position is
+   * accepted when two fetches in a row have it. A dropped batch is fetched again at once.
    */
   #isExpected (fetched: bigint): boolean {
-    const expected = fetched === this.#position || fetched === this.#sighted
-    this.#sighted = expected ? undefined : fetched
+    const expected = fetched === this.#position || fetched === this.#unexpected
+    this.#unexpected = expected ? undefined : fetched
     return expected
   }
 
-  /** Pauses anew each time: a reader of the generation before may just have ended its own pause. */
+  /** Pauses each time: a reader of the previous generation may just have resumed the partition. */
   #pause (): void {
     this.#resume = this.#latest?.pause()
   }
 
   async #run (): Promise<void> {
-    const { start, membership: { signal }, fail } = this.#options
+    const { start, generation: { signal }, fail } = this.#options
     await start
     try {
       while (this.#waiting.length > 0 && !signal.aborted) {
-        await this.#gather(signal)
+        await this.#waitForBatch(signal)
         if (!signal.aborted) await this.#deliver(signal)
       }
     } catch (error) {
@@ -111,18 +111,18 @@ class Reader implements PartitionReader {
     this.#running = undefined
   }
 
-  /** Waits for messages that follow, for as long as those at hand are not enough. */
-  async #gather (signal: AbortSignal): Promise<void> {
-    const { gather, aheadBytes } = this.#options
-    if (gather?.enough === undefined) return
-    const { withinMs, enough } = gather
-    // No more comes of a partition that is paused.
-    const most = Math.min(gather.bytes, aheadBytes)
-    let tooLate: Promise<string> | undefined
-    while (this.#waitingBytes < most && !enough(this.#waiting)) {
-      tooLate ??= sleep(withinMs, signal).then(() => 'late', () => 'late')
-      const taken = new Promise<string>(resolve => { this.#onTaken = () => resolve('taken') })
-      if (await Promise.race([taken, tooLate]) === 'late') return
+  /** Waits for more messages until the buffered ones are enough. */
+  async #waitForBatch (signal: AbortSignal): Promise<void> {
+    const { fetchBatching, maxBufferedBytes } = this.#options
+    if (fetchBatching?.isEnough === undefined) return
+    const { maxWaitMs, isEnough } = fetchBatching
+    // A paused partition gets no more messages.
+    const maxBytes = Math.min(fetchBatching.bytes, maxBufferedBytes)
+    let timeout: Promise<string> | undefined
+    while (this.#waitingBytes < maxBytes && !isEnough(this.#waiting)) {
+      timeout ??= sleep(maxWaitMs, signal).then(() => 'late', () => 'late')
+      const fetched = new Promise<string>(resolve => { this.#onFetched = () => resolve('fetched') })
+      if (await Promise.race([fetched, timeout]) === 'late') return
     }
   }
 
@@ -132,49 +132,49 @@ class Reader implements PartitionReader {
     const commit: Delivery['commit'] = (nextOffset) => this.#commit(nextOffset)
     const messages = more()
     const outcome = await onDelivery({ topic, partition, messages, more, signal, commit })
-    if (outcome.go === 'again' && !signal.aborted) await this.#rewind(outcome, signal)
+    if (outcome.kind === 'redeliver' && !signal.aborted) await this.#rewind(outcome, signal)
   }
 
   #takeWaiting (): readonly RawMessage[] {
     const messages = this.#waiting
     this.#waiting = []
     this.#waitingBytes = 0
-    this.release()
+    this.resume()
     return messages
   }
 
-  /** Drops what was fetched ahead, moves the fetch position back and pauses the partition. */
-  async #rewind ({ fromOffset, afterMs }: Again, signal: AbortSignal): Promise<void> {
+  /** Drops buffered messages, seeks back, and pauses the partition until the redelivery. */
+  async #rewind ({ fromOffset, afterMs }: Redelivery, signal: AbortSignal): Promise<void> {
     this.#pause()
     this.#waiting = []
     this.#waitingBytes = 0
     this.#position = fromOffset
     this.#latest?.resolveOffset((fromOffset - 1n).toString())
     await sleep(afterMs, signal).catch(() => {})
-    this.release()
+    this.resume()
   }
 
   /**
-   * Commits until the broker has it. Unlike kafkajs' own commits it can't pass silently, nor reach
-   * the broker under a generation that began after the delivery.
+   * Commits with retries. Unlike the automatic commits of kafkajs, a failure is never ignored, and
+   * the commit cannot be made in a generation after the one of the delivery.
    */
   async #commit (nextOffset: bigint): Promise<void> {
-    const { topic, partition, membership } = this.#options
+    const { topic, partition, generation } = this.#options
     const offsets = { topics: [{ topic, partitions: [{ partition, offset: `${nextOffset}` }] }] }
     for (let attempt = 1; ; attempt++) {
-      membership.signal.throwIfAborted()
+      generation.signal.throwIfAborted()
       try {
         return await this.#latest?.commitOffsetsIfNecessary(offsets)
       } catch (error) {
-        if (LOST.includes(kafkaTypeOf(error))) membership.abort(error)
-        if (!isPassing(error)) throw error
+        if (GENERATION_ENDED.includes(kafkaTypeOf(error))) generation.abort(error)
+        if (!isTransient(error)) throw error
       }
-      await sleep(backoffMs(attempt, { maxMs: 1_000 }), membership.signal)
+      await sleep(backoffMs(attempt, { maxMs: 1_000 }), generation.signal)
     }
   }
 }
 
-/** A message as the client gives it, in the words of the engine; judged if there is a MAC. */
+/** Converts a message of kafkajs; verifies its signature if there is a MAC. */
 export function rawMessage (
   { topic, partition }: Pick<Fetched, 'topic' | 'partition'>,
   { offset, key, value, headers, timestamp }: KafkaMessage,

@@ -5,36 +5,36 @@ import type { TopicName } from '../topology.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { ownSchema, ownSchemas, typeOf } from './schemas.ts'
 
-/** Where ids of schemas come from: the registry, or nothing but our own files. */
+/** The source of schema ids: the registry, or the local files. */
 export type SchemaSource = {
-  /** The id of OUR schema under the subject, which need not be the latest one. */
+  /** The id of our version of the schema, which need not be the latest one. */
   readonly idOf: (subject: string) => Promise<number>
-  /** The schema some writer used. */
+  /** The schema of a writer. */
   readonly schemaOf: (id: number) => Promise<Type>
 }
 
 export type Codec = {
-  /** Avro in the registry's wire format: a zero byte, the schema id (32 bits), the content. */
+  /** Avro in the wire format of the registry: a zero byte, the schema id (32 bits), the content. */
   readonly encode: (subject: string, value: unknown) => Promise<Buffer>
-  /** The value of a topic's message as our own schema has it, whatever version wrote it. */
+  /** Decodes a message of a topic to our version of its schema, whatever version wrote it. */
   readonly decode: (topic: TopicName, bytes: Buffer) => Promise<unknown>
-  /** Avro without the prefix, for content that carries its schema id elsewhere. */
+  /** Avro without the prefix, for content whose schema id is stored elsewhere. */
   readonly encodeBare: (
     subject: string, value: unknown,
   ) => Promise<{ readonly schemaId: number, readonly bytes: Buffer }>
-  /** Makes ready for the writer's schema of such content; what it gives then decodes at once. */
+  /** Loads the schema of the writer of such content; resolves to a synchronous decoder. */
   readonly prepare: (subject: string, schemaId: number) => Promise<(bytes: Buffer) => unknown>
 }
 
 const PREFIX_BYTES = 5
 
 /**
- * Encodes by our own schemas and decodes to them. Ids and resolvers are kept for ever, as a schema
- * id never changes its meaning; failed look-ups are not kept.
+ * Encodes with our version of the schemas and decodes to it. Ids and resolvers are cached forever,
+ * because a schema id is immutable; failed lookups are not cached.
  */
 export function createCodec (source: SchemaSource): Codec {
-  const ids = remember((subject: string) => source.idOf(subject))
-  const decoders = remember(async (name: string) => {
+  const ids = memoize((subject: string) => source.idOf(subject))
+  const decoders = memoize(async (name: string) => {
     const [subject = '', id = ''] = name.split('#')
     return decoderOf(ownSchema(subject).type, await source.schemaOf(Number(id)))
   })
@@ -49,7 +49,9 @@ export function createCodec (source: SchemaSource): Codec {
     return bytes
   }
   const decode = async (topic: TopicName, bytes: Buffer) => {
-    if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) throw new TypeError('not an encoded message')
+    if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) {
+      throw new TypeError(`message of ${topic} is not in the wire format of the schema registry`)
+    }
     const decodeContent = await prepare(`${topic}-value`, bytes.readUInt32BE(1))
     return decodeContent(bytes.subarray(PREFIX_BYTES))
   }
@@ -59,30 +61,30 @@ export function createCodec (source: SchemaSource): Codec {
 let scratch = Buffer.allocUnsafe(64 * 1_024)
 
 /**
- * The content after so many bytes that are left to the caller. Written to one buffer that grows to
- * the largest content there was: the library's own holds a kilobyte and writes all else twice.
+ * The encoded value after `prefixBytes` for the caller. Uses one buffer that grows to the largest
+ * value: the buffer of the library has a kilobyte, and larger values are encoded twice.
  */
 function encoded (subject: string, value: unknown, prefixBytes: number): Buffer {
   const { type } = ownSchema(subject)
   const end = type.encode(value, scratch, prefixBytes)
   if (end >= 0) return Buffer.from(scratch.subarray(0, end))
-  // A negative end is the number of bytes that were missing.
+  // A negative end is the number of missing bytes.
   scratch = Buffer.allocUnsafe(2 * (scratch.length - end))
   return encoded(subject, value, prefixBytes)
 }
 
 export type RegistryOptions = {
-  /** How long an id that the registry does not know is believed to be on its way to it. */
-  readonly unknownForMs?: number
-  /** A clock that never goes back, in ms. */
+  /** How long an unknown id counts as not yet replicated. */
+  readonly unknownIdTimeoutMs?: number
+  /** A monotonic clock, in milliseconds. */
   readonly now?: () => number
 }
 
-const UNKNOWN_FOR_MS = 10_000
+const UNKNOWN_ID_TIMEOUT_MS = 10_000
 
 /**
- * A client of the registry. User and password may stand in the address, as the client would send
- * them itself; but its errors quote the address, and errors are logged.
+ * A client of the registry. Takes user and password out of the URL, because errors of the client
+ * contain the URL and are logged.
  */
 export function connectRegistry (url: string): SchemaRegistry {
   const { username, password } = new URL(url)
@@ -96,83 +98,84 @@ export function connectRegistry (url: string): SchemaRegistry {
   })
 }
 
-/** What an operator has to set right when the registry is there but refuses, or is not trusted. */
-export function registryRefusalOf (error: unknown): string | undefined {
+/** What an operator must fix when authentication failed or the certificate is not trusted. */
+export function registryAccessErrorOf (error: unknown): string | undefined {
   if (!(error instanceof Error && 'status' in error)) return undefined
   if (error.status === 401 || error.status === 403) {
-    return 'the registry refuses to sign this user in: check user and password in ' +
+    return 'schema registry authentication failed: check user and password in ' +
       'SCHEMA_REGISTRY_URL'
   }
-  // The client makes a status and a text of every failure, so the text is all there is to tell by.
+  // The client turns every failure into a status and a text, so only the text shows the cause.
   if (!/certificate|altnames/i.test(error.message)) return undefined
-  return 'the certificate of the registry is not trusted: give the file of its authority as ' +
-    'NODE_EXTRA_CA_CERTS, and a name in the certificate in SCHEMA_REGISTRY_URL'
+  return 'the certificate of the schema registry is not trusted: set NODE_EXTRA_CA_CERTS to the ' +
+    'file of its CA, and use a host name of the certificate in SCHEMA_REGISTRY_URL'
 }
 
 /**
- * Looks ids up and never registers: only deployment decides which schemas there are. While releases
- * change, a writer may know an id that this reader's registry, a copy that lags or one that is
- * being restored, does not have yet: that is waited for. Only garbage has an id that never comes.
+ * Looks up ids and never registers schemas, which only the deployment does. During a release, a
+ * message may have an id that this registry does not have yet, as a lagging replica or during a
+ * restore: that is retried. An id that stays unknown means an invalid message.
  */
 export function registrySource (
   url: string,
-  { unknownForMs = UNKNOWN_FOR_MS, now = () => performance.now() }: RegistryOptions = {}
+  options: RegistryOptions = {}
 ): SchemaSource {
+  const { unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS, now = () => performance.now() } = options
   const registry = connectRegistry(url)
   const unknownSinceMs = new LRUCache<number, number>({ max: MAX_UNKNOWN })
-  const mayCome = (id: number, error: unknown) => {
+  const mayAppear = (id: number, error: unknown) => {
     if (!(error instanceof Error && 'status' in error && error.status === 404)) return false
     const sinceMs = unknownSinceMs.get(id) ?? now()
     unknownSinceMs.set(id, sinceMs)
-    return now() - sinceMs < unknownForMs
+    return now() - sinceMs < unknownIdTimeoutMs
   }
   const idOf = async (subject: string) => {
     try {
-      // The library's type asks for its own notion of a record; it sends the JSON as it is.
+      // The library declares another type, but sends any JSON.
       return await registry.getRegistryIdBySchema(subject, ownSchema(subject).json as never)
     } catch (cause) {
       if (cause instanceof TypeError) throw cause
-      const why = registryRefusalOf(cause) ?? 'the registry is down, or was not provisioned'
-      throw new InfrastructureError(`no id for the schema of ${subject}: ${why}`, { cause })
+      const why = registryAccessErrorOf(cause) ??
+        'the schema registry is unavailable, or the schema is not registered; run provision'
+      throw new InfrastructureError(`no id for schema ${subject}: ${why}`, { cause })
     }
   }
   const schemaOf = async (id: number) => {
-    if (id > MAX_ID) throw new TypeError(`no schema has the id ${id}`)
+    if (id > MAX_ID) throw new TypeError(`invalid schema id ${id}: the maximum is ${MAX_ID}`)
     const found = await registry.getSchema(id).catch((cause: unknown) => {
-      if (isDefinite(cause) && !mayCome(id, cause)) throw cause
-      const why = registryRefusalOf(cause) ?? 'the registry is down'
+      if (isPermanent(cause) && !mayAppear(id, cause)) throw cause
+      const why = registryAccessErrorOf(cause) ?? 'the schema registry is unavailable'
       throw new InfrastructureError(`schema ${id} could not be read: ${why}`, { cause })
     })
-    // Read anew from its text, so that writer and reader are types of the same library. What is no
-    // Avro fails here, and always will.
+    // Parsed again, so that writer and reader are types of the same library. Throws for a schema
+    // that is not Avro, permanently.
     return typeOf(JSON.parse(JSON.stringify(found)) as Schema)
   }
   return { idOf, schemaOf }
 }
 
-/** Ids are positive integers of 32 bits with a sign. */
+/** Ids are signed 32-bit integers. */
 const MAX_ID = 2 ** 31 - 1
 
-/** Unknown ids of more are forgotten, the oldest first, and waited for once more. */
 const MAX_UNKNOWN = 1_000
 
-/** Refusals that say something of this process, its rights or its haste, and nothing of the id. */
-const PASSING: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
+/** HTTP statuses about this client or its request rate, not about the id. */
+const TRANSIENT_STATUSES: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
 
 /**
- * Whether the registry will never give another answer about an id: a refusal, or a schema its
- * client cannot make sense of. The client calls a broken connection a 400 as well, but only what
- * the registry itself refuses comes with the registry's own message instead of a mere status.
+ * Whether the result for an id is final: a rejection, or a schema that the client cannot parse. The
+ * client reports a lost connection as status 400 too, but with a generic message; a rejection has
+ * the message of the registry.
  */
-function isDefinite (error: unknown): boolean {
+function isPermanent (error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if (!('status' in error)) return error.name.startsWith('ConfluentSchemaRegistry')
   const status = Number(error.status)
   if (status === 400 && error.message.includes('Error, status 400')) return false
-  return status >= 400 && status < 500 && !PASSING.has(status)
+  return status >= 400 && status < 500 && !TRANSIENT_STATUSES.has(status)
 }
 
-/** Our own files with made-up ids, from 1 in the order of the files: for tests and simulation. */
+/** The local schemas with ids from 1 in the order of the files, for tests and simulations. */
 export function localSource (): SchemaSource {
   const subjects = [...ownSchemas().keys()]
   const subjectOf = (id: number) => subjects[id - 1] ?? `unknown id ${id}`
@@ -182,15 +185,15 @@ export function localSource (): SchemaSource {
   }
 }
 
-/** Equal schemas need no resolver, which is the common case and the fast one. */
+/** Equal schemas, the usual case, need no resolver, which is faster. */
 function decoderOf (reader: Type, writer: Type): (bytes: Buffer) => unknown {
   if (reader.equals(writer)) return bytes => reader.fromBuffer(bytes) as unknown
   const resolver = reader.createResolver(writer)
   return bytes => reader.fromBuffer(bytes, resolver) as unknown
 }
 
-/** One look-up a key, shared by all who ask while it runs, and forgotten when it fails. */
-function remember<T> (load: (key: string) => Promise<T>): (key: string) => Promise<T> {
+/** Caches one lookup per key, shared by concurrent callers; a failed lookup is not cached. */
+function memoize<T> (load: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const known = new Map<string, Promise<T>>()
   return key => {
     const found = known.get(key)

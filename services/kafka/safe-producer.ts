@@ -3,43 +3,45 @@ import type { OutgoingMessage, Producer } from './bus.ts'
 import { withTimeout, backoffMs, sleep } from '../platform/retry.ts'
 import { kafkaTypeOf } from './errors.ts'
 
-/** What the producer needs of kafkajs; a new one is built after every rejected send. */
+/** The client of kafkajs; a new one is built after every rejected send. */
 export type ProducerClient = Pick<KafkaProducer, 'connect' | 'sendBatch' | 'disconnect'>
 
 export type SafeProducerOptions = {
   readonly build: () => ProducerClient
-  /** Messages admitted at a time, in bytes; a send beyond waits. */
+  /** Maximum size of the queue; further sends wait. */
   readonly queueBytes?: number
-  /** Messages of waiting sends are joined to one request up to so many bytes. */
+  /** Maximum size of a request with the messages of several sends. */
   readonly batchBytes?: number
-  /** A bigger message is an error at once; Kafka's own default limit is 1,048,588 bytes a batch. */
+  /** Maximum size of a message; the default limit of Kafka is 1,048,588 bytes per batch. */
   readonly messageBytes?: number
-  /** How long `close` waits for acknowledgements before it rejects what is left. */
-  readonly closeWithinMs?: number
-  /** Told of every rejected request before it is tried again. */
+  /** How long `close` waits for acknowledgements before it rejects the remaining sends. */
+  readonly closeTimeoutMs?: number
+  /** Called for every rejected request before its retry. */
   readonly onRejected?: (error: unknown, attempt: number) => void
 }
 
-/** The message can never be sent as it is: it is too large, or it has no key. Not worth a retry. */
+/** The message is too large or has no key. Not retriable. */
 export class UnsendableError extends Error {
   override readonly name = 'UnsendableError'
 }
 
-type Call = { left: number, over: boolean, resolve: () => void, reject: (error: unknown) => void }
+type Call = {
+  unacknowledged: number, settled: boolean, resolve: () => void, reject: (error: unknown) => void,
+}
 type Entry = { readonly message: OutgoingMessage, readonly bytes: number, readonly call: Call }
 
-/** Length, offset and timestamp deltas and the number of headers of one record, generously. */
+/** An upper bound for length, deltas of offset and timestamp, and header count of a record. */
 const RECORD_OVERHEAD_BYTES = 64
 const HEADER_OVERHEAD_BYTES = 10
-/** The broker's own wait for its replicas ends before the client's, so that it is heard of. */
-const REPLICAS_WITHIN_MS = 8_000
+/** Below the request timeout of the client, so that a timeout of the replicas is reported. */
+const REPLICA_TIMEOUT_MS = 8_000
 const TOO_LARGE = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE']
 
 /**
- * Makes a producer that loses nothing it acknowledged. kafkajs' idempotent producer does when two
- * requests overlap, when a message has no key, or when it is used again after a rejection; so here
- * one request is in flight, every message has a key, and a rejection costs the client its life.
- * Messages of one partition arrive in the order of the sends, at least once.
+ * A producer that never loses an acknowledged message. The idempotent producer of kafkajs loses
+ * messages when two requests overlap, when a message has no key, or when it is used after a
+ * rejection. So this one has one request in flight, requires a key, and discards the client after a
+ * rejection. Messages of one partition arrive at least once, in the order of the sends.
  */
 export function createSafeProducer (options: SafeProducerOptions): Producer {
   return new SafeProducer(options)
@@ -53,18 +55,18 @@ class SafeProducer implements Producer {
   #inFlight: readonly Entry[] = []
   #admittedBytes = 0
   #admission: Promise<void> = Promise.resolve()
-  #roomFreed: () => void = () => {}
+  #onSpaceFreed: () => void = () => {}
   #draining: Promise<void> | undefined
   #closed: Promise<void> | undefined
-  /** So many of the next messages travel alone, because the broker refused them together. */
-  #alone = 0
+  /** Number of next messages to send one per request, because their batch was too large. */
+  #single = 0
 
   constructor (options: SafeProducerOptions) {
     this.#options = {
       queueBytes: 16 * 1024 * 1024,
       batchBytes: 512 * 1024,
       messageBytes: 1_000_000,
-      closeWithinMs: 10_000,
+      closeTimeoutMs: 10_000,
       onRejected: () => {},
       ...options,
     }
@@ -72,7 +74,7 @@ class SafeProducer implements Producer {
 
   async send (messages: readonly OutgoingMessage[], signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
-    if (this.#closed !== undefined) throw new Error('The producer is closed.')
+    if (this.#closed !== undefined) throw new Error('the producer is closed')
     const sizes = messages.map((message) => this.#checkedBytes(message))
     const bytes = sizes.reduce((sum, size) => sum + size, 0)
     if (messages.length === 0) return
@@ -80,25 +82,25 @@ class SafeProducer implements Producer {
     signal?.throwIfAborted()
     this.#closing.signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const call: Call = { left: messages.length, over: false, resolve, reject }
-    const giveUp = () => { this.#giveUp(call, signal?.reason) }
-    signal?.addEventListener('abort', giveUp, { once: true })
+    const call: Call = { unacknowledged: messages.length, settled: false, resolve, reject }
+    const onAbort = () => { this.#reject(call, signal?.reason) }
+    signal?.addEventListener('abort', onAbort, { once: true })
     this.#admittedBytes += bytes
     for (const [index, message] of messages.entries()) {
       this.#queue.push({ message, bytes: sizes[index] ?? 0, call })
     }
     this.#draining ??= this.#drain()
-    await promise.finally(() => signal?.removeEventListener('abort', giveUp))
+    await promise.finally(() => signal?.removeEventListener('abort', onAbort))
   }
 
-  /** Waits for what was sent before, then disconnects; what is left in time is rejected. */
+  /** Waits for pending sends, then disconnects; rejects sends that are still pending. */
   close (): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
   }
 
   #checkedBytes ({ topic, key, value, headers }: OutgoingMessage): number {
-    if (key === '') throw new UnsendableError(`A message to ${topic} has no key; give it one.`)
+    if (key === '') throw new UnsendableError(`a message to ${topic} has no key: set one`)
     const bytes = Object.entries(headers).reduce(
       (sum, pair) => sum + Buffer.byteLength(pair.join('')) + HEADER_OVERHEAD_BYTES,
       Buffer.byteLength(key) + (value?.length ?? 0) + RECORD_OVERHEAD_BYTES)
@@ -106,30 +108,30 @@ class SafeProducer implements Producer {
     return bytes
   }
 
-  /** Sends are admitted in their order; one alone is always let in, however big. */
+  /** Admits sends in order. A send into an empty queue is always admitted, whatever its size. */
   #admit (bytes: number): Promise<void> {
     this.#admission = this.#admission.then(async () => {
       const isFull = () =>
         this.#admittedBytes > 0 && this.#admittedBytes + bytes > this.#options.queueBytes
       while (isFull() && !this.#closing.signal.aborted) {
-        await new Promise<void>((resolve) => { this.#roomFreed = resolve })
+        await new Promise<void>((resolve) => { this.#onSpaceFreed = resolve })
       }
     })
     return this.#admission
   }
 
-  /** Ends a call without acknowledgement; its messages not yet on their way never leave. */
-  #giveUp (call: Call, error: unknown): void {
-    call.over = true
-    const left = this.#queue.filter((entry) => entry.call !== call)
+  /** Rejects a send; its messages that are still in the queue are never sent. */
+  #reject (call: Call, error: unknown): void {
+    call.settled = true
+    const others = this.#queue.filter((entry) => entry.call !== call)
     this.#release(this.#queue.filter((entry) => entry.call === call))
-    this.#queue = left
+    this.#queue = others
     call.reject(error)
   }
 
   #release (entries: readonly Entry[]): void {
     for (const { bytes } of entries) this.#admittedBytes -= bytes
-    this.#roomFreed()
+    this.#onSpaceFreed()
   }
 
   async #drain (): Promise<void> {
@@ -146,22 +148,22 @@ class SafeProducer implements Producer {
     let count = 0
     for (let bytes = 0; count < this.#queue.length; count++) {
       bytes += this.#queue[count]?.bytes ?? 0
-      if (count > 0 && (bytes > this.#options.batchBytes || this.#alone > 0)) break
+      if (count > 0 && (bytes > this.#options.batchBytes || this.#single > 0)) break
     }
-    this.#alone = Math.max(0, this.#alone - 1)
+    this.#single = Math.max(0, this.#single - 1)
     return this.#queue.splice(0, count)
   }
 
-  /** One request at a time, the same again until it is acknowledged or nobody waits for it. */
+  /** Retries the same request until it is acknowledged or all of its sends are settled. */
   async #deliver (batch: Entry[]): Promise<void> {
-    for (let attempt = 1; batch.some(({ call }) => !call.over); attempt++) {
+    for (let attempt = 1; batch.some(({ call }) => !call.settled); attempt++) {
       try {
         await this.#request(batch)
-        for (const { call } of batch) if (--call.left === 0) call.resolve()
+        for (const { call } of batch) if (--call.unacknowledged === 0) call.resolve()
         break
       } catch (error) {
         this.#discardClient()
-        if (TOO_LARGE.includes(kafkaTypeOf(error))) return this.#divide(batch)
+        if (TOO_LARGE.includes(kafkaTypeOf(error))) return this.#splitBatch(batch)
         this.#options.onRejected(error, attempt)
       }
       await sleep(backoffMs(attempt, { maxMs: 2_000 }), this.#closing.signal).catch(() => {})
@@ -174,20 +176,20 @@ class SafeProducer implements Producer {
       this.#client = this.#options.build()
       await this.#client.connect()
     }
-    const topicMessages = byTopic(batch.filter(({ call }) => !call.over))
-    await this.#client.sendBatch({ acks: -1, timeout: REPLICAS_WITHIN_MS, topicMessages })
+    const topicMessages = byTopic(batch.filter(({ call }) => !call.settled))
+    await this.#client.sendBatch({ acks: -1, timeout: REPLICA_TIMEOUT_MS, topicMessages })
   }
 
-  /** The broker allows less than we do: one by one, and who is alone too large is told so. */
-  #divide (batch: Entry[]): void {
+  /** The limit of the broker is lower: sends the messages one by one, and rejects one too large. */
+  #splitBatch (batch: Entry[]): void {
     const [first] = batch
     if (batch.length > 1 || first === undefined) {
-      this.#alone = batch.length
+      this.#single = batch.length
       this.#queue.unshift(...batch)
       return
     }
     this.#release(batch)
-    this.#giveUp(first.call, tooLarge(first.message.topic, first.bytes, 'the limit of the broker'))
+    this.#reject(first.call, tooLarge(first.message.topic, first.bytes, 'the limit of the broker'))
   }
 
   #discardClient (): void {
@@ -197,12 +199,12 @@ class SafeProducer implements Producer {
   }
 
   async #close (): Promise<void> {
-    await withTimeout(this.#admission.then(() => this.#draining), this.#options.closeWithinMs)
-    const unanswered = new Set([...this.#inFlight, ...this.#queue].map(({ call }) => call))
-    const reason = new Error('The producer closed before the broker answered.')
-    for (const call of unanswered) this.#giveUp(call, reason)
+    await withTimeout(this.#admission.then(() => this.#draining), this.#options.closeTimeoutMs)
+    const pending = new Set([...this.#inFlight, ...this.#queue].map(({ call }) => call))
+    const reason = new Error('the producer closed before the broker acknowledged the messages')
+    for (const call of pending) this.#reject(call, reason)
     this.#closing.abort(reason)
-    this.#roomFreed()
+    this.#onSpaceFreed()
     await this.#client?.disconnect().catch(() => {})
   }
 }
@@ -219,5 +221,5 @@ function byTopic (batch: readonly Entry[]): TopicMessages[] {
 
 function tooLarge (topic: string, bytes: number, limit: number | string): UnsendableError {
   return new UnsendableError(
-    `A message of ${bytes} bytes to ${topic} is above ${limit}; divide it before sending.`)
+    `a message to ${topic} has ${bytes} bytes, above ${limit}: split it`)
 }

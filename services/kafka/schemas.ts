@@ -1,14 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import avro, { type Schema, type Type } from 'avsc'
 
-/** One of our own schemas: as it is registered, and ready to encode and decode. */
+/** A local schema: the registered JSON, and the type that encodes and decodes. */
 export type OwnSchema = { readonly subject: string, readonly json: Schema, readonly type: Type }
 
-/**
- * A column of texts, written as one JSON array: the runtime reads and writes it as a whole, which
- * takes a tenth of the time that Avro takes for the texts one by one.
- */
-class Texts extends avro.types.LogicalType {
+/** A column of strings as one JSON array: ten times as fast as Avro strings one by one. */
+class StringColumn extends avro.types.LogicalType {
   override _toValue (texts: unknown): string | undefined {
     return Array.isArray(texts) ? JSON.stringify(texts) : undefined
   }
@@ -17,15 +14,15 @@ class Texts extends avro.types.LogicalType {
     return JSON.parse(json) as string[]
   }
 
-  /** The registry's client gives a writer's schema without what it does not know: as plain text. */
+  /** The registry client drops logical types, so the schema of a writer may be a plain string. */
   override _resolve (writer: Type) {
-    if (writer instanceof Texts) return (texts: unknown) => texts
+    if (writer instanceof StringColumn) return (texts: unknown) => texts
     const isText = avro.Type.isType(writer, 'string')
     return isText ? (json: unknown) => this._fromValue(json as string) : undefined
   }
 }
 
-/** Where a reader is in the bytes of a value; the library's own types leave it out. */
+/** The read position of avsc in a buffer, which its types do not declare. */
 type Tap = {
   readonly buf: Buffer
   readonly pos: number
@@ -34,10 +31,10 @@ type Tap = {
 }
 
 /**
- * A list whose length is checked before its items are read. The library reads as many items as a
- * list says it has, also behind the end of the bytes: a few damaged ones would take all memory.
+ * An array whose length is checked before its items are read. The library reads as many items as
+ * the length says, even beyond the end of the buffer, so a damaged length could use all memory.
  */
-class Lists extends avro.types.ArrayType {
+class BoundedArray extends avro.types.ArrayType {
   declare readonly itemsType: Type & { readonly _read: (tap: Tap) => unknown }
 
   _read (tap: Tap): unknown[] {
@@ -46,32 +43,41 @@ class Lists extends avro.types.ArrayType {
       if (size < 0) tap.skipLong()
       const left = Math.abs(size)
       const bytes = tap.buf.length - tap.pos
-      if (left > bytes) throw new RangeError(`a list of ${left} items in ${bytes} bytes`)
+      if (left > bytes) {
+        throw new RangeError(`invalid Avro array: ${left} items in ${bytes} bytes`)
+      }
       for (let item = 0; item < left; item++) items.push(this.itemsType._read(tap))
     }
     return items
   }
 }
 
-/** The type of an Avro schema; every call is a world of names of its own. */
+/** The type of an Avro schema; each call has its own namespace of named types. */
 export function typeOf (json: Schema): Type {
   return avro.Type.forSchema(json, {
-    logicalTypes: { texts: Texts },
-    typeHook: (schema, options) =>
-      (schema as { type?: unknown }).type === 'array' ? new Lists(schema, options) : undefined,
+    logicalTypes: { texts: StringColumn },
+    typeHook: (schema, options) => (schema as { type?: unknown }).type === 'array'
+      ? new BoundedArray(schema, options)
+      : undefined,
   })
 }
 
-/** Our schemas by subject, sorted by file: `<topic>.avsc` and `<topic>-rows.avsc`. */
+/** The local schemas by subject, sorted by file: `<topic>.avsc` and `<topic>-rows.avsc`. */
 export function ownSchemas (): ReadonlyMap<string, OwnSchema> {
   loaded ??= load()
   return loaded
 }
 
-/** Our schema of a subject; a subject without one is a mistake in the code. */
+/**
+ * The local schema of a subject.
+ * @throws TypeError for an unknown subject.
+ */
 export function ownSchema (subject: string): OwnSchema {
   const schema = ownSchemas().get(subject)
-  if (schema === undefined) throw new TypeError(`there is no schema of the subject ${subject}`)
+  if (schema === undefined) {
+    const file = `schemas/${subject.replace(/-value$/, '')}.avsc`
+    throw new TypeError(`unknown schema subject ${subject}: there is no ${file}`)
+  }
   return schema
 }
 

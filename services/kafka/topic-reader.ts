@@ -10,39 +10,39 @@ import { sleep, retry } from '../platform/retry.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { rawMessage } from './partition-reader.ts'
 
-/** Of each partition the offset of the next message to read. */
+/** The offset of the next message to read, by partition. */
 export type Positions = ReadonlyMap<number, bigint>
 
-/** Which messages of a topic are read; all that it has when everything is left out. */
+/** The range of messages to read; by default all. */
 export type Limits = {
-  /** Messages written more than five minutes before are left out: clocks may differ by so much. */
+  /** Skips messages written more than five minutes earlier, the tolerated clock skew. */
   readonly sinceMs?: number | undefined
-  /** Messages before these positions are left out, unless they were written after `sinceMs`. */
+  /** Skips messages before these positions, unless they were written after `sinceMs`. */
   readonly from?: Positions | undefined
-  /** Messages written at this moment and later are left out, as far as the brokers can tell. */
+  /** Skips messages from this time on, by the timestamp index of the brokers. */
   readonly untilMs?: number | undefined
 }
 
-export type Reading = Limits & {
+export type ReadOptions = Limits & {
   readonly topic: string
-  /** Used by nobody else; it is gone again afterwards. */
+  /** A temporary group, which is deleted afterwards. */
   readonly groupId: string
   readonly signal: AbortSignal
-  /** The partitions that matter; all when left out. */
+  /** The partitions to read; all by default. */
   readonly only?: (admin: Admin) => Promise<ReadonlySet<number>>
-  /** The next batch of a partition is read when it has resolved. */
-  readonly onBatch: (batch: Read) => Promise<void> | void
+  /** The next batch of a partition follows when it has resolved. */
+  readonly onBatch: (batch: PartitionBatch) => Promise<void> | void
 }
 
 /** Messages of one partition, in order. */
-export type Read = Pick<Batch, 'topic' | 'partition' | 'messages'>
+export type PartitionBatch = Pick<Batch, 'topic' | 'partition' | 'messages'>
 
 export type TopicReader = {
   /**
-   * Hands over the messages of a topic but forged ones, in the order of each partition; the next
-   * ones come when `onMessages` has resolved, and an error of its own ends the reading. Returns
-   * where it ended, from where another reading goes on.
-   * @throws InfrastructureError when the topic can't be read to its end.
+   * Reads a topic to its current end and skips forged messages. Each partition is in order; the
+   * next messages follow when `onMessages` has resolved. An error of `onMessages` ends the read and
+   * is thrown. Returns the end positions, where the next read can start.
+   * @throws InfrastructureError when the topic cannot be read to its end.
    */
   readonly read: (
     topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
@@ -50,14 +50,14 @@ export type TopicReader = {
   ) => Promise<Positions>
 }
 
-/** A partition is read at tens of megabytes a second: so long without any message is an outage. */
-const QUIET_MS = 20_000
+/** A partition is read at tens of MB per second, so this time without a message is an outage. */
+const IDLE_TIMEOUT_MS = 20_000
 
-/** Reads whole topics, for commands that are run by hand: it leaves neither group nor offsets. */
+/** Reads topics for commands and recovery. It leaves neither groups nor offsets behind. */
 export function createTopicReader (
   { clientId, mac, ...connection }: KafkaConnection & {
     readonly clientId: string
-    /** Left out, messages are not judged. */
+    /** Without it, messages are not verified. */
     readonly mac?: MessageMac | undefined
   }
 ): TopicReader {
@@ -68,13 +68,13 @@ export function createTopicReader (
     read: async (topic, onMessages, { signal = new AbortController().signal, ...limits } = {}) => {
       let fault: { readonly error: unknown } | undefined
       const failed = new AbortController()
-      const onBatch = async (batch: Read) => {
+      const onBatch = async (batch: PartitionBatch) => {
         if (fault !== undefined) return
         try {
           await onMessages(batch.messages.map(message => rawMessage(batch, message, mac))
             .filter(({ forged }) => forged !== true))
         } catch (error) {
-          // Were it thrown, the client would hand over the batch again for many seconds.
+          // If it were thrown here, kafkajs would redeliver the batch for many seconds.
           fault = { error }
           failed.abort()
         }
@@ -86,7 +86,7 @@ export function createTopicReader (
         if (fault === undefined) return ends
       } catch (cause) {
         if (fault === undefined) {
-          throw new InfrastructureError(`${topic} could not be read`, { cause })
+          throw new InfrastructureError(`topic ${topic} could not be read to its end`, { cause })
         }
       }
       throw fault.error
@@ -94,11 +94,12 @@ export function createTopicReader (
   }
 }
 
-/** Reads partitions of a topic to the ends they have now; returns these ends. */
-export async function readToEnd (kafka: Kafka, reading: Reading): Promise<Positions> {
+/** Reads partitions of a topic to their current ends and returns these ends. */
+export async function readToEnd (kafka: Kafka, reading: ReadOptions): Promise<Positions> {
   const { groupId, signal } = reading
-  // A leader that has just moved is found only with new metadata, so each try is a new client.
-  const bounds = await retry(ENDS_TRIES, () => asAdmin(kafka, admin => boundsOf(admin, reading)), {
+  // Each try has a new client: only new metadata has a leader that has just moved.
+  const readBounds = () => withClientAdmin(kafka, admin => boundsOf(admin, reading))
+  const bounds = await retry(BOUNDS_TRIES, readBounds, {
     signal, maxMs: 1_000, when: error => (error as { retriable?: unknown }).retriable === true,
   })
   const ends = new Map(bounds.map(({ partition, end }) => [partition, end]))
@@ -106,21 +107,21 @@ export async function readToEnd (kafka: Kafka, reading: Reading): Promise<Positi
   if (open.length === 0) return ends
   try {
     if (reading.sinceMs !== undefined || reading.from !== undefined) {
-      await begin(kafka, reading, open)
+      await setStartOffsets(kafka, reading, open)
     }
     await consumeUntil(kafka, reading, open)
     return ends
   } finally {
-    // The broker forgets empty groups by itself, but not at once.
-    await asAdmin(kafka, admin => admin.deleteGroups([groupId])).catch(() => {})
+    // The brokers would delete the empty group, but not at once.
+    await withClientAdmin(kafka, admin => admin.deleteGroups([groupId])).catch(() => {})
   }
 }
 
-const ENDS_TRIES = 20
-/** Of a partition at once: as objects, messages take several times their bytes. */
-const FETCHED_BYTES = 256 * 1_024
+const BOUNDS_TRIES = 20
+/** Per partition and fetch: as objects, messages take several times their bytes. */
+const MAX_FETCH_BYTES = 256 * 1_024
 
-async function asAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Promise<T> {
+async function withClientAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Promise<T> {
   const admin = kafka.admin()
   await admin.connect()
   try {
@@ -130,30 +131,31 @@ async function asAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Pr
   }
 }
 
-const CLOCKS_DIFFER_MS = 300_000
+const CLOCK_SKEW_MS = 300_000
 
-/** The offsets at which the reading of a partition begins and ends. */
+/** The first offset to read in a partition, and its end. */
 type Bounds = { readonly partition: number, readonly start: bigint, readonly end: bigint }
 
 async function boundsOf (
-  admin: Admin, { topic, only, sinceMs, from, untilMs }: Reading
+  admin: Admin, { topic, only, sinceMs, from, untilMs }: ReadOptions
 ): Promise<readonly Bounds[]> {
   const all = await admin.fetchTopicOffsets(topic)
   const wanted = await only?.(admin) ?? new Set(all.map(({ partition }) => partition))
   const offsetsFrom = (ms: number | undefined) =>
     ms === undefined ? undefined : offsetsAt(admin, topic, ms)
-  const starts = await offsetsFrom(sinceMs && sinceMs - CLOCKS_DIFFER_MS)
+  const starts = await offsetsFrom(sinceMs && sinceMs - CLOCK_SKEW_MS)
   const ends = await offsetsFrom(untilMs)
   return all.filter(({ partition }) => wanted.has(partition)).map(({ partition, low, high }) => {
-    const asked = [starts?.get(partition), from && (from.get(partition) ?? 0n)]
+    const requested = [starts?.get(partition), from && (from.get(partition) ?? 0n)]
       .filter(offset => offset !== undefined)
     const end = ends?.get(partition) ?? BigInt(high)
-    const start = asked.reduce((least, offset) => offset < least ? offset : least, asked[0] ?? 0n)
+    const start = requested.reduce(
+      (lowest, offset) => offset < lowest ? offset : lowest, requested[0] ?? 0n)
     return { partition, start: start < BigInt(low) ? BigInt(low) : start, end }
   })
 }
 
-/** Of each partition the offset of the first message written at that moment or later, if any. */
+/** By partition, the offset of the first message with this timestamp or a later one, if any. */
 async function offsetsAt (
   admin: Admin, topic: string, ms: number
 ): Promise<ReadonlyMap<number, bigint>> {
@@ -162,42 +164,40 @@ async function offsetsAt (
     .filter(([, offset]) => offset >= 0n))
 }
 
-/** Lets the group begin there. What is committed here is gone with the group. */
-async function begin (
-  kafka: Kafka, { topic, groupId }: Reading, open: readonly Bounds[]
+/** Commits the start offsets for the temporary group. */
+async function setStartOffsets (
+  kafka: Kafka, { topic, groupId }: ReadOptions, open: readonly Bounds[]
 ): Promise<void> {
   const partitions = open.map(({ partition, start }) => ({ partition, offset: String(start) }))
-  await asAdmin(kafka, admin => admin.setOffsets({ groupId, topic, partitions }))
+  await withClientAdmin(kafka, admin => admin.setOffsets({ groupId, topic, partitions }))
 }
 
-/**
- * A consumer whose group is its own and which commits nothing: kafkajs has no other way to read.
- */
+/** Reads with a consumer of a temporary group: kafkajs has no other way to read a topic. */
 async function consumeUntil (
-  kafka: Kafka, { topic, groupId, signal, onBatch }: Reading, bounds: readonly Bounds[]
+  kafka: Kafka, { topic, groupId, signal, onBatch }: ReadOptions, bounds: readonly Bounds[]
 ): Promise<void> {
   const open = new Map(bounds.map(({ partition, end }) => [partition, end]))
   const over = Promise.withResolvers<void>()
-  // It may fail while nobody waits for it yet.
+  // It may reject before it is awaited.
   over.promise.catch(() => {})
-  let isBegun = false
+  let hasBatch = false
   const consumer = kafka.consumer({
     groupId,
     maxWaitTimeInMs: 100,
-    maxBytesPerPartition: FETCHED_BYTES,
+    maxBytesPerPartition: MAX_FETCH_BYTES,
     allowAutoTopicCreation: false,
     partitionAssigners: [assignOnly(topic, [...open.keys()])],
-    // A coordinator that still loads refuses a member at once; behind the first batch a new start
-    // would hand over the same messages again.
-    retry: { retries: 5, restartOnFailure: async () => !isBegun },
+    // A coordinator that is still loading rejects members. After the first batch, a restart would
+    // deliver the same messages again.
+    retry: { retries: 5, restartOnFailure: async () => !hasBatch },
   })
   consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
     if (!restart) over.reject(error)
   })
-  const watch = createWatch(over.reject, signal)
+  const watch = createIdleTimeout(over.reject, signal)
   try {
     await start(consumer, topic, async batch => {
-      isBegun = true
+      hasBatch = true
       watch.moved()
       const { topic, partition, messages } = batch
       const end = open.get(partition) ?? 0n
@@ -221,15 +221,15 @@ async function start (
   await consumer.run({ autoCommit: false, eachBatch: ({ batch }) => onBatch(batch) })
 }
 
-/** Gives up when nothing has come for too long, or when the search is called off. */
-function createWatch (fail: (error: unknown) => void, signal: AbortSignal) {
+/** Fails after IDLE_TIMEOUT_MS without a batch, or when the signal is aborted. */
+function createIdleTimeout (fail: (error: unknown) => void, signal: AbortSignal) {
   const ended = new AbortController()
   const stop = AbortSignal.any([signal, ended.signal])
   let movedAtMs = performance.now()
   const watch = async () => {
     for (;;) {
-      const leftMs = movedAtMs + QUIET_MS - performance.now()
-      if (leftMs <= 0) throw new Error(`nothing was read for ${QUIET_MS} ms`)
+      const leftMs = movedAtMs + IDLE_TIMEOUT_MS - performance.now()
+      if (leftMs <= 0) throw new Error(`no message was fetched for ${IDLE_TIMEOUT_MS} ms`)
       await sleep(leftMs, stop)
     }
   }
@@ -237,7 +237,7 @@ function createWatch (fail: (error: unknown) => void, signal: AbortSignal) {
   return { moved: () => { movedAtMs = performance.now() }, end: () => ended.abort() }
 }
 
-/** The group has one member, which needs no other partitions than these. */
+/** Assigns only these partitions to the one member of the group. */
 function assignOnly (topic: string, partitions: number[]): PartitionAssigner {
   const { MemberAssignment, MemberMetadata } = AssignerProtocol
   const name = 'whole-topic'

@@ -2,33 +2,34 @@ import { Partitioners, type Kafka, type PartitionerArgs } from 'kafkajs'
 import type { ProducerClient } from './safe-producer.ts'
 
 /**
- * kafkajs' idempotent producer, which rejects a batch that it did not send whole. By itself it says
- * that it did when a batch goes to two brokers, one refuses, and the other, which has answered,
- * leads the refused partitions by the next try: they are left out then.
+ * The idempotent producer of kafkajs with a check that it has sent the whole batch. kafkajs alone
+ * acknowledges a batch that it has sent in part: when the batch goes to two brokers, one rejects
+ * its partitions, and by the retry the other broker, which has responded before, leads them.
  */
 export function createVerifiedProducer (kafka: Kafka): ProducerClient {
-  const unanswered = new Set<string>()
+  const pending = new Set<string>()
   const partitionOf = Partitioners.DefaultPartitioner()
-  const noting = (args: PartitionerArgs) => {
+  const trackingPartitioner = (args: PartitionerArgs) => {
     const partition = partitionOf(args)
-    unanswered.add(`${args.topic}|${partition}`)
+    pending.add(`${args.topic}|${partition}`)
     return partition
   }
   const producer = kafka.producer({
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
-    createPartitioner: () => noting,
+    createPartitioner: () => trackingPartitioner,
   })
   return {
     connect: () => producer.connect(),
     disconnect: () => producer.disconnect(),
     sendBatch: async batch => {
-      unanswered.clear()
-      const answers = await producer.sendBatch(batch)
-      for (const { topicName, partition } of answers) unanswered.delete(`${topicName}|${partition}`)
-      if (unanswered.size === 0) return answers
-      throw new Error(`The client left out what is for ${[...unanswered].join(', ')}.`)
+      pending.clear()
+      const results = await producer.sendBatch(batch)
+      for (const { topicName, partition } of results) pending.delete(`${topicName}|${partition}`)
+      if (pending.size === 0) return results
+      throw new Error(`kafkajs acknowledged a batch without sending ${[...pending].join(', ')}; ` +
+        'send it again')
     },
   }
 }

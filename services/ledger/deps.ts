@@ -4,7 +4,7 @@ import { createEmitter } from '../engine/emit.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
 import type { MessageKeySettings } from '../crypto/mac.ts'
 import type { ServiceContext } from '../platform/run.ts'
-import type { MessageCodec } from '../engine/wire.ts'
+import type { MessageCodec } from '../engine/message-codec.ts'
 import { createTenants, type Tenants } from '../money/tenants.ts'
 import { createHeadsCodec } from '../money/journal-heads.ts'
 import { createRepositories } from '../results/repositories.ts'
@@ -33,7 +33,9 @@ export function reapDeps (
   return {
     ...createRepositories(connected),
     // Apart from the stage's producers, as both may send at the same time.
-    emitter: createEmitter({ wire, producerOf: name => bus.producer(`sweep.${name}`) }),
+    emitter: createEmitter({
+      messageCodec: wire, producerOf: name => bus.producer(`sweep.${name}`),
+    }),
     backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
     tenants: createTenants(state),
     clock,

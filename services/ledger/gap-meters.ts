@@ -1,19 +1,19 @@
 import type { Redis } from 'ioredis'
-import type { Place } from '../kafka/lag.ts'
+import type { GroupLag } from '../kafka/lag.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { pendingSeq } from '../money/outbox.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
-import { createReading } from '../platform/reading.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 
 type GapDeps = {
   readonly redis: Pick<Redis, 'pipeline'>
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly journal: Pick<JournalCopy, 'counts'>
   /** How far the ledgers are in each partition of the journal. */
-  readonly places: () => Promise<readonly Pick<Place, 'partition' | 'offset' | 'lag'>[]>
+  readonly places: () => Promise<readonly Pick<GroupLag, 'partition' | 'offset' | 'lag'>[]>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn' | 'error'>
 }
@@ -30,8 +30,8 @@ const TENANTS_A_ROUND = 200
 
 /** Reports how many entries the copy of the journal lacks for good, when metrics are read. */
 export function watchGaps ({ metrics, log, ...deps }: GapDeps): void {
-  const read = createReading(createGapCount({ ...deps, log }), {
-    what: 'gaps of the journal', log,
+  const read = createCachedReading(createGapCount({ ...deps, log }), {
+    name: 'gaps of the journal', log,
   })
   metrics.watchAll('journal_entries_missing', async () =>
     (await read()).map(value => ({ labels: {}, value })))

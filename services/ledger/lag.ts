@@ -1,9 +1,9 @@
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import { kafkaOptionsOf, type KafkaConnection } from '../kafka/connection.ts'
-import { placesOf } from '../kafka/lag.ts'
+import { lagsOf } from '../kafka/lag.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { createReading } from '../platform/reading.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 
 /** A connection to the brokers for what they are asked now and then. */
 export type Administrator = ReturnType<typeof createAdministrator>
@@ -20,8 +20,8 @@ type LagDeps = {
  * topics are left out, as names of partners belong into no metric.
  */
 export function watchLag ({ administrator, metrics, log }: LagDeps): void {
-  const places = () => administrator.use(admin => placesOf(admin))
-  const read = createReading(places, { what: 'the lag of groups', log })
+  const places = () => administrator.use(admin => lagsOf(admin))
+  const read = createCachedReading(places, { name: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>
     metrics.watchAll(name, async () => (await read()).map(place => ({
       labels: {

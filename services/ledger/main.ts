@@ -14,7 +14,7 @@ import { createLedgerStage } from './stage.ts'
 import { startReaper } from './reaping.ts'
 
 /** Nobody waits for the copy, and each insert has its price. */
-const GATHER = { bytes: 64 * 1_024, withinMs: 1_000 }
+const GATHER = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
 
 await run('ledger', ledgerConfig, async (config, context) => {
   const deps = await connectDeps(config, context, [
@@ -39,7 +39,7 @@ await run('ledger', ledgerConfig, async (config, context) => {
   const stage = () => createLedgerStage({ journal, keys, batch: config.LEDGER_BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {
-    ...deps, wire, subscriptions, gather: () => GATHER,
+    ...deps, messageCodec: wire, subscriptions, fetchBatching: () => GATHER,
   })
   const { ready, stop } = startReaper(running, sweep, config.SWEEP_EVERY_MS)
   return { ready: () => ready() && leading.ready(), stop }

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Clock } from '../platform/clock.ts'
 import type { Deps } from '../engine/deps.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
-import { placesOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
+import { lagsOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { topicName } from '../platform/topics.ts'
 import { createOutbox } from '../money/outbox.ts'
@@ -38,7 +38,7 @@ export function watchSystem (
   onStop(administrator.close)
   watchLag({ administrator, metrics, log })
   watchStores({ administrator, clickhouse, state, metrics, log })
-  const places = () => administrator.use(admin => placesOf(admin, LEDGERS))
+  const places = () => administrator.use(admin => lagsOf(admin, LEDGERS))
   watchGaps({ redis: state, tenants, journal, places, metrics, log })
 }
 

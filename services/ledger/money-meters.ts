@@ -7,7 +7,7 @@ import type { Metrics } from '../platform/metrics.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
-import { createReading } from '../platform/reading.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 
 type Counting = Pick<Metrics, 'count'>
 
@@ -66,7 +66,7 @@ const TENANTS_A_ROUND = 500
  */
 export function watchMoney ({ redis, tenants, metrics, log }: MoneyDeps): void {
   const sums = createWalletSums({ redis, tenants })
-  const read = createReading(sums, { what: 'the sums of money', log })
+  const read = createCachedReading(sums, { name: 'the sums of money', log })
   metrics.watchAll('money_micros', async () => (await read())
     .flatMap(({ state, mode, value }) => state === 'jobs'
       ? []

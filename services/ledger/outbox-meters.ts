@@ -4,7 +4,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Outbox } from '../money/outbox.ts'
-import { createReading } from '../platform/reading.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 
 type OutboxDeps = {
   readonly outbox: Pick<Outbox, 'tenantsWithPending' | 'pending'>
@@ -29,13 +29,13 @@ export function watchOutboxes ({ outbox, redis, clock, metrics, log }: OutboxDep
     }
     return [{ entries, oldestMs }]
   }
-  const read = createReading(look, { what: 'the outboxes', log })
+  const read = createCachedReading(look, { name: 'the outboxes', log })
   metrics.watchAll('outbox_entries', async () =>
     (await read()).map(({ entries }) => ({ labels: {}, value: entries })))
   metrics.watchAll('outbox_oldest_seconds', async () =>
     (await read()).map(({ oldestMs }) => ({ labels: {}, value: oldestMs / 1_000 })))
-  const readAccounts = createReading(
-    async () => [await redis.scard(ACCOUNTS_OUTBOX_KEY)], { what: 'the outbox of accounts', log })
+  const readAccounts = createCachedReading(
+    async () => [await redis.scard(ACCOUNTS_OUTBOX_KEY)], { name: 'the outbox of accounts', log })
   metrics.watchAll('accounts_outbox_entries', async () =>
     (await readAccounts()).map(value => ({ labels: {}, value })))
 }

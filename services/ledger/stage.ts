@@ -33,7 +33,7 @@ export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<
         throw new InfrastructureError('the copies of journal and keys cannot be written', { cause })
       }
       failpoint('ledger.appended')
-      return [{ finishes: messages, emits: [] }]
+      return [{ completes: messages, emits: [] }]
     },
     whenDead: async (_headers, topic) => {
       // A key that is not copied is still found in its topic.

@@ -2,7 +2,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { createReading } from '../platform/reading.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 import { watchRedis } from '../platform/redis-meters.ts'
 import type { Administrator } from './lag.ts'
 
@@ -28,11 +28,11 @@ export function watchStores ({ state, administrator, clickhouse, ...watching }: 
 function watchReplication (
   { administrator, metrics, log }: Watching & Pick<Stores, 'administrator'>
 ): void {
-  const read = createReading(async () => {
+  const read = createCachedReading(async () => {
     const { topics } = await administrator.use(admin => admin.fetchTopicMetadata())
     const partitions = topics.flatMap(topic => topic.partitions)
     return [partitions.filter(({ isr, replicas }) => isr.length < replicas.length).length]
-  }, { what: 'replication of the topics', log })
+  }, { name: 'replication of the topics', log })
   metrics.watchAll('kafka_partitions_under_replicated', async () =>
     (await read()).map(value => ({ labels: {}, value })))
 }
@@ -59,9 +59,9 @@ type Work = { readonly merge: number, readonly mutation: number }
 function watchClickhouse (
   { clickhouse, metrics, log }: Watching & Pick<Stores, 'clickhouse'>
 ): void {
-  const readingOf = <T>(query: string) => createReading(async () =>
+  const readingOf = <T>(query: string) => createCachedReading(async () =>
     await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>(), {
-    what: 'the system tables of ClickHouse', log,
+    name: 'the system tables of ClickHouse', log,
   })
   const disks = readingOf<Disk>(DISKS)
   const parts = readingOf<TableParts>(PARTS)

@@ -3,7 +3,7 @@ import { CHUNK_ROWS } from '../jobs/chunks.ts'
 import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
-const partRows = (rows: number, description: string) =>
+const batchRows = (rows: number, description: string) =>
   Type.Integer({ default: rows, minimum: 1, maximum: CHUNK_ROWS, description })
 
 /** Configuration of `lookup`. */
@@ -19,18 +19,20 @@ export const lookupConfig = defineConfig({
   LOOKUP_BATCH_MESSAGES: Type.Integer({
     default: 25, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
   }),
-  // A job of 100 rows has to be checked within two seconds: two parts run side by side.
-  VERIFY_BATCH_ROWS_SMALL: partRows(50, 'Rows of a verification batch in the lane small.'),
-  VERIFY_BATCH_ROWS_BULK: partRows(200, 'Rows of a verification batch in the lane bulk.'),
-  VERIFY_BATCH_ROWS_QUICK: partRows(
+  // A job of 100 rows must be checked within two seconds, so it has two concurrent batches.
+  VERIFY_BATCH_ROWS_SMALL: batchRows(50, 'Rows of a verification batch in the lane small.'),
+  VERIFY_BATCH_ROWS_BULK: batchRows(200, 'Rows of a verification batch in the lane bulk.'),
+  VERIFY_BATCH_ROWS_QUICK: batchRows(
     CHUNK_ROWS, 'Rows of a verification batch in the lane bulk, for QUICK_SERVICES.'),
   QUICK_SERVICES: Type.Array(Type.Enum([...SERVICE_SLUGS]), {
     default: ['phone-validation', 'carrier-single', 'carrier-lookup'],
-    description: 'Services whose checks wait for nobody, as those of numbering-plan do not: ' +
-      'large parts spare them work, while slow checks spread better in small ones.',
+    description: 'Services whose checks make no calls, such as those of numbering-plan: large ' +
+      'batches save work, while slow checks need small batches for concurrency.',
   }),
   MAX_ACTIVE_JOBS: Type.Integer({
-    default: 10, minimum: 1, description: 'Jobs with fresh rows a tenant may have at a time.',
+    default: 10,
+    minimum: 1,
+    description: 'Maximum number of active jobs with fresh rows per tenant.',
   }),
   PRICES: Type.String({
     default: '',

@@ -2,7 +2,7 @@ import type { Journal, ToVerifyRows, NormalizedRows } from '../../schemas/types.
 import type { Emission } from '../engine/stage.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { BLOCK_PARTS, createBlock, type DuplicateOutcome } from '../results/block.ts'
-import { pickOthers, pickTokens, type CachedRecord } from '../cache/cache.ts'
+import { pickRotated, pickTokens, type CachedRecord } from '../cache/cache.ts'
 import { SERVICES } from '../results/columns.ts'
 import { isFresh } from '../cache/freshness.ts'
 import { NO_FIELDS, outcomeOf, type RowOutcome } from '../results/outcome.ts'
@@ -11,25 +11,25 @@ import type { Reason } from '../cache/record.ts'
 import type { Lane } from '../topology.ts'
 import type { Originals } from './dedupe.ts'
 
-/** What holds for every chunk of a job. */
+/** Terms common to all chunks of a job. */
 export type JobTerms = {
   readonly job: string
   readonly lane: Lane
   readonly forceFresh: boolean
-  /** Redis time of the request, by which hits are judged. */
+  /** Redis time of the request, which decides whether hits are fresh. */
   readonly quotedAtMs: number
   readonly freshnessMs: number
-  /** Rows a part holds at most. */
-  readonly partRows: number
+  /** Maximum number of rows of a verification batch. */
+  readonly batchRows: number
 }
 
-/** One chunk with what the whole job tells about it. */
+/** One chunk, with the duplicates of the whole job. */
 export type Chunk = {
   readonly coordinates: ChunkCoordinates
   readonly rows: NormalizedRows
-  /** What its tokens were made with: chunks differ where a cache secret was changed in between. */
+  /** The version of its tokens; chunks of a job differ during a rotation of the cache secret. */
   readonly tokenVersion: string
-  /** One a row: the record that answers it, or undefined. */
+  /** By row, the cached record or undefined. */
   readonly hits: readonly (CachedRecord | undefined)[]
   readonly originals: Originals
 }
@@ -41,12 +41,12 @@ export type ChunkCounts = {
   readonly freshChecks: number
 }
 
-type RowKind = 'invalid' | 'duplicate' | 'hit' | 'missed'
+type RowKind = 'invalid' | 'duplicate' | 'hit' | 'toVerify'
 
 /**
- * The record if it may answer a row of the job, else undefined. A record this very job paid for is
- * no hit: it exists only when the job is looked up once more after its checks, and taking it here
- * would give away what `verify` has to bill.
+ * The record if it can be used for a row of the job. A record that this job paid for is not a hit:
+ * it exists only when the job is looked up again after its checks, and as a hit it would not be
+ * charged.
  */
 export function usableHit (
   record: CachedRecord | undefined, terms: JobTerms
@@ -55,22 +55,22 @@ export function usableHit (
   return isFresh(record, terms) ? record : undefined
 }
 
-/** Counts each row of a chunk in exactly one of the four ways a row can go. */
+/** Counts each row of a chunk as exactly one of the four kinds. */
 export function countRows (chunk: Chunk): ChunkCounts {
-  const counts = { invalid: 0, duplicate: 0, hit: 0, missed: 0 }
+  const counts = { invalid: 0, duplicate: 0, hit: 0, toVerify: 0 }
   for (let row = 0; row < chunk.coordinates.rows; row++) counts[kindOf(chunk, row)]++
   return {
     invalidRows: counts.invalid,
     duplicateRows: counts.duplicate,
     cacheHits: counts.hit,
-    freshChecks: counts.missed,
+    freshChecks: counts.toVerify,
   }
 }
 
 /**
- * What is emitted for one chunk of an accepted job: the block with all its inputs and every row
- * that is finished already (invalid, duplicate, hit), and parts with the rows that need a check.
- * Every row of the chunk is in exactly one of them.
+ * The emissions for one chunk of an accepted job: the block with all inputs and all completed rows
+ * (invalid, duplicate, hit), and verification batches with the other rows. Every row is in exactly
+ * one of them.
  */
 export function emissionsOf (
   chunk: Chunk, terms: JobTerms
@@ -78,22 +78,22 @@ export function emissionsOf (
   const { coordinates, rows } = chunk
   const { inputs, contacts } = rows
   const block = createBlock({ coordinates, part: BLOCK_PARTS.lookup, inputs, contacts })
-  const missed: number[] = []
+  const toVerify: number[] = []
   for (let row = 0; row < coordinates.rows; row++) {
     const kind = kindOf(chunk, row)
-    if (kind === 'missed') missed.push(row)
+    if (kind === 'toVerify') toVerify.push(row)
     else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
     else if (kind === 'hit') block.add(row, hitOutcome(chunk, row, terms))
     else block.add(row, duplicateOutcome(chunk, row))
   }
-  return [block.emission(terms.lane), ...partsOf(chunk, missed, terms)]
+  return [block.emission(terms.lane), ...batchesOf(chunk, toVerify, terms)]
 }
 
 type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
 
 /**
- * What is emitted for an accepted job: blocks and parts of every chunk, then the journal entry of
- * its reservation if there is one to send. Others get their turn in between.
+ * The emissions for an accepted job: blocks and verification batches of every chunk, then the
+ * journal entry of its reservation if it is not shipped yet. Yields to other jobs between chunks.
  */
 export async function jobEmissions (
   chunks: readonly Chunk[], { terms, entry }: EmitOptions
@@ -101,13 +101,13 @@ export async function jobEmissions (
   const emits: Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[] = []
   for (const chunk of chunks) {
     await yieldToEventLoop(terms.lane, chunk.coordinates.tenant)
-    // The block with the inputs of a chunk goes first, its parts right behind it.
+    // The block with the inputs of a chunk goes first, then its verification batches.
     emits.push(...emissionsOf(chunk, terms))
   }
   return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
 }
 
-/** The entry of a reservation, on its way to the journal. */
+/** The emission of the journal entry of a reservation. */
 export function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
   return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
 }
@@ -115,10 +115,10 @@ export function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal
 function kindOf ({ coordinates, rows, hits, originals }: Chunk, row: number): RowKind {
   if (rows.canonicals[row] === '') return 'invalid'
   if (originals.originalOf(coordinates.firstRow + row) >= 0) return 'duplicate'
-  return hits[row] === undefined ? 'missed' : 'hit'
+  return hits[row] === undefined ? 'toVerify' : 'hit'
 }
 
-/** The only place where an index from 0 becomes the row number of the result file. */
+/** The only place where a 0-based index becomes the row number of the result file. */
 function duplicateOutcome ({ coordinates, rows, originals }: Chunk, row: number): DuplicateOutcome {
   const isEmail = SERVICES[coordinates.service].kind === 'email'
   return {
@@ -128,7 +128,7 @@ function duplicateOutcome ({ coordinates, rows, originals }: Chunk, row: number)
   }
 }
 
-/** The time of the quote stands for the decision, so a replay stores the same row again. */
+/** Uses the time of the quote, so that a replay stores the same row again. */
 function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): RowOutcome {
   return {
     status: 'invalid',
@@ -147,7 +147,7 @@ function hitOutcome (
   { coordinates, rows, hits, originals }: Chunk, row: number, { freshnessMs }: JobTerms
 ): RowOutcome {
   const record = hits[row]
-  if (record === undefined) throw new Error('a hit has a record')
+  if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
   const subject = {
     service: coordinates.service,
     canonical: rows.canonicals[row] ?? '',
@@ -156,19 +156,19 @@ function hitOutcome (
   return outcomeOf(record, subject, { source: 'cache', freshnessMs })
 }
 
-function partsOf (
-  chunk: Chunk, missed: readonly number[], terms: JobTerms
+function batchesOf (
+  chunk: Chunk, toVerify: readonly number[], terms: JobTerms
 ): readonly Emission<'rows.to-verify'>[] {
-  const parts: Emission<'rows.to-verify'>[] = []
-  for (let from = 0; from < missed.length; from += terms.partRows) {
-    const rows = rowsToVerify(chunk, missed.slice(from, from + terms.partRows))
-    parts.push({
+  const batches: Emission<'rows.to-verify'>[] = []
+  for (let from = 0; from < toVerify.length; from += terms.batchRows) {
+    const rows = rowsToVerify(chunk, toVerify.slice(from, from + terms.batchRows))
+    batches.push({
       topic: 'rows.to-verify',
       lane: terms.lane,
       service: chunk.coordinates.service,
       value: {
         ...chunk.coordinates,
-        part: parts.length,
+        part: batches.length,
         quotedAt: terms.quotedAtMs,
         forceFresh: terms.forceFresh,
         tokenVersion: chunk.tokenVersion,
@@ -180,17 +180,17 @@ function partsOf (
       rows,
     })
   }
-  return parts
+  return batches
 }
 
 function rowsToVerify (
-  { coordinates, rows, originals }: Chunk, missed: readonly number[]
+  { coordinates, rows, originals }: Chunk, toVerify: readonly number[]
 ): ToVerifyRows {
   return {
-    rows: missed,
-    copies: missed.map((row) => originals.copiesOf(coordinates.firstRow + row)),
-    canonicals: missed.map((row) => rows.canonicals[row] ?? ''),
-    tokens: pickTokens(rows.tokens, missed),
-    otherTokens: pickOthers(rows.otherTokens, missed),
+    rows: toVerify,
+    copies: toVerify.map((row) => originals.copiesOf(coordinates.firstRow + row)),
+    canonicals: toVerify.map((row) => rows.canonicals[row] ?? ''),
+    tokens: pickTokens(rows.tokens, toVerify),
+    otherTokens: pickRotated(rows.otherTokens, toVerify),
   }
 }

@@ -1,34 +1,34 @@
 import { TOKEN_BYTES } from '../cache/cache.ts'
 
-/** What a row repeats, by indexes (from 0) within the job. */
+/** The duplicates of a job, by row index (from 0) in the job. */
 export type Originals = {
-  /** Index of the row's original; -1 for a row that is no duplicate. */
+  /** The index of the original of a row; -1 if the row is not a duplicate. */
   readonly originalOf: (row: number) => number
-  /** How many rows repeat this one. */
+  /** The number of duplicates of a row. */
   readonly copiesOf: (row: number) => number
 }
 
 export type Dedupe = Originals & {
-  /** Takes the next chunk of the job, in row order; returns how many of its rows are duplicates. */
+  /** Adds the next chunk of the job, in row order; returns its number of duplicates. */
   readonly add: (tokens: Buffer, isInvalid: (row: number) => boolean) => number
 }
 
-/** 32-bit words of a token. */
+/** Number of 32-bit words of a token. */
 const WORDS = TOKEN_BYTES / 4
 
 /**
- * Finds exact duplicates of a whole job by their tokens: equal tokens stand for the same canonical
- * form, and the lowest row of a token is the original of the others. Invalid rows have no token and
- * repeat nothing. Chunk by chunk, so that a big job leaves others their turn in between.
+ * Finds exact duplicates in a whole job by their tokens: equal tokens mean equal canonical forms,
+ * and the lowest row of a token is the original. Invalid rows have no token and are never
+ * duplicates. Works chunk by chunk, so that the caller can yield in between.
  *
- * The tokens of a job stand side by side in one array, and an open-addressing table of rows finds
- * them there: a string for each of 100,000 tokens would cost five times as much, most of it to
- * collect them again. Tokens are of a keyed hash, so their first words are spread by themselves.
+ * All tokens are in one array with an open-addressing hash table of rows: strings for 100,000
+ * tokens would take five times as long, mostly for garbage collection. Tokens are HMACs, so their
+ * first word is a uniform hash.
  */
 export function createDedupe (totalRows: number): Dedupe {
   const words = new Uint32Array(totalRows * WORDS)
   const bytes = Buffer.from(words.buffer)
-  const find = createTable(words, totalRows)
+  const find = createTokenTable(words, totalRows)
   const originals = new Int32Array(totalRows).fill(-1)
   const copies = new Map<number, number>()
   let next = 0
@@ -41,7 +41,9 @@ export function createDedupe (totalRows: number): Dedupe {
   }
   const add = (tokens: Buffer, isInvalid: (row: number) => boolean): number => {
     const rows = tokens.length / TOKEN_BYTES
-    if (next + rows > totalRows) throw new RangeError(`a job of ${totalRows} rows has no more`)
+    if (next + rows > totalRows) {
+      throw new RangeError(`a job of ${totalRows} rows got ${next + rows} tokens`)
+    }
     bytes.set(tokens, next * TOKEN_BYTES)
     let duplicates = 0
     for (let row = 0; row < rows; row++) if (!isInvalid(row) && addRow(next + row)) duplicates++
@@ -55,8 +57,8 @@ export function createDedupe (totalRows: number): Dedupe {
   }
 }
 
-/** Gives the first row it was asked for that has the same token, be it the row itself. */
-function createTable (words: Uint32Array, totalRows: number): (row: number) => number {
+/** Returns the first row with the same token, which may be the row itself. */
+function createTokenTable (words: Uint32Array, totalRows: number): (row: number) => number {
   const size = 2 ** Math.ceil(Math.log2(totalRows * 2 + 1))
   const slots = new Int32Array(size).fill(-1)
   const isSame = (one: number, other: number): boolean => {

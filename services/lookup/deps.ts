@@ -8,17 +8,18 @@ import { createOutbox } from '../money/outbox.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
 import type { lookupConfig } from './config.ts'
-import type { PartRows } from './read.ts'
+import type { BatchRows } from './read.ts'
 import type { LookupDeps } from './stage.ts'
 
 type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 'log' | 'metrics'>
 
-/** What the stage is made of, from its configuration and open connections. */
+/** The dependencies of the stage, from its configuration and open connections. */
 export function lookupDeps (config: Static<typeof lookupConfig>, connected: Connected):
 LookupDeps {
   const { state, clock, log, metrics } = connected
   const prices = readPrices(config.PRICES)
-  const onFault = (error: unknown) => log.warn({ err: error }, 'the cache is not to be had')
+  const onFault = (error: unknown) =>
+    log.warn({ err: error }, 'cache unavailable, continuing without it')
   return {
     store: createJobStore(state),
     outbox: createOutbox(state),
@@ -26,23 +27,24 @@ LookupDeps {
     clock,
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
     policy: policiesOf(state, config.MAX_ACTIVE_JOBS),
-    partRows: partRowsOf(config),
+    batchRows: batchRowsOf(config),
     batch: config.LOOKUP_BATCH_MESSAGES,
-    onUndecidable: (job, error) => log.error({ err: error, job }, 'a job cannot be decided'),
+    onUndecidable: (job, error) =>
+      log.error({ err: error, job }, 'decision of a job failed: failing the job'),
   }
 }
 
 const DAY_MS = 86_400_000
 
-function policiesOf (state: Connected['state'], mostJobs: number): LookupDeps['policy'] {
+function policiesOf (state: Connected['state'], maxJobs: number): LookupDeps['policy'] {
   const { policy } = createOrganizations(state)
   return async tenant => {
-    const { freshnessDays, activeJobs = mostJobs } = await policy(tenant)
+    const { freshnessDays, activeJobs = maxJobs } = await policy(tenant)
     return { freshnessMs: freshnessDays * DAY_MS, maxActiveJobs: activeJobs }
   }
 }
 
-function partRowsOf (config: Static<typeof lookupConfig>): PartRows {
+function batchRowsOf (config: Static<typeof lookupConfig>): BatchRows {
   const quick = new Set(config.QUICK_SERVICES)
   return (lane, service) => {
     if (lane === 'small') return config.VERIFY_BATCH_ROWS_SMALL

@@ -9,11 +9,14 @@ import { announce, decideJob, headOf, type JobDeps, type JobUnit } from './job.t
 import type { ChunkMessage } from './load.ts'
 
 export type FailJobDeps = JobDeps & {
-  /** Told why a job could not be decided, for logs. */
+  /** Called with the reason when a job cannot be decided, for logs. */
   readonly onUndecidable?: (job: string, error: unknown) => void
 }
 
-/** Broken infrastructure is the engine's; any other failure ends the job, but never silently. */
+/**
+ * Decides a job. Rethrows infrastructure errors, which the engine retries; any other error fails
+ * the job.
+ */
 export async function decideOrFailJob (unit: JobUnit, deps: FailJobDeps):
 Promise<Decision<'lookup'>> {
   try {
@@ -26,24 +29,24 @@ Promise<Decision<'lookup'>> {
 }
 
 /**
- * Before `accept` the job is refused. Afterwards a promise was given: every row is emitted as
- * `unknown`, free, with the inputs of each chunk that can still be read. Of a job that was rebuilt
- * parts may be at work already: its rows are left to them, and `ledger` ends what stays open.
- * Nobody hears of the job before its reservation is in the journal: without it a Redis that loses
- * its last moments would take the promise along. After such a loss the rows may have verdicts that
- * are still to be counted again, so the blocks are of the part that waits for them.
+ * Fails a job. Before `accept` it is refused. After it every row is emitted as `unknown`, free,
+ * with the inputs of each readable chunk. The verification batches of a rebuilt job may be in
+ * progress: its rows are left to them, and `ledger` ends what stays open. The job is announced only
+ * after its reservation is in the journal, because a Redis that loses its last writes would lose
+ * the acceptance too. After such a loss the rows may have verdicts that are still to be recounted,
+ * so the blocks are of the kind `dead`, which waits for them.
  */
 export async function failJob (
   unit: JobUnit, deps: JobDeps
 ): Promise<Decision<'lookup'>> {
   const { store, clock } = deps
   const { tenant, job, totalRows } = headOf(unit)
-  const refused = { finishes: unit.members, emits: [], dead: 'undecidable' }
+  const refused = { completes: unit.members, emits: [], dead: 'undecidable' }
   const outcome = await store.refuse(tenant, job, 'internal')
   if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
   const { entry, job: { rebuilt } } = outcome
   const atMs = clock.now()
-  const blocks = unit.parts.map((message) => blockOf(message, { atMs, withRows: !rebuilt }))
+  const blocks = unit.messages.map((message) => blockOf(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,
     emits: entry === undefined ? blocks : [...blocks, journalOf(entry, laneOf(totalRows))],

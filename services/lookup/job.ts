@@ -8,7 +8,7 @@ import type { Outbox } from '../money/outbox.ts'
 import { acceptJob, type AcceptDeps } from './accept.ts'
 import { jobEmissions } from './decide.ts'
 import type { ChunkMessage, Loader } from './load.ts'
-import { readChunks, termsOf, type PartRows } from './read.ts'
+import { readChunks, termsOf, type BatchRows } from './read.ts'
 
 export type JobDeps = Omit<AcceptDeps, 'maxActiveJobs'> & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
@@ -17,7 +17,7 @@ export type JobDeps = Omit<AcceptDeps, 'maxActiveJobs'> & {
   /** Redis time. */
   readonly clock: Clock
   readonly policy: (tenant: string) => Promise<TenantPolicy>
-  readonly partRows: PartRows
+  readonly batchRows: BatchRows
 }
 
 /** How long a record counts as fresh, and how many jobs with fresh rows there may be at a time. */
@@ -32,17 +32,17 @@ export type JobUnit = Unit<ChunkMessage>
  * its stored quote, and all it emits is emitted again.
  */
 export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecision> {
-  const nothing: JobDecision = { finishes: unit.members, emits: [] }
+  const nothing: JobDecision = { completes: unit.members, emits: [] }
   const head = headOf(unit)
-  if (await isOver(head, deps)) return nothing
+  if (await isEnded(head, deps)) return nothing
   const { freshnessMs, maxActiveJobs } = await deps.policy(head.tenant)
-  const terms = termsOf(head, freshnessMs, deps.partRows)
-  const { chunks, counts } = await readChunks(unit.parts, { terms, load: deps.load })
+  const terms = termsOf(head, freshnessMs, deps.batchRows)
+  const { chunks, counts } = await readChunks(unit.messages, { terms, load: deps.load })
   const acceptance = await acceptJob(head, counts, { ...deps, maxActiveJobs })
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
   return {
-    finishes: unit.members,
+    completes: unit.members,
     emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
     afterProduced: () => announce(head, { entry: acceptance.entry, deps }),
   }
@@ -52,7 +52,7 @@ export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecis
  * True when nothing can come of the job any more; one that is too late is refused for good. Before
  * that `accept` says so, and is asked in any case.
  */
-async function isOver (head: Normalized, { store, clock }: JobDeps): Promise<boolean> {
+async function isEnded (head: Normalized, { store, clock }: JobDeps): Promise<boolean> {
   if (clock.now() <= head.acceptBy) return false
   const outcome = await store.refuse(head.tenant, head.job, 'expired')
   return outcome.kind === 'accepted' ? outcome.job.closed : outcome.kind === 'refused'
@@ -74,7 +74,7 @@ export async function announce (
 
 /** The envelope of chunk 0, which alone carries the job's header. */
 export function headOf (unit: JobUnit): Normalized {
-  const [first] = unit.parts
-  if (first === undefined) throw new Error('a complete job has a first chunk')
+  const [first] = unit.messages
+  if (first === undefined) throw new Error('a complete job has no chunk 0')
   return first.value
 }

@@ -10,7 +10,7 @@ import { coordinatesOf } from '../results/chunk-coordinates.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
 
-/** A chunk's rows and what the cache had for them; no records when the job bypasses the cache. */
+/** The rows of a chunk and its cached records; no records when the job bypasses the cache. */
 export type LoadedChunk = {
   readonly rows: NormalizedRows
   readonly records: readonly (CachedRecord | undefined)[]
@@ -18,29 +18,29 @@ export type LoadedChunk = {
 
 export type Loader = {
   (message: ChunkMessage): Promise<LoadedChunk>
-  /** Starts the work for whoever needs the chunk later, if there is room for it. */
-  readonly ahead: (message: ChunkMessage) => void
-  /** Keeps nothing more of chunks whose job is done. */
+  /** Starts loading a chunk, if there is memory for it. */
+  readonly prefetch: (message: ChunkMessage) => void
+  /** Releases the chunks of a decided job. */
   readonly forget: (messages: Iterable<ChunkMessage>) => void
 }
 
 /**
- * Opens a chunk and looks its tokens up in the cache, once a message: `ahead`, when the chunk
- * arrives, starts the work; the call that needs the result finds it done or under way. Chunks that
- * arrive together are opened one a turn, so that others get theirs in between, and looked up a few
- * at a time. Rejects when the rows can't be read or do not fit their envelope.
+ * Decrypts a chunk and looks up its tokens in the cache, once per message. `prefetch` starts this
+ * when the chunk arrives; the later call gets the result. It yields to other jobs between chunks
+ * and limits concurrent lookups. Rejects when the rows are unreadable or do not match their
+ * envelope.
  *
- * While many big jobs are gathered at once, there is no room for the rows of all: the others are
- * loaded when their job is decided. What is held of them until then is their message, sealed and
- * compressed. A job too large for the room drops what was loaded first.
+ * If there is no memory for the rows of all waiting jobs, further chunks are loaded when their job
+ * is decided; until then only their message is held, sealed and compressed. A job larger than the
+ * memory drops its first chunks.
  */
 export function createLoader (
-  cache: Pick<RecordCache, 'find'>, roomBytes = ROOM_BYTES
+  cache: Pick<RecordCache, 'find'>, maxBytes = MAX_LOADED_BYTES
 ): Loader {
   const loading = new WeakMap<ChunkMessage, Promise<LoadedChunk>>()
-  const find = fewAtOnce(cache)
-  const kept = new LRUCache<ChunkMessage, number>({
-    maxSize: roomBytes,
+  const find = withLimit(cache)
+  const loaded = new LRUCache<ChunkMessage, number>({
+    maxSize: maxBytes,
     sizeCalculation: bytes => bytes,
     dispose: (_bytes, message) => { loading.delete(message) },
   })
@@ -49,49 +49,51 @@ export function createLoader (
     if (known !== undefined) return known
     const { tenant, totalRows } = message.value
     const started = yieldToEventLoop(laneOf(totalRows), tenant).then(() => load(message, find))
-    // Whoever needs the chunk sees the failure; until then nobody may be listening.
+    // The later call sees the failure; until then it may be unhandled.
     started.catch(() => {})
     loading.set(message, started)
-    kept.set(message, bytesOf(message))
+    loaded.set(message, bytesOf(message))
     return started
   }
   return Object.assign(loadOnce, {
-    ahead: (message: ChunkMessage) => {
-      if (kept.calculatedSize + bytesOf(message) <= roomBytes) loadOnce(message).catch(() => {})
+    prefetch: (message: ChunkMessage) => {
+      if (loaded.calculatedSize + bytesOf(message) <= maxBytes) loadOnce(message).catch(() => {})
     },
     forget: (messages: Iterable<ChunkMessage>) => {
-      for (const message of messages) kept.delete(message)
+      for (const message of messages) loaded.delete(message)
     },
   })
 }
 
-/** Chunks of a lane that are looked up at a time, so that Redis always has one at hand. */
-const LOOKS_AT_ONCE = 2
-/** A look that takes longer lets the next begin: where Redis hangs, those of a job fail at once. */
-const LOOK_HOLDS_MS = 100
+/** Concurrent lookups of a lane, so that Redis is never idle. */
+const CONCURRENT_LOOKUPS = 2
+/** A slower lookup frees its slot: if Redis hangs, all lookups of a job fail at once. */
+const LOOKUP_SLOT_MS = 100
 
 /**
- * The looks of one lane stand in line here and not on the connection, which the other lane uses as
- * well: a small job's look never stands behind a whole big job.
+ * Queues the lookups of one lane here instead of on the connection, which both lanes share: so a
+ * lookup of a small job never waits behind a big job.
  */
-function fewAtOnce (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
-  const places = bulkhead(LOOKS_AT_ONCE, Number.MAX_SAFE_INTEGER)
-  return async (...asked) => {
-    const { look } = await places.execute(async () => {
-      const begun = cache.find(...asked)
-      await withTimeout(begun, LOOK_HOLDS_MS)
-      return { look: begun }
+function withLimit (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
+  const limit = bulkhead(CONCURRENT_LOOKUPS, Number.MAX_SAFE_INTEGER)
+  return async (...query) => {
+    const { lookup } = await limit.execute(async () => {
+      const pending = cache.find(...query)
+      await withTimeout(pending, LOOKUP_SLOT_MS)
+      return { lookup: pending }
     })
-    return await look
+    return await lookup
   }
 }
 
-/** One of the largest jobs, if its inputs are as long as phone numbers, and some small ones. */
-const ROOM_BYTES = 16 * 1_024 * 1_024
-/** Rows take several times the memory of their message, compressed but for the tokens. */
+/** Fits one of the largest jobs with inputs as long as phone numbers, and some small ones. */
+const MAX_LOADED_BYTES = 16 * 1_024 * 1_024
+/**
+ * Rows take several times the memory of their message, which is compressed except for the tokens.
+ */
 const MEMORY_PER_BYTE = 4
 
-/** About the memory that a chunk takes. */
+/** The estimated memory of a chunk, in bytes. */
 function bytesOf ({ raw }: ChunkMessage): number {
   return 1 + (raw.value?.length ?? 0) * MEMORY_PER_BYTE
 }
@@ -100,10 +102,11 @@ async function load (message: ChunkMessage, find: RecordCache['find']): Promise<
   const { value } = message
   const rows = message.rows()
   if (rows.inputs.length !== value.rows || rows.canonicals.length !== value.rows) {
-    throw new Error('a chunk holds as many rows as its envelope says')
+    throw new Error(`chunk ${value.chunk} of job ${value.job} has ${rows.inputs.length} inputs, ` +
+      `${rows.canonicals.length} canonical forms, expected ${value.rows}`)
   }
   if (value.forceFresh) return { rows, records: [] }
   const { tenant, service } = coordinatesOf(value)
-  const scope = { tenant, service, version: value.tokenVersion, others: rows.otherTokens }
+  const scope = { tenant, service, version: value.tokenVersion, rotated: rows.otherTokens }
   return { rows, records: await find(scope, rows.tokens) }
 }

@@ -16,5 +16,5 @@ await run('lookup', lookupConfig, async (config, context) => {
   const wire = createJobWire(deps, config)
   const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
   const stageOf = () => createLookupStage(lookupDeps(config, deps))
-  return await runStage<'lookup'>(stageOf, { ...deps, wire, subscriptions })
+  return await runStage<'lookup'>(stageOf, { ...deps, messageCodec: wire, subscriptions })
 })

@@ -10,12 +10,12 @@ import { countRows, usableHit, type Chunk, type ChunkCounts, type JobTerms } fro
 import { createDedupe } from './dedupe.ts'
 import type { ChunkMessage, Loader } from './load.ts'
 
-/** Rows a part holds at most. */
-export type PartRows = (lane: Lane, service: ServiceSlug) => number
+/** Maximum number of rows of a verification batch. */
+export type BatchRows = (lane: Lane, service: ServiceSlug) => number
 
-/** What holds for every chunk of the job that the envelope names. */
+/** The terms common to all chunks of a job, from the envelope of one of them. */
 export function termsOf (
-  head: Normalized, freshnessMs: number, partRows: PartRows
+  head: Normalized, freshnessMs: number, batchRows: BatchRows
 ): JobTerms {
   const lane = laneOf(head.totalRows)
   return {
@@ -24,30 +24,30 @@ export function termsOf (
     forceFresh: head.forceFresh,
     quotedAtMs: head.submittedAt,
     freshnessMs,
-    partRows: partRows(lane, coordinatesOf(head).service),
+    batchRows: batchRows(lane, coordinatesOf(head).service),
   }
 }
 
-/** Chunks that are asked for while one is read. */
-const AHEAD = 4
+/** Number of chunks to prefetch. */
+const PREFETCH = 4
 
 type ReadOptions = { readonly terms: JobTerms, readonly load: Loader }
 
 /**
- * The chunks of a job in row order, each counted once all before it have told their originals.
- * Rejects when a chunk can't be read or the chunks do not make up the job.
+ * Loads the chunks of a job in row order and counts their rows.
+ * @throws Error when a chunk is unreadable or missing.
  */
 export async function readChunks (
-  parts: readonly ChunkMessage[], { terms, load }: ReadOptions
+  messages: readonly ChunkMessage[], { terms, load }: ReadOptions
 ): Promise<{ readonly chunks: readonly Chunk[], readonly counts: Counts }> {
-  const { totalRows } = parts[0]?.value ?? { totalRows: 0 }
+  const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
   const dedupe = createDedupe(totalRows)
-  const isMixed = new Set(parts.map(({ value }) => value.tokenVersion)).size > 1
+  const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
   const chunks: Chunk[] = []
   const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
-  for (const message of parts) {
-    const next = parts[chunks.length + AHEAD]
-    if (next !== undefined) load.ahead(next)
+  for (const message of messages) {
+    const next = messages[chunks.length + PREFETCH]
+    if (next !== undefined) load.prefetch(next)
     const { rows, records } = await load(message)
     const coordinates = coordinatesOf(message.value)
     const { chunk: number, firstRow } = coordinates
@@ -64,13 +64,16 @@ export async function readChunks (
     chunks.push(chunk)
     await yieldToEventLoop(terms.lane, coordinates.tenant)
   }
-  if (counts.totalRows !== totalRows) throw new Error('the chunks of a job hold all its rows')
+  if (counts.totalRows !== totalRows) {
+    throw new Error(`the chunks of job ${terms.job} have ${counts.totalRows} rows, expected ` +
+      `${totalRows}`)
+  }
   return { chunks, counts }
 }
 
 /**
- * What tells contacts apart where tokens do not: those of chunks whose job was normalized while the
- * cache secret was changed are of different versions.
+ * Digests that identify contacts if chunks have tokens of different versions, because the cache
+ * secret was rotated while the job was normalized.
  */
 function digestsOf (canonicals: readonly string[]): Buffer {
   return Buffer.concat(canonicals.map((canonical) =>

@@ -5,15 +5,15 @@ import { canonicalPhone } from './phone.ts'
 
 export { INVALID_REASONS, type Canonical, type InvalidReason } from './input.ts'
 
-/** `country` (ISO 3166, upper case) is the fallback for phone numbers in national form. */
+/** `country` (ISO 3166, upper case) is the default for phone numbers in national format. */
 export type Canonicalize = (input: string, country: string | undefined) => Canonical
 
-/** The function that brings inputs of a kind into canonical form; it never throws. */
+/** The function that canonicalizes inputs of a kind; it never throws. */
 export function canonicalFor (kind: ContactKind): Canonicalize {
   return kind === 'phone' ? canonicalPhone : canonicalEmail
 }
 
-/** Of canonical forms, the texts that are equal exactly for equal contacts; '' stays ''. */
+/** The identities of canonical forms: equal exactly for equal contacts; '' stays ''. */
 export function identitiesOf (
   kind: ContactKind, canonicals: readonly string[]
 ): readonly string[] {

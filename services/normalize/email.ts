@@ -9,17 +9,17 @@ const MAX_LOCAL_BYTES = 64
 const MAX_ADDRESS_BYTES = 254
 
 const ASCII_ONLY = /^[ -~]*$/
-/** Marks that show nothing can make two different addresses look alike, so they are refused. */
+/** Invisible characters can make two different addresses look the same, so they are rejected. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u
 const OTHER_SPACE = /[\p{Z}--[ ]]/v
 /** RFC 6068; its header fields follow a question mark. */
 const MAILTO = /^mailto:([^?]*)/i
-/** What display names, comments and quoted local parts have, and a bare address has not. */
+/** Only display names, comments and quoted local parts have these characters. */
 const NEEDS_GRAMMAR = /[\s"()<>]/
-/** RFC 5322 `dot-atom-text`: nearly every local part, told without the full parser. */
+/** RFC 5322 `dot-atom-text`: nearly every local part, matched without the full parser. */
 const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 const LABEL = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?'
-/** A domain name; a last label of digits would make it an IP address. */
+/** A domain name; with a numeric last label it would be an IP address. */
 const DOMAIN_NAME = new RegExp(`^(?:${LABEL}\\.)*(?!\\d+$)${LABEL}$`)
 /** RFC 5321, 4.1.3. */
 const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
@@ -27,8 +27,8 @@ const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
 /**
  * The canonical form of an RFC 5322 mailbox (RFC 6532 characters allowed), or why there is none:
  * its address without display name, comments, `mailto:` and the trailing dot of the domain. The
- * domain is in lower case and as ASCII (IDNA), or an address in brackets; the local part keeps its
- * spelling, without quotes that it does not need. Never throws; a canonical form maps to itself.
+ * domain is in lower case and ASCII (IDNA), or an address in brackets; the local part keeps its
+ * spelling, without unnecessary quotes. Never throws; a canonical form maps to itself.
  */
 export function canonicalEmail (input: string): Canonical {
   const trimmed = input.trim()
@@ -36,16 +36,15 @@ export function canonicalEmail (input: string): Canonical {
   const inputReason = inputFault(trimmed) ?? inputFault(text)
   if (inputReason !== undefined) return invalid(inputReason)
   const address = NEEDS_GRAMMAR.test(text) ? bareAddress(text) : text
-  const reason = spellingFault(address)
+  const reason = characterFault(address)
   if (address === undefined || reason !== undefined) return invalid(reason ?? 'not_an_email')
   const at = address.lastIndexOf('@')
   const local = canonicalLocal(address.slice(0, at).trim())
-  return local.ok ? joined(local.canonical, address.slice(at + 1).trim()) : local
+  return local.ok ? joinAddress(local.canonical, address.slice(at + 1).trim()) : local
 }
 
 /**
- * What two addresses have in common exactly if they are one contact: local parts are compared
- * without case.
+ * Equal for two addresses exactly if they are one contact: local parts are compared without case.
  */
 export function emailIdentity (canonical: string): string {
   return canonical.toLowerCase()
@@ -61,7 +60,7 @@ function withoutScheme (text: string): string {
   }
 }
 
-function spellingFault (address = ''): InvalidReason | undefined {
+function characterFault (address = ''): InvalidReason | undefined {
   if (!address.includes('@')) return 'not_an_email'
   if (ASCII_ONLY.test(address)) return undefined
   if (INVISIBLE.test(address)) return 'hidden_character'
@@ -69,9 +68,9 @@ function spellingFault (address = ''): InvalidReason | undefined {
 }
 
 /**
- * The address of a mailbox, its display name, angle brackets and comments split off in one pass;
- * undefined where they do not match. The library's grammar takes time that grows with the square or
- * the cube of its input, so it only ever sees a local part of at most 64 bytes without comments.
+ * The address of a mailbox, without display name, angle brackets and comments, in one pass;
+ * undefined if they do not match. The grammar of the library takes quadratic or cubic time, so it
+ * only gets a local part of at most 64 bytes without comments.
  */
 function bareAddress (text: string): string | undefined {
   let plain = ''
@@ -83,7 +82,7 @@ function bareAddress (text: string): string | undefined {
     if (character === '"' && depth === 0) isQuoted = !isQuoted
     if (character === '(' && !isQuoted) depth += 1
     if (depth === 0) plain += isEscape ? text.slice(at, at + 2) : character
-    // A comment is white space to the grammar.
+    // The grammar treats a comment as white space.
     if (character === ')' && !isQuoted && depth > 0 && (depth -= 1) === 0) plain += ' '
     if (isEscape) at += 1
   }
@@ -99,7 +98,7 @@ function inBrackets (plain: string): string | undefined {
   return isPhrase && isClosed ? plain.slice(open + 1, -1) : undefined
 }
 
-/** Asks the full RFC 5322 grammar, without its obsolete part, about a local part with quotes. */
+/** Parses a quoted local part by the full RFC 5322 grammar, without its obsolete syntax. */
 function canonicalLocal (local: string): Canonical {
   if (DOT_ATOM.test(local)) return { ok: true, canonical: local }
   if (Buffer.byteLength(local) > MAX_LOCAL_BYTES) return invalid('local_part_too_long')
@@ -118,7 +117,7 @@ function leastQuoted (local: string): string {
   return DOT_ATOM.test(content) ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
 }
 
-function joined (local: string, domain: string): Canonical {
+function joinAddress (local: string, domain: string): Canonical {
   const host = domain.startsWith('[') ? canonicalLiteral(domain) : canonicalDomain(domain)
   if (host === undefined) return invalid('invalid_domain')
   const localBytes = Buffer.byteLength(local)
@@ -129,8 +128,8 @@ function joined (local: string, domain: string): Canonical {
 }
 
 /**
- * The ASCII form of a domain name, or undefined if it has none. A plain name is only put into lower
- * case: the WHATWG function would read `1.2.3` as an IP address.
+ * The ASCII form of a domain name, or undefined. An ASCII name is only converted to lower case: the
+ * WHATWG function would parse `1.2.3` as an IP address.
  */
 function canonicalDomain (domain: string): string | undefined {
   const mapped = ASCII_ONLY.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
@@ -138,7 +137,7 @@ function canonicalDomain (domain: string): string | undefined {
   return DOMAIN_NAME.test(name) ? name : undefined
 }
 
-/** An IP address in brackets, in the one spelling of its kind. */
+/** An IP address in brackets, in its canonical spelling. */
 function canonicalLiteral (domain: string): string | undefined {
   const [, older = '', newer = ''] = DOMAIN_LITERAL.exec(domain) ?? []
   if (isIP(older) === 4) return `[${older}]`

@@ -5,27 +5,27 @@ export const INVALID_REASONS = PREFLIGHT_REASONS
 
 export type InvalidReason = PreflightReason
 
-/** The one spelling that stands for a contact, or why there is none; both are expected. */
+/** The canonical form of a contact, or why there is none. */
 export type Canonical =
   | { readonly ok: true, readonly canonical: string }
   | { readonly ok: false, readonly reason: InvalidReason }
 
-/** A longer input is an invalid row, which costs nothing; counted in characters, not in bytes. */
+/** A longer input is an invalid row, which is free; counted in characters, not in bytes. */
 export const MAX_INPUT_CHARACTERS = 320
 
 const PRINTABLE_ASCII = /^[ -~]+$/
 // eslint-disable-next-line no-control-regex -- control characters are what is looked for
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
 
-/** An invalid row's outcome. */
+/** The result for an invalid row. */
 export function invalid (reason: InvalidReason): Canonical {
   return { ok: false, reason }
 }
 
 /**
- * What must hold for any input before it is read as a phone number or an e-mail address.
- * Returns undefined when nothing is wrong. `trimmed` is the input without outer white space, so a
- * line end left over from a file is no fault.
+ * Checks an input before it is parsed as a phone number or an e-mail address. Returns undefined if
+ * it is fine. `trimmed` is the input without outer white space, so a trailing line break is
+ * accepted.
  */
 export function inputFault (trimmed: string): InvalidReason | undefined {
   if (trimmed === '') return 'empty'
@@ -36,7 +36,7 @@ export function inputFault (trimmed: string): InvalidReason | undefined {
   return undefined
 }
 
-/** Whether a text has more characters than an input may have. */
+/** Whether a text exceeds the maximum length of an input. */
 export function isTooLong (text: string): boolean {
   if (text.length <= MAX_INPUT_CHARACTERS) return false
   // A character outside the basic plane has two code units; only code points are counted.

@@ -22,5 +22,5 @@ await run('normalize', normalizeConfig, async (config, context) => {
   const subscriptions = subscriptionsOf('normalize', { lanes: config.LANES })
   const { policyNow } = createOrganizations(deps.state)
   const weightOf = (tenant: string) => policyNow(tenant).weight
-  return await runStage(stage, { ...deps, wire, subscriptions, weightOf })
+  return await runStage(stage, { ...deps, messageCodec: wire, subscriptions, weightOf })
 })

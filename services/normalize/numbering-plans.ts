@@ -3,15 +3,15 @@ import type { InvalidReason } from './input.ts'
 
 type Plan = { readonly lengths: ReadonlySet<number>, readonly nationalPrefix: RegExp | undefined }
 
-/** The library has this method, its type declaration does not. */
+/** The library has this method but does not declare it. */
 type PrefixedPlan = NumberingPlan & { nationalPrefixForParsing: () => string | undefined }
 
 const plans = new Map<string, Plan>()
 
 /**
- * Why a national number of `digits` digits can't exist under a calling code, or undefined if it
- * can. The plan is that of the calling code's main country, as in Google's libphonenumber, so the
- * answer depends on the canonical form alone and not on the country a job names.
+ * Why a national number with this number of digits is impossible for a calling code, or undefined.
+ * Uses the plan of the main country of the calling code, as Google's libphonenumber does, so the
+ * result depends on the canonical form alone, not on the country of the job.
  */
 export function lengthFault (callingCode: string, digits: number): InvalidReason | undefined {
   const { lengths } = planOf(callingCode)
@@ -20,7 +20,7 @@ export function lengthFault (callingCode: string, digits: number): InvalidReason
   return digits > Math.max(...lengths) ? 'too_long' : 'impossible_length'
 }
 
-/** Whether an international number begins with what its plan may take for a national prefix. */
+/** Whether an international number starts with a possible national prefix of its plan. */
 export function mayParseDifferently (callingCode: string, nationalNumber: string): boolean {
   return planOf(callingCode).nationalPrefix?.test(nationalNumber) ?? false
 }
@@ -35,7 +35,7 @@ function planOf (callingCode: string): Plan {
 
 function readPlan (callingCode: string): Plan {
   const metadata = new Metadata()
-  // A calling code selects the plan of its main country; the declaration names only countries.
+  // A calling code selects the plan of its main country; the declaration allows only countries.
   metadata.selectNumberingPlan(callingCode as CountryCode)
   const plan = metadata.numberingPlan as PrefixedPlan
   const prefix = plan.nationalPrefixForParsing()

@@ -6,18 +6,19 @@ import { inputFault, invalid, isTooLong, type Canonical, type InvalidReason } fr
 import { lengthFault, mayParseDifferently } from './numbering-plans.ts'
 
 const ASCII_ONLY = /^[ -~]*$/
-/** Marks that show nothing: bidirectional controls, zero-width characters, soft hyphens. */
+/** Invisible characters: bidirectional controls, zero-width characters, soft hyphens. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
-/** Parsing a parsed number again settles at once or twice; more turns would be a loop. */
-const MAX_TURNS = 4
+/** Parsing a parsed number again is stable after one or two passes; more would be a loop. */
+const MAX_PASSES = 4
 
 /**
- * The E.164 form of a phone number as people write it, or why there is none.
+ * The E.164 form of a phone number, or why there is none.
+ *
  * `country` (ISO 3166, upper case) is used for numbers that are not in international format, and
  * for its international prefix (`011` in the US, `00` in Germany). A number is invalid only if it
- * can't be parsed or has an impossible length for its calling code: whether its range is assigned
- * is for a provider to say. An extension is left out, letters (1-800-FLOWERS) are not dialled.
- * Rules are those of Google's libphonenumber. Never throws; canonical forms map to themselves.
+ * cannot be parsed or has an impossible length for its calling code: whether its range is assigned
+ * is decided by a provider. Extensions are dropped, letters (1-800-FLOWERS) are not dialed. The
+ * rules are those of Google's libphonenumber. Never throws; canonical forms map to themselves.
  */
 export function canonicalPhone (input: string, country: string | undefined): Canonical {
   const number = parsePhone(input, country)
@@ -28,21 +29,21 @@ export function canonicalPhone (input: string, country: string | undefined): Can
 }
 
 /**
- * The same as `canonicalPhone`, entirely by the library: for what is not written in one of the
- * common forms, for the reasons of what can't be parsed, and to compare with. Never throws.
+ * The same as `canonicalPhone`, by the library only: for inputs in uncommon formats, for the
+ * reasons of invalid inputs, and for comparison. Never throws.
  */
 export function canonicalByLibrary (input: string, country: string | undefined): Canonical {
   const trimmed = input.trim()
-  // Before compatibility forms are spelled out: one character can become eighteen.
+  // Before the expansion of compatibility characters: one character can become eighteen.
   if (isTooLong(trimmed)) return invalid('too_long_input')
   const text = visible(trimmed)
   const fault = inputFault(text)
   if (fault !== undefined) return invalid(fault)
   const parsed = parse(text, country)
-  return typeof parsed === 'string' ? invalid(parsed) : settled(parsed)
+  return typeof parsed === 'string' ? invalid(parsed) : stableForm(parsed)
 }
 
-/** Compatibility forms (full-width digits and signs) as plain ones, invisible marks removed. */
+/** Replaces compatibility characters (full-width digits and signs) and removes invisible ones. */
 function visible (text: string): string {
   if (ASCII_ONLY.test(text)) return text
   return text.normalize('NFKC').replace(INVISIBLE, '').trim()
@@ -67,13 +68,13 @@ function reasonOf (message: string, text: string): InvalidReason {
 }
 
 /**
- * The library takes a national prefix off wherever it may be one, so for some unassigned numbers
- * its answer parses to yet another number. Equal contacts must have one canonical form, hence the
- * number is parsed until it stays as it is; nearly all are recognized as settled without parsing.
+ * Parses the number until it is stable. The library removes anything that may be a national prefix,
+ * so for some unassigned numbers its result parses to another number, but equal contacts must have
+ * one canonical form. Nearly all numbers are recognized as stable without parsing.
  */
-function settled (first: PhoneNumber): Canonical {
+function stableForm (first: PhoneNumber): Canonical {
   let number = first
-  for (let turn = 0; turn < MAX_TURNS; turn++) {
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
     const { countryCallingCode, nationalNumber } = number
     const again = mayParseDifferently(countryCallingCode, nationalNumber)
       ? parse(number.number, undefined)

@@ -12,32 +12,32 @@ import type { Tokenizer } from './token.ts'
 
 export type NormalizeDeps = {
   readonly store: Pick<JobStore, 'refuse'>
-  /** Redis time, by which `acceptBy` is judged. */
+  /** Redis time, which is compared with `acceptBy`. */
   readonly clock: Clock
   readonly tokenize: Tokenizer
-  /** Messages handed to one call of `decide`. */
+  /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
-  /** Told of the rows of a chunk that came too late to be accepted. */
+  /** Called with the number of rows of a chunk that is past `acceptBy`. */
   readonly onExpired?: (rows: number) => void
 }
 
 type Chunk = Incoming<'rows.submitted'>
 
 /**
- * Brings every input of a chunk into canonical form and gives it its token, or the reason why there
- * is none. Each chunk is decided alone, so any instance takes any chunk of a job. Past `acceptBy`
- * nothing was promised and nothing can be accepted any more: such a chunk ends here.
+ * Adds the canonical form and token of every input of a chunk, or the reason why there is none.
+ * Each chunk is decided alone, so any instance can take any chunk of a job. Drops a chunk past
+ * `acceptBy`: its job can no longer be accepted.
  */
 export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
   const decideChunk = async (chunk: Chunk): Promise<Decision<'normalize'>> => {
     if (deps.clock.now() > chunk.value.acceptBy) {
       deps.onExpired?.(chunk.value.rows)
-      return { finishes: [chunk], emits: [] }
+      return { completes: [chunk], emits: [] }
     }
     const { inputs, contacts } = chunk.rows()
     const { tokenVersion, ...rows } = await normalizeRows(chunk.value, inputs, deps.tokenize)
     const value = { ...chunk.value, tokenVersion }
-    return { finishes: [chunk], emits: [emissionOf(value, { ...rows, contacts })] }
+    return { completes: [chunk], emits: [emissionOf(value, { ...rows, contacts })] }
   }
   return {
     name: 'normalize',
@@ -52,7 +52,8 @@ export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
       return decisions
     },
     whenDead: async ({ tenant, job }) => {
-      // Without one of its chunks a job can't be accepted, so the client is answered now, not late.
+      // Without one of its chunks a job cannot be accepted, so it is refused now instead of at its
+      // deadline.
       if (tenant && job) await deps.store.refuse(tenant, job, 'internal')
       return []
     },
@@ -60,13 +61,13 @@ export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
   }
 }
 
-/** The dearest inputs there are take some 30 ms for so many characters, usual ones 1 ms. */
-const CHARACTERS_A_TURN = 8_192
+/** The most expensive inputs take about 30 ms for so many characters, normal ones 1 ms. */
+const MAX_CHARACTERS_PER_SLOT = 8_192
 
 /**
  * The normalized rows of one chunk, columns of equal length in the order of the inputs, and the
- * version of the cache secret their tokens were made with. Others have their turns in between, so
- * that nobody waits for inputs that were made to take long.
+ * version of the cache secret of their tokens. Yields to other work in between, so that expensive
+ * inputs do not block it.
  */
 export async function normalizeRows (
   value: Pick<Submitted, 'tenant' | 'service' | 'country' | 'tokenVersion' | 'totalRows'>,
@@ -75,14 +76,14 @@ export async function normalizeRows (
   const service = value.service as ServiceSlug
   const { kind } = SERVICES[service]
   const canonicalize = canonicalFor(kind)
-  // Of a country without a numbering plan only numbers in international format can be read.
+  // With a country without a numbering plan, only numbers in international format can be parsed.
   const country = isKnownCountry(value.country) ? value.country : undefined
   const canonicals = new Array<string>(inputs.length).fill('')
   const reasons = new Array<string>(inputs.length).fill('')
   let characters = 0
   for (const [row, input] of inputs.entries()) {
     characters += input.length
-    if (characters > CHARACTERS_A_TURN) {
+    if (characters > MAX_CHARACTERS_PER_SLOT) {
       characters = 0
       await yieldToEventLoop(laneOf(value.totalRows), value.tenant)
     }

@@ -1,7 +1,7 @@
 import { hkdfSync } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { RotatedTokens } from '../cache/rotated-tokens.ts'
-import { recordsOf } from '../cache/names.ts'
+import { recordsOf } from '../cache/cache.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { createMac } from './mac.ts'
@@ -11,21 +11,21 @@ const TENANT_KEYS = 1_000
 export type TokenScope = {
   readonly tenant: string
   readonly service: ServiceSlug
-  /** Which of the configured cache secrets makes the tokens; fixed when the job was submitted. */
+  /** The version of the cache secret for the tokens; fixed when the job is submitted. */
   readonly version: string
 }
 
-/** Tokens of the rows, and the version they were made with. */
-export type MadeTokens = {
+/** The tokens of rows, and the version of their secret. */
+export type RowTokens = {
   readonly version: string
   readonly tokens: Buffer
   readonly otherTokens: RotatedTokens | null
 }
 
-/** Fills in the tokens of each contact; an empty text (an invalid row) keeps zeros. */
-export type Tokenizer = (scope: TokenScope, contacts: readonly string[]) => MadeTokens
+/** Computes the tokens of contacts; an empty text (an invalid row) has a token of zeros. */
+export type Tokenizer = (scope: TokenScope, contacts: readonly string[]) => RowTokens
 
-/** The cache secrets of the configuration (32 bytes of base64 each), by their version. */
+/** The configured cache secrets (32 bytes of base64 each), by version. */
 export function readSecrets (secrets: Readonly<Record<string, string>>):
 ReadonlyMap<string, Buffer> {
   return new Map(Object.entries(secrets)
@@ -33,20 +33,22 @@ ReadonlyMap<string, Buffer> {
 }
 
 /**
- * Tokens of contacts, 16 bytes a row in one Buffer: the first 16 bytes of HMAC-SHA256 over
- * `v1|<service>|<contact>`, with the service by whose name the records are kept, under the tenant's
- * own key, HKDF-SHA256 of the cache secret with the tenant's name, so that tokens of two tenants
- * cannot be compared. The derivation is written out here and not shared, as any change to it would
- * orphan every cached record.
+ * Tokens of contacts, 16 bytes per row in one Buffer: the first 16 bytes of HMAC-SHA256 over
+ * `v1|<service>|<contact>` with the key of the tenant, which is HKDF-SHA256 of the cache secret and
+ * the tenant, so that tokens of two tenants cannot be compared. The service is the one by whose
+ * name records are stored. The derivation is written out here and not shared, because any change to
+ * it would orphan every cached record.
  *
- * They are made with every secret that is configured. A version that is not, because it was taken
- * out or is not known here yet, only costs what the cache would have known: the newest one that is
- * takes its place. Throws RangeError when there are no secrets at all.
+ * Tokens are computed with all configured secrets. If the requested version is missing, because it
+ * was removed or is not deployed here yet, the newest one is used: that only loses cache hits.
+ * @throws RangeError without any secret.
  */
 export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenizer {
   const newestFirst = [...secrets.keys()].reverse()
   const [newest] = newestFirst
-  if (newest === undefined) throw new RangeError('There are no cache secrets.')
+  if (newest === undefined) {
+    throw new RangeError('CACHE_SECRETS is empty: configure at least one secret')
+  }
   const keyOf = createKeys(secrets)
   return (scope, contacts) => {
     const version = secrets.has(scope.version) ? scope.version : newest
@@ -61,7 +63,7 @@ export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenize
 
 type Keyed = ReturnType<typeof createMac>
 
-/** The tenants' keys by version of the secret. */
+/** The keys of tenants by version of the secret. */
 function createKeys (secrets: ReadonlyMap<string, Buffer>) {
   const keys = new LRUCache<string, Keyed>({ max: TENANT_KEYS })
   return (version: string, tenant: string): Keyed => {

@@ -5,7 +5,7 @@ import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, kafkaKeys, loadConfig, pick } from '../platform/config.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../kafka/connection.ts'
-import { refusalOf } from '../kafka/errors.ts'
+import { accessErrorOf } from '../kafka/errors.ts'
 import { connectRedis } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 
@@ -43,7 +43,7 @@ export async function withBrokers<T> (
 
 /** Converts an error of the brokers into a UsageError. Returns every other error unchanged. */
 export function explainKafkaError (error: unknown, brokers: readonly string[]): unknown {
-  const refusal = refusalOf(error)
+  const refusal = accessErrorOf(error)
   if (refusal !== undefined) return new UsageError(`${refusal}.`)
   const isOfKafka = error instanceof Error && error.name.startsWith('KafkaJS')
   if (!isOfKafka || !isInfrastructure(error)) return error

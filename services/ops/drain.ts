@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { counted, createProgressLine } from '../client/terminal.ts'
-import { placesOf, type Place } from '../kafka/lag.ts'
+import { lagsOf, type GroupLag } from '../kafka/lag.ts'
 import { callOf, parsePositive, type Call, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import { countOpenJobs, withJobs } from './jobs.ts'
@@ -38,7 +38,7 @@ async function drainStack (
   try {
     return await withBrokers(env, admin => withJobs(env, jobs => drain({
       // Jobs come first: when a job is closed, everything that it has written is in a topic.
-      query: async () => backlogOf(await countOpenJobs(jobs), await placesOf(admin)),
+      query: async () => backlogOf(await countOpenJobs(jobs), await lagsOf(admin)),
       show: backlog => { if (!json) line.show(backlog) },
       sleep: delay,
       now: () => performance.now(),
@@ -88,7 +88,7 @@ export async function drain (deps: DrainDeps, timeoutMs: number): Promise<Draine
 }
 
 /** Combines the open jobs and the lag of the groups. */
-export function backlogOf (openJobs: number, places: readonly Place[]): Backlog {
+export function backlogOf (openJobs: number, places: readonly GroupLag[]): Backlog {
   const behind = places.filter(({ lag }) => lag > 0)
   return {
     openJobs,

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import Type from 'typebox'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { createWire } from '../jobs/wire.ts'
-import { connectClickhouse, PATIENT_MS } from '../platform/clickhouse.ts'
+import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../platform/clickhouse.ts'
 import { commonConfig, loadConfig, messageKeys, pick } from '../platform/config.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
 import { kafkaConnectionOf } from '../kafka/connection.ts'
@@ -61,7 +61,7 @@ export async function withJournal<T> (
   env: Call<object>['env'], work: (journal: Pick<RestoreDeps, 'copy' | 'send'>) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(config, env)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, PATIENT_MS)
+  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
   const bus = createKafkaBus({
     ...kafkaConnectionOf(settings),
     mac: createMessageMac(settings),

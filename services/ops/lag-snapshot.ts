@@ -1,5 +1,5 @@
 import type { Admin } from 'kafkajs'
-import { placesOf, TOPOLOGY_GROUPS, type Place, type ReadingGroup } from '../kafka/lag.ts'
+import { lagsOf, TOPOLOGY_GROUPS, type GroupLag, type ConsumerGroup } from '../kafka/lag.ts'
 import { logicalTopic } from '../platform/topics.ts'
 import { round } from './command-line.ts'
 import { queryMetrics } from './metrics.ts'
@@ -8,7 +8,7 @@ import type { Pause } from './pauses.ts'
 /** The offsets of all groups at one time, and the age of the oldest message of each group. */
 export type LagSnapshot = {
   readonly atMs: number
-  readonly places: readonly Place[]
+  readonly places: readonly GroupLag[]
   /** Seconds by group, for groups whose processes report metrics. */
   readonly ages: ReadonlyMap<string, number>
   /** The paused stages; undefined when Redis is unavailable. */
@@ -18,8 +18,8 @@ export type LagSnapshot = {
 const AGE_METRICS = new Set(['stage_oldest_age_seconds'])
 
 /** Returns the groups of the topology, and those that read the topics of partners. */
-export function consumerGroups (topics: readonly string[]): readonly ReadingGroup[] {
-  const partners = topics.flatMap((name): readonly ReadingGroup[] => {
+export function consumerGroups (topics: readonly string[]): readonly ConsumerGroup[] {
+  const partners = topics.flatMap((name): readonly ConsumerGroup[] => {
     const { topic, partner } = logicalTopic(name) ?? {}
     if (topic !== 'feeds.submitted' || partner === undefined) return []
     return [{ stage: 'feed', group: `feed.${partner}`, topics: [name] }]
@@ -39,7 +39,7 @@ export async function takeSnapshot (
   { admin, targets, pauses: readPauses, fetch }: SnapshotDeps
 ): Promise<LagSnapshot> {
   const [places, ages, pauses] = await Promise.all([
-    admin.listTopics().then(topics => placesOf(admin, consumerGroups(topics))),
+    admin.listTopics().then(topics => lagsOf(admin, consumerGroups(topics))),
     targets().then(found => queryAges(found, fetch)),
     readPauses(),
   ])
@@ -82,7 +82,7 @@ type LineOptions = { readonly byPartition: boolean, readonly stage?: string | un
 export function lagLines (
   before: LagSnapshot | undefined, after: LagSnapshot, { byPartition, stage }: LineOptions
 ): readonly LagLine[] {
-  const keyOf = ({ group, topic, partition }: Place) =>
+  const keyOf = ({ group, topic, partition }: GroupLag) =>
     byPartition ? `${group} ${topic} ${partition}` : group
   const earlierPlaces = before && Map.groupBy(before.places, keyOf)
   const selected = after.places.filter(place => stage === undefined || place.stage === stage)
@@ -107,7 +107,7 @@ export function lagLines (
 type Rates = Pick<LagLine, 'lagMessages' | 'messagesPerSecond' | 'catchUpSeconds'>
 
 function ratesOf (
-  places: readonly Place[], earlier: readonly Place[] | undefined, seconds: number
+  places: readonly GroupLag[], earlier: readonly GroupLag[] | undefined, seconds: number
 ): Rates {
   const lagMessages = sumOf(places, 'lag')
   if (earlier === undefined || seconds <= 0) {
@@ -123,6 +123,6 @@ function ratesOf (
   }
 }
 
-function sumOf (places: readonly Place[], field: 'lag' | 'offset'): number {
+function sumOf (places: readonly GroupLag[], field: 'lag' | 'offset'): number {
   return places.reduce((sum, place) => sum + place[field], 0)
 }

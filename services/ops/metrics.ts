@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { everyAddress, type FindAddresses } from '../platform/addresses.ts'
+import { resolveAllAddresses, type LookUp } from '../platform/addresses.ts'
 import type { Environment } from '../platform/command-environment.ts'
-import { samplesAt, type Sample } from '../platform/exposition.ts'
+import { fetchSamples, type Sample } from '../platform/exposition.ts'
 
 /** Metrics of the services: the samples of each process, and the number of failed requests. */
 type ServiceMetrics = {
@@ -17,10 +17,10 @@ const TIMEOUT_MS = 1_000
  * in `folder`. Empty when there is no file.
  */
 export async function metricsTargets (
-  env: Environment, folder: string, find?: FindAddresses
+  env: Environment, folder: string, find?: LookUp
 ): Promise<readonly string[]> {
   const given = env['METRICS_TARGETS'] ?? ''
-  if (given !== '') return await everyAddress(parseTargets(given), find)
+  if (given !== '') return await resolveAllAddresses(parseTargets(given), find)
   try {
     const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
@@ -39,8 +39,8 @@ function parseTargets (given: string): readonly string[] {
 export async function queryMetrics (
   targets: readonly string[], names: ReadonlySet<string>, fetch = globalThis.fetch
 ): Promise<ServiceMetrics> {
-  const query = { names, withinMs: TIMEOUT_MS, fetch }
-  const responses = await Promise.all(targets.map(target => samplesAt(target, query)))
+  const query = { names, timeoutMs: TIMEOUT_MS, fetch }
+  const responses = await Promise.all(targets.map(target => fetchSamples(target, query)))
   const processes = responses.filter(samples => samples !== undefined)
   return { processes, unreachable: responses.length - processes.length }
 }

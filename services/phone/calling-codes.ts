@@ -9,26 +9,26 @@ export type CallingCode = {
   readonly countries: readonly Plan[]
 }
 
-/** Whose a number is. `type` is looked up on the way where several countries share the code. */
-export type Home = {
+/** The country and plan of a number. `type` is known if it was needed to find the country. */
+export type CountryMatch = {
   readonly country: string | undefined
   readonly plan: Plan
   readonly type: AssignedType | undefined | 'not_looked_up'
 }
 
-const LONGEST = 3
+const MAX_CODE_DIGITS = 3
 const ZERO = '0'.charCodeAt(0)
 
-/** By the number that the digits make; null where the library knows no such code. */
-const callingCodes = new Array<CallingCode | null | undefined>(10 ** LONGEST)
+/** By the value of the digits; null if the library has no such code. */
+const callingCodes = new Array<CallingCode | null | undefined>(10 ** MAX_CODE_DIGITS)
 const countryPlans = new Map<string, Plan>()
 
 /**
- * The calling code that the digits of an international number begin with at `start`, undefined if
- * there is none. No calling code begins another one, and none begins with 0.
+ * The calling code at `start` of the digits of an international number; undefined if there is none.
+ * No calling code is a prefix of another one, and none starts with 0.
  */
 export function callingCodeAt (digits: string, start: number): CallingCode | undefined {
-  const end = Math.min(start + LONGEST, digits.length)
+  const end = Math.min(start + MAX_CODE_DIGITS, digits.length)
   let value = 0
   for (let index = start; index < end; index++) {
     value = value * 10 + digits.charCodeAt(index) - ZERO
@@ -49,19 +49,19 @@ export function planOfCountry (country: string): Plan | undefined {
   return plan
 }
 
-/** The plans of the calling code that a plan belongs to. */
+/** The countries of the calling code of a plan. */
 export function callingCodeOf (plan: Plan): CallingCode {
   const found = callingCodeAt(plan.callingCode, 0)
-  if (found === undefined) throw new Error(`no calling code ${plan.callingCode}`)
+  if (found === undefined) throw new Error(`the library has no calling code ${plan.callingCode}`)
   return found
 }
 
 /**
- * The country of a national number as the library decides it: the only one of the calling code,
- * or the first whose leading digits match or, if it has none, that has a type for the number.
- * Without such a country the main plan counts.
+ * The country of a national number, by the rules of the library: the only country of the calling
+ * code, or the first whose leading digits match or, without leading digits, that has a type for the
+ * number. Otherwise the main plan applies.
  */
-export function homeOf (callingCode: CallingCode, national: string): Home {
+export function matchCountry (callingCode: CallingCode, national: string): CountryMatch {
   const { main, countries } = callingCode
   if (countries.length < 2) {
     return { country: main.country, plan: main, type: 'not_looked_up' }

@@ -1,5 +1,5 @@
 import parsePhoneNumber from 'libphonenumber-js/max'
-import { homeOf, type Home } from './calling-codes.ts'
+import { matchCountry, type CountryMatch } from './calling-codes.ts'
 import type { AssignedType } from './library.ts'
 import type { SplitNumber } from './national.ts'
 import { readInternational } from './parse.ts'
@@ -8,34 +8,34 @@ import { typeOf } from './plan.ts'
 export type PhoneDescription = {
   readonly callingCode: string
   readonly national: string
-  /** ISO 3166; undefined if the number's range belongs to no single country. */
+  /** ISO 3166; undefined if the range of the number has no single country. */
   readonly country: string | undefined
   /** Undefined if the number is not valid: its range is not assigned. */
   readonly type: AssignedType | undefined
 }
 
-/** Shorter and longer numbers are the library's to judge. */
+/** Shorter and longer numbers are left to the library. */
 const E164 = /^\+[1-9]\d{2,24}$/
 
-/** An E.164 number split by its plan; undefined where the library has to look at it. */
+/** An E.164 number split by its plan; undefined if the library has to parse it. */
 export function readE164 (e164: string): SplitNumber | undefined {
   return E164.test(e164) ? readInternational(e164, 1) : undefined
 }
 
 /**
- * What the numbering plans say about an E.164 number, the same as `parsePhoneNumber(e164)` and its
- * `country` and `getType()`. Undefined if the library can't parse it.
+ * The description of an E.164 number by the numbering plans, equal to `parsePhoneNumber(e164)` and
+ * its `country` and `getType()`. Undefined if the library cannot parse it.
  */
 export function describePhone (e164: string): PhoneDescription | undefined {
   const number = readE164(e164)
   if (number === undefined) return describedByLibrary(e164)
   const { callingCode, national } = number
-  const home = homeOf(callingCode, national)
+  const home = matchCountry(callingCode, national)
   const { country } = home
   return { callingCode: callingCode.digits, national, country, type: typeAt(home, national) }
 }
 
-function typeAt ({ type, plan }: Home, national: string): AssignedType | undefined {
+function typeAt ({ type, plan }: CountryMatch, national: string): AssignedType | undefined {
   return type === 'not_looked_up' ? typeOf(plan, national) : type
 }
 

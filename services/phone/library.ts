@@ -18,7 +18,7 @@ export type LibraryFormat = {
   nationalPrefixFormattingRule (): string | 0 | undefined
 }
 
-/** The library has these methods, its type declaration does not. Unset values are 0 there. */
+/** Methods that the library has but does not declare. Unset values are 0. */
 export type LibraryPlan = Omit<NumberingPlan, 'IDDPrefix' | 'leadingDigits'> & {
   callingCode (): string
   nationalNumberPattern (): string
@@ -43,20 +43,19 @@ export function isKnownCountry (country: string): boolean {
 }
 
 /**
- * The plan of a country (ISO 3166, upper case), or that of a calling code's main country. Throws
- * if the library knows neither.
+ * The plan of a country (ISO 3166, upper case), or of the main country of a calling code.
+ * @throws Error if the library knows neither.
  */
 export function libraryPlan (countryOrCallingCode: string): LibraryPlan {
   const metadata = new Metadata()
-  // A calling code selects the plan of its main country; the declaration names only countries.
+  // A calling code selects the plan of its main country; the declaration allows only countries.
   metadata.selectNumberingPlan(countryOrCallingCode as CountryCode)
   return metadata.numberingPlan as NumberingPlan as LibraryPlan
 }
 
 /**
- * The countries of a calling code, its main country first and in the order in which the library
- * asks whose a number is. Empty for a global service such as 800; undefined if there is no such
- * calling code.
+ * The countries of a calling code, its main country first, in the order in which the library checks
+ * them. Empty for a global service such as 800; undefined if there is no such calling code.
  */
 export function countriesOf (callingCode: string): readonly string[] | undefined {
   const metadata = new Metadata() as unknown as LibraryMetadata

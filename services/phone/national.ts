@@ -1,23 +1,23 @@
-import { homeOf, type CallingCode } from './calling-codes.ts'
+import { matchCountry, type CallingCode } from './calling-codes.ts'
 import { hasLength, type NationalPrefix, type Plan } from './plan.ts'
 
-/** A number split by the numbering plan; the two together are its E.164 form. */
+/** A number split by the numbering plan; both together are its E.164 form. */
 export type SplitNumber = { readonly callingCode: CallingCode, readonly national: string }
 
-/** The library takes no shorter or longer national number. */
+/** The limits of the library for national numbers. */
 const MIN_DIGITS = 2
 const MAX_DIGITS = 17
 
-/** The number, or undefined if it has too few or too many digits for the library. */
+/** The split number, or undefined if it has too few or too many digits for the library. */
 export function split (callingCode: CallingCode, national: string): SplitNumber | undefined {
   const { length } = national
   return length < MIN_DIGITS || length > MAX_DIGITS ? undefined : { callingCode, national }
 }
 
 /**
- * Digits without their national prefix and carrier code under `plan`, which is the plan of one of
- * the calling code's countries. As `extractNationalNumber` in the library: a prefix stays if only
- * with it the number fits the plan, or if without it the number would be too short.
+ * Digits without national prefix and carrier code, by the plan of one of the countries of the
+ * calling code. As `extractNationalNumber` of the library: the prefix stays if the number matches
+ * the plan only with it, or would be too short without it.
  */
 export function withoutNationalPrefix (
   callingCode: CallingCode, plan: Plan, digits: string
@@ -27,9 +27,9 @@ export function withoutNationalPrefix (
   const stripped = strip(nationalPrefix, digits)
   if (stripped === digits) return digits
   if (pattern.test(digits) && !pattern.test(stripped)) return digits
-  const { country, plan: home } = homeOf(callingCode, stripped)
-  const { lengths, longest } = country === undefined ? plan : home
-  const enough = stripped.length > longest || hasLength(lengths, stripped.length)
+  const { country, plan: home } = matchCountry(callingCode, stripped)
+  const { lengths, maxLength } = country === undefined ? plan : home
+  const enough = stripped.length > maxLength || hasLength(lengths, stripped.length)
   return enough ? stripped : digits
 }
 

@@ -1,5 +1,5 @@
 import { isKnownCountry, libraryPlan, type AssignedType, type LibraryPlan } from './library.ts'
-import { layOut, type FormatRule } from './layout.ts'
+import { compileFormats, type FormatRule } from './layout.ts'
 
 /** Bit n is set if n digits are possible. */
 export type Lengths = number
@@ -10,30 +10,30 @@ export type TypeRule = {
   readonly pattern: RegExp
 }
 
-/** What may stand before a national number, and what becomes of the groups it captures. */
+/** The prefix of national numbers, and the replacement of its captured groups. */
 export type NationalPrefix = { readonly pattern: RegExp, readonly transform: string | undefined }
 
-/** A numbering plan of the library with every pattern compiled once. */
+/** A numbering plan of the library with compiled patterns. */
 export type Plan = {
   /** Undefined for global services such as +800. */
   readonly country: string | undefined
   readonly callingCode: string
   readonly pattern: RegExp
   readonly lengths: Lengths
-  readonly longest: number
+  readonly maxLength: number
   readonly leadingDigits: RegExp | undefined
   readonly nationalPrefix: NationalPrefix | undefined
   readonly internationalPrefix: RegExp | undefined
   readonly fixedLine: TypeRule | undefined
-  /** Undefined also if mobile numbers look like fixed lines. */
+  /** Also undefined if mobile and fixed-line numbers look the same. */
   readonly mobile: TypeRule | undefined
-  /** In the order in which the library asks for them, mobile first. */
+  /** In the order of the library, mobile first. */
   readonly otherTypes: readonly TypeRule[]
-  /** Undefined if one of them is beyond what is compiled here. */
+  /** Undefined if one of them cannot be compiled. */
   readonly formats: readonly FormatRule[] | undefined
 }
 
-/** The library's order; the first that matches wins. */
+/** The order of the library; the first match wins. */
 const OTHER_TYPES = [
   'MOBILE', 'PREMIUM_RATE', 'TOLL_FREE', 'SHARED_COST', 'VOIP', 'PERSONAL_NUMBER', 'PAGER', 'UAN',
   'VOICEMAIL',
@@ -41,7 +41,7 @@ const OTHER_TYPES = [
 
 const BITS = 32
 
-/** Compiles the plan of a country, or of a calling code that belongs to no country. */
+/** Compiles the plan of a country, or of a calling code without a country. */
 export function compilePlan (countryOrCallingCode: string): Plan {
   const plan = libraryPlan(countryOrCallingCode)
   const lengths = plan.possibleLengths()
@@ -49,29 +49,32 @@ export function compilePlan (countryOrCallingCode: string): Plan {
   return {
     country: isKnownCountry(countryOrCallingCode) ? countryOrCallingCode : undefined,
     callingCode: plan.callingCode(),
-    pattern: entirely(plan.nationalNumberPattern()),
+    pattern: fullPattern(plan.nationalNumberPattern()),
     lengths: lengthsOf(lengths),
-    longest: Math.max(...lengths),
-    leadingDigits: atStart(plan.leadingDigits()),
+    maxLength: Math.max(...lengths),
+    leadingDigits: optionalStartPattern(plan.leadingDigits()),
     nationalPrefix: prefix
-      ? { pattern: startOf(prefix), transform: plan.nationalPrefixTransformRule() || undefined }
+      ? {
+          pattern: startPattern(prefix),
+          transform: plan.nationalPrefixTransformRule() || undefined,
+        }
       : undefined,
-    internationalPrefix: atStart(plan.IDDPrefix()),
+    internationalPrefix: optionalStartPattern(plan.IDDPrefix()),
     fixedLine: typeRule(plan, 'FIXED_LINE'),
     mobile: typeRule(plan, 'MOBILE'),
     otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),
-    formats: layOut(plan.formats(), `+${plan.callingCode()} `),
+    formats: compileFormats(plan.formats(), `+${plan.callingCode()} `),
   }
 }
 
-/** Whether a number of so many digits is among the lengths. */
+/** Whether a number of digits is possible. */
 export function hasLength (lengths: Lengths, digits: number): boolean {
   return digits < BITS && (lengths >>> digits & 1) === 1
 }
 
 /**
- * The type of a national number under a plan, undefined if its range is not assigned. The rules
- * are those of `getNumberType` in the library.
+ * The type of a national number by the rules of `getNumberType` of the library; undefined if its
+ * range is not assigned.
  */
 export function typeOf (plan: Plan, national: string): AssignedType | undefined {
   if (!plan.pattern.test(national)) return undefined
@@ -94,21 +97,21 @@ function typeRule (plan: LibraryPlan, type: AssignedType): TypeRule | undefined 
   const definition = plan.type(type)
   if (definition === undefined || !definition.pattern()) return undefined
   const lengths = lengthsOf(definition.possibleLengths())
-  return { type, lengths, pattern: entirely(definition.pattern()) }
+  return { type, lengths, pattern: fullPattern(definition.pattern()) }
 }
 
 function lengthsOf (digits: readonly number[]): Lengths {
   return digits.reduce((lengths, length) => lengths | 1 << length, 0)
 }
 
-function entirely (pattern: string): RegExp {
+function fullPattern (pattern: string): RegExp {
   return new RegExp(`^(?:${pattern})$`)
 }
 
-function startOf (pattern: string): RegExp {
+function startPattern (pattern: string): RegExp {
   return new RegExp(`^(?:${pattern})`)
 }
 
-function atStart (pattern: string | 0 | undefined): RegExp | undefined {
-  return pattern ? startOf(pattern) : undefined
+function optionalStartPattern (pattern: string | 0 | undefined): RegExp | undefined {
+  return pattern ? startPattern(pattern) : undefined
 }

@@ -1,4 +1,4 @@
-import { setImmediate as turnOfLoop } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 
 type Caller<T> = {
   readonly items: readonly T[]
@@ -6,43 +6,43 @@ type Caller<T> = {
   readonly reject: (error: unknown) => void
 }
 
-/** Larger writes gain nothing and are held in memory for longer. */
-const ITEMS_A_WRITE = 500
+/** Larger writes are not faster and hold memory for longer. */
+const MAX_ITEMS = 500
 
 /**
- * Lets callers share writes whose number matters, not their size: what comes while one is under way
- * is in the next, one after another. Each caller hears of its own items when they are written. A
- * write of several callers that fails is tried for each of them alone, so that nobody's items keep
- * others from being written.
+ * Batches the items of concurrent callers into shared writes, one at a time: items that arrive
+ * during a write go into the next. Each caller is resolved or rejected for its own items. A failed
+ * write of several callers is repeated for each caller alone, so that invalid items of one caller
+ * do not fail the others.
  */
 export function batchWrites<T> (
-  write: (items: readonly T[]) => Promise<void>, itemsAWrite = ITEMS_A_WRITE
+  write: (items: readonly T[]) => Promise<void>, maxItems = MAX_ITEMS
 ): (items: readonly T[]) => Promise<void> {
   const waiting: Caller<T>[] = []
   let isWriting = false
   const writeAll = async () => {
     isWriting = true
-    // Those who ask in this very moment share the first write.
-    await turnOfLoop()
-    while (waiting.length > 0) await writeFor(write, nextOf(waiting, itemsAWrite))
+    // All callers of the same iteration of the event loop share the first write.
+    await setImmediate()
+    while (waiting.length > 0) await writeFor(write, nextOf(waiting, maxItems))
     isWriting = false
   }
   return async items => {
     const written = new Promise<void>((resolve, reject) => {
       waiting.push({ items, resolve, reject })
     })
-    // It never rejects: a failure is told to those whose items it is about.
+    // It never rejects: a failure rejects the callers of its items.
     if (!isWriting) writeAll().catch(() => {})
     await written
   }
 }
 
-/** Takes callers for one write off the front: at least one, however much it brings. */
-function nextOf<T> (waiting: Caller<T>[], itemsAWrite: number): readonly Caller<T>[] {
+/** Takes the callers of the next write from the queue: at least one, however many items it has. */
+function nextOf<T> (waiting: Caller<T>[], maxItems: number): readonly Caller<T>[] {
   let items = 0
   const tooMany = waiting.findIndex((caller, index) => {
     items += caller.items.length
-    return index > 0 && items > itemsAWrite
+    return index > 0 && items > maxItems
   })
   return waiting.splice(0, tooMany < 0 ? waiting.length : tooMany)
 }

@@ -1,14 +1,17 @@
-/** Sets of small numbers, one bit each: bit i, least significant first, stands for number i. */
+/** Sets of small numbers: bit i, least significant first, is number i. */
 
-/** A bitmap of no numbers, wide enough for the numbers from 0 to `rows` - 1. */
+/** An empty bitmap for the numbers from 0 to `rows` - 1. */
 export function emptyBitmap (rows: number): Buffer {
   return Buffer.alloc(Math.ceil(rows / 8))
 }
 
-/** Adds a number in place; outside the bitmap it throws, as a lost bit would be a lost row. */
+/**
+ * Adds a number in place.
+ * @throws RangeError for a number outside the bitmap: a lost bit would be a lost row.
+ */
 export function set (bitmap: Buffer, index: number): void {
   if (!Number.isInteger(index) || index < 0 || index >= bitmap.length * 8) {
-    throw new RangeError(`bit ${index} is outside a bitmap of ${bitmap.length} bytes`)
+    throw new RangeError(`bit ${index} is outside the bitmap of ${bitmap.length} bytes`)
   }
   bitmap[index >> 3] = (bitmap[index >> 3] ?? 0) | (1 << (index & 7))
 }
@@ -18,14 +21,14 @@ export function has (bitmap: Buffer, index: number): boolean {
   return ((bitmap[index >> 3] ?? 0) & (1 << (index & 7))) !== 0
 }
 
-/** How many numbers are in the set. */
+/** The number of members. */
 export function count (bitmap: Buffer): number {
   let bits = 0
   for (const byte of bitmap) bits += bitsOf[byte] ?? 0
   return bits
 }
 
-/** A new bitmap, as wide as `a`: the numbers of `a` that are not in `b`. */
+/** A new bitmap as wide as `a` with the numbers of `a` that are not in `b`. */
 export function minus (a: Buffer, b: Buffer): Buffer {
   return Buffer.from(a.map((byte, position) => byte & ~(b[position] ?? 0)))
 }

@@ -1,13 +1,12 @@
 /**
- * Codes by which ClickHouse says that a statement, or the data sent with it, is wrong: the same
- * again is answered the same, whatever becomes of the store. By the names of its own list of errors
- * (`system.errors`). Codes of features that nothing here uses are left out.
+ * Error codes of ClickHouse (`system.errors`) for invalid statements or data: a retry fails again,
+ * whatever the state of the store. Codes of unused features are left out.
  *
- * Some are missing on purpose: unknown tables and databases (60, 81) are made by provisioning; what
- * ends too soon or claims an impossible size (32, 33, 128, 131) is a damaged file of the store, as
- * statements are sent whole and as text.
+ * Left out on purpose: unknown tables and databases (60, 81), which provisioning creates; and
+ * truncated data or impossible sizes (32, 33, 128, 131), which mean a damaged file of the store,
+ * because statements are sent complete and as text.
  */
-const WRONG_STATEMENT = {
+const STATEMENT_ERRORS = {
   UNSUPPORTED_METHOD: 1,
   UNSUPPORTED_PARAMETER: 2,
   CANNOT_PARSE_TEXT: 6,
@@ -78,13 +77,13 @@ const WRONG_STATEMENT = {
   UNKNOWN_ELEMENT_OF_ENUM: 691,
 } as const
 
-const WRONG_CODES: ReadonlySet<number> = new Set(Object.values(WRONG_STATEMENT))
+const STATEMENT_ERROR_CODES: ReadonlySet<number> = new Set(Object.values(STATEMENT_ERRORS))
 
 /**
- * Whether a code says that the store is broken, full, overloaded or not ready. All do that are not
- * known to blame the statement, one of a version to come included: to wait for somebody to mend the
- * store loses nothing, while a statement that is given up for a fault of the store is lost.
+ * Whether a code means that the store is broken, full, overloaded or not ready. Every code does
+ * that is not known as an error of the statement, codes of future versions included: retrying until
+ * the store works loses nothing, while a statement dropped for a failure of the store is lost.
  */
 export function isStoreFailure (code: string): boolean {
-  return /^\d+$/.test(code) && !WRONG_CODES.has(Number(code))
+  return /^\d+$/.test(code) && !STATEMENT_ERROR_CODES.has(Number(code))
 }

@@ -1,5 +1,5 @@
-/** Milliseconds since 1970; which clock it is decides who may compare its times. */
+/** Milliseconds since 1970. Times of different clocks cannot be compared. */
 export type Clock = { readonly now: () => number }
 
-/** This machine's clock: for measuring and logging, never for deadlines that others judge too. */
+/** The clock of this machine: for logs, never for deadlines that other processes check too. */
 export const systemClock: Clock = { now: () => Date.now() }

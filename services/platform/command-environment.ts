@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Fields of the local stack's state file, by the variables that services read. */
+/** Fields of the state file of the local stack, by environment variable. */
 const ADDRESSES = {
   KAFKA_BROKERS: 'kafkaBrokers',
   SCHEMA_REGISTRY_URL: 'schemaRegistryUrl',
@@ -13,8 +13,8 @@ const ADDRESSES = {
 } as const
 
 /**
- * The environment of a command run by hand: what is set wins, and the rest comes from the stack
- * that `npm run up` keeps in `folder`, when there is one.
+ * The environment of a command: variables that are set win, others come from the local stack of
+ * `npm run up` in `folder`, if there is one.
  */
 export function commandEnvironment (
   env: Environment = process.env, folder = '.local'
@@ -26,7 +26,7 @@ export function commandEnvironment (
   return { ...known, ...Object.fromEntries(given) }
 }
 
-/** The texts of a JSON object in a file; none when there is no such file. */
+/** The string fields of a JSON file; empty if the file does not exist. */
 function readJson (file: string): Readonly<Record<string, string>> {
   try {
     const value = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { script } from './redis.ts'
 
-/** Puts `after` in the place of `before`, whose expiry stays; false when it holds another value. */
+/** Replaces `before` by `after` and keeps its TTL; false if the key has another value. */
 export type CompareAndSet = (
   key: string, before: Buffer | string, after: Buffer | string,
 ) => Promise<boolean>
@@ -13,7 +13,7 @@ end
 redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 return 1`
 
-/** Changes of values in Redis that several may change at the same time. */
+/** Compare-and-set on Redis strings that several processes change. */
 export function createCompareAndSet (redis: Redis): CompareAndSet {
   const run = script(redis, { name: 'swap', source: SOURCE, numberOfKeys: 1 })
   return async (key, before, after) => await run([key], [before, after]) === 1

@@ -8,83 +8,81 @@ export { commonConfig, kafkaKeys, messageKeys } from './common-config.ts'
 export type ConfigRow = {
   readonly key: string
   readonly description: string
-  /** As it is written in the environment; undefined when the key is required or optional. */
+  /** The default as an environment variable; undefined when the key is required or optional. */
   readonly fallback: string | undefined
   readonly required: boolean
   readonly secret: boolean
 }
 
-/** All faults of a configuration at once, one line each, in words. */
+/** All faults of a configuration, one line each. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly faults: readonly string[]
 
   constructor (faults: readonly string[]) {
-    super(['The configuration has faults:', ...faults.map(fault => `- ${fault}`)].join('\n'))
+    super(['Invalid configuration:', ...faults.map(fault => `- ${fault}`)].join('\n'))
     this.faults = faults
   }
 }
 
 /**
- * How far a heap that fills fast may grow (`heap-growth.ts`), in percent of what it holds after it
- * was cleaned up, until it is cleaned up again. V8 itself takes about 50 under a limit of the heap,
- * which cost a third of the time of a big job where all services had it. `lookup` and `ingest`,
- * whose memory would be the largest, have less than the others' 150: what that costs them alone is
- * hard to tell from noise.
+ * The heap growth under load (`heap-growth.ts`), in percent of the live heap. V8 itself uses about
+ * 50 under a heap limit, which cost a third of the time of a big job. `lookup` and `ingest`, which
+ * would need the most memory, have less than the 150 of the others: their cost is within noise.
  */
 export const heapGrowth = (percent: number) => Type.Integer({
   default: percent,
   minimum: 20,
   maximum: 1_000,
-  description: 'How far a heap that fills fast may grow before it is cleaned up: less memory or ' +
-    'less work.',
+  description: 'Heap growth under load before a major garbage collection, in percent: lower ' +
+    'values need less memory and more CPU time.',
 })
 
-/** What every service has. */
+/** Settings of every service. */
 export const processConfig = {
   INSTANCE: Type.String({
-    default: 'local', minLength: 1, description: 'Name of this process in logs and at the broker.',
+    default: 'local', minLength: 1, description: 'Name of this process in logs and at the brokers.',
   }),
   HOST_METRICS: Type.String({
     default: '127.0.0.1',
     minLength: 1,
-    description: 'Address at which health and metrics listen; 0.0.0.0 in a container.',
+    description: 'Listen address of health and metrics; 0.0.0.0 in a container.',
   }),
   PORT_METRICS: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port of /healthz, /readyz and /metrics; 0 takes a free one.',
+    description: 'Port of /healthz, /readyz and /metrics; 0 uses a free one.',
   }),
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
-    default: 'info', description: 'Least severity that is logged.',
+    default: 'info', description: 'Minimum level of log lines.',
   }),
   HEAP_GROWTH_PERCENT: heapGrowth(150),
   OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(Type.String({
     pattern: '^https?://.+',
-    description: 'Where traces are sent, over OTLP/HTTP; without tracing if none.',
+    description: 'OTLP/HTTP endpoint for traces; tracing is disabled without it.',
     examples: ['http://localhost:4318'],
   })),
   OTEL_EXPORTER_OTLP_HEADERS: Type.Optional(Type.String({
     secret: true,
     needs: ['OTEL_EXPORTER_OTLP_ENDPOINT'],
-    description: 'Headers sent along with traces, name=value with commas, for example a token.',
+    description: 'Headers of trace exports, name=value with commas, for example a token.',
   })),
   OTEL_TRACES_SAMPLER: Type.Enum([
     'always_on', 'always_off', 'traceidratio', 'parentbased_always_on', 'parentbased_always_off',
     'parentbased_traceidratio',
-  ], { default: 'parentbased_always_on', description: 'Which traces are kept.' }),
+  ], { default: 'parentbased_always_on', description: 'Sampler of traces.' }),
   OTEL_TRACES_SAMPLER_ARG: Type.Number({
-    default: 1, minimum: 0, maximum: 1, description: 'Share of the traces that a ratio keeps.',
+    default: 1, minimum: 0, maximum: 1, description: 'Ratio of a `traceidratio` sampler.',
   }),
 }
 
-/** The configuration of a service: its own keys and those that every service has. */
+/** The schema of a service: its own settings and those of every service. */
 export function defineConfig<F extends TProperties> (fields: F): TObject<typeof processConfig & F> {
   return Type.Object({ ...processConfig, ...fields })
 }
 
-/** Some of many fields, typed, for services that share them. */
+/** Some of the shared fields, typed. */
 export function pick<F extends TProperties, K extends keyof F & string> (
   fields: F, keys: readonly K[]
 ): Pick<F, K> {
@@ -93,10 +91,10 @@ export function pick<F extends TProperties, K extends keyof F & string> (
 
 /**
  * The configuration from environment variables. Numbers and booleans are converted; lists are
- * written with commas or as JSON, objects as JSON. An empty variable counts as missing, except for
- * an optional list, which is then empty. Faults name the key, what is wrong and what to do, never
- * the value, which may be a secret. A key that names others which it `needs` is of no use without
- * them.
+ * comma-separated or JSON, objects are JSON. An empty variable counts as missing, except for an
+ * optional list, which is then empty. Faults contain the key, the violation and what to do, never
+ * the value, which may be a secret. A key that `needs` others is of no use without them.
+ * @throws ConfigError with all faults.
  */
 export function loadConfig<F extends TProperties> (
   schema: TObject<F>, env: Readonly<Record<string, string | undefined>>
@@ -110,12 +108,12 @@ export function loadConfig<F extends TProperties> (
     if ('fault' in found) faults.push(`${key} ${found.fault} ${hintOf(key, field)}`)
     else if (found.value !== undefined) values[key] = found.value
   }
-  faults.push(...lackingOf(fieldsOf(schema), env))
+  faults.push(...missingNeeds(fieldsOf(schema), env))
   if (faults.length > 0) throw new ConfigError(faults)
   return values as Static<TObject<F>>
 }
 
-/** The rows of the documentation's table, in the order of the schema. */
+/** The rows of the table in the documentation, in the order of the schema. */
 export function describeConfig (schema: TObject): readonly ConfigRow[] {
   return Object.entries(fieldsOf(schema)).map(([key, field]) => ({
     key,
@@ -132,7 +130,7 @@ type Field = TSchema & {
   readonly default?: unknown
   readonly secret?: boolean
   readonly examples?: readonly unknown[]
-  /** Keys without which this one means nothing. */
+  /** Keys that must be set together with this one. */
   readonly needs?: readonly string[]
 }
 
@@ -140,8 +138,8 @@ function fieldsOf (schema: TObject): Readonly<Record<string, Field>> {
   return schema.properties as Readonly<Record<string, Field>>
 }
 
-/** Faults of keys that are not set although another one that is set needs them. */
-function lackingOf (
+/** Faults of keys that are not set and needed by another key that is set. */
+function missingNeeds (
   fields: Readonly<Record<string, Field>>, env: Readonly<Record<string, string | undefined>>
 ): readonly string[] {
   const isSet = (key: string) => (env[key]?.trim() ?? '') !== ''
@@ -165,8 +163,8 @@ function valueOf (field: Field, text: string | undefined): Found {
   if ('fault' in converted) return converted
   const errors = Errors(field, converted.value)
   if (errors.length === 0) return converted
-  const words = new Set(errors.map(error => wordsOf(error.instancePath) + reasonOf(error)))
-  return { fault: `${[...words].join(', ')}.` }
+  const reasons = new Set(errors.map(error => locationOf(error.instancePath) + reasonOf(error)))
+  return { fault: `${[...reasons].join(', ')}.` }
 }
 
 function convert (field: Field, text: string): Found {
@@ -191,7 +189,7 @@ function reasonOf (error: { readonly message: string, readonly params: object })
   return Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : error.message
 }
 
-function wordsOf (path: string): string {
+function locationOf (path: string): string {
   return path === '' ? '' : `at "${path.slice(1)}" `
 }
 

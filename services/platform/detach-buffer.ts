@@ -1,9 +1,8 @@
 /**
- * Gives the memory of bytes back at once; they are empty from then on. For bytes that the caller
- * made and that nobody else has: those of many messages a second would otherwise stand until the
- * runtime looks for them, which it does once 64 MB have gathered. Small buffers, which share their
- * memory, are left to it, and so are views that do not begin where their memory begins; one that
- * does takes all of it along.
+ * Frees the memory of a buffer at once; the buffer is empty afterwards. Only for buffers that the
+ * caller created and no other code uses. Garbage collection would start only after 64 MB of such
+ * buffers. Pooled buffers and views with an offset are left alone; a view at offset 0 frees all of
+ * its memory.
  */
 export function detachBuffer (bytes: Buffer): void {
   const { buffer, byteOffset } = bytes

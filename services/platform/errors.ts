@@ -1,16 +1,16 @@
 import { isStoreFailure } from './clickhouse-codes.ts'
 
-/** Something outside is not to be had: to be retried without end, never a dead letter. */
+/** An external system is unavailable: retried forever, never a dead letter. */
 export class InfrastructureError extends Error {
   override readonly name: string = 'InfrastructureError'
 }
 
-/** What going on cannot heal: the consumer stops and the process exits non-zero. */
+/** An unrecoverable error: the consumer stops and the process exits with code 1. */
 export class FatalError extends Error {
   override readonly name = 'FatalError'
 }
 
-/** Failures of sockets and names, as Node and undici report them, and of this process's limits. */
+/** Errors of sockets, DNS and file descriptors, as reported by Node and undici. */
 const NETWORK_CODES: ReadonlySet<string> = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN',
   'EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN', 'ENETRESET', 'EADDRNOTAVAIL',
@@ -18,20 +18,20 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
   'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ERR_STREAM_PREMATURE_CLOSE',
 ])
 
-/** What Node says of a certificate that it does not trust, that ran out, or of another host. */
+/** Node's codes for certificates that are not trusted, expired or of another host. */
 const CERTIFICATE_CODES: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
   'UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'CERT_HAS_EXPIRED',
   'CERT_NOT_YET_VALID', 'CERT_SIGNATURE_FAILURE', 'ERR_TLS_CERT_ALTNAME_INVALID',
 ])
 
-/** What Redis answers when it cannot serve anybody just now; the first word of the message. */
-const REDIS_WORDS: ReadonlySet<string> = new Set([
+/** Error prefixes of Redis when it cannot serve commands now. */
+const REDIS_PREFIXES: ReadonlySet<string> = new Set([
   'LOADING', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN', 'READONLY', 'NOREPLICAS', 'OOM',
   'MISCONF', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'UNKILLABLE',
 ])
 
-/** What ioredis itself says of a connection that is gone; plain errors known by their text only. */
+/** Messages of ioredis for lost connections: plain errors without a code. */
 const CLIENT_MESSAGES: ReadonlySet<string> = new Set([
   'Connection is closed.', 'Command timed out', 'All sentinels are unreachable',
   "Stream isn't writeable and enableOfflineQueue options is false",
@@ -42,7 +42,7 @@ const CLIENT_NAMES: ReadonlySet<string> = new Set([
   'MaxRetriesPerRequestError', 'ClusterAllFailedError',
 ])
 
-/** kafkajs marks its errors as retriable; these say the same, or lack the mark. */
+/** Retriable errors of kafkajs, which do not all have its `retriable` flag. */
 const KAFKA_NAMES: ReadonlySet<string> = new Set([
   'KafkaJSConnectionError', 'KafkaJSRequestTimeoutError', 'KafkaJSConnectionClosedError',
   'KafkaJSBrokerNotFound', 'KafkaJSGroupCoordinatorNotFound', 'KafkaJSLockTimeout',
@@ -50,17 +50,17 @@ const KAFKA_NAMES: ReadonlySet<string> = new Set([
   'KafkaJSSASLAuthenticationError', 'KafkaJSStaleTopicMetadataAssignment',
 ])
 
-/** What brokers say to a user who may not do what it has to, until somebody grants it. */
+/** Authorization errors of brokers, which end once the right is granted. */
 const KAFKA_DENIAL = /^(?:TOPIC|GROUP|CLUSTER|TRANSACTIONAL_ID)_AUTHORIZATION_FAILED$/
 
-/** What brokers say of signing in that heals by itself or by somebody who mends the user. */
+/** Authentication errors of brokers, which end by themselves or once the user is fixed. */
 const KAFKA_SIGN_IN = /^(?:SASL_AUTHENTICATION_FAILED|ILLEGAL_SASL_STATE)$/
 
 const CAUSES_DEPTH = 5
 
 /**
- * Whether a failure says that Redis, Kafka, ClickHouse or the network is not to be had. Nothing
- * else does: an unknown error is taken for a fault of the message or of the code.
+ * Whether an error means that Redis, Kafka, ClickHouse or the network is unavailable. An unknown
+ * error does not: it counts as an error of the message or of the code.
  */
 export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean {
   if (!(error instanceof Error) || depth === 0) return false
@@ -70,13 +70,13 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   return [error.cause, ...inner].some(one => isInfrastructure(one, depth - 1))
 }
 
-/** Whether a certificate that is not trusted here is what failed, or the cause of what did. */
+/** Whether an untrusted certificate is the error or one of its causes. */
 export function isUntrusted (error: unknown, depth = CAUSES_DEPTH): boolean {
   if (!(error instanceof Error) || depth === 0) return false
   return CERTIFICATE_CODES.has(codeOf(error)) || isUntrusted(error.cause, depth - 1)
 }
 
-/** Whether the type of a refusal by Kafka says that the user lacks a right. */
+/** Whether the type of a Kafka error means that the user lacks a permission. */
 export function isDenial (type: string): boolean {
   return KAFKA_DENIAL.test(type)
 }
@@ -89,7 +89,7 @@ function isNetwork (error: Error): boolean {
 
 function isRedis (error: Error): boolean {
   if (CLIENT_NAMES.has(error.name)) return true
-  if (error.name === 'ReplyError') return REDIS_WORDS.has(error.message.split(' ', 1)[0] ?? '')
+  if (error.name === 'ReplyError') return REDIS_PREFIXES.has(error.message.split(' ', 1)[0] ?? '')
   return error.name === 'AbortError' && 'command' in error
 }
 

@@ -2,27 +2,26 @@ import type { Lane } from '../topology.ts'
 import { createFairShares } from './fair-shares.ts'
 
 type Resolve = () => void
-/** Tenant -> its callers that wait, in their order. */
+/** The waiting callers of each tenant, first come first. */
 type Queues = Map<string, Resolve[]>
 
-/** Turns of the lane `small` in a row while somebody of the lane `bulk` waits. */
+/** Maximum number of slots in a row for the lane `small` while `bulk` waits. */
 const MAX_SMALL = 4
 
 const waiting: Readonly<Record<Lane, Queues>> = { small: new Map(), bulk: new Map() }
-/** By milliseconds of this thread. */
+/** In milliseconds of this thread. */
 const shares = createFairShares()
-/** Who was given the last turn, and when. */
+/** The tenant that runs in the current slot. */
 let last: { readonly tenant: string, readonly startedMs: number } | undefined
 let isScheduled = false
 let smallInARow = 0
 
 /**
- * Resolves when the caller may do a few milliseconds of work. The whole process gives one such turn
- * each time around its event loop, so that messages, heartbeats and answers that came meanwhile are
- * never further away than one of them, however many jobs are worked on. The lane `small` goes
- * first; while `bulk` waits as well, that has every fifth turn. Within a lane the tenant goes first
- * whose turns have taken the least time of those that wait, so that inputs made to take long cost
- * nobody but their sender.
+ * A scheduler for CPU work: resolves when the caller may do a few milliseconds of work. The process
+ * grants one slot per iteration of the event loop, so messages, heartbeats and responses wait for
+ * at most one slot, however many jobs are in progress. The lane `small` goes first, but `bulk` gets
+ * every fifth slot. Within a lane the tenant with the least CPU time goes first, so expensive
+ * inputs delay only their sender.
  */
 export function yieldToEventLoop (lane: Lane, tenant = ''): Promise<void> {
   return new Promise(resolve => {
@@ -33,8 +32,8 @@ export function yieldToEventLoop (lane: Lane, tenant = ''): Promise<void> {
   })
 }
 
-/** Forgets whoever waits: for a process that simulates others, one run after another. */
-export function dropYields (): void {
+/** Drops all waiting callers, between two runs of a simulation in one process. */
+export function resetScheduler (): void {
   waiting.small.clear()
   waiting.bulk.clear()
   shares.clear()
@@ -46,27 +45,27 @@ export function dropYields (): void {
 function schedule (): void {
   if (isScheduled) return
   isScheduled = true
-  setImmediate(give)
-  // The work of a turn is done by the microtasks between one immediate and the next.
+  setImmediate(grantSlot)
+  // The work of a slot runs in the microtasks between these two immediates.
   setImmediate(charge)
 }
 
-function give (): void {
+function grantSlot (): void {
   isScheduled = false
   const { small, bulk } = waiting
   const isSmall = small.size > 0 && (bulk.size === 0 || smallInARow < MAX_SMALL)
   smallInARow = isSmall ? smallInARow + 1 : 0
-  giveOneOf(isSmall ? small : bulk)
+  resumeOneOf(isSmall ? small : bulk)
   if (small.size + bulk.size > 0) schedule()
 }
 
-function giveOneOf (queues: Queues): void {
+function resumeOneOf (queues: Queues): void {
   const tenant = shares.next(queues.keys())
   const queue = queues.get(tenant ?? '')
   if (tenant === undefined || queue === undefined) return
   last = { tenant, startedMs: performance.now() }
   queue.shift()?.()
-  // Behind those that have used as much.
+  // Moves the tenant behind those with the same CPU time.
   queues.delete(tenant)
   if (queue.length > 0) queues.set(tenant, queue)
 }

@@ -1,4 +1,4 @@
-/** One value of a metric, as services tell it to Prometheus. */
+/** One sample of a metric in the text format of Prometheus. */
 export type Sample = {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
@@ -8,7 +8,7 @@ export type Sample = {
 const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g
 
-/** Reads the text format of Prometheus; lines of other kinds are passed over. */
+/** Parses the samples of some metrics from the text format of Prometheus. */
 export function readSamples (
   text: string, names: ReadonlySet<string>
 ): readonly Sample[] {
@@ -24,20 +24,20 @@ function labelsOf (text: string): Readonly<Record<string, string>> {
     [name, value.replace(/\\(.)/g, (_all, sign: string) => sign === 'n' ? '\n' : sign)]))
 }
 
-type Asking = {
-  /** Metrics that are wanted. */
+type FetchOptions = {
+  /** Names of the metrics to return. */
   readonly names: ReadonlySet<string>
-  readonly withinMs: number
-  /** Replaced by tests. */
+  readonly timeoutMs: number
+  /** Replaced in tests. */
   readonly fetch?: typeof globalThis.fetch | undefined
 }
 
-/** What a process tells of its metrics; undefined when it does not answer in time, or not well. */
-export async function samplesAt (
-  target: string, { names, withinMs, fetch = globalThis.fetch }: Asking
+/** The samples at a URL; undefined after a timeout or an error. */
+export async function fetchSamples (
+  target: string, { names, timeoutMs, fetch = globalThis.fetch }: FetchOptions
 ): Promise<readonly Sample[] | undefined> {
   try {
-    const answer = await fetch(target, { signal: AbortSignal.timeout(withinMs) })
+    const answer = await fetch(target, { signal: AbortSignal.timeout(timeoutMs) })
     return answer.ok ? readSamples(await answer.text(), names) : undefined
   } catch {
     return undefined

@@ -1,7 +1,7 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import type { StageName } from '../topology.ts'
 
-/** The engine's steps, by the names they have in metrics too. */
+/** The steps of the engine, named as in metrics. */
 const STEPS = [
   'decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit',
 ] as const
@@ -11,126 +11,128 @@ const ENGINE_STAGES = [
   'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
 ] as const satisfies readonly StageName[]
 
-/** Points with a call of their own, and where each stands: the effect before it has happened. */
-export const PLACES = {
+/** Failpoints outside the engine's steps, with the state of the system at each of them. */
+export const NAMED_FAILPOINTS = {
   'submit.begun': 'before the idempotency key is claimed',
-  'submit.claimed': 'the key is claimed, nothing is sent',
+  'submit.claimed': 'the idempotency key is claimed, nothing is sent',
   'submit.keyed': 'the data key is stored, no chunk is sent',
-  'submit.sealed': 'some chunks are on their way, not all',
+  'submit.sealed': 'some chunks are sent, not all',
   'submit.sent': 'all chunks are acknowledged, the outcome is not known',
-  'submit.decided': 'the outcome is known, nobody was told',
-  'ingest.answering': 'the answer is remembered and not sent',
-  'feed.asking': 'contacts are collected, nothing was asked for them',
-  'feed.taken': 'contacts are rows of an accepted request, offsets not committed',
+  'submit.decided': 'the outcome is known, no response is sent',
+  'ingest.answering': 'the response is stored and not sent',
+  'feed.asking': 'contacts are collected, no job is submitted',
+  'feed.taken': 'contacts are rows of an accepted job, offsets are not committed',
   'feed.committing': 'before offsets of contacts are committed',
-  'lookup.accepted': 'money is reserved, nothing was produced',
-  'lookup.announced': 'the request may be answered, the outbox still has the entry',
-  'verify.begun': 'a part is begun, nothing was checked',
-  'verify.offering': 'verdicts that cost nothing are made and not in the cache',
-  'verify.offered': 'what stands of them is in the cache, nothing was produced',
-  'verify.claimed': 'the cache was asked and leases are held, nobody was asked',
-  'verify.checked': 'verdicts are bought and not in the cache',
-  'verify.kept': 'verdicts are in the cache, nothing was produced',
-  'settle.stored': 'blocks are in ClickHouse and not counted',
-  'settle.tallied': 'blocks are counted, what ended is not stored',
-  'finish.archived': 'the final record is stored, its event not produced',
-  'deliver.put': 'a delivery is due, its event not committed',
+  'lookup.accepted': 'money is reserved, nothing is produced',
+  'lookup.announced': 'the job is announced, the outbox still has the entry',
+  'verify.begun': 'a verification batch is started, nothing is checked',
+  'verify.offering': 'free verdicts are computed and not in the cache',
+  'verify.offered': 'free verdicts are in the cache, nothing is produced',
+  'verify.claimed': 'the cache is read and leases are held, no provider is called',
+  'verify.checked': 'providers have returned verdicts, which are not in the cache',
+  'verify.kept': 'verdicts are in the cache, nothing is produced',
+  'settle.stored': 'blocks are in ClickHouse and not tallied',
+  'settle.tallied': 'blocks are tallied, the final records of ended jobs are not stored',
+  'finish.archived': 'the final record is stored, its event is not produced',
+  'deliver.put': 'a delivery is due, the offset of its event is not committed',
   'deliver.claimed': 'an attempt is claimed and not made',
-  'deliver.sent': 'the receiver has it, nothing was noted',
-  'deliver.noted': 'the attempt is noted, the history does not have it',
-  'deliver.shipped': 'the history has it, the note is not forgotten',
+  'deliver.sent': 'the receiver has the event, the attempt is not recorded',
+  'deliver.noted': 'the attempt is recorded in Redis, the history does not have it',
+  'deliver.shipped': 'the history has the attempt, its record is still in Redis',
   'ledger.appended': 'the copy has the entries, their offsets are not committed',
-  'sweep.shipping': 'left-over entries are found and not shipped',
-  'sweep.shipped': 'left-over entries are shipped and not removed',
+  'sweep.shipping': 'orphaned outbox entries are found and not shipped',
+  'sweep.shipped': 'orphaned outbox entries are shipped and not removed',
   'publish.sending': 'results are read and not sent',
-  'publish.sent': 'some results are acknowledged, offsets not committed',
+  'publish.sent': 'some results are acknowledged, offsets are not committed',
 } as const
 
 type Step = typeof STEPS[number]
 
-/** A named place in a service where the process can be made to die or to stand still. */
-export type Failpoint = keyof typeof PLACES | `${StageName}.${Step}`
+/** A point in the code where a test can kill or block the process. */
+export type Failpoint = keyof typeof NAMED_FAILPOINTS | `${StageName}.${Step}`
 
-/** Every failpoint there is: one before each step of each stage on the engine, and others. */
+/** All failpoints: one before each step of each stage on the engine, and the named ones. */
 export const FAILPOINTS: readonly Failpoint[] = [
   ...ENGINE_STAGES.flatMap(stage => STEPS.map(step => `${stage}.${step}` as const)),
-  ...Object.keys(PLACES) as (keyof typeof PLACES)[],
+  ...Object.keys(NAMED_FAILPOINTS) as (keyof typeof NAMED_FAILPOINTS)[],
 ]
 
-/** What happens at a failpoint; replaced by tests of this file. */
-export type Acts = {
+/** The effects of a failpoint; replaced in unit tests. */
+export type FailpointActions = {
   readonly kill: () => void
   readonly block: (ms: number) => void
 }
 
 type Plan = {
   readonly name: string
+  /** Triggers at this call of the failpoint, counted from 1. */
   readonly at: number
-  /** Blocks the event loop for so long; kills when it is undefined. */
+  /** Blocks the event loop for this time; undefined kills the process. */
   readonly blockMs: number | undefined
 }
 
-const acts: Acts = {
+const realActions: FailpointActions = {
   kill: () => { process.kill(process.pid, 'SIGKILL') },
   block: ms => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms) },
 }
 
-const { FAILPOINTS: asked, ALLOW_FAILPOINTS: allowed } = process.env
-const check = create(permitted(asked, allowed))
+const { FAILPOINTS: configured, ALLOW_FAILPOINTS: allowed } = process.env
+const check = create(allowedPlans(configured, allowed))
 
 /**
- * What FAILPOINTS asks for, where ALLOW_FAILPOINTS is `true`. A process that finds the one without
- * the other does not start: whoever can set a variable must not stop a production service by it.
- * @throws Error that says what to do.
+ * The value of FAILPOINTS. It needs ALLOW_FAILPOINTS=true, so that one wrong variable cannot kill a
+ * production service.
+ * @throws Error when FAILPOINTS is set without ALLOW_FAILPOINTS=true.
  */
-export function permitted (
+export function allowedPlans (
   setting: string | undefined, allow: string | undefined
 ): string | undefined {
   if (setting === undefined || setting === '' || allow === 'true') return setting
-  throw new Error('FAILPOINTS kills processes and is for development alone. Leave it out, or set ' +
-    'ALLOW_FAILPOINTS=true where nothing is lost by it.')
+  throw new Error('FAILPOINTS is set without ALLOW_FAILPOINTS=true. It kills processes: unset ' +
+    'FAILPOINTS, or set ALLOW_FAILPOINTS=true in development.')
 }
 
-/** Marks a place where a process may die. Does nothing unless FAILPOINTS is set. */
+/** Marks a point where tests can kill the process. Does nothing unless FAILPOINTS is set. */
 export function failpoint (name: Failpoint): void {
   check?.(name)
 }
 
 /**
- * What FAILPOINTS asks for: plans such as `verify.kept:kill@3` (SIGKILL at the third passing) or
- * `settle.decide:block=8000@1` (stand still for 8 s), joined by commas; or `@<file>` with such
- * plans, which is read at every passing, so that a running process can be armed. A plan is done
- * once; what a file asked for is then written to `<file>.fired`, a line of JSON each.
- * @throws when a plan can't be read, or names no failpoint.
+ * Creates the function that triggers failpoints from the value of FAILPOINTS: plans such as
+ * `verify.kept:kill@3` (SIGKILL at the third call) or `settle.decide:block=8000@1` (block for 8 s),
+ * joined by commas; or `@<file>` with such plans, which is read at every call, so that a test can
+ * arm a running process. A plan triggers once. A plan of a file is then logged in `<file>.fired`,
+ * one line of JSON each.
+ * @throws Error for a plan with invalid syntax or an unknown failpoint.
  */
 export function create (
-  setting: string | undefined, does: Acts = acts
+  setting: string | undefined, actions: FailpointActions = realActions
 ): ((name: Failpoint) => void) | undefined {
   if (setting === undefined || setting === '') return undefined
   const file = setting.startsWith('@') ? setting.slice(1) : undefined
-  const passed = new Map<string, number>()
-  let known = ''
+  const calls = new Map<string, number>()
+  let loaded = ''
   let plans = file === undefined ? plansOf(setting) : []
   const refresh = (path: string) => {
     const text = textOf(path)
-    if (text === known) return
-    known = text
+    if (text === loaded) return
+    loaded = text
     plans = plansOf(text)
-    passed.clear()
+    calls.clear()
   }
   return name => {
     if (file !== undefined) refresh(file)
-    const count = (passed.get(name) ?? 0) + 1
-    passed.set(name, count)
+    const count = (calls.get(name) ?? 0) + 1
+    calls.set(name, count)
     const plan = plans.find(one => one.name === name && one.at === count)
     if (plan === undefined) return
     if (file !== undefined) report(file, name)
-    if (plan.blockMs === undefined) does.kill()
-    else does.block(plan.blockMs)
+    if (plan.blockMs === undefined) actions.kill()
+    else actions.block(plan.blockMs)
   }
 }
 
-/** The file is emptied first: a process that starts again must not die of the same plan. */
+/** Empties the file first, so that the plan does not kill the restarted process too. */
 function report (file: string, name: string): void {
   writeFileSync(file, '')
   const line = JSON.stringify({ name, pid: process.pid, atMs: Date.now() })
@@ -154,8 +156,8 @@ const PLAN = /^(?<name>[a-z.]+):(?:kill|block=(?<blockMs>\d+))@(?<at>\d+)$/
 function planOf (text: string): Plan {
   const { name = '', blockMs, at } = PLAN.exec(text)?.groups ?? {}
   if (!FAILPOINTS.includes(name as Failpoint)) {
-    throw new Error(`FAILPOINTS: "${text}" is no plan; write <failpoint>:kill@<passing> or ` +
-      '<failpoint>:block=<ms>@<passing>, with a failpoint of services/platform/failpoint.ts')
+    throw new Error(`FAILPOINTS: "${text}" is not a valid plan: use <failpoint>:kill@<call> or ` +
+      '<failpoint>:block=<ms>@<call>, with a failpoint of services/platform/failpoint.ts')
   }
   return { name, at: Number(at), blockMs: blockMs === undefined ? undefined : Number(blockMs) }
 }

@@ -1,23 +1,22 @@
 import { LRUCache } from 'lru-cache'
 
 export type FairShares = {
-  /** Which of these has used least, the first of equals; undefined when there are none. */
+  /** The name with the least use, the first of equals; undefined without names. */
   readonly next: (names: Iterable<string>) => string | undefined
-  /** What a turn cost, in any unit, once that is known. */
+  /** Adds the cost of a slot, in any unit, once it is known. */
   readonly charge: (name: string, cost: number) => void
   readonly clear: () => void
 }
 
-/** Names whose use is remembered. */
 const MAX_NAMES = 1_000
 
 /**
- * Start-time fair queuing: who waits gets as much as everybody else who waits, however much each
- * asks for. A name that has waited for nothing in a while has saved up nothing and owes nothing.
+ * Start-time fair queuing: all waiting names get the same share, whatever their slots cost. A name
+ * that was idle has neither credit nor debt.
  */
 export function createFairShares (): FairShares {
   const used = new LRUCache<string, number>({ max: MAX_NAMES })
-  /** What the one had used whose turn came last. */
+  /** The use of the name that had the last slot. */
   let level = 0
   const usedBy = (name: string): number => Math.max(used.get(name) ?? 0, level)
   return {

@@ -4,7 +4,7 @@ import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
 type HealthOptions = {
-  /** Address to listen at; only this machine reaches it when left out. */
+  /** Listen address; loopback by default. */
   readonly host?: string
   /** 0 takes a free port. */
   readonly port: number
@@ -13,10 +13,7 @@ type HealthOptions = {
   readonly log: Log
 }
 
-/**
- * Serves /healthz (200 while the process lives), /readyz (200, or 503 while it cannot work) and
- * /metrics.
- */
+/** Serves /healthz (200), /readyz (200, or 503 while the service is not ready) and /metrics. */
 export async function serveHealth (
   { host = '127.0.0.1', port, ready, metrics, log }: HealthOptions
 ): Promise<Server> {
@@ -32,18 +29,18 @@ export async function serveHealth (
     answer(path).then(
       ([status, text]) => response.writeHead(status, { 'content-type': type }).end(text),
       error => {
-        log.error({ err: error as unknown }, 'metrics could not be read')
+        log.error({ err: error as unknown }, 'failed to collect metrics')
         response.writeHead(500).end()
       })
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(port, host, resolve)
   })
-  log.info({ port: (server.address() as AddressInfo).port }, 'health and metrics are served')
+  log.info({ port: (server.address() as AddressInfo).port }, 'health server started')
   return server
 }
 
-/** Ends idle connections too, so that a waiting scraper does not hold the process. */
+/** Closes idle connections too, so that a keep-alive scraper does not delay the stop. */
 export function closeServer (server: Server): Promise<void> {
   return new Promise(resolve => {
     server.close(() => resolve())

@@ -1,25 +1,25 @@
 import { constants, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 
-/** So far a heap may grow under little load, where to clean it up costs next to nothing. */
-const QUIET_PERCENT = 40
-/** Whoever has much to do fills its heap again within that time. */
+/** The growth under low load, where collections are cheap. */
+const IDLE_PERCENT = 40
+/** A process under load needs a major collection at least this often. */
 const BUSY_MS = 15_000
 
-/** A collection as the runtime tells it. */
+/** A garbage collection, as reported by Node. */
 type Collection = PerformanceEntry & { readonly detail: { readonly kind: number } }
 
 type GrowthOptions = {
-  /** While there is much to do. */
+  /** The growth under load. */
   readonly percent: number
-  /** Told of each new percentage; it counts from the collection on that comes next. */
+  /** Applies a new percentage; V8 uses it from the next collection. */
   readonly set: (percent: number) => void
 }
 
 /**
- * How far the heap may grow until it is cleaned up again, in percent of what it holds after that:
- * little, so that memory stays where it is under little load, and as far as `percent` says, which
- * is less work, as long as it is cleaned up every few seconds. To be told of every collection.
+ * Adapts V8's heap growth, in percent of the live heap, to the load: low while major collections
+ * are rare, which saves memory, and `percent` while they are frequent, which saves CPU time.
+ * Returns a function to call with the kind of each collection.
  */
 export function createHeapGrowth ({ percent, set }: GrowthOptions): (kind: number) => void {
   let current = NaN
@@ -27,9 +27,9 @@ export function createHeapGrowth ({ percent, set }: GrowthOptions): (kind: numbe
     if (next !== current) set(next)
     current = next
   }
-  const quiet = () => change(Math.min(QUIET_PERCENT, percent))
-  const timer = setTimeout(quiet, BUSY_MS).unref()
-  quiet()
+  const becomeIdle = () => change(Math.min(IDLE_PERCENT, percent))
+  const timer = setTimeout(becomeIdle, BUSY_MS).unref()
+  becomeIdle()
   return kind => {
     if (kind !== constants.NODE_PERFORMANCE_GC_MAJOR) return
     change(percent)
@@ -37,7 +37,7 @@ export function createHeapGrowth ({ percent, set }: GrowthOptions): (kind: numbe
   }
 }
 
-/** Limits the heap of this process by it, from now on. */
+/** Adapts the heap growth of this process from now on. */
 export function limitHeapGrowth (percent: number): void {
   const set = (next: number) => setFlagsFromString(`--heap-growing-percent=${next}`)
   const collected = createHeapGrowth({ percent, set })

@@ -20,44 +20,43 @@ export type ConnectionSettings = Readonly<typeof CONNECTION_DEFAULTS>
 const whole = (key: keyof ConnectionSettings, description: string) =>
   Type.Integer({ default: CONNECTION_DEFAULTS[key], minimum: 1, description })
 
-/** What can be set about connections; the defaults keep slow and idle clients from filling up. */
+/** Settings of connections. The defaults stop slow and idle clients from using all of them. */
 export const connectionFields = {
   HEADERS_TIMEOUT_MS: whole('HEADERS_TIMEOUT_MS',
-    'Longest the headers of a request may take to arrive.'),
-  REQUEST_TIMEOUT_MS: whole('REQUEST_TIMEOUT_MS', 'Longest a whole request may take to arrive.'),
+    'Maximum time until the headers of a request have arrived.'),
+  REQUEST_TIMEOUT_MS: whole('REQUEST_TIMEOUT_MS', 'Maximum time until a request has arrived.'),
   BODY_GRACE_MS: whole('BODY_GRACE_MS',
-    'For so long after its headers a body may come as slowly as it likes.'),
+    'Time after the headers in which a body has no minimum throughput.'),
   BODY_BYTES_PER_SECOND: whole('BODY_BYTES_PER_SECOND',
-    'After BODY_GRACE_MS a body over 64 KiB must have come at least so fast on average, and fast ' +
-    'enough to be whole within REQUEST_TIMEOUT_MS; else it is answered 408.'),
+    'Minimum average throughput of a body over 64 KiB after BODY_GRACE_MS. A body that is too ' +
+    'slow, or too slow to end within REQUEST_TIMEOUT_MS, is answered 408.'),
   CONNECTION_TIMEOUT_MS: whole('CONNECTION_TIMEOUT_MS',
-    'After so long without a byte a connection is closed.'),
+    'A connection without any byte for this time is closed.'),
   KEEP_ALIVE_TIMEOUT_MS: whole('KEEP_ALIVE_TIMEOUT_MS',
-    'How long a connection stays open between two requests.'),
-  MAX_CONNECTIONS: whole('MAX_CONNECTIONS', 'Connections open at once; further ones are closed.'),
+    'How long an idle connection stays open between two requests.'),
+  MAX_CONNECTIONS: whole('MAX_CONNECTIONS', 'Maximum number of open connections.'),
   MAX_CONNECTIONS_PER_ADDRESS: whole('MAX_CONNECTIONS_PER_ADDRESS',
-    'Of them, those of one address or /64 network of IPv6; proxies in TRUSTED_PROXIES may have ' +
-    'any number.'),
+    'Maximum number of open connections per IPv4 address or IPv6 /64 network; no limit for ' +
+    'TRUSTED_PROXIES.'),
   MAX_REQUESTS_PER_CONNECTION: whole('MAX_REQUESTS_PER_CONNECTION',
-    'Then a connection is closed, so that clients spread over instances.'),
+    'A connection is closed after so many requests, which rebalances clients over instances.'),
 }
 
-/** Twice a second, or sooner where the times are short. */
 const CHECK_EVERY_MS = 500
 
-/** Limits of a server of Node, which speaks HTTP or HTTPS. */
+/** The options of a `node:http` or `node:https` server. */
 export function nodeLimits (settings: ConnectionSettings) {
   return {
     headersTimeout: settings.HEADERS_TIMEOUT_MS,
     requestTimeout: settings.REQUEST_TIMEOUT_MS,
     keepAliveTimeout: settings.KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, settings.HEADERS_TIMEOUT_MS),
-    // Its refusal has no body; ours has.
+    // Node's own 400 has no body; `ingest` checks the header itself.
     requireHostHeader: false,
   }
 }
 
-/** The same limits, where the web framework wants them. */
+/** The same limits as options of Fastify. */
 export function frameworkLimits (settings: ConnectionSettings) {
   const { requestTimeout, keepAliveTimeout, ...http } = nodeLimits(settings)
   return {
@@ -69,8 +68,8 @@ export function frameworkLimits (settings: ConnectionSettings) {
 }
 
 /**
- * Closes connections above the number there may be, in all and of one client. Proxies are left out
- * of the latter: they bring the connections of many.
+ * Limits the number of open connections, in total and per client. Proxies have no limit per client,
+ * since they forward many clients.
  */
 export function capConnections (
   server: Pick<Server, 'on' | 'maxConnections'>, settings: ConnectionSettings, proxies: Networks
@@ -78,7 +77,7 @@ export function capConnections (
   server.maxConnections = settings.MAX_CONNECTIONS
   const open = new Map<string, number>()
   server.on('connection', socket => {
-    if (proxies.hold(plainAddress(socket.remoteAddress))) return
+    if (proxies.has(plainAddress(socket.remoteAddress))) return
     const client = clientNetwork(socket.remoteAddress)
     const before = open.get(client) ?? 0
     if (before >= settings.MAX_CONNECTIONS_PER_ADDRESS) {

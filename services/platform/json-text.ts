@@ -1,7 +1,7 @@
-/** What no request of the interface has, found before a parser builds anything of it. */
+/** The result of `inspectJson`: fine, or the first violation of a limit. */
 export type Finding =
   | { readonly kind: 'fine' }
-  /** More levels than an object within the body, or anything but plain values in a list. */
+  /** Deeper than an object in the body, or a list with an object or list in it. */
   | { readonly kind: 'deep', readonly path: string }
   | { readonly kind: 'duplicate', readonly key: string }
   | { readonly kind: 'many items', readonly limit: number }
@@ -11,14 +11,14 @@ export type Finding =
 export type JsonLimits = {
   readonly items: number
   readonly keys: number
-  /** Characters of a key as they are written in the text. */
+  /** Characters of a key in the text, escapes included. */
   readonly keyCharacters: number
 }
 
-/** The body of a job: 100,000 inputs, 50 labels with names of 40 characters, each escaped. */
+/** Fits the body of a job: 100,000 inputs, 50 labels with names of 40 escaped characters. */
 export const JSON_LIMITS: JsonLimits = { items: 100_000, keys: 60, keyCharacters: 256 }
 
-/** The body itself and the objects in it. */
+/** The body and the objects in it. */
 const MAX_DEPTH = 2
 
 const FINE: Finding = { kind: 'fine' }
@@ -31,14 +31,13 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACE = 0x7d
 const CLOSE_BRACKET = 0x5d
 
-/** An open object with its keys and the latest of them, or an open list with its commas. */
+/** An open object with its keys and the last one, or an open list with its commas. */
 type Open = { readonly keys: Set<string> | undefined, key: string, commas: number }
 
 /**
- * Judges a JSON text in one pass, in time and memory that do not depend on what it holds: nesting,
- * numbers of items and keys, lengths of keys, and keys that appear twice in one object, of which
- * parsers keep the last. Stops at the first finding. A text that is no JSON may pass: the parser
- * refuses it after.
+ * Checks a JSON text before it is parsed: nesting, numbers of items and keys, lengths of keys, and
+ * duplicate keys, of which parsers keep the last. One pass, in linear time and bounded memory; it
+ * stops at the first violation. Invalid JSON may pass: the parser rejects it.
  */
 export function inspectJson (text: string, limits: JsonLimits = JSON_LIMITS): Finding {
   const open: Open[] = []
@@ -69,13 +68,13 @@ export function inspectJson (text: string, limits: JsonLimits = JSON_LIMITS): Fi
   return FINE
 }
 
-/** Where the next value stands, such as `inputs[3]` or `metadata.team`. */
+/** The path of the next value, such as `inputs[3]` or `metadata.team`. */
 const pathOf = (open: readonly Open[]): string => open.reduce((path, { keys, key, commas }) => {
   if (keys === undefined) return `${path}[${commas}]`
   return path === '' ? key : `${path}.${key}`
 }, '')
 
-/** Notes a key of an object; the finding it makes, if any. */
+/** Adds a key to its object and checks it. */
 function keyFinding (
   object: Open, keys: Set<string>,
   { literal, limits: { keys: limit, keyCharacters } }:
@@ -114,7 +113,7 @@ function keyOf (literal: string): string {
   try {
     return JSON.parse(literal) as string
   } catch {
-    // The parser will refuse the whole text; until then its spelling tells keys apart.
+    // The parser will reject the text; until then keys are compared as they are written.
     return literal
   }
 }

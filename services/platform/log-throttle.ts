@@ -1,7 +1,4 @@
-/**
- * Returns true for a name that is new, or for which it last returned true at least `intervalMs`
- * ago: for logs of what may happen very often.
- */
+/** Limits logs of frequent events: true for each name at most once per interval. */
 export function createLogThrottle (
   intervalMs: number, now: () => number = () => performance.now()
 ): (name: string) => boolean {

@@ -3,7 +3,7 @@ import { traceFields } from './tracing.ts'
 
 export type Log = Logger
 
-/** Fields that could hold what must never be logged, wherever one level deep they stand. */
+/** Fields that may contain data that must never be logged, at the top level or one below. */
 const SECRET_FIELDS = [
   'input', 'inputs', 'canonical', 'canonicals', 'rows', 'columns', 'values', 'value', 'token',
   'tokens', 'sealed', 'wrapped', 'header', 'key', 'dataKey', 'secret', 'authorization',
@@ -11,8 +11,8 @@ const SECRET_FIELDS = [
 ]
 
 /**
- * A log of JSON lines. Redaction is the second line of defence: callers log ids, counts and codes.
- * Of an error only name, code and stack frames are written, as messages may quote the input.
+ * A JSON log. Redaction is the second line of defense: callers log ids, counts and codes only.
+ * Errors are logged with name, code and stack frames; their messages may quote inputs.
  */
 export function createLog (
   name: string,
@@ -25,7 +25,7 @@ export function createLog (
   return destination === undefined ? pino(options) : pino(options, destination)
 }
 
-/** What may be said of a failure; the message only of errors that are written for operators. */
+/** The fields of an error; with its message if it is written for operators. */
 function errorFields (error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error }
   const { name, message, stack = '', cause } = error

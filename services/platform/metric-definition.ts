@@ -1,4 +1,4 @@
-/** What is known of a metric before it has any value. */
+/** The declaration of a metric. */
 export type MetricDefinition = {
   readonly name: string
   readonly type: 'counter' | 'gauge' | 'histogram'

@@ -1,37 +1,37 @@
 import type { MetricDefinition } from './metric-definition.ts'
 
-/** Every metric there is: the one source of dashboards, alerts and documents. */
+/** All metrics: the one source of dashboards, alerts and documents. */
 export const METRICS = [
   {
     name: 'service_ready',
     type: 'gauge',
     labels: [],
-    help: '1 while the process can work, as its /readyz tells.',
+    help: '1 while the process is ready, as reported by /readyz.',
   },
   {
     name: 'stage_rows_total',
     type: 'counter',
     labels: ['stage', 'lane', 'service'],
-    help: 'Rows of finished messages.',
+    help: 'Rows of processed messages.',
   },
   {
     name: 'stage_chunks_total',
     type: 'counter',
     labels: ['stage', 'lane', 'service'],
-    help: 'Finished messages.',
+    help: 'Processed messages.',
   },
   {
     name: 'stage_oldest_age_seconds',
     type: 'gauge',
     labels: ['stage', 'group'],
-    help: 'Age of the oldest message handed over and not yet processed; 0 when idle. Scale ' +
-      'and shed by this.',
+    help: 'Age of the oldest message that is fetched and not yet processed; 0 when idle. Scale ' +
+      'and shed load by this.',
   },
   {
     name: 'stage_held_messages',
     type: 'gauge',
     labels: ['stage', 'group'],
-    help: 'Messages remembered until others come; their offsets are not committed.',
+    help: 'Messages in memory that wait for others; their offsets are not committed.',
   },
   {
     name: 'stage_step_seconds',
@@ -49,63 +49,63 @@ export const METRICS = [
     name: 'stage_messages_skipped_total',
     type: 'counter',
     labels: ['stage', 'reason'],
-    help: 'Messages that concern nobody any more.',
+    help: 'Messages that are skipped: tombstones, messages of erased jobs, and forged ones.',
   },
   {
     name: 'messages_forged_total',
     type: 'counter',
     labels: ['topic'],
-    help: 'Messages that no service sent, by the key of MESSAGE_KEYS: skipped.',
+    help: 'Messages without a valid signature of MESSAGE_KEYS, which are skipped.',
   },
   {
     name: 'records_forged_total',
     type: 'counter',
     labels: ['table'],
-    help: 'Records in ClickHouse that no service stored, by their MAC: skipped.',
+    help: 'Records in ClickHouse without a valid MAC, which are skipped.',
   },
   {
     name: 'stage_expired_total',
     type: 'counter',
     labels: ['stage'],
-    help: 'Messages past their last moment, for which nothing was promised.',
+    help: 'Messages dropped after their deadline, before their job was accepted.',
   },
   {
     name: 'stage_retries_total',
     type: 'counter',
     labels: ['stage', 'step', 'cause'],
-    help: 'Steps done again: after broken infrastructure or after a failure.',
+    help: 'Retried steps: after an infrastructure error or another failure.',
   },
   {
     name: 'stage_blocked',
     type: 'gauge',
     labels: ['stage', 'group'],
-    help: 'Partitions that wait for broken infrastructure.',
+    help: 'Partitions that are stalled by an infrastructure error.',
   },
   {
     name: 'stage_paused',
     type: 'gauge',
     labels: ['stage'],
-    help: '1 while operators have paused the stage: it begins nothing, and its messages wait.',
+    help: '1 while operators have paused the stage: it starts nothing, and its messages wait.',
   },
   {
     name: 'consumer_lag_messages',
     type: 'gauge',
     labels: ['stage', 'group', 'topic', 'partition'],
-    help: 'Messages written and not yet finished by a group, as the brokers know them: it is ' +
-      'told of groups as well of which no member lives.',
+    help: 'Consumer lag of a group, as known by the brokers, and so even for groups without a ' +
+      'running member.',
   },
   {
     name: 'consumer_offset',
     type: 'gauge',
     labels: ['stage', 'group', 'topic', 'partition'],
-    help: 'Up to where a group has finished a partition; one that stands still while messages ' +
-      'wait belongs to nobody who works.',
+    help: 'Committed offset of a group. If it does not change while messages wait, no working ' +
+      'member owns the partition.',
   },
   {
     name: 'cache_lookups_total',
     type: 'counter',
     labels: ['service', 'outcome'],
-    help: 'Rows looked up in the cache: found, also if too old, or missing, also if it is down.',
+    help: 'Rows looked up in the cache: found, even if too old, or missing, even if it is down.',
   },
   {
     name: 'provider_checks_total',
@@ -124,63 +124,63 @@ export const METRICS = [
     name: 'provider_circuit_open',
     type: 'gauge',
     labels: ['provider'],
-    help: '1 while a provider, by its number, is not asked, as too many calls of it failed.',
+    help: '1 while the circuit breaker of a provider, by its number, is open.',
   },
   {
     name: 'verification_batches_retried_total',
     type: 'counter',
     labels: ['service'],
-    help: 'Parts put off because providers were not to be had.',
+    help: 'Verification batches retried later because no provider was available.',
   },
   {
     name: 'http_requests_total',
     type: 'counter',
     labels: ['method', 'route', 'status'],
-    help: 'Answered requests.',
+    help: 'HTTP requests.',
   },
   {
     name: 'http_request_seconds',
     type: 'histogram',
     labels: ['method', 'route'],
-    help: 'Duration until a request was answered.',
+    help: 'Duration of HTTP requests until the response.',
   },
   {
     name: 'preflight_oldest_age_seconds',
     type: 'gauge',
     labels: ['lane'],
-    help: 'How long the oldest request under way in this process waits for its preflight.',
+    help: 'How long the oldest pending request of this process has waited for its preflight.',
   },
   {
     name: 'preflight_overloaded',
     type: 'gauge',
     labels: ['lane'],
-    help: '1 while further requests of the lane are refused because others wait too long.',
+    help: '1 while new requests of the lane are rejected because others wait too long.',
   },
   {
     name: 'preflight_refusals_total',
     type: 'counter',
     labels: ['lane'],
-    help: 'Requests refused because others wait too long for their preflight: small, bulk, or ' +
-      'any when both lanes are behind.',
+    help: 'Requests rejected because others wait too long for their preflight: small, bulk, or ' +
+      'any when both lanes are overloaded.',
   },
   {
     name: 'limits_local_total',
     type: 'counter',
     labels: [],
-    help: 'Requests that an instance let in by its own buckets alone, as the cache Redis gave no ' +
-      'answer.',
+    help: 'Requests admitted by the local rate limits of an instance, because the cache Redis ' +
+      'did not respond.',
   },
   {
     name: 'outbox_entries',
     type: 'gauge',
     labels: [],
-    help: 'Entries not yet shipped from the outboxes.',
+    help: 'Outbox entries that are not yet shipped.',
   },
   {
     name: 'outbox_oldest_seconds',
     type: 'gauge',
     labels: [],
-    help: 'Age of the oldest entry that is not yet shipped from an outbox; 0 when there is none.',
+    help: 'Age of the oldest outbox entry that is not yet shipped; 0 when there is none.',
   },
   {
     name: 'accounts_outbox_entries',
@@ -192,40 +192,40 @@ export const METRICS = [
     name: 'jobs_stalled',
     type: 'gauge',
     labels: [],
-    help: 'Open jobs without progress for so long that they are given up, unless rows still wait.',
+    help: 'Open jobs without progress for so long that they are failed, unless rows still wait.',
   },
   {
     name: 'journal_head_age_intervals',
     type: 'gauge',
     labels: [],
-    help: 'Age of the last export of the journal\'s heads, in times of JOURNAL_HEAD_EVERY_MS; ' +
-      'told by the leading ledger where JOURNAL_HEAD_TARGET is set.',
+    help: 'Age of the last export of the journal heads, in multiples of JOURNAL_HEAD_EVERY_MS; ' +
+      'reported by the leader if JOURNAL_HEAD_TARGET is set.',
   },
   {
     name: 'journal_entries_missing',
     type: 'gauge',
     labels: [],
-    help: 'Movements that the copy of the journal lacks for good: their entries are gone from ' +
-      'the topic, or were removed from the copy.',
+    help: 'Entries that are permanently missing from the copy of the journal: lost from the ' +
+      'topic, or removed from the copy.',
   },
   {
     name: 'tenants_frozen',
     type: 'gauge',
     labels: [],
-    help: 'Tenants whose money cannot be explained and does not move; told by the leading ledger.',
+    help: 'Tenants whose money cannot be explained and does not move; reported by the leader.',
   },
   {
     name: 'tenants_waiting',
     type: 'gauge',
     labels: [],
     help: 'Tenants whose money does not move until it is compared with the journal after a ' +
-      'restart of Redis, as far as the leading ledger knows of them by then.',
+      'restart of Redis, as far as the leader knows them yet.',
   },
   {
     name: 'snapshots_total',
     type: 'counter',
     labels: [],
-    help: 'Snapshots written of tenants whose money has moved; a recovery reads on from them.',
+    help: 'Snapshots written of the money of a tenant; a recovery starts from the last one.',
   },
   {
     name: 'jobs_open',
@@ -237,27 +237,27 @@ export const METRICS = [
     name: 'jobs_total',
     type: 'counter',
     labels: ['event', 'mode'],
-    help: 'Jobs by what the journal says of them: accepted, settled, or voided without a charge.',
+    help: 'Jobs by their event in the journal: accepted, settled, or voided without a charge.',
   },
   {
     name: 'money_micros',
     type: 'gauge',
     labels: ['state', 'mode'],
-    help: 'Money of all tenants by where it stands, in USD micros: available, reserved, charged, ' +
-      'and funded, which is the sum of them.',
+    help: 'Money of all tenants by state, in USD micros: available, reserved, charged, and ' +
+      'funded, which is their sum.',
   },
   {
     name: 'money_moved_micros_total',
     type: 'counter',
     labels: ['movement', 'mode'],
-    help: 'Money moved, in USD micros: topped_up, added or taken by hand, reserved, and of what ' +
-      'was reserved charged or released.',
+    help: 'Money moved, in USD micros: topped_up, added or taken by an operator, reserved, and ' +
+      'charged or released from a reservation.',
   },
   {
     name: 'recovery_actions_total',
     type: 'counter',
     labels: ['kind'],
-    help: 'What was found left over and brought to its end.',
+    help: 'Orphaned work found and completed by recovery.',
   },
   {
     name: 'redis_clock_offset_seconds',
@@ -269,33 +269,33 @@ export const METRICS = [
     name: 'redis_memory_bytes',
     type: 'gauge',
     labels: ['store'],
-    help: 'Memory that data take in a Redis: state, or cache, of which masters are added up.',
+    help: 'Used memory of a Redis: state, or the sum of the masters of the cache.',
   },
   {
     name: 'redis_memory_limit_bytes',
     type: 'gauge',
     labels: ['store'],
-    help: 'Memory that a Redis can use: its maximum, or that of its machine when it evicts or ' +
-      'has no maximum.',
+    help: 'Memory limit of a Redis: maxmemory, or the memory of its machine when it evicts or ' +
+      'has no maxmemory.',
   },
   {
     name: 'redis_aof_bytes',
     type: 'gauge',
     labels: ['store'],
-    help: 'Size of the append-only file of a Redis; 0 without one.',
+    help: 'Size of the append-only file (AOF) of a Redis; 0 without one.',
   },
   {
     name: 'redis_persistence_failed',
     type: 'gauge',
     labels: ['store'],
-    help: '1 while the last write or rewrite of the append-only file or the last save failed, or ' +
-      'the Redis with the state has no append-only file.',
+    help: '1 if the last write or rewrite of the AOF or the last RDB save failed, or the state ' +
+      'Redis has no AOF.',
   },
   {
     name: 'kafka_partitions_under_replicated',
     type: 'gauge',
     labels: [],
-    help: 'Partitions of which a copy is not in sync, of the topics that ledger may describe.',
+    help: 'Under-replicated partitions of the topics that ledger may describe.',
   },
   {
     name: 'clickhouse_disk_bytes',
@@ -313,59 +313,60 @@ export const METRICS = [
     name: 'clickhouse_parts',
     type: 'gauge',
     labels: ['table'],
-    help: 'Active parts of the partition of a table that has most of them; inserts are slowed ' +
-      'from 1,000 on and refused from 3,000 on.',
+    help: 'Maximum number of active parts in a partition of a table; ClickHouse delays inserts ' +
+      'from 1,000 on and rejects them from 3,000 on.',
   },
   {
     name: 'clickhouse_merge_seconds',
     type: 'gauge',
     labels: [],
-    help: 'How long the oldest running merge of ClickHouse takes; 0 when none runs.',
+    help: 'Age of the oldest running merge of ClickHouse; 0 when none runs.',
   },
   {
     name: 'clickhouse_mutation_seconds',
     type: 'gauge',
     labels: [],
-    help: 'Age of the oldest unfinished mutation of ClickHouse, as deletes of erased keys are; 0 ' +
-      'without one.',
+    help: 'Age of the oldest unfinished mutation of ClickHouse, such as the delete of an erased ' +
+      'key; 0 without one.',
   },
   {
     name: 'webhook_attempts_total',
     type: 'counter',
     labels: ['outcome', 'reason'],
-    help: 'Attempts to hand an event to its receiver: delivered, failed (another follows), gone, ' +
-      'exhausted or discarded; and why, but for those delivered.',
+    help: 'Webhook attempts by outcome: delivered, failed (to be retried), gone, exhausted or ' +
+      'discarded; with the reason unless delivered.',
   },
   {
     name: 'webhook_attempt_seconds',
     type: 'histogram',
     labels: ['outcome'],
-    help: 'Duration of those attempts for which a connection was tried.',
+    help: 'Duration of webhook attempts that tried to connect.',
   },
   {
     name: 'webhook_queue_depth',
     type: 'gauge',
     labels: [],
-    help: 'Webhooks that are due and not under way, of all processes: each reports the same.',
+    help: 'Webhooks that are due and not in progress, of all processes: each reports the same.',
   },
   {
     name: 'feed_partners',
     type: 'gauge',
     labels: ['state'],
-    help: 'Partners whose contacts are taken, by state: running, or paused for want of balance ' +
-      'or of a slot.',
+    help: 'Partners whose contacts are consumed, by state: running, or paused without balance ' +
+      'or a slot.',
   },
   {
     name: 'feed_jobs_total',
     type: 'counter',
     labels: ['outcome'],
-    help: 'Jobs asked for by feeds: taken, moved, short, late, failed, or lost (asked again).',
+    help: 'Jobs submitted by feeds: taken, moved, short, late, failed, or lost (to be ' +
+      'resubmitted).',
   },
   {
     name: 'feed_replays_total',
     type: 'counter',
     labels: [],
-    help: 'Contacts of feeds that were read before and are ignored: sent again by a producer, or ' +
-      'copied in Kafka.',
+    help: 'Duplicate contacts of feeds, which are ignored: resent by a producer, or duplicated ' +
+      'in Kafka.',
   },
 ] as const satisfies readonly MetricDefinition[]

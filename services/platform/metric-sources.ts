@@ -8,24 +8,24 @@ type Labels = Readonly<Record<string, string>>
 type Values = Readonly<Record<string, readonly string[]>>
 
 /**
- * Which services report a metric, and the closed values of its labels beside `stage`. A counter
- * that first shows with its first event hides that very event from `rate` and `increase`, so all
- * series that can be named before are there from 0 on.
+ * The services that report a metric, and the possible values of its labels other than `stage`. A
+ * counter that appears with its first event hides that event from `rate` and `increase`, so all
+ * series that are known in advance start at 0.
  */
 type Source = {
   readonly by: readonly StageName[]
   readonly values?: Values | readonly Values[]
-  /** The lanes and services a stage subscribes to are the values. */
+  /** The values are the lanes and services that the stage subscribes to. */
   readonly bySubscription?: true
-  /** The topics a stage subscribes to are the values. */
+  /** The values are the topics that the stage subscribes to. */
   readonly byTopic?: true
 }
 
-/** Those whose messages the engine hands over; `ingest` reads none, `feed` reads in its own way. */
+/** Stages on the engine: `ingest` consumes nothing, and `feed` has its own consumer. */
 const CONSUMERS = STAGES.filter(name => name !== 'ingest' && name !== 'feed')
 
 const STEPS = ['decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit']
-const UNANSWERED = [
+const FAILURE_REASONS = [
   'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',
   'connection_error', 'internal',
 ]
@@ -101,7 +101,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
       ],
     },
   },
-  // `publish` asks nobody for the time.
+  // `publish` does not use the time of Redis.
   redis_clock_offset_seconds: { by: STAGES.filter(name => name !== 'publish') },
   // lookup reports the cache, ledger the state.
   redis_memory_bytes: { by: ['lookup', 'ledger'] },
@@ -118,7 +118,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
     by: ['deliver'],
     values: [
       { outcome: ['delivered'], reason: [''] },
-      { outcome: ['failed', 'exhausted'], reason: UNANSWERED },
+      { outcome: ['failed', 'exhausted'], reason: FAILURE_REASONS },
       { outcome: ['gone'], reason: ['status'] },
       { outcome: ['discarded'], reason: ['erased'] },
     ],
@@ -134,8 +134,8 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   feed_replays_total: { by: ['feed'] },
 }
 
-/** The series of a metric that a process of this name begins with; none for other programs. */
-export function zerosOf (
+/** The series of a metric that a service reports from its start; none for other programs. */
+export function initialSeriesOf (
   { name, labels }: { readonly name: string, readonly labels: readonly string[] }, process: string
 ): readonly Labels[] {
   const source = SOURCES[name as Name]

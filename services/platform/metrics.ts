@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { MetricDefinition } from './metric-definition.ts'
 import { METRICS } from './metric-list.ts'
-import { zerosOf } from './metric-sources.ts'
+import { initialSeriesOf } from './metric-sources.ts'
 
 export { METRICS } from './metric-list.ts'
 
@@ -11,7 +11,7 @@ type LabelsOf<N extends string> = {
   readonly [L in Extract<Metric, { name: N }>['labels'][number]]: string
 }
 
-/** A value of a gauge under its labels. */
+/** A value of a gauge with its labels. */
 export type Series<L> = { readonly labels: L, readonly value: number }
 
 type Reading<L> = () => Promise<readonly Series<L>[]>
@@ -21,30 +21,30 @@ export type Metrics = {
   readonly observe: <N extends Named<'histogram'>>(
     name: N, labels: LabelsOf<N>, seconds: number,
   ) => void
-  /** The value is asked for whenever metrics are read, so that it is true while nothing moves. */
+  /** Calls `read` at every scrape, so that the value is current even while nothing happens. */
   readonly watch: <N extends Named<'gauge'>>(
     name: N, labels: LabelsOf<N>, read: () => number,
   ) => void
   /**
-   * Like `watch`, for series that are not known before; all of the metric come from one reading,
-   * and those it leaves out are not told. It never rejects.
+   * Like `watch`, for series that are not known in advance. One read returns all series of the
+   * metric; series that it leaves out disappear. It must not reject.
    */
   readonly watchAll: <N extends Named<'gauge'>>(name: N, read: Reading<LabelsOf<N>>) => void
-  /** The text that Prometheus reads, and its content type. */
+  /** The exposition for Prometheus, and its content type. */
   readonly text: () => Promise<string>
   readonly contentType: string
 }
 
 const SECONDS = [0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 /**
- * How often the delay of the event loop is looked at: ten times as often would be most of what an
- * idle process does. The runtime's figures are pauses between two looks, so they begin at this.
+ * Sampling interval of the event loop delay. A tenth of it would be most of the work of an idle
+ * process. Node measures the time between two samples, so the metric is never below this.
  */
-const LOOK_MS = 100
+const EVENT_LOOP_SAMPLE_MS = 100
 
 /**
- * All metrics of the list in one registry. With `process`, the name of the service, also those of
- * Node itself, and the series that the service begins with.
+ * All metrics of the list in one registry. With `process`, the name of the service, also the
+ * metrics of Node and the initial series of the service.
  */
 export function createMetrics (
   registry: Registry = new Registry(), options: { readonly process?: string } = {}
@@ -60,25 +60,27 @@ export function createMetrics (
     if (type === 'gauge') watches.set(name, watchedGauge(common))
   }
   if (options.process !== undefined) {
-    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOK_MS })
-    beginAtZero(options.process, counters, histograms)
+    collectDefaultMetrics({
+      register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS,
+    })
+    initializeSeries(options.process, counters, histograms)
   }
   return {
     count: (name, labels, more = 1) => counters.get(name)?.inc(labels, more),
     observe: (name, labels, seconds) => histograms.get(name)?.observe(labels, seconds),
-    watch: (name, labels, read) => watches.get(name)?.single.push({ labels, read }),
-    watchAll: (name, read) => watches.get(name)?.together.push(read),
+    watch: (name, labels, read) => watches.get(name)?.values.push({ labels, read }),
+    watchAll: (name, read) => watches.get(name)?.readings.push(read),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }
 }
 
-function beginAtZero (
+function initializeSeries (
   process: string, counters: ReadonlyMap<string, Counter>,
   histograms: ReadonlyMap<string, Histogram>
 ): void {
   for (const definition of METRICS) {
-    for (const labels of zerosOf(definition, process)) {
+    for (const labels of initialSeriesOf(definition, process)) {
       counters.get(definition.name)?.inc(labels, 0)
       histograms.get(definition.name)?.zero(labels)
     }
@@ -86,24 +88,24 @@ function beginAtZero (
 }
 
 type Watched = {
-  readonly single: { readonly labels: object, readonly read: () => number }[]
-  readonly together: Reading<object>[]
+  readonly values: { readonly labels: object, readonly read: () => number }[]
+  readonly readings: Reading<object>[]
 }
 
 function watchedGauge (
   common: { name: string, help: string, labelNames: readonly string[], registers: Registry[] }
 ): Watched {
-  const watched: Watched = { single: [], together: [] }
+  const watched: Watched = { values: [], readings: [] }
   const collect = async () => {
-    const found = (await Promise.all(watched.together.map(read => read()))).flat()
-    // What is not told any more, a group that is gone for example, must not stay for ever.
-    if (watched.together.length > 0) {
+    const found = (await Promise.all(watched.readings.map(read => read()))).flat()
+    // Series that are gone, of a deleted consumer group for example, must disappear.
+    if (watched.readings.length > 0) {
       gauge.reset()
-      // One without labels would be set to 0 by that.
+      // `reset` sets a gauge without labels to 0.
       if (common.labelNames.length === 0) gauge.remove()
     }
     for (const { labels, value } of found) gauge.set(labels, value)
-    for (const { labels, read } of watched.single) gauge.set(labels, read())
+    for (const { labels, read } of watched.values) gauge.set(labels, read())
   }
   const gauge: Gauge = new Gauge({ ...common, collect })
   return watched

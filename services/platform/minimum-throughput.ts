@@ -1,28 +1,29 @@
-/** How fast a body has to come while room is held for it. */
+/** How fast a body must arrive while memory is reserved for it. */
 export type MinimumThroughput = {
-  /** Nothing is asked for of this time at the beginning. */
+  /** There is no minimum in this time at the beginning. */
   readonly graceMs: number
   readonly bytesPerSecond: number
-  /** A body of stated length has to come so fast that it is whole within this time. */
-  readonly wholeWithinMs: number
+  /** A body with a Content-Length must be fast enough to be complete within this time. */
+  readonly completeWithinMs: number
 }
 
 export type Arrival = {
   readonly bytes: number
   readonly elapsedMs: number
-  /** Undefined for a body in chunks, whose length nobody knows before its end. */
-  readonly statedBytes?: number | undefined
+  /** The Content-Length; undefined for a chunked body. */
+  readonly contentLength?: number | undefined
 }
 
 /**
- * Whether a body is behind what its sender has to keep up with on average after the grace. The more
- * room it claims the faster it has to come: else whoever states the largest length would hold most
- * of the room for as long as a request may take, by sending next to nothing.
+ * Whether the average throughput of a body after the grace period is below its minimum. The minimum
+ * grows with the Content-Length, which reserves memory: otherwise a client could reserve most of
+ * the memory for the duration of a request and send almost nothing.
  */
 export function isTooSlow (
-  { bytes, elapsedMs, statedBytes = 0 }: Arrival, pace: MinimumThroughput
+  { bytes, elapsedMs, contentLength = 0 }: Arrival, minimum: MinimumThroughput
 ): boolean {
-  const countedMs = elapsedMs - pace.graceMs
-  const leastBytesPerMs = Math.max(pace.bytesPerSecond / 1_000, statedBytes / pace.wholeWithinMs)
-  return countedMs > 0 && bytes < leastBytesPerMs * countedMs
+  const countedMs = elapsedMs - minimum.graceMs
+  const minBytesPerMs =
+    Math.max(minimum.bytesPerSecond / 1_000, contentLength / minimum.completeWithinMs)
+  return countedMs > 0 && bytes < minBytesPerMs * countedMs
 }

@@ -1,37 +1,34 @@
 import ipaddr from 'ipaddr.js'
 import { BlockList, isIP } from 'node:net'
 
-/** Addresses and networks to look others up in. */
-export type Networks = { readonly hold: (address: string) => boolean }
+/** A set of IP addresses and networks. */
+export type Networks = { readonly has: (address: string) => boolean }
 
-/** @throws TypeError for a text that is neither an address nor a network; `setting` names it. */
+/** @throws TypeError for a text that is not an address or network; `setting` is in its message. */
 export function networksOf (texts: readonly string[], setting = 'networks'): Networks {
   const list = new BlockList()
   for (const text of texts) {
     const [address = '', bits] = text.split('/')
     const version = isIP(address)
-    if (version === 0) throw new TypeError(`${setting}: "${text}" is no address or network`)
+    if (version === 0) throw new TypeError(`${setting}: "${text}" is not an address or network`)
     const prefix = bits === undefined ? (version === 4 ? 32 : 128) : Number(bits)
     list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6')
   }
   return {
-    hold: address => {
+    has: address => {
       const version = isIP(address)
       return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6')
     },
   }
 }
 
-/** This machine, by IPv4 (RFC 1122) and IPv6 (RFC 4291). */
+/** Loopback addresses of IPv4 (RFC 1122) and IPv6 (RFC 4291). */
 export const LOOPBACK = networksOf(['127.0.0.0/8', '::1'])
 
-/** An address as sockets name it, without the prefix of IPv4 in IPv6. */
+/** The address of a socket without the prefix of IPv4-mapped addresses. */
 export const plainAddress = (address = ''): string => address.replace(/^::ffff:(?=\d+\.)/, '')
 
-/**
- * What counts as one client: an IPv4 address, or the /64 of an IPv6 address, of which everybody has
- * a whole network (RFC 6177).
- */
+/** The network of one client: an IPv4 address, or an IPv6 /64, the usual assignment (RFC 6177). */
 export function clientNetwork (address = ''): string {
   const plain = plainAddress(address)
   if (isIP(plain) !== 6) return plain
@@ -39,25 +36,25 @@ export function clientNetwork (address = ''): string {
   return `${parts.slice(0, 4).map(part => part.toString(16)).join(':')}::/64`
 }
 
-/** All of version 6 that is handed out for use between networks. */
+/** All public unicast addresses of IPv6. */
 const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
 
-/** Public to the eye, yet answered by the machine's own cloud: Azure, IBM, Equinix. */
+/** Public addresses that the cloud platform itself answers: Azure, IBM, Equinix. */
 const PLATFORM_NETWORKS =
   networksOf(['168.63.129.16/32', '161.26.0.0/16', '166.8.0.0/14', '192.80.8.124/32'])
 
 /**
- * True for public unicast addresses. Addresses of version 4 that are wrapped into version 6, by
- * mapping, translation or tunnels, are not: they may lead to anywhere.
+ * True for public unicast addresses. False for IPv4 addresses embedded in IPv6 by mapping,
+ * translation or tunnels, which may lead anywhere.
  */
 export function isPublicAddress (address: string): boolean {
-  if (!ipaddr.isValid(address) || PLATFORM_NETWORKS.hold(address)) return false
+  if (!ipaddr.isValid(address) || PLATFORM_NETWORKS.has(address)) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() !== 'unicast') return false
   return parsed instanceof ipaddr.IPv4 || (parsed.match(GLOBAL_UNICAST) && !isIsatap(parsed))
 }
 
-/** RFC 5214: an interface identifier that wraps an address of version 4, in any network. */
+/** RFC 5214: an interface identifier with an embedded IPv4 address, in any network. */
 function isIsatap ({ parts }: ipaddr.IPv6): boolean {
   return (parts[4]! & ~0x0200) === 0 && parts[5] === 0x5efe
 }

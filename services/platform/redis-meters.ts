@@ -1,7 +1,7 @@
 import { Cluster, type Redis } from 'ioredis'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
-import { createReading } from './reading.ts'
+import { createCachedReading } from './cached-reading.ts'
 
 type RedisMeters = {
   readonly store: 'state' | 'cache'
@@ -24,8 +24,8 @@ type Server = {
  * INFO whenever metrics are read. State without an append-only file counts as not persisted.
  */
 export function watchRedis ({ store, redis, metrics, log }: RedisMeters): void {
-  const read = createReading(async () => (await infosOf(redis)).map(serverOf), {
-    what: `INFO of the ${store} Redis`, log,
+  const read = createCachedReading(async () => (await infosOf(redis)).map(serverOf), {
+    name: `INFO of the ${store} Redis`, log,
   })
   type Name = 'redis_memory_bytes' | 'redis_memory_limit_bytes' | 'redis_aof_bytes' |
     'redis_persistence_failed'

@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 export type Backoff = {
-  /** Bound of the first pause; it doubles with each further one. */
+  /** Upper bound of the first pause; it doubles with each attempt. */
   readonly firstMs?: number
   readonly maxMs?: number
-  /** A number from 0 to 1; replaced where runs have to repeat themselves. */
+  /** A number from 0 to 1; replaced in simulations, which must be reproducible. */
   readonly random?: () => number
 }
 
 export type RetryOptions = Backoff & {
   readonly signal?: AbortSignal | undefined
-  /** Which failures are worth another try; all others are thrown at once. */
+  /** Whether an error is retriable; all others are thrown at once. */
   readonly when?: (error: unknown) => boolean
-  /** Told of each failure before the pause, for logs and counts. */
+  /** Called for each failure before the pause. */
   readonly onRetry?: (error: unknown, attempt: number) => void
   readonly sleep?: Sleep
 }
@@ -29,26 +29,26 @@ export const sleep: Sleep = async (ms, signal) => {
   }
 }
 
-/** Resolves when the work does, or after that time at the latest; fails as the work does before. */
+/** Resolves when the work ends or the time is over; rejects if the work fails before. */
 export async function withTimeout (work: Promise<unknown> | undefined, ms: number): Promise<void> {
   const over = new AbortController()
   const late = sleep(Math.max(ms, 0), over.signal).catch(() => {})
   await Promise.race([work, late]).finally(() => over.abort())
 }
 
-/** A random pause below a bound that doubles: full jitter, so that callers come back apart. */
+/** Exponential backoff with full jitter, in milliseconds; `attempt` counts from 1. */
 export function backoffMs (
   attempt: number, { firstMs = 100, maxMs = 10_000, random = Math.random }: Backoff = {}
 ): number {
   return Math.ceil(random() * Math.min(maxMs, firstMs * 2 ** Math.min(attempt - 1, 30)))
 }
 
-/** Tries until it works or the signal is aborted, whose reason is then thrown. */
+/** Retries until the action succeeds or the signal is aborted, whose reason is thrown then. */
 export function retryForever<T> (action: () => Promise<T>, options: RetryOptions = {}): Promise<T> {
   return retry(Infinity, action, options)
 }
 
-/** Tries at most so often; the last failure is thrown. */
+/** Tries at most `tries` times and throws the last failure. */
 export async function retry<T> (
   tries: number, action: () => Promise<T>, options: RetryOptions = {}
 ): Promise<T> {

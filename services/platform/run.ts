@@ -5,18 +5,18 @@ import { limitHeapGrowth } from './heap-growth.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
-/** What a service's parts may use of the process they live in. */
+/** The process-wide facilities that `run` gives to the dependencies of a service. */
 export type ServiceContext = {
   readonly name: string
   readonly log: Log
   readonly metrics: Metrics
-  /** Runs when the process stops; the part that was opened last is closed first. */
+  /** Registers a close function for the stop of the process. They run in reverse order. */
   readonly onStop: (close: () => unknown) => void
-  /** Something that cannot heal happened: stops everything and exits non-zero. */
+  /** Reports an unrecoverable error: stops the service and exits with code 1. */
   readonly fatal: (error: unknown) => void
 }
 
-/** A started service; `stop` runs before everything given to `onStop`. */
+/** A started service; `stop` runs before all functions registered by `onStop`. */
 export type Running = { readonly ready: () => boolean, readonly stop?: () => Promise<void> }
 
 type ServiceConfig<F extends TProperties> = TObject<typeof processConfig & F>
@@ -24,9 +24,9 @@ type ServiceConfig<F extends TProperties> = TObject<typeof processConfig & F>
 const STOP_WITHIN_MS = 25_000
 
 /**
- * The whole life of a service: configuration, start, health, stop. SIGTERM, SIGINT or the end of
- * the parent stop it in order; a second signal, or 25 s, end it at once. With `--validate` only the
- * configuration is checked, and the exit code tells.
+ * Runs a service: configuration, health, start, stop. SIGTERM, SIGINT or the end of the parent
+ * process stop it gracefully; a second signal or 25 s kill it. With `--validate` it only checks the
+ * configuration and exits with code 0 or 1.
  */
 export async function run<F extends TProperties> (
   name: string, schema: ServiceConfig<F>,
@@ -40,14 +40,14 @@ export async function run<F extends TProperties> (
   const log = createLog(name, { level: LOG_LEVEL }).child({ instance: INSTANCE })
   const metrics = createMetrics(undefined, { process: name })
   const closers: (() => unknown)[] = []
-  const stop = stopper(log, closers)
+  const stop = createStop(log, closers)
   const fatal = (error: unknown) => {
-    log.fatal({ err: error }, 'cannot go on')
+    log.fatal({ err: error }, 'service failed, stopping')
     stop(1)
   }
-  listen(stop, fatal)
-  // Ended last, so that what is told of the other ends is sent as well.
-  closers.push(await traceIfAsked(settings, { name, instance: INSTANCE, log }))
+  handleSignals(stop, fatal)
+  // Stopped last, so that the spans of the other stops are sent too.
+  closers.push(await startTracingIfEnabled(settings, { name, instance: INSTANCE, log }))
   let running: Running | undefined
   const ready = () => running?.ready() === true
   metrics.watch('service_ready', {}, () => Number(ready()))
@@ -68,8 +68,8 @@ export async function run<F extends TProperties> (
 type TracingSettings = Pick<Static<TObject<typeof processConfig>>,
   'OTEL_EXPORTER_OTLP_ENDPOINT' | 'OTEL_TRACES_SAMPLER' | 'OTEL_TRACES_SAMPLER_ARG'>
 
-/** What makes spans is loaded only when there is somebody to send them to. */
-async function traceIfAsked (
+/** Loads the tracing SDK only if an OTLP endpoint is configured. */
+async function startTracingIfEnabled (
   settings: TracingSettings,
   process: { readonly name: string, readonly instance: string, readonly log: Log }
 ): Promise<() => unknown> {
@@ -94,15 +94,15 @@ function configOrExit<F extends TProperties> (
   }
 }
 
-/** Closes all parts, last opened first; one that fails to close does not keep the others open. */
-function stopper (log: Log, closers: readonly (() => unknown)[]): (exitCode: number) => void {
+/** Closes everything in reverse order; a close function that fails does not stop the others. */
+function createStop (log: Log, closers: readonly (() => unknown)[]): (exitCode: number) => void {
   let stopping = false
   const closeAll = async () => {
     for (const close of [...closers].reverse()) {
       try {
         await close()
       } catch (error) {
-        log.warn({ err: error }, 'a part did not close')
+        log.warn({ err: error }, 'failed to close a dependency')
       }
     }
   }
@@ -114,10 +114,10 @@ function stopper (log: Log, closers: readonly (() => unknown)[]): (exitCode: num
   }
 }
 
-function listen (stop: (exitCode: number) => void, fatal: (error: unknown) => void): void {
+function handleSignals (stop: (exitCode: number) => void, fatal: (error: unknown) => void): void {
   process.on('SIGTERM', () => stop(0))
   process.on('SIGINT', () => stop(0))
-  // A service that was started by another process with a channel ends with it.
+  // A service that was forked with an IPC channel stops with its parent.
   if (process.connected) process.on('disconnect', () => stop(0))
   process.on('unhandledRejection', fatal)
   process.on('uncaughtException', fatal)

@@ -3,19 +3,17 @@ import {
   type Lane, type ServiceSlug, type StageName, type TopicName,
 } from '../topology.ts'
 
-/**
- * What divides a topic: a lane, and of the topics split by service also a service; or a partner.
- */
+/** One part of a split topic: a lane, a lane and a service, or a partner. */
 export type Division = {
   readonly lane?: Lane
   readonly service?: ServiceSlug
   readonly partner?: string
 }
 
-/** One consumer: its group, the real topics it reads and which rows those carry. */
+/** One consumer: its group, the broker topics that it reads, and their lane and service. */
 export type Subscription = { readonly group: string, readonly topics: readonly string[] } & Division
 
-/** A topic as the broker has to hold it; `keepHours` -1 keeps for ever. */
+/** The settings of a topic on the broker; `keepHours` -1 keeps messages forever. */
 export type RealTopic = {
   readonly name: string
   readonly partitions: number
@@ -23,20 +21,22 @@ export type RealTopic = {
   readonly compact: boolean
 }
 
-/** Rows travel in the lane `small` up to the topology's limit, above it in `bulk`. */
+/** The lane of a job: `small` up to SMALL_LANE_ROWS rows, `bulk` above. */
 export function laneOf (totalRows: number): Lane {
   return totalRows <= SMALL_LANE_ROWS ? 'small' : 'bulk'
 }
 
 /**
- * The broker's name of a topic, such as `rows.to-verify.small.whatsapp` or `feeds.acme.submitted`.
+ * The name of a topic on the broker, such as `rows.to-verify.small.whatsapp` or
+ * `feeds.acme.submitted`.
+ * @throws TypeError when the lane, service or partner of a split topic is missing.
  */
 export function topicName (topic: TopicName, division: Division = {}): string {
   if (topology.topics[topic].split === 'partner') return partnerTopic(topic, division.partner)
   return [topic, ...suffixOf(topic, division)].join('.')
 }
 
-/** The broker's names of a topic: one name, or how all of its divisions begin. */
+/** The names of a topic on the broker: one name, or the prefix of all its divisions. */
 export function topicPattern (
   topic: TopicName
 ): { readonly name: string, readonly prefix: boolean } {
@@ -46,26 +46,26 @@ export function topicPattern (
   return { name: `${split === 'partner' ? first : topic}.`, prefix: true }
 }
 
-/** Where messages go that a stage can never decide. */
+/** The dead-letter topic of a stage. */
 export function deadTopic (stage: StageName): string {
   return `${stage}.dead`
 }
 
-/** A topic of the topology, and which of its divisions. */
+/** A topic of the topology and one of its divisions. */
 export type Named = { readonly topic: TopicName } & Division
 
-/** The topic of the topology that a broker's topic belongs to, or undefined for any other name. */
+/** The topic and division of a name on the broker; undefined for a name outside the topology. */
 export function logicalTopic (name: string): Named | undefined {
   return parsedNames.get(name) ?? parsePartnerTopic(name)
 }
 
-/** The message key: the fields the topology names, joined by `:`. */
+/** The message key: the fields that the topology declares, joined by `:`. */
 export function messageKey (topic: TopicName, value: object): string {
   const fields = topology.topics[topic].key.split(':')
   return fields.map(field => String((value as Readonly<Record<string, unknown>>)[field])).join(':')
 }
 
-/** The topics of one partner, which are made when it is registered. */
+/** The topics of one partner, which are created when the partner is registered. */
 export function partnerTopics (partner: string, partitions?: number): readonly RealTopic[] {
   return partnerTopicNames.map(topic => {
     const { keepHours, ...own } = topology.topics[topic]
@@ -74,7 +74,7 @@ export function partnerTopics (partner: string, partitions?: number): readonly R
   })
 }
 
-/** Every topic the broker needs but those of partners, dead-letter topics included. */
+/** All topics of the broker, with dead-letter topics and without those of partners. */
 export function allTopics (): readonly RealTopic[] {
   const named = topicNames().flatMap(topic => {
     const { partitions, keepHours, ...more } = topology.topics[topic]
@@ -88,8 +88,8 @@ export function allTopics (): readonly RealTopic[] {
 }
 
 /**
- * The consumers of a stage, one a lane, or one a lane and service; a stage that reads several
- * topics of the same division reads them in one consumer. Without limits: all lanes and services.
+ * The consumers of a stage: one per lane, or one per lane and service. One consumer reads all
+ * topics of the same division. Without limits: all lanes and services.
  */
 export function subscriptionsOf (
   stage: StageName,
@@ -106,9 +106,9 @@ export function subscriptionsOf (
   return [...byGroup.values()]
 }
 
-/** The partner stands in the middle, so that one rule of access can name all its topics. */
+/** The partner comes before the last word, so that one prefixed ACL covers all its topics. */
 function partnerTopic (topic: TopicName, partner: string | undefined): string {
-  if (partner === undefined) throw new TypeError(`${topic} is split by partner: name one`)
+  if (partner === undefined) throw new TypeError(`topic ${topic} is split by partner: pass one`)
   const [first = '', last = ''] = topic.split('.')
   return `${first}.${partner}.${last}`
 }
@@ -122,9 +122,9 @@ function parsePartnerTopic (name: string): Named | undefined {
 function suffixOf (topic: TopicName, { lane, service }: Division): readonly string[] {
   const { split } = topology.topics[topic]
   if (split === 'none') return []
-  if (lane === undefined) throw new TypeError(`${topic} is split by lane: name one`)
+  if (lane === undefined) throw new TypeError(`topic ${topic} is split by lane: pass one`)
   if (split === 'lane') return [lane]
-  if (service === undefined) throw new TypeError(`${topic} is split by service: name one`)
+  if (service === undefined) throw new TypeError(`topic ${topic} is split by service: pass one`)
   return [lane, service]
 }
 

@@ -10,35 +10,35 @@ import {
 } from '@opentelemetry/sdk-trace'
 import type { Log } from './log.ts'
 import { withTimeout } from './retry.ts'
-import { switchTracing } from './tracing.ts'
+import { setTracing } from './tracing.ts'
 
 export type TracingOptions = {
-  /** The process: what its spans are told apart by. */
+  /** The name of the service in its spans. */
   readonly name: string
   readonly instance: string
   readonly log: Pick<Log, 'warn'>
   readonly sampler: string
-  /** Share of the traces that a sampler of ratios keeps, 0 to 1. */
+  /** Ratio of a `traceidratio` sampler, 0 to 1. */
   readonly ratio: number
-  /** Where spans go; over OTLP/HTTP, as the standard variables say, when left out. */
+  /** OTLP/HTTP, configured by the standard variables, by default. */
   readonly exporter?: SpanExporter
 }
 
-/** Spans that wait to be sent; further ones are lost. Several MB at most. */
-const MAX_WAITING = 8_192
-const SEND_EVERY_MS = 1_000
-const STOP_WITHIN_MS = 3_000
-const LOG_EVERY_MS = 60_000
+/** Maximum number of spans in the queue, several MB; further ones are dropped. */
+const MAX_QUEUE = 8_192
+const EXPORT_MS = 1_000
+const STOP_TIMEOUT_MS = 3_000
+const LOG_INTERVAL_MS = 60_000
 
 /**
- * Registers what makes spans and sends them, in batches beside the work: whoever receives them may
- * be slow or away, which costs spans and nothing else. This file is loaded only where tracing is
- * switched on. Returns what sends the rest and takes it all away again.
+ * Registers the OpenTelemetry SDK, which exports spans in batches in the background: a slow or
+ * unavailable collector loses spans and delays nothing. This file is loaded only if tracing is
+ * enabled. Returns a function that exports the remaining spans and unregisters the SDK.
  */
 export function startTracing (options: TracingOptions): () => Promise<void> {
-  const tellLost = createLostLog(options.log)
-  hearDropped(tellLost)
-  const exporter = counted(options.exporter ?? new OTLPTraceExporter(), tellLost)
+  const reportLost = createLostLog(options.log)
+  reportDropped(reportLost)
+  const exporter = counted(options.exporter ?? new OTLPTraceExporter(), reportLost)
   const provider = new TracerProvider({
     resource: resourceFromAttributes({
       'service.name': options.name,
@@ -47,32 +47,32 @@ export function startTracing (options: TracingOptions): () => Promise<void> {
     }),
     sampler: samplerOf(options),
     spanProcessors: [new BatchSpanProcessor({
-      exporter, maxQueueSize: MAX_WAITING, scheduledDelayMillis: SEND_EVERY_MS,
+      exporter, maxQueueSize: MAX_QUEUE, scheduledDelayMillis: EXPORT_MS,
     })],
   })
   trace.setGlobalTracerProvider(provider)
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
   propagation.setGlobalPropagator(new W3CTraceContextPropagator())
-  switchTracing(true)
+  setTracing(true)
   return async () => {
-    switchTracing(false)
-    await withTimeout(provider.shutdown().catch(() => {}), STOP_WITHIN_MS)
-    for (const part of [trace, context, propagation, diag]) part.disable()
+    setTracing(false)
+    await withTimeout(provider.shutdown().catch(() => {}), STOP_TIMEOUT_MS)
+    for (const api of [trace, context, propagation, diag]) api.disable()
   }
 }
 
-/** The library tells of spans it had no room for as a warning; its other words could quote. */
-function hearDropped (tellLost: (spans: number) => void): void {
+/** The SDK reports dropped spans as a warning. Its other messages could quote inputs. */
+function reportDropped (reportLost: (spans: number) => void): void {
   const quiet = () => {}
   const warn = (text: string) => {
     const dropped = /^Dropped (\d+) spans/.exec(text)?.[1]
-    if (dropped !== undefined) tellLost(Number(dropped))
+    if (dropped !== undefined) reportLost(Number(dropped))
   }
   const logger = { error: quiet, warn, info: quiet, debug: quiet, verbose: quiet }
   diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
 }
 
-/** The samplers of the standard, by their names there. */
+/** The sampler of the OpenTelemetry name. */
 function samplerOf ({ sampler, ratio }: Pick<TracingOptions, 'sampler' | 'ratio'>): Sampler {
   const root = sampler.endsWith('always_off')
     ? new AlwaysOffSampler()
@@ -82,11 +82,11 @@ function samplerOf ({ sampler, ratio }: Pick<TracingOptions, 'sampler' | 'ratio'
   return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root
 }
 
-/** Counts what could not be sent. */
-function counted (exporter: SpanExporter, tellLost: (spans: number) => void): SpanExporter {
+/** Counts spans that the exporter could not send. */
+function counted (exporter: SpanExporter, reportLost: (spans: number) => void): SpanExporter {
   return {
     export: (spans, done) => exporter.export(spans, result => {
-      if (result.code !== ExportResultCode.SUCCESS) tellLost(spans.length)
+      if (result.code !== ExportResultCode.SUCCESS) reportLost(spans.length)
       done(result)
     }),
     shutdown: () => exporter.shutdown(),
@@ -94,7 +94,7 @@ function counted (exporter: SpanExporter, tellLost: (spans: number) => void): Sp
   }
 }
 
-/** Says how many spans were lost, at once and then once a minute, however long that lasts. */
+/** Logs the number of lost spans, at most once a minute. */
 function createLostLog (log: Pick<Log, 'warn'>): (spans: number) => void {
   let lost = 0
   let quietUntilMs = 0
@@ -102,8 +102,8 @@ function createLostLog (log: Pick<Log, 'warn'>): (spans: number) => void {
     lost += spans
     const nowMs = Date.now()
     if (nowMs < quietUntilMs) return
-    quietUntilMs = nowMs + LOG_EVERY_MS
-    log.warn({ lost }, 'spans could not be sent; the work goes on without them')
+    quietUntilMs = nowMs + LOG_INTERVAL_MS
+    log.warn({ lost }, 'spans lost: the OTLP endpoint is unavailable or too slow')
     lost = 0
   }
 }

@@ -5,18 +5,18 @@ import {
 
 export { SpanKind, type Attributes, type Link, type Span } from '@opentelemetry/api'
 
-/** Headers that name a place in a trace, as W3C Trace Context writes them: `traceparent`. */
+/** The W3C Trace Context headers of a span: `traceparent`. */
 export type TraceHeaders = Readonly<Record<string, string>>
 
 export type SpanPlan = {
   readonly name: string
   readonly kind: SpanKind
-  /** Ids, counts and codes only: no input, no address and no name of a provider. */
+  /** Only ids, counts and codes: no inputs, addresses or names of providers. */
   readonly attributes?: Attributes
-  /** Where it belongs; below what runs now when left out. */
+  /** The active context by default. */
   readonly parent?: Context
   readonly links?: Link[]
-  /** Milliseconds since 1970; now when left out. */
+  /** Milliseconds since 1970; now by default. */
   readonly startMs?: number
 }
 
@@ -25,17 +25,17 @@ const NONE: TraceHeaders = {}
 
 let isOn = false
 
-/** Whether spans are made at all: without it every function here does next to nothing. */
+/** Whether tracing is enabled. If not, no function here creates a span. */
 export function isTracing (): boolean {
   return isOn
 }
 
-/** Told by whoever has registered what makes and sends spans, or has taken it away again. */
-export function switchTracing (on: boolean): void {
+/** Called by the tracing SDK after it is registered, and before it shuts down. */
+export function setTracing (on: boolean): void {
   isOn = on
 }
 
-/** Headers by which others go on with the trace of a span, or of what runs now; none without. */
+/** Headers that propagate the given span, or the active one; empty without a span. */
 export function traceHeaders (span?: Span): TraceHeaders {
   if (!isOn) return NONE
   const headers: Record<string, string> = {}
@@ -43,29 +43,29 @@ export function traceHeaders (span?: Span): TraceHeaders {
   return headers
 }
 
-/** The place in a trace that headers name; outside of all traces when they name none. */
-export function parentIn (headers: TraceHeaders): Context {
+/** The parent context in the headers; the root context if they have none. */
+export function parentContextOf (headers: TraceHeaders): Context {
   return isOn ? propagation.extract(ROOT_CONTEXT, headers) : ROOT_CONTEXT
 }
 
-/** Links to the places that headers name; those that name none give none. */
-export function linksTo (all: readonly TraceHeaders[]): Link[] {
-  return all.map(headers => trace.getSpanContext(parentIn(headers)))
+/** Links to the spans in the headers. Headers without a span are left out. */
+export function spanLinksOf (all: readonly TraceHeaders[]): Link[] {
+  return all.map(headers => trace.getSpanContext(parentContextOf(headers)))
     .flatMap(found => found === undefined ? [] : [{ context: found }])
 }
 
-/** The trace that headers name, for logs. */
-export function traceIdIn ({ traceparent }: TraceHeaders): string | undefined {
+/** The trace id in the headers, for logs. */
+export function traceIdOf ({ traceparent }: TraceHeaders): string | undefined {
   return traceparent?.split('-')[1]
 }
 
-/** What every line of a log carries while a span is active; a new object for each line. */
+/** The trace id of the active span as log fields. Pino changes the object, so each call has one. */
 export function traceFields (): { traceId?: string } {
   const found = isOn ? trace.getActiveSpan()?.spanContext() : undefined
   return found === undefined ? {} : { traceId: found.traceId }
 }
 
-/** Begins a span that somebody else ends. */
+/** Starts a span that the caller ends. */
 export function startSpan (
   { name, kind, attributes, links, startMs, parent = context.active() }: SpanPlan
 ): Span {
@@ -78,13 +78,13 @@ export function startSpan (
   return trace.getTracer(TRACER).startSpan(name, options, parent)
 }
 
-/** The span failed; of an error only its name is told, as its message may quote an input. */
+/** Marks a span as failed. It gets the name of the error only: a message may quote an input. */
 export function failSpan (span: Span, why: unknown): void {
   const type = typeof why === 'string' ? why : why instanceof Error ? why.name : typeof why
   span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', type)
 }
 
-/** Does something within a span that begins and ends with it; undefined stands for none. */
+/** Runs an action in a span of its own; the span is undefined if tracing is disabled. */
 export async function inSpan<T> (
   plan: SpanPlan, action: (span: Span | undefined) => Promise<T>
 ): Promise<T> {
@@ -100,18 +100,18 @@ export async function inSpan<T> (
   }
 }
 
-/** Does something as a part of a span that somebody else ends. */
+/** Runs an action with the span as the active one; the caller ends the span. */
 export function withSpan<T> (span: Span, action: () => T): T {
   return context.with(contextOf(span), action)
 }
 
-/** Does something as a part of the trace that headers name, in whichever process that began. */
+/** Runs an action in the trace of the headers, which may come from another process. */
 export function withTrace<T> (headers: TraceHeaders, action: () => T): T {
-  return isOn ? context.with(parentIn(headers), action) : action()
+  return isOn ? context.with(parentContextOf(headers), action) : action()
 }
 
-/** Adds what became known to the span that is active. */
-export function noteOnSpan (attributes: Attributes): void {
+/** Adds attributes to the active span. */
+export function addSpanAttributes (attributes: Attributes): void {
   if (isOn) trace.getActiveSpan()?.setAttributes(attributes)
 }
 

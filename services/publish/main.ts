@@ -43,7 +43,9 @@ if (import.meta.main) {
     ])
     const keys = connectJobKeys(connected, config, closedKeys(connected))
     const stage = createPublishStage(publishDeps(config, { ...connected, keys }))
-    const wire = createWire({ codec: connected.codec, keys })
-    return await runStage(stage, { ...connected, wire, subscriptions: subscriptionsOf('publish') })
+    const messageCodec = createWire({ codec: connected.codec, keys })
+    return await runStage(stage, {
+      ...connected, messageCodec, subscriptions: subscriptionsOf('publish'),
+    })
   })
 }

@@ -38,7 +38,7 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
       const decisions: Decision<'publish'>[] = []
       for (const message of messages) {
         const dead = await publishJob(deps, message, signal)
-        const finished = { finishes: [message], emits: [] }
+        const finished = { completes: [message], emits: [] }
         decisions.push(dead === undefined ? finished : { ...finished, dead })
       }
       return decisions

@@ -20,8 +20,8 @@ await run('settle', settleConfig, async (config, context) => {
     batch: config.SETTLE_BATCH_MESSAGES,
   })
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
-  const gather = ({ lane }: Subscription) => lane === 'bulk'
-    ? { bytes: config.INSERT_BATCH_BYTES, withinMs: MAX_GATHER_MS, enough: mayEndJob }
+  const fetchBatching = ({ lane }: Subscription) => lane === 'bulk'
+    ? { bytes: config.INSERT_BATCH_BYTES, maxWaitMs: MAX_GATHER_MS, isEnough: mayEndJob }
     : undefined
-  return await runStage(stage, { ...connected, wire, subscriptions, gather })
+  return await runStage(stage, { ...connected, messageCodec: wire, subscriptions, fetchBatching })
 })

@@ -5,7 +5,7 @@ import type { JobStore, Tallied } from '../jobs/store.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { rowsOf } from '../engine/row-headers.ts'
+import { rowCountOf } from '../engine/row-headers.ts'
 import type { Stage } from '../engine/stage.ts'
 import { deadBlock } from '../results/block.ts'
 import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
@@ -45,7 +45,7 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
       failpoint('settle.tallied')
       const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(deps, job)))
       return [{
-        finishes: messages,
+        completes: messages,
         emits: finishings.flatMap(({ emits }) => emits),
         afterProduced: async () => {
           await Promise.all(finishings.map(({ close }) => close()))
@@ -119,7 +119,7 @@ export function createRemainingRows (): RemainingRows {
       const arrived = new Map<string, number>()
       for (const { headers } of blocks) {
         const { job = '', totalRows } = headers
-        const rows = (arrived.get(job) ?? 0) + rowsOf(headers)
+        const rows = (arrived.get(job) ?? 0) + rowCountOf(headers)
         arrived.set(job, rows)
         if (rows >= (remaining.get(job) ?? Number(totalRows))) return true
       }

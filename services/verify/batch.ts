@@ -6,7 +6,7 @@ import type { Metrics } from '../platform/metrics.ts'
 import type { Emission } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
 import { createBlock } from '../results/block.ts'
-import { pickOthers, pickTokens } from '../cache/cache.ts'
+import { pickRotated, pickTokens } from '../cache/cache.ts'
 import { withoutVerdict, type RowOutcome, type Subject } from '../results/outcome.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
 import type { Reason } from '../cache/record.ts'
@@ -36,10 +36,10 @@ export function kindOf ({ service, tenant }: Retry): Pick<CheckRequest, 'service
 /** Tenant, service and tokens for the cache entries of all positions, or of some. */
 export function cacheScopeOf ({ value, rows }: Batch, positions?: readonly number[]) {
   const { tenant, service } = coordinatesOf(value)
-  const others = positions === undefined
+  const rotated = positions === undefined
     ? rows.otherTokens
-    : pickOthers(rows.otherTokens, positions)
-  return { tenant, service, version: value.tokenVersion, others }
+    : pickRotated(rows.otherTokens, positions)
+  return { tenant, service, version: value.tokenVersion, rotated }
 }
 
 /** All rows of the batch without a verdict, for one reason; `atMs` is Redis time. */
@@ -120,6 +120,6 @@ function rowsAt (rows: RetryRows, positions: readonly number[]): RetryRows {
     copies: pick(rows.copies),
     canonicals: pick(rows.canonicals),
     tokens: pickTokens(rows.tokens, positions),
-    otherTokens: pickOthers(rows.otherTokens, positions),
+    otherTokens: pickRotated(rows.otherTokens, positions),
   }
 }

@@ -78,6 +78,6 @@ if (import.meta.main) {
     const stage = createVerifyStage(verifyDeps(config, connected, domains))
     const { policyNow } = createOrganizations(connected.state)
     const weightOf = (tenant: string) => policyNow(tenant).weight
-    return await runStage(stage, { ...connected, wire, subscriptions, weightOf })
+    return await runStage(stage, { ...connected, messageCodec: wire, subscriptions, weightOf })
   })
 }

@@ -1,7 +1,7 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import type { JobStore } from '../jobs/store.ts'
-import { withinMessage } from '../engine/decision-spans.ts'
+import { inMessageSpan } from '../engine/decision-spans.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
@@ -56,7 +56,7 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
         inOrder.includes(message) || over.has(message.value.job))
       const decisions = await decideAll(due, { deps, slots, signal })
       const known = inOrder.filter((message) => !fresh.includes(message))
-      decisions.push(...known.map((message) => ({ finishes: [message], emits: [] })))
+      decisions.push(...known.map((message) => ({ completes: [message], emits: [] })))
       if (waiting === undefined) return decisions
       const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)
       const afterProduced = async () => {
@@ -112,17 +112,17 @@ async function decideBatch (message: BatchMessage, deps: VerifyDeps, signal: Abo
 Promise<BatchDecision> {
   const { value } = message
   const status = await deps.store.beginPart(value.tenant, value.job)
-  if (status === 'skip') return { finishes: [message], emits: [] }
+  if (status === 'skip') return { completes: [message], emits: [] }
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
   await yieldToEventLoop(lane, value.tenant)
   const batch = { value, rows: message.rows() }
   const outcomes = status === 'cancelling'
     ? allWithout(batch, 'cancelled', deps.clock.now())
-    : await withinMessage('verify', message.raw, () => checkBatch(batch, deps, signal))
+    : await inMessageSpan('verify', message.raw, () => checkBatch(batch, deps, signal))
   await yieldToEventLoop(lane, value.tenant)
   signal.throwIfAborted()
-  return { finishes: [message], emits: batchEmissions(batch, outcomes, deps) }
+  return { completes: [message], emits: batchEmissions(batch, outcomes, deps) }
 }
 
 /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, kafkaKeys, loadConfig, pick } from '../platform/config.ts'
-import { allow, createTopics, withAdmin, type AccessRule } from '../kafka/admin.ts'
+import { createAccessRules, createTopics, withAdmin, type AccessRule } from '../kafka/admin.ts'
 import { kafkaConnectionOf } from '../kafka/connection.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { partnerTopics, topicName } from '../platform/topics.ts'
@@ -48,7 +48,7 @@ export async function createPartnerTopics (
   const config = loadConfig(brokersConfig, env)
   const rules = accessRules(partner, principal)
   const rulesCreated = await withAdmin(kafkaConnectionOf(config), async admin => {
-    const isAllowed = await allow(admin, rules)
+    const isAllowed = await createAccessRules(admin, rules)
     if (!isAllowed && !trial) throw new UsageError(NO_AUTHORIZER)
     await createTopics(admin, partnerTopics(partner, partitions), {
       replication: config.TOPIC_REPLICATION, minInsync: config.TOPIC_MIN_INSYNC,

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import type { ReadTopic } from '../jobs/wrapped-keys.ts'
 import type { Producer } from '../kafka/bus.ts'
-import { connectClickhouse, PATIENT_MS } from '../platform/clickhouse.ts'
+import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../platform/clickhouse.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, messageKeys, loadConfig, pick } from '../platform/config.ts'
 import type { Deps } from '../engine/deps.ts'
@@ -36,7 +36,7 @@ export async function withStores<T> (
   const settings = loadConfig(config, env)
   const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
   const redis = connectRedis(settings.REDIS_STATE_URL)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, PATIENT_MS)
+  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
   const bus = createKafkaBus({
     ...connection, clientId: 'workspace', onFatal: error => { throw error },
   })

@@ -1,5 +1,5 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { samplesAt } from '../../services/platform/exposition.ts'
+import { fetchSamples } from '../../services/platform/exposition.ts'
 import { every } from '../../services/engine/flush-held.ts'
 import { usageOf } from '../bench/usage.ts'
 
@@ -22,7 +22,7 @@ export async function watchServices (
   const look = async () => {
     await Promise.all(list().map(async ({ name, metricsUrl }) => {
       // A service forgets its longest pause whenever it is asked for it.
-      const samples = await samplesAt(metricsUrl, { names: new Set([PAUSE]), withinMs: 10_000 })
+      const samples = await fetchSamples(metricsUrl, { names: new Set([PAUSE]), timeoutMs: 10_000 })
       const seconds = samples?.[0]?.value ?? 0
       pauses.set(name, Math.max(pauses.get(name) ?? 0, seconds))
     }))

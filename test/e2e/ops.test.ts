@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import { placesOf } from '../../services/kafka/lag.ts'
+import { lagsOf } from '../../services/kafka/lag.ts'
 import { withBrokers } from '../../services/ops/connections.ts'
 import type { OpenJobLine } from '../../services/ops/jobs.ts'
 import type { LagLine } from '../../services/ops/lag-snapshot.ts'
@@ -88,7 +88,7 @@ describe('advice', () => {
   })
 })
 
-const offsets = () => withBrokers(world.env, admin => placesOf(admin))
+const offsets = () => withBrokers(world.env, admin => lagsOf(admin))
 
 describe('a replay', () => {
   const words = ['replay', '--stage', 'settle', '--group', 'settle.bulk', '--from', 'beginning']

@@ -8,7 +8,7 @@ import type { Decision, Incoming, Stage } from '../../services/engine/stage.ts'
 import {
   logicalTopic, messageKey, subscriptionsOf, topicName,
 } from '../../services/platform/topics.ts'
-import type { MessageCodec } from '../../services/engine/wire.ts'
+import type { MessageCodec } from '../../services/engine/message-codec.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 
 // HOW TO WRITE A STAGE
@@ -53,7 +53,7 @@ function decisionOf (chunk: Chunk, canonicalOf: CanonicalOf) {
   const rows = { inputs, tokens: Buffer.alloc(16 * inputs.length), ...canonicalOf(inputs) }
   const lane = 'small' as const
   const decision: Decision<'normalize'> = {
-    finishes: [chunk],
+    completes: [chunk],
     emits: [{ topic: 'rows.normalized', lane, value, rows }],
     // 4. WHAT MAY HAPPEN ONLY AFTERWARDS goes into `afterProduced`: it runs once everything emitted
     // is acknowledged. It may run twice, as everything may after a crash, so it must not mind.
@@ -123,7 +123,7 @@ it('a stage decides; the engine reads, sends, buries and commits', async () => {
   // and gives both to the engine, one consumer for each lane of the topology.
   const stage = await runStage(createShoutingStage(shout), {
     bus,
-    wire: openWire,
+    messageCodec: openWire,
     metrics: createMetrics(),
     log: createLog('guide', { level: 'silent' }),
     subscriptions: subscriptionsOf('normalize'),

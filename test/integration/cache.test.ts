@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Claim } from '../../services/cache/cache.ts'
-import { startOf } from '../../services/cache/names.ts'
+import { keyPrefixOf } from '../../services/cache/cache.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { startRedis } from '../support/redis.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
@@ -46,7 +46,7 @@ describe('leases in Redis', () => {
     await cache.release(scope, both, 'job_1')
     expect(await cache.claim(scope, third, claimOf('job_1'))).toEqual(['held'])
     expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'mine'])
-    const [key = ''] = await redis.keys(`${startOf(scope)}*`)
+    const [key = ''] = await redis.keys(`${keyPrefixOf(scope)}*`)
     const leftMs = await redis.pttl(key)
     expect(leftMs).toBeGreaterThan(0)
     expect(leftMs).toBeLessThanOrEqual(LEASE_MS)
@@ -70,7 +70,7 @@ describe('leases in Redis', () => {
       .toEqual(['mine', cachedRecord()])
     expect(await cache.claim(scope, both, claimOf('job_2', picky)))
       .toEqual(['held', cachedRecord()])
-    await redis.set((await redis.keys(`${startOf(scope)}*`))[0] ?? '', 'of another release')
+    await redis.set((await redis.keys(`${keyPrefixOf(scope)}*`))[0] ?? '', 'of another release')
     const answers = await cache.claim(scope, both, claimOf('job_3', picky))
     expect(answers.filter((answer) => answer === 'mine')).toHaveLength(1)
   })
@@ -81,11 +81,11 @@ describe('leases of jobs whose tokens are of different versions', () => {
   const old = Buffer.concat([oldA, oldB])
   const fresh = Buffer.concat([newA, newB])
   const before = scopeOf('org_5.live')
-  const rotated = { ...before, version: '2', others: { versions: ['1'], tokens: old } }
+  const rotated = { ...before, version: '2', rotated: { versions: ['1'], tokens: old } }
 
   it('keep the other from the same check, whichever came first', async () => {
     const [rowA, rowB] = [0, 1].map(row => ({
-      ...rotated, others: { versions: ['1'], tokens: row === 0 ? oldA : oldB },
+      ...rotated, rotated: { versions: ['1'], tokens: row === 0 ? oldA : oldB },
     }))
     expect(await cache.claim(before, oldA, claimOf('job_old'))).toEqual(['mine'])
     expect(await cache.claim(rotated, fresh, claimOf('job_new'))).toEqual(['held', 'mine'])
@@ -106,8 +106,8 @@ describe('leases of jobs whose tokens are of different versions', () => {
     const scope = { ...rotated, tenant: 'org_6.live' }
     const stale = cachedRecord({ confidence: 1 })
     const usable: Claim['usable'] = ({ confidence }) => confidence > 1
-    await cache.store({ ...scope, others: null }, fresh, [stale, stale])
-    await cache.store({ ...scope, version: '1', others: null }, oldB, [cachedRecord()])
+    await cache.store({ ...scope, rotated: null }, fresh, [stale, stale])
+    await cache.store({ ...scope, version: '1', rotated: null }, oldB, [cachedRecord()])
     expect(await cache.claim(scope, fresh, claimOf('job_1', usable)))
       .toEqual(['mine', cachedRecord()])
     expect(await cache.claim(scope, fresh, claimOf('job_2', usable)))
@@ -131,7 +131,7 @@ describe('offers in Redis', () => {
     expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))
     const other = tokens.map(() => cachedRecord({ job: 'job_4' }))
     expect(await cache.offer(scope, all, { records: other, usable })).toEqual(expected)
-    const lasting = await Promise.all((await redis.keys(`${startOf(scope)}*`)).map(
+    const lasting = await Promise.all((await redis.keys(`${keyPrefixOf(scope)}*`)).map(
       async (key) => await redis.pttl(key)))
     expect(lasting.filter((ms) => ms > 89 * DAY_MS)).toHaveLength(299)
   })

@@ -3,7 +3,7 @@ import { createClient, type Client } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { fullBitmap } from '../../services/platform/bitmap.ts'
 import { deadLetter } from '../../services/engine/dead-letters.ts'
-import { rowsOf } from '../../services/engine/row-headers.ts'
+import { rowCountOf } from '../../services/engine/row-headers.ts'
 import { runAudit } from '../support/audit.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
@@ -112,7 +112,7 @@ describe('a letter whose rows have ended without a verdict', () => {
     await producer.send(others.map(part => onceMore(part)))
 
     const job = await client.waitForEnd(id)
-    const lost = rowsOf(first.headers)
+    const lost = rowCountOf(first.headers)
     expect([job.status, job.successRecords, job.failedRecords])
       .toEqual(['completed', 250 - lost, lost])
     expect(job.chargedMicros).toBe((250 - lost) * (job.maxQuoteMicros / 250))

@@ -153,7 +153,7 @@ describe('the feeds on real parts', () => {
       onDelivery: async ({ messages }) => {
         dead.push(...messages.filter(({ headers }) => headers['dead_reason'] === 'undecodable')
           .map(({ value }) => value ?? Buffer.alloc(0)))
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     const value = Buffer.from(`garbage of ${partner.name}`)

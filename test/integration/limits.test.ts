@@ -117,7 +117,7 @@ describe('the user of ingest at the cache Redis', () => {
     const request = { org: 'org_1', kind: 'post' } as const
     const limiter = createRedisLimiter(redis, () => limits)
     expect((await limiter.admit(request)).kind).toBe('admitted')
-    await limiter.giveBack(request)
+    await limiter.refund(request)
     expect(Math.round((await limiter.levels(request))[0]?.tokens ?? 0)).toBe(3)
     await redis.pexpire('limit:{org_1}:post', 1)
     const denied = [

@@ -98,7 +98,7 @@ describe('the cache in a cluster', () => {
         cache.claim(scope, tokens, { job, leaseMs: LEASE_MS, usable: () => true })
       expect(new Set(await claim('job_1'))).toEqual(new Set(['mine']))
       expect(new Set(await claim('job_2'))).toEqual(new Set(['held']))
-      const rotated = { ...scope, version: '2', others: { versions: ['1'], tokens } }
+      const rotated = { ...scope, version: '2', rotated: { versions: ['1'], tokens } }
       expect(new Set(await cache.claim(rotated, tokens, {
         job: 'job_3', leaseMs: LEASE_MS, usable: () => true,
       }))).toEqual(new Set(['held']))

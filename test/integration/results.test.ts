@@ -151,7 +151,7 @@ describe('a job from its blocks to its end', () => {
     const before = await csvOf(tenant, job)
     const balance = await wallet.balance(tenant)
     const [decision] = await settle.decide(messages, signal) as Decision<'settle'>[]
-    expect([decision?.emits, decision?.finishes]).toEqual([[], messages])
+    expect([decision?.emits, decision?.completes]).toEqual([[], messages])
     await decision?.afterProduced?.()
     const digests = (await archive.find(tenant, job))?.manifest.map(({ digest }) => digest) ?? []
     const stored = await blocks.read({ tenant, job, firstChunk: 0, lastChunk: 1, digests })

@@ -65,7 +65,7 @@ describe.concurrent('Kafka over TLS, for those only who sign in', () => {
     return (await fetch(`http://127.0.0.1:${port}/readyz`)).status
   }
 
-  const refused = /^Kafka refuses to sign this user in: /
+  const refused = /^Kafka authentication failed: /
   const wrong = { ...USER, password: 'wrong' }
 
   it.each([
@@ -125,7 +125,7 @@ describe.concurrent('Kafka over TLS, for those only who sign in', () => {
   })
 
   it('waits without being ready while it lacks a right, and goes on', async () => {
-    await withdrawn(DENIED, /^Kafka denies this user something \(GROUP_AUTHORIZATION_FAILED\)/,
+    await withdrawn(DENIED, /^Kafka authorization failed \(GROUP_AUTHORIZATION_FAILED\)/,
       { withdraw: broker.deny, giveBack: broker.permit })
   })
 
@@ -180,7 +180,7 @@ describe.concurrent('stores over TLS, with a user and a password in the address'
   it('refuse a wrong password, and are refused without their authority', async () => {
     expect(await asked(`${USER.username}:wrong`)).toEqual({
       redis: expect.stringMatching(/^failed: (NOAUTH|WRONGPASS)/),
-      clickhouse: 'failed: ClickHouse refuses to sign this user in: check user and password in ' +
+      clickhouse: 'failed: ClickHouse authentication failed: check user and password in ' +
         'CLICKHOUSE_URL',
     })
     expect(await asked(IN_ADDRESS, {})).toEqual({

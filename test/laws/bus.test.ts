@@ -35,7 +35,7 @@ async function consumeAll (options: MemoryBusOptions) {
     onDelivery: async ({ partition, messages: delivered, commit }) => {
       deliveries.push(`${partition}: ${delivered.map(({ value }) => value).join(' ')}`)
       await commit((delivered.at(-1)?.offset ?? -1n) + 1n)
-      return { go: 'next' }
+      return { kind: 'done' }
     },
   })
   const consumption = await consume()
@@ -82,7 +82,7 @@ describe('the bus in memory', () => {
       onDelivery: async ({ messages: [message], commit }) => {
         if (message?.offset === 2n) await gate.promise
         await commit((message?.offset ?? 0n) + 1n).catch((error: unknown) => refused.push(error))
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     await bus.producer('any').send(messages(5))
@@ -96,7 +96,7 @@ describe('the bus in memory', () => {
       onAssigned: () => {},
       onDelivery: async ({ messages: [message] }) => {
         offsets.push(message?.offset ?? -1n)
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     await bus.idle()

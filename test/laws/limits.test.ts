@@ -144,11 +144,11 @@ describe('what was taken by a request that came to nothing', () => {
       (await limiter.admit(request)).kind,
     ]
     expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
-    await limiter.giveBack(request)
+    await limiter.refund(request)
     const [level] = await limiter.levels(request)
     expect(Math.floor(level!.tokens)).toBe(1)
     expect(await kinds()).toEqual(['admitted', 'throttled', 'throttled'])
-    for (let times = 0; times < 5; times++) await limiter.giveBack(request)
+    for (let times = 0; times < 5; times++) await limiter.refund(request)
     expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
   })
 })

@@ -72,7 +72,7 @@ function stagesOf (story: Story) {
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
-    partRows: () => 2,
+    batchRows: () => 2,
     batch: 25,
   })
   const verify = createVerifyStage({

@@ -34,11 +34,11 @@ export function lookupStage ({ redis, cache, chaos, time }: Shared) {
   return createLookupStage({
     ...deps,
     cache: cacheOf(cache),
-    partRows: (lane, service) => lane === 'small' ? smallPart : deps.partRows(lane, service),
+    batchRows: (lane, service) => lane === 'small' ? smallPart : deps.batchRows(lane, service),
     batch: 1 + chaos.below(8),
     clock: { now: () => redisLike.now() + time.aheadMs },
     // Looks come only when nothing is under way: one that finds nothing new is enough.
-    lostAfterLooks: 1,
+    lostAfterIdlePolls: 1,
   })
 }
 

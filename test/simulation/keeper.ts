@@ -1,8 +1,8 @@
 import type { Bus } from '../../services/kafka/bus.ts'
-import { runStage, type ReleasingStage } from '../../services/engine/engine.ts'
+import { runStage, type FlushableStage } from '../../services/engine/engine.ts'
 import { createLog } from '../../services/platform/log.ts'
 import { subscriptionsOf } from '../../services/platform/topics.ts'
-import type { MessageCodec } from '../../services/engine/wire.ts'
+import type { MessageCodec } from '../../services/engine/message-codec.ts'
 import type { Chaos } from './chaos.ts'
 import { noMetrics } from './spared.ts'
 import type { SimulatedStage, stageMakers } from './stages.ts'
@@ -34,7 +34,7 @@ const MAX_CRASHES = 40
 
 /** Runs the stages of a pipeline, each as a process of its own that may die before any effect. */
 export function createKeeper (options: KeeperOptions): Keeper {
-  const running = new Map<SimulatedStage, ReleasingStage>()
+  const running = new Map<SimulatedStage, FlushableStage>()
   const restarts = new Set<Promise<void>>()
   /** A process dies once, wherever else in it something is under way. */
   const dying = new Set<SimulatedStage>()
@@ -72,7 +72,7 @@ export function createKeeper (options: KeeperOptions): Keeper {
     },
     settled,
     release: async () => {
-      await Promise.allSettled([...running.values()].map(stage => stage.release()))
+      await Promise.allSettled([...running.values()].map(stage => stage.flushHeld()))
     },
     crashes: () => crashes,
     calm: () => { isCalm = true },
@@ -94,16 +94,16 @@ const metrics = noMetrics
 
 async function startStage (
   name: SimulatedStage, { bus, wire, chaos, makers }: KeeperOptions, mayDie: () => void
-): Promise<ReleasingStage> {
+): Promise<FlushableStage> {
   return await runStage(makers[name] as never, {
     bus,
-    wire,
+    messageCodec: wire,
     metrics,
     log,
     subscriptions: subscriptionsOf(name, { services: ['phone-validation'] }),
     sleep: async () => {},
     // Whoever tells the story says when.
-    releaseEveryMs: 0,
+    flushHeldMs: 0,
     random: chaos.random,
     effects: { before: async () => mayDie() },
   })

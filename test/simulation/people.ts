@@ -86,7 +86,9 @@ function missingOf (
 }
 
 function shipperOf ({ wire, bus }: Pipeline) {
-  const emitter = createEmitter({ wire, producerOf: name => bus.producer(`operator.${name}`) })
+  const emitter = createEmitter({
+    messageCodec: wire, producerOf: name => bus.producer(`operator.${name}`),
+  })
   return async (entries: readonly Journal[]): Promise<void> => {
     await emitter.emit(entries.map(value =>
       ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))

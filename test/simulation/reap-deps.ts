@@ -14,7 +14,9 @@ export function reapDeps ({ bus, wire, codec, stores }: Pipeline, redis: Redis) 
     archive,
     store: jobsOf(redis),
     outbox: createOutbox(redis),
-    emitter: createEmitter({ wire, producerOf: lane => bus.producer(`sweep.${lane}`) }),
+    emitter: createEmitter({
+      messageCodec: wire, producerOf: lane => bus.producer(`sweep.${lane}`),
+    }),
     storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
     clock: redisLike,
     log: silent,

@@ -27,7 +27,9 @@ export async function submitterOn (
     store,
     keys,
     outcomes,
-    emitter: createEmitter({ wire, producerOf: name => bus.producer(`ingest.${name}`) }),
+    emitter: createEmitter({
+      messageCodec: wire, producerOf: name => bus.producer(`ingest.${name}`),
+    }),
     clock: redisLike,
     tokenVersion: '1',
     chunkRows: chunkRowsOf(seed, chaos),

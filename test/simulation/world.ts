@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
-import { dropYields } from '../../services/platform/event-loop.ts'
+import { resetScheduler } from '../../services/platform/event-loop.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 import { openChannels } from './channels.ts'
 import { replaceGlobals } from './globals.ts'
@@ -38,7 +38,7 @@ export async function openWorld (sockets: Sockets): Promise<World> {
   return {
     run: async (seed, action) => {
       begin(servers)
-      dropYields()
+      resetScheduler()
       return await loop.run(seed, action)
     },
     connect: connector(servers, loop.ask),

@@ -188,7 +188,7 @@ function describeAgain (world: () => BusHarness): void {
       times.push(performance.now())
       if (times.length > 1) return next
       fromOffset = messages.length > 2 ? 2n : 0n
-      return { go: 'again', fromOffset, afterMs }
+      return { kind: 'redeliver', fromOffset, afterMs }
     }
     await bus.producer('again').send(numbered(topic, 40))
     const run = await record(bus, [topic], { handle })
@@ -209,7 +209,7 @@ function describePauses (world: () => BusHarness): void {
     let paused = -1
     let pauses = 0
     // Longer than any test: what is delivered meanwhile is not delivered because the pause is over.
-    const endless: DeliveryOutcome = { go: 'again', fromOffset: 0n, afterMs: 3_600_000 }
+    const endless: DeliveryOutcome = { kind: 'redeliver', fromOffset: 0n, afterMs: 3_600_000 }
     const handle: Handler = ({ partition }) => {
       if (paused === -1) paused = partition
       if (partition !== paused) return next

@@ -28,6 +28,6 @@ await bus.consume({
       () => tell({ kind: 'committed' }), () => tell({ kind: 'refused' }))
     // It is frozen for long: what it is handed afterwards is nothing to this case.
     await new Promise(() => {})
-    return { go: 'next' }
+    return { kind: 'done' }
   },
 })

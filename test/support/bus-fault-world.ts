@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Admin } from 'kafkajs'
 import { Kafka, logLevel } from 'kafkajs'
 import type { Bus, RawMessage } from '../../services/kafka/bus.ts'
-import { untilLed } from '../../services/kafka/admin.ts'
+import { waitForLeaders } from '../../services/kafka/admin.ts'
 import { createKafkaBus, type KafkaBusOptions } from '../../services/kafka/kafka-bus.ts'
 import { createTopicReader } from '../../services/kafka/topic-reader.ts'
 import { startKafkaProxy, type KafkaProxy } from './kafka-proxy.ts'
@@ -98,7 +98,7 @@ async function openLink (
       const topic = `bus-fault-${randomUUID()}`
       topics.push(topic)
       await admin.createTopics({ topics: [{ topic, numPartitions }], waitForLeaders: false })
-      await untilLed(admin, [topic])
+      await waitForLeaders(admin, [topic])
       return topic
     },
     contents: async topic => {

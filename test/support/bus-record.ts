@@ -4,7 +4,7 @@ import type {
 
 export type Handler = (delivery: Delivery) => Promise<DeliveryOutcome> | DeliveryOutcome
 
-export const next: DeliveryOutcome = { go: 'next' }
+export const next: DeliveryOutcome = { kind: 'done' }
 let groups = 0
 export const newGroup = () => `contract-${process.pid}-${Date.now()}-${groups++}`
 

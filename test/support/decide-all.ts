@@ -19,7 +19,7 @@ export async function decideAll<S extends StageName> (
     ...common,
     stage: stage as unknown as Stage,
     subscription: { group: 'g', topics: [], lane: 'bulk' },
-    wire: {
+    messageCodec: {
       decode: async raw =>
         ({ kind: 'message', message: { ...messages[Number(raw.offset)]!, raw } }),
       encode: async () => { throw new Error('nothing is sealed here') },
@@ -32,10 +32,10 @@ export async function decideAll<S extends StageName> (
       },
       send: async () => {},
     },
-    deadLetters: { admit: () => {}, send: async () => {}, alive: () => {} },
+    deadLetters: { checkLimit: () => {}, send: async () => {}, reset: () => {} },
     steps: createSteps(common),
     clock: createManualClock(),
-    ahead: { bytes: 0, mostBytes: 0 },
+    readAhead: { bytes: 0, maxBytes: 0 },
   })
   await onDelivery({
     topic,

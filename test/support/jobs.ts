@@ -38,7 +38,7 @@ export function acceptRequest (
   }
 }
 
-/** What a block finishes: indexes within its chunk. */
+/** What a block completes: indexes within its chunk. */
 export type Rows = {
   readonly live?: readonly number[]
   readonly cached?: readonly number[]

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Kafka, logLevel } from 'kafkajs'
-import { untilLed } from '../../services/kafka/admin.ts'
+import { waitForLeaders } from '../../services/kafka/admin.ts'
 import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
 import type { BusHarness } from './bus-contract.ts'
 
@@ -21,7 +21,7 @@ export async function openKafkaHarness (brokers: readonly string[]): Promise<Bus
   const createTopic = async (numPartitions: number) => {
     const topic = `bus-${randomUUID()}`
     await admin.createTopics({ topics: [{ topic, numPartitions }], waitForLeaders: false })
-    await untilLed(admin, [topic])
+    await waitForLeaders(admin, [topic])
     topics.push(topic)
     return topic
   }

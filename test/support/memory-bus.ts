@@ -267,7 +267,7 @@ class Member implements Consumption {
   }
 
   async #goOn (place: Place, outcome: DeliveryOutcome, signal: AbortSignal): Promise<void> {
-    if (outcome.go === 'next') return
+    if (outcome.kind === 'done') return
     this.#positions.set(keyOf(place), Number(outcome.fromOffset))
     await this.#broker.options.sleep(outcome.afterMs, signal)
   }

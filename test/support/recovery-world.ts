@@ -31,7 +31,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
   const log = (level: string) => (_fields: unknown, message?: string) => {
     logged.push([level, message ?? ''])
   }
-  const emitter = createEmitter({ wire, producerOf: () => bus.producer('ledger') })
+  const emitter = createEmitter({ messageCodec: wire, producerOf: () => bus.producer('ledger') })
   const blocks = createBlocksDouble()
   const store = createJobStore(redis)
   const pauses: number[] = []

@@ -28,7 +28,7 @@ await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config
     onAssigned: () => {},
     onDelivery: async ({ messages }) => {
       for (const { value } of messages) tell({ kind: 'read', text: String(value) })
-      return { go: 'next' }
+      return { kind: 'done' }
     },
   })
   // What cannot be sent is tried for ever, and ends with the process.

@@ -4,7 +4,7 @@ import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../services/client/client.ts'
 import { MODES, tenantOf } from '../../services/accounts/tenant.ts'
-import { startOf } from '../../services/cache/names.ts'
+import { keyPrefixOf } from '../../services/cache/cache.ts'
 import { runAudit } from './audit.ts'
 import type { Breach } from '../../services/workspace/audit/report.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
@@ -63,7 +63,7 @@ export async function startWorld (
     clientAt,
     breaches: async () => await breachesOf(env, orgId),
     cacheNames: version =>
-      `${startOf({ tenant: tenantOf(orgId, 'live'), service: 'phone-validation', version })}*`,
+      `${keyPrefixOf({ tenant: tenantOf(orgId, 'live'), service: 'phone-validation', version })}*`,
     stop: services.stop,
   }
 }

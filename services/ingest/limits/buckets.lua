@@ -1,13 +1,13 @@
--- Token buckets that are taken from together: levels in the fields 1, 2, ... of one hash, and in
--- `at` the moment (microseconds) until which they are filled.
+-- Token buckets of one request: levels in the fields 1, 2, ... of one hash, and in `at` the time
+-- (microseconds) of their last fill.
 
--- A clock set back by less than this grants nothing until it is where it was. After a greater step
--- it was wrong before: filling starts at the new time, so that nobody waits for the old one.
+-- A clock set back by less than this fills nothing until it reaches its old time. After a greater
+-- step the old time was wrong: filling starts at the new time, so that no client waits for the old.
 local STEP_BACK_MICROS = 60000000
--- How long after they are full the buckets are kept; a missing bucket is a full one.
+-- Buckets expire this time after they are full; a missing bucket is full.
 local KEPT_FULL_MS = 60000
 
--- Pairs of capacity and seconds in which an empty bucket fills, from an index of ARGV to its end.
+-- Parses pairs of capacity and seconds from an index of ARGV to its end.
 local function buckets_from(first)
   local buckets = {}
   for index = first, #ARGV, 2 do
@@ -50,8 +50,8 @@ local function write(key, times, buckets)
   redis.call('PEXPIRE', key, string.format('%.0f', until_full_ms + KEPT_FULL_MS))
 end
 
--- Takes one token from every bucket or, when one of them has none, from neither. Returns whether it
--- took, and leaves in each bucket its level.
+-- Takes one token from every bucket or, if one of them is empty, from none. Returns whether it
+-- took, and sets the level of each bucket.
 local function take_one(key, now, buckets)
   local at = fill(key, now, buckets)
   local enough = true
@@ -65,7 +65,7 @@ local function take_one(key, now, buckets)
   return enough
 end
 
--- What became of a request, then the level of every bucket.
+-- The result of a request, then the level of every bucket.
 local function answer(kind, buckets)
   local reply = { kind }
   for _, bucket in ipairs(buckets) do

@@ -3,102 +3,105 @@ import type { Log } from '../../platform/log.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Bucket, Level } from './rate-limit-headers.ts'
 
-/** Requests that change something are counted apart from those that only read. */
+/** Requests that change something have other limits than those that read. */
 export type LimitKind = 'post' | 'get'
 
 export type Limits = Readonly<Record<LimitKind, readonly Bucket[]>>
 
-/** What holds for an organization now. */
+/** The current limits of an organization. */
 export type LimitsOf = (org: string) => Limits
 
-/** `org`: the organization, as live and test requests share its limits. */
+/** `org`: live and test requests of an organization share its limits. */
 export type LimitedRequest = { readonly org: string, readonly kind: LimitKind }
 
-/** `throttled`: a bucket is empty and nothing was taken. */
+/** `throttled`: a bucket is empty and no token was taken. */
 export type Admission = {
   readonly kind: 'admitted' | 'throttled'
   readonly levels: readonly Level[]
 }
 
 export type Limiter = {
-  /** Takes one token from every bucket of the request's organization and kind. */
+  /** Takes one token from every bucket of the organization and kind. */
   readonly admit: (request: LimitedRequest) => Promise<Admission>
-  /** Puts back what an admitted request took. */
-  readonly giveBack: (request: LimitedRequest) => Promise<void>
-  /** Reads the buckets of the request; takes nothing. */
+  /** Returns the tokens of an admitted request. */
+  readonly refund: (request: LimitedRequest) => Promise<void>
+  /** Reads the buckets of a request without taking tokens. */
   readonly levels: (request: LimitedRequest) => Promise<readonly Level[]>
 }
 
-/** The same at once. */
+/** The same, synchronously. */
 export type LocalLimiter = {
   readonly admit: (request: LimitedRequest) => Admission
-  readonly giveBack: (request: LimitedRequest) => void
+  readonly refund: (request: LimitedRequest) => void
   readonly levels: (request: LimitedRequest) => readonly Level[]
 }
 
 export type LimiterDeps = {
-  /** Buckets of all instances together. */
+  /** Buckets shared by all instances. */
   readonly shared: Limiter
-  /** Buckets of this instance alone. */
+  /** Buckets of this instance. */
   readonly local: LocalLimiter
   readonly log: Pick<Log, 'warn'>
   readonly metrics: Pick<Metrics, 'count'>
-  /** Longest a request waits for the shared buckets. */
+  /** Maximum time to wait for the shared buckets. */
   readonly timeoutMs?: number
-  /** Milliseconds of a clock that never goes back. */
+  /** A monotonic clock, in milliseconds. */
   readonly now?: () => number
 }
 
-/** How long the shared buckets are left alone after they did not answer. */
-const AWAY_MS = 1_000
-const LOG_EVERY_MS = 60_000
+/** How long the shared buckets are not used after a failure. */
+const RETRY_SHARED_MS = 1_000
+const LOG_INTERVAL_MS = 60_000
 
 /**
- * Takes from the local buckets and then from the shared ones, which decide. A request that finds
- * the local ones empty is refused at once. While the shared ones do not answer, whatever the
- * reason, the local ones decide alone: one request a second finds out whether they answer again.
- * Never rejects.
+ * Takes tokens from the local buckets and then from the shared ones, which decide. A request is
+ * rejected at once if the local buckets are empty. While the shared ones are unavailable, the local
+ * ones decide; one request per second probes the shared ones. Never rejects.
  */
 export function createLimiter (deps: LimiterDeps): Limiter {
   const { shared, local, log, metrics, timeoutMs = 100, now = () => performance.now() } = deps
-  const mayLog = createLogThrottle(LOG_EVERY_MS, now)
-  /** 0 while they answer. */
-  let askAgainAtMs = 0
-  const ask = async <T>(question: () => Promise<T>): Promise<T | undefined> => {
-    if (now() < askAgainAtMs) return undefined
-    if (askAgainAtMs > 0) askAgainAtMs = now() + AWAY_MS
+  const mayLog = createLogThrottle(LOG_INTERVAL_MS, now)
+  /** 0 while the shared buckets are available. */
+  let retryAtMs = 0
+  const tryShared = async <T>(request: () => Promise<T>): Promise<T | undefined> => {
+    if (now() < retryAtMs) return undefined
+    if (retryAtMs > 0) retryAtMs = now() + RETRY_SHARED_MS
     try {
-      const answer = await inTime(question(), timeoutMs)
-      askAgainAtMs = 0
+      const answer = await withDeadline(request(), timeoutMs)
+      retryAtMs = 0
       return answer
     } catch (error) {
-      askAgainAtMs = now() + AWAY_MS
-      if (mayLog('away')) log.warn({ err: error }, 'rate limits hold for each instance alone')
+      retryAtMs = now() + RETRY_SHARED_MS
+      if (mayLog('unavailable')) {
+        log.warn({ err: error },
+          'shared rate limits unavailable, using the limits of this instance')
+      }
       return undefined
     }
   }
   return {
     admit: async request => {
-      const own = local.admit(request)
-      if (own.kind === 'throttled') return own
-      const answer = await ask(() => shared.admit(request))
+      const localResult = local.admit(request)
+      if (localResult.kind === 'throttled') return localResult
+      const answer = await tryShared(() => shared.admit(request))
       if (answer === undefined) metrics.count('limits_local_total', {})
-      if (answer?.kind === 'throttled') local.giveBack(request)
-      return answer ?? own
+      if (answer?.kind === 'throttled') local.refund(request)
+      return answer ?? localResult
     },
-    giveBack: async request => {
-      local.giveBack(request)
-      await ask(() => shared.giveBack(request))
+    refund: async request => {
+      local.refund(request)
+      await tryShared(() => shared.refund(request))
     },
-    levels: async request => await ask(() => shared.levels(request)) ?? local.levels(request),
+    levels: async request => await tryShared(() => shared.levels(request)) ?? local.levels(request),
   }
 }
 
-async function inTime<T> (work: Promise<T>, timeoutMs: number): Promise<T> {
+async function withDeadline<T> (work: Promise<T>, timeoutMs: number): Promise<T> {
   const late = Promise.withResolvers<never>()
-  const giveUp = () => late.reject(new Error(`the cache Redis did not answer in ${timeoutMs} ms`))
-  // Where this process itself was busy, an answer that has come meanwhile is read first.
-  const timer = setTimeout(() => setImmediate(giveUp), timeoutMs)
+  const fail = () =>
+    late.reject(new Error(`the cache Redis did not respond within ${timeoutMs} ms`))
+  // If the event loop was blocked, a response that has arrived is read first.
+  const timer = setTimeout(() => setImmediate(fail), timeoutMs)
   try {
     return await Promise.race([work, late.promise])
   } finally {

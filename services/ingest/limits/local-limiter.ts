@@ -4,12 +4,12 @@ import type { Level } from './rate-limit-headers.ts'
 
 type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
 
-/** Some 3 MB. Of more, those not used for longest are forgotten, which makes them full. */
+/** About 3 MB. The least recently used are forgotten, which refills them. */
 const MAX_ORGS_AND_KINDS = 10_000
 
 /**
- * Limits in the memory of this process, by the arithmetic of `buckets.lua`. `now` is in
- * milliseconds, of a clock that never goes back.
+ * Rate limits in the memory of this process, with the algorithm of `buckets.lua`. `now` is a
+ * monotonic clock, in milliseconds.
  */
 export function createLocalLimiter (
   limits: LimitsOf, now: () => number = () => performance.now()
@@ -37,7 +37,7 @@ export function createLocalLimiter (
       const levels = add(request, filled, isEnough ? -1 : 0)
       return { kind: isEnough ? 'admitted' : 'throttled', levels }
     },
-    giveBack: request => { add(request, fill(request), 1) },
+    refund: request => { add(request, fill(request), 1) },
     levels: request => fill(request).levels,
   }
 }

@@ -6,14 +6,13 @@ import type { LimitedRequest, Limiter, LimitsOf } from './limiter.ts'
 const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
 
 /**
- * The limits of all organizations, kept in Redis so that they hold across instances: one round trip
- * each. `clock` is the Lua file that defines `now_micros`. All functions throw what Redis does when
- * it can't be asked.
+ * The rate limits of all organizations in Redis, shared by all instances, with one round trip each.
+ * `clock` is the Lua file that defines `now_micros`. All functions throw the errors of Redis.
  */
 export function createRedisLimiter (
   redis: Redis | Cluster, limits: LimitsOf, clock = CLOCK_LUA
 ): Limiter {
-  const ask = (name: string) => {
+  const command = (name: string) => {
     const files = ['./buckets.lua', `./${name}.lua`].map(path => new URL(path, import.meta.url))
     const run = script(redis, { name, source: joinLua(clock, ...files), numberOfKeys: 1 })
     return async ({ org, kind }: LimitedRequest) => {
@@ -24,13 +23,14 @@ export function createRedisLimiter (
       return { answer, levels }
     }
   }
-  const [take, putBack, read] = [ask('take'), ask('give-back'), ask('levels')]
+  const [take, refund, read] =
+    [command('take'), command('refund'), command('levels')]
   return {
     admit: async request => {
       const { answer, levels } = await take(request)
       return { kind: answer === 'throttled' ? 'throttled' : 'admitted', levels }
     },
-    giveBack: async request => { await putBack(request) },
+    refund: async request => { await refund(request) },
     levels: async request => (await read(request)).levels,
   }
 }

@@ -9,23 +9,24 @@ import { createRedisLimiter } from './redis-limiter.ts'
 const whole = (value: number, description: string) =>
   Type.Integer({ default: value, minimum: 1, description })
 
-/** What can be set about the limits; defaults are the values of the public interface. */
+/** Settings of the rate limits; defaults are the values of the public interface. */
 export const limitFields = {
   LIMIT_POST_BURST: whole(100,
-    'POST requests an organization may send at once, live and test together.'),
-  LIMIT_POST_BURST_SECONDS: whole(1, 'Seconds in which the burst of POST requests fills again.'),
-  LIMIT_POST_SUSTAINED: whole(1_000, 'POST requests an organization may send over a longer time.'),
-  LIMIT_POST_SUSTAINED_SECONDS: whole(60, 'Seconds in which that number of requests fills again.'),
-  LIMIT_GET: whole(200, 'GET requests an organization may send at once.'),
-  LIMIT_GET_SECONDS: whole(1, 'Seconds in which the number of GET requests fills again.'),
-  MAX_PREFLIGHTS: whole(10, 'Preflights of a tenant that an instance has under way at once in ' +
-    'each lane; further requests wait for their turn.'),
-  MAX_PREFLIGHT_ROWS: whole(100_000, 'Rows they have together at most, but for one alone.'),
+    'Burst of POST requests per organization, live and test together.'),
+  LIMIT_POST_BURST_SECONDS: whole(1, 'Seconds to refill the burst of POST requests.'),
+  LIMIT_POST_SUSTAINED: whole(1_000, 'Sustained POST requests per organization.'),
+  LIMIT_POST_SUSTAINED_SECONDS: whole(60, 'Seconds to refill the sustained POST requests.'),
+  LIMIT_GET: whole(200, 'Burst of GET requests per organization.'),
+  LIMIT_GET_SECONDS: whole(1, 'Seconds to refill the burst of GET requests.'),
+  MAX_PREFLIGHTS: whole(10, 'Maximum number of concurrent preflights of a tenant per lane and ' +
+    'instance; further requests wait.'),
+  MAX_PREFLIGHT_ROWS: whole(100_000,
+    'Maximum number of rows of these preflights, unless one alone has more.'),
 }
 
 type Settings = Static<ReturnType<typeof Type.Object<typeof limitFields>>>
 
-/** The limits a configuration asks for. */
+/** The rate limits of a configuration. */
 export function limitsOf (settings: Settings): Limits {
   return {
     post: [
@@ -36,17 +37,17 @@ export function limitsOf (settings: Settings): Limits {
   }
 }
 
-/** The limits by the configuration or the organization's policy, kept in the cache Redis. */
+/** The rate limits of the configuration or of the policy of an organization, in the cache Redis. */
 export function limiterOf (
   { cache, state, log, metrics }:
   Pick<Deps, 'cache' | 'state'> & Pick<ServiceContext, 'log' | 'metrics'>,
   settings: Settings
 ): Limiter {
   const { orgPolicyNow } = createOrganizations(state)
-  const usual = limitsOf(settings)
+  const defaults = limitsOf(settings)
   const limits = (org: string) => {
     const { postBurst, postSustained, gets } = orgPolicyNow(org)
-    if ((postBurst ?? postSustained ?? gets) === undefined) return usual
+    if ((postBurst ?? postSustained ?? gets) === undefined) return defaults
     return limitsOf({
       ...settings,
       LIMIT_POST_BURST: postBurst ?? settings.LIMIT_POST_BURST,

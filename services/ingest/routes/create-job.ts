@@ -46,7 +46,7 @@ export function createJobRoute (
       body: CreateJobSchema,
       response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    ...reserveMemory(budget, rules.bodyPace),
+    ...reserveMemory(budget, rules.bodyThroughput),
     handler: async (request, reply) => {
       const read = readKeyedSubmission(request, rules)
       if ('code' in read) return sendError(reply, read)

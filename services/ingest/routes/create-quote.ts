@@ -40,7 +40,7 @@ export function createQuoteRoute (deps: Deps, rules: Rules, budget: BodyBudget):
       body: CreateJobSchema,
       response: { 200: QuoteSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    ...reserveMemory(budget, rules.bodyPace),
+    ...reserveMemory(budget, rules.bodyThroughput),
     handler: async (request, reply) => {
       // A quote changes nothing, so it needs no key to be asked for again.
       const read = readSubmission(request, rules, '')

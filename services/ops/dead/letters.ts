@@ -1,5 +1,5 @@
 import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
-import { rowsOf } from '../../engine/row-headers.ts'
+import { rowCountOf } from '../../engine/row-headers.ts'
 import { deadTopic } from '../../platform/topics.ts'
 import type { StageName } from '../../topology.ts'
 
@@ -60,7 +60,7 @@ export function letterOf (stage: StageName, raw: RawMessage): Letter {
     tenant: headers['tenant'] ?? '',
     job: headers['job'] ?? '',
     service: headers['service'] ?? '',
-    rows: rowsOf(headers),
+    rows: rowCountOf(headers),
     bytes: raw.value?.length ?? 0,
   }
 }

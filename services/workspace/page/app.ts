@@ -48,7 +48,7 @@ export function createPage (options: Options): FastifyInstance {
   const pace = {
     graceMs: connection.BODY_GRACE_MS,
     bytesPerSecond: connection.BODY_BYTES_PER_SECOND,
-    wholeWithinMs: connection.REQUEST_TIMEOUT_MS,
+    completeWithinMs: connection.REQUEST_TIMEOUT_MS,
   }
   app.setErrorHandler<FastifyError>((error, request, reply) => sendError(error, request, reply))
   app.setNotFoundHandler((request, reply) =>

@@ -50,14 +50,14 @@ export function createUploadLimits (pace: MinimumThroughput): Hooks {
  */
 function closeWhenSlow ({ raw, headers }: FastifyRequest, pace: MinimumThroughput): () => void {
   const length = headers['content-length']
-  const statedBytes = length === undefined ? undefined : Number(length)
+  const contentLength = length === undefined ? undefined : Number(length)
   const everyMs = Math.min(CHECK_MS, pace.graceMs)
   let bytes = 0
   let elapsedMs = 0
   const count = (chunk: Buffer) => { bytes += chunk.length }
   const timer = setInterval(() => {
     elapsedMs += everyMs
-    if (isTooSlow({ bytes, elapsedMs, statedBytes }, pace)) raw.socket.destroy()
+    if (isTooSlow({ bytes, elapsedMs, contentLength }, pace)) raw.socket.destroy()
   }, everyMs).unref()
   const stop = () => {
     clearInterval(timer)

@@ -38,7 +38,7 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   const keys = createJobKeys({ redis, ring: createKeyRing(settings) })
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
   const emitter = createEmitter({
-    wire: createWire({ codec, keys }), producerOf: name => bus.producer(name),
+    messageCodec: createWire({ codec, keys }), producerOf: name => bus.producer(name),
   })
   const topic = topicName('rows.normalized', { lane: laneOf(inputs.length) })
   const outputs = await watchOutputs(settings.KAFKA_BROKERS, topic)

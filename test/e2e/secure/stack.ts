@@ -114,10 +114,10 @@ describe('a stack with TLS and passwords everywhere', () => {
 
   it.each([
     ['KAFKA_SASL_PASSWORD', () => 'wrong',
-      /^Kafka refuses to sign this user in: .* KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$/],
+      /^Kafka authentication failed: .* KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$/],
     ['SCHEMA_REGISTRY_URL', wrong, /check user and password in SCHEMA_REGISTRY_URL$/],
     ['CLICKHOUSE_URL', wrong,
-      /^ClickHouse refuses to sign this user in: check user and password in CLICKHOUSE_URL$/],
+      /^ClickHouse authentication failed: check user and password in CLICKHOUSE_URL$/],
   ] as const)('tells whoever provisions it with a wrong %s so', async (name, change, message) => {
     const env = { ...secure().env, [name]: change(String(secure().env[name])) }
     await expect(provision(env)).rejects.toThrow(message)
@@ -133,7 +133,7 @@ describe('a stack with TLS and passwords everywhere', () => {
       expect(await toldOf(stores, allow)).toEqual({
         answer: expect.stringMatching(/^WRONGPASS /),
         told: ['REDIS_CACHE_URL', 'REDIS_STATE_URL'].map(name =>
-          `Redis refuses to sign this user in: check user and password in ${name}`),
+          `Redis authentication failed: check user and password in ${name}`),
         later: 'PONG',
       })
     })
@@ -157,7 +157,7 @@ describe('a stack with TLS and passwords everywhere', () => {
         error: { code: 'temporarily_unavailable' },
       }])
       const log = readFileSync(`${ingest.dataDir}/logs/ingest-1.log`, 'utf8')
-      expect(log.match(/Kafka refuses to sign this user in: [^"]*KAFKA_SASL_PASSWORD"/g))
+      expect(log.match(/Kafka authentication failed: [^"]*KAFKA_SASL_PASSWORD"/g))
         .toHaveLength(1)
       expect(ingest.list()).toMatchObject([{ restarts: 0 }])
     } finally {

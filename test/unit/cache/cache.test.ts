@@ -3,9 +3,9 @@ import {
   createRecordCache, tokensOf, type CacheCommands, type CachedRecord, type Claim, type Entries,
   type Offer,
 } from '../../../services/cache/cache.ts'
-import { rowsOf, takeAll } from '../../../services/cache/commands.ts'
+import { tokenCount, claimEntries } from '../../../services/cache/commands.ts'
 import { createWriter } from '../../../services/cache/entries.ts'
-import { startOf } from '../../../services/cache/names.ts'
+import { keyPrefixOf } from '../../../services/cache/cache.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
 const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
@@ -13,13 +13,13 @@ const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
 const other = Buffer.alloc(16, 7)
 const claimOf = (job: string): Claim => ({ job, leaseMs: 30_000, usable: () => true })
 const offerOf = (...records: CachedRecord[]): Offer => ({ records, usable: () => true })
-const KEY = `${startOf(scope)}00112233445566778899aabbccddeeff`
+const KEY = `${keyPrefixOf(scope)}00112233445566778899aabbccddeeff`
 
 function createRedis () {
   const values = new Map<string, string>()
   const ttls: number[] = []
-  const namesOf = ({ start, tokens }: Entries) =>
-    tokensOf(tokens).map((one) => start + one.toString('hex'))
+  const namesOf = ({ keyPrefix, tokens }: Entries) =>
+    tokensOf(tokens).map((one) => keyPrefix + one.toString('hex'))
   const redis: CacheCommands = {
     find: async (entries) => namesOf(entries).map((name) => values.get(name) ?? null),
     keep: async (entries, kept, ms) => {
@@ -56,14 +56,14 @@ describe('the cache of records', () => {
     expect(await cache.find({ ...scope, tenant: 'org_2.live' }, token)).toEqual([undefined])
   })
 
-  it('finds under another version what the first does not have, and keeps under both', async () => {
+  it('finds misses under another version, and stores under both', async () => {
     const { redis, values, ttls } = createRedis()
     const cache = createRecordCache(redis)
     const before = { ...scope, version: '1' }
     const old = Buffer.concat([Buffer.alloc(16, 1), Buffer.alloc(16, 2)])
     await cache.store(before, old, [cachedRecord({ confidence: 1 }), undefined])
     const fresh = Buffer.concat([token, other])
-    const rotated = { ...scope, others: { versions: ['1'], tokens: old } }
+    const rotated = { ...scope, rotated: { versions: ['1'], tokens: old } }
     expect(await cache.find(rotated, fresh)).toEqual([cachedRecord({ confidence: 1 }), undefined])
     await cache.store(rotated, fresh, [undefined, cachedRecord({ confidence: 2 })])
     expect(await cache.find(before, old))
@@ -73,7 +73,7 @@ describe('the cache of records', () => {
     expect(ttls).toEqual([90 * 86_400_000, 90 * 86_400_000, 86_400_000])
   })
 
-  it('keeps for each contact its own record, be it one object for several or not', async () => {
+  it('stores a record per contact, shared object or not', async () => {
     const { redis } = createRedis()
     const cache = createRecordCache(redis)
     const shared = cachedRecord()
@@ -99,13 +99,13 @@ describe('the cache of records', () => {
     ['no verdict', createWriter()(cachedRecord({ status: 'unknown' }))],
     ['a lease', 'lease job_1'],
     ['a reason of another release', createWriter()(cachedRecord({ reason: 'new_one' as never }))],
-  ])('takes an entry that is %s for a miss', async (_what, text) => {
+  ])('treats an entry that is %s as a miss', async (_what, text) => {
     const { redis, values } = createRedis()
     values.set(KEY, text)
     expect(await createRecordCache(redis).find(scope, token)).toEqual([undefined])
   })
 
-  it('is all misses and keeps nothing while Redis is down, and says so', async () => {
+  it('has only misses while Redis is down, and reports the error', async () => {
     const down = async () => { throw new Error('down') }
     const faults: unknown[] = []
     const cache = createRecordCache({ find: down, keep: down, claim: down, release: down },
@@ -119,7 +119,7 @@ describe('the cache of records', () => {
     expect(faults).toEqual(new Array(5).fill(new Error('down')))
   })
 
-  it('asks nothing for no tokens', async () => {
+  it('sends no command without tokens', async () => {
     const asked = async () => { throw new Error('asked') }
     const cache = createRecordCache({ find: asked, keep: asked, claim: asked, release: asked },
       { onFault: (error) => { throw error } })
@@ -135,7 +135,7 @@ describe('the cache of records', () => {
 describe('a lease', () => {
   const tokens = Buffer.concat([token, other])
 
-  it('is the first job\'s, which finds it again, until a verdict takes its place', async () => {
+  it('belongs to the first job until a verdict replaces it', async () => {
     const { redis, values } = createRedis()
     const cache = createRecordCache(redis)
     expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['mine'])
@@ -159,7 +159,7 @@ describe('a lease', () => {
     expect(await cache.claim(scope, token, claimOf('job_2'))).toEqual(['mine'])
   })
 
-  it('is not taken twice when the entry was replaced between two looks', async () => {
+  it('is not claimed if the entry was replaced in between', async () => {
     const { redis, values } = createRedis()
     values.set(KEY, '{')
     const cache = createRecordCache({
@@ -179,7 +179,7 @@ describe('an offer', () => {
   const own = cachedRecord({ job: 'job_1' })
   const theirs = cachedRecord({ job: 'job_2', confidence: 7 })
 
-  it('stands where there is nothing, for 90 days; what came first stands else', async () => {
+  it('is stored for 90 days unless another record came first', async () => {
     const { redis, ttls } = createRedis()
     const cache = createRecordCache(redis)
     await cache.store(scope, other, [theirs])
@@ -189,14 +189,14 @@ describe('an offer', () => {
     expect(await cache.find(scope, tokens)).toEqual([own, theirs])
   })
 
-  it('gives what was offered before, when it comes once more', async () => {
+  it('returns the earlier offer when it is repeated', async () => {
     const cache = createRecordCache(createRedis().redis)
     await cache.offer(scope, token, offerOf(own))
     const later = { ...own, checkedAtMs: own.checkedAtMs + 1 }
     expect(await cache.offer(scope, token, offerOf(later))).toEqual([own])
   })
 
-  it('leaves a contact alone that is under check', async () => {
+  it('does not replace a lease', async () => {
     const { redis, values } = createRedis()
     values.set(KEY, 'lease job_2')
     expect(await createRecordCache(redis).offer(scope, tokens, offerOf(own, own)))
@@ -217,31 +217,31 @@ describe('an offer', () => {
   })
 })
 
-describe('the names of entries', () => {
-  it('begin alike for a scope alone, short, all versions of a contact in one slot', () => {
+describe('the prefixes of entry names', () => {
+  it('are unique per scope, short, and in one slot for all versions', () => {
     const scopes = [
       scope, { ...scope, version: '1' }, { ...scope, service: 'telegram' },
       { ...scope, tenant: 'org_2.live' },
     ] as const
-    expect(new Set(scopes.map(startOf)).size).toBe(4)
-    for (const one of scopes) expect(startOf(one)).toMatch(/^c:\{[\w-]{6}\}[12]:$/)
-    const [own, older] = scopes.map(one => /\{.*\}/.exec(startOf(one))?.[0])
+    expect(new Set(scopes.map(keyPrefixOf)).size).toBe(4)
+    for (const one of scopes) expect(keyPrefixOf(one)).toMatch(/^c:\{[\w-]{6}\}[12]:$/)
+    const [own, older] = scopes.map(one => /\{.*\}/.exec(keyPrefixOf(one))?.[0])
     expect(older).toBe(own)
   })
 
   it('are the same for the two carrier services, which make the same check', () => {
     const carriers = ['carrier-single', 'carrier-lookup'] as const
-    expect(new Set(carriers.map((service) => startOf({ ...scope, service }))).size).toBe(1)
+    expect(new Set(carriers.map((service) => keyPrefixOf({ ...scope, service }))).size).toBe(1)
   })
 })
 
-describe('taking contacts', () => {
-  it('tells what others have, and nothing where the own text stands', async () => {
+describe('claimEntries', () => {
+  it('returns the values of others, and undefined for its own text', async () => {
     const { redis, values } = createRedis()
-    const entries = { start: 'c:', tokens: Buffer.concat([token, other]) }
+    const entries = { keyPrefix: 'c:', tokens: Buffer.concat([token, other]) }
     values.set(`c:${token.toString('hex')}`, 'lease job_2')
-    expect(await takeAll(redis, [entries], { own: ['a', 'b'], ms: 1, usable: () => true }))
+    expect(await claimEntries(redis, [entries], { own: ['a', 'b'], ms: 1, usable: () => true }))
       .toEqual(['held', undefined])
-    expect(rowsOf(entries.tokens)).toBe(2)
+    expect(tokenCount(entries.tokens)).toBe(2)
   })
 })

@@ -5,7 +5,7 @@ import {
 import { cachedRecord } from '../../support/stage-doubles.ts'
 
 describe('entries of the cache', () => {
-  it('hold records, one that is shared as one text and one object', () => {
+  it('hold records; a shared one is one text and one object', () => {
     const write = createWriter()
     const read = createReader()
     const record = cachedRecord({ fields: { carrier: 'Acmé "1"' } })
@@ -14,7 +14,7 @@ describe('entries of the cache', () => {
     expect(read(write(cachedRecord({ confidence: 7 })))).toEqual(cachedRecord({ confidence: 7 }))
   })
 
-  it('tell apart what one verdict\'s fields are part of', () => {
+  it('distinguish verdicts that share their fields', () => {
     const { fields } = cachedRecord()
     const records = [
       cachedRecord({ fields }), cachedRecord({ fields, confidence: 7 }),
@@ -25,14 +25,14 @@ describe('entries of the cache', () => {
     expect(records.map(createWriter()).map(createReader())).toEqual(records)
   })
 
-  it('hold leases, which are told from records', () => {
+  it('hold leases, which differ from records', () => {
     expect(isLease(leaseOf('job_1'))).toBe(true)
     expect(isLease(createWriter()(cachedRecord()))).toBe(false)
     expect(leaseOf('job_1')).not.toBe(leaseOf('job_2'))
     expect(createReader()(leaseOf('job_1'))).toBe(undefined)
   })
 
-  it.each([null, '', '{', '[]', '["valid"]', 'null', '7'])('that read %s are none', (text) => {
+  it.each([null, '', '{', '[]', '["valid"]', 'null', '7'])('with %s are misses', (text) => {
     const read = createReader()
     expect([read(text), read(text)]).toEqual([undefined, undefined])
   })

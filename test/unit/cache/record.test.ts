@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { LINE_TYPES, REASONS, VERDICTS } from '../../../services/cache/record.ts'
 
-describe('the closed lists', () => {
+describe('the closed lists of records', () => {
   it('are snake_case codes, each once', () => {
     for (const list of [VERDICTS, REASONS, LINE_TYPES]) {
       expect(new Set(list).size).toBe(list.length)

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { byVersion, pickRotated } from '../../../services/cache/rotated-tokens.ts'
+import { tokensByVersion, pickRotated } from '../../../services/cache/rotated-tokens.ts'
 import { pickTokens, tokenAt, tokensOf } from '../../../services/cache/tokens.ts'
 
 const listOf = (...fills: number[]) => Buffer.concat(fills.map(fill => Buffer.alloc(16, fill)))
 const others = { versions: ['2', '1'], tokens: listOf(21, 22, 23, 11, 12, 13) }
 
-describe('tokens by other versions', () => {
-  it('are those of all rows by the first version, then by the next', () => {
-    expect(byVersion(others)).toEqual([
+describe('tokens of other versions', () => {
+  it('are all rows of the first version, then of the next', () => {
+    expect(tokensByVersion(others)).toEqual([
       { version: '2', tokens: listOf(21, 22, 23) }, { version: '1', tokens: listOf(11, 12, 13) },
     ])
-    expect([byVersion(null), byVersion(undefined)]).toEqual([[], []])
+    expect([tokensByVersion(null), tokensByVersion(undefined)]).toEqual([[], []])
   })
 
   it('are picked for some rows by every version', () => {
@@ -22,7 +22,7 @@ describe('tokens by other versions', () => {
 })
 
 describe('a list of tokens', () => {
-  it('is taken apart row by row', () => {
+  it('is split by row', () => {
     const tokens = listOf(1, 2, 3)
     expect(tokenAt(tokens, 1)).toEqual(listOf(2))
     expect(tokensOf(tokens)).toEqual([listOf(1), listOf(2), listOf(3)])

@@ -2,14 +2,14 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { packStrings, unpackStrings } from '../../../services/cache/string-dictionary.ts'
 
-describe('texts of rows, packed', () => {
-  it('come once each, numbered from 1 in two bytes', () => {
+describe('a string dictionary', () => {
+  it('has each string once, numbered from 1 in two bytes', () => {
     const { numbers, texts } = packStrings(['a', 'b', 'a', ''])
     expect(numbers.toString('hex')).toBe('0001000200010003')
     expect(texts).toEqual(['a', 'b', ''])
   })
 
-  it('are the same rows again; number 0 is a row without a text', () => {
+  it('decodes to the same rows; 0 is a row without a string', () => {
     fc.assert(fc.property(fc.array(fc.string()), (rows) => {
       const { numbers, texts } = packStrings(rows)
       const reply = [numbers, texts.map((text) => Buffer.from(text))]

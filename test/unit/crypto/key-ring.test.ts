@@ -9,7 +9,7 @@ const second = Buffer.alloc(32, 2).toString('base64')
 const dataKey = randomBytes(32)
 
 describe('a key ring', () => {
-  it('unwraps what was wrapped, also after the active key changed', () => {
+  it('unwraps keys after the active key has changed', () => {
     const wrapped = createKeyRing({ KEY_RING: { a: first }, KEY_ACTIVE: 'a' }).wrap(dataKey, ['j1'])
     const ring = createKeyRing({ KEY_RING: { a: first, b: second }, KEY_ACTIVE: 'b' })
     const unwrapped = ring.unwrap(wrapped, ['j1'])
@@ -20,12 +20,12 @@ describe('a key ring', () => {
     expect(ring.wrap(dataKey, ['j1']).toString('utf8', 1, 2)).toBe('b')
   })
 
-  it('binds a data key to what it is for', () => {
+  it('binds a data key to its purpose', () => {
     const ring = createKeyRing({ KEY_RING: { a: first }, KEY_ACTIVE: 'a' })
     expect(() => ring.unwrap(ring.wrap(dataKey, ['j1']), ['j2'])).toThrow(SealError)
   })
 
-  it('stops the process rather than lose anything, and says which key it lacks', () => {
+  it('throws a FatalError with the id of a missing key', () => {
     const wrapped = createKeyRing({ KEY_RING: { a: first }, KEY_ACTIVE: 'a' }).wrap(dataKey, [])
     const ring = createKeyRing({ KEY_RING: { b: second }, KEY_ACTIVE: 'b' })
     expect(() => ring.unwrap(wrapped, [])).toThrow(FatalError)
@@ -33,7 +33,7 @@ describe('a key ring', () => {
     expect(() => ring.unwrap(wrapped, ['job-key', 't', 'j1'])).toThrow('in use (job-key t j1)')
   })
 
-  it('wraps anew, by the active key, what another one wraps', () => {
+  it('rewraps a data key under the active key', () => {
     const KEY_RING = { a: first, b: second }
     const before = createKeyRing({ KEY_RING, KEY_ACTIVE: 'a' })
     const after = createKeyRing({ KEY_RING, KEY_ACTIVE: 'b' })
@@ -44,17 +44,17 @@ describe('a key ring', () => {
     expect(after.kids).toEqual(['a', 'b'])
   })
 
-  it('takes broken bytes for what they are, and not for a key that it lacks', () => {
+  it('reports damaged bytes as such, not as a missing key', () => {
     const ring = createKeyRing({ KEY_RING: { a: first }, KEY_ACTIVE: 'a' })
     for (const bytes of [Buffer.alloc(0), Buffer.of(0), Buffer.of(1, 7), Buffer.alloc(80, 1)]) {
       expect(() => ring.unwrap(bytes, [])).toThrow(SealError)
     }
   })
 
-  it('refuses a configuration that cannot work', () => {
+  it('rejects an invalid configuration', () => {
     const ringOf = (a: string, KEY_ACTIVE: string) => createKeyRing({ KEY_RING: { a }, KEY_ACTIVE })
-    expect(() => ringOf(first, 'b')).toThrow('lacks key "b"')
-    expect(() => ringOf('AAAA', 'a')).toThrow('not 32 bytes')
+    expect(() => ringOf(first, 'b')).toThrow('has no key "b"')
+    expect(() => ringOf('AAAA', 'a')).toThrow('must be 32 bytes')
     expect(() => createKeyRing({ KEY_RING: { 'a b': first }, KEY_ACTIVE: 'a b' }))
       .toThrow('visible ASCII')
   })

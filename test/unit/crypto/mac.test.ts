@@ -5,7 +5,7 @@ const keyOf = (fill: number) => Buffer.alloc(32, fill).toString('base64')
 const mac = createMac({ MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '1' })
 const signed = mac.sign('record', ['a', Buffer.from('b')])
 
-it('what was signed is authentic, however it was divided', () => {
+it('a MAC does not depend on how the content is split', () => {
   expect(mac.isAuthentic(signed, 'record', ['ab'])).toBe(true)
 })
 
@@ -17,14 +17,14 @@ it.each([
   ['by the name of a method', { given: signed.replace('1:', 'toString:') }],
   ['cut off', { given: signed.slice(0, -4) }],
   ['when there is none', { given: '' }],
-])('nothing is authentic %s', (_what, changed) => {
+])('a MAC is not authentic %s', (_what, changed) => {
   const { given, purpose, content } = {
     given: signed, purpose: 'record', content: 'ab', ...changed,
   }
   expect(mac.isAuthentic(given, purpose, [content])).toBe(false)
 })
 
-it('both keys are good while they change, and only the active one signs', () => {
+it('a MAC of each key is authentic during a rotation, and the active one signs', () => {
   const both = createMac({ MESSAGE_KEYS: { 1: keyOf(1), 2: keyOf(2) }, MESSAGE_KEY_ACTIVE: '2' })
   expect(both.isAuthentic(signed, 'record', ['ab'])).toBe(true)
   expect(both.sign('record', ['ab'])).toMatch(/^2:/)

@@ -6,7 +6,7 @@ import { messageKeysOf } from '../../support/signed.ts'
 
 const record: SignedRecord = { table: 'journal', tenant: 'org_1.live', id: '7', content: 'abc' }
 
-it('the MAC of a record is authentic for that record alone, and any other is reported', () => {
+it('a record MAC is authentic for its record only, and any other is reported', () => {
   const forged: SignedRecord[] = []
   const mac = createRecordMac(messageKeysOf(), one => forged.push(one))
   const given = mac.sign(record)
@@ -21,7 +21,7 @@ it('the MAC of a record is authentic for that record alone, and any other is rep
   expect(forged).toEqual([...others, record])
 })
 
-it('every forged record is counted, and one a table and minute logged', () => {
+it('forged records are counted, and logged once per table and minute', () => {
   const log = { error: vi.fn() }
   const metrics = { count: vi.fn() }
   let nowMs = 0

@@ -8,7 +8,7 @@ const key = Buffer.alloc(32, 7)
 const binding = ['rows', 1, Buffer.of(1, 2)] as const
 
 describe('sealed bytes', () => {
-  it('open to what was sealed, and are smaller than text', () => {
+  it('decrypt to their content, and are compressed', () => {
     const plain = Buffer.from('+12127365000\n'.repeat(1_000))
     const sealed = seal(key, binding, plain)
     expect(sealed[0]).toBe(1)
@@ -16,12 +16,12 @@ describe('sealed bytes', () => {
     expect(unpack(openSealed(key, binding, sealed))).toEqual(plain)
   })
 
-  it('are never twice the same', () => {
+  it('are never the same twice', () => {
     const twice = [1, 2].map(() => seal(key, binding, Buffer.from('x')).toString('hex'))
     expect(new Set(twice).size).toBe(2)
   })
 
-  it('do not open under another key or binding', () => {
+  it('do not decrypt with another key or binding', () => {
     const sealed = seal(key, binding, Buffer.from('x'))
     expect(() => openSealed(randomBytes(32), binding, sealed)).toThrow(SealError)
     expect(() => openSealed(key, ['rows', 2, Buffer.of(1, 2)], sealed)).toThrow(SealError)
@@ -29,7 +29,7 @@ describe('sealed bytes', () => {
     expect(() => openSealed(key, [...binding, ''], sealed)).toThrow(SealError)
   })
 
-  it('do not open after any change of any byte', () => {
+  it('do not decrypt after any change of any byte', () => {
     const sealed = seal(key, binding, Buffer.from('x'))
     for (const index of sealed.keys()) {
       const changed = Buffer.from(sealed)
@@ -39,14 +39,14 @@ describe('sealed bytes', () => {
     expect(() => openSealed(key, binding, Buffer.alloc(0))).toThrow(SealError)
   })
 
-  it('that hold no compressed content do not unpack', () => {
+  it('without compressed content do not unpack', () => {
     const sealed = sealPlain(key, binding, Buffer.from('plain'))
     expect(() => unpack(openSealed(key, binding, sealed))).toThrow(SealError)
   })
 })
 
 describe('subkeys', () => {
-  it('differ by purpose and are the same each time', () => {
+  it('differ by purpose and are deterministic', () => {
     expect(subkey(key, 'rows')).toEqual(subkey(Buffer.alloc(32, 7), 'rows'))
     expect(subkey(key, 'rows')).toBe(subkey(key, 'rows'))
     expect(subkey(key, 'rows')).not.toEqual(subkey(key, 'header'))

@@ -38,7 +38,7 @@ describe('deliver', () => {
   ])('queues the event of a job that is %s', async (status, type) => {
     const messages = [message(sealHeader(key, owner, header), { status })]
     const { decided, put, wakes } = run(messages)
-    expect(await decided).toEqual([{ finishes: messages, emits: [] }])
+    expect(await decided).toEqual([{ completes: messages, emits: [] }])
     expect(put).toEqual([{ ...owner, type, webhookUrl: 'https://a.example/hook' }])
     expect(wakes()).toBe(1)
   })
@@ -64,7 +64,7 @@ describe('deliver', () => {
     })
     const erased = [message(sealHeader(key, owner, header))]
     expect(await stage.decide(erased, new AbortController().signal))
-      .toEqual([{ finishes: erased, emits: [] }])
+      .toEqual([{ completes: erased, emits: [] }])
     expect(await stage.whenDead({}, '')).toEqual([])
   })
 

@@ -19,7 +19,7 @@ const streams = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLeng
     })
   })
 
-describe('a gather', () => {
+describe('an aggregate', () => {
   it('completes each unit exactly once, sorted, in any order and with duplicates', () => {
     fc.assert(fc.property(streams, stream => {
       const gather = gatherOf()
@@ -27,7 +27,7 @@ describe('a gather', () => {
       for (const message of stream) {
         const unit = gather.add(message)
         if (complete.has(message.unit)) continue
-        if (unit !== undefined) complete.set(message.unit, unit.parts.map(({ index }) => index))
+        if (unit !== undefined) complete.set(message.unit, unit.messages.map(({ index }) => index))
       }
       const sizes = new Map(stream.map(({ unit, size }) => [unit, size]))
       expect(complete.size).toBe(sizes.size)
@@ -37,7 +37,7 @@ describe('a gather', () => {
     }))
   })
 
-  it('names every message that came as a member, so that none is held for ever', () => {
+  it('has all messages as members, so that none is held forever', () => {
     fc.assert(fc.property(streams, stream => {
       const gather = gatherOf()
       for (const message of stream) gather.add(message)
@@ -48,28 +48,28 @@ describe('a gather', () => {
     }))
   })
 
-  it('keeps a complete unit until it is done, and the first part of an index', () => {
+  it('keeps a complete unit until it is removed, and the first message of an index', () => {
     const gather = gatherOf()
     const [a, again, b] = [0, 0, 1].map(index => ({ unit: 'u', index, size: 2 })) as
       [Message, Message, Message]
     expect(gather.add(a)).toBeUndefined()
     expect(gather.add(again)).toBeUndefined()
     const unit = gather.add(b)
-    expect(unit?.parts[0]).toBe(a)
+    expect(unit?.messages[0]).toBe(a)
     expect(unit?.members).toHaveLength(3)
     expect(gather.add(b)).toEqual(unit)
-    gather.done(b)
+    gather.remove(b)
     expect(gather.add(b)).toBeUndefined()
   })
 
-  it('drops everything when it has to forget', () => {
+  it('drops all units on clear', () => {
     const gather = gatherOf()
     gather.add({ unit: 'u', index: 0, size: 2 })
-    gather.forget()
+    gather.clear()
     expect(gather.add({ unit: 'u', index: 1, size: 2 })).toBeUndefined()
   })
 
-  it('refuses an index outside its unit', () => {
+  it('rejects an index outside its unit', () => {
     expect(() => gatherOf().add({ unit: 'u', index: 2, size: 2 })).toThrow(RangeError)
     expect(() => gatherOf().add({ unit: 'u', index: -1, size: 2 })).toThrow(RangeError)
   })

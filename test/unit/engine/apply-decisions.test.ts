@@ -10,63 +10,64 @@ import type { ProcessDeps } from '../../../services/engine/batch.ts'
 import type { Incoming } from '../../../services/engine/stage.ts'
 import { echoStage, plainWire, rawMessage } from './engine-bench.ts'
 
-/** Parts that note what is done, in order. */
+/** Dependencies that record what is done, in order. */
 function notingDeps (whenDead: () => Promise<never[]> = async () => []) {
   const noted: string[] = []
-  const parts = {
+  const deps = {
     stage: echoStage({ whenDead }),
     emitter: {
       seal: async (emissions: readonly unknown[]) => { noted.push(`seal ${emissions.length}`) },
       send: async () => { noted.push('send') },
     },
     deadLetters: {
-      admit: (letters: readonly unknown[]) => { noted.push(`admit ${letters.length}`) },
+      checkLimit: (letters: readonly unknown[]) => { noted.push(`checkLimit ${letters.length}`) },
       send: async (letters: readonly unknown[]) => { noted.push(`letters ${letters.length}`) },
-      alive: () => { noted.push('alive') },
+      reset: () => { noted.push('reset') },
     },
-    steps: { step: (_: number, action: () => Promise<unknown>) => action(), blocked: () => 0 },
-    finished: () => { noted.push('finished') },
+    steps: { step: (_: number, action: () => Promise<unknown>) => action(), stalled: () => 0 },
+    onCompleted: () => { noted.push('completed') },
     log: {
       error: (_: object, text: string) => { noted.push(`error ${text}`) },
       isLevelEnabled: () => false,
     },
   } as unknown as ProcessDeps
-  const finish = () => { noted.push('finish') }
-  const place = { stage: 'normalize' }
-  const slice = { place, signal: new AbortController().signal, finish } as never
-  return { noted, parts, slice }
+  const complete = () => { noted.push('complete') }
+  const location = { stage: 'normalize' }
+  const batch = { location, signal: new AbortController().signal, complete } as never
+  return { noted, deps, batch }
 }
 
 const message = { raw: rawMessage(0) } as unknown as Incoming<'rows.submitted'>
 
-describe('carrying out decisions', () => {
-  it('seals and sends all emissions at once, and finishes messages last', async () => {
-    const { noted, parts, slice } = notingDeps()
+describe('applyDecisions', () => {
+  it('seals and sends all emissions together, and completes messages last', async () => {
+    const { noted, deps, batch } = notingDeps()
     const afterProduced = async () => { noted.push('after') }
-    const decision = { finishes: [message], emits: [{}, {}], afterProduced } as never
-    const applyDecisions = createApplyDecisions(parts)
-    await applyDecisions([decision, { finishes: [message], emits: [], dead: 'x' }], slice)
+    const decision = { completes: [message], emits: [{}, {}], afterProduced } as never
+    const applyDecisions = createApplyDecisions(deps)
+    await applyDecisions([decision, { completes: [message], emits: [], dead: 'x' }], batch)
     expect(noted).toEqual([
-      'admit 1', 'seal 2', 'send', 'letters 1', 'after', 'finish', 'finished', 'finish', 'alive',
-      'error decided to be dead letters',
+      'checkLimit 1', 'seal 2', 'send', 'letters 1',
+      'after', 'complete', 'completed', 'complete', 'reset',
+      'error messages sent to the dead-letter topic',
     ])
   })
 
-  it('finishes nothing when what follows fails', async () => {
-    const { noted, parts, slice } = notingDeps()
+  it('completes nothing if afterProduced fails', async () => {
+    const { noted, deps, batch } = notingDeps()
     const afterProduced = async () => { throw new TypeError('a bug') }
-    const decision = { finishes: [message], emits: [], afterProduced } as never
-    await expect(createApplyDecisions(parts)([decision], slice)).rejects.toThrow('a bug')
-    expect(noted).not.toContain('finish')
+    const decision = { completes: [message], emits: [], afterProduced } as never
+    await expect(createApplyDecisions(deps)([decision], batch)).rejects.toThrow('a bug')
+    expect(noted).not.toContain('complete')
   })
 })
 
-describe('processing', () => {
-  it('runs again only what failed of what follows, and waits for infrastructure', async () => {
+describe('processing of a batch', () => {
+  it('retries only failed afterProduced actions, and waits for infrastructure', async () => {
     const ran: string[] = []
-    const { parts, slice } = notingDeps()
+    const { deps, batch } = notingDeps()
     const decisionOf = (name: string, failures: number) => ({
-      finishes: [message],
+      completes: [message],
       emits: [],
       afterProduced: async () => {
         ran.push(name)
@@ -77,36 +78,37 @@ describe('processing', () => {
     const metrics = createMetrics()
     const log = createLog('x', { level: 'silent' })
     const process = createProcess({
-      ...parts,
+      ...deps,
       metrics,
       log,
-      wire: plainWire,
+      messageCodec: plainWire,
       stage: echoStage({ decide: async () => [decisionOf('a', 0), decisionOf('b', 2)] }),
       steps: createSteps({ metrics, log, sleep: async () => {} }),
     } as ProcessDeps)
-    await process([rawMessage(0)], slice)
+    await process([rawMessage(0)], batch)
     expect(ran).toEqual(['a', 'b', 'b', 'b'])
   })
 })
 
-describe('burying', () => {
+describe('dead-lettering', () => {
   const letter = { raw: rawMessage(0), reason: 'r', cause: 'failed' } as const
 
-  it('emits for the rows, then writes the letter, then finishes the message', async () => {
-    const { noted, parts, slice } = notingDeps()
-    await createDeadLetterBatch(parts, createApplyDecisions(parts))(letter, slice)
+  it('emits for the rows, then sends the dead letter, then completes the message', async () => {
+    const { noted, deps, batch } = notingDeps()
+    await createDeadLetterBatch(deps, createApplyDecisions(deps))(letter, batch)
     expect(noted).toEqual([
-      'admit 1', 'admit 0', 'seal 0', 'send', 'letters 0', 'letters 1', 'finish',
-      'error a message is a dead letter',
+      'checkLimit 1', 'checkLimit 0', 'seal 0', 'send', 'letters 0', 'letters 1', 'complete',
+      'error message sent to the dead-letter topic',
     ])
   })
 
-  it('writes the letter alone when nothing can be emitted', async () => {
-    const { noted, parts, slice } = notingDeps(async () => { throw new TypeError('headers') })
-    await createDeadLetterBatch(parts, createApplyDecisions(parts))(letter, slice)
+  it('sends only the dead letter if nothing can be emitted', async () => {
+    const { noted, deps, batch } = notingDeps(async () => { throw new TypeError('headers') })
+    await createDeadLetterBatch(deps, createApplyDecisions(deps))(letter, batch)
     expect(noted).toEqual([
-      'admit 1', 'error nothing was emitted for a dead message', 'letters 1', 'finish',
-      'error a message is a dead letter',
+      'checkLimit 1', 'error emission for the rows of a dead letter failed',
+      'letters 1', 'complete',
+      'error message sent to the dead-letter topic',
     ])
   })
 })

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import type { Delivery } from '../../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { createCommit, createCount } from '../../../services/engine/commit.ts'
+import { createCommit, createCompletionCount } from '../../../services/engine/commit.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { createOffsets } from '../../../services/engine/offsets.ts'
-import { createSteps, type At } from '../../../services/engine/steps.ts'
+import { createSteps, type StepContext } from '../../../services/engine/steps.ts'
 import { echoStage, rawMessage } from './engine-bench.ts'
 
 const signal = new AbortController().signal
 const place = {
   stage: 'normalize', group: 'g', topic: 'rows.submitted.small', partition: 0, offset: 0n,
 } as const
-const at: At = { place, signal }
+const at: StepContext = { location: place, signal }
 
 /** A delivery of two finished messages whose commits meet these failures first. */
 function scene (failures: Error[]) {
@@ -22,8 +22,8 @@ function scene (failures: Error[]) {
   })
   const offsets = createOffsets()
   const messages = [rawMessage(0), rawMessage(1)]
-  offsets.begin(messages)
-  for (const raw of messages) offsets.finish(raw)
+  offsets.add(messages)
+  for (const raw of messages) offsets.complete(raw)
   const commits: bigint[] = []
   const delivery: Delivery = {
     ...place,
@@ -40,20 +40,20 @@ function scene (failures: Error[]) {
 }
 
 describe('a commit', () => {
-  it('is made once, as far as all is finished', async () => {
+  it('is made once, up to the lowest pending message', async () => {
     const { commits, commitNow } = scene([])
     await commitNow()
     await commitNow()
     expect(commits).toEqual([2n])
   })
 
-  it('is repeated while infrastructure is away', async () => {
+  it('is retried while infrastructure is unavailable', async () => {
     const { commits, commitNow } = scene([new InfrastructureError('away')])
     await commitNow()
     expect(commits).toEqual([2n, 2n])
   })
 
-  it('that is refused is left to the next one', async () => {
+  it('that is rejected is left to the next one', async () => {
     const { commits, commitNow } = scene([new Error('refused')])
     await commitNow()
     expect(commits).toEqual([2n])
@@ -62,9 +62,9 @@ describe('a commit', () => {
   })
 })
 
-it('counts messages and their rows', async () => {
+it('completed messages and their rows are counted', async () => {
   const metrics = createMetrics()
-  const count = createCount({
+  const count = createCompletionCount({
     stage: echoStage() as never,
     metrics,
     subscription: { group: 'g', topics: [], lane: 'small', service: 'whatsapp' },

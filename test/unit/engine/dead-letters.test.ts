@@ -9,7 +9,7 @@ import { rawMessage } from './engine-bench.ts'
 const letter = { raw: rawMessage(3), reason: 'no way', cause: 'failed' } as const
 
 describe('a dead letter', () => {
-  it('is the message as it was, with where it stood as its key when it had none', () => {
+  it('is the unchanged message, with its source as key if it had none', () => {
     const raw = { ...letter.raw, key: Buffer.alloc(0), value: null }
     const { topic, key, value, headers } = deadLetter('verify', { raw, reason: 'r' }, 0)
     expect([topic, key, value]).toEqual(['verify.dead', 'rows.submitted.small:0:3', null])
@@ -18,7 +18,7 @@ describe('a dead letter', () => {
 })
 
 describe('dead letters', () => {
-  it('are not admitted once the limit in a row would be reached', async () => {
+  it('throw before the limit in a row is reached', async () => {
     const letters = createDeadLetters({
       stage: 'verify',
       producer: () => ({ send: async () => {}, close: async () => {} }),
@@ -26,15 +26,15 @@ describe('dead letters', () => {
       limit: 3,
       now: () => 0,
     })
-    letters.admit([[letter], [letter]])
+    letters.checkLimit([[letter], [letter]])
     await letters.send([[letter], [letter]])
-    expect(() => letters.admit([[letter]])).toThrow(FatalError)
-    letters.admit([])
-    letters.alive()
-    letters.admit([[letter]])
+    expect(() => letters.checkLimit([[letter]])).toThrow(FatalError)
+    letters.checkLimit([])
+    letters.reset()
+    letters.checkLimit([[letter]])
   })
 
-  it('too large for the broker go without content, and all others as they came', async () => {
+  it('too large for the broker are sent without value, others unchanged', async () => {
     const written: OutgoingMessage[] = []
     const letters = createDeadLetters({
       stage: 'feed',
@@ -68,7 +68,7 @@ describe('dead letters', () => {
     expect([told[1]?.headers.tenant, told[3]?.headers.own]).toEqual(['t', undefined])
   })
 
-  it('of one decision count as one, and each of them is written', async () => {
+  it('of one decision count once, and each of them is sent', async () => {
     const written: OutgoingMessage[] = []
     const metrics = createMetrics()
     const letters = createDeadLetters({
@@ -82,12 +82,12 @@ describe('dead letters', () => {
     })
     const bigJob = Array.from({ length: 100 }, (_, offset) =>
       ({ ...letter, raw: rawMessage(offset) }))
-    letters.admit([bigJob, bigJob])
+    letters.checkLimit([bigJob, bigJob])
     await letters.send([bigJob, bigJob])
     expect(written.map(({ key }) => key).slice(98, 102))
       .toEqual(['key98', 'key99', 'key0', 'key1'])
     expect(await metrics.text())
       .toContain('stage_dead_letters_total{stage="lookup",cause="failed"} 200')
-    expect(() => letters.admit([bigJob])).toThrow('lookup: 3 decisions in a row are dead')
+    expect(() => letters.checkLimit([bigJob])).toThrow('3 decisions in a row failed')
   })
 })

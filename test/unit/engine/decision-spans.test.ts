@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
-import { decisionSpans, withinMessage } from '../../../services/engine/decision-spans.ts'
+import { decisionSpans, inMessageSpan } from '../../../services/engine/decision-spans.ts'
 import { byJob, idsOf } from '../../../services/engine/message-ids.ts'
 import type { Batch } from '../../../services/engine/batch.ts'
 import type { Decision, Emission } from '../../../services/engine/stage.ts'
@@ -8,7 +8,7 @@ import { inSpan, SpanKind } from '../../../services/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 import { rawMessage } from './engine-bench.ts'
 
-const batch = { place: { group: 'settle.small' } } as unknown as Batch
+const batch = { location: { group: 'settle.small' } } as unknown as Batch
 
 const message = (offset: number, headers: Record<string, string>): RawMessage =>
   ({ ...rawMessage(offset), headers: { tenant: 't', chunkRows: '2', ...headers } })
@@ -18,7 +18,7 @@ const about = (job: string) =>
 
 const decision = (
   raws: readonly RawMessage[], emits: readonly Emission[], more: Partial<Decision> = {}
-) => ({ finishes: raws.map(raw => ({ raw })), emits, ...more }) as unknown as Decision
+) => ({ completes: raws.map(raw => ({ raw })), emits, ...more }) as unknown as Decision
 
 async function carriedOut (decisions: readonly Decision[], given: Batch = batch) {
   let emits: readonly Emission[] = []
@@ -34,12 +34,12 @@ const a = message(1, { job: 'a', chunk: '7', ...placeIn(1, 1) })
 const b = message(2, { job: 'b', ...placeIn(2, 2) })
 
 describe('the spans of decisions', () => {
-  it('are none without tracing, and nothing emitted is changed', () => {
+  it('do not exist without tracing, and emissions are unchanged', () => {
     const emission = about('a')
     expect(decisionSpans('settle', [decision([a], [emission])], batch).emits[0]).toBe(emission)
   })
 
-  it('keep jobs apart that are decided together', async () => {
+  it('are one per job of a decision', async () => {
     const { spans, traces } = await carriedOut([decision([a, b], [about('b'), about('a')])])
     expect(spans.map(span => [span.name, span.kind, span.spanContext().traceId])).toEqual([
       ['settle process', SpanKind.CONSUMER, idOf(1)],
@@ -49,7 +49,7 @@ describe('the spans of decisions', () => {
     expect(traces).toEqual([places[1], places[0]])
   })
 
-  it('belong to the first message and link at most 32 others', async () => {
+  it('have the first message as parent and at most 32 links', async () => {
     const others = Array.from({ length: 40 }, (_, index) =>
       message(index, { job: 'a', ...placeIn(1, 3) }))
     const { spans: [span] } = await carriedOut([decision([a, ...others], [])])
@@ -60,7 +60,7 @@ describe('the spans of decisions', () => {
     })
   })
 
-  it('tell ids and counts', async () => {
+  it('have ids and counts', async () => {
     const { spans: [span] } = await carriedOut([decision([a], [])])
     expect(span?.attributes).toEqual({
       'messaging.system': 'kafka',
@@ -78,17 +78,17 @@ describe('the spans of decisions', () => {
     })
   })
 
-  it('begin a trace for messages that are in none, and go on for what is buried', async () => {
+  it('start a trace for messages without one, and continue it for dead letters', async () => {
     const plain = await carriedOut([decision([message(1, { job: 'c' })], [about('c')])])
     expect(plain.spans[0]?.parentSpanContext).toBeUndefined()
     expect(plain.traces).toEqual([expect.stringMatching(/^[0-9a-f]{32}-[0-9a-f]{16}$/)])
     const { spans, traces } = await carriedOut(
-      [decision([], [about('a')])], { ...batch, buried: [a] })
+      [decision([], [about('a')])], { ...batch, deadLettered: [a] })
     expect(spans[0]?.attributes['error.type']).toBe('dead_letter')
     expect(traces[0]?.slice(0, 32)).toBe(idOf(1))
   })
 
-  it('fail with what is carried out', async () => {
+  it('fail with the decision', async () => {
     const [span] = await spansOf(async () => {
       const { around } = decisionSpans('settle', [decision([a], [])], batch)
       const failing = around(async () => { throw new RangeError('too large') })
@@ -97,20 +97,20 @@ describe('the spans of decisions', () => {
     expect(span?.attributes['error.type']).toBe('RangeError')
   })
 
-  it('are there already when others are asked for a message', async () => {
+  it('exist before the decision if a provider is called', async () => {
     const ask = () => inSpan({ name: 'ask', kind: SpanKind.CLIENT }, async () => {})
     const spans = await spansOf(async () => {
-      await withinMessage('settle', a, ask)
+      await inMessageSpan('settle', a, ask)
       await decisionSpans('settle', [decision([a], [])], batch).around(async () => {})
     })
     expect(spans.map(({ name }) => name)).toEqual(['ask', 'settle process'])
     expect(spans[0]?.parentSpanContext?.spanId).toBe(spans[1]?.spanContext().spanId)
-    expect(await withinMessage('settle', a, async () => 'plain')).toBe('plain')
+    expect(await inMessageSpan('settle', a, async () => 'plain')).toBe('plain')
   })
 })
 
-describe('the ids of messages', () => {
-  it('name the job when all are of one, else tell of how many', () => {
+describe('the log fields of messages', () => {
+  it('have the job, or the number of jobs', () => {
     expect(idsOf([])).toEqual({})
     expect(idsOf([a])).toEqual({ tenant: 't', job: 'a', traceId: idOf(1) })
     expect(idsOf([a, b, a])).toEqual({ jobs: 2 })

@@ -18,7 +18,7 @@ const lifeOf = () => {
 }
 
 describe('connectDeps', () => {
-  it('are opened as named, with log and metrics of the process, and can be closed', async () => {
+  it('opens the given dependencies, with log and metrics, and closes them', async () => {
     const life = lifeOf()
     const config = {
       SCHEMA_REGISTRY_URL: 'http://127.0.0.1:1',
@@ -35,7 +35,7 @@ describe('connectDeps', () => {
     expect(deps.cache.status).toBe('end')
   })
 
-  it('that are away fail when they are used, not when they are opened', async () => {
+  it('opens unavailable dependencies, which fail when they are used', async () => {
     const clickhouse = connectClickhouse('http://127.0.0.1:1')
     await expect(clickhouse.query({ query: 'SELECT 1' })).rejects.toThrow('ECONNREFUSED')
     await clickhouse.close()

@@ -7,10 +7,10 @@ const emission = (topic: string, lane: string, job: string) =>
   ({ topic, lane, value: { job }, rows: undefined }) as unknown as Emission
 
 describe('an emitter', () => {
-  it('sends once a producer: lanes and topics without lanes apart, in order', async () => {
+  it('sends once per producer, with separate producers for lanes, in order', async () => {
     const sent: string[] = []
     const emitter = createEmitter({
-      wire: plainWire,
+      messageCodec: plainWire,
       producerOf: name => ({
         send: async messages => {
           sent.push(`${name}: ${messages.map(({ key }) => key).join(' ')}`)
@@ -27,9 +27,9 @@ describe('an emitter', () => {
     expect(sent).toHaveLength(3)
   })
 
-  it('sends nothing when one of the messages cannot be sealed', async () => {
+  it('sends nothing if one message cannot be sealed', async () => {
     const emitter = createEmitter({
-      wire: { ...plainWire, encode: async () => { throw new RangeError('too large') } },
+      messageCodec: { ...plainWire, encode: async () => { throw new RangeError('too large') } },
       producerOf: () => ({ send: async () => expect.unreachable(), close: async () => {} }),
     })
     const sending = emitter.emit([emission('rows.completed', 'small', 'a')])

@@ -6,7 +6,7 @@ import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import type { Decision, Incoming, Stage } from '../../../services/engine/stage.ts'
 import type { Subscription } from '../../../services/platform/topics.ts'
-import type { MessageCodec } from '../../../services/engine/wire.ts'
+import type { MessageCodec } from '../../../services/engine/message-codec.ts'
 
 export type Read = Incoming<'rows.submitted'>
 export type NormalizeStage = Stage<'normalize'>
@@ -51,11 +51,11 @@ export function textOf (message: Read): string {
 
 /** A decision with one emission of that name. */
 export function decisionFor (
-  finishes: readonly Read[], name: string, more: Partial<Decision<'normalize'>> = {}
+  completes: readonly Read[], name: string, more: Partial<Decision<'normalize'>> = {}
 ) {
   const value = { job: name } as never
   const emit = { topic: 'rows.normalized', lane: 'small', value, rows: {} as never } as const
-  return { finishes, emits: [emit], ...more }
+  return { completes, emits: [emit], ...more }
 }
 
 /** A stage that answers each message with one message of the same name. */
@@ -108,13 +108,13 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> 
   const metrics = createMetrics()
   const running = await runStage(stage, {
     bus,
-    wire: plainWire,
+    messageCodec: plainWire,
     metrics,
     log: createLog('test', { level: 'silent' }),
     subscriptions: [subscription],
     clock: { now: () => 5_000 },
     // Only when a test asks for it, or a failure would be one of a test that runs later.
-    releaseEveryMs: 0,
+    flushHeldMs: 0,
     sleep: async (_, signal) => { signal?.throwIfAborted() },
     ...more,
   })

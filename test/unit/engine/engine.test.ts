@@ -8,7 +8,7 @@ import {
 const raws = (...offsets: number[]) => offsets.map(offset => rawMessage(offset))
 
 describe('the order of effects', () => {
-  it('produces, runs what follows, and only then commits', async () => {
+  it('produces, runs afterProduced, and then commits', async () => {
     const noted: string[] = []
     const stage = echoStage({
       decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
@@ -22,7 +22,7 @@ describe('the order of effects', () => {
         },
       },
     })
-    expect(await bench.deliver(raws(0, 1))).toEqual({ go: 'next' })
+    expect(await bench.deliver(raws(0, 1))).toEqual({ kind: 'done' })
     expect([...noted, ...bench.effects]).toEqual([
       'step 1', 'step 2', 'step 3', 'step 4', 'step 5',
       'step 6', 'rows.normalized m0', 'rows.normalized m1',
@@ -30,13 +30,13 @@ describe('the order of effects', () => {
     ])
   })
 
-  it('cuts a delivery into slices and commits each', async () => {
+  it('splits a delivery into batches and commits each', async () => {
     const sizes: number[] = []
     const bench = await benchOf(echoStage({
       batch: 2,
       decide: async messages => {
         sizes.push(messages.length)
-        return messages.map(message => ({ finishes: [message], emits: [] }))
+        return messages.map(message => ({ completes: [message], emits: [] }))
       },
     }))
     await bench.deliver(raws(0, 1, 2))
@@ -44,13 +44,13 @@ describe('the order of effects', () => {
     expect(bench.effects).toEqual(['commit 2', 'commit 3'])
   })
 
-  describe('that takes messages of each tenant in turn', () => {
+  describe('with fair scheduling of tenants', () => {
     const of = (tenant: string, offset: number) =>
       ({ ...rawMessage(offset, `${tenant}${offset}`), headers: { tenant } })
     const sent = (effects: readonly string[]) =>
       effects.map(effect => effect.replace('rows.normalized ', ''))
 
-    it('takes those that come meanwhile as well', async () => {
+    it('includes messages fetched during the delivery', async () => {
       const bench = await benchOf(echoStage({ batch: 2, byTenant: ['rows.submitted'] }))
       await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('a', 3)], {
         later: [[], [of('b', 4), of('b', 5)]],
@@ -60,7 +60,7 @@ describe('the order of effects', () => {
       ])
     })
 
-    it('gives one with twice the weight twice as many', async () => {
+    it('gives twice the weight twice as many messages', async () => {
       const stage = echoStage({ batch: 3, byTenant: ['rows.submitted'] })
       const bench = await benchOf(stage, { weightOf: tenant => tenant === 'a' ? 2 : 1 })
       await bench.deliver([...[0, 1, 2, 3].map(at => of('a', at)), of('b', 4), of('b', 5)])
@@ -69,7 +69,7 @@ describe('the order of effects', () => {
       ])
     })
 
-    it('goes back to the first that is left, if one of them has to wait', async () => {
+    it('redelivers from the first pending message after a postponement', async () => {
       const bench = await benchOf(echoStage({
         batch: 2,
         byTenant: ['rows.submitted'],
@@ -78,18 +78,18 @@ describe('the order of effects', () => {
           : decisionFor([message], String(message.raw.value))),
       }))
       const outcome = await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('b', 3)])
-      expect(outcome).toEqual({ go: 'again', fromOffset: 1n, afterMs: 500 })
+      expect(outcome).toEqual({ kind: 'redeliver', fromOffset: 1n, afterMs: 500 })
       expect(sent(bench.effects)).toEqual(['a0', 'commit 1'])
     })
 
-    it('takes other topics in the order of their partition', async () => {
+    it('keeps the order of partitions for other topics', async () => {
       const bench = await benchOf(echoStage({ batch: 2 }))
       await bench.deliver([of('a', 0), of('a', 1), of('b', 2)], { later: [[of('b', 3)]] })
       expect(sent(bench.effects)).toEqual(['a0', 'a1', 'commit 2', 'b2', 'commit 3'])
     })
   })
 
-  it('writes what a stage calls dead, after what it emits for it', async () => {
+  it('sends dead letters after the emissions for them', async () => {
     const bench = await benchOf(echoStage({
       decide: async messages => [decisionFor(messages, 'rows', { dead: 'no way' })],
     }))
@@ -108,7 +108,7 @@ describe('the order of effects', () => {
     expect(bench.letters[0]?.key).toBe('key4')
   })
 
-  it('counts rows and messages, and skips by their reason', async () => {
+  it('counts rows, messages, and skipped messages by reason', async () => {
     const bench = await benchOf(echoStage())
     await bench.deliver([rawMessage(0), rawMessage(1, 'skip')])
     const text = await bench.metrics.text()
@@ -140,7 +140,7 @@ describe('a crash', () => {
     await expect(bench.deliver(raws(0, 1))).rejects.toBeInstanceOf(FatalError)
     expect(bench.effects.filter(effect => effect.startsWith('commit'))).toEqual([])
     bench.assigned()
-    expect(await bench.deliver(raws(0, 1))).toEqual({ go: 'next' })
+    expect(await bench.deliver(raws(0, 1))).toEqual({ kind: 'done' })
     expect(new Set(bench.effects)).toEqual(new Set([
       'rows.normalized m0', 'rows.normalized m1', 'normalize.dead m1', 'commit 2',
     ]))
@@ -161,13 +161,13 @@ describe('held messages', () => {
     })
   }
 
-  it('hold the commit below the lowest of them', async () => {
+  it('keep the committed offset below the lowest of them', async () => {
     const held = new Map<string, Read>()
     const bench = await benchOf(echoStage({
       decide: async messages => messages.flatMap(message => {
         held.set(textOf(message), message)
         const released = held.get({ m2: 'm1', m3: 'm0' }[textOf(message)] ?? '')
-        return { finishes: released === undefined ? [] : [released, message], emits: [] }
+        return { completes: released === undefined ? [] : [released, message], emits: [] }
       }),
     }))
     await bench.deliver(raws(0, 1))
@@ -177,7 +177,7 @@ describe('held messages', () => {
     expect(bench.effects).toEqual(['commit 4'])
   })
 
-  it('are committed together with what completes them', async () => {
+  it('are committed with the message that completes them', async () => {
     const bench = await benchOf(pairs())
     await bench.deliver(raws(7))
     expect(bench.effects).toEqual([])
@@ -197,7 +197,7 @@ describe('held messages', () => {
     expect(bench.effects).toEqual(['rows.normalized pair', 'commit 2'])
   })
 
-  it('of an old generation change nothing in the new one', async () => {
+  it('of an old generation do not affect the new one', async () => {
     const gate = Promise.withResolvers<undefined>()
     let isFirst = true
     const bench = await benchOf(echoStage({
@@ -206,7 +206,7 @@ describe('held messages', () => {
           isFirst = false
           await gate.promise
         }
-        return messages.map(message => ({ finishes: [message], emits: [] }))
+        return messages.map(message => ({ completes: [message], emits: [] }))
       },
     }))
     const life = new AbortController()
@@ -214,7 +214,7 @@ describe('held messages', () => {
     bench.assigned()
     life.abort()
     gate.resolve(undefined)
-    expect(await old).toEqual({ go: 'next' })
+    expect(await old).toEqual({ kind: 'done' })
     expect(bench.effects).toEqual([])
     await bench.deliver(raws(0))
     expect(bench.effects).toEqual(['commit 1'])
@@ -222,27 +222,27 @@ describe('held messages', () => {
 })
 
 describe('postponement', () => {
-  it('commits what is below and asks for the rest once more', async () => {
+  it('commits the messages below and redelivers the rest', async () => {
     const bench = await benchOf(echoStage({
       decide: async messages => messages.map(message => textOf(message) === 'm1'
         ? { postpone: message, untilMs: 65_000 }
         : decisionFor([message], textOf(message))),
     }))
     const outcome = await bench.deliver(raws(0, 1, 2))
-    expect(outcome).toEqual({ go: 'again', fromOffset: 1n, afterMs: 60_000 })
+    expect(outcome).toEqual({ kind: 'redeliver', fromOffset: 1n, afterMs: 60_000 })
     expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m2', 'commit 1'])
   })
 
-  it('that is due is handed over again at once', async () => {
+  it('that is due is redelivered at once', async () => {
     const bench = await benchOf(echoStage({
       decide: async ([message]) => [{ postpone: message as Read, untilMs: 1 }],
     }))
-    expect(await bench.deliver(raws(3))).toEqual({ go: 'again', fromOffset: 3n, afterMs: 0 })
+    expect(await bench.deliver(raws(3))).toEqual({ kind: 'redeliver', fromOffset: 3n, afterMs: 0 })
     expect(bench.effects).toEqual([])
   })
 })
 
-describe('a lost partition', () => {
+describe('a revoked partition', () => {
   it('stops at the next step and commits nothing', async () => {
     const life = new AbortController()
     const bench = await benchOf(echoStage({
@@ -251,11 +251,11 @@ describe('a lost partition', () => {
         return messages.map(message => decisionFor([message], textOf(message)))
       },
     }))
-    expect(await bench.deliver(raws(0), { signal: life.signal })).toEqual({ go: 'next' })
+    expect(await bench.deliver(raws(0), { signal: life.signal })).toEqual({ kind: 'done' })
     expect(bench.effects).toEqual([])
   })
 
-  it('goes on after a commit that was refused, and commits with the next', async () => {
+  it('continues after a rejected commit, and commits with the next', async () => {
     const bench = await benchOf(echoStage())
     const refuse = async () => { throw new Error('refused') }
     await bench.deliver(raws(0), { commit: refuse })
@@ -264,10 +264,10 @@ describe('a lost partition', () => {
   })
 })
 
-describe('broken infrastructure', () => {
+describe('an outage of infrastructure', () => {
   const broken = () => new InfrastructureError('away')
 
-  it('is waited for without a dead letter, and not ready meanwhile', async () => {
+  it('is waited for without dead letters, and the stage is not ready', async () => {
     const ready: boolean[] = []
     let failures = 0
     const bench = await benchOf(echoStage({
@@ -283,7 +283,7 @@ describe('broken infrastructure', () => {
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
   })
 
-  it('is waited for when producing, opening, committing and after producing', async () => {
+  it('is waited for when producing, decoding, committing and after producing', async () => {
     const failOnce = () => {
       let failed = false
       return () => {
@@ -298,7 +298,7 @@ describe('broken infrastructure', () => {
         afterProduced: async () => following(),
       })),
     }), {
-      wire: {
+      messageCodec: {
         ...plainWire,
         decode: async raw => {
           opening()

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
-import { createTurns, every } from '../../../services/engine/flush-held.ts'
+import { createSerialQueues, every } from '../../../services/engine/flush-held.ts'
 import { eventually } from '../../support/eventually.ts'
 import { benchOf, decisionFor, echoStage, rawMessage, textOf, type Read } from './engine-bench.ts'
 
@@ -13,7 +13,7 @@ function holding (more: Parameters<typeof decisionFor>[2] = {}) {
   const state = { isFree: false, fault: undefined as Error | undefined }
   const stage = echoStage({
     decide: async messages => { held.push(...messages); return [] },
-    release: async place => {
+    flushHeld: async place => {
       asked.push(place)
       if (state.fault !== undefined) throw state.fault
       if (!state.isFree) return []
@@ -24,23 +24,23 @@ function holding (more: Parameters<typeof decisionFor>[2] = {}) {
   return { stage, state, asked }
 }
 
-describe('held messages that wait for nothing more', () => {
-  it('are let go without new ones, and committed', async () => {
+describe('held messages that need no further message', () => {
+  it('are flushed and committed without new messages', async () => {
     const { stage, state, asked } = holding()
     const bench = await benchOf(stage)
     await bench.deliver([rawMessage(0), rawMessage(1)])
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(bench.effects).toEqual([])
     state.isFree = true
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m1', 'commit 2'])
     expect(asked).toContainEqual({ topic: 'rows.submitted.small', partition: 0 })
   })
 
-  it('are looked for every so often, until the stage stops', async () => {
+  it('are flushed periodically until the stage stops', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const { stage, state, asked } = holding()
-    const bench = await benchOf(stage, { releaseEveryMs: 10 })
+    const bench = await benchOf(stage, { flushHeldMs: 10 })
     await bench.deliver([rawMessage(0)])
     await vi.advanceTimersByTimeAsync(20)
     expect([asked.length, bench.effects]).toEqual([2, []])
@@ -51,46 +51,46 @@ describe('held messages that wait for nothing more', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('end as dead letters when what follows from them always fails', async () => {
+  it('are dead letters if their decision always fails', async () => {
     const { stage, state } = holding({ afterProduced: async () => { throw new Error('bug') } })
     const bench = await benchOf(stage, { deadLimit: 3 })
     await bench.deliver([rawMessage(0), rawMessage(1)])
     state.isFree = true
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(bench.letters.map(({ headers }) => headers['dead_reason']))
-      .toEqual(['release failed', 'release failed'])
+      .toEqual(['flush failed', 'flush failed'])
     expect(bench.effects.at(-1)).toBe('commit 2')
   })
 
-  it('stay held while they cannot be judged, and are asked about again', async () => {
+  it('stay held while the stage cannot decide them, and are retried', async () => {
     const { stage, state } = holding()
     const bench = await benchOf(stage)
     await bench.deliver([rawMessage(0)])
     Object.assign(state, { isFree: true, fault: new TypeError('bug') })
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(bench.effects).toEqual([])
     state.fault = undefined
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
   })
 
-  it('wait for infrastructure, and end the process for what cannot heal', async () => {
+  it('wait for infrastructure, and stop the process for a fatal error', async () => {
     const { stage, state } = holding()
     const bench = await benchOf(stage)
     await bench.deliver([rawMessage(0)])
     state.isFree = true
     bench.faults.push(new InfrastructureError('no broker'))
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
     state.fault = new FatalError('KEY_RING lacks a key')
-    await expect(bench.running.release()).rejects.toThrow(FatalError)
+    await expect(bench.running.flushHeld()).rejects.toThrow(FatalError)
   })
 
   it('of one partition do not wait for those of another', async () => {
     const gate = Promise.withResolvers<void>()
     const asked: number[] = []
     const bench = await benchOf(echoStage({
-      release: async ({ partition }) => {
+      flushHeld: async ({ partition }) => {
         asked.push(partition)
         if (partition === 0) await gate.promise
         return []
@@ -98,33 +98,33 @@ describe('held messages that wait for nothing more', () => {
     }))
     await bench.deliver([rawMessage(0)])
     await bench.deliver([rawMessage(0)], { partition: 1 })
-    const blocked = bench.running.release()
+    const blocked = bench.running.flushHeld()
     await new Promise(setImmediate)
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(asked).toEqual([0, 1, 1])
     gate.resolve()
     await blocked
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect(asked.toSorted()).toEqual([0, 0, 1, 1, 1])
   })
 
-  it('of an old generation are left to the new one', async () => {
+  it('of an old generation are left alone', async () => {
     const { stage, state, asked } = holding()
     const bench = await benchOf(stage)
     const life = new AbortController()
     await bench.deliver([rawMessage(0)], { signal: life.signal })
     state.isFree = true
     life.abort()
-    await bench.running.release()
+    await bench.running.flushHeld()
     bench.assigned()
-    await bench.running.release()
+    await bench.running.flushHeld()
     expect([asked, bench.effects]).toEqual([[], []])
   })
 })
 
-describe('turns', () => {
-  it('run actions of one name in order, others beside them, also after a failure', async () => {
-    const { take } = createTurns()
+describe('serial queues', () => {
+  it('run actions of one name in order, others concurrently, even after a failure', async () => {
+    const { take } = createSerialQueues()
     const done: string[] = []
     const gate = Promise.withResolvers<void>()
     const first = take('a', async () => { await gate.promise; done.push('a1'); throw new Error() })
@@ -138,7 +138,7 @@ describe('turns', () => {
 })
 
 describe('every', () => {
-  it('waits for all that runs when it is stopped, and never begins with a pause of 0', async () => {
+  it('waits for running actions when stopped, and never starts with a pause of 0', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const gate = Promise.withResolvers<void>()
     const runs = { begun: 0, ended: 0 }
@@ -156,7 +156,7 @@ describe('every', () => {
     expect(runs).toEqual({ begun: 3, ended: 3 })
   })
 
-  it('stops although what runs never ends', async () => {
+  it('stops even if an action never ends', async () => {
     let runs = 0
     const repeated = every(1, () => { runs += 1; return new Promise(() => {}) }, 5)
     await eventually(() => expect(runs).toBeGreaterThan(0))

@@ -7,47 +7,47 @@ import { rawMessage } from './engine-bench.ts'
 const place = { topic: 'rows.submitted.small', partition: 0 }
 
 describe('offsets', () => {
-  it('commit to the lowest held message, whatever order the others finish in', () => {
+  it('commit up to the lowest pending message, in any order of completion', () => {
     const stream = fc.nat(20).chain(size => fc.shuffledSubarray([...Array(size).keys()]))
     fc.assert(fc.property(fc.nat(20), stream, (more, finished) => {
       const size = Math.max(0, ...finished.map(offset => offset + 1)) + more
       const messages = Array.from({ length: size }, (_, offset) => rawMessage(offset))
       const offsets = createOffsets()
-      offsets.begin(messages)
-      for (const offset of finished) offsets.finish(messages[offset] as RawMessage)
+      offsets.add(messages)
+      for (const offset of finished) offsets.complete(messages[offset] as RawMessage)
       const held = messages.findIndex((_, offset) => !finished.includes(offset))
       const expected = BigInt(held === -1 ? size : held)
-      expect(offsets.toCommit(place)).toBe(expected === 0n ? undefined : expected)
-      expect(offsets.unfinished()).toBe(size - finished.length)
+      expect(offsets.committable(place)).toBe(expected === 0n ? undefined : expected)
+      expect(offsets.countPending()).toBe(size - finished.length)
     }))
   })
 
-  it('do not commit twice what has not moved', () => {
+  it('do not commit an unchanged offset twice', () => {
     const offsets = createOffsets()
-    offsets.begin([rawMessage(5)])
-    offsets.finish(rawMessage(5))
-    expect(offsets.toCommit(place)).toBe(6n)
+    offsets.add([rawMessage(5)])
+    offsets.complete(rawMessage(5))
+    expect(offsets.committable(place)).toBe(6n)
     offsets.committed(place, 6n)
-    expect(offsets.toCommit(place)).toBeUndefined()
+    expect(offsets.committable(place)).toBeUndefined()
   })
 
-  it('stop below what is handed over again', () => {
+  it('stop below a redelivered message', () => {
     const offsets = createOffsets()
-    offsets.begin([rawMessage(5), rawMessage(6), rawMessage(7)])
-    offsets.finish(rawMessage(5))
-    offsets.finish(rawMessage(7))
+    offsets.add([rawMessage(5), rawMessage(6), rawMessage(7)])
+    offsets.complete(rawMessage(5))
+    offsets.complete(rawMessage(7))
     offsets.rewind(place, 6n)
-    expect(offsets.toCommit(place)).toBe(6n)
-    offsets.begin([rawMessage(6)])
-    offsets.finish(rawMessage(6))
-    expect(offsets.toCommit(place)).toBe(7n)
+    expect(offsets.committable(place)).toBe(6n)
+    offsets.add([rawMessage(6)])
+    offsets.complete(rawMessage(6))
+    expect(offsets.committable(place)).toBe(7n)
   })
 
-  it('of partitions are independent, and unknown places have none', () => {
+  it('of partitions are independent, and unknown partitions have none', () => {
     const offsets = createOffsets()
-    offsets.begin([rawMessage(0)])
-    expect(offsets.toCommit({ ...place, partition: 1 })).toBeUndefined()
-    offsets.finish({ ...rawMessage(0), partition: 1 })
-    expect(offsets.unfinished()).toBe(1)
+    offsets.add([rawMessage(0)])
+    expect(offsets.committable({ ...place, partition: 1 })).toBeUndefined()
+    offsets.complete({ ...rawMessage(0), partition: 1 })
+    expect(offsets.countPending()).toBe(1)
   })
 })

@@ -29,8 +29,8 @@ function scene ({ isAway = false } = {}) {
   return { state, told, gate, metric }
 }
 
-describe('the gate of a stage', () => {
-  it('follows a pause and its end within two seconds, and tells', async () => {
+describe('the pause gate of a stage', () => {
+  it('follows a pause and its end within two seconds, and logs both', async () => {
     const { state, told, gate, metric } = scene()
     await vi.advanceTimersByTimeAsync(0)
     expect([gate.isOpen(), await metric(), told]).toEqual([true, '0', []])
@@ -44,7 +44,7 @@ describe('the gate of a stage', () => {
     state.paused = false
     await vi.advanceTimersByTimeAsync(2_000)
     expect([opened, gate.isOpen(), await metric()]).toEqual([['a', 'b'], true, '0'])
-    expect(told).toEqual(['the stage is paused', 'the stage goes on'])
+    expect(told).toEqual(['stage paused', 'stage resumed'])
     await gate.stop()
   })
 
@@ -58,7 +58,7 @@ describe('the gate of a stage', () => {
     await gate.stop()
   })
 
-  it.each([true, false])('keeps to what it knew (%s) while Redis is away', async paused => {
+  it.each([true, false])('keeps its last state (%s) while Redis is unavailable', async paused => {
     const { state, told, gate } = scene()
     state.paused = paused
     await vi.advanceTimersByTimeAsync(2_000)
@@ -66,14 +66,14 @@ describe('the gate of a stage', () => {
     state.paused = !paused
     await vi.advanceTimersByTimeAsync(60_000)
     expect(gate.isOpen()).toBe(!paused)
-    expect(told.filter(line => line.includes('cannot be read'))).toHaveLength(1)
+    expect(told.filter(line => line.includes('failed to read'))).toHaveLength(1)
     state.isAway = false
     await vi.advanceTimersByTimeAsync(2_000)
     expect(gate.isOpen()).toBe(paused)
     await gate.stop()
   })
 
-  it('lets nobody wait whose signal is aborted', async () => {
+  it('rejects a caller whose signal is aborted', async () => {
     const { state, gate } = scene()
     state.paused = true
     await vi.advanceTimersByTimeAsync(2_000)
@@ -84,7 +84,7 @@ describe('the gate of a stage', () => {
     await gate.stop()
   })
 
-  it('is for all that read a topic, but the ledger', async () => {
+  it('exists for all stages that read a topic, except ledger', async () => {
     expect(PAUSABLE_STAGES).toEqual(
       ['feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish'])
     await OPEN_GATE.opened(never)

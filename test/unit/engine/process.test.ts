@@ -16,12 +16,12 @@ function poisonedBy (text: string) {
   return { asked, stage }
 }
 
-describe('a message that cannot be decided', () => {
-  it('is tried three times, alone three times, then dead; others are decided', async () => {
+describe('a message whose decision fails', () => {
+  it('is tried three times, then alone three times, then a dead letter', async () => {
     const { asked, stage } = poisonedBy('m1')
     const bench = await benchOf(stage)
     const outcome = await bench.deliver([rawMessage(0), rawMessage(1), rawMessage(2)])
-    expect(outcome).toEqual({ go: 'next' })
+    expect(outcome).toEqual({ kind: 'done' })
     expect(asked).toEqual(['m0 m1 m2', 'm0 m1 m2', 'm0 m1 m2', 'm0', 'm1', 'm1', 'm1', 'm2'])
     expect(bench.effects).toEqual([
       'rows.normalized m0', 'rows.normalized rows of t', 'normalize.dead m1', 'rows.normalized m2',
@@ -30,7 +30,7 @@ describe('a message that cannot be decided', () => {
     expect(bench.letters[0]?.headers.dead_reason).toBe('decision failed')
   })
 
-  it('that only fails at times is decided', async () => {
+  it('is decided if a retry succeeds', async () => {
     let calls = 0
     const bench = await benchOf(echoStage({
       decide: async messages => {
@@ -44,9 +44,9 @@ describe('a message that cannot be decided', () => {
       .toContain('stage_retries_total{stage="normalize",step="decide",cause="failure"} 2')
   })
 
-  it('is also one whose answer cannot be sealed', async () => {
+  it('is also one whose emission cannot be sealed', async () => {
     const bench = await benchOf(echoStage(), {
-      wire: {
+      messageCodec: {
         ...plainWire,
         encode: async emission => {
           if ((emission.value as { job: string }).job === 'm0') throw new RangeError('too large')
@@ -58,7 +58,7 @@ describe('a message that cannot be decided', () => {
     expect(bench.effects).toEqual(['normalize.dead m0', 'rows.normalized m1', 'commit 2'])
   })
 
-  it('is written to the dead letters even if nothing can be emitted for it', async () => {
+  it('is a dead letter even if nothing can be emitted for it', async () => {
     const { stage } = poisonedBy('m0')
     const bench = await benchOf({ ...stage, whenDead: async () => { throw new Error('headers') } })
     await bench.deliver([rawMessage(0)])
@@ -66,8 +66,8 @@ describe('a message that cannot be decided', () => {
   })
 })
 
-describe('a message that cannot be read', () => {
-  it('is dead at once when the wire says so', async () => {
+describe('a message that cannot be decoded', () => {
+  it('is a dead letter at once if the codec says so', async () => {
     const { stage } = poisonedBy('')
     const bench = await benchOf(stage)
     await bench.deliver([rawMessage(0, 'dead'), rawMessage(1)])
@@ -79,7 +79,7 @@ describe('a message that cannot be read', () => {
       .toContain('stage_dead_letters_total{stage="normalize",cause="unreadable"} 1')
   })
 
-  it('is buried after what came before it was decided', async () => {
+  it('is a dead letter after the messages before it are decided', async () => {
     const bench = await benchOf(echoStage({
       whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
     }))
@@ -90,22 +90,22 @@ describe('a message that cannot be read', () => {
     ])
   })
 
-  it('waits when a message before it is put off', async () => {
+  it('waits if a message before it is postponed', async () => {
     const bench = await benchOf(echoStage({
       decide: async ([first]) => [{ postpone: first as never, untilMs: 5_700 }],
     }))
     const outcome = await bench.deliver([rawMessage(0), rawMessage(1, 'dead')])
-    expect(outcome).toEqual({ go: 'again', fromOffset: 0n, afterMs: 700 })
+    expect(outcome).toEqual({ kind: 'redeliver', fromOffset: 0n, afterMs: 700 })
     expect(bench.effects).toEqual([])
   })
 
-  it('is dead after three tries when opening throws', async () => {
+  it('is a dead letter after three tries if decoding throws', async () => {
     let calls = 0
     const open = async () => {
       calls++
       throw new Error('no such format')
     }
-    const bench = await benchOf(echoStage(), { wire: { ...plainWire, decode: open } })
+    const bench = await benchOf(echoStage(), { messageCodec: { ...plainWire, decode: open } })
     await bench.deliver([rawMessage(0)])
     expect(calls).toBe(3)
     expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
@@ -116,7 +116,7 @@ describe('a message that cannot be read', () => {
 describe('the limit of dead letters', () => {
   const dead = (offset: number) => rawMessage(offset, 'dead')
 
-  it('stops the stage before the last of so many in a row, and does not commit it', async () => {
+  it('stops the stage before the last of them, which is not committed', async () => {
     const bench = await benchOf(echoStage({ batch: 1 }), { deadLimit: 3 })
     await expect(bench.deliver([dead(0), dead(1), dead(2)])).rejects.toBeInstanceOf(FatalError)
     expect(bench.effects).toEqual([
@@ -124,7 +124,7 @@ describe('the limit of dead letters', () => {
     ])
   })
 
-  it('counts anew after a message that was decided', async () => {
+  it('is reset after a decided message', async () => {
     const bench = await benchOf(echoStage({ batch: 1 }), { deadLimit: 2 })
     await bench.deliver([dead(0), rawMessage(1), dead(2)])
     expect(bench.effects.at(-1)).toBe('commit 3')

@@ -14,24 +14,24 @@ const stepsOf = (effects?: Effects) => {
   return { metrics, steps: createSteps({ metrics, log, effects, sleep: async () => {} }) }
 }
 
-describe('a step', () => {
-  const at = { place, signal: new AbortController().signal }
+describe('a step of the engine', () => {
+  const at = { location: place, signal: new AbortController().signal }
 
-  it('waits for infrastructure, and says so meanwhile', async () => {
+  it('waits for infrastructure and reports it', async () => {
     const { steps, metrics } = stepsOf()
     const blocked: number[] = []
     const action = async () => {
-      blocked.push(steps.blocked())
+      blocked.push(steps.stalled())
       if (blocked.length < 3) throw new InfrastructureError('away')
       return 'done'
     }
     expect(await steps.step(5, action, at)).toBe('done')
-    expect([...blocked, steps.blocked()]).toEqual([0, 1, 1, 0])
+    expect([...blocked, steps.stalled()]).toEqual([0, 1, 1, 0])
     expect(await metrics.text())
       .toContain('stage_step_seconds_count{stage="verify",step="produce"} 1')
   })
 
-  it('names the job it waits with, if all it works on is of one', async () => {
+  it('logs the job if all messages are of one', async () => {
     const lines: string[] = []
     const log = createLog('x', { destination: { write: line => lines.push(line) } })
     const { step } = createSteps({ metrics: createMetrics(), log, sleep: async () => {} })
@@ -58,16 +58,17 @@ describe('a step', () => {
       throw new TypeError('a bug')
     }
     await expect(steps.step(3, action, at)).rejects.toThrow('a bug')
-    expect([calls, steps.blocked()]).toEqual([1, 0])
+    expect([calls, steps.stalled()]).toEqual([1, 0])
   })
 
-  it('does not begin once the partition is lost', async () => {
+  it('does not start after the partition is revoked', async () => {
     const signal = AbortSignal.abort(new Error('lost'))
     const action = async () => expect.unreachable()
-    await expect(stepsOf().steps.step(5, action, { place, signal })).rejects.toThrow('lost')
+    await expect(stepsOf().steps.step(5, action, { location: place, signal }))
+      .rejects.toThrow('lost')
   })
 
-  it('is preceded by the hook, whose failure is a crash', async () => {
+  it('runs after the hook, whose failure is a crash', async () => {
     const seen: unknown[] = []
     const { steps } = stepsOf({
       before: async (step, where) => {

@@ -9,19 +9,19 @@ const of = (tenant: string, offset: number, rows = 10): RawMessage => ({
 const offsets = (messages: readonly RawMessage[]) => messages.map(({ offset }) => Number(offset))
 
 function setUp ({ isByTenant = true } = {}) {
-  const ahead = { bytes: 0, mostBytes: 100 }
+  const ahead = { bytes: 0, maxBytes: 100 }
   const shares = createTenantShares(ahead)
   return { ahead, shares, queue: createTenantQueue(shares, isByTenant) }
 }
 
 describe('the messages of a partition', () => {
-  it('are taken by rows, so that large ones win nothing', () => {
+  it('are scheduled by rows, so that large messages have no advantage', () => {
     const { queue } = setUp()
     queue.add([of('a', 0, 100), of('a', 1, 100), ...[2, 3, 4, 5].map(at => of('b', at, 50))])
     expect(offsets(queue.take(6))).toEqual([0, 2, 3, 1, 4, 5])
   })
 
-  it('of a tenant that comes late are taken from then on, not before all others', () => {
+  it('of a late tenant get no credit', () => {
     const { queue } = setUp()
     queue.add([0, 1, 2, 3, 4, 5].map(at => of('a', at)))
     queue.take(3)
@@ -29,7 +29,7 @@ describe('the messages of a partition', () => {
     expect(offsets(queue.take(6))).toEqual([6, 3, 7, 4, 8, 5])
   })
 
-  it('share with those of other partitions', () => {
+  it('share with other partitions', () => {
     const { queue, shares } = setUp()
     queue.add([of('a', 0, 1_000)])
     queue.take(1)
@@ -38,7 +38,7 @@ describe('the messages of a partition', () => {
     expect(offsets(other.take(3))).toEqual([1, 2, 0])
   })
 
-  it('that nobody of ours sent are one tenant, and free of what they claim', () => {
+  it('that are forged share one tenant and cost one row', () => {
     const { queue } = setUp()
     queue.add([{ ...of('a', 0, 9_999), forged: true }, of('a', 1), of('a', 2)])
     queue.take(2)
@@ -46,22 +46,23 @@ describe('the messages of a partition', () => {
     expect(offsets(queue.take(2))).toEqual([3, 2])
   })
 
-  it('stay in their order where tenants have no turns', () => {
+  it('stay in order without fair scheduling', () => {
     const { queue } = setUp({ isByTenant: false })
     queue.add([of('a', 0), of('a', 1), of('b', 2)])
     expect(offsets(queue.take(5))).toEqual([0, 1, 2])
     expect(queue.isEmpty()).toBe(true)
   })
 
-  it('tell which of them is the oldest, and what memory they take', () => {
+  it('have an oldest time and a size', () => {
     const { queue, ahead } = setUp()
     queue.add([of('a', 0), of('b', 1), of('a', 2)])
     const all = ahead.bytes
     expect(all).toBeGreaterThan(0)
     queue.take(1)
-    expect([queue.oldestMs(), queue.lowest(9n), queue.lowest(0n)]).toEqual([1_001, 1n, 0n])
+    expect([queue.oldestWrittenMs(), queue.lowestOffset(9n), queue.lowestOffset(0n)])
+      .toEqual([1_001, 1n, 0n])
     expect(ahead.bytes).toBe(all / 3 * 2)
     queue.clear()
-    expect([queue.oldestMs(), queue.isEmpty(), ahead.bytes]).toEqual([undefined, true, 0])
+    expect([queue.oldestWrittenMs(), queue.isEmpty(), ahead.bytes]).toEqual([undefined, true, 0])
   })
 })

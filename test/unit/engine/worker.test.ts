@@ -15,12 +15,12 @@ function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
     ...common,
     stage: echoStage(stage as never) as unknown as Stage,
     subscription: { group: 'g', topics: [], lane },
-    wire: plainWire,
+    messageCodec: plainWire,
     emitter: { emit: async () => {}, seal: async () => new Map(), send: async () => {} },
-    deadLetters: { admit: () => {}, send: async () => {}, alive: () => {} },
+    deadLetters: { checkLimit: () => {}, send: async () => {}, reset: () => {} },
     steps: createSteps(common),
     clock: { now: () => 9_500 },
-    ahead: { bytes: 0, mostBytes: 0 },
+    readAhead: { bytes: 0, maxBytes: 0 },
     gate,
   } satisfies WorkerDeps)
   const deliver = (
@@ -37,30 +37,30 @@ function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
 }
 
 const done = (messages: Parameters<Stage['decide']>[0]) =>
-  messages.map(message => ({ finishes: [message], emits: [] }))
+  messages.map(message => ({ completes: [message], emits: [] }))
 
 describe('a worker', () => {
-  it('knows the age of the oldest message in work, of all partitions', async () => {
+  it('reports the age of the oldest message in progress, of all partitions', async () => {
     const ages: number[] = []
     const { worker, deliver } = workerOf({
       decide: async messages => {
-        ages.push(worker.ages())
+        ages.push(worker.oldestAgeSeconds())
         return done(messages)
       },
     }, 'small')
     await Promise.all([deliver(0, 9_000), deliver(1, 2_000)])
     expect(ages[0]).toBe(7.5)
-    expect([worker.ages(), worker.unfinished()]).toEqual([0, 0])
+    expect([worker.oldestAgeSeconds(), worker.unfinished()]).toEqual([0, 0])
   })
 
   it.each([
     ['small', [1, 2, 3]],
     ['bulk', [1, 1, 1]],
-  ] as const)('works on partitions of the lane %s as its stage says', async (lane, expected) => {
+  ] as const)('limits concurrent partitions of the lane %s', async (lane, expected) => {
     let inWork = 0
     const seen: number[] = []
     const { deliver } = workerOf({
-      bulkAtOnce: 1,
+      bulkConcurrency: 1,
       decide: async messages => {
         seen.push(++inWork)
         await setImmediate()
@@ -72,21 +72,21 @@ describe('a worker', () => {
     expect(seen).toEqual(expected)
   })
 
-  it('leaves alone what waited until it was another\'s, and knows its age', async () => {
+  it('skips a delivery whose partition was revoked while it waited', async () => {
     const decided: number[] = []
     const revoked = new AbortController()
     const { worker, deliver } = workerOf({
-      bulkAtOnce: 1,
+      bulkConcurrency: 1,
       decide: async messages => {
         decided.push(messages[0]!.raw.partition)
-        expect(worker.ages()).toBe(7.5)
+        expect(worker.oldestAgeSeconds()).toBe(7.5)
         revoked.abort()
         return done(messages)
       },
     }, 'bulk')
     const outcomes = await Promise.all([deliver(0, 9_000), deliver(1, 2_000, revoked.signal)])
-    expect(outcomes).toEqual([{ go: 'next' }, { go: 'next' }])
-    expect([decided, worker.ages(), worker.unfinished()]).toEqual([[0], 0, 0])
+    expect(outcomes).toEqual([{ kind: 'done' }, { kind: 'done' }])
+    expect([decided, worker.oldestAgeSeconds(), worker.unfinished()]).toEqual([[0], 0, 0])
   })
 })
 
@@ -109,7 +109,7 @@ function closedGate () {
 }
 
 describe('a worker whose stage is paused', () => {
-  it('keeps what it is given in hand, tells its age, and begins once it goes on', async () => {
+  it('holds a delivery, reports its age, and starts it on resume', async () => {
     const { gate, open } = closedGate()
     const decided: number[] = []
     const { worker, deliver } = workerOf({
@@ -120,13 +120,13 @@ describe('a worker whose stage is paused', () => {
     }, 'small', gate)
     const delivering = Promise.all([deliver(0, 9_000), deliver(1, 2_000)])
     await setImmediate()
-    expect([decided, worker.ages()]).toEqual([[], 7.5])
+    expect([decided, worker.oldestAgeSeconds()]).toEqual([[], 7.5])
     open()
-    expect(await delivering).toEqual([{ go: 'next' }, { go: 'next' }])
-    expect([decided, worker.ages()]).toEqual([[0, 1], 0])
+    expect(await delivering).toEqual([{ kind: 'done' }, { kind: 'done' }])
+    expect([decided, worker.oldestAgeSeconds()]).toEqual([[0, 1], 0])
   })
 
-  it('finishes the slice in work and begins no other of the same delivery', async () => {
+  it('completes the running batch and starts no other', async () => {
     const { gate, open, close } = closedGate()
     open()
     const decided: bigint[] = []
@@ -151,22 +151,22 @@ describe('a worker whose stage is paused', () => {
     expect([decided, commits]).toEqual([[0n], [1n]])
   })
 
-  it('gives a partition back that is taken away meanwhile', async () => {
+  it('returns a partition that is revoked', async () => {
     const lost = new AbortController()
     const { worker, deliver } = workerOf({}, 'small', closedGate().gate)
     const delivering = deliver(0, 9_000, lost.signal)
     await setImmediate()
     lost.abort(new Error('lost'))
-    expect(await delivering).toEqual({ go: 'next' })
-    expect([worker.ages(), worker.unfinished()]).toEqual([0, 0])
+    expect(await delivering).toEqual({ kind: 'done' })
+    expect([worker.oldestAgeSeconds(), worker.unfinished()]).toEqual([0, 0])
   })
 
-  it('lets go of nothing it holds until it goes on', async () => {
+  it('flushes no held messages until it is resumed', async () => {
     const { gate, open, close } = closedGate()
     let asked = 0
     const { worker, deliver } = workerOf({
       decide: async () => [],
-      release: async () => {
+      flushHeld: async () => {
         asked++
         return []
       },
@@ -174,10 +174,10 @@ describe('a worker whose stage is paused', () => {
     open()
     await deliver(0, 9_000)
     close()
-    await worker.release()
+    await worker.flushHeld()
     expect(asked).toBe(0)
     open()
-    await worker.release()
+    await worker.flushHeld()
     expect(asked).toBe(1)
   })
 })

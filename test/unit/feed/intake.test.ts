@@ -293,9 +293,9 @@ describe('the sender marks of a feed', () => {
 
   it('that are missing are rebuilt from the log', async () => {
     const { deliver, commits } = createScenario()
-    expect(await deliver([await raw(7)])).toEqual({ go: 'again', fromOffset: 0n, afterMs: 0 })
+    expect(await deliver([await raw(7)])).toEqual({ kind: 'redeliver', fromOffset: 0n, afterMs: 0 })
     // The log has a gap, so the next delivery is accepted as it is.
-    expect(await deliver([await raw(5, { service: 'fortune-telling' })])).toEqual({ go: 'next' })
+    expect(await deliver([await raw(5, { service: 'fortune-telling' })])).toEqual({ kind: 'done' })
     expect(commits).toEqual([6n])
   })
 

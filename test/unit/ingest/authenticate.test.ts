@@ -21,7 +21,7 @@ async function secretOf (request: FastifyRequest): Promise<string> {
 }
 
 describe('the caller of a request', () => {
-  it('is whose key it carries', async () => {
+  it('is the owner of its key', async () => {
     const { findKey } = doubles()
     expect(await authenticate(requestWith('Bearer test'), findKey)).toEqual({
       org: 'org_01', tenant: 'org_01.test', mode: 'test', scopes: ['jobs:write', 'jobs:read'],
@@ -40,7 +40,7 @@ describe('the caller of a request', () => {
     expect(await secretOf(requestWith(...headers))).toBe(secret)
   })
 
-  it('is told which scope its key lacks', async () => {
+  it('gets an error with the missing scope', async () => {
     const { findKey } = doubles()
     const reader = await authenticate(requestWith('Bearer reader'), findKey)
     expect(() => requireScope(reader, 'jobs:read')).not.toThrow()
@@ -52,7 +52,7 @@ describe('the caller of a request', () => {
     }))
   })
 
-  it('is not made up when the keys can not be read', async () => {
+  it('is not guessed if keys cannot be read', async () => {
     const failure = new Error('redis is away')
     const asking = authenticate(requestWith('Bearer live'), () => Promise.reject(failure))
     await expect(asking).rejects.toBe(failure)

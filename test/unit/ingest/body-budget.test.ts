@@ -1,41 +1,41 @@
 import { describe, expect, it } from 'vitest'
 import { createBodyBudget, SMALL_BODY_BYTES } from '../../../services/ingest/body-budget.ts'
 
-describe('room for bodies', () => {
-  it('is given back once, and not taken again after', () => {
+describe('the memory budget of bodies', () => {
+  it('is released once, and not reserved afterwards', () => {
     const budget = createBodyBudget(10, 0)
     const first = budget.open()
-    expect(first.hold(6)).toBe(true)
-    expect(budget.open().hold(5)).toBe(false)
-    first.giveBack()
-    first.giveBack()
-    expect(first.hold(1)).toBe(false)
-    expect(budget.open().hold(4)).toBe(true)
-    expect(budget.open().hold(7)).toBe(false)
-    expect(budget.open().hold(6)).toBe(true)
+    expect(first.reserve(6)).toBe(true)
+    expect(budget.open().reserve(5)).toBe(false)
+    first.release()
+    first.release()
+    expect(first.reserve(1)).toBe(false)
+    expect(budget.open().reserve(4)).toBe(true)
+    expect(budget.open().reserve(7)).toBe(false)
+    expect(budget.open().reserve(6)).toBe(true)
   })
 
-  it('is there for one body larger than all of it, alone', () => {
+  it('admits a single body above the budget', () => {
     const budget = createBodyBudget(10, 0)
-    expect(budget.open().hold(11)).toBe(true)
-    expect(budget.open().hold(1)).toBe(false)
+    expect(budget.open().reserve(11)).toBe(true)
+    expect(budget.open().reserve(1)).toBe(false)
   })
 
-  it('grows with a body while there is some, and never shrinks', () => {
+  it('grows a reservation while there is memory, and never shrinks it', () => {
     const budget = createBodyBudget(10, 0)
     const [first, second] = [budget.open(), budget.open()]
-    expect([first.hold(2), second.hold(4), first.hold(6)]).toEqual([true, true, true])
-    expect([first.hold(7), first.hold(3), first.heldBytes()]).toEqual([false, true, 6])
-    second.giveBack()
-    expect([first.hold(7), first.heldBytes()]).toEqual([true, 7])
+    expect([first.reserve(2), second.reserve(4), first.reserve(6)]).toEqual([true, true, true])
+    expect([first.reserve(7), first.reserve(3), first.reservedBytes()]).toEqual([false, true, 6])
+    second.release()
+    expect([first.reserve(7), first.reservedBytes()]).toEqual([true, 7])
   })
 
-  it('is not needed by a small body, however full it is', () => {
+  it('is not needed by a small body', () => {
     const budget = createBodyBudget(10)
     const large = budget.open()
-    expect([large.hold(SMALL_BODY_BYTES + 1), budget.open().hold(SMALL_BODY_BYTES + 1)])
+    expect([large.reserve(SMALL_BODY_BYTES + 1), budget.open().reserve(SMALL_BODY_BYTES + 1)])
       .toEqual([true, false])
     const small = budget.open()
-    expect([small.hold(SMALL_BODY_BYTES), small.heldBytes()]).toEqual([true, 0])
+    expect([small.reserve(SMALL_BODY_BYTES), small.reservedBytes()]).toEqual([true, 0])
   })
 })

@@ -33,7 +33,7 @@ describe('the configuration of ingest', () => {
     expect(rules).toMatchObject({
       webhooks: { allowHttp: false, allowLoopback: false, ports: [] },
       trustedProxies: [],
-      bodyPace: { graceMs: 5_000, bytesPerSecond: 16_384, wholeWithinMs: 60_000 },
+      bodyThroughput: { graceMs: 5_000, bytesPerSecond: 16_384, completeWithinMs: 60_000 },
       retentionMs: 7_776_000_000,
     })
   })

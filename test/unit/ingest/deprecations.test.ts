@@ -10,8 +10,8 @@ const old = {
   guide: '/changelog#2027-01-31',
 }
 
-describe('an operation that is to go', () => {
-  it('says so in every answer, and no other does', async () => {
+describe('a deprecated operation', () => {
+  it('has deprecation headers in every response, and no other operation has', async () => {
     const app = Fastify()
     announceDeprecations(app, { 'GET /jobs/:id': old })
     app.get('/jobs/:id', async () => 'job')

@@ -45,7 +45,7 @@ describe('a failure on the bare socket', () => {
     expect(socketAfter(code)[0]?.split('\r\n')[0]).toBe(line)
   })
 
-  it('is not answered when nobody can hear it', () => {
+  it('gets no response on a closed connection', () => {
     expect(socketAfter('ECONNRESET')).toEqual(['destroyed'])
     expect(socketAfter('HPE_HEADER_OVERFLOW', false)).toEqual(['destroyed'])
   })

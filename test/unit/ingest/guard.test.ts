@@ -4,7 +4,7 @@ import { answerFailures } from '../../../services/ingest/failures.ts'
 import { callerOf, guard } from '../../../services/ingest/guard.ts'
 import { application, doubles, good, JOB_ID, outage, rules, type Sent } from './doubles.ts'
 
-describe('who may ask', () => {
+describe('authentication', () => {
   it.each<[what: string, sent: Sent, status: number, code: string]>([
     ['no header', { headers: { authorization: '' } }, 401, 'missing_key'],
     ['another scheme', { headers: { authorization: 'Basic bGl2ZQ==' } }, 401, 'invalid_key'],
@@ -88,7 +88,7 @@ describe('plain HTTP', () => {
   })
 })
 
-describe('a path or method there is not', () => {
+describe('an unknown path or method', () => {
   it.each([
     ['PUT', '/api/v1/jobs', 405, 'POST, GET, HEAD, OPTIONS'],
     ['HEAD', '/api/v1/quotes', 405, 'POST, OPTIONS'],

@@ -46,6 +46,6 @@ describe('the rule of HTTPS', () => {
 
   it('names the proxy that is no address', () => {
     expect(() => createHttpsCheck(['10.0.0.0/8', 'proxy']))
-      .toThrow('TRUSTED_PROXIES: "proxy" is no address or network')
+      .toThrow('TRUSTED_PROXIES: "proxy" is not an address or network')
   })
 })

@@ -13,7 +13,7 @@ function application (behind: readonly Lane[], claimed: readonly string[] = []) 
   const metrics = createMetrics()
   const admission: LoadSheddingRule = {
     admission: {
-      refuses: (tenant, lane) => tenant === 'org_01.live' &&
+      rejects: (tenant, lane) => tenant === 'org_01.live' &&
         (lane === undefined ? behind.length > 1 : behind.includes(lane)),
     },
     isClaimed: async (tenant, key) => claimed.includes(`${tenant} ${key}`),
@@ -31,8 +31,8 @@ function application (behind: readonly Lane[], claimed: readonly string[] = []) 
   return { app, post, metrics, asked: deps.asked }
 }
 
-describe('a request while the stages before acceptance are behind', () => {
-  it('is refused at once when it is of the lane behind, and nothing is submitted', async () => {
+describe('a request while the stages before acceptance are overloaded', () => {
+  it('is rejected at once in the overloaded lane, and nothing is submitted', async () => {
     const { post, metrics, asked } = application(['bulk'])
     const refused = await post(big)
     expect(refused.statusCode).toBe(503)
@@ -48,7 +48,7 @@ describe('a request while the stages before acceptance are behind', () => {
     expect(await metrics.text()).toContain('preflight_refusals_total{lane="bulk"} 2')
   })
 
-  it('is refused before its body is read when both lanes are behind', async () => {
+  it('is rejected before its body is read if both lanes are overloaded', async () => {
     const { post, metrics } = application(['small', 'bulk'])
     const refused = await post('no JSON at all')
     expect(refused.statusCode).toBe(503)
@@ -56,7 +56,7 @@ describe('a request while the stages before acceptance are behind', () => {
     expect(await metrics.text()).toContain('preflight_refusals_total{lane="any"} 1')
   })
 
-  it('is let through when it repeats one that is claimed', async () => {
+  it('is admitted if it retries a claimed one', async () => {
     const { post } = application(['small', 'bulk'], [`org_01.live ${KEY}`])
     expect((await post(good, { 'idempotency-key': KEY })).statusCode).toBe(202)
     expect((await post(good, { 'idempotency-key': KEY.replace('0d', '0e') })).statusCode).toBe(503)
@@ -64,7 +64,7 @@ describe('a request while the stages before acceptance are behind', () => {
     expect((await post(good, { 'idempotency-key': KEY }, 'quotes')).statusCode).toBe(503)
   })
 
-  it('is told first what is wrong with its key, its path or its shape', async () => {
+  it('gets errors of its key, path or schema first', async () => {
     const { app, post } = application(['small', 'bulk'])
     expect((await post(good, { authorization: 'Bearer nobody' })).statusCode).toBe(401)
     expect((await post(good, {}, 'nothing')).statusCode).toBe(404)
@@ -75,7 +75,7 @@ describe('a request while the stages before acceptance are behind', () => {
     expect((await application(['small']).post({ ...good, inputs: [] })).statusCode).toBe(400)
   })
 
-  it('is let in by an application without the rule', async () => {
+  it('is admitted by an application without the rule', async () => {
     const app = createTestApp({ deps: doubles(), rules })
     const { statusCode } = await app.inject({
       method: 'POST',

@@ -20,7 +20,7 @@ function start () {
   const clock = { ms: 5_000 }
   const metrics = createMetrics()
   const admission = createLoadShedding({
-    behindAfterMs: SHED_LOAD_AFTER_MS, metrics, now: () => clock.ms,
+    overloadedAfterMs: SHED_LOAD_AFTER_MS, metrics, now: () => clock.ms,
   })
   const begin = (rows = 1, tenant = TENANT) => {
     const { promise, resolve, reject } = Promise.withResolvers<Submitted>()
@@ -35,12 +35,12 @@ function start () {
     return { answered, end }
   }
   const pass = (ms: number) => { clock.ms += ms }
-  const refuses = (lane?: Lane, tenant = TENANT) => admission.refuses(tenant, lane)
+  const refuses = (lane?: Lane, tenant = TENANT) => admission.rejects(tenant, lane)
   return { admission, refuses, metrics, begin, pass }
 }
 
-describe('admission', () => {
-  it('lets everything in when idle, however long, and when just started', () => {
+describe('load shedding', () => {
+  it('admits all requests when idle or just started', () => {
     const { refuses, pass } = start()
     expect(refuses('small')).toBe(false)
     pass(1_000_000)
@@ -48,7 +48,7 @@ describe('admission', () => {
       .toEqual([false, false, false])
   })
 
-  it('refuses a lane from the moment its oldest preflight is too old, and only that lane', () => {
+  it('rejects requests of the lane whose oldest preflight is too old', () => {
     const { refuses, begin, pass } = start()
     begin()
     pass(600)
@@ -63,7 +63,7 @@ describe('admission', () => {
     expect([refuses('bulk'), refuses()]).toEqual([true, true])
   })
 
-  it('refuses a tenant whose own preflight is old, others while none is decided', async () => {
+  it('rejects a tenant with an old preflight, others only without progress', async () => {
     const { refuses, begin, pass } = start()
     begin()
     const served = begin(1, OTHER)
@@ -75,7 +75,7 @@ describe('admission', () => {
     expect(refuses('small', OTHER)).toBe(true)
   })
 
-  it('opens when a preflight is decided and no other waits for half as long', async () => {
+  it('ends when a preflight is decided and no other waits for half the time', async () => {
     const { refuses, begin, pass } = start()
     const [first, second, third] = [begin(), begin(), begin()]
     pass(400)
@@ -92,7 +92,7 @@ describe('admission', () => {
     expect(refuses('small')).toBe(false)
   })
 
-  it('lets one request at a time find out, while nobody says that anything moves', async () => {
+  it('admits one request at a time as a probe', async () => {
     const { refuses, begin, pass } = start()
     const silent: (Submitted | Error)[] = [
       expired, { kind: 'refused', refusal: { code: 'internal' } }, new Error('Redis is away'),
@@ -115,7 +115,7 @@ describe('admission', () => {
     expect(refuses('small')).toBe(false)
   })
 
-  it('notices a preflight that grew old while nobody asked', async () => {
+  it('detects an old preflight without requests in between', async () => {
     const { refuses, begin, pass } = start()
     const old = begin()
     pass(SHED_LOAD_AFTER_MS)
@@ -124,7 +124,7 @@ describe('admission', () => {
     expect(refuses('small')).toBe(true)
   })
 
-  it('takes a quote for a preflight', async () => {
+  it('counts a quote as a preflight', async () => {
     const { admission, refuses, begin, pass } = start()
     const old = begin()
     pass(SHED_LOAD_AFTER_MS)
@@ -137,7 +137,7 @@ describe('admission', () => {
     expect(refuses('small')).toBe(false)
   })
 
-  it('tells its ages and lanes as metrics', async () => {
+  it('reports ages and lanes as metrics', async () => {
     const { metrics, begin, pass } = start()
     begin(1_001)
     pass(1_500)

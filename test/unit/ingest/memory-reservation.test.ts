@@ -19,7 +19,7 @@ afterEach(async () => {
 
 const LARGE = 200_000
 /** After a grace of 100 ms, which is how often it is looked, too. */
-const PACE = { graceMs: 100, bytesPerSecond: 65_536, wholeWithinMs: 60_000 }
+const PACE = { graceMs: 100, bytesPerSecond: 65_536, completeWithinMs: 60_000 }
 const body = JSON.stringify(good)
 const HEAD = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
   'content-type: application/json'].join('\r\n')
@@ -38,7 +38,7 @@ const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodi
 /** Room for one large body. */
 async function listen (more: Partial<Deps> = {}) {
   const deps = doubles(more)
-  app = createTestApp({ deps, rules: { ...rules, bodyPace: PACE, bodyBudgetBytes: LARGE } })
+  app = createTestApp({ deps, rules: { ...rules, bodyThroughput: PACE, bodyBudgetBytes: LARGE } })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
   const accepted = new Map<number | undefined, Socket>()
   app.server.on('connection', other => { accepted.set(other.remotePort, other) })
@@ -73,8 +73,8 @@ function open (port: number, text: string, accepted: ReadonlyMap<number | undefi
   }
 }
 
-describe('a client that drips the body it holds room for', () => {
-  it('is answered 408 and cut off, and others have the room at once', async () => {
+describe('a client below the minimum throughput', () => {
+  it('gets 408 and is disconnected, and its memory is free at once', async () => {
     const request = await listen()
     const slow = request(`${lengthOf(LARGE)}{`)
     await untilWatched(1)
@@ -90,7 +90,7 @@ describe('a client that drips the body it holds room for', () => {
     expect(text.match(/^HTTP/gm)).toHaveLength(1)
   })
 
-  it('in chunks is so too, and no job comes of what it sent', async () => {
+  it('with a chunked body gets 408 too, and creates no job', async () => {
     const request = await listen()
     const slow = request(CHUNKED + chunk(body.padEnd(90_000)))
     await untilWatched(1)
@@ -105,7 +105,7 @@ describe('a client that drips the body it holds room for', () => {
     expect((await slow.whole()).match(/^HTTP/gm)).toHaveLength(1)
   })
 
-  it('behind another request on its connection is cut off without an answer', async () => {
+  it('behind a pipelined request is disconnected without a response', async () => {
     const held = Promise.withResolvers<void>()
     const request = await listen({
       submit: async () => { await held.promise; return { kind: 'reused' } },
@@ -119,8 +119,8 @@ describe('a client that drips the body it holds room for', () => {
   })
 })
 
-describe('a client that is slow because its line is', () => {
-  it('is heard to the end of a small body, of stated length or in chunks', async () => {
+describe('a client on a slow connection', () => {
+  it('may send a small body at any speed', async () => {
     const request = await listen()
     const [stated, chunked] = [request(lengthOf(body.length + 20)), request(CHUNKED)]
     await untilWatched(1)
@@ -138,7 +138,7 @@ describe('a client that is slow because its line is', () => {
     expect(await large.status()).toBe(202)
   })
 
-  it('may send a large one as fast as is asked for', async () => {
+  it('may send a large body at the minimum throughput', async () => {
     const request = await listen()
     const piece = ' '.repeat(PACE.bytesPerSecond / 10 + 1)
     const slow = request(lengthOf(body.length + 25 * piece.length) + body)
@@ -151,8 +151,8 @@ describe('a client that is slow because its line is', () => {
   })
 })
 
-describe('a body in chunks', () => {
-  it('takes room as it comes, and is refused when there is no more', async () => {
+describe('a chunked body', () => {
+  it('reserves memory as it arrives, and is rejected without memory', async () => {
     const request = await listen()
     const first = request(`${CHUNKED}${chunk(body.padEnd(90_000))}`)
     const second = request(`${CHUNKED}${chunk(body.padEnd(60_000))}`)
@@ -166,8 +166,8 @@ describe('a body in chunks', () => {
   })
 })
 
-it('room for a body is asked for before it is read', () => {
-  const pace = { graceMs: 100, bytesPerSecond: 1, wholeWithinMs: 1_000 }
+it('memory for a body is reserved before it is read', () => {
+  const pace = { graceMs: 100, bytesPerSecond: 1, completeWithinMs: 1_000 }
   expect(Object.keys(reserveMemory(createBodyBudget(LARGE), pace)))
     .toEqual(['onRequest', 'preParsing', 'onSend'])
 })

@@ -22,7 +22,7 @@ function setUp ({ waitMs = 60_000 } = {}) {
     maxRows: 100_000,
     waitMs,
     limiter: {
-      giveBack: async request => { givenBack.push(request) },
+      refund: async request => { givenBack.push(request) },
     },
   })
   const send = (idempotencyKey: string, tenant = 'org_1.live', rows = 1) =>
@@ -32,7 +32,7 @@ function setUp ({ waitMs = 60_000 } = {}) {
 }
 
 describe('the preflights of a tenant', () => {
-  it('are two at a time, the others in their order, and other tenants go beside', async () => {
+  it('run two at a time in order, independent of other tenants', async () => {
     const { hasBegun, ends, send } = setUp()
     const sent = [send('a'), send('b'), send('c'), send('d'), send('e', 'org_2.live')]
     await hasBegun('a', 'b', 'e')
@@ -45,7 +45,7 @@ describe('the preflights of a tenant', () => {
     expect(await Promise.all(sent.slice(1))).toEqual(Array(4).fill(accepted))
   })
 
-  it('have so many rows at a time, and small ones wait for no large one', async () => {
+  it('have a maximum of rows, and small ones do not wait for a large one', async () => {
     const { hasBegun, ends, send } = setUp()
     const big = (key: string, rows: number) => send(key, 'org_1.live', rows)
     const sent = [big('a', 60_000), big('b', 50_000), big('c', 2_000), send('d')]
@@ -60,7 +60,7 @@ describe('the preflights of a tenant', () => {
     expect(await Promise.all([...sent, largest])).toEqual(Array(5).fill(accepted))
   })
 
-  it('that wait too long are refused, and take nothing from the limits', async () => {
+  it('that wait too long are rejected, and refund the rate limits', async () => {
     const { hasBegun, ends, givenBack, send } = setUp({ waitMs: 1 })
     const sent = [send('a'), send('b')]
     const error = await send('c').catch((error: unknown) => error)

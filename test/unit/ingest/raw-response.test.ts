@@ -12,8 +12,8 @@ async function answerOf (code: ErrorCode): Promise<readonly [head: string, body:
   return [head, body]
 }
 
-describe('an answer past the web framework', () => {
-  it('has the form and the headers of all errors, and ends the connection', async () => {
+describe('a raw response', () => {
+  it('has the format and headers of all errors, and closes the connection', async () => {
     const [head, body] = await answerOf('request_timeout')
     expect(head).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/)
     expect(head).toContain(`Content-Length: ${body.length}\r\nX-Request-Id: req_1\r\n`)
@@ -23,7 +23,7 @@ describe('an answer past the web framework', () => {
     })
   })
 
-  it('says when to come again if it is for now only', async () => {
+  it('has Retry-After if the error is temporary', async () => {
     const [head] = await answerOf('temporarily_unavailable')
     expect(head).toMatch(/^HTTP\/1\.1 503 /)
     expect(head).toMatch(/\r\nRetry-After: \d+\r\n/)

@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { traceRequests } from '../../../services/ingest/request-spans.ts'
-import { noteOnSpan, SpanKind } from '../../../services/platform/tracing.ts'
+import { addSpanAttributes, SpanKind } from '../../../services/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 
 const scope = 'jobs:read'
@@ -12,7 +12,7 @@ async function spansOfRequest (url: string, headers: Record<string, string> = {}
     app.decorateRequest('caller', undefined)
     traceRequests(app)
     app.post('/jobs/:id', { config: { scope } }, async (request, reply) => {
-      noteOnSpan({ job: 'j' })
+      addSpanAttributes({ job: 'j' })
       request.caller = { tenant: 't' } as never
       return await reply.code(url.includes('down') ? 503 : 202).send()
     })

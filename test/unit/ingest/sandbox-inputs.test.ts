@@ -8,7 +8,7 @@ const phones = (...inputs: readonly string[]) =>
 const emails = (...inputs: readonly string[]) =>
   sandboxRefusal({ service: 'email-validation', inputs }, { mode: 'test', prices })
 
-describe('a magic input that refuses a job', () => {
+describe('a sandbox input', () => {
   it.each(['+15005550402', '+1 (500) 555-0402', ' 15005550402 '])('is the number %s', input => {
     expect(phones('+12127365000', input)).toEqual({
       code: 'insufficient_balance', more: { requiredMicros: 4_000, availableMicros: 0 },
@@ -27,7 +27,7 @@ describe('a magic input that refuses a job', () => {
     expect(emails('a.insufficient_balance@example.com', '+15005550402')).toBeUndefined()
   })
 
-  it('is for test keys alone', async () => {
+  it('works with test keys only', async () => {
     const body = { ...good, inputs: ['+15005550402'] }
     const { post, asked } = application()
     const refused = await post(body, { key: 'test' })

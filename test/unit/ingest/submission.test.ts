@@ -66,8 +66,8 @@ async function setUp () {
   return { submitter, events, claims, closers, job, stored, subscriber }
 }
 
-describe('the way into the pipeline', () => {
-  it('has one producer a lane, made when it is first needed', async () => {
+describe('the submission to the pipeline', () => {
+  it('has one producer per lane, created on first use', async () => {
     const { submitter, events, claims, job } = await setUp()
     expect(events).toEqual(['subscribed to outcomes'])
     expect(await submitter.submit(submission))
@@ -85,7 +85,7 @@ describe('the way into the pipeline', () => {
     expect(claims).toEqual([700, 700])
   })
 
-  it('ends its waits and then its connection when the process stops', async () => {
+  it('ends its waiters and then its connection at the stop', async () => {
     const { submitter, events, closers, stored } = await setUp()
     stored.outcome = { kind: 'open' }
     const submitting = submitter.submit(submission)
@@ -97,7 +97,7 @@ describe('the way into the pipeline', () => {
       .toEqual(['subscribed to outcomes', 'disconnected'])
   })
 
-  it('outlives an error of the connection that hears of outcomes', async () => {
+  it('survives an error of the subscriber', async () => {
     const { submitter, subscriber } = await setUp()
     expect(subscriber.emit('error', new Error('redis is away'))).toBe(true)
     expect((await submitter.submit(submission)).kind).toBe('accepted')

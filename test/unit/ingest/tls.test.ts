@@ -46,11 +46,11 @@ function write ({ cert, key }: { readonly cert: string, readonly key: string }):
   return cert
 }
 
-it('says which port is taken, and what to give instead', async () => {
+it('TLS reports a port that is in use', async () => {
   write(selfSigned('first'))
   const port = await listen()
   await expect(listen({ PORT_HTTPS: port })).rejects.toThrow(
-    new RegExp(`^PORT_HTTPS ${port} can't be listened on .*Give another one`))
+    new RegExp(`^PORT_HTTPS ${port} cannot be used .*Set another port`))
 })
 
 async function listen (more: Partial<typeof settings> = {}): Promise<number> {
@@ -74,8 +74,8 @@ async function ask (port: number, ca: string) {
   return [answer.statusCode, name]
 }
 
-describe('the listener of TLS', () => {
-  it('serves those who trust its certificate', async () => {
+describe('the TLS listener', () => {
+  it('serves clients that trust its certificate', async () => {
     const cert = write(selfSigned('first'))
     const port = await listen()
     expect(await ask(port, cert)).toEqual([200, 'first'])
@@ -98,7 +98,7 @@ describe('the listener of TLS', () => {
     expect(await Promise.race([silent.end, left.end])).toBe('left')
   })
 
-  it.each(['by itself', 'on SIGHUP'])('takes a renewed certificate up %s', async how => {
+  it.each(['by itself', 'on SIGHUP'])('loads a renewed certificate %s', async how => {
     const old = write(selfSigned('first'))
     const port = await listen(how === 'on SIGHUP' ? { TLS_RELOAD_MS: 3_600_000 } : {})
     expect(await ask(port, old)).toEqual([200, 'first'])
@@ -106,19 +106,19 @@ describe('the listener of TLS', () => {
     if (how === 'on SIGHUP') process.emit('SIGHUP', 'SIGHUP')
     await expect.poll(() => ask(port, renewed).catch(() => []))
       .toEqual([200, 'second'])
-    expect(said).toContain('certificate taken up')
+    expect(said).toContain('certificate loaded')
   })
 
-  it('keeps the old one when the new files do not belong together', async () => {
+  it('keeps the old certificate if the new files do not match', async () => {
     const old = write(selfSigned('first'))
     const port = await listen()
     writeFileSync(settings.TLS_CERT_FILE, selfSigned('second').cert)
     await expect.poll(() => said)
-      .toContain('the certificate could not be renewed; the old one stays in use')
+      .toContain('failed to load the renewed certificate, keeping the old one')
     expect(await ask(port, old)).toEqual([200, 'first'])
   })
 
-  it('drops who speaks plain HTTP or an old TLS to it', async () => {
+  it('closes connections with plain HTTP or an old TLS version', async () => {
     const cert = write(selfSigned('first'))
     const port = await listen()
     const plain = connect(port, '127.0.0.1')
@@ -130,11 +130,11 @@ describe('the listener of TLS', () => {
     expect(error.message).toMatch(/protocol/i)
   })
 
-  it('is not there without a certificate, and tells of files it can not use', async () => {
+  it('does not start without a certificate, and rejects invalid files', async () => {
     expect(await listen({ TLS_CERT_FILE: '', TLS_KEY_FILE: '' })).toBe(0)
     await expect(listen({ TLS_KEY_FILE: '' })).rejects
-      .toThrow('Give both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
-    await expect(listen()).rejects.toThrow(/cannot be used \(ENOENT.*Give a certificate/)
+      .toThrow('Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.')
+    await expect(listen()).rejects.toThrow(/cannot be used \(ENOENT.*Use PEM files/)
     write({ ...selfSigned('a'), key: selfSigned('b').key })
     await expect(listen()).rejects.toThrow(/cannot be used \(.*mismatch/)
   })

@@ -23,7 +23,7 @@ function guarded () {
 }
 
 describe('a client that guesses keys', () => {
-  it('is not looked up any more after sixty in a minute, and told when again', async () => {
+  it('is throttled after sixty unknown keys in a minute', async () => {
     const { find, guess, guessMany, asked, pass } = guarded()
     await guessMany('192.0.2.1')
     pass(20_000)
@@ -35,7 +35,7 @@ describe('a client that guesses keys', () => {
     expect(await guess('192.0.2.1')).toBe('invalid')
   })
 
-  it('has one IPv6 network, and is the same by IPv4 in IPv6', async () => {
+  it('is an IPv6 /64, or an IPv4 address in either notation', async () => {
     const { guess, guessMany } = guarded()
     await guessMany('2001:db8:1:2::1')
     expect(await guess('2001:db8:1:2:ffff::9')).toBe('throttled')
@@ -44,7 +44,7 @@ describe('a client that guesses keys', () => {
     expect(await guess('::ffff:192.0.2.1')).toBe('throttled')
   })
 
-  it('does not stop others behind its address, whose keys were good lately', async () => {
+  it('does not affect recently valid keys from the same address', async () => {
     const { find, guessMany } = guarded()
     expect((await find(good, '192.0.2.1')).kind).toBe('ok')
     await guessMany('192.0.2.1')
@@ -52,7 +52,7 @@ describe('a client that guesses keys', () => {
     expect((await find(fresh, '192.0.2.1')).kind).toBe('throttled')
   })
 
-  it('may send what is no key, or one that was good once, as often as it likes', async () => {
+  it('may send malformed or expired keys without limit', async () => {
     const { find } = guarded()
     for (const secret of ['', 'malformed', expired]) {
       const kinds = new Set<string>()

@@ -8,7 +8,7 @@ import Fastify from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
 import { CONNECTION_DEFAULTS } from '../../../services/platform/http-limits.ts'
 import { listenTls } from '../../../services/ingest/tls.ts'
-import { keepWholeBodies } from '../../../services/ingest/whole-body.ts'
+import { acceptCompleteBodies } from '../../../services/ingest/whole-body.ts'
 import { selfSigned } from '../../support/certificate.ts'
 import { application, good } from './doubles.ts'
 
@@ -53,7 +53,7 @@ function heardBy (socket: Socket): () => Promise<string> {
   }
 }
 
-describe('a request whose last byte was received', () => {
+describe('a request with a complete body', () => {
   it.each([['a small body', body], ['60 kB', body.padEnd(60_000)]])(
     'makes a job after the connection is reset: %s', async (_, text) => {
       const { port, submissions, asked, goOn, closed } = await listen()
@@ -66,7 +66,7 @@ describe('a request whose last byte was received', () => {
       await expect.poll(() => submissions.length).toBe(1)
     })
 
-  it('makes a job after the client has closed the connection', async () => {
+  it('creates a job after the client has disconnected', async () => {
     const { port, submissions, asked, goOn, ended } = await listen()
     const socket = connect(port, '127.0.0.1')
     socket.write(post(body))
@@ -78,7 +78,7 @@ describe('a request whose last byte was received', () => {
     await expect.poll(() => submissions.length).toBe(1)
   })
 
-  it('is answered on a connection that is half closed', async () => {
+  it('gets a response on a half-closed connection', async () => {
     const { port, goOn, ended } = await listen()
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     const heard = heardBy(socket)
@@ -89,7 +89,7 @@ describe('a request whose last byte was received', () => {
     expect(await heard()).toMatch(/^HTTP\/1\.1 202 Accepted\r\n/)
   })
 
-  it('is answered so over TLS as well', async () => {
+  it('gets a response on a half-closed TLS connection', async () => {
     const { app, asked, goOn } = await listen()
     const folder = mkdtempSync(`${tmpdir()}/verification-jobs-half-open-`)
     ends.push(() => rmSync(folder, { recursive: true }))
@@ -128,8 +128,8 @@ describe('a request whose last byte was received', () => {
   })
 })
 
-describe('a request that breaks off', () => {
-  it('makes no job', async () => {
+describe('a truncated request', () => {
+  it('creates no job', async () => {
     const { port, submissions, asked, goOn, closed } = await listen()
     const socket = connect(port, '127.0.0.1')
     socket.write(post(body).slice(0, -1))
@@ -145,10 +145,10 @@ describe('a request that breaks off', () => {
   })
 })
 
-describe('a request that is refused before its body is read', () => {
-  it('leaves the connection to the next one', async () => {
+describe('a request that is rejected before its body is read', () => {
+  it('leaves the connection usable', async () => {
     const app = Fastify()
-    keepWholeBodies(app)
+    acceptCompleteBodies(app)
     app.post('/api/v1/jobs', {
       onRequest: async (_request, reply) => reply.code(401).send(),
     }, async () => 'the body was read')

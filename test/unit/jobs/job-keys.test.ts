@@ -131,6 +131,6 @@ describe('a wrapped key that Redis has with broken bytes', () => {
     expect(await keysWith(wrapped).get('t', 'job_1')).toEqual(key)
     for (const name of entries.keys()) entries.set(name, other)
     await expect(keysWith(other).get('t', 'job_1'))
-      .rejects.toThrow('lacks key "7", which wraps keys in use (data-key t job_1)')
+      .rejects.toThrow('lacks key "7", which wraps a key in use (data-key t job_1)')
   })
 })

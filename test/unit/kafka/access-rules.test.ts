@@ -21,7 +21,7 @@ const those = (operation: AccessRule['operation'], name: string) =>
 
 const bulk = { lane: 'bulk', service: 'whatsapp', partner: 'acme' } as const
 
-describe('the rules of stages', () => {
+describe('the ACLs of stages', () => {
   it('let only lookup, settle and ledger write the journal, and only ledger read it', () => {
     expect(those('write', 'wallet.journal')).toEqual(['lookup', 'settle', 'ledger'])
     expect(those('read', 'wallet.journal')).toEqual(['ledger'])
@@ -39,7 +39,7 @@ describe('the rules of stages', () => {
     expect(read).toEqual([])
   })
 
-  it.each(STAGES)('let %s read and write what the topology gives it, in its groups', stage => {
+  it.each(STAGES)('let %s read and write its topics of the topology, in its groups', stage => {
     const { reads, writes } = topology.stages[stage]
     expect(reads.map(topic => may(stage, 'read', topicName(topic, bulk)))).not.toContain(false)
     expect(writes.map(topic => may(stage, 'write', topicName(topic, bulk)))).not.toContain(false)
@@ -53,13 +53,13 @@ describe('the rules of stages', () => {
     expect(named.map(name => who(name, 'delete'))).toEqual(named.map(() => [stage]))
   })
 
-  it('let each stage write its own dead letters alone', () => {
+  it('let each stage write only its own dead letters', () => {
     const dead = allTopics().map(({ name }) => name).filter(name => name.endsWith('.dead'))
     expect(dead.map(name => those('write', name))).toEqual(dead.map(name => [name.split('.')[0]]))
     expect(dead.map(name => those('read', name)).flat()).toEqual([])
   })
 
-  it('let the ledger see every group and the topics they read, but read only for recovery', () => {
+  it('let ledger describe all groups and their topics, and read for recovery only', () => {
     const rules = rulesOf('ledger')
     const all = STAGES.flatMap(stage => subscriptionsOf(stage))
     expect(all.length).toBeGreaterThan(20)
@@ -75,7 +75,7 @@ describe('the rules of stages', () => {
     ])
   })
 
-  it('are each there once', () => {
+  it('have no duplicates', () => {
     const texts = stageRules().map(rule => JSON.stringify(rule))
     expect(new Set(texts).size).toBe(texts.length)
     expect(new Set(stageRules().map(({ principal }) => principal)))

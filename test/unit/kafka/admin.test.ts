@@ -1,7 +1,7 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  allow, createTopics, disallowBeyond, settingsOf, type AccessRule,
+  createAccessRules, createTopics, deleteOtherAccessRules, settingsOf, type AccessRule,
 } from '../../../services/kafka/admin.ts'
 
 const topic = (name: string) => ({ name, partitions: 2, keepHours: 168, compact: false })
@@ -9,8 +9,8 @@ const rule: AccessRule = {
   principal: 'User:acme', kind: 'topic', name: 'feeds.acme.', prefix: true, operation: 'write',
 }
 
-describe('topics', () => {
-  it('are created where they are missing, with their settings', async () => {
+describe('createTopics', () => {
+  it('creates missing topics with their settings', async () => {
     const created: unknown[] = []
     const answers = [
       Object.assign(new Error('not yet'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' }),
@@ -42,7 +42,7 @@ describe('topics', () => {
     expect(created).toHaveLength(1)
   })
 
-  it('are waited for no more when the brokers refuse', async () => {
+  it('stops waiting when the brokers reject the user', async () => {
     const admin = {
       listTopics: async () => [],
       createTopics: async () => true,
@@ -51,7 +51,7 @@ describe('topics', () => {
     await expect(createTopics(admin, [topic('b')], {})).rejects.toThrow('denied')
   })
 
-  it('that partners write to hold what every reader can decompress', () => {
+  it('sets a compression that every consumer of a partner topic can read', () => {
     const compression = { name: 'compression.type', value: 'gzip' }
     const foreign = settingsOf(topic('feeds.acme.submitted'), undefined)
     expect(foreign.at(-1)).toEqual(compression)
@@ -60,7 +60,7 @@ describe('topics', () => {
     }
   })
 
-  it('that are kept for ever have no last moment', () => {
+  it('sets no retention for topics that are kept forever', () => {
     expect(settingsOf({ ...topic('a'), keepHours: -1, compact: true }, undefined)).toEqual([
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '-1' },
@@ -69,17 +69,18 @@ describe('topics', () => {
   })
 })
 
-describe('rules of access', () => {
+describe('ACLs', () => {
   const adminThat = (createAcls: (options: unknown) => Promise<boolean>) =>
     ({ createAcls }) as unknown as Admin
 
-  it('are created as brokers know them', async () => {
+  it('are created in the format of the brokers', async () => {
     const created: unknown[] = []
     const admin = adminThat(async options => {
       created.push(options)
       return true
     })
-    expect(await allow(admin, [rule, { ...rule, kind: 'group', prefix: false, operation: 'read' }]))
+    const onGroup = { ...rule, kind: 'group', prefix: false, operation: 'read' } as const
+    expect(await createAccessRules(admin, [rule, onGroup]))
       .toBe(true)
     const common = { principal: 'User:acme', host: '*', permissionType: 3 }
     expect(created).toEqual([{
@@ -102,14 +103,15 @@ describe('rules of access', () => {
     }])
   })
 
-  it('are none where the brokers have no authorizer', async () => {
+  it('are not created on brokers without an authorizer', async () => {
     const disabled = Object.assign(new Error(), { type: 'SECURITY_DISABLED' })
-    expect(await allow(adminThat(() => Promise.reject(disabled)), [rule])).toBe(false)
+    expect(await createAccessRules(adminThat(() => Promise.reject(disabled)), [rule])).toBe(false)
     const other = Object.assign(new Error('away'), { type: 'OTHER' })
-    await expect(allow(adminThat(() => Promise.reject(other)), [rule])).rejects.toThrow('away')
+    await expect(createAccessRules(adminThat(() => Promise.reject(other)), [rule]))
+      .rejects.toThrow('away')
   })
 
-  it('take from principals what they are allowed beyond, and leave all else', async () => {
+  it('that are not declared are deleted, and only those of the same principals', async () => {
     const entry = (principal: string, resourceName: string, operation: number) => ({
       resourceType: 2,
       resourceName,
@@ -132,7 +134,7 @@ describe('rules of access', () => {
       wanted, entry('User:acme', 'feeds.acme.', 3), entry('User:acme', '', 4),
       entry('User:other', 'feeds.', 4),
     ]
-    expect(await disallowBeyond(adminWith(resources), [rule])).toBe(2)
+    expect(await deleteOtherAccessRules(adminWith(resources), [rule])).toBe(2)
     const common = {
       principal: 'User:acme', host: '*', permissionType: 3, resourceType: 2, resourcePatternType: 4,
     }
@@ -140,7 +142,7 @@ describe('rules of access', () => {
       { ...common, resourceName: 'feeds.acme.', operation: 3 },
       { ...common, resourceName: '', operation: 4 },
     ])
-    expect(await disallowBeyond(adminWith([wanted]), [rule])).toBe(0)
+    expect(await deleteOtherAccessRules(adminWith([wanted]), [rule])).toBe(0)
     expect(deleted).toHaveLength(2)
   })
 })

@@ -4,13 +4,13 @@ import { kafkaConnectionOf, kafkaOptionsOf } from '../../../services/kafka/conne
 const KAFKA_BROKERS = ['a:1', 'b:2']
 
 describe('the connection to Kafka', () => {
-  it('is open and nobody\'s when only brokers are known', () => {
+  it('has no TLS and no user by default', () => {
     const open = kafkaConnectionOf({ KAFKA_BROKERS, KAFKA_TLS: false })
     expect(open).toStrictEqual({ brokers: ['a:1', 'b:2'] })
     expect(kafkaOptionsOf(open)).toStrictEqual({ brokers: ['a:1', 'b:2'] })
   })
 
-  it('has TLS and an account when they are set', () => {
+  it('has TLS and a user if configured', () => {
     const secure = kafkaConnectionOf({
       KAFKA_BROKERS,
       KAFKA_TLS: true,

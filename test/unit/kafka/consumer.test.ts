@@ -23,7 +23,7 @@ function setUp (more: {
   readonly settings?: Partial<ConsumerSettings>
   readonly onDelivery?: ConsumeOptions['onDelivery']
   readonly onFailed?: ConsumeOptions['onFailed']
-  readonly gather?: ConsumeOptions['gather']
+  readonly fetchBatching?: ConsumeOptions['fetchBatching']
 } = {}) {
   const client = new EventEmitter()
   const asked: Record<string, unknown> = {}
@@ -57,11 +57,13 @@ function setUp (more: {
       topics: ['rows.completed.small'],
       onAssigned: () => { told.assigned++ },
       onFailed: more.onFailed,
-      gather: more.gather,
-      onDelivery: more.onDelivery ?? (async () => ({ go: 'next' })),
+      fetchBatching: more.fetchBatching,
+      onDelivery: more.onDelivery ?? (async () => ({ kind: 'done' })),
     },
     // However slow the machine is, no session ends but by the test.
-    settings: { ...consumerDefaults, sessionTimeoutMs: 600_000, stopWithinMs: 5, ...more.settings },
+    settings: {
+      ...consumerDefaults, sessionTimeoutMs: 600_000, stopTimeoutMs: 5, ...more.settings,
+    },
     onFatal: error => { told.fatal.push(error) },
     onRetry: error => { told.retries.push(error) },
     sleep: async ms => { told.pausesMs.push(ms) },
@@ -81,7 +83,7 @@ const batch = {
 }
 
 describe('a consumer', () => {
-  it('asks the client for what its settings say, and for no commits of its own', async () => {
+  it('configures the client by its settings, without automatic commits', async () => {
     const { asked, running, consumption } = setUp({ settings: consumerDefaults })
     await running
     expect(asked.consumer).toMatchObject({
@@ -99,22 +101,23 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
-  it('gathers as much as it is told to', async () => {
-    const { asked, running, consumption } = setUp({ gather: { bytes: 9_000, withinMs: 50 } })
+  it('batches fetches as configured', async () => {
+    const fetchBatching = { bytes: 9_000, maxWaitMs: 50 }
+    const { asked, running, consumption } = setUp({ fetchBatching })
     await running
     expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 50, minBytes: 9_000 })
     await consumption.stop()
   })
 
-  it('has the broker hold nothing where it has to see itself what is enough', async () => {
-    const gather = { bytes: 9_000, withinMs: 50, enough: () => false }
-    const { asked, running, consumption } = setUp({ gather })
+  it('does not batch at the broker if isEnough is given', async () => {
+    const fetchBatching = { bytes: 9_000, maxWaitMs: 50, isEnough: () => false }
+    const { asked, running, consumption } = setUp({ fetchBatching })
     await running
     expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 100, minBytes: 1 })
     await consumption.stop()
   })
 
-  it('joins as soon as the brokers are there', async () => {
+  it('joins as soon as the brokers are available', async () => {
     const away = new Error('no broker')
     const answers = [Promise.reject(away), Promise.resolve()]
     const connect = async () => await answers.shift()
@@ -124,12 +127,12 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
-  it('is ready between the join and the stop, and delivers what is fetched then', async () => {
+  it('is ready and delivers between join and stop', async () => {
     const delivered: bigint[] = []
     const { client, asked, told, running, consumption } = setUp({
       onDelivery: async ({ messages }) => {
         delivered.push(...messages.map(({ offset }) => offset))
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     await running
@@ -146,7 +149,7 @@ describe('a consumer', () => {
     expect([consumption.ready(), told.disconnected]).toEqual([false, 1])
   })
 
-  it('is not ready while the group rebalances, nor after a session of silence', async () => {
+  it('is not ready during a rebalance or after a session timeout', async () => {
     const { client, running, consumption } = setUp({ settings: { sessionTimeoutMs: 0 } })
     await running
     client.emit(events.GROUP_JOIN)
@@ -164,7 +167,7 @@ describe('a consumer', () => {
     await Promise.all([consumption.stop(), other.consumption.stop()])
   })
 
-  it('is lost only by a crash from which the client does not restart', async () => {
+  it('fails only after a crash without a restart of the client', async () => {
     const { client, told, running, consumption } = setUp()
     await running
     client.emit(events.CRASH, { payload: { restart: true, error: new Error('again') } })
@@ -175,7 +178,7 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
-  it('begins anew when the client gave up at a lost answer of the coordinator', async () => {
+  it('restarts after the client lost the coordinator', async () => {
     const { client, told, running, consumption } = setUp()
     await running
     const error = Object.assign(new Error('no coordinator'), {
@@ -193,7 +196,7 @@ describe('a consumer', () => {
     expect(told.disconnected).toBe(1)
   })
 
-  it('begins anew when the brokers refuse it, and tells so', async () => {
+  it('restarts after an access error and reports it', async () => {
     const { client, told, running, consumption } = setUp()
     await running
     const error = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
@@ -208,7 +211,7 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
-  it('that somebody looks after ends no process', async () => {
+  it('with onFailed does not stop the process', async () => {
     const failed: unknown[] = []
     const onFailed = (error: unknown) => { failed.push(error) }
     const { client, told, running, consumption } = setUp({ onFailed })
@@ -219,7 +222,7 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
-  it('stops in time although a handler never returns, once, and fails no more', async () => {
+  it('stops once and in time even if a handler never returns', async () => {
     const signals: AbortSignal[] = []
     const { client, asked, told, running, consumption } = setUp({
       onDelivery: ({ signal }) => {

@@ -1,25 +1,29 @@
+import { createRequire } from 'node:module'
+import { zstdCompressSync } from 'node:zlib'
 import { expect, it } from 'vitest'
-import { createKafkaBus, type KafkaBusOptions } from '../../../services/kafka/kafka-bus.ts'
+import {
+  createKafkaBus, registerCodecs, type KafkaBusOptions,
+} from '../../../services/kafka/kafka-bus.ts'
 import type { startConsumer } from '../../../services/kafka/consumer.ts'
 
-/** A bus whose consumers only tell how they began and that they stopped. */
+/** A bus whose consumers only record their retries and stops. */
 function newBus (more: Partial<KafkaBusOptions> = {}) {
   const stops: string[] = []
   const retries: ((error: unknown) => void)[] = []
-  const begin: typeof startConsumer = ({ consume: { group }, onRetry }) => {
+  const start: typeof startConsumer = ({ consume: { group }, onRetry }) => {
     retries.push(error => onRetry(error, 1))
     return { ready: () => true, stop: async () => { stops.push(group) } }
   }
   const bus = createKafkaBus(
-    { brokers: ['127.0.0.1:1'], clientId: 'c', onFatal: () => {}, ...more }, begin)
+    { brokers: ['127.0.0.1:1'], clientId: 'c', onFatal: () => {}, ...more }, start)
   return { bus, stops, retries }
 }
 
 const options = {
-  topics: ['t'], onAssigned: () => {}, onDelivery: async () => ({ go: 'next' as const }),
+  topics: ['t'], onAssigned: () => {}, onDelivery: async () => ({ kind: 'done' as const }),
 }
 
-it('a consumption that was stopped is held no longer', async () => {
+it('the Kafka bus releases a stopped consumer', async () => {
   const { bus, stops } = newBus()
   const first = await bus.consume({ ...options, group: 'first' })
   await bus.consume({ ...options, group: 'second' })
@@ -31,7 +35,7 @@ it('a consumption that was stopped is held no longer', async () => {
   expect(stops).toEqual(['first', 'second'])
 })
 
-it('a producer that was closed is replaced by a new one of its name', async () => {
+it('the Kafka bus replaces a closed producer', async () => {
   const { bus } = newBus()
   const first = bus.producer('results')
   expect(bus.producer('results')).toBe(first)
@@ -42,10 +46,10 @@ it('a producer that was closed is replaced by a new one of its name', async () =
   await bus.close()
 })
 
-it('what somebody has to set right is told once, and what passes each time', async () => {
-  const told: unknown[] = []
+it('the Kafka bus logs an access error once, and others each time', async () => {
+  const logged: unknown[] = []
   const { bus, retries } = newBus({
-    log: (level, message) => told.push([level, message.split(':', 1)[0]]),
+    log: (level, message) => logged.push([level, message.split(':', 1)[0]]),
   })
   await bus.consume({ ...options, group: 'one' })
   await bus.consume({ ...options, group: 'two' })
@@ -55,11 +59,27 @@ it('what somebody has to set right is told once, and what passes each time', asy
     onRetry(failure({ name: 'KafkaJSSASLAuthenticationError' }))
     onRetry(failure({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }))
   }
-  expect(told).toEqual([
-    ['warn', 'Kafka is not reached yet'],
-    ['error', 'Kafka refuses to sign this user in'],
+  expect(logged).toEqual([
+    ['warn', 'Kafka is unavailable, retrying'],
+    ['error', 'Kafka authentication failed'],
     ['error', 'The certificate of Kafka is not trusted'],
-    ['warn', 'Kafka is not reached yet'],
+    ['warn', 'Kafka is unavailable, retrying'],
   ])
   await bus.close()
+})
+
+type Codec = {
+  readonly compress: (encoder: { readonly buffer: Buffer }) => Promise<Buffer>
+  readonly decompress: (buffer: Buffer) => Promise<Buffer>
+}
+const { lookupCodec, lookupCodecByAttributes } =
+  createRequire(import.meta.url)('kafkajs/src/protocol/message/compression')
+
+it('the client decompresses zstd', async () => {
+  registerCodecs()
+  const { decompress }: Codec = lookupCodecByAttributes(4)
+  expect(await decompress(zstdCompressSync('contacts'))).toEqual(Buffer.from('contacts'))
+  const codec: Codec = lookupCodec(4)
+  const packed = await codec.compress({ buffer: Buffer.from('back') })
+  expect(await codec.decompress(packed)).toEqual(Buffer.from('back'))
 })

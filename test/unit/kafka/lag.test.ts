@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { placesOf, type Offsets } from '../../../services/kafka/lag.ts'
+import { lagsOf, type OffsetsAdmin } from '../../../services/kafka/lag.ts'
 
 const bound = (partition: number, low: string, high: string) =>
   ({ partition, offset: high, low, high })
 
 /** Brokers on which only the topic of the journal holds anything. */
-function offsets (committed: Readonly<Record<number, string>>): Offsets {
+function offsets (committed: Readonly<Record<number, string>>): OffsetsAdmin {
   return {
     fetchTopicOffsets: async topic => topic === 'wallet.journal'
       ? [bound(0, '5', '20'), bound(1, '5', '20')]
@@ -19,10 +19,10 @@ function offsets (committed: Readonly<Record<number, string>>): Offsets {
 }
 
 const journal = async (committed: Readonly<Record<number, string>>) =>
-  (await placesOf(offsets(committed))).filter(({ topic }) => topic === 'wallet.journal')
+  (await lagsOf(offsets(committed))).filter(({ topic }) => topic === 'wallet.journal')
 
-describe('the lag of groups', () => {
-  it('is what is written and not finished, partition by partition', async () => {
+describe('the consumer lag', () => {
+  it('is the log end offset minus the committed offset, by partition', async () => {
     const own = { stage: 'ledger', group: 'ledger', topic: 'wallet.journal' }
     expect(await journal({ 0: '17', 1: '20' })).toEqual([
       { ...own, partition: 0, offset: 17, lag: 3 },
@@ -30,12 +30,12 @@ describe('the lag of groups', () => {
     ])
   })
 
-  it('counts only what is still there', async () => {
+  it('starts at the log start offset', async () => {
     expect((await journal({ 1: '2' })).map(({ lag }) => lag)).toEqual([15, 15])
   })
 
-  it('is told of every group of the topology, and of no partner', async () => {
-    const places = await placesOf(offsets({}))
+  it('covers all groups of the topology, without partners', async () => {
+    const places = await lagsOf(offsets({}))
     expect(new Set(places.map(({ stage }) => stage))).toEqual(new Set([
       'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
     ]))

@@ -55,8 +55,8 @@ const batches: readonly Batch[] = [
   { partition: 0, entries: [['b', 'b2']] },
 ]
 
-describe('the newest value of a key', () => {
-  it('is found for all who ask at a time by one search, which leaves no group', async () => {
+describe('the last value of a key', () => {
+  it('is found for concurrent callers by one search, which leaves no group', async () => {
     const { values, groups, deleted } = brokersWith(batches)
     const keys = ['a', 'b', 'a', 'd', 'never']
     const found = await Promise.all(keys.map(key => values.find('topic', key)))
@@ -68,23 +68,24 @@ describe('the newest value of a key', () => {
     expect(groups).toHaveLength(2)
   })
 
-  it('needs no group where its partition is empty', async () => {
+  it('needs no group if its partition is empty', async () => {
     const { values, groups } = brokersWith([])
     expect(await values.find('topic', 'a')).toBeUndefined()
     expect(groups).toEqual([])
   })
 
-  it('that cannot be searched for is a matter of infrastructure', async () => {
+  it('throws an InfrastructureError if the topic cannot be read', async () => {
     const { values } = brokersWith(batches, new TypeError('whatever the client says'))
     const error: unknown = await values.find('topic', 'a').catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(InfrastructureError)
     expect(isInfrastructure(error)).toBe(true)
   })
 
-  it('is not searched for once the bus closes', async () => {
+  it('is not searched for after the bus closes', async () => {
     const { values, groups } = brokersWith(batches)
     await values.close()
-    await expect(values.find('topic', 'a')).rejects.toThrow('topic could not be searched')
+    await expect(values.find('topic', 'a'))
+      .rejects.toThrow('search of topic topic for 1 keys failed')
     expect(groups).toEqual([])
   })
 })

@@ -17,13 +17,13 @@ describe('a message of a service', () => {
     expect(mac.isAuthentic(received(mac.sign({ ...sent, value: null })))).toBe(true)
   })
 
-  it('is authentic in whatever order its headers come', () => {
+  it('is authentic in any order of its headers', () => {
     const { headers } = received(mac.sign({ ...sent, headers: { a: '1', b: '2' } }))
     const turned = Object.fromEntries(Object.entries(headers).toReversed())
     expect(mac.isAuthentic({ ...signed, headers: turned })).toBe(true)
   })
 
-  it('stays authentic once another key signs, for as long as its own is there', () => {
+  it('stays authentic after a rotation, while its key is configured', () => {
     const MESSAGE_KEY_ACTIVE = '2'
     const both = createMessageMac({
       MESSAGE_KEYS: { 1: keyOf(1), 2: keyOf(2) }, MESSAGE_KEY_ACTIVE,
@@ -32,7 +32,7 @@ describe('a message of a service', () => {
     expect(mac.isAuthentic(received(both.sign(sent)))).toBe(false)
   })
 
-  it('is signed anew when it is sent on', () => {
+  it('is signed again when it is sent on', () => {
     const { topic: _, ...rest } = mac.sign(sent)
     expect(mac.isAuthentic(received(mac.sign({ ...rest, topic: 'ledger.dead' })))).toBe(true)
   })
@@ -65,19 +65,19 @@ describe('a message is forged', () => {
   })
 })
 
-it('leaves messages to and from partners as they are', () => {
+it('the message MAC does not sign messages to and from partners', () => {
   const message = { ...sent, topic: 'feeds.acme.finished' }
   expect(mac.sign(message)).toBe(message)
   expect(mac.isAuthentic(received({ ...message, topic: 'feeds.acme.submitted' }))).toBe(true)
 })
 
-it('needs the key that signs', () => {
+it('the message MAC needs the signing key', () => {
   const settings = { MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '2' }
   expect(() => createMessageMac(settings)).toThrow(
-    'MESSAGE_KEYS lacks the key "2" that MESSAGE_KEY_ACTIVE names')
+    'MESSAGE_KEYS has no key "2", which MESSAGE_KEY_ACTIVE names')
 })
 
-it('counts every forged message and logs one a topic and minute', () => {
+it('forged messages are counted, and logged once per topic and minute', () => {
   const log = { error: vi.fn() }
   const metrics = { count: vi.fn() }
   let nowMs = 0

@@ -3,10 +3,12 @@ import { describe, expect, it } from 'vitest'
 import type { ConsumeOptions, FetchBatching } from '../../../services/kafka/bus.ts'
 import { createPartitionReader } from '../../../services/kafka/partition-reader.ts'
 
-type Options = Pick<ConsumeOptions, 'onDelivery' | 'gather'> & { readonly aheadBytes?: number }
+type Options = Pick<ConsumeOptions, 'onDelivery' | 'fetchBatching'> & {
+  readonly maxBufferedBytes?: number
+}
 
 /** A reader of one partition, and the part of kafkajs around it. */
-function createReader ({ onDelivery, gather, aheadBytes = 1_000 }: Options) {
+function createReader ({ onDelivery, fetchBatching, maxBufferedBytes = 1_000 }: Options) {
   const membership = new AbortController()
   const calls: string[] = []
   const failures: unknown[] = []
@@ -16,13 +18,13 @@ function createReader ({ onDelivery, gather, aheadBytes = 1_000 }: Options) {
     topic: 'rows',
     partition: 0,
     start: Promise.resolve(),
-    aheadBytes,
-    gather,
-    membership,
+    maxBufferedBytes,
+    fetchBatching,
+    generation: membership,
     fail: (error) => { failures.push(error) },
     onDelivery,
   })
-  const batch = (fetchedOffset: number, offsets: readonly number[]) => reader.take({
+  const batch = (fetchedOffset: number, offsets: readonly number[]) => reader.enqueue({
     batch: {
       topic: 'rows',
       partition: 0,
@@ -47,13 +49,13 @@ function createReader ({ onDelivery, gather, aheadBytes = 1_000 }: Options) {
 
 const later = () => new Promise((resolve) => setImmediate(resolve))
 
-describe('partition reader', () => {
-  it('believes a position at the beginning when two fetches name it', async () => {
+describe('a partition reader', () => {
+  it('accepts an initial position when two fetches have it', async () => {
     const delivered: bigint[] = []
     const { batch, calls } = createReader({
       onDelivery: async ({ messages }) => {
         delivered.push(...messages.map(({ offset }) => offset))
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     batch(70, [70, 71])
@@ -65,12 +67,14 @@ describe('partition reader', () => {
     expect(calls).toEqual(['resolve 51', 'resolve 52'])
   })
 
-  it('rewinds for again and drops the fetch that was on its way', async () => {
+  it('seeks back for a redelivery and drops the fetch in flight', async () => {
     const delivered: bigint[][] = []
     const { reader, batch, calls } = createReader({
       onDelivery: async ({ messages }) => {
         delivered.push(messages.map(({ offset }) => offset))
-        return delivered.length > 1 ? { go: 'next' } : { go: 'again', fromOffset: 1n, afterMs: 0 }
+        return delivered.length > 1
+          ? { kind: 'done' }
+          : { kind: 'redeliver', fromOffset: 1n, afterMs: 0 }
       },
     })
     batch(0, [0, 1, 2])
@@ -85,15 +89,15 @@ describe('partition reader', () => {
     expect(calls).toContain('resume')
   })
 
-  it('pauses when enough is fetched ahead and resumes when it is handed over', async () => {
+  it('pauses at maxBufferedBytes and resumes after the delivery', async () => {
     const gate = Promise.withResolvers<void>()
     const sizes: number[] = []
     const { reader, batch, calls } = createReader({
-      aheadBytes: 200,
+      maxBufferedBytes: 200,
       onDelivery: async ({ messages }) => {
         sizes.push(messages.length)
         await gate.promise
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     batch(0, [0])
@@ -109,23 +113,23 @@ describe('partition reader', () => {
     expect(calls.at(-1)).toBe('resume')
   })
 
-  describe('that gathers', () => {
-    const setUp = (gather: Required<FetchBatching>) => {
+  describe('with fetch batching', () => {
+    const setUp = (fetchBatching: Required<FetchBatching>) => {
       const sizes: number[] = []
       const made = createReader({
-        gather,
+        fetchBatching,
         onDelivery: async ({ messages }) => {
           sizes.push(messages.length)
-          return { go: 'next' }
+          return { kind: 'done' }
         },
       })
       made.batch(0, [0])
       made.batch(0, [0])
       return { ...made, sizes }
     }
-    const hour = { bytes: 500, withinMs: 3_600_000, enough: () => false }
+    const hour = { bytes: 500, maxWaitMs: 3_600_000, isEnough: () => false }
 
-    it('waits until messages are so many bytes', async () => {
+    it('waits until the messages have enough bytes', async () => {
       const { reader, batch, sizes } = setUp(hour)
       await later()
       batch(1, [1, 2, 3])
@@ -136,10 +140,10 @@ describe('partition reader', () => {
       expect(sizes).toEqual([5])
     })
 
-    it('waits until those at hand are said to be enough', async () => {
+    it('waits until isEnough returns true', async () => {
       const seen: number[] = []
-      const enough: FetchBatching['enough'] = (messages) => seen.push(messages.length) > 1
-      const { reader, batch, sizes } = setUp({ ...hour, enough })
+      const isEnough: FetchBatching['isEnough'] = (messages) => seen.push(messages.length) > 1
+      const { reader, batch, sizes } = setUp({ ...hour, isEnough })
       await later()
       expect(sizes).toEqual([])
       batch(1, [1])
@@ -147,13 +151,13 @@ describe('partition reader', () => {
       expect([seen, sizes]).toEqual([[1, 2], [2]])
     })
 
-    it('waits no longer than it was told', async () => {
-      const { reader, sizes } = setUp({ ...hour, withinMs: 1 })
+    it('waits no longer than maxWaitMs', async () => {
+      const { reader, sizes } = setUp({ ...hour, maxWaitMs: 1 })
       await reader.ended()
       expect(sizes).toEqual([1])
     })
 
-    it('hands over nothing once its partition is lost', async () => {
+    it('delivers nothing after its partition is revoked', async () => {
       const { reader, membership, sizes } = setUp(hour)
       await later()
       membership.abort(new Error('lost'))
@@ -162,11 +166,11 @@ describe('partition reader', () => {
     })
   })
 
-  it('repeats a commit that a broken connection prevented', async () => {
+  it('retries a commit after a lost connection', async () => {
     const { reader, batch, commits, state, failures } = createReader({
       onDelivery: async ({ commit }) => {
         await commit(1n)
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     state.commit = async () => {
@@ -182,11 +186,11 @@ describe('partition reader', () => {
     expect(failures).toEqual([])
   })
 
-  it('repeats a commit to a coordinator that is none, and keeps its partition', async () => {
+  it('retries a commit after NOT_COORDINATOR and keeps its partition', async () => {
     const { reader, batch, commits, membership, state, failures } = createReader({
       onDelivery: async ({ commit }) => {
         await commit(1n)
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     state.commit = async () => {
@@ -202,13 +206,13 @@ describe('partition reader', () => {
     expect([membership.signal.aborted, failures]).toEqual([false, []])
   })
 
-  it('takes a refused commit for the loss of the partition', async () => {
+  it('treats a rejected commit as the end of the generation', async () => {
     let signal: AbortSignal | undefined
     const { reader, batch, membership, state, failures } = createReader({
       onDelivery: async ({ commit, signal: given }) => {
         signal = given
         await commit(1n)
-        return { go: 'next' }
+        return { kind: 'done' }
       },
     })
     state.commit = async () => {

@@ -30,15 +30,16 @@ describe('a codec', () => {
     expect({ ...decodeBare(bare.bytes) as object }).toEqual(later)
   })
 
-  it('refuses values that the schema does not know, and bytes that are none', async () => {
+  it('rejects values outside the schema, and invalid bytes', async () => {
     const codec = createCodec(localSource())
     await expect(codec.encode('job.keys-value', { tenant: 1 })).rejects.toThrow()
-    await expect(codec.decode('job.keys', Buffer.of(1, 0, 0, 0, 1))).rejects.toThrow('not an')
+    await expect(codec.decode('job.keys', Buffer.of(1, 0, 0, 0, 1)))
+      .rejects.toThrow('not in the wire format')
     await expect(codec.decode('job.keys', Buffer.of(0, 0, 0, 0, 3, 9))).rejects.toThrow()
-    await expect(codec.encode('nobody-value', {})).rejects.toThrow('no schema of')
+    await expect(codec.encode('nobody-value', {})).rejects.toThrow('unknown schema subject')
   })
 
-  it('resolves what another version wrote, and builds the resolver once', async () => {
+  it('decodes messages of another version, and builds the resolver once', async () => {
     const writer = typeOf({
       type: 'record',
       name: 'Keys',
@@ -61,7 +62,7 @@ describe('a codec', () => {
     expect(asked).toBe(1)
   })
 
-  it('asks again after a look-up that failed', async () => {
+  it('repeats a failed lookup', async () => {
     let asked = 0
     const local = localSource()
     const codec = createCodec({
@@ -78,8 +79,8 @@ describe('a codec', () => {
   })
 })
 
-describe('sources', () => {
-  it('give local ids by the order of the files', async () => {
+describe('schema sources', () => {
+  it('assign local ids in the order of the files', async () => {
     const source = localSource()
     expect(await source.idOf('jobs.settled-value')).toBe(5)
     expect((await source.schemaOf(5)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
@@ -99,7 +100,7 @@ describe('sources', () => {
     10: [429, { error_code: 429, message: 'Not so fast' }],
   }
 
-  it('tell what no answer will ever change from what may pass', async () => {
+  it('distinguish permanent from transient errors', async () => {
     const server = createServer((request, response) => {
       const id = (request.url ?? '').split('/').at(-1) ?? ''
       const [status, body] = answers[id] ?? [404, {}]
@@ -108,7 +109,7 @@ describe('sources', () => {
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     const clock = { ms: 0 }
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const source = registrySource(url, { unknownForMs: 1_000, now: () => clock.ms })
+    const source = registrySource(url, { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
     expect((await source.schemaOf(1)).equals(ownSchema('job.keys-value').type)).toBe(true)
     const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
     // What the registry does not know may be on its way to it, but not for ever.
@@ -126,7 +127,7 @@ describe('sources', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  it('send user and password of the address, and show them in no failure', async () => {
+  it('send user and password of the URL, and never show them in errors', async () => {
     const sent: (string | undefined)[] = []
     const server = createServer((request, response) => {
       sent.push(request.headers.authorization)
@@ -144,7 +145,7 @@ describe('sources', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  it('call a registry that is away infrastructure', async () => {
+  it('throw an InfrastructureError if the registry is unavailable', async () => {
     // The client waits between its tries.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => { vi.useRealTimers() })

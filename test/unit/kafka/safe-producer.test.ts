@@ -40,8 +40,8 @@ const message = (value: string, more: Partial<OutgoingMessage> = {}): OutgoingMe
 
 const rejected = (type: string) => Object.assign(new Error(type), { type })
 
-describe('safe producer', () => {
-  it('sends a lone message at once and joins those that wait meanwhile', async () => {
+describe('the safe producer', () => {
+  it('sends a single message at once and batches those that wait', async () => {
     const { producer, request, requests } = createClients()
     const first = producer.send([message('a')])
     const { values, resolve } = await request(0)
@@ -73,7 +73,7 @@ describe('safe producer', () => {
     await send
   })
 
-  it('throws the client away after a rejection and sends the same by a new one', async () => {
+  it('discards the client after a rejection and resends with a new one', async () => {
     const { producer, request, counts } = createClients()
     const send = producer.send([message('a'), message('b')])
     const first = await request(0)
@@ -86,16 +86,16 @@ describe('safe producer', () => {
     expect(counts()).toEqual({ clients: 2, disconnected: 1 })
   })
 
-  it('refuses what can never be sent, without a request', async () => {
+  it('rejects unsendable messages without a request', async () => {
     const { producer, requests } = createClients({ messageBytes: 500 })
     await expect(producer.send([message('a'), message('b'.repeat(500))]))
-      .rejects.toThrow('bytes to rows is above 500; divide it before sending.')
+      .rejects.toThrow('bytes, above 500: split it')
     await expect(producer.send([message('a', { key: '' })])).rejects.toBeInstanceOf(UnsendableError)
     await producer.send([])
     expect(requests).toHaveLength(0)
   })
 
-  it('divides a request the broker calls too large, and refuses one message alone', async () => {
+  it('splits a batch that is too large for the broker, and rejects a single message', async () => {
     const { producer, request, requests } = createClients()
     const small = producer.send([message('a')])
     const first = await request(0)
@@ -117,7 +117,7 @@ describe('safe producer', () => {
     expect(requests).toHaveLength(4)
   })
 
-  it('lets sends wait while the queue is full, in their order', async () => {
+  it('queues sends in order while the queue is full', async () => {
     const { producer, request } = createClients({ queueBytes: 250 })
     const sends = ['a', 'b', 'c'].map((value) => producer.send([message(value.repeat(100))]))
     for (const [index, value] of ['a', 'b', 'c'].entries()) {
@@ -128,7 +128,7 @@ describe('safe producer', () => {
     }
   })
 
-  it('stops waiting when the signal is aborted, and never sends what had not left', async () => {
+  it('stops waiting after an abort, and never sends queued messages of it', async () => {
     const { producer, request, requests } = createClients()
     const first = producer.send([message('a')])
     const running = await request(0)
@@ -146,7 +146,7 @@ describe('safe producer', () => {
     expect(requests).toHaveLength(2)
   })
 
-  it('flushes when it closes and sends no more', async () => {
+  it('flushes when it closes and then rejects sends', async () => {
     const { producer, request, counts } = createClients()
     const sends = [producer.send([message('a')]), producer.send([message('b')])]
     const closed = producer.close()
@@ -158,11 +158,11 @@ describe('safe producer', () => {
     second.resolve()
     await Promise.all([closed, ...sends])
     expect(counts()).toEqual({ clients: 1, disconnected: 1 })
-    await expect(producer.send([message('c')])).rejects.toThrow('The producer is closed.')
+    await expect(producer.send([message('c')])).rejects.toThrow('the producer is closed')
   })
 
-  it('rejects what is not acknowledged in time when it closes', async () => {
-    const { producer, request } = createClients({ closeWithinMs: 20 })
+  it('rejects sends that are not acknowledged in time when it closes', async () => {
+    const { producer, request } = createClients({ closeTimeoutMs: 20 })
     const sends = [producer.send([message('a')])]
     await request(0)
     sends.push(producer.send([message('b')]))

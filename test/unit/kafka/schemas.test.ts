@@ -3,8 +3,8 @@ import type { Schema } from 'avsc'
 import { ownSchema, ownSchemas, typeOf } from '../../../services/kafka/schemas.ts'
 import { topology } from '../../../services/topology.ts'
 
-describe('our own schemas', () => {
-  it('have a subject for every topic, and one for the sealed rows of those that carry any', () => {
+describe('the local schemas', () => {
+  it('have a subject per topic, and one for the sealed rows of a topic', () => {
     const subjects = [...ownSchemas().keys()]
     for (const topic of Object.keys(topology.topics)) expect(subjects).toContain(`${topic}-value`)
     expect(subjects.filter(subject => subject.endsWith('-rows'))).toEqual([
@@ -13,13 +13,13 @@ describe('our own schemas', () => {
     ])
   })
 
-  it('are found by subject, and nothing else is', () => {
+  it('are found by subject only', () => {
     expect(ownSchema('job.keys-value').json).toMatchObject({ name: 'Keys' })
     expect(() => ownSchema('job.keys')).toThrow(TypeError)
   })
 })
 
-describe('a column of texts', () => {
+describe('a column of strings', () => {
   const columns = (texts: object | string, more: readonly object[] = []) => typeOf({
     type: 'record',
     name: 'Columns',
@@ -31,7 +31,7 @@ describe('a column of texts', () => {
   } as unknown as Schema)
   const texts = { type: 'string', logicalType: 'texts' }
 
-  it('is read by another version, though the registry gives its writer as plain text', () => {
+  it('is readable if the registry returns its schema without the logical type', () => {
     const reader = columns(texts, [{ name: 'later', type: 'string', default: 'x' }])
     for (const other of [null, [], ['c', 'd"']]) {
       const value = { one: ['a', ''], other }
@@ -44,10 +44,10 @@ describe('a column of texts', () => {
   })
 })
 
-describe('a list', () => {
+describe('an Avro array', () => {
   const lists = typeOf({ type: 'array', items: { type: 'array', items: 'int' } })
 
-  it('is read as it was written, by another version too, and in blocks of stated size', () => {
+  it('is decoded as it was encoded, by other versions and in blocks too', () => {
     const value = [[1, 2, 3], [], [-1]]
     const bytes = lists.toBuffer(value)
     expect(lists.fromBuffer(bytes)).toEqual(value)
@@ -60,9 +60,9 @@ describe('a list', () => {
 
   it.each([
     ['its first block', []], ['a later block', [2, 2, 2]], ['a block of stated size', [1, 2]],
-  ])('is refused before an item is read when %s is longer than its bytes', (_of, before) => {
+  ])('is rejected before an item is read if %s is longer than its bytes', (_of, before) => {
     const twoBillion = [0x80, 0xd0, 0xac, 0xf3, 0x0e]
     const bytes = Buffer.from([...before, ...twoBillion, 0, 0])
-    expect(() => lists.fromBuffer(bytes)).toThrow(/a list of \d+ items in \d+ bytes/)
+    expect(() => lists.fromBuffer(bytes)).toThrow(/invalid Avro array: \d+ items in \d+ bytes/)
   })
 })

@@ -2,7 +2,7 @@ import type { EachBatchPayload, Kafka } from 'kafkajs'
 import { expect, it } from 'vitest'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import {
-  createTopicReader, readToEnd, type Read,
+  createTopicReader, readToEnd, type PartitionBatch,
 } from '../../../services/kafka/topic-reader.ts'
 
 type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
@@ -46,13 +46,13 @@ const reading = { topic: 't', groupId: 'g', signal: new AbortController().signal
 
 function collect () {
   const seen: string[] = []
-  const onBatch = ({ partition, messages }: Read) => {
+  const onBatch = ({ partition, messages }: PartitionBatch) => {
     seen.push(...messages.map(({ offset }) => `${partition}:${offset}`))
   }
   return { seen, onBatch }
 }
 
-it('a topic is read to the ends its partitions had, and its group is gone', async () => {
+it('the topic reader reads to the current ends and deletes its group', async () => {
   const { kafka, groups, deleted, begun } = brokers()
   const { seen, onBatch } = collect()
   expect([...await readToEnd(kafka, { ...reading, onBatch })]).toEqual([[0, 4n], [1, 4n], [2, 0n]])
@@ -60,7 +60,7 @@ it('a topic is read to the ends its partitions had, and its group is gone', asyn
   expect([groups, deleted, begun]).toEqual([['g'], ['g'], []])
 })
 
-it('is read up to a moment, and returns where to read on', async () => {
+it('the topic reader stops at a timestamp and returns its positions', async () => {
   const { kafka } = brokers()
   const { seen, onBatch } = collect()
   const ends = await readToEnd(kafka, { ...reading, onBatch, untilMs: 2 * MINUTE_MS })
@@ -73,14 +73,14 @@ it.each([
   ['a moment, and five minutes before', { sinceMs: 8 * MINUTE_MS }, ['3', '3']],
   ['whichever comes first', { from: new Map([[0, 2n], [1, 3n]]), sinceMs: 6 * MINUTE_MS },
     ['1', '1']],
-])('is read from %s', async (_, limits, starts) => {
+])('the topic reader starts from %s', async (_, limits, starts) => {
   const { kafka, begun } = brokers()
   await readToEnd(kafka, { ...reading, ...limits, onBatch: () => {} })
   const partitions = starts.map((offset, partition) => ({ partition, offset }))
   expect(begun).toEqual([{ groupId: 'g', topic: 't', partitions }])
 })
 
-it('needs no group where everything was read before', async () => {
+it('the topic reader needs no group if there is nothing to read', async () => {
   const { kafka, groups } = brokers()
   const from = new Map([[0, 4n], [1, 4n]])
   expect([...await readToEnd(kafka, { ...reading, from, onBatch: () => {} })])
@@ -88,20 +88,20 @@ it('needs no group where everything was read before', async () => {
   expect(groups).toEqual([])
 })
 
-it('needs no group where the partitions that matter are empty', async () => {
+it('the topic reader needs no group if its partitions are empty', async () => {
   const { kafka, groups } = brokers()
   await readToEnd(kafka, { ...reading, only: async () => new Set([2]), onBatch: () => {} })
   expect(groups).toEqual([])
 })
 
-it('ends with the error of whoever takes what is read', async () => {
+it('the topic reader throws the error of onMessages', async () => {
   const { kafka, deleted } = brokers()
   const onBatch = async () => { throw new Error('enough') }
   await expect(readToEnd(kafka, { ...reading, onBatch })).rejects.toThrow('enough')
   expect(deleted).toEqual(['g'])
 })
 
-it('a topic that cannot be read is a matter of infrastructure', async () => {
+it('the topic reader throws an InfrastructureError if the topic is unavailable', async () => {
   const reader = createTopicReader({ brokers: [], clientId: 'c' })
   await expect(reader.read('t', () => {})).rejects.toThrow(InfrastructureError)
 })

@@ -25,7 +25,7 @@ function createWorld () {
   const stage = createLedgerStage({ journal: { append }, keys, batch: 10 })
   const finish = async (...entries: readonly ReturnType<typeof entry>[]) =>
     (await stage.decide(entries, signal) as readonly Decision<'ledger'>[])
-      .flatMap(({ finishes }) => finishes.map(({ value }) => (value as Journal).seq))
+      .flatMap(({ completes }) => completes.map(({ value }) => (value as Journal).seq))
   return { stage, stored, copied, finish, fail: (next: boolean) => { failing = next } }
 }
 
@@ -62,7 +62,7 @@ describe('ledger', () => {
     const { stage, stored, copied } = createWorld()
     const value = { tenant: TENANT, job: 'job_1', wrapped: Buffer.of(1) }
     const message = incoming('job.keys', value, { rows: () => undefined, timestampMs: 7 })
-    expect(await stage.decide([message], signal)).toEqual([{ finishes: [message], emits: [] }])
+    expect(await stage.decide([message], signal)).toEqual([{ completes: [message], emits: [] }])
     expect([stored, copied]).toEqual([[], [{ ...value, createdMs: 7 }]])
     expect(await stage.whenDead({}, 'job.keys')).toEqual([])
   })

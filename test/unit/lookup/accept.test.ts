@@ -12,7 +12,7 @@ async function accepted (change: Partial<typeof counts>, unitPriceMicros = 10) {
   return store.accepts[0]
 }
 
-describe('accepting a job', () => {
+describe('acceptJob', () => {
   it('reserves the price of every row that may be charged', async () => {
     expect(await accepted({})).toMatchObject({
       id: JOB,
@@ -23,7 +23,7 @@ describe('accepting a job', () => {
     })
   })
 
-  it('has the price of its partner, where the registration names one', async () => {
+  it('uses the price of the partner if there is one', async () => {
     const store = createStoreDouble()
     const [chunk] = chunksOf(['+12127365000'], { header: null })
     const source = { partner: 'acme', partition: 0, cursor: 'whatsapp||', from: -1, to: 8 }
@@ -35,7 +35,7 @@ describe('accepting a job', () => {
       .toEqual([[7, 8], [10, 8]])
   })
 
-  it('costs nothing in test mode', async () => {
+  it('is free in test mode', async () => {
     expect((await accepted({}, 0))?.preflight.maxQuoteMicros).toBe(0)
   })
 })

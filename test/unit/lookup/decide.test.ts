@@ -18,7 +18,7 @@ const terms: JobTerms = {
   forceFresh: false,
   quotedAtMs: QUOTED_AT_MS,
   freshnessMs: 86_400_000,
-  partRows: 2,
+  batchRows: 2,
 }
 
 const phone = (last: number) => `+1212736${5_000 + last}`
@@ -42,7 +42,7 @@ const blockIn = (emissions: readonly Emission[]) =>
 const partsIn = (emissions: readonly Emission[]) =>
   emissions.filter((it): it is Emission<'rows.to-verify'> => it.topic === 'rows.to-verify')
 
-describe('a hit', () => {
+describe('a cache hit', () => {
   it('is fresh at the time of the quote', () => {
     const record = cachedRecord()
     expect(usableHit(record, terms)).toBe(record)
@@ -50,11 +50,11 @@ describe('a hit', () => {
     expect(usableHit(record, { ...terms, freshnessMs: 3_600_000 })).toBe(undefined)
   })
 
-  it('is nothing to a job that wants fresh checks', () => {
+  it('is ignored by a job with forceFresh', () => {
     expect(usableHit(cachedRecord(), { ...terms, forceFresh: true })).toBe(undefined)
   })
 
-  it('is never a record that this very job paid for', () => {
+  it('is never a record that this job paid for', () => {
     expect(usableHit(cachedRecord({ job: JOB }), terms)).toBe(undefined)
   })
 })
@@ -63,7 +63,7 @@ describe('a chunk of an accepted job', () => {
   const canonicals = [phone(0), '', phone(1), phone(0), phone(2), phone(3), phone(2), phone(4)]
   const chunk = chunkOf(canonicals, [phone(2), phone(4)])
 
-  it('keeps how a repeated e-mail address is spelled', () => {
+  it('keeps the spelling of a duplicate e-mail address', () => {
     const mails = chunkOf(['jane@x.org', 'jane@x.org'])
     const rows = { ...mails.rows, canonicals: ['jane@x.org', 'JANE@x.org'] }
     const place = { ...mails.coordinates, service: 'email-validation' as const }
@@ -71,12 +71,12 @@ describe('a chunk of an accepted job', () => {
     expect(block?.rows.columns.find(({ name }) => name === 'email')?.values).toContain('JANE@x.org')
   })
 
-  it('counts each row in one way', () => {
+  it('counts each row as one kind', () => {
     expect(countRows(chunk))
       .toEqual({ invalidRows: 1, duplicateRows: 2, cacheHits: 2, freshChecks: 3 })
   })
 
-  it('has one block with all inputs and the rows that are finished', () => {
+  it('has one block with all inputs and the completed rows', () => {
     const [block, ...others] = blockIn(emissionsOf(chunk, terms))
     expect(others).toEqual([])
     expect(block?.value.part).toBe(-1)
@@ -91,7 +91,7 @@ describe('a chunk of an accepted job', () => {
     expect(checked?.[2]).toBe('2026-08-10T23:00:00.000Z')
   })
 
-  it('has parts with the rows that need a check, and the copies of each', () => {
+  it('has verification batches with the other rows and their duplicates', () => {
     const parts = partsIn(emissionsOf(chunk, terms))
     expect(parts.map(({ value }) => value.part)).toEqual([0, 1])
     expect(parts.map(({ rows }) => rows.rows)).toEqual([[0, 2], [5]])
@@ -112,18 +112,18 @@ describe('a chunk of an accepted job', () => {
     })
   })
 
-  it('holds every row in exactly one block or part, and bitmaps that agree', () => {
+  it('has every row in exactly one block or batch, with matching bitmaps', () => {
     const contacts = fc.array(fc.integer({ min: -1, max: 12 }), { minLength: 1, maxLength: 60 })
     fc.assert(fc.property(contacts, fc.array(fc.integer({ min: 0, max: 12 })),
-      fc.integer({ min: 1, max: 70 }), (numbers, hits, partRows) => {
+      fc.integer({ min: 1, max: 70 }), (numbers, hits, batchRows) => {
         const given = chunkOf(numbers.map((it) => it < 0 ? '' : phone(it)), hits.map(phone))
-        const emissions = emissionsOf(given, { ...terms, partRows })
+        const emissions = emissionsOf(given, { ...terms, batchRows })
         const [block] = blockIn(emissions)
         const missed = partsIn(emissions).map(({ rows }) => rows.rows)
         const { finished, cached, invalid } = block!.value
         expect([...rowsOf(finished), ...missed.flat()].sort((a, b) => a - b))
           .toEqual(numbers.map((_, row) => row))
-        expect(missed.every((rows) => rows.length <= partRows)).toBe(true)
+        expect(missed.every((rows) => rows.length <= batchRows)).toBe(true)
         expect(rowsOf(both(cached, invalid))).toEqual([])
         expect(rowsOf(minus(cached, finished))).toEqual([])
         expect(rowsOf(minus(invalid, finished))).toEqual([])

@@ -13,7 +13,7 @@ function dedupeOf (chunks: readonly (readonly string[])[]) {
 }
 
 describe('duplicates of a job', () => {
-  it('point at the lowest row of their token, across chunks', () => {
+  it('refer to the lowest row of their token, across chunks', () => {
     expect(dedupeOf([['a', 'b', 'a'], ['b', 'c', 'a']])).toEqual({
       duplicates: [1, 2],
       originals: [-1, -1, 0, 1, -1, 0],
@@ -21,13 +21,13 @@ describe('duplicates of a job', () => {
     })
   })
 
-  it('are never invalid rows, whose tokens are all alike', () => {
+  it('are never invalid rows, whose tokens are all equal', () => {
     expect(dedupeOf([['', 'a', ''], ['', 'a']])).toEqual({
       duplicates: [0, 1], originals: [-1, -1, -1, -1, 1], copies: [0, 1, 0, 0, 0],
     })
   })
 
-  it('leave one original a contact, however the job is cut', () => {
+  it('leave one original per contact, however the job is split', () => {
     const rows = fc.array(fc.constantFrom('', 'a', 'b', 'c', 'd'), { maxLength: 40 })
     fc.assert(fc.property(rows, fc.integer({ min: 1, max: 9 }), (contacts, chunkRows) => {
       const chunks = Array.from({ length: Math.ceil(contacts.length / chunkRows) },
@@ -42,7 +42,7 @@ describe('duplicates of a job', () => {
     }))
   })
 
-  it('are told apart where tokens differ in any of their bytes', () => {
+  it('are found by all bytes of a token', () => {
     const token = Buffer.alloc(16, 7)
     const others = Array.from({ length: 16 }, (_, at) => Buffer.from(token).fill(8, at, at + 1))
     const dedupe = createDedupe(34)
@@ -52,9 +52,9 @@ describe('duplicates of a job', () => {
       .toEqual(Array.from({ length: 17 }, (_, row) => row))
   })
 
-  it('are not looked for in more rows than the job has', () => {
+  it('throw for more rows than the job has', () => {
     const dedupe = createDedupe(1)
     dedupe.add(tokenFor('a'), () => false)
-    expect(() => dedupe.add(tokenFor('b'), () => false)).toThrow('a job of 1 rows has no more')
+    expect(() => dedupe.add(tokenFor('b'), () => false)).toThrow('a job of 1 rows got 2 tokens')
   })
 })

@@ -20,25 +20,25 @@ function partsFor (more: Record<string, string>, stored: Record<string, string> 
 }
 
 describe('the dependencies of lookup', () => {
-  it('have the limits of the configuration, or of the policy of an organization', async () => {
+  it('have the limits of the configuration or of the policy', async () => {
     const usual = { freshnessMs: 90 * 86_400_000, maxActiveJobs: 7 }
     expect(await partsFor({ MAX_ACTIVE_JOBS: '7' }).policy('org_1.live')).toEqual(usual)
     const { policy } = partsFor({ MAX_ACTIVE_JOBS: '7' }, { activeJobs: '30', freshnessDays: '0' })
     expect(await policy('org_1.live')).toEqual({ freshnessMs: 0, maxActiveJobs: 30 })
   })
 
-  it('have the documented limits unless told otherwise', async () => {
-    const { partRows, policy, batch } = partsFor({})
+  it('have the documented limits by default', async () => {
+    const { batchRows, policy, batch } = partsFor({})
     expect([(await policy('org_1.live')).maxActiveJobs, batch]).toEqual([10, 25])
-    expect(partRows('small', 'phone-validation')).toBe(50)
-    expect(partRows('bulk', 'whatsapp')).toBe(200)
-    expect(partRows('bulk', 'phone-validation')).toBe(2_000)
+    expect(batchRows('small', 'phone-validation')).toBe(50)
+    expect(batchRows('bulk', 'whatsapp')).toBe(200)
+    expect(batchRows('bulk', 'phone-validation')).toBe(2_000)
     const changed = partsFor({
       VERIFY_BATCH_ROWS_SMALL: '5', VERIFY_BATCH_ROWS_QUICK: '70', QUICK_SERVICES: '["whatsapp"]',
     })
-    expect(changed.partRows('small', 'whatsapp')).toBe(5)
-    expect(changed.partRows('bulk', 'whatsapp')).toBe(70)
-    expect(changed.partRows('bulk', 'phone-validation')).toBe(200)
+    expect(changed.batchRows('small', 'whatsapp')).toBe(5)
+    expect(changed.batchRows('bulk', 'whatsapp')).toBe(70)
+    expect(changed.batchRows('bulk', 'phone-validation')).toBe(200)
   })
 
   it('price by service and mode', () => {

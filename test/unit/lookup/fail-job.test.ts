@@ -10,8 +10,8 @@ import {
   TENANT,
 } from '../../support/stage-doubles.ts'
 
-const parts = chunksOf(['+12127365000'])
-const unit = { parts, members: parts }
+const messages = chunksOf(['+12127365000'])
+const unit = { messages, members: messages }
 
 const partsWith = (unitPriceMicros: () => number) => ({
   store: createStoreDouble(),
@@ -20,26 +20,26 @@ const partsWith = (unitPriceMicros: () => number) => ({
   clock: createManualClock(),
   unitPriceMicros,
   policy: async () => ({ freshnessMs: 1_000, maxActiveJobs: 10 }),
-  partRows: () => 50,
+  batchRows: () => 50,
 })
 
 function setUp (unitPriceMicros: () => number) {
   const told: string[] = []
-  const parts = partsWith(unitPriceMicros)
-  const { store } = parts
-  const decided = decideOrFailJob(unit, { ...parts, onUndecidable: (job) => told.push(job) })
+  const messages = partsWith(unitPriceMicros)
+  const { store } = messages
+  const decided = decideOrFailJob(unit, { ...messages, onUndecidable: (job) => told.push(job) })
   return { store, told, decided }
 }
 
 describe('a job that fails while it is decided', () => {
-  it('is refused, its chunks are dead, and somebody is told', async () => {
+  it('is refused and logged, and its chunks are dead letters', async () => {
     const { store, told, decided } = setUp(() => { throw new RangeError('no price') })
-    expect(await decided).toEqual({ finishes: parts, emits: [], dead: 'undecidable' })
+    expect(await decided).toEqual({ completes: messages, emits: [], dead: 'undecidable' })
     expect(told).toEqual([JOB])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
-  it('after it was accepted is told of only once its reservation is in the journal', async () => {
+  it('after acceptance is announced once its reservation is in the journal', async () => {
     const told: string[] = []
     const job = { id: JOB, preflight: { maxQuoteMicros: 5 } } as Job
     const entry = entryOf(TENANT, job)
@@ -59,7 +59,7 @@ describe('a job that fails while it is decided', () => {
     expect(told).toEqual(['announced', 'removed 7'])
   })
 
-  it('leaves the rows of a rebuilt job to the parts that may be at work already', async () => {
+  it('leaves the rows of a rebuilt job to batches that may be in progress', async () => {
     const [rows, store] = [partsWith(() => 5), createStoreDouble()]
     store.jobs.set(JOB, { ...acceptedJob(), rebuilt: true })
     const { dead, emits } = await failJob(unit, { ...rows, store })
@@ -70,7 +70,7 @@ describe('a job that fails while it is decided', () => {
     expect(others).toEqual([])
   })
 
-  it('ends its rows by blocks that wait while true blocks are counted again', async () => {
+  it('ends its rows with blocks that wait for a recount', async () => {
     const [rows, store] = [partsWith(() => 5), createStoreDouble()]
     store.jobs.set(JOB, acceptedJob())
     const { emits } = await failJob(unit, { ...rows, store })
@@ -79,7 +79,7 @@ describe('a job that fails while it is decided', () => {
     expect([rowsOf(block!.finished), others]).toEqual([[0], []])
   })
 
-  it('is left alone when the process cannot go on', async () => {
+  it('is not touched after a fatal error', async () => {
     const { store, told, decided } = setUp(() => { throw new FatalError('stop') })
     await expect(decided).rejects.toThrow('stop')
     expect([told, await store.outcome(TENANT, JOB)]).toEqual([[], { kind: 'open' }])

@@ -16,18 +16,18 @@ const partsWith = (change: Partial<JobDeps> = {}): JobDeps => ({
   clock: createManualClock(),
   unitPriceMicros: () => 10,
   policy: async () => ({ freshnessMs: 1_000, maxActiveJobs: 10 }),
-  partRows: (lane) => lane === 'small' ? 50 : 200,
+  batchRows: (lane) => lane === 'small' ? 50 : 200,
   ...change,
 })
 
-const unitOf = (parts: ReturnType<typeof chunksOf>) => ({ parts, members: parts })
+const unitOf = (messages: ReturnType<typeof chunksOf>) => ({ messages, members: messages })
 
-describe('deciding a job', () => {
+describe('decideJob', () => {
   it('names the quote after the job', () => {
     expect(quoteIdOf('job_01jabc')).toBe('quot_01jabc')
   })
 
-  it('cuts parts by the lane of the job', async () => {
+  it('sizes verification batches by the lane of the job', async () => {
     const rows = (count: number) => Array.from({ length: count }, (_, row) => phone(row))
     const small = await decideJob(unitOf(chunksOf(rows(120))), partsWith())
     expect(emitted([small], 'rows.to-verify').map(({ rows: { rows } }) => rows.length))
@@ -37,7 +37,7 @@ describe('deciding a job', () => {
     expect(sizes).toEqual([...new Array(5).fill(['bulk', 200]), ['bulk', 200], ['bulk', 1]])
   })
 
-  it('gives the policy of the organization to every part', async () => {
+  it('passes the policy of the organization to every batch', async () => {
     const decision = await decideJob(unitOf(chunksOf([phone(0)])),
       partsWith({
         policy: async tenant =>
@@ -46,14 +46,15 @@ describe('deciding a job', () => {
     expect(emitted([decision], 'rows.to-verify')[0]?.value.freshnessMs).toBe(77)
   })
 
-  it('rejects chunks that leave a gap or do not make up the job', async () => {
+  it('rejects missing chunks', async () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await expect(decideJob(unitOf([second!]), partsWith()))
       .rejects.toThrow('a chunk before it is missing')
-    await expect(decideJob(unitOf([first!]), partsWith())).rejects.toThrow('all its rows')
+    await expect(decideJob(unitOf([first!]), partsWith()))
+      .rejects.toThrow('have 1 rows, expected 2')
   })
 
-  it('lets others have their turn while it decides a big job', async () => {
+  it('yields while it decides a big job', async () => {
     let turns = 0
     let decided = false
     const count = () => {

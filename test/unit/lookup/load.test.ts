@@ -7,8 +7,8 @@ import { cachedRecord, chunksOf, incoming, tokenFor } from '../../support/stage-
 
 const PHONE = '+12127365000'
 
-describe('loading a chunk', () => {
-  it('opens its rows and asks the cache once, however often it is called', async () => {
+describe('the loader of chunks', () => {
+  it('decrypts and looks up a chunk once, however often it is called', async () => {
     const cache = createCacheDouble()
     cache.entries.set(tokenFor(PHONE).toString('hex'), cachedRecord())
     const scopes: object[] = []
@@ -42,7 +42,7 @@ describe('loading a chunk', () => {
   }
   const roomFor = (chunks: number) => chunks * (1 + 4 * 10)
 
-  it('drops what it loaded first when there is no room for all, and loads it again', async () => {
+  it('drops the first chunks when memory is full, and loads them again', async () => {
     const { opened, chunks } = counted(3)
     const load = createLoader(createCacheDouble(), roomFor(2))
     for (const chunk of chunks) await load(chunk)
@@ -56,21 +56,21 @@ describe('loading a chunk', () => {
     expect(opened).toEqual([0, 1, 2, 0, 1])
   })
 
-  it('loads ahead as long as there is room, and never fails by it', async () => {
+  it('prefetches while there is memory, and never fails by it', async () => {
     const { opened, chunks } = counted(3)
     const load = createLoader(createCacheDouble(), roomFor(2))
-    for (const chunk of chunks) load.ahead(chunk)
+    for (const chunk of chunks) load.prefetch(chunk)
     await load(chunks[1]!)
     expect(opened).toEqual([0, 1])
     load.forget([chunks[0]!])
-    load.ahead(chunks[2]!)
+    load.prefetch(chunks[2]!)
     await load(chunks[2]!)
     expect(opened).toEqual([0, 1, 2])
     const unreadable = { ...chunks[0]!, rows: () => { throw new Error('no rows') } }
-    createLoader(createCacheDouble()).ahead(unreadable)
+    createLoader(createCacheDouble()).prefetch(unreadable)
   })
 
-  it('keeps nothing of chunks whose job is done', async () => {
+  it('releases the chunks of a decided job', async () => {
     let opened = 0
     const [chunk] = chunksOf([PHONE])
     const counted = incoming('rows.normalized', chunk!.value, {
@@ -88,29 +88,30 @@ describe('loading a chunk', () => {
     expect(opened).toBe(2)
   })
 
-  it('does not ask the cache for a job that wants fresh checks', async () => {
+  it('does not look up a job with forceFresh', async () => {
     const load = createLoader({ find: async () => { throw new Error('asked') } })
     const [chunk] = chunksOf([PHONE], { forceFresh: true })
     expect((await load(chunk!)).records).toEqual([])
   })
 
-  it('rejects rows that can\'t be read or are not as many as the envelope says', async () => {
+  it('rejects unreadable rows, and a row count unlike the envelope', async () => {
     const load = createLoader(createCacheDouble())
     const [chunk] = chunksOf([PHONE])
     const unreadable = incoming('rows.normalized', chunk!.value,
       { rows: () => { throw new Error('no rows') } })
     await expect(load(unreadable)).rejects.toThrow('no rows')
-    await expect(load({ ...chunk!, value: { ...chunk!.value, rows: 2 } })).rejects.toThrow('rows')
+    await expect(load({ ...chunk!, value: { ...chunk!.value, rows: 2 } }))
+      .rejects.toThrow('1 inputs, 1 canonical forms, expected 2')
   })
 
-  /** A cache whose looks end when they are told to, and how many were begun. */
+  /** A cache whose lookups the test ends. */
   function slowCache () {
     const ends: ((found: readonly undefined[]) => void)[] = []
     const find = () => new Promise<readonly undefined[]>(resolve => { ends.push(resolve) })
     return { ends, find }
   }
 
-  it('asks the cache for two chunks at a time', async () => {
+  it('looks up two chunks at a time', async () => {
     const { chunks } = counted(4)
     const { ends, find } = slowCache()
     const load = createLoader({ find })
@@ -124,7 +125,7 @@ describe('loading a chunk', () => {
     expect(await loaded).toHaveLength(4)
   })
 
-  it('waits for all together where the cache does not answer', async () => {
+  it('waits for all lookups together if the cache hangs', async () => {
     const { chunks } = counted(6)
     const { ends, find } = slowCache()
     const load = createLoader({ find })

@@ -10,70 +10,70 @@ function scene () {
   const held = createPendingJobs()
   const chunks = chunksOf(['+12127365000', '+12127365001', '+12127365002'], { chunkRows: 1 })
   const [first, second, third] = chunks as [typeof chunks[0], typeof chunks[0], typeof chunks[0]]
-  const suspects = (nowMs = QUOTED_AT_MS) => held.suspects(first.raw, nowMs)
-  return { held, first, second, third, suspects }
+  const expired = (nowMs = QUOTED_AT_MS) => held.expired(first.raw, nowMs)
+  return { held, first, second, third, expired }
 }
 
-describe('held jobs', () => {
-  it('are suspect once they are late, in their own partition', () => {
-    const { held, first, second, suspects } = scene()
+describe('pending jobs', () => {
+  it('are expired after acceptBy, in their own partition', () => {
+    const { held, first, second, expired } = scene()
     held.add(second)
     held.add(first)
-    expect(suspects(LATE_MS - 1)).toEqual([])
-    expect(suspects(LATE_MS)).toEqual([{
+    expect(expired(LATE_MS - 1)).toEqual([])
+    expect(expired(LATE_MS)).toEqual([{
       message: first,
-      unit: { parts: [first, second], members: [second, first] },
-      isAccountedFor: false,
-      quietLooks: 0,
+      unit: { messages: [first, second], members: [second, first] },
+      hasAllChunks: false,
+      idlePolls: 0,
     }])
-    expect(held.suspects({ topic: first.raw.topic, partition: 9 }, LATE_MS)).toEqual([])
+    expect(held.expired({ topic: first.raw.topic, partition: 9 }, LATE_MS)).toEqual([])
   })
 
-  it('are accounted for when each chunk that is not held is dead', () => {
-    const { held, first, third, suspects } = scene()
-    held.lose(owner, 1)
-    expect(suspects()).toEqual([])
+  it('have all chunks if the missing ones are dead letters', () => {
+    const { held, first, third, expired } = scene()
+    held.markDead(owner, 1)
+    expect(expired()).toEqual([])
     held.add(first)
-    expect(suspects().map(({ isAccountedFor }) => isAccountedFor)).toEqual([false])
+    expect(expired().map(({ hasAllChunks }) => hasAllChunks)).toEqual([false])
     held.add(third)
-    expect(suspects().map(({ isAccountedFor }) => isAccountedFor)).toEqual([true])
+    expect(expired().map(({ hasAllChunks }) => hasAllChunks)).toEqual([true])
   })
 
-  it('count looks at which their partition had nothing new, afresh with each chunk', () => {
-    const { held, first, second, suspects } = scene()
-    const looks = () => suspects(LATE_MS).map(({ quietLooks }) => quietLooks)
+  it('count idle polls of their partition since their last chunk', () => {
+    const { held, first, second, expired } = scene()
+    const looks = () => expired(LATE_MS).map(({ idlePolls }) => idlePolls)
     const other = { ...first, value: { ...first.value, job: 'job_other' } }
     held.add(first)
     const counted: (readonly number[])[] = []
     for (const coming of [undefined, undefined, undefined, other, undefined, second, undefined]) {
       if (coming !== undefined) held.add(coming)
       counted.push(looks())
-      held.looked(first.raw)
-      held.looked({ topic: first.raw.topic, partition: 9 })
+      held.polled(first.raw)
+      held.polled({ topic: first.raw.topic, partition: 9 })
     }
     expect(counted).toEqual([[0], [1], [2], [2, 0], [3, 1], [0, 1], [1, 2]])
     // A look that did not go through is none.
     expect([looks(), looks()]).toEqual([[2, 3], [2, 3]])
   })
 
-  it('keep the first message of a chunk as its part, and all as members', () => {
-    const { held, first, suspects } = scene()
+  it('keep the first message of a chunk, and all as members', () => {
+    const { held, first, expired } = scene()
     const twin = { ...first, raw: { ...first.raw, offset: 9n } }
     held.add(first)
     held.add(twin)
-    expect(suspects(LATE_MS)[0]?.unit).toEqual({ parts: [first], members: [first, twin] })
+    expect(expired(LATE_MS)[0]?.unit).toEqual({ messages: [first], members: [first, twin] })
   })
 
-  it('are complete with their last chunk, and gone when they are dropped or forgotten', () => {
-    const { held, first, second, third, suspects } = scene()
+  it('are complete with their last chunk, and gone after drop or forget', () => {
+    const { held, first, second, third, expired } = scene()
     expect([held.add(first), held.add(second)]).toEqual([undefined, undefined])
-    expect(held.add(third)?.parts).toEqual([first, second, third])
+    expect(held.add(third)?.messages).toEqual([first, second, third])
     held.drop(third)
-    expect(suspects(LATE_MS)).toEqual([])
-    held.lose(owner, 1)
+    expect(expired(LATE_MS)).toEqual([])
+    held.markDead(owner, 1)
     held.add(first)
     held.forget()
     held.add(first)
-    expect(suspects()).toEqual([])
+    expect(expired()).toEqual([])
   })
 })

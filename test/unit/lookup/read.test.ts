@@ -1,34 +1,34 @@
 import { describe, expect, it } from 'vitest'
 import { createLoader } from '../../../services/lookup/load.ts'
-import { readChunks, termsOf, type PartRows } from '../../../services/lookup/read.ts'
+import { readChunks, termsOf, type BatchRows } from '../../../services/lookup/read.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { cachedRecord, chunksOf, QUOTED_AT_MS, tokenFor } from '../../support/stage-doubles.ts'
 
-const partRows: PartRows = (lane, service) =>
+const batchRows: BatchRows = (lane, service) =>
   lane === 'small' ? 50 : service.length
 const canonicals = ['+12127365000', '', '+12127365001', '+12127365000', '+12127365002']
 
-describe('reading the chunks of a job', () => {
-  it('knows what holds for all of them from the first envelope', () => {
+describe('readChunks', () => {
+  it('takes the terms from the first envelope', () => {
     const [small] = chunksOf(['+12127365000'], { forceFresh: true })
-    expect(termsOf(small!.value, 77, partRows)).toEqual({
+    expect(termsOf(small!.value, 77, batchRows)).toEqual({
       job: small!.value.job,
       lane: 'small',
       forceFresh: true,
       quotedAtMs: QUOTED_AT_MS,
       freshnessMs: 77,
-      partRows: 50,
+      batchRows: 50,
     })
     const [bulk] = chunksOf(new Array<string>(1_001).fill(''))
-    expect(termsOf(bulk!.value, 77, partRows))
-      .toMatchObject({ lane: 'bulk', partRows: 'phone-validation'.length })
+    expect(termsOf(bulk!.value, 77, batchRows))
+      .toMatchObject({ lane: 'bulk', batchRows: 'phone-validation'.length })
   })
 
-  it('counts every row of the job, originals told by the chunks before', async () => {
+  it('counts every row, with originals of earlier chunks', async () => {
     const cache = createCacheDouble()
     cache.entries.set(tokenFor('+12127365002').toString('hex'), cachedRecord())
     const messages = chunksOf(canonicals, { chunkRows: 2 })
-    const terms = termsOf(messages[0]!.value, 86_400_000, partRows)
+    const terms = termsOf(messages[0]!.value, 86_400_000, batchRows)
     const { chunks, counts } = await readChunks(messages, { terms, load: createLoader(cache) })
     expect(counts).toEqual({
       totalRows: 5, invalidRows: 1, duplicateRows: 1, cacheHits: 1, freshChecks: 2,
@@ -37,7 +37,7 @@ describe('reading the chunks of a job', () => {
     expect(chunks[2]?.hits).toEqual([cachedRecord()])
   })
 
-  it('finds duplicates in chunks whose tokens are of different versions', async () => {
+  it('finds duplicates across token versions', async () => {
     const cache = createCacheDouble()
     const [first, second, third] = chunksOf(canonicals, { chunkRows: 2 })
     const rows = { ...second!.rows(), tokens: Buffer.alloc(32, 9) }
@@ -45,7 +45,7 @@ describe('reading the chunks of a job', () => {
       ...second!, value: { ...second!.value, tokenVersion: '2' }, rows: () => rows,
     }
     const messages = [first!, other, third!]
-    const terms = termsOf(messages[0]!.value, 86_400_000, partRows)
+    const terms = termsOf(messages[0]!.value, 86_400_000, batchRows)
     const { chunks, counts } = await readChunks(messages, { terms, load: createLoader(cache) })
     expect(counts).toMatchObject({ invalidRows: 1, duplicateRows: 1, freshChecks: 3 })
     expect(chunks.map(({ tokenVersion }) => tokenVersion)).toEqual(['1', '2', '1'])

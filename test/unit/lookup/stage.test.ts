@@ -28,7 +28,7 @@ function setUp ({ availableMicros = 1e12 } = {}) {
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
-    partRows: (lane) => lane === 'small' ? 2 : 4,
+    batchRows: (lane) => lane === 'small' ? 2 : 4,
     batch: 25,
     onUndecidable: (_job, error) => undecidable.push(error),
   })
@@ -55,13 +55,13 @@ const headersOf = (chunk: number, chunks: number) => ({
   rows: fullBitmap(3).toString('base64'),
 })
 
-describe('lookup', () => {
-  it('holds chunks until the last one is there, in whatever order they come', async () => {
+describe('the lookup stage', () => {
+  it('holds chunks until the last one arrives, in any order', async () => {
     const { stage, store } = setUp()
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(0)], { chunkRows: 1 })
     expect(await decisionsOf(stage, [third!, first!])).toEqual([])
     const [decision] = await decisionsOf(stage, [second!])
-    expect(decision?.finishes).toHaveLength(3)
+    expect(decision?.completes).toHaveLength(3)
     expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk))
       .toEqual([0, 1, 2])
     expect(store.accepts[0]?.preflight).toEqual({
@@ -75,7 +75,7 @@ describe('lookup', () => {
     })
   })
 
-  it('asks for the reservation of the whole quote, hits included', async () => {
+  it('reserves the whole quote, hits included', async () => {
     const { stage, store, remember } = setUp()
     remember(phone(0), phone(1))
     await decisionsOf(stage, chunksOf([phone(0), phone(1), '', phone(0)], { idempotencyKey: 'k' }))
@@ -103,7 +103,7 @@ describe('lookup', () => {
     }])
   })
 
-  it('emits the journal entry and announces only after everything is produced', async () => {
+  it('emits the journal entry, and announces after everything is produced', async () => {
     const { stage, store, removed } = setUp()
     const [decision] = await decisionsOf(stage, chunksOf([phone(0)]))
     const job = store.jobs.get(JOB)!
@@ -115,17 +115,17 @@ describe('lookup', () => {
     expect([store.jobs.get(JOB)?.announced, removed]).toEqual([true, [7]])
   })
 
-  it('emits nothing for a job that is refused, and finishes its chunks', async () => {
+  it('emits nothing for a refused job, and completes its chunks', async () => {
     const { stage, store } = setUp({ availableMicros: 19 })
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [decision] = await decisionsOf(stage, chunks)
-    expect(decision).toMatchObject({ finishes: chunks, emits: [] })
+    expect(decision).toMatchObject({ completes: chunks, emits: [] })
     expect(await store.outcome(TENANT, JOB)).toMatchObject({
       refusal: { code: 'insufficient_balance', requiredMicros: 20, availableMicros: 19 },
     })
   })
 
-  it('emits nothing for a job that is closed, was refused or is too late', async () => {
+  it('emits nothing for a job that is closed, refused or past acceptBy', async () => {
     const closed = setUp()
     closed.store.jobs.set(JOB, { ...acceptedJob(), closed: true })
     const late = setUp()
@@ -139,7 +139,7 @@ describe('lookup', () => {
     expect(await late.store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
   })
 
-  it('decides again with the same quote when the answer was lost', async () => {
+  it('decides again with the same quote after a lost reply', async () => {
     const { stage, store, remember } = setUp()
     const [first] = await decisionsOf(stage, chunksOf([phone(0), phone(1)]))
     remember(phone(1))
@@ -150,18 +150,18 @@ describe('lookup', () => {
     expect(emitted([again!], 'rows.to-verify').map(({ rows }) => rows.rows)).toEqual([[0]])
   })
 
-  it('finds the job complete again when its effects failed', async () => {
+  it('retries the complete job when its effects failed', async () => {
     const { stage } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [first!])
     expect(await decisionsOf(stage, [second!])).toHaveLength(1)
     const [again] = await decisionsOf(stage, [second!])
-    expect(again?.finishes).toEqual([first, second])
+    expect(again?.completes).toEqual([first, second])
     await again?.afterProduced?.()
     expect(await decisionsOf(stage, [second!])).toEqual([])
   })
 
-  it('leaves the chunks of a new generation alone when late effects end', async () => {
+  it('does not drop chunks of a new generation when late effects end', async () => {
     const { stage } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [stale] = await decisionsOf(stage, [first!, second!])
@@ -171,17 +171,17 @@ describe('lookup', () => {
     expect(await decisionsOf(stage, [second!])).toHaveLength(1)
   })
 
-  it('finishes both when a chunk came twice', async () => {
+  it('completes both messages of a duplicate chunk', async () => {
     const { stage } = setUp()
     const [chunk] = chunksOf([phone(0)])
     const twin = { ...chunk!, raw: { ...chunk!.raw, offset: 9n } }
     const [decision, ...others] = await decisionsOf(stage, [chunk!, twin])
     expect(others).toEqual([])
-    expect(decision?.finishes).toEqual([chunk, twin])
+    expect(decision?.completes).toEqual([chunk, twin])
     expect(emitted([decision!], 'rows.completed')).toHaveLength(1)
   })
 
-  it('throws broken infrastructure and keeps what it holds', async () => {
+  it('throws infrastructure errors and keeps held chunks', async () => {
     const { stage, store } = setUp()
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     store.failNext(new InfrastructureError('Redis'))
@@ -190,45 +190,45 @@ describe('lookup', () => {
   })
 })
 
-describe('held chunks of a job that never gets complete', () => {
+describe('held chunks of a job that is never complete', () => {
   const placeOf = ({ raw: { topic, partition } }: ReturnType<typeof chunksOf>[number]) =>
     ({ topic, partition })
 
-  it('are let go once the job can no longer be accepted, which is stored', async () => {
+  it('are flushed once the job is refused as expired', async () => {
     const { stage, store, clock } = setUp()
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_000)
-    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
     clock.advance(1)
-    expect(await stage.release!({ ...placeOf(chunk!), partition: 9 })).toEqual([])
-    expect(await stage.release!(placeOf(chunk!))).toEqual([{ finishes: [chunk], emits: [] }])
+    expect(await stage.flushHeld!({ ...placeOf(chunk!), partition: 9 })).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
-    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
   })
 
-  it('are held while an accepted job is not announced, and let go when it is', async () => {
+  it('are held until an accepted job is announced', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    expect(await stage.release!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
     store.change(JOB, { announced: true })
-    expect(await stage.release!(placeOf(chunk!))).toEqual([{ finishes: [chunk], emits: [] }])
+    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
   })
 
-  it('stay held when Redis is not to be had', async () => {
+  it('stay held while Redis is unavailable', async () => {
     const { stage, store, clock } = setUp()
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks.slice(0, 1))
     clock.advance(25_001)
     store.failNext(new InfrastructureError('Redis'))
-    await expect(stage.release!(placeOf(chunks[0]!))).rejects.toThrow('Redis')
-    expect(await stage.release!(placeOf(chunks[0]!))).toHaveLength(1)
+    await expect(stage.flushHeld!(placeOf(chunks[0]!))).rejects.toThrow('Redis')
+    expect(await stage.flushHeld!(placeOf(chunks[0]!))).toHaveLength(1)
   })
 
-  it('are given up as soon as the others of an accepted job are dead', async () => {
+  it('fail as soon as the others of an accepted job are dead letters', async () => {
     const { stage, store } = setUp()
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(2)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
@@ -236,19 +236,19 @@ describe('held chunks of a job that never gets complete', () => {
     expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3), '') }], 'rows.completed'))
       .toHaveLength(1)
     // The third may still come.
-    expect(await stage.release!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
     await decisionsOf(stage, [third!])
-    const [decision] = await stage.release!(placeOf(first!))
-    expect(decision).toMatchObject({ finishes: [first, third], dead: 'undecidable' })
+    const [decision] = await stage.flushHeld!(placeOf(first!))
+    expect(decision).toMatchObject({ completes: [first, third], dead: 'undecidable' })
     const blocks = emitted([decision!], 'rows.completed')
     expect(blocks.map(({ value }) => value.chunk)).toEqual([0, 2])
     expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], [` ${phone(2)}`]])
     await decision?.afterProduced?.()
     expect(store.jobs.get(JOB)?.announced).toBe(true)
-    expect(await stage.release!(placeOf(second!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(second!))).toEqual([])
   })
 
-  it('are decided after all when a whole copy of the dead one comes', async () => {
+  it('are decided if a valid copy of the dead one arrives', async () => {
     const { stage, store } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
@@ -256,59 +256,59 @@ describe('held chunks of a job that never gets complete', () => {
     const [decision] = await decisionsOf(stage, [first!, second!])
     expect(emitted([decision!], 'rows.to-verify')).toHaveLength(2)
     await decision?.afterProduced?.()
-    expect(await stage.release!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
   })
 
-  it('of a complete job whose last ones were buried are given up with their inputs', async () => {
+  it('of a job with dead last chunks fail with their inputs', async () => {
     const { stage, store } = setUp()
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks)
     expect(store.jobs.get(JOB)?.announced).toBe(false)
     expect(await stage.whenDead(headersOf(1, 2), '')).toEqual([])
-    const [decision] = await stage.release!(placeOf(chunks[0]!))
-    expect(decision?.finishes).toEqual(chunks)
+    const [decision] = await stage.flushHeld!(placeOf(chunks[0]!))
+    expect(decision?.completes).toEqual(chunks)
     expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
-  it('of an accepted job are given up when 300 looks in a row found nothing new', async () => {
+  it('of an accepted job fail after 300 idle polls in a row', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
     for (let look = 0; look < 300; look++) {
-      expect(await stage.release!(placeOf(chunk!))).toEqual([])
+      expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
     }
     store.failNext(new InfrastructureError('Redis'))
-    await expect(stage.release!(placeOf(chunk!))).rejects.toThrow('Redis')
-    expect(await stage.release!(placeOf(chunk!))).toMatchObject([{ finishes: [chunk] }])
+    await expect(stage.flushHeld!(placeOf(chunk!))).rejects.toThrow('Redis')
+    expect(await stage.flushHeld!(placeOf(chunk!))).toMatchObject([{ completes: [chunk] }])
   })
 
-  it('of an accepted job are no more lost for the time their partition was blocked', async () => {
+  it('of an accepted job do not fail while their partition is stalled', async () => {
     const { stage, store, clock } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [other] = chunksOf([phone(2), phone(3)], { chunkRows: 1, job: 'job_k' })
     await decisionsOf(stage, [first!])
-    expect(await stage.release!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
     // The other job's chunk waits for infrastructure all that time, a look right behind it.
     clock.advance(6 * 60_000)
     await decisionsOf(stage, [other!])
-    expect(emitted(await stage.release!(placeOf(first!)), 'rows.completed')).toEqual([])
+    expect(emitted(await stage.flushHeld!(placeOf(first!)), 'rows.completed')).toEqual([])
     const [decision] = await decisionsOf(stage, [second!])
     expect(emitted([decision!], 'rows.to-verify').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
 
-  it('of a new generation are not touched by what began in the old one', async () => {
+  it('of a new generation are not affected by flushes of the old one', async () => {
     const { stage, clock } = setUp()
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    const releasing = stage.release!(placeOf(chunk!))
+    const releasing = stage.flushHeld!(placeOf(chunk!))
     stage.forget()
     await decisionsOf(stage, [chunk!])
     expect(await releasing).toEqual([])
-    expect(await stage.release!(placeOf(chunk!))).toHaveLength(1)
+    expect(await stage.flushHeld!(placeOf(chunk!))).toHaveLength(1)
   })
 })
 
@@ -317,17 +317,17 @@ describe('a job that cannot be decided', () => {
     incoming('rows.normalized', message.value,
       { rows: () => { throw new Error('bad rows') }, offset: Number(message.raw.offset) })
 
-  it('is refused before it is accepted, and its chunks are dead', async () => {
+  it('is refused before acceptance, and its chunks are dead letters', async () => {
     const { stage, store, undecidable } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [decision] = await decisionsOf(stage, [first!, unreadable(second!)])
     expect(decision).toMatchObject({ emits: [], dead: 'undecidable' })
-    expect(decision?.finishes).toHaveLength(2)
+    expect(decision?.completes).toHaveLength(2)
     expect(undecidable).toEqual([new Error('bad rows')])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
-  it('ends all its rows free once it is accepted, with every input that can be read', async () => {
+  it('after acceptance ends all its rows free, with every readable input', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
@@ -345,13 +345,13 @@ describe('a job that cannot be decided', () => {
 describe('a dead chunk', () => {
   const headers = headersOf(1, 2)
 
-  it('has its job refused', async () => {
+  it('refuses its job', async () => {
     const { stage, store } = setUp()
     expect(await stage.whenDead(headers, '')).toEqual([])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
-  it('of an accepted job ends its rows and stands in for the input block', async () => {
+  it('of an accepted job ends its rows and replaces the input block', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
     const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.completed')
@@ -362,7 +362,7 @@ describe('a dead chunk', () => {
     expect(await stage.whenDead({}, '')).toEqual([])
   })
 
-  it.each(['announced', 'rebuilt'])('of an %s job takes no rows from others', async (how) => {
+  it.each(['announced', 'rebuilt'])('of an %s job ends no rows of others', async (how) => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, { ...acceptedJob(), [how]: true })
     expect(await stage.whenDead(headers, '')).toEqual([])
@@ -370,7 +370,7 @@ describe('a dead chunk', () => {
 })
 
 describe('a replay', () => {
-  it('takes no more hits than the quote covers and bills nothing itself', async () => {
+  it('uses no more hits than the quote covers, and charges nothing', async () => {
     const contacts = fc.array(fc.integer({ min: -1, max: 9 }), { minLength: 1, maxLength: 30 })
     const hits = fc.array(fc.integer({ min: 0, max: 9 }))
     await fc.assert(fc.asyncProperty(contacts, hits, hits, async (numbers, before, after) => {

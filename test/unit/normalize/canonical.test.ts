@@ -13,7 +13,7 @@ describe('canonicalFor', () => {
     expect(canonicalFor('email')('Jane@X.org', 'US')).toEqual({ ok: true, canonical: 'Jane@x.org' })
   })
 
-  it('takes the other kind of contact for an invalid row', () => {
+  it('treats the other kind of contact as an invalid row', () => {
     expect(canonicalFor('email')('+12127365000', undefined))
       .toEqual({ ok: false, reason: 'not_an_email' })
     expect(canonicalFor('phone')('jane@x.org', 'US'))
@@ -22,7 +22,7 @@ describe('canonicalFor', () => {
 })
 
 describe('identitiesOf', () => {
-  it('compares addresses without case and phone numbers as they are', () => {
+  it('compares addresses without case and phone numbers exactly', () => {
     expect(identitiesOf('email', ['Jane@x.org', ''])).toEqual(['jane@x.org', ''])
     expect(identitiesOf('phone', ['+12127365000', ''])).toEqual(['+12127365000', ''])
   })

@@ -62,7 +62,7 @@ const MIN_MICROS = 400
 /** The longest local part that is read by the full grammar: no other address may cost much more. */
 const longestGrammar = costOf(() => canonicalEmail(`"${'a '.repeat(31)}"@example.org`))
 
-describe('an input takes time in proportion to its length', () => {
+describe('the canonical form of an input takes linear time', () => {
   it.each(Object.entries(EMAILS))('as an e-mail address: %s', (_name, inputOf) => {
     expect(growthOf(length => canonicalEmail(inputOf(length)))).toBeLessThan(9)
     expect(costOf(() => canonicalEmail(inputOf(300)))).toBeLessThan(2 * longestGrammar)
@@ -72,7 +72,7 @@ describe('an input takes time in proportion to its length', () => {
     expect(growthOf(length => canonicalByLibrary(inputOf(length), 'US'))).toBeLessThan(9)
   })
 
-  it('and is refused by its length before its characters are spelled out', () => {
+  it('and a too long input is rejected before normalization', () => {
     expect(canonicalByLibrary('\ufdfa'.repeat(1_024), 'US'))
       .toEqual({ ok: false, reason: 'too_long_input' })
   })

@@ -78,7 +78,7 @@ const unlike = (checked: readonly Checked[], differs: (one: Checked) => boolean)
   [...new Set(checked.filter(differs).map(({ google: [, , , , e164] }) => e164))].sort()
 
 describe('numbers of the world, compared with Google\'s libphonenumber', () => {
-  it('are many, of many countries and of every type', () => {
+  it('cover many countries and all types', () => {
     expect(google.length).toBeGreaterThanOrEqual(200)
     expect(new Set(google.map((row) => row[7])).size).toBeGreaterThanOrEqual(50)
     expect(new Set(possible.map((row) => row[8]))).toEqual(new Set([
@@ -93,12 +93,12 @@ describe('numbers of the world, compared with Google\'s libphonenumber', () => {
       .toEqual(google.map((row) => [row[0], isPossible(row) ? row[4] : '']))
   })
 
-  it('are no e-mail addresses', () => {
+  it('are not e-mail addresses', () => {
     expect(google.map((row) => canonicalOf('email-validation', row).ok).includes(true)).toBe(false)
     expect(new Set([...byPlan, ...bySandbox, 'email-validation'])).toEqual(new Set(SERVICE_SLUGS))
   })
 
-  it.each([...byPlan, ...bySandbox])('are written the same for %s', async (service) => {
+  it.each([...byPlan, ...bySandbox])('are formatted the same for %s', async (service) => {
     const checked = await checkAll(service)
     expect(checked.map(({ cells: { e164, phone, country } }) => [e164, phone, country]))
       .toEqual(possible.map((row) => [row[4], spaced(row[5]), countryOf(row[7])]))

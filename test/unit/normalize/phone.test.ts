@@ -65,7 +65,7 @@ describe('canonicalPhone', () => {
     expect(outcome(input, 'US')).toBe(expected)
   })
 
-  it('gives one form to an unassigned number however often it is read', () => {
+  it('gives one form to an unassigned number, however often it is parsed', () => {
     const once = outcome('+49 (0) 00123456')
     expect(once).toBe(outcome(once))
   })

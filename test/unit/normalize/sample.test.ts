@@ -52,7 +52,7 @@ describe('the sample phones, compared with Google\'s libphonenumber', () => {
     expect([google.rows.length, possible.length]).toEqual([2_000, 1_888])
   })
 
-  it('have the same canonical form, or none where Google finds no possible number', () => {
+  it('have the same canonical form, or none if Google finds no possible number', () => {
     const ours = google.rows.map((row) => canonicalOf(row))
     expect(ours.map((result) => result.ok ? result.canonical : '')).toEqual(
       google.rows.map(([, , length, , e164]) => length === 'IS_POSSIBLE' ? e164 : ''))
@@ -64,7 +64,7 @@ describe('the sample phones, compared with Google\'s libphonenumber', () => {
       possible.map((row) => [spaced(row[5]), row[7] === '001' ? '' : row[7]]))
   })
 
-  it('have the same national form but for the known ones', () => {
+  it('have the same national format, with known exceptions', () => {
     expect(unlike((row) => derivePhone(row[4]).national_format !== row[6]))
       .toEqual([...UNFORMATTED_NATIONAL].sort())
   })
@@ -79,7 +79,7 @@ describe('the sample phones, compared with Google\'s libphonenumber', () => {
     })).toEqual(expected)
   })
 
-  it('have the same range holder but for the known ones, and the same place', () => {
+  it('have the same range holder, with known exceptions, and the same place', () => {
     const fields = (row: GoogleRow) => verdictOf(row[4], ranges).fields
     expect(unlike((row) => (fields(row).carrier ?? '') !== row[9])).toEqual(OTHER_CARRIER)
     const place = (row: GoogleRow) =>

@@ -49,12 +49,12 @@ function setUp () {
   return { clock, store, expired, stage }
 }
 
-describe('normalize', () => {
+describe('the normalize stage', () => {
   it('gives every row its canonical form and token, or the reason why there is none', async () => {
     const { stage } = setUp()
     const chunk = chunkOf([' (212) 736-5000', 'nonsense', '+44 20 7946 0958'], { country: 'US' })
     const [decision] = await stage.decide([chunk], signal)
-    expect(decision).toMatchObject({ finishes: [chunk] })
+    expect(decision).toMatchObject({ completes: [chunk] })
     const [emission] = decision && 'emits' in decision ? decision.emits : []
     expect(emission).toMatchObject({ topic: 'rows.normalized', lane: 'small' })
     expect(emission?.rows).toMatchObject({
@@ -82,7 +82,7 @@ describe('normalize', () => {
     })
   })
 
-  it('reads inputs as what the service takes', async () => {
+  it('parses inputs by the kind of the service', async () => {
     const { stage } = setUp()
     const chunk = chunkOf(['Ann@Example.COM', '+12127365000'], { service: 'email-validation' })
     const [decision] = await stage.decide([chunk], signal)
@@ -90,7 +90,7 @@ describe('normalize', () => {
     expect(emission?.rows.canonicals).toEqual(['Ann@example.com', ''])
   })
 
-  it('gives addresses that differ in case or form one token, and each its spelling', async () => {
+  it('gives one token to addresses that differ in case, and keeps the spelling', async () => {
     const { stage } = setUp()
     const inputs = ['Ann@example.com', 'ANN@example.com.', 'Ann <"ann"@example.com>', 'an@x.org']
     const chunk = chunkOf(inputs, { service: 'email-validation' })
@@ -103,7 +103,7 @@ describe('normalize', () => {
     expect([new Set(names.slice(0, 3)).size, new Set(names).size]).toEqual([1, 2])
   })
 
-  it('lets a small job have its turn amid a chunk of inputs that take long', async () => {
+  it('yields to a small job within a chunk of expensive inputs', async () => {
     const { stage } = setUp()
     const ended: string[] = []
     const inputs = Array.from({ length: 1_001 }, () => `${'"'.repeat(60)}@x.com`)
@@ -116,7 +116,7 @@ describe('normalize', () => {
     expect(ended).toEqual(['small', 'big'])
   })
 
-  it('reads international numbers alone for a country without a numbering plan', async () => {
+  it('parses only international numbers for a country without a numbering plan', async () => {
     const { stage } = setUp()
     const chunk = chunkOf(['+12127365000', '2127365000'], { country: 'AQ' })
     const [decision] = await stage.decide([chunk], signal)
@@ -126,7 +126,7 @@ describe('normalize', () => {
     })
   })
 
-  it('decides a chunk beside a batch of those of another tenant, not behind all', async () => {
+  it('interleaves a chunk with a batch of another tenant', async () => {
     const { stage } = setUp()
     const inputs = Array.from({ length: 100 }, () => '7'.repeat(100))
     const [characters, chunksOfFlood] = [10_000, 30]
@@ -148,31 +148,31 @@ describe('normalize', () => {
     expect(normalized).toBe(chunksOfFlood * characters + '+12127365000'.length)
   })
 
-  it('sends chunks of big jobs down their own lane', async () => {
+  it('sends chunks of big jobs to the lane bulk', async () => {
     const { stage } = setUp()
     const chunk = chunkOf(['+12127365000'], { totalRows: 1_001, chunks: 2 })
     const [decision] = await stage.decide([chunk], signal)
     expect(decision).toMatchObject({ emits: [{ lane: 'bulk' }] })
   })
 
-  it('ends chunks that are too late to be accepted', async () => {
+  it('drops chunks past acceptBy', async () => {
     const { stage, clock, expired } = setUp()
     clock.advance(25_000)
     const chunk = chunkOf(['+12127365000'])
     expect((await stage.decide([chunk], signal))[0]).toMatchObject({ emits: [{}] })
     clock.advance(1)
-    expect(await stage.decide([chunk], signal)).toEqual([{ finishes: [chunk], emits: [] }])
+    expect(await stage.decide([chunk], signal)).toEqual([{ completes: [chunk], emits: [] }])
     expect(expired).toEqual([1])
   })
 
-  it('has the job refused when a chunk can never be read', async () => {
+  it('refuses the job of a chunk that cannot be decoded', async () => {
     const { stage, store } = setUp()
     expect(await stage.whenDead({ tenant: TENANT, job: JOB }, '')).toEqual([])
     expect(await store.outcome(TENANT, JOB))
       .toEqual({ kind: 'refused', refusal: { code: 'internal' } })
   })
 
-  it('leaves a job that is accepted already alone', async () => {
+  it('does not refuse an accepted job', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
     await stage.whenDead({ tenant: TENANT, job: JOB }, '')

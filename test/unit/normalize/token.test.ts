@@ -6,8 +6,8 @@ const secrets = readSecrets({ 1: Buffer.alloc(32, 1).toString('base64') })
 const scope = { tenant: 'org_1.live', service: 'whatsapp', version: '1' } as const
 const PHONE = '+12127365000'
 
-describe('tokens', () => {
-  it('are the first half of an HMAC over scope and contact under the tenant\'s key', () => {
+describe('cache tokens', () => {
+  it('are the first half of an HMAC of scope and contact with the key of the tenant', () => {
     const key = Buffer.from(hkdfSync('sha256', Buffer.alloc(32, 1), '', 'cache|org_1.live', 32))
     const full = createHmac('sha256', key).update('v1|whatsapp|+12127365000').digest()
     expect(createTokenizer(secrets)(scope, [PHONE]).tokens).toEqual(full.subarray(0, 16))
@@ -18,7 +18,7 @@ describe('tokens', () => {
       .toBe('dfe66e353c06b42185ff493232fc1adf')
   })
 
-  it('stand row by row in one buffer, zeros for invalid rows', () => {
+  it('are in one buffer by row, zeros for invalid rows', () => {
     const tokenize = createTokenizer(secrets)
     const { tokens } = tokenize(scope, [PHONE, '', PHONE])
     expect(tokens.length).toBe(48)
@@ -42,7 +42,7 @@ describe('tokens', () => {
       .toEqual(tokenize({ ...scope, service: 'carrier-lookup' }, [PHONE]))
   })
 
-  it('are made with all secrets there are, those of the version that is asked for first', () => {
+  it('are computed with all secrets, the requested version first', () => {
     const both = createTokenizer(readSecrets({
       1: Buffer.alloc(32, 1).toString('base64'), 2: Buffer.alloc(32, 2).toString('base64'),
     }))
@@ -58,7 +58,7 @@ describe('tokens', () => {
     expect(fresh.tokens).not.toEqual(old.tokens)
   })
 
-  it('are of the newest version when the one that is asked for is not there', () => {
+  it('are of the newest version if the requested one is missing', () => {
     const made = createTokenizer(secrets)({ ...scope, version: '9' }, [PHONE])
     expect(made).toEqual(createTokenizer(secrets)(scope, [PHONE]))
     expect(() => createTokenizer(new Map())).toThrow(RangeError)

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest'
-import { TOPOLOGY_GROUPS, type Place } from '../../../services/kafka/lag.ts'
+import { TOPOLOGY_GROUPS, type GroupLag } from '../../../services/kafka/lag.ts'
 import {
   consumerGroups, lagLines, takeSnapshot, type LagSnapshot,
 } from '../../../services/ops/lag-snapshot.ts'
 import { lagText } from '../../../services/ops/lag.ts'
 import type { Pause } from '../../../services/ops/pauses.ts'
 
-const place = (partition: number, offset: number, lag: number): Place => ({
+const place = (partition: number, offset: number, lag: number): GroupLag => ({
   stage: 'settle', group: 'settle.bulk', topic: 'rows.completed.bulk', partition, offset, lag,
 })
-const other: Place = {
+const other: GroupLag = {
   stage: 'ledger', group: 'ledger', topic: 'wallet.journal', partition: 0, offset: 7, lag: 0,
 }
-const snapshot = (atMs: number, places: readonly Place[], ages: object = {}): LagSnapshot =>
+const snapshot = (atMs: number, places: readonly GroupLag[], ages: object = {}): LagSnapshot =>
   ({ atMs, places, ages: new Map(Object.entries(ages)), pauses: [] })
 const PAUSE: Pause = { stage: 'settle', since: '2026-08-11T10:00:00.000Z', by: 'ann', reason: 'x' }
 

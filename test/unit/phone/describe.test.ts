@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  callingCodeAt, callingCodeOf, homeOf, planOfCountry,
+  callingCodeAt, callingCodeOf, matchCountry, planOfCountry,
 } from '../../../services/phone/calling-codes.ts'
 import { describePhone, readE164 } from '../../../services/phone/describe.ts'
 import {
@@ -32,7 +32,7 @@ describe('describePhone', () => {
       { callingCode: '49', national: '30901820', country: 'DE', type: 'FIXED_LINE' })
   })
 
-  it('asks the library about what is not E.164', () => {
+  it('leaves numbers that are not E.164 to the library', () => {
     expect(readE164('+49 30 901820')).toBe(undefined)
     expect(describePhone('+49 30 901820')).toEqual(describePhone('+4930901820'))
     expect(describePhone('call me')).toBe(undefined)
@@ -53,7 +53,7 @@ describe('callingCodeAt', () => {
     expect(callingCodeAt(digits, start)?.digits).toBe(expected)
   })
 
-  it('names the countries that share a code, the main one first', () => {
+  it('has the countries that share a code, the main one first', () => {
     const shared = callingCodeAt('44', 0)!
     expect(shared.countries.map(({ country }) => country)).toEqual(['GB', 'GG', 'IM', 'JE'])
     expect(shared.main).toBe(planOfCountry('GB'))
@@ -63,15 +63,15 @@ describe('callingCodeAt', () => {
 })
 
 describe('homeOf', () => {
-  it('is the main plan where no country claims the number', () => {
+  it('is the main plan if no country matches', () => {
     const { main } = callingCodeAt('1', 0)!
-    expect(homeOf(callingCodeAt('1', 0)!, '5000000000'))
+    expect(matchCountry(callingCodeAt('1', 0)!, '5000000000'))
       .toEqual({ country: undefined, plan: main, type: 'not_looked_up' })
   })
 })
 
 describe('the plans of the library', () => {
-  it('are there for its countries and calling codes', () => {
+  it('exist for its countries and calling codes', () => {
     expect(['DE', 'XX', 'de', 'constructor'].map(isKnownCountry))
       .toEqual([true, false, false, false])
     expect([countriesOf('7'), countriesOf('800'), countriesOf('999')])
@@ -84,7 +84,7 @@ describe('the plans of the library', () => {
     const plan = compilePlan('US')
     expect([6, 9, 10, 11, 42].map(digits => hasLength(plan.lengths, digits)))
       .toEqual([false, false, true, false, false])
-    expect(plan.longest).toBe(10)
+    expect(plan.maxLength).toBe(10)
     expect(compilePlan('PT').otherTypes.map(({ type }) => type)).toEqual([
       'MOBILE', 'PREMIUM_RATE', 'TOLL_FREE', 'SHARED_COST', 'VOIP', 'PERSONAL_NUMBER', 'PAGER',
       'UAN', 'VOICEMAIL',

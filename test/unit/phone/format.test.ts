@@ -2,7 +2,7 @@ import { getCountries } from 'libphonenumber-js/max'
 import { describe, expect, it } from 'vitest'
 import { planOfCountry } from '../../../services/phone/calling-codes.ts'
 import { formatPhone } from '../../../services/phone/format.ts'
-import { layOut, write } from '../../../services/phone/layout.ts'
+import { compileFormats, fillLayout } from '../../../services/phone/layout.ts'
 import type { LibraryFormat } from '../../../services/phone/library.ts'
 
 describe('formatPhone', () => {
@@ -19,12 +19,12 @@ describe('formatPhone', () => {
     expect(formatPhone(e164)).toMatchObject({ international, national })
   })
 
-  it('names the country, where there is one', () => {
+  it('returns the country, if there is one', () => {
     expect(formatPhone('+390669812345')?.country).toBe('VA')
     expect(formatPhone('+15550000000')?.country).toBe(undefined)
   })
 
-  it('asks the library about what is not E.164', () => {
+  it('leaves numbers that are not E.164 to the library', () => {
     expect(formatPhone('+49 30 901820')).toEqual(formatPhone('+4930901820'))
     expect(formatPhone('call me')).toBe(undefined)
   })
@@ -46,7 +46,7 @@ const formatOf = ({ pattern, format, international = format, prefixRule }: Given
 }) satisfies LibraryFormat
 
 describe('layOut', () => {
-  const [rule] = layOut([formatOf({
+  const [rule] = compileFormats([formatOf({
     pattern: '(\\d)(\\d{2,4})(\\d{3})',
     format: '$1-$2 $3',
     international: '($2).$3',
@@ -54,21 +54,21 @@ describe('layOut', () => {
   })])!
 
   it('gives spare digits to the first group that can take them', () => {
-    expect(rule!.layouts.map(layouts => layouts && write(layouts.national, '123456789')))
+    expect(rule!.layouts.map(layouts => layouts && fillLayout(layouts.national, '123456789')))
       .toEqual([...Array(6), '(01)-23 456', '(01)-234 567', '(01)-2345 678'])
   })
 
-  it('gives digits that are left to the next group', () => {
-    const [two] = layOut([formatOf({ pattern: '(\\d{1,2})(\\d{1,3})', format: '$1-$2' })])!
-    expect(two!.layouts.map(layouts => layouts && write(layouts.national, '12345')))
+  it('gives remaining digits to the next group', () => {
+    const [two] = compileFormats([formatOf({ pattern: '(\\d{1,2})(\\d{1,3})', format: '$1-$2' })])!
+    expect(two!.layouts.map(layouts => layouts && fillLayout(layouts.national, '12345')))
       .toEqual([undefined, undefined, '1-2', '12-3', '12-34', '12-345'])
   })
 
-  it('puts spaces between the groups of an international number', () => {
-    expect(write(rule!.layouts[7]!.international, '1234567')).toBe('234 567')
+  it('separates the groups of an international number by spaces', () => {
+    expect(fillLayout(rule!.layouts[7]!.international, '1234567')).toBe('234 567')
   })
 
-  it('looks at the most detailed leading digits only', () => {
+  it('uses only the most detailed leading digits', () => {
     expect(rule!.leadingDigits).toEqual(/^(?:12)/)
   })
 
@@ -80,6 +80,6 @@ describe('layOut', () => {
     [{ pattern: '(\\d{3})(\\d)', format: '$1 #$2' }],
     [{ pattern: '(\\d{3})(\\d)', format: '$1 $2', international: '$1\u2010$2' }],
   ])('leaves %j to the library', (given) => {
-    expect(layOut([formatOf(given)])).toBe(undefined)
+    expect(compileFormats([formatOf(given)])).toBe(undefined)
   })
 })

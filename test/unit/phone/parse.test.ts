@@ -79,14 +79,14 @@ describe('withoutNationalPrefix', () => {
     // Too short without it.
     ['DE', '01', '01'],
     ['DE', '', ''],
-  ])('takes it in %s from %j: %j', (country, digits, expected) => {
+  ])('removes it in %s from %j: %j', (country, digits, expected) => {
     const plan = planOfCountry(country)!
     expect(withoutNationalPrefix(codeOf(plan.callingCode), plan, digits)).toBe(expected)
   })
 })
 
 describe('split', () => {
-  it('takes 2 to 17 digits', () => {
+  it('accepts 2 to 17 digits', () => {
     const taken = [1, 2, 17, 18].map(digits => split(codeOf('49'), '1'.repeat(digits))?.national)
     expect(taken).toEqual([undefined, '11', '1'.repeat(17), undefined])
   })

@@ -17,9 +17,8 @@ function store (refused: readonly string[] = []) {
   return { write, writes, untilWrites, letGo: () => { gates.splice(0).forEach(open => open()) } }
 }
 
-describe('writes together', () => {
-  it('shares a write among those who ask at the same time, and the next among those who come ' +
-    'meanwhile', async () => {
+describe('batched writes', () => {
+  it('share one write per iteration of the event loop, and one per running write', async () => {
     const { write, writes, untilWrites, letGo } = store()
     const put = batchWrites(write)
     const first = [put(['a']), put(['b', 'c'])]
@@ -35,7 +34,7 @@ describe('writes together', () => {
     expect(writes).toEqual([['a', 'b', 'c'], ['d', 'e']])
   })
 
-  it('tells nobody before the own items are written', async () => {
+  it('resolve a caller only after its items are written', async () => {
     const { write, untilWrites, letGo } = store()
     const put = batchWrites(write)
     let told = false
@@ -47,7 +46,7 @@ describe('writes together', () => {
     expect(told).toBe(true)
   })
 
-  it('tries each caller alone when a shared write fails, and tells only whose items are refused',
+  it('repeat a failed write per caller, and reject only the caller at fault',
     async () => {
       const { write, writes, untilWrites, letGo } = store(['bad'])
       const put = batchWrites(write)
@@ -61,7 +60,7 @@ describe('writes together', () => {
       expect(writes).toEqual([['a', 'bad', 'c'], ['a'], ['bad'], ['c']])
     })
 
-  it('goes on after a failure', async () => {
+  it('continue after a failure', async () => {
     const { write, untilWrites, letGo } = store(['bad'])
     const put = batchWrites(write)
     const failed = expect(put(['bad'])).rejects.toThrow('bad is refused')
@@ -74,7 +73,7 @@ describe('writes together', () => {
     await later
   })
 
-  it('writes no more items at once than allowed, but for a caller who brings more', async () => {
+  it('have at most maxItems items, unless one caller has more', async () => {
     const { write, writes, untilWrites, letGo } = store()
     const put = batchWrites(write, 2)
     const all = Promise.all([put(['a', 'b', 'c']), put(['d']), put(['e']), put(['f'])])

@@ -18,7 +18,7 @@ describe('bitmaps', () => {
     expect(count(fullBitmap(1_000))).toBe(1_000)
   })
 
-  it('refuse numbers outside', () => {
+  it('reject numbers outside', () => {
     expect(() => set(emptyBitmap(8), 8)).toThrow(RangeError)
     expect(() => set(emptyBitmap(8), -1)).toThrow(RangeError)
     expect(has(emptyBitmap(8), 800)).toBe(false)

@@ -50,7 +50,7 @@ async function failures (given: typeof answer): Promise<readonly unknown[]> {
   return await Promise.all([read, write].map(run => run().then(() => 'no failure', error => error)))
 }
 
-describe('the client of the store', () => {
+describe('the ClickHouse client', () => {
   it('reads rows and writes them', async () => {
     answer = plain(200, '{"n":1}\n{"n":2}\n')
     expect(await read()).toEqual([{ n: 1 }, { n: 2 }])
@@ -66,7 +66,7 @@ describe('the client of the store', () => {
     ['a code of a version to come', exception(1_999, 'NEW_TROUBLE')],
     ['a proxy without a server', plain(502, '<html>Bad Gateway</html>')],
     ['a proxy that says nothing', plain(503, '')],
-  ])('tells that the store is to blame for %s', async (_what, given) => {
+  ])('reports %s as an infrastructure error', async (_what, given) => {
     expect((await failures(given)).map(error => isInfrastructure(error))).toEqual([true, true])
   })
 
@@ -75,23 +75,23 @@ describe('the client of the store', () => {
     ['a column nobody knows', exception(47, 'UNKNOWN_IDENTIFIER', 404)],
     ['data of another type', exception(53, 'TYPE_MISMATCH', 400)],
     ['data nobody can read', exception(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 400)],
-  ])('tells that nobody else is to blame for %s', async (_what, given) => {
+  ])('does not report %s as an infrastructure error', async (_what, given) => {
     const errors = await failures(given)
     expect(errors.map(error => error instanceof Error)).toEqual([true, true])
     expect(errors.map(error => isInfrastructure(error))).toEqual([false, false])
   })
 
   it.each([
-    [516, 'AUTHENTICATION_FAILED', /^ClickHouse refuses to sign this user in: .*CLICKHOUSE_URL$/],
-    [497, 'ACCESS_DENIED', /^ClickHouse denies this user something: .*CLICKHOUSE_URL/],
-  ])('names the setting to mend for %i', async (code, type, message) => {
+    [516, 'AUTHENTICATION_FAILED', /^ClickHouse authentication failed: .*CLICKHOUSE_URL$/],
+    [497, 'ACCESS_DENIED', /^ClickHouse access denied: .*CLICKHOUSE_URL/],
+  ])('names the setting to fix for code %i', async (code, type, message) => {
     for (const error of await failures(exception(code, type, 403))) {
       expect(error).toBeInstanceOf(InfrastructureError)
       expect(String((error as Error).message)).toMatch(message)
     }
   })
 
-  it('tells that the store is to blame for rows that break off', async () => {
+  it('reports truncated rows as an infrastructure error', async () => {
     const errors = () => Promise.all([read, stream].map(run => run().catch(error => error)))
     answer = broken
     for (const error of await errors()) expect(isInfrastructure(error)).toBe(true)
@@ -99,7 +99,7 @@ describe('the client of the store', () => {
     for (const error of await errors()) expect(error).toBeInstanceOf(InfrastructureError)
   })
 
-  it('ends an answer of which no more is read', async () => {
+  it('cancels a query whose rows are not read to the end', async () => {
     const closed = Promise.withResolvers<void>()
     answer = response => {
       response.on('close', () => closed.resolve())
@@ -111,7 +111,7 @@ describe('the client of the store', () => {
     await closed.promise
   })
 
-  it('does not blame the store for values that can not be written', async () => {
+  it('does not report invalid values as an infrastructure error', async () => {
     answer = plain(200, '')
     const failure = await client.insert({ table: 't', values: [{ n: 1n }], format: 'JSONEachRow' })
       .catch((error: unknown) => error)

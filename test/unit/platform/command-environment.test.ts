@@ -23,11 +23,11 @@ describe('the environment of a command', () => {
     })
   })
 
-  it('is what is set when no stack is there', () => {
+  it('is the process environment without a local stack', () => {
     expect(commandEnvironment({ A: '1' }, folder)).toEqual({ A: '1' })
   })
 
-  it('is an error when the state can not be read', () => {
+  it('fails if the state file is not readable', () => {
     writeFileSync(`${folder}/stack.json`, '{')
     expect(() => commandEnvironment({}, folder)).toThrow(SyntaxError)
   })

@@ -49,13 +49,13 @@ describe('a configuration', () => {
     expect(loadConfig(hosts, {})).toEqual({})
   })
 
-  it('tells all faults at once, in words', () => {
+  it('reports all faults at once', () => {
     const env = { KEY_RING: '{', PARTS: '0', STRICT: 'yes', LANES: 'fast', LOG_LEVEL: 'loud' }
     expect(faultsOf(env)).toEqual([
       'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent. ' +
-        'Set LOG_LEVEL (Least severity that is logged).',
+        'Set LOG_LEVEL (Minimum level of log lines).',
       'KAFKA_BROKERS is missing. Set it, for example KAFKA_BROKERS=localhost:9092 ' +
-        '(Addresses of brokers, host:port).',
+        '(Addresses of the brokers, host:port).',
       expect.stringMatching(/^KEY_RING is not valid JSON\. Set it, for example KEY_RING=\{"1":"A/),
       'PARTS must be >= 1. Set PARTS (Rows of a part).',
       'STRICT must be true or false. Set STRICT (Refuses more).',
@@ -63,14 +63,14 @@ describe('a configuration', () => {
     ])
   })
 
-  it('never repeats a value, which may be a secret', () => {
+  it('never reports a value, which may be a secret', () => {
     const faults = faultsOf({ ...required, KEY_RING: '{"a":"hunter2"}' })
     expect(faults).toHaveLength(1)
     expect(faults[0]).toMatch(/^KEY_RING at "a" must match pattern/)
     expect(faults[0]).not.toContain('hunter2')
   })
 
-  it('refuses numbers that are none', () => {
+  it('rejects invalid numbers', () => {
     expect(faultsOf({ ...required, PARTS: 'many' })).toEqual([
       'PARTS must be integer. Set PARTS (Rows of a part).'])
     expect(faultsOf({ ...required, PARTS: '1.5' })).toHaveLength(1)
@@ -102,26 +102,26 @@ describe('a configuration', () => {
   })
 })
 
-describe('the way to Kafka', () => {
+describe('the Kafka connection', () => {
   const ofKafka = Type.Object(pick(commonConfig, kafkaKeys))
   const brokers = { KAFKA_BROKERS: 'a:1' }
   const account = {
     KAFKA_SASL_MECHANISM: 'plain', KAFKA_SASL_USERNAME: 'jobs', KAFKA_SASL_PASSWORD: 'hunter2',
   }
 
-  it('is open to anybody when nothing is set', () => {
+  it('has no authentication by default', () => {
     expect(loadConfig(ofKafka, brokers)).toEqual({ KAFKA_BROKERS: ['a:1'], KAFKA_TLS: false })
   })
 
-  it('has a mechanism, a user and a password, or none of them', () => {
+  it('needs mechanism, user and password together', () => {
     expect(loadConfig(ofKafka, { ...brokers, ...account, KAFKA_TLS: 'true' }))
       .toEqual({ KAFKA_BROKERS: ['a:1'], KAFKA_TLS: true, ...account })
     const { KAFKA_SASL_PASSWORD, KAFKA_SASL_MECHANISM } = account
     expect(faultsOf({ ...brokers, KAFKA_SASL_MECHANISM }, ofKafka)).toEqual([
       'KAFKA_SASL_USERNAME is missing, which KAFKA_SASL_MECHANISM needs. ' +
-        'Set KAFKA_SASL_USERNAME (User at the brokers).',
+        'Set KAFKA_SASL_USERNAME (SASL user).',
       'KAFKA_SASL_PASSWORD is missing, which KAFKA_SASL_MECHANISM needs. ' +
-        'Set KAFKA_SASL_PASSWORD (Password of the user at the brokers).',
+        'Set KAFKA_SASL_PASSWORD (Password of the SASL user).',
     ])
     expect(faultsOf({ ...brokers, KAFKA_SASL_PASSWORD, KAFKA_SASL_USERNAME: ' ' }, ofKafka))
       .toEqual([
@@ -130,7 +130,7 @@ describe('the way to Kafka', () => {
       ])
   })
 
-  it('knows the mechanisms by name', () => {
+  it('accepts known mechanisms only', () => {
     expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'oauthbearer' }, ofKafka))
       .toEqual([expect.stringMatching(
         /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512\./)])

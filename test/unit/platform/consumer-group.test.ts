@@ -39,7 +39,7 @@ function createGroup () {
 
 /** These fail without `deploy/patches`, whose effect no other test would notice. */
 describe('the consumer group of kafkajs, patched', () => {
-  it('gathers messages behind a first one, which waits for no others', async () => {
+  it('fetches the first message at once and batches those behind it', async () => {
     const { state, asked, fetch } = createGroup()
     state.messages = [{ offset: '0' }]
     await fetch()
@@ -53,7 +53,7 @@ describe('the consumer group of kafkajs, patched', () => {
     expect(asked.map(({ maxWaitTime }) => maxWaitTime)).toEqual([200, 200, 1_000, 1_000, 200])
   })
 
-  it('looks again soon while a partition is paused', async () => {
+  it('fetches again soon while a partition is paused', async () => {
     const { state, asked, fetch } = createGroup()
     state.paused = [{ topic: 'rows', partitions: [1] }]
     await fetch()

@@ -85,8 +85,8 @@ function varInt (value: number): Buffer {
   return Buffer.from([...bytes, rest])
 }
 
-describe('what is sent to brokers, by our patch of the client', () => {
-  it('is what was written, in its order, whatever is large or nested', () => {
+describe('the encoder of kafkajs, patched', () => {
+  it('keeps the order of large and nested writes', () => {
     fc.assert(fc.property(writes, all => {
       const encoder = encode(all)
       expect(encoder.size()).toBe(expected(all).length)
@@ -95,7 +95,7 @@ describe('what is sent to brokers, by our patch of the client', () => {
     }))
   })
 
-  it('has the check sum of the protocol, CRC-32C', () => {
+  it('computes CRC-32C checksums', () => {
     expect(crc32C(Buffer.from('123456789'))).toBe(0xe3069283)
     expect(crc32C(Buffer.alloc(0))).toBe(0)
   })

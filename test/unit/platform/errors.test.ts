@@ -13,7 +13,7 @@ const named = (name: string, message: string, more: object = {}) =>
 const kafkaProtocol = (type: string, retriable: boolean) =>
   new KafkaJSProtocolError(Object.assign(new Error(type), { type, code: 1, retriable }) as never)
 
-describe('infrastructure', () => {
+describe('an infrastructure error', () => {
   it.each([
     ['own', new InfrastructureError('registry')],
     ['refused', named('Error', 'connect', { code: 'ECONNREFUSED' })],
@@ -61,7 +61,7 @@ describe('infrastructure', () => {
     expect(isInfrastructure(error)).toBe(false)
   })
 
-  it('is what the libraries really throw when nobody listens', async () => {
+  it('is what the libraries throw when a server is down', async () => {
     const socketError = await new Promise(resolve => {
       connect(1, '127.0.0.1').on('error', resolve)
     })

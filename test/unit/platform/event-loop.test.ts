@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
-import { dropYields, yieldToEventLoop } from '../../../services/platform/event-loop.ts'
+import { resetScheduler, yieldToEventLoop } from '../../../services/platform/event-loop.ts'
 
-describe('turns', () => {
-  it('are given one each time around the event loop, in order', async () => {
+describe('slots of the event loop', () => {
+  it('are granted in order, one per iteration', async () => {
     const given: number[] = []
     const all = [1, 2, 3].map(async number => {
       await yieldToEventLoop('bulk')
@@ -19,7 +19,7 @@ describe('turns', () => {
     expect(seen).toEqual([1, 2, 3])
   })
 
-  it('go to the lane of small jobs first', async () => {
+  it('go to the lane small first', async () => {
     const given: string[] = []
     const take = async (lane: 'small' | 'bulk', name: string) => {
       await yieldToEventLoop(lane)
@@ -32,7 +32,7 @@ describe('turns', () => {
     expect(given).toEqual(['small 1', 'small 2', 'bulk 1', 'bulk 2'])
   })
 
-  it('leave some to the other lane, however many small jobs there are', async () => {
+  it('go to the lane bulk every fifth time, however many small jobs wait', async () => {
     const given: string[] = []
     const take = async (lane: 'small' | 'bulk') => {
       await yieldToEventLoop(lane)
@@ -43,7 +43,7 @@ describe('turns', () => {
     expect(given.flatMap((lane, at) => lane === 'bulk' ? [at] : [])).toEqual([4, 9])
   })
 
-  it('go to the tenant whose turns took the least time', async () => {
+  it('go to the tenant with the least CPU time', async () => {
     let nowMs = 0
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
     const given: string[] = []
@@ -65,10 +65,10 @@ describe('turns', () => {
     clock.mockRestore()
   })
 
-  it('go on after those who waited were forgotten', async () => {
+  it('are granted again after a reset', async () => {
     let isGiven = false
     yieldToEventLoop('bulk').then(() => { isGiven = true }, () => {})
-    dropYields()
+    resetScheduler()
     await yieldToEventLoop('bulk')
     await setImmediate()
     expect(isGiven).toBe(false)

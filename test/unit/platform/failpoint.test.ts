@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
-  create, failpoint, FAILPOINTS, permitted, PLACES,
+  allowedPlans, create, failpoint, FAILPOINTS, NAMED_FAILPOINTS,
 } from '../../../services/platform/failpoint.ts'
 import { sources } from '../../support/sources.ts'
 
@@ -14,7 +14,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-const acts = {
+const actions = {
   kill: () => { done.push('kill') },
   block: (ms: number) => { done.push(`block ${ms}`) },
 }
@@ -24,16 +24,16 @@ describe('the list of failpoints', () => {
     const calls = sources().filter(({ path }) => path.startsWith('services/'))
       .flatMap(({ text }) => [...text.matchAll(/\bfailpoint\('([a-z.]+)'\)/g)])
       .map(([, name]) => name)
-    expect(calls.toSorted()).toEqual(Object.keys(PLACES).toSorted())
+    expect(calls.toSorted()).toEqual(Object.keys(NAMED_FAILPOINTS).toSorted())
   })
 
-  it('has a point before each step of each stage on the engine, and no name twice', () => {
+  it('has one before each step of each stage on the engine, and no duplicates', () => {
     expect(FAILPOINTS.filter(name => name.endsWith('.commit'))).toEqual([
       'normalize.commit', 'lookup.commit', 'verify.commit', 'settle.commit', 'deliver.commit',
       'publish.commit', 'ledger.commit',
     ])
     expect(new Set(FAILPOINTS).size).toBe(FAILPOINTS.length)
-    expect(FAILPOINTS.length).toBe(7 * 8 + Object.keys(PLACES).length)
+    expect(FAILPOINTS.length).toBe(7 * 8 + Object.keys(NAMED_FAILPOINTS).length)
   })
 })
 
@@ -44,8 +44,8 @@ describe('a failpoint', () => {
     failpoint('settle.stored')
   })
 
-  it('kills at the passing that is asked for, once', () => {
-    const pass = create('settle.stored:kill@2', acts)
+  it('kills once, at the configured call', () => {
+    const pass = create('settle.stored:kill@2', actions)
     pass?.('settle.stored')
     pass?.('settle.tallied')
     expect(done).toEqual([])
@@ -54,15 +54,15 @@ describe('a failpoint', () => {
     expect(done).toEqual(['kill'])
   })
 
-  it('blocks for so long', () => {
-    const pass = create('verify.kept:kill@9, verify.decide:block=250@1', acts)
+  it('blocks for the configured time', () => {
+    const pass = create('verify.kept:kill@9, verify.decide:block=250@1', actions)
     pass?.('verify.decide')
     expect(done).toEqual(['block 250'])
   })
 
-  it('is armed by a file while the process runs, which it empties before it acts', () => {
+  it('is armed by a file, which is emptied before the kill', () => {
     const file = `${folder}/verify-1`
-    const pass = create(`@${file}`, acts)
+    const pass = create(`@${file}`, actions)
     pass?.('verify.kept')
     writeFileSync(file, 'verify.kept:kill@1')
     pass?.('verify.kept')
@@ -73,15 +73,17 @@ describe('a failpoint', () => {
     expect([name, pid]).toEqual(['verify.kept', process.pid])
   })
 
-  it('needs a flag of development, so that no variable alone kills a production service', () => {
-    expect(() => permitted('verify.kept:kill@1', undefined)).toThrow('set ALLOW_FAILPOINTS=true')
-    expect(() => permitted('verify.kept:kill@1', '1')).toThrow('development alone')
-    expect(permitted('verify.kept:kill@1', 'true')).toBe('verify.kept:kill@1')
-    expect([permitted(undefined, undefined), permitted('', undefined)]).toEqual([undefined, ''])
+  it('needs ALLOW_FAILPOINTS, so that one variable cannot kill a production service', () => {
+    expect(() => allowedPlans('verify.kept:kill@1', undefined)).toThrow('set ALLOW_FAILPOINTS=true')
+    expect(() => allowedPlans('verify.kept:kill@1', '1')).toThrow('in development')
+    expect(allowedPlans('verify.kept:kill@1', 'true')).toBe('verify.kept:kill@1')
+    expect(allowedPlans(undefined, undefined)).toBe(undefined)
+    expect(allowedPlans('', undefined)).toBe('')
   })
 
-  it('says what is wrong with a plan', () => {
-    expect(() => create('verify.nowhere:kill@1')).toThrow('"verify.nowhere:kill@1" is no plan')
-    expect(() => create('verify.kept:die')).toThrow('<failpoint>:kill@<passing>')
+  it('rejects an invalid plan', () => {
+    expect(() => create('verify.nowhere:kill@1'))
+      .toThrow('"verify.nowhere:kill@1" is not a valid plan')
+    expect(() => create('verify.kept:die')).toThrow('<failpoint>:kill@<call>')
   })
 })

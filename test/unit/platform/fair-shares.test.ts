@@ -8,25 +8,25 @@ describe('fair shares', () => {
     return name
   }
 
-  it('give as much to each who waits, whatever one turn costs', () => {
+  it('are equal for all waiting names, whatever a slot costs', () => {
     const shares = createFairShares()
     const given = Array.from({ length: 9 }, () => take(shares, { costly: 20, usual: 10 }))
     expect(given.join(' '))
       .toBe('costly usual usual costly usual usual costly usual usual')
   })
 
-  it('neither reward nor punish who has asked for nothing in a while', () => {
+  it('give an idle name neither credit nor debt', () => {
     const shares = createFairShares()
     for (let turn = 0; turn < 10; turn++) take(shares, { early: 10 })
     const given = Array.from({ length: 4 }, () => take(shares, { early: 10, late: 10 }))
     expect(given).toEqual(['late', 'early', 'late', 'early'])
   })
 
-  it('have nobody to name where nobody waits', () => {
+  it('name nothing if nothing waits', () => {
     expect(createFairShares().next([])).toBe(undefined)
   })
 
-  it('begin anew when cleared', () => {
+  it('start again after a clear', () => {
     const shares = createFairShares()
     take(shares, { early: 10 })
     shares.clear()

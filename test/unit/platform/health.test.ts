@@ -4,8 +4,8 @@ import { closeServer, serveHealth } from '../../../services/platform/health.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 
-describe('health', () => {
-  it('tells life, readiness and metrics on this machine only', async () => {
+describe('the health server', () => {
+  it('serves liveness, readiness and metrics on loopback by default', async () => {
     let isReady = false
     const [metrics, log] = [createMetrics(), createLog('x', { level: 'silent' })]
     const server = await serveHealth({ port: 0, ready: () => isReady, metrics, log })
@@ -22,7 +22,7 @@ describe('health', () => {
     await expect(statusOf('/healthz')).rejects.toThrow()
   })
 
-  it('listens where it is told to', async () => {
+  it('listens at the configured address', async () => {
     const [metrics, log] = [createMetrics(), createLog('x', { level: 'silent' })]
     const server = await serveHealth({ host: '0.0.0.0', port: 0, ready: () => true, metrics, log })
     expect((server.address() as AddressInfo).address).toBe('0.0.0.0')

@@ -13,8 +13,8 @@ function growthOf (percent: number) {
   return { told, collected }
 }
 
-describe('the growth of a heap', () => {
-  it('is small at first, and as it is set while the heap is cleaned up often', () => {
+describe('the heap growth', () => {
+  it('is low at first, and the configured one under frequent collections', () => {
     const { told, collected } = growthOf(150)
     expect(told).toEqual([40])
     for (let times = 0; times < 3; times++) {
@@ -24,7 +24,7 @@ describe('the growth of a heap', () => {
     expect(told).toEqual([40, 150])
   })
 
-  it('is small again before the heap is cleaned up after a long time', () => {
+  it('is low again after a time without collections', () => {
     const { told, collected } = growthOf(150)
     collected(MAJOR)
     vi.advanceTimersByTime(15_000)
@@ -33,20 +33,20 @@ describe('the growth of a heap', () => {
     expect(told).toEqual([40, 150, 40, 150])
   })
 
-  it('does not follow collections of what is young', () => {
+  it('ignores minor collections', () => {
     const { told, collected } = growthOf(150)
     collected(MINOR)
     expect(told).toEqual([40])
   })
 
-  it('is never more than what is set', () => {
+  it('never exceeds the configured one', () => {
     const { told, collected } = growthOf(20)
     collected(MAJOR)
     vi.advanceTimersByTime(60_000)
     expect(told).toEqual([20])
   })
 
-  it('can be set for a process that runs', () => {
+  it('can be changed in a running process', () => {
     expect(() => limitHeapGrowth(150)).not.toThrow()
   })
 })

@@ -5,10 +5,10 @@ const from = (remoteAddress: string, more: object = {}, headers: object = {}) =>
   ({ socket: { remoteAddress, ...more }, headers }) as never
 const overHttps = { 'x-forwarded-proto': 'https' }
 
-describe('the rule of HTTPS', () => {
+describe('the HTTPS rule', () => {
   const rule = createHttpsRule(['10.0.0.0/8'])
 
-  it('takes TLS, loopback and what a trusted proxy says of its own side', () => {
+  it('accepts TLS, loopback, and what a trusted proxy forwards', () => {
     expect(rule(from('203.0.113.9', { encrypted: true }))).toBe('https')
     expect(rule(from('127.0.0.1'))).toBe('loopback')
     expect(rule(from('::1'))).toBe('loopback')
@@ -16,7 +16,7 @@ describe('the rule of HTTPS', () => {
     expect(rule(from('10.1.2.3', {}, overHttps))).toBe('https')
   })
 
-  it('refuses everything else', () => {
+  it('rejects everything else', () => {
     expect(rule(from('203.0.113.9'))).toBe('refused')
     expect(rule(from('203.0.113.9', {}, overHttps))).toBe('refused')
     expect(rule(from('10.1.2.3'))).toBe('refused')
@@ -26,8 +26,8 @@ describe('the rule of HTTPS', () => {
     }
   })
 
-  it('says which proxy is none', () => {
+  it('names an invalid proxy', () => {
     expect(() => createHttpsRule(['proxy.example']))
-      .toThrow('TRUSTED_PROXIES: "proxy.example" is no address or network')
+      .toThrow('TRUSTED_PROXIES: "proxy.example" is not an address or network')
   })
 })

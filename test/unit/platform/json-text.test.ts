@@ -27,7 +27,7 @@ function counted (text: string) {
   return { spy, reads: () => reads }
 }
 
-describe('the judge of JSON texts', () => {
+describe('the inspection of JSON texts', () => {
   it.each([
     ['{"service":"a","inputs":["1","2"],"metadata":{"a":"1"}}', { kind: 'fine' }],
     ['"text"', { kind: 'fine' }],
@@ -45,11 +45,11 @@ describe('the judge of JSON texts', () => {
     ['{"a\\\\":1,"a\\\\":2}', { kind: 'duplicate', key: 'a\\' }],
     ['{"":1,"":2}', { kind: 'duplicate', key: '' }],
     ['{"a":1,"\\u0061":2}', { kind: 'duplicate', key: 'a' }],
-  ])('finds in %s what no request has', (text, finding) => {
+  ])('has the right result for %s', (text, finding) => {
     expect(inspectJson(text)).toEqual(finding)
   })
 
-  it('takes as many items and keys as a request may have, and not one more', () => {
+  it('accepts items and keys up to the limit', () => {
     const items = (count: number) => `{"inputs":[${'1,'.repeat(count - 1)}1]}`
     expect(inspectJson(items(JSON_LIMITS.items))).toEqual({ kind: 'fine' })
     expect(inspectJson(items(JSON_LIMITS.items + 1)))
@@ -67,7 +67,7 @@ describe('the judge of JSON texts', () => {
     ['labels without end', `{"metadata":{${distinctKeys(2_000_000)}}}`],
     ['items without end', `{"inputs":[${'1,'.repeat(17 * MEGABYTE)}`],
     ['levels without end', '{"a":'.repeat(7 * MEGABYTE)],
-  ])('stops at the first of %s in 35 MB', (_what, text) => {
+  ])('stops at the first violation in 35 MB of %s', (_what, text) => {
     const { spy, reads } = counted(text)
     expect(inspectJson(spy)).not.toEqual({ kind: 'fine' })
     expect(reads()).toBeLessThan(MEGABYTE)
@@ -78,7 +78,7 @@ describe('the judge of JSON texts', () => {
     ['quotes that are escaped', (length: number) => `"${'\\"'.repeat(length / 2)}"`],
     ['spaces after texts', (length: number) => `{${`"a"${' '.repeat(100)}`.repeat(length / 100)}`],
     ['inputs', (length: number) => `{"inputs":["${'x'.repeat(length)}"]}`],
-  ])('reads each character a few times only, however long: %s', (_what, textOf) => {
+  ])('takes linear time for %s', (_what, textOf) => {
     const costs = [10_000, 100_000].map(length => {
       const { spy, reads } = counted(textOf(length))
       inspectJson(spy)

@@ -23,8 +23,8 @@ function redisDouble () {
   }
 }
 
-describe('a process', () => {
-  it('is there for as long as it says so, and for a while behind that', async () => {
+describe('the heartbeat of a process', () => {
+  it('keeps it alive, and expires after it stops', async () => {
     const { redis, keys } = redisDouble()
     const other = await startLiveness(redis)
     const presence = await startLiveness(redis, 'one')
@@ -41,13 +41,13 @@ describe('a process', () => {
     other.stop()
   })
 
-  it('that nobody has heard of is gone', async () => {
+  it('is missing for an unknown process', async () => {
     const presence = await startLiveness(redisDouble().redis)
     expect(await presence.isGone('nobody')).toBe(true)
     presence.stop()
   })
 
-  it('goes on saying so when Redis was away, at its start as well', async () => {
+  it('continues after an outage of Redis, at the start too', async () => {
     const { redis, failures } = redisDouble()
     const outage = () => Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
     failures.push(outage())

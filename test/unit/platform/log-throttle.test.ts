@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createLogThrottle } from '../../../services/platform/log-throttle.ts'
 
-it('a name is due at first and again after the interval, whatever other names are', () => {
+it('a log throttle admits each name at once and then once per interval', () => {
   let nowMs = 0
   const isDue = createLogThrottle(1_000, () => nowMs)
   expect(['a', 'a', 'b'].map(isDue)).toEqual([true, false, true])

@@ -9,7 +9,7 @@ function logged (write: (log: ReturnType<typeof createLog>) => void, level = 'in
 }
 
 describe('the log', () => {
-  it('hides fields that could hold what must not be logged', () => {
+  it('redacts fields that may contain inputs or secrets', () => {
     const fields = { job: 'j', inputs: ['+1'], deep: { secret: 's', rows: 2 } }
     const [line] = logged(log => log.info(fields, 'x'))
     expect(line).toMatchObject({
@@ -21,7 +21,7 @@ describe('the log', () => {
     })
   })
 
-  it('writes of an error where it was thrown, but not a message that may quote the input', () => {
+  it('writes the stack of an error without its message', () => {
     const cause = Object.assign(new Error('bad value "+12127365000"'), { code: 'E1' })
     const [line] = logged(log => log.warn({ err: new Error('+12127365000', { cause }) }, 'failed'))
     expect(JSON.stringify(line)).not.toContain('2127365000')
@@ -29,7 +29,7 @@ describe('the log', () => {
     expect(JSON.stringify(line)).toContain('log.test.ts')
   })
 
-  it('writes the messages of errors that are meant for operators', () => {
+  it('writes the messages of errors for operators', () => {
     const [line] = logged(log => log.error({ err: new FatalError('100 dead letters in a row') }))
     expect(line).toMatchObject({ err: { message: '100 dead letters in a row' } })
     expect(logged(log => log.info('x'), 'warn')).toEqual([])

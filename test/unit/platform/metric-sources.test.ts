@@ -1,38 +1,38 @@
 import { describe, expect, it } from 'vitest'
 import { METRICS, createMetrics } from '../../../services/platform/metrics.ts'
-import { SOURCES, zerosOf } from '../../../services/platform/metric-sources.ts'
+import { SOURCES, initialSeriesOf } from '../../../services/platform/metric-sources.ts'
 
 const definition = (name: string) => METRICS.find(metric => metric.name === name) as
   typeof METRICS[number]
 
 describe('the sources of metrics', () => {
-  it('name whoever reports it, for each of the list', () => {
+  it('name the services that report each metric', () => {
     expect(Object.keys(SOURCES).sort()).toEqual(METRICS.map(({ name }) => name).sort())
     expect(Object.values(SOURCES).filter(({ by }) => by.length === 0)).toEqual([])
   })
 
-  it('begin at 0 with series that have all labels of their metric', () => {
+  it('have initial series with all labels of their metric', () => {
     for (const metric of METRICS) {
       for (const stage of SOURCES[metric.name].by) {
-        for (const labels of zerosOf(metric, stage)) {
+        for (const labels of initialSeriesOf(metric, stage)) {
           expect(Object.keys(labels).sort(), metric.name).toEqual([...metric.labels].sort())
         }
       }
     }
   })
 
-  it('know the lanes and services of a stage', () => {
+  it('have the lanes and services of a stage', () => {
     const rows = definition('stage_rows_total')
-    expect(zerosOf(rows, 'normalize')).toEqual([
+    expect(initialSeriesOf(rows, 'normalize')).toEqual([
       { stage: 'normalize', lane: 'small', service: '' },
       { stage: 'normalize', lane: 'bulk', service: '' },
     ])
-    expect(zerosOf(rows, 'verify')).toHaveLength(12)
-    expect(zerosOf(rows, 'ingest')).toEqual([])
-    expect(zerosOf(rows, 'workspace')).toEqual([])
+    expect(initialSeriesOf(rows, 'verify')).toHaveLength(12)
+    expect(initialSeriesOf(rows, 'ingest')).toEqual([])
+    expect(initialSeriesOf(rows, 'workspace')).toEqual([])
   })
 
-  it('are told from the start of a process, so that the first event counts', async () => {
+  it('report initial series from the start, so that the first event counts', async () => {
     const text = await createMetrics(undefined, { process: 'lookup' }).text()
     expect(text).toContain('stage_dead_letters_total{stage="lookup",cause="unreadable"} 0')
     expect(text).toContain('stage_step_seconds_count{stage="lookup",step="commit"} 0')

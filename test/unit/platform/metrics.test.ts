@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createMetrics, METRICS } from '../../../services/platform/metrics.ts'
 
 describe('metrics', () => {
-  it('are all in one list, each with a name of its own and a help text', async () => {
+  it('have unique names and help texts', async () => {
     const text = await createMetrics().text()
     expect(new Set(METRICS.map(({ name }) => name)).size).toBe(METRICS.length)
     for (const { name, help } of METRICS) expect(text).toContain(`# HELP ${name} ${help}`)
@@ -18,7 +18,7 @@ describe('metrics', () => {
     expect(text).toContain('http_request_seconds_sum{method="GET",route="/x"} 0.3')
   })
 
-  it('ask for watched values when they are read', async () => {
+  it('read watched values at each scrape', async () => {
     const metrics = createMetrics()
     let held = 1
     metrics.watch('stage_held_messages', { stage: 'lookup', group: 'a' }, () => held)
@@ -29,7 +29,7 @@ describe('metrics', () => {
     expect(text).toContain('stage_held_messages{stage="lookup",group="b"} 7')
   })
 
-  it('tell all series of a reading, and no longer those it leaves out', async () => {
+  it('report all series of a reading, and drop those it leaves out', async () => {
     const metrics = createMetrics()
     let partitions = ['0', '1']
     metrics.watchAll('consumer_lag_messages', async () => partitions.map((partition, index) =>

@@ -55,7 +55,7 @@ it('state needs an append-only file, the cache does not', async () => {
   expect(await seriesOf('cache', without)).toMatchObject({ 'cache persistence_failed': 0 })
 })
 
-it('a Redis that does not answer has no series', async () => {
+it('an unavailable Redis has no series', async () => {
   const metrics = createMetrics()
   const warned: string[] = []
   watchRedis({
@@ -65,5 +65,5 @@ it('a Redis that does not answer has no series', async () => {
     log: { warn: (_details: object, text: string) => { warned.push(text) } } as never,
   })
   expect(await metrics.text()).not.toMatch(/^redis_memory_bytes/m)
-  expect(warned).toEqual(['INFO of the state Redis cannot be read'])
+  expect(warned).toEqual(['failed to read INFO of the state Redis'])
 })

@@ -19,9 +19,9 @@ function fakeRedis (more: object = {}) {
   return { calls, redis: { call, callBuffer: call, ...more } as unknown as Redis }
 }
 
-describe('a script', () => {
+describe('a Lua script', () => {
   const source = 'return 1'
-  it('is sent as its text only when Redis does not know it', async () => {
+  it('is sent as text only if Redis does not know its digest', async () => {
     const { calls, redis } = fakeRedis()
     const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
     expect(await run(['k'], ['a', 2])).toBe('answer')
@@ -30,14 +30,14 @@ describe('a script', () => {
     expect(calls[1]).toEqual(['EVAL', source, 1, 'k', 'a', 2])
   })
 
-  it('refuses another number of keys, and passes other errors on', async () => {
+  it('rejects a wrong number of keys, and passes on other errors', async () => {
     const { redis } = fakeRedis({ call: async () => { throw new Error('ERR wrong') } })
     const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
-    await expect(run([], [])).rejects.toThrow('script one takes 1 keys, not 0')
+    await expect(run([], [])).rejects.toThrow('script one got 0 keys, expected 1')
     await expect(run(['k'], [])).rejects.toThrow('ERR wrong')
   })
 
-  it('takes as many keys as there are where it may be any number', async () => {
+  it('accepts any number of keys if declared so', async () => {
     const { calls, redis } = fakeRedis()
     const run = script(redis, { name: 'each', source, numberOfKeys: 'any' })
     await run(['k', 'l'], ['a'])
@@ -49,7 +49,7 @@ describe('the clock of Redis', () => {
   beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
   afterEach(() => { vi.useRealTimers() })
 
-  it('runs by TIME, however wrong this machine is', async () => {
+  it('follows TIME, whatever the clock of this machine', async () => {
     const aheadMs = 3_600_000
     const time = async () => {
       const nowMs = Date.now() + aheadMs
@@ -62,7 +62,7 @@ describe('the clock of Redis', () => {
     expect(clock.now()).toBe(Date.now() + aheadMs)
   })
 
-  it('does not follow the machine when its clock is set', async () => {
+  it('ignores a jump of the clock of this machine', async () => {
     const time = async () => [String(Math.floor(Date.now() / 1_000)), '0']
     const clock = await redisClock(fakeRedis({ time }).redis)
     clock.stop()
@@ -72,16 +72,16 @@ describe('the clock of Redis', () => {
   })
 })
 
-describe('a connection', () => {
-  it('fails commands instead of holding them for ever', async () => {
+describe('a Redis connection', () => {
+  it('fails commands instead of queueing them forever', async () => {
     const redis = connectRedis('redis://127.0.0.1:1', { maxRetriesPerRequest: 0 })
     await expect(redis.get('x')).rejects.toThrow()
     redis.disconnect()
   })
 })
 
-describe('a connection to a master that sentinels name', () => {
-  it('takes sentinels, group, TLS, user and password from the address', () => {
+describe('a Redis connection through Sentinel', () => {
+  it('gets sentinels, group, TLS, user and password from the URL', () => {
     const redis = connectRedis(
       'rediss-sentinel://me:a%2Fb%40c@127.0.0.1:1,[::1]/state', { lazyConnect: true })
     expect(redis.options).toMatchObject({
@@ -100,18 +100,18 @@ describe('a connection to a master that sentinels name', () => {
 
   it.each(['redis-sentinel://127.0.0.1:1', 'redis-cluster://127.0.0.1:1'])(
     'is refused for %s, which names no single server', address => {
-      expect(() => connectRedis(address)).toThrow(/name of the group/)
+      expect(() => connectRedis(address)).toThrow(/without a group/)
     })
 })
 
-describe('a connection to a cluster or one Redis', () => {
-  it('is to one Redis where the address says so', async () => {
+describe('a connection to one Redis or a cluster', () => {
+  it('goes to one Redis for a URL of one', async () => {
     const redis = await connectRedisOrCluster('redis://127.0.0.1:1')
     redis.disconnect()
     expect(redis).toBeInstanceOf(Redis)
   })
 
-  it('takes nodes, TLS, user and password from the address, and fails at once', async () => {
+  it('gets nodes, TLS, user and password from the URL, and fails at once', async () => {
     const cluster = await connectRedisOrCluster(
       'rediss-cluster://me:a%2Fb%40c@127.0.0.1:1,[::1]:2')
     if (!(cluster instanceof Cluster)) throw new Error('it is no cluster')

@@ -38,7 +38,7 @@ describe('the request queue of kafkajs, patched', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('sends what waited for an answer, then sets no timer', () => {
+  it('sends requests that waited for a response, then sets no timer', () => {
     const { push, answer, sent } = createQueue(1)
     push(1)
     push(2)
@@ -50,7 +50,7 @@ describe('the request queue of kafkajs, patched', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('sends what was throttled as soon as the broker allows, by one timer', () => {
+  it('sends throttled requests with one timer as soon as the broker allows', () => {
     const { queue, push, sent } = createQueue(5)
     queue.maybeThrottle(300)
     push(1)

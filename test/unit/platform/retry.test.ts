@@ -13,7 +13,7 @@ const failing = (failures: number) => {
 const noSleep = { sleep: async () => {} }
 
 describe('backoff', () => {
-  it('doubles its bound up to the maximum, and takes any part of it', () => {
+  it('doubles up to the maximum, with full jitter', () => {
     const bound = (attempt: number) => backoffMs(attempt, { random: () => 1 })
     expect([1, 2, 3, 7, 8, 1_000].map(bound)).toEqual([100, 200, 400, 6_400, 10_000, 10_000])
     expect(backoffMs(3, { random: () => 0.5 })).toBe(200)
@@ -21,20 +21,20 @@ describe('backoff', () => {
   })
 })
 
-describe('forever', () => {
-  it('tries until it works, and tells of each failure', async () => {
+describe('retryForever', () => {
+  it('retries until success, and reports each failure', async () => {
     const told: number[] = []
     const onRetry = (_: unknown, attempt: number) => { told.push(attempt) }
     expect(await retryForever(failing(3), { ...noSleep, onRetry })).toBe(4)
     expect(told).toEqual([1, 2, 3])
   })
 
-  it('throws at once what is not worth a retry', async () => {
+  it('throws non-retriable errors at once', async () => {
     const trying = retryForever(failing(1), { ...noSleep, when: () => false })
     await expect(trying).rejects.toThrow('failure 1')
   })
 
-  it('ends with the reason of its signal, also while it waits', async () => {
+  it('throws the reason of its signal, even during a pause', async () => {
     const life = new AbortController()
     const onRetry = () => setImmediate(() => life.abort(new Error('stopped')))
     const slow = { firstMs: 60_000, maxMs: 60_000, random: () => 1 }
@@ -44,15 +44,15 @@ describe('forever', () => {
   })
 })
 
-describe('times', () => {
+describe('retry', () => {
   it('throws the last failure', async () => {
     expect(await retry(3, failing(2), noSleep)).toBe(3)
     await expect(retry(3, failing(3), noSleep)).rejects.toThrow('failure 3')
   })
 })
 
-describe('waiting at most so long', () => {
-  it('ends with the work, or without it, and fails as it does', async () => {
+describe('withTimeout', () => {
+  it('ends with the work or the timeout, and rejects with the work', async () => {
     await withTimeout(Promise.resolve(1), 60_000)
     await withTimeout(undefined, 60_000)
     await withTimeout(new Promise(() => {}), 1)

@@ -3,28 +3,28 @@ import { ConfigError } from '../../../services/platform/config.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { explanationOf, UsageError } from '../../../services/platform/run-command.ts'
 
-describe('what is said of a command that failed', () => {
+describe('the explanation of a failed command', () => {
   it.each([
     [new UsageError('Give --name.'), 'Give --name.'],
     [new RangeError('At most 5.'), 'At most 5.'],
-    [new InfrastructureError('gone'), 'The stack does not answer. Start it with "npm run up".'],
+    [new InfrastructureError('gone'), 'The stack does not respond. Start it with "npm run up".'],
   ])('%s', (error, text) => {
     expect(explanationOf(error)).toBe(text)
   })
 
-  it('tells how to trust a stack, however deep the certificate is at fault', () => {
+  it('says how to trust the certificate of a stack', () => {
     const cause = Object.assign(new Error('no'), { code: 'SELF_SIGNED_CERT_IN_CHAIN' })
     const error = new InfrastructureError('gone', { cause })
     expect(explanationOf(error)).toContain('NODE_EXTRA_CA_CERTS=')
   })
 
-  it('names the setting that is wrong, and how to do without it', () => {
+  it('names the invalid setting, and the alternative', () => {
     const text = explanationOf(new ConfigError(['KAFKA_BROKERS is missing']))
     expect(text).toContain('KAFKA_BROKERS is missing')
     expect(text).toContain('npm run up')
   })
 
-  it('is nothing where the program is at fault, which shows its stack', () => {
+  it('rethrows a bug, which shows its stack', () => {
     expect(() => explanationOf(new TypeError('x is no function'))).toThrow(TypeError)
   })
 })

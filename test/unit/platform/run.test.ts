@@ -43,12 +43,12 @@ async function outcomeOf (
   return { exitCode, output: output.split('\n').filter(line => line !== ''), errors }
 }
 
-it('a service is its name, its configuration and how it starts', () => {
+it('run takes a name, a schema and a start function', () => {
   expect(run).toHaveLength(3)
 })
 
-describe('the life of a service', () => {
-  it('ends in reverse order when it is told to', async () => {
+describe('a service', () => {
+  it('stops in reverse order at SIGTERM', async () => {
     expect(await outcomeOf({}, [], 'SIGTERM')).toEqual({
       exitCode: 0,
       output: ['up with a:1', 'stopped', 'closed last part', 'closed first part'],
@@ -56,24 +56,24 @@ describe('the life of a service', () => {
     })
   })
 
-  it('ends non-zero, and closes what was opened, when it cannot start', async () => {
+  it('exits with 1 and closes everything if it cannot start', async () => {
     const { exitCode, output } = await outcomeOf({ FAULT: 'start' })
     expect([exitCode, output]).toEqual([1, ['closed last part', 'closed first part']])
   })
 
-  it('ends non-zero after a rejection nobody handled', async () => {
+  it('exits with 1 after an unhandled rejection', async () => {
     expect((await outcomeOf({ FAULT: 'later' })).exitCode).toBe(1)
   })
 
-  it('does not begin with a configuration that has faults, and tells them all', async () => {
+  it('does not start with an invalid configuration, and reports all faults', async () => {
     const faulty = { KAFKA_BROKERS: '', REDIS_STATE_URL: 'x' }
     const { exitCode, output, errors } = await outcomeOf(faulty)
     expect({ exitCode, output }).toEqual({ exitCode: 1, output: [] })
-    expect(errors).toMatch(/^sample: The configuration has faults:\n- KAFKA_BROKERS /)
+    expect(errors).toMatch(/^sample: Invalid configuration:\n- KAFKA_BROKERS /)
     expect(errors).toMatch(/\n- REDIS_STATE_URL /)
   })
 
-  it('only checks the configuration when asked to', async () => {
+  it('only checks the configuration with --validate', async () => {
     expect(await outcomeOf({}, ['--validate']))
       .toEqual({ exitCode: 0, output: ['sample: the configuration is valid'], errors: '' })
   })

@@ -7,8 +7,8 @@ import { topology, type TopicName } from '../../../services/topology.ts'
 
 const TOPICS = Object.keys(topology.topics) as TopicName[]
 
-describe('topics', () => {
-  it('are named by what divides them', () => {
+describe('topic names', () => {
+  it('contain the lane, service or partner of a split topic', () => {
     expect(topicName('rows.submitted', { lane: 'small' })).toBe('rows.submitted.small')
     expect(topicName('rows.to-verify', { lane: 'bulk', service: 'whatsapp' }))
       .toBe('rows.to-verify.bulk.whatsapp')
@@ -18,7 +18,7 @@ describe('topics', () => {
     expect(() => topicName('rows.retry', { lane: 'bulk' })).toThrow('split by service')
   })
 
-  it('are all matched by one pattern, which matches no other', () => {
+  it('match the pattern of their topic and no other', () => {
     expect(topicPattern('job.keys')).toEqual({ name: 'job.keys', prefix: false })
     expect(topicPattern('feeds.finished')).toEqual({ name: 'feeds.', prefix: true })
     for (const { name } of allTopics()) {
@@ -30,7 +30,7 @@ describe('topics', () => {
     }
   })
 
-  it('are found again by their names', () => {
+  it('are parsed to topic and division', () => {
     expect(logicalTopic('rows.to-verify.bulk.whatsapp'))
       .toEqual({ topic: 'rows.to-verify', lane: 'bulk', service: 'whatsapp' })
     expect(logicalTopic('job.keys')).toEqual({ topic: 'job.keys' })
@@ -38,7 +38,7 @@ describe('topics', () => {
     expect(logicalTopic('verify.dead')).toBeUndefined()
   })
 
-  it('of partners have the partner in the middle, and are made with it', () => {
+  it('have the partner in the middle, with the settings of the topology', () => {
     expect(topicName('feeds.submitted', { partner: 'acme' })).toBe('feeds.acme.submitted')
     expect(() => topicName('feeds.finished')).toThrow('feeds.finished is split by partner')
     const named = { topic: 'feeds.finished', partner: 'acme' }
@@ -53,7 +53,7 @@ describe('topics', () => {
     expect(allTopics().some(({ name }) => name.startsWith('feeds'))).toBe(false)
   })
 
-  it('are listed for the broker, dead letters of all readers included', () => {
+  it('are listed for the broker, with dead-letter topics', () => {
     const topics = allTopics()
     expect(topics).toHaveLength(3 * 2 + 2 * 12 + 5 + 8)
     expect(topics.find(({ name }) => name === 'job.keys'))
@@ -63,7 +63,7 @@ describe('topics', () => {
     expect(topics.some(({ name }) => name === 'ingest.dead')).toBe(false)
   })
 
-  it('have keys made of the fields that the topology names', () => {
+  it('have message keys of the declared fields', () => {
     const value = { tenant: 'o.live', job: 'job_1', chunk: 0, part: 3 }
     expect(messageKey('rows.to-verify', value)).toBe('job_1:0:3')
     expect(messageKey('rows.submitted', value)).toBe('job_1:0')
@@ -72,14 +72,14 @@ describe('topics', () => {
 })
 
 describe('subscriptions', () => {
-  it('are one a lane', () => {
+  it('are one per lane', () => {
     expect(subscriptionsOf('normalize')).toEqual([
       { group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small' },
       { group: 'normalize.bulk', topics: ['rows.submitted.bulk'], lane: 'bulk' },
     ])
   })
 
-  it('are one a lane and service, with all topics so divided', () => {
+  it('are one per lane and service, with all their topics', () => {
     expect(subscriptionsOf('verify')).toHaveLength(12)
     expect(subscriptionsOf('verify', { lanes: ['bulk'], services: ['telegram'] })).toEqual([{
       group: 'verify.bulk.telegram',
@@ -89,14 +89,14 @@ describe('subscriptions', () => {
     }])
   })
 
-  it('are one for all topics that are not divided', () => {
+  it('are one for topics without a split', () => {
     expect(subscriptionsOf('ledger'))
       .toEqual([{ group: 'ledger', topics: ['wallet.journal', 'job.keys'] }])
   })
 })
 
 describe('lanes', () => {
-  it('part at the limit of the topology', () => {
+  it('are split at SMALL_LANE_ROWS', () => {
     expect([laneOf(1), laneOf(1_000), laneOf(1_001)]).toEqual(['small', 'small', 'bulk'])
   })
 })

@@ -2,27 +2,28 @@ import { describe, expect, it } from 'vitest'
 import { createLog } from '../../../services/platform/log.ts'
 import { startTracing } from '../../../services/platform/tracing-sdk.ts'
 import {
-  inSpan, isTracing, linksTo, noteOnSpan, SpanKind, traceFields, traceHeaders, traceIdIn, withTrace,
+  addSpanAttributes, inSpan, isTracing, SpanKind, spanLinksOf, traceFields, traceHeaders,
+  traceIdOf, withTrace,
 } from '../../../services/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 
 const plan = { name: 'a', kind: SpanKind.INTERNAL }
 
-describe('without tracing', () => {
-  it('everything is done as ever, and no header is added', async () => {
+describe('tracing that is disabled', () => {
+  it('runs all actions and adds no header', async () => {
     expect(isTracing()).toBe(false)
     expect(await inSpan(plan, async span => [span, traceHeaders()])).toEqual([undefined, {}])
     expect(withTrace(placeIn(1, 2), () => [traceHeaders(), traceFields()])).toEqual([{}, {}])
-    noteOnSpan({ job: 'j' })
-    expect(linksTo([placeIn(1, 2)])).toEqual([])
+    addSpanAttributes({ job: 'j' })
+    expect(spanLinksOf([placeIn(1, 2)])).toEqual([])
   })
 })
 
-describe('with tracing', () => {
-  it('spans go on with the trace that headers name, and hand it on', async () => {
+describe('tracing', () => {
+  it('continues the trace of the headers and propagates it', async () => {
     let handed = {}
     const spans = await spansOf(() => withTrace(placeIn(1, 2), () => inSpan(plan, async () => {
-      noteOnSpan({ job: 'j' })
+      addSpanAttributes({ job: 'j' })
       await inSpan({ ...plan, name: 'b' }, async () => { handed = traceHeaders() })
     })))
     const [inner, outer] = spans
@@ -37,14 +38,14 @@ describe('with tracing', () => {
     expect(isTracing()).toBe(false)
   })
 
-  it('a failure is told by its name, never by its message', async () => {
+  it('records the name of an error, never its message', async () => {
     const failing = () => inSpan(plan, async () => { throw new TypeError('+12127365000') })
     const [span] = await spansOf(() => expect(failing()).rejects.toThrow('+12127365000'))
     expect(span?.attributes).toEqual({ 'error.type': 'TypeError' })
     expect(JSON.stringify([span?.status, span?.events])).not.toContain('212')
   })
 
-  it('a trace that was not kept before is not kept here', async () => {
+  it('does not sample a trace that its parent has not sampled', async () => {
     const of = (flags: string) => () => withTrace(placeIn(1, 2, flags), () =>
       inSpan(plan, async () => traceHeaders()))
     expect(await spansOf(of('00'))).toEqual([])
@@ -55,12 +56,12 @@ describe('with tracing', () => {
   it.each([
     ['always_off', 1, 0], ['traceidratio', 0, 0], ['parentbased_traceidratio', 1, 1],
     ['parentbased_always_off', 1, 0],
-  ])('%s at %d keeps %d of one', async (sampler, ratio, kept) => {
+  ])('with the sampler %s and ratio %d keeps %d of one trace', async (sampler, ratio, kept) => {
     expect(await spansOf(() => inSpan(plan, async () => {}), { sampler, ratio }))
       .toHaveLength(kept)
   })
 
-  it('the log names the trace of what is active', async () => {
+  it('adds the id of the active trace to the log', async () => {
     const lines: string[] = []
     const log = createLog('x', { destination: { write: line => lines.push(line) } })
     await spansOf(() => {
@@ -69,10 +70,10 @@ describe('with tracing', () => {
     })
     expect(lines.map(line => (JSON.parse(line) as { traceId?: string }).traceId))
       .toEqual([undefined, idOf(3)])
-    expect([traceIdIn(placeIn(5, 6)), traceIdIn({})]).toEqual([idOf(5), undefined])
+    expect([traceIdOf(placeIn(5, 6)), traceIdOf({})]).toEqual([idOf(5), undefined])
   })
 
-  it('what cannot be sent is counted, and told once', async () => {
+  it('logs lost spans once with their number', async () => {
     const told: object[] = []
     const exporter = {
       export: (_: unknown, done: (result: { code: number }) => void) => done({ code: 1 }),

@@ -61,14 +61,14 @@ describe('publish', () => {
       { offset: 12, reference: 'c', cells },
     ])
     expect(targets[0]).toEqual({ partner: 'acme', partition: 2, key, service: 'whatsapp' })
-    expect(decision).toEqual({ finishes: [message], emits: [] })
+    expect(decision).toEqual({ completes: [message], emits: [] })
   })
 
   it('sends nothing for jobs of the REST API and for unknown jobs', async () => {
     const { feed: _feed, ...plain } = feedJob
     for (const job of [plain as Job, undefined]) {
       expect(await publish(job)).toEqual({
-        sent: [], targets: [], decision: { finishes: [message], emits: [] },
+        sent: [], targets: [], decision: { completes: [message], emits: [] },
       })
     }
   })

@@ -66,7 +66,7 @@ describe('settle', () => {
     const copies = [{ row: 0, copies: 1 }]
     expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, copies })
     expect(updates).toEqual([running, running])
-    expect(decision.finishes).toEqual(messages)
+    expect(decision.completes).toEqual(messages)
     expect(decision.emits).toEqual([])
   })
 
@@ -101,7 +101,7 @@ describe('settle', () => {
     const messages = await twoBlocks()
     const [decision] = await stage.decide(messages, signal) as [Decision<'settle'>]
     await decision.afterProduced?.()
-    expect([decision.finishes, decision.emits, done]).toEqual([messages, [], []])
+    expect([decision.completes, decision.emits, done]).toEqual([messages, [], []])
   })
 
   it('counts the rows of an unreadable block as unknown and free', async () => {

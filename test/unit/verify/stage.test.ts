@@ -51,7 +51,7 @@ describe('verify', () => {
     const { stage } = setUp()
     const message = partOf([phone(0), phone(1)], { part: 3, chunk: 1, chunks: 2, copies: [0, 2] })
     const decisions = await stage.decide([message], signal)
-    expect(decisions).toMatchObject([{ finishes: [message] }])
+    expect(decisions).toMatchObject([{ completes: [message] }])
     const [block] = emitted(decisions, 'rows.completed')
     expect(block).toMatchObject({
       lane: 'small', value: { chunk: 1, part: 3, inputs: false, copies: [{ row: 1, copies: 2 }] },
@@ -77,7 +77,7 @@ describe('verify', () => {
     store.change(JOB, { ended: true })
     const never = partOf([phone(0)], { job: 'job_never' })
     expect(await stage.decide([partOf([phone(0)]), never], signal))
-      .toMatchObject([{ emits: [] }, { finishes: [never], emits: [] }])
+      .toMatchObject([{ emits: [] }, { completes: [never], emits: [] }])
   })
 
   it('ends the rows of a cancelled job unchecked and free of charge', async () => {
@@ -181,7 +181,7 @@ describe('a verification batch with unavailable providers', () => {
     const due = partOf([phone(1)])
     const [decision, postponement, ...rest] =
       await stage.decide([due, message, partOf([phone(2)])], signal)
-    expect(decision).toMatchObject({ finishes: [due] })
+    expect(decision).toMatchObject({ completes: [due] })
     // Until then the status of its job is polled every second.
     expect(postponement).toEqual({ postpone: message, untilMs: QUOTED_AT_MS + 1_000 })
     expect(rest).toEqual([])
@@ -206,14 +206,15 @@ describe('a verification batch with unavailable providers', () => {
     const untilMs = clock.now() + 1_000
     const decisions = await stage.decide([waiting!, cancelled!], signal)
     expect(decisions).toMatchObject([
-      { finishes: [cancelled] }, { postpone: waiting, untilMs },
+      { completes: [cancelled] }, { postpone: waiting, untilMs },
     ])
     expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.completed')[0]!)).toEqual(['cancelled'])
     // Redelivered together with the waiting batch, it needs no more checks.
     store.change(JOB, { status: 'cancelled', ended: true })
     expect(await stage.decide([waiting!, cancelled!], signal))
-      .toMatchObject([{ finishes: [cancelled], emits: [] }, { postpone: waiting }])
-    expect(await stage.decide([cancelled!], signal)).toEqual([{ finishes: [cancelled], emits: [] }])
+      .toMatchObject([{ completes: [cancelled], emits: [] }, { postpone: waiting }])
+    expect(await stage.decide([cancelled!], signal))
+      .toEqual([{ completes: [cancelled], emits: [] }])
   })
 
   it('ends only once when its job is cancelled behind a waiting batch', async () => {
@@ -236,7 +237,7 @@ describe('a verification batch with unavailable providers', () => {
     // Nothing waits before it any more, so its offset can be committed.
     clock.advance(MINUTE_MS)
     expect(await stage.decide([waiting!, cancelled!], signal))
-      .toMatchObject([{ finishes: [waiting] }, { finishes: [cancelled], emits: [] }])
+      .toMatchObject([{ completes: [waiting] }, { completes: [cancelled], emits: [] }])
     stage.forget()
     expect(emitted(await stage.decide([cancelled!], signal), 'rows.completed')).toHaveLength(1)
   })

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { everyAddress, type FindAddresses } from '../../../platform/addresses.ts'
-import { samplesAt, type Sample } from '../../../platform/exposition.ts'
+import { resolveAllAddresses, type LookUp } from '../../../platform/addresses.ts'
+import { fetchSamples, type Sample } from '../../../platform/exposition.ts'
 import { logicalTopic } from '../../../platform/topics.ts'
 import { STAGES, type StageName } from '../../../topology.ts'
 import { ARROWS, readersOf, type Arrow } from './arrows.ts'
@@ -18,7 +18,7 @@ type Options = {
   readonly targetsFile: string
   /** Tests pass doubles. */
   readonly fetch?: typeof globalThis.fetch
-  readonly find?: FindAddresses
+  readonly find?: LookUp
   readonly now?: () => number
 }
 
@@ -32,7 +32,7 @@ const TIMEOUT_MS = 3_000
 export function createPipelineMonitor (options: Options): () => Promise<PipelineStatus> {
   const { fetch, now = () => performance.now() } = options
   // An unreachable service is part of the status, not an error.
-  const sampling = { names: METRIC_NAMES, withinMs: TIMEOUT_MS, fetch }
+  const sampling = { names: METRIC_NAMES, timeoutMs: TIMEOUT_MS, fetch }
   const snapshots: Snapshot[] = []
   let pending: Promise<PipelineStatus> | undefined
   let latest: { readonly atMs: number, readonly status: PipelineStatus } | undefined
@@ -40,9 +40,9 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
   const poll = async (): Promise<PipelineStatus> => {
     const atMs = now()
     const named = [...options.targets, ...await targetsIn(options.targetsFile)]
-    const targets = await everyAddress(named, options.find)
+    const targets = await resolveAllAddresses(named, options.find)
     const answers = await Promise.all(targets.map(async target =>
-      [target, await samplesAt(target, sampling)] as const))
+      [target, await fetchSamples(target, sampling)] as const))
     const answered = answers.flatMap(([target, samples]) =>
       samples === undefined ? [] : [[target, samples] as const])
     const after = { atMs, byTarget: new Map(answered) }

@@ -29,7 +29,7 @@ function setUp (answer: () => Promise<Admission>) {
         shared.asked.push(one)
         return shared.answer()
       },
-      giveBack: async () => { await shared.answer() },
+      refund: async () => { await shared.answer() },
       levels: async () => (await shared.answer()).levels,
     },
     local,
@@ -42,7 +42,7 @@ function setUp (answer: () => Promise<Admission>) {
   return { limiter, local, shared, logged, localOnly }
 }
 
-describe('the limiter while the shared buckets answer', () => {
+describe('the limiter while the shared buckets are available', () => {
   it('decides by the shared ones', async () => {
     const { limiter, shared, localOnly } = setUp(async () => admitted(0.25))
     expect(await limiter.admit(request)).toEqual(admitted(0.25))
@@ -52,20 +52,20 @@ describe('the limiter while the shared buckets answer', () => {
     expect(await localOnly()).toBe(0)
   })
 
-  it('puts back in the local buckets what the shared ones refused', async () => {
+  it('refunds the local buckets after a rejection by the shared ones', async () => {
     const { limiter, local } = setUp(async () => throttled)
     for (let times = 0; times < 10; times++) await limiter.admit(request)
     expect(local.admit(request)).toEqual(admitted(2))
   })
 
-  it('puts back in the local buckets what is given back', async () => {
+  it('refunds the local buckets too', async () => {
     const { limiter, local } = setUp(async () => admitted(1))
     await limiter.admit(request)
-    await limiter.giveBack(request)
+    await limiter.refund(request)
     expect(local.admit(request)).toEqual(admitted(2))
   })
 
-  it('refuses by the local buckets what this instance alone has used up', async () => {
+  it('rejects a request if the local buckets are empty', async () => {
     const { limiter, shared } = setUp(async () => admitted(2))
     for (let times = 0; times < 3; times++) await limiter.admit(request)
     expect(await limiter.admit(request)).toEqual({
@@ -75,15 +75,15 @@ describe('the limiter while the shared buckets answer', () => {
   })
 })
 
-describe('the limiter while the shared buckets do not answer', () => {
-  it('decides by what this instance has let in, and counts that', async () => {
+describe('the limiter while the shared buckets are unavailable', () => {
+  it('decides by the local buckets, and counts these requests', async () => {
     const { limiter, shared, localOnly } = setUp(async () => admitted(1))
     await limiter.admit(request)
     shared.answer = down
     expect(await limiter.admit(request)).toEqual(admitted(1))
     expect(await limiter.admit(request)).toEqual(admitted(0))
     expect(await limiter.admit(request)).toMatchObject({ kind: 'throttled' })
-    await limiter.giveBack(request)
+    await limiter.refund(request)
     expect(await limiter.levels(request)).toEqual(admitted(1).levels)
     expect(await localOnly()).toBe(2)
   })
@@ -97,7 +97,7 @@ describe('the limiter while the shared buckets do not answer', () => {
     expect(shared.asked).toHaveLength(1)
   })
 
-  it('asks them by one request a second, and goes back to them', async () => {
+  it('probes them with one request per second, and returns to them', async () => {
     const { limiter, shared } = setUp(down)
     await limiter.admit(request)
     shared.answer = silent
@@ -113,14 +113,14 @@ describe('the limiter while the shared buckets do not answer', () => {
     expect(await limiter.admit({ ...request, org: 'org_2' })).toEqual(admitted(0.75))
   })
 
-  it('logs that once a minute', async () => {
+  it('logs the outage once a minute', async () => {
     const { limiter, logged } = setUp(down)
     const second = async () => {
       await limiter.admit(request)
       await vi.advanceTimersByTimeAsync(1_000)
     }
     for (let seconds = 0; seconds < 60; seconds++) await second()
-    expect(logged).toEqual(['rate limits hold for each instance alone'])
+    expect(logged).toEqual(['shared rate limits unavailable, using the limits of this instance'])
     // Its bucket is empty by now, so that another organization has to ask.
     await limiter.admit({ ...request, org: 'org_2' })
     expect(logged).toHaveLength(2)

@@ -50,10 +50,10 @@ describe('local buckets', () => {
   it('take back what a request took, up to their capacity', () => {
     const { limiter, kinds } = setUp()
     kinds(get, 2)
-    limiter.giveBack(get)
+    limiter.refund(get)
     expect(limiter.levels(get)).toMatchObject([{ tokens: 1 }])
-    limiter.giveBack(get)
-    limiter.giveBack(get)
+    limiter.refund(get)
+    limiter.refund(get)
     expect(limiter.levels(get)).toMatchObject([{ tokens: 2 }])
     expect(kinds(get, 3)).toEqual([...admitted(2), 'throttled'])
   })

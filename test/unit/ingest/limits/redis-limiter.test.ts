@@ -13,7 +13,7 @@ it('the shared buckets of an organization are one key under its hash tag', async
     get: [{ capacity: 200, seconds: 1 }],
   }))
   await limiter.admit({ org: 'org_1', kind: 'get' })
-  await limiter.giveBack({ org: 'org_1', kind: 'post' })
+  await limiter.refund({ org: 'org_1', kind: 'post' })
   expect(calls.map(([, , ...rest]) => rest)).toEqual([
     [1, 'limit:{org_1}:get', 200, 1], [1, 'limit:{org_1}:post', 100, 1, 1_000, 60],
   ])

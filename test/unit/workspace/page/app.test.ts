@@ -9,7 +9,7 @@ import { createPageDeps, ORGANIZATION } from '../../../support/page-doubles.ts'
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })
 
-const PACE = { graceMs: 1_000, bytesPerSecond: 1, wholeWithinMs: 60_000 }
+const PACE = { graceMs: 1_000, bytesPerSecond: 1, completeWithinMs: 60_000 }
 const HOST = 'page.example'
 const OWN = { host: HOST, origin: `http://${HOST}`, 'sec-fetch-site': 'same-origin' }
 const balance = { balanceMicros: 1, reservedMicros: 0, availableMicros: 1, currency: 'USD' }

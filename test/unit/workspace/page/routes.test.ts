@@ -204,7 +204,7 @@ describe('an uploaded file', () => {
 describe('the routes of the page', () => {
   it('for customers and operators require their sign-in', () => {
     const deps = createPageDeps()
-    const pace = { graceMs: 1_000, bytesPerSecond: 1, wholeWithinMs: 60_000 }
+    const pace = { graceMs: 1_000, bytesPerSecond: 1, completeWithinMs: 60_000 }
     const forCustomers = [balanceRoutes, jobRoutes, keyRoutes, liveRoutes, settingsRoutes]
       .flatMap(routes => routes(deps)).concat(uploadRoutes(deps, pace))
     expect(forCustomers.every(({ config }) => config?.access === 'customer')).toBe(true)

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { describe, expect, it, vi } from 'vitest'
 import { createUploadLimits } from '../../../../services/workspace/page/upload-limits.ts'
 
-const pace = { graceMs: 1_000, bytesPerSecond: 100, wholeWithinMs: 60_000 }
+const pace = { graceMs: 1_000, bytesPerSecond: 100, completeWithinMs: 60_000 }
 
 const requestOf = (orgId: string) =>
   ({ visitor: { session: { subject: { kind: 'customer', orgId } } } }) as never

@@ -1,5 +1,5 @@
--- KEYS: buckets. ARGV: capacity and seconds of each. A request that was let in and came to nothing
--- by no fault of its own: what it took is put back.
+-- KEYS: buckets. ARGV: capacity and seconds of each. Returns the tokens of an admitted request that
+-- failed through no fault of its own.
 local buckets = buckets_from(1)
 local now = now_micros()
 local at = fill(KEYS[1], now, buckets)
@@ -7,4 +7,4 @@ for _, bucket in ipairs(buckets) do
   bucket.level = math.min(bucket.level + 1, bucket.capacity)
 end
 write(KEYS[1], { at = at, now = now }, buckets)
-return answer('given back', buckets)
+return answer('refunded', buckets)

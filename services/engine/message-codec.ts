@@ -2,15 +2,15 @@ import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
 import type { Emission, Incoming } from './stage.ts'
 
 /**
- * What became of a raw message: one to decide, one that concerns nobody any more (`why` is one of
- * few codes, counted by it), or one that can never be read.
+ * A decoded message: one to decide, one to skip (`why` is one of a few codes for metrics), or one
+ * that can never be decoded.
  */
 export type Decoded =
   | { readonly kind: 'message', readonly message: Incoming }
   | { readonly kind: 'skip', readonly why: string }
   | { readonly kind: 'dead', readonly reason: string }
 
-/** Between bytes on a topic and what stages see: decoding, keys and seals. */
+/** Converts between Kafka messages and the values of stages: encoding, keys and encryption. */
 export type MessageCodec = {
   readonly decode: (raw: RawMessage) => Promise<Decoded>
   readonly encode: (emission: Emission) => Promise<OutgoingMessage>

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { EachBatchPayload } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
-import { beginMembership } from '../../../services/kafka/membership.ts'
+import { startGeneration } from '../../../services/kafka/generation.ts'
 
 /** A generation with the part of kafkajs around it; `events` tells what happened, in order. */
 function setUp (more: {
@@ -12,20 +12,20 @@ function setUp (more: {
 } = {}) {
   const events: string[] = []
   const failures: unknown[] = []
-  const membership = beginMembership({
+  const membership = startGeneration({
     consume: {
       group: 'stage',
       topics: ['rows'],
       onAssigned: more.onAssigned ?? (() => { events.push('assigned') }),
       onDelivery: more.onDelivery ?? (async ({ partition, messages }) => {
         events.push(`${partition}: ${messages.map(({ offset }) => offset).join()}`)
-        return { go: 'next' }
+        return { kind: 'done' }
       }),
     },
-    aheadBytes: 10,
+    maxBufferedBytes: 10,
     onFatal: error => { failures.push(error) },
   }, more.formerEnded ?? Promise.resolve())
-  const fetch = (partition: number, offset = 0, bytes = 1) => membership.take({
+  const fetch = (partition: number, offset = 0, bytes = 1) => membership.enqueue({
     batch: {
       topic: 'rows',
       partition,
@@ -44,21 +44,21 @@ function setUp (more: {
   return { membership, events, failures, take, fetch }
 }
 
-describe('a generation', () => {
-  it('begins once the former one has ended, and delivers nothing before', async () => {
+describe('a generation of a group', () => {
+  it('starts after the previous one has ended, and delivers nothing before', async () => {
     const former = Promise.withResolvers<void>()
     const { membership, events, take } = setUp({ formerEnded: former.promise })
     take(0)
     take(1)
     await turn()
-    expect([events, membership.started()]).toEqual([[], false])
+    expect([events, membership.isStarted()]).toEqual([[], false])
     former.resolve()
     await turn()
     expect(events).toEqual(['assigned', '0: 0', '1: 0'])
-    expect(membership.started()).toBe(true)
+    expect(membership.isStarted()).toBe(true)
   })
 
-  it('that is over before it began assigns and delivers nothing', async () => {
+  it('that ends before it starts assigns and delivers nothing', async () => {
     const former = Promise.withResolvers<void>()
     const { membership, events, failures, take } = setUp({ formerEnded: former.promise })
     take(0)
@@ -66,12 +66,12 @@ describe('a generation', () => {
     take(1)
     former.resolve()
     await membership.ended()
-    expect([events, failures, membership.started()]).toEqual([[], [], false])
+    expect([events, failures, membership.isStarted()]).toEqual([[], [], false])
     expect(membership.signal.reason).toEqual(new Error('The group rebalances.'))
   })
 
-  it('has ended when its handlers have returned, and leaves no partition paused', async () => {
-    const handler = Promise.withResolvers<{ go: 'next' }>()
+  it('ends when its handlers have returned, and resumes its partitions', async () => {
+    const handler = Promise.withResolvers<{ kind: 'done' }>()
     const { membership, events, take, fetch } = setUp({ onDelivery: () => handler.promise })
     take(0)
     await turn()
@@ -80,7 +80,7 @@ describe('a generation', () => {
     const ended = membership.ended().then(() => { events.push('ended') })
     await turn()
     expect(events).toEqual(['assigned'])
-    handler.resolve({ go: 'next' })
+    handler.resolve({ kind: 'done' })
     await ended
     expect(events).toEqual(['assigned', '0 resumed', 'ended'])
   })
@@ -95,7 +95,7 @@ describe('a generation', () => {
     expect(membership.signal.reason).toBe(failure)
   })
 
-  it('may be lost under a handler, whose rejection then counts for nothing', async () => {
+  it('ignores a rejection of a handler after its end', async () => {
     const { membership, failures, take } = setUp({
       onDelivery: async ({ signal }) => {
         membership.abort('The group rebalances.')
@@ -107,10 +107,10 @@ describe('a generation', () => {
     expect(failures).toEqual([])
   })
 
-  it('fails when what it is told of its beginning throws', async () => {
+  it('fails when onAssigned throws', async () => {
     const failure = new Error('A stage can not forget.')
     const { membership, failures } = setUp({ onAssigned: () => { throw failure } })
     await membership.ended()
-    expect([failures, membership.started()]).toEqual([[failure], false])
+    expect([failures, membership.isStarted()]).toEqual([[failure], false])
   })
 })

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { createReading } from '../../../services/platform/reading.ts'
+import { createCachedReading } from '../../../services/platform/cached-reading.ts'
 
 function createWorld () {
   const warned: string[] = []
   let [nowMs, reads] = [0, 0]
   let next = async () => [++reads]
   const log = { warn: (_details: object, text: string) => { warned.push(text) } }
-  const read = createReading(() => next(), {
-    what: 'it', log: log as never, everyMs: 1_000, withinMs: 20, now: () => nowMs,
+  const read = createCachedReading(() => next(), {
+    name: 'it', log: log as never, minAgeMs: 1_000, timeoutMs: 20, now: () => nowMs,
   })
   return {
     read,
@@ -17,8 +17,8 @@ function createWorld () {
   }
 }
 
-describe('a reading', () => {
-  it('is made when it is asked for, and told once more while it is young', async () => {
+describe('a cached reading', () => {
+  it('reads on demand, and returns the last value while it is recent', async () => {
     const { read, advance } = createWorld()
     expect([await read(), await read()]).toEqual([[1], [1]])
     advance(999)
@@ -27,17 +27,17 @@ describe('a reading', () => {
     expect(await read()).toEqual([2])
   })
 
-  it('tells nothing when it fails, and is made anew', async () => {
+  it('returns nothing after a failure, and reads again', async () => {
     const { read, advance, behave, warned } = createWorld()
     behave(async () => { throw new Error('down') })
     expect(await read()).toEqual([])
-    expect(warned).toEqual(['it cannot be read'])
+    expect(warned).toEqual(['failed to read it'])
     behave(async () => [7])
     advance(1_000)
     expect(await read()).toEqual([7])
   })
 
-  it('tells the one before while it is late, but not for long, and is not made twice', async () => {
+  it('returns the previous value of a slow read until maxAgeMs, and reads once', async () => {
     const { read, advance, behave } = createWorld()
     expect(await read()).toEqual([1])
     const slow = Promise.withResolvers<number[]>()

@@ -3,33 +3,33 @@ import type { ConsumeOptions } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { createPartitionReader, type PartitionReader } from './partition-reader.ts'
 
-export type MembershipOptions = {
+export type GenerationOptions = {
   readonly consume: ConsumeOptions
   readonly mac?: MessageMac | undefined
-  /** Bytes of one partition fetched ahead of its handler; beyond, the partition is paused. */
-  readonly aheadBytes: number
-  /** What no redelivery heals: the handler rejected although the partition was ours. */
+  /** Bytes fetched ahead of the handler of a partition; above, the partition is paused. */
+  readonly maxBufferedBytes: number
+  /** Called when a handler rejects while the partition is assigned: a redelivery cannot help. */
   readonly onFatal: (error: unknown) => void
 }
 
-/** One generation of a group, from one join to the next: its partitions' readers end with it. */
-export type Membership = {
+/** One generation of a consumer group, from one join to the next, with its partition readers. */
+export type Generation = {
   readonly signal: AbortSignal
   readonly abort: (why: string) => void
-  /** True once the former generation's handlers have returned and `onAssigned` was called. */
-  readonly started: () => boolean
-  readonly take: (payload: EachBatchPayload) => void
-  /** Resolves when no handler of this generation runs. */
+  /** True once the previous handlers have returned and `onAssigned` was called. */
+  readonly isStarted: () => boolean
+  readonly enqueue: (payload: EachBatchPayload) => void
+  /** Resolves when no handler of this generation is running. */
   readonly ended: () => Promise<void>
 }
 
 /**
- * Begins a generation once the former one has ended: its handlers have returned, so what
- * `onAssigned` drops can't come back, and nothing is delivered before `onAssigned`.
+ * Starts a generation after the handlers of the previous one have returned: so they cannot hold a
+ * message again after `onAssigned`. Nothing is delivered before `onAssigned`.
  */
-export function beginMembership (
-  { consume, mac, aheadBytes, onFatal }: MembershipOptions, formerEnded: Promise<void>
-): Membership {
+export function startGeneration (
+  { consume, mac, maxBufferedBytes, onFatal }: GenerationOptions, formerEnded: Promise<void>
+): Generation {
   const controller = new AbortController()
   const readers = new Map<string, PartitionReader>()
   let assigned = false
@@ -51,10 +51,10 @@ export function beginMembership (
       topic,
       partition,
       start,
-      aheadBytes,
+      maxBufferedBytes,
       fail,
-      membership: controller,
-      gather: consume.gather,
+      generation: controller,
+      fetchBatching: consume.fetchBatching,
       mac,
       onDelivery: consume.onDelivery,
     })
@@ -64,12 +64,12 @@ export function beginMembership (
   return {
     signal: controller.signal,
     abort: (why) => controller.abort(new Error(why)),
-    started: () => assigned,
-    take: (payload) => { if (!controller.signal.aborted) readerOf(payload).take(payload) },
+    isStarted: () => assigned,
+    enqueue: (payload) => { if (!controller.signal.aborted) readerOf(payload).enqueue(payload) },
     ended: async () => {
       await start
       await Promise.all([...readers.values()].map((reader) => reader.ended()))
-      for (const reader of readers.values()) reader.release()
+      for (const reader of readers.values()) reader.resume()
     },
   }
 }

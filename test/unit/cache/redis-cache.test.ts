@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import { countLookups } from '../../../services/cache/count-lookups.ts'
+import { countLookups } from '../../../services/cache/redis-cache.ts'
 
-it('rows that are looked up are counted by what the cache had', async () => {
+it('countLookups counts rows as found or missing', async () => {
   const metrics = createMetrics()
   const record = {} as never
   const cache = countLookups({ find: async () => [record, undefined, undefined] }, metrics)
