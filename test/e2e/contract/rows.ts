@@ -28,7 +28,7 @@ export const ROWS = {
     'test/e2e/limits.test.ts: is answered with a hundred jobs',
   'who waits too long for a preflight is told so, and it counts towards no limit':
     'test/unit/ingest/preflight-queue.test.ts: ' +
-    'that wait too long are refused, and take nothing from the limits',
+    'that wait too long are rejected, and refund the rate limits',
 
   // Idempotency
   'is a UUID of version 4 in any case': HERE,
@@ -127,7 +127,7 @@ export const ROWS = {
   'are the documents over HTTPS; health and metrics have a port of their own': HERE,
   'through a proxy must be HTTPS on its outer side; only known proxies are believed': HERE,
   'over TLS is served by certificate files':
-    'test/unit/ingest/tls.test.ts: serves those who trust its certificate',
+    'test/unit/ingest/tls.test.ts: serves clients that trust its certificate',
 
   // Limits
   'let POST requests in by two buckets, GET requests by one':
@@ -159,9 +159,9 @@ export const ROWS = {
 
   // Tokens and seals
   'cache tokens are an HMAC over scope and contact under a key of the tenant':
-    'test/unit/normalize/token.test.ts: are the first half of an HMAC over scope and contact',
+    'test/unit/normalize/token.test.ts: are the first half of an HMAC of scope and contact',
   'sealed bytes open by their key and binding alone':
-    'test/unit/crypto/seal.test.ts: do not open under another key or binding',
+    'test/unit/crypto/seal.test.ts: do not decrypt with another key or binding',
 
   // Webhooks
   'is signed in both schemes and tells of what can be read by then':
