@@ -18,6 +18,12 @@ export function partsOf (tenant: string): TenantParts {
   return { orgId: tenant.slice(0, dot), mode: tenant.slice(dot + 1) as Mode }
 }
 
+/** The tenant of the same organization in the other mode. */
+export function siblingOf (tenant: string): string {
+  const { orgId, mode } = partsOf(tenant)
+  return tenantOf(orgId, mode === 'live' ? 'test' : 'live')
+}
+
 /** Whether a text is the name of a tenant, as the headers of a message may hold anything. */
 export function isTenant (text: string): boolean {
   const dot = text.lastIndexOf('.')

@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import type { FeedPartition } from '../jobs/cursors.ts'
 import { script } from '../platform/redis.ts'
 import { integer } from '../money/outbox.ts'
+import { taggedTenant } from '../money/redis-keys.ts'
 
 /** High-water mark of a sender: its highest sequence, and its latest `sentAt` in ms. */
 type Mark = { readonly sequence: number, readonly sentAt: number }
@@ -97,7 +98,7 @@ export type MarkStore = {
 
 /** Hash: offset, and sender -> sequence:sentAt. */
 const marksKeyOf = ({ tenant, partner, partition }: FeedPartition): string =>
-  `marks:{${tenant}}:${partner}:${partition}`
+  `marks:${taggedTenant(tenant)}:${partner}:${partition}`
 
 const OFFSET = 'offset'
 

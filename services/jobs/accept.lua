@@ -1,9 +1,10 @@
--- KEYS: wallet, job, idem, data key, cursors.
+-- KEYS: wallet, job, idem, data key, cursors, wallet of the organization's other mode.
 -- ARGV: tenant, job, idempotency key or '', acceptBy, rows to check live, slots in all, maximum,
 -- price, rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has
 -- to stand at and moves to, then the record's other fields and values in turn.
 local keys = {
   wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4], cursors = KEYS[5],
+  other_wallet = KEYS[6],
 }
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
@@ -23,6 +24,12 @@ local rows = whole(ARGV[9], 'the number of rows')
 local header = ARGV[10]
 local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 
+-- The slots of an organization are for its live and test jobs together.
+local function slots_in_use()
+  local other = redis.call('HGET', keys.other_wallet, 'slots') or '0'
+  return tonumber(wallet_of(keys.wallet).slots) + tonumber(other)
+end
+
 -- Says why the job may not be, or nothing.
 local function objection(now, claim)
   -- A server that was started anew may have lost that the claim was refused, and told so, or that
@@ -40,7 +47,7 @@ local function objection(now, claim)
   if gate.frozen then
     return { code = 'frozen' }
   end
-  if taken > 0 and tonumber(wallet_of(keys.wallet).slots) >= slots then
+  if taken > 0 and slots_in_use() >= slots then
     return { code = 'concurrent_jobs_limit' }
   end
   local available = wallet_of(keys.wallet).available

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { siblingOf } from '../accounts/tenant.ts'
 import { count } from '../platform/bitmap.ts'
 import { guardedScript } from '../money/recovery-guard.ts'
 import { GATE_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
@@ -30,7 +31,7 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 function loadScripts (redis: Redis) {
   return {
     claim: jobScript(redis, 'claim', 2),
-    accept: jobScript(redis, 'accept', 4),
+    accept: jobScript(redis, 'accept', 5),
     refuse: jobScript(redis, 'refuse', 2),
     announce: jobScript(redis, 'announce', 1),
     tally: jobScript(redis, 'tally', 2),
@@ -98,7 +99,7 @@ const NO_FEED: Feed = {
 function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
   const { job, dataKey } = jobKeys(tenant, id)
   const idem = idempotencyKeyOf(tenant, idempotencyKey)
-  return [job, idem, dataKey, cursorsKeyOf(tenant, feed)]
+  return [job, idem, dataKey, cursorsKeyOf(tenant, feed), moneyKeys(siblingOf(tenant)).wallet]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {

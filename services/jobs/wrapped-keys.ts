@@ -21,7 +21,7 @@ type TopicParts = {
 }
 
 const KEYS_A_SCAN = 1_000
-const NAME = /^dek:\{(.+)\}:(job_.+)$/
+const NAME = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
 
 /** The wrapped data keys of all jobs that Redis has. */
 export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
@@ -31,10 +31,10 @@ export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
     const values = found.length === 0 ? [] : await redis.mgetBuffer(...found)
     for (const [index, key] of found.entries()) {
       const bytes = values[index]
-      const [, tenant = '', job = ''] = NAME.exec(key) ?? []
+      const [, orgId = '', mode = '', job = ''] = NAME.exec(key) ?? []
       if (bytes === null || bytes === undefined || job === '') continue
       const replace = (fresh: Buffer) => swap(key, bytes, fresh)
-      yield { bytes, binding: dataKeyAad(tenant, job), replace }
+      yield { bytes, binding: dataKeyAad(`${orgId}${mode}`, job), replace }
     }
   }
 }

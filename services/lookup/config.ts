@@ -32,7 +32,8 @@ export const lookupConfig = defineConfig({
   MAX_ACTIVE_JOBS: Type.Integer({
     default: 10,
     minimum: 1,
-    description: 'Maximum number of active jobs with fresh rows per tenant.',
+    description: 'Maximum number of active jobs with fresh rows per organization, live and test ' +
+      'together.',
   }),
   PRICES: Type.String({
     default: '',

@@ -1,7 +1,10 @@
-/**
- * The keys of a tenant's money in Redis. All share the hash tag of the tenant, so that one script
- * reaches them.
- */
+/** A tenant in a key. The organization is the hash tag: one script may read both of its modes. */
+export function taggedTenant (tenant: string): string {
+  const dot = tenant.lastIndexOf('.')
+  return `{${tenant.slice(0, dot)}}${tenant.slice(dot)}`
+}
+
+/** The keys of a tenant's money in Redis. */
 export const moneyKeys = (tenant: string) => ({
   /**
    * Hash: available, reserved, charged, funded, seq; `entry:<seq>`: an entry as JSON, until it is
@@ -10,11 +13,11 @@ export const moneyKeys = (tenant: string) => ({
    * tenant was let in for, fence of the ledger that did, frozen and why, trust: what a thaw goes
    * by.
    */
-  wallet: `w:{${tenant}}`,
+  wallet: `w:${taggedTenant(tenant)}`,
   /** Hash: id of a top-up or adjustment -> what was posted, so that none is posted twice. */
-  posted: `posted:{${tenant}}`,
+  posted: `posted:${taggedTenant(tenant)}`,
   /** Hash: job whose blocks are to be counted again -> since when, in ms. */
-  replay: `replay:{${tenant}}`,
+  replay: `replay:${taggedTenant(tenant)}`,
 })
 
 /**

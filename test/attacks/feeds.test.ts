@@ -5,6 +5,7 @@ import type { RawMessage } from '../../services/kafka/bus.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { createCodec, registrySource } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
@@ -113,7 +114,7 @@ describe('a contact that an adversary captured and sends again', () => {
     const before = await outcome()
     const tenant = tenantOf(partner.org, 'live')
     const keys = Array.from({ length: PARTITIONS }, (_, partition) =>
-      `marks:{${tenant}}:${partner.name}:${partition}`)
+      `marks:${taggedTenant(tenant)}:${partner.name}:${partition}`)
     await restartFeed(async () => {
       expect(await redis.del(...keys)).toBe(PARTITIONS)
       await adversary.send(shifted(0))

@@ -19,6 +19,8 @@ const store = createJobStore(redis)
 const wallet = createWallet(redis)
 const outbox = createOutbox(redis)
 let tenants = 0
+const FULL = { kind: 'refused', refusal: { code: 'concurrent_jobs_limit' } }
+
 async function fundedTenant (amountMicros = 1_000_000): Promise<string> {
   const tenant = `org_${tenants += 1}.live`
   await wallet.topUp(tenant, { id: 'a', amountMicros, reason: '' })
@@ -90,8 +92,7 @@ describe('accept', () => {
   it('gives ten slots to jobs with fresh checks, and each back at its end', async () => {
     const tenant = await fundedTenant()
     for (const number of upTo(10)) await accepted(store, tenant, acceptRequest(`job_${number}`))
-    const full = { kind: 'refused', refusal: { code: 'concurrent_jobs_limit' } }
-    expect(await acceptClaimed(store, tenant, acceptRequest('job_10'))).toEqual(full)
+    expect(await acceptClaimed(store, tenant, acceptRequest('job_10'))).toEqual(FULL)
     const cached = acceptRequest('job_11', { freshChecks: 0, cacheHits: 3 })
     expect((await acceptClaimed(store, tenant, cached)).kind).toBe('accepted')
     await store.tally(tenant, whole('job_3'))
@@ -117,7 +118,8 @@ describe('an idempotency key', () => {
 
   it('is bound for 24 h once its job is accepted, and to its request', async () => {
     const tenant = await fundedTenant()
-    const mine = await expectLifetime(redis, { key: `idem:{${tenant}}:key`, ms: DAY_MS },
+    const key = idempotencyKeyOf(tenant, 'key')
+    const mine = await expectLifetime(redis, { key, ms: DAY_MS },
       async () => await store.claim(tenant, claim('job_1')))
     if (mine.kind !== 'new') throw new Error(mine.kind)
     expect(mine.acceptByMs - mine.nowMs).toBe(60_000)

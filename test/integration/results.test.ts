@@ -9,6 +9,7 @@ import { createSettleStage } from '../../services/settle/stage.ts'
 import { audit } from '../../services/workspace/audit/audit.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
 import { takeSnapshot } from '../../services/workspace/audit/snapshot.ts'
+import { taggedTenant } from '../../services/money/redis-keys.ts'
 import * as support from '../support/settle.ts'
 
 const {
@@ -175,9 +176,9 @@ describe('a job from its blocks to its end', () => {
       rows: 8,
       breaches: 0,
     }])
-    await redis.hincrby(`w:{${tenant}}`, 'available', 5)
+    await redis.hincrby(`w:${taggedTenant(tenant)}`, 'available', 5)
     const { ok, breaches } = await auditOf(tenant)
-    await redis.hincrby(`w:{${tenant}}`, 'available', -5)
+    await redis.hincrby(`w:${taggedTenant(tenant)}`, 'available', -5)
     expect(ok).toBe(false)
     expect(breaches).toEqual([
       {

@@ -8,6 +8,7 @@ import type { Consumption, ConsumeOptions } from '../../services/kafka/bus.ts'
 import { sleep } from '../../services/platform/retry.ts'
 import { startPartnerFeed } from '../../services/feed/partner-feeds.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
+import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { feedDeps, fill, newPartner, type Sent } from '../support/feeds.ts'
 import { acceptRequest } from '../support/jobs.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
@@ -99,7 +100,7 @@ async function run ({ seed, log, fates, crashes, limit }: Plan) {
     crash()
     // A dead process neither hears nor says anything more.
     await feed.stop()
-    if (losesMarks) await redis.del(`marks:{${partner.tenant}}:${partner.name}:0`)
+    if (losesMarks) await redis.del(`marks:${taggedTenant(partner.tenant)}:${partner.name}:0`)
   }
   // Lost marks are rebuilt when there is something to read.
   await fill(bus, partner.name, log.slice(-1))

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
+import { siblingOf } from '../../services/accounts/tenant.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
@@ -222,4 +223,17 @@ describe('many at once', () => {
     expect(answers.filter(answer => answer.kind === 'known')).toHaveLength(19)
     expect(await wallet.balance(tenant)).toMatchObject({ availableMicros: 7, seq: 1 })
   })
+})
+
+it('the slots of an organization are for its live and test jobs together', async () => {
+  const live = newTenant()
+  await wallet.topUp(live, { id: 'a', amountMicros: 20_000, reason: '' })
+  const ask = (tenant: string, job: string) =>
+    acceptClaimed(store, tenant, acceptRequest(job, { maxActiveJobs: 1 }))
+  expect(await ask(live, 'job_1')).toMatchObject({ kind: 'accepted' })
+  const inTest = (job: string) => ask(siblingOf(live), job)
+  expect(await inTest('job_2')).toMatchObject({ refusal: { code: 'concurrent_jobs_limit' } })
+  await store.tally(live, blockOf(
+    { job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) }))
+  expect(await inTest('job_3')).toMatchObject({ refusal: { code: 'insufficient_balance' } })
 })

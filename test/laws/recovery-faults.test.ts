@@ -5,7 +5,7 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
 import { FrozenError } from '../../services/money/recovery-guard.ts'
 import type { Balance } from '../../services/money/wallet.ts'
-import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
+import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { acceptRequest } from '../support/jobs.ts'
@@ -305,7 +305,8 @@ describe.each([
     await runLedger(world.parts)
     const whole = await contentOf(redis)
     expect(whole[TENANTS_KEY]).toEqual([HARMED, OTHER])
-    expect(await redis.exists(`job:{${OTHER}}:job_1`, `job:{${OTHER}}:job_3`)).toBe(2)
+    const jobs = ['job_1', 'job_3'].map(job => `job:${taggedTenant(OTHER)}:${job}`)
+    expect(await redis.exists(...jobs)).toBe(2)
     let kills = 0
     for (; ; kills += 1) {
       await putBack(redis, lost)

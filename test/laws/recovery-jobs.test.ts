@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { moneyKeys, taggedTenant } from '../../services/money/redis-keys.ts'
 import { republish } from '../../services/ledger/republish.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
@@ -154,11 +154,11 @@ describe('a request', () => {
         await play.archive('job_1', true)
       }
       await play.ship(false)
-      const left = await redis.pttl(`idem:{${TENANT}}:${KEY}`)
+      const left = await redis.pttl(`idem:${taggedTenant(TENANT)}:${KEY}`)
       await redis.flushall()
       await runLedger(world.parts)
       expect(await claim('job_2')).toMatchObject({ kind: 'same', job: 'job_1' })
-      const now = await redis.pttl(`idem:{${TENANT}}:${KEY}`)
+      const now = await redis.pttl(`idem:${taggedTenant(TENANT)}:${KEY}`)
       expect(Math.abs(now - left)).toBeLessThan(600_000)
       expect(await slots()).toBe(isArchived ? '0' : '1')
       expect(await play.store.claim(TENANT, {

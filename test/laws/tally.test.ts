@@ -277,6 +277,6 @@ describe('scripts', () => {
     const run = createJobScripts(redis)
     expect(await run.close('org_x.live', 'job_1')).toEqual(['open'])
     expect(await run.announce('org_x.live', 'job_1')).toEqual(['unknown'])
-    expect(await redis.keys('*org_x*')).toEqual(['w:{org_x.live}'])
+    expect(await redis.keys('*org_x*')).toEqual(['w:{org_x}.live'])
   })
 })

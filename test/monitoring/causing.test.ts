@@ -4,6 +4,7 @@ import { SCOPES } from '../../services/accounts/api-keys.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { createPauses } from '../../services/ops/pauses.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
+import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { causing, watching, WITHIN_MS } from '../support/causing.ts'
 import { leaveToLedger } from '../support/gates.ts'
 import { whileFrozen, whileStuttering } from '../support/processes.ts'
@@ -53,7 +54,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     const tenant = `${world.orgId}.live`
     await leaveToLedger(redis, tenant)
     const before = await world.live.balance()
-    await redis.hincrby(`w:{${tenant}}`, 'available', 1)
+    await redis.hincrby(`w:${taggedTenant(tenant)}`, 'available', 1)
     await untilFiring('TenantsFrozen')
     const thaw = ['thaw', '--org', world.orgId]
     expect(await commands.workspace(env, ...thaw)).toMatchObject({ state: 'frozen' })

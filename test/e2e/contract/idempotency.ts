@@ -1,3 +1,4 @@
+import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../../support/eventually.ts'
@@ -12,7 +13,7 @@ const post = (account: Account, key: string, ...[body, baseUrl]: [unknown, strin
     body, headers: { 'idempotency-key': key }, ...baseUrl === undefined ? {} : { baseUrl },
   })
 const free = { service, inputs: ['call me'] }
-const keyOf = ({ tenant }: Account, key: string) => `idem:{${tenant}}:${key}`
+const keyOf = ({ tenant }: Account, key: string) => `idem:${taggedTenant(tenant)}:${key}`
 const jobsOf = async ({ client }: Account) => (await client.jobsPage({ limit: 100 })).data
 
 /** Resolves once the key is claimed, which happens when the body has been read. */
@@ -135,7 +136,7 @@ describe('an Idempotency-Key', () => {
     const key = randomUUID()
     const first = await post(live, key, free)
     const binding = await redis.get(keyOf(live, key))
-    const record = `job:{${live.tenant}}:job_${binding?.split(':')[0]}`
+    const record = `job:${taggedTenant(live.tenant)}:job_${binding?.split(':')[0]}`
     const endsAt = Number(await redis.call('PEXPIRETIME', keyOf(live, key)))
     expect(endsAt - Number(await redis.hget(record, 'claimedAt'))).toBe(86_400_000)
     expect((await post(live, key, free)).text).toBe(first.text)

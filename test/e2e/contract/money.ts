@@ -1,3 +1,4 @@
+import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { describe, expect, it } from 'vitest'
 import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, service, shared, whileHalted } from './support.ts'
@@ -74,7 +75,7 @@ describe('a quote', () => {
     expect(quoted).toMatchObject({
       service, redeemable: false, preflight: { freshChecks: 3, maxQuoteMicros: 3 * PRICE },
     })
-    expect(await shared().redis.keys(`dek:{${live.tenant}}:*`)).toEqual([])
+    expect(await shared().redis.keys(`dek:${taggedTenant(live.tenant)}:*`)).toEqual([])
     expect(await live.client.balance()).toMatchObject({ reservedMicros: 0 })
     expect((await live.client.jobsPage()).data).toEqual([])
     const { preflight } = await live.client.createJob({ service, inputs })

@@ -180,7 +180,8 @@ export const REQUIREMENTS: Readonly<Record<string, readonly Requirement[]>> = {
     ['keys are stored as digests', 'contacts and labels are in no store in clear'],
     ['rate limits are per organization', 'count live and test traffic of an organization together',
       'of one organization are not touched by one that has used up its own'],
-    ['concurrency limits are per organization', 'of another organization has slots of its own'],
+    ['concurrency limits are per organization',
+      'of another organization has slots of its own; test jobs take the same'],
   ],
   Events: [
     ['a webhook is sent when a job completes',

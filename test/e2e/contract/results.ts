@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ROW_SOURCES } from '../../../schemas/api/results.ts'
 import type { ResultRow } from '../../../services/client/client.ts'
+import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { parseCsv } from '../../support/world.ts'
 import { proves } from './rows.ts'
 import { ended, MOMENT, newCustomer, newNumbers, service, shared, whileHalted }
@@ -233,7 +234,7 @@ describe('results', () => {
   it(proves('are 410 after their retention'), async () => {
     const { test } = await newCustomer()
     const { job } = await ended(test, { service, inputs: ['x'] })
-    const record = `job:{${test.tenant}}:${job.id}`
+    const record = `job:${taggedTenant(test.tenant)}:${job.id}`
     const dayMs = 86_400_000
     const age = (days: number) =>
       shared().redis.hset(record, 'endedAtMs', String(Date.now() - days * dayMs))

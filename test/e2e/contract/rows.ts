@@ -80,7 +80,7 @@ export const ROWS = {
   'goes on to its end when the client leaves during the POST': HERE,
   'with fresh rows takes one of ten slots of its organization; the eleventh is 429': HERE,
   'of cached or invalid rows alone takes no slot': HERE,
-  'of another organization has slots of its own': HERE,
+  'of another organization has slots of its own; test jobs take the same': HERE,
   'are listed newest first, by pages, with filters':
     'test/e2e/endpoints.test.ts: comes newest first, by pages, open ones and closed ones once each',
   'is read to its end by the client, page by page': HERE,

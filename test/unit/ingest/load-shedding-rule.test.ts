@@ -90,11 +90,11 @@ describe('a request while the stages before acceptance are overloaded', () => {
 describe('a key', () => {
   it('is claimed while it is bound to a job', async () => {
     const state = {
-      exists: async (name: string) => name === 'idem:{t}:bound' ? 1 : 0,
+      exists: async (name: string) => name === 'idem:{t}.live:bound' ? 1 : 0,
     } as unknown as Redis
     const { rule } = connectLoadShedding(
       { state, metrics: createMetrics() }, { SHED_LOAD_AFTER_MS: 10 })
-    expect(await Promise.all(['bound', 'free'].map(key => rule.isClaimed('t', key))))
+    expect(await Promise.all(['bound', 'free'].map(key => rule.isClaimed('t.live', key))))
       .toEqual([true, false])
   })
 })

@@ -18,17 +18,18 @@ describe('the topic of data keys', () => {
     const put = async (job: string, text: string | null) => {
       const value = text === null
         ? null
-        : await codec.encode('job.keys-value', { tenant: 't', job, wrapped: Buffer.from(text) })
+        : await codec.encode(
+          'job.keys-value', { tenant: 't.live', job, wrapped: Buffer.from(text) })
       await bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers: {} }])
     }
     await put('job_1', 'old')
     await put('job_2', 'other')
     await put('job_1', 'new')
-    expect(String(await restore('t', 'job_1'))).toBe('new')
+    expect(String(await restore('t.live', 'job_1'))).toBe('new')
     expect(await restore('stranger', 'job_1')).toBeUndefined()
-    expect(await restore('t', 'job_3')).toBeUndefined()
+    expect(await restore('t.live', 'job_3')).toBeUndefined()
     await put('job_1', null)
-    expect(await restore('t', 'job_1')).toBeUndefined()
+    expect(await restore('t.live', 'job_1')).toBeUndefined()
   })
 })
 
@@ -49,10 +50,10 @@ describe('the wrapped key of a job that Redis has forgotten', () => {
     } as unknown as Redis
     const findClosed = async () => {
       world.searches += 1
-      return ring.wrap(key, dataKeyAad('t', job))
+      return ring.wrap(key, dataKeyAad('t.live', job))
     }
     const { get } = createJobKeys({ redis, ring, isRunning: async () => false, findClosed })
-    return { world, get: () => get('t', job) }
+    return { world, get: () => get('t.live', job) }
   }
 
   it('is found by those who read closed jobs', async () => {
@@ -85,7 +86,7 @@ describe('a wrapped key that Redis has with broken bytes', () => {
       del: async (name: string) => { entries.delete(name) },
       exists: async (name: string) => Number(marks.has(name)),
     } as unknown as Redis
-    const { key, wrapped } = await createJobKeys({ redis, ring }).create('t', 'job_1')
+    const { key, wrapped } = await createJobKeys({ redis, ring }).create('t.live', 'job_1')
     const broken = Buffer.from(wrapped)
     broken[broken.length - 1]! ^= 1
     for (const name of entries.keys()) entries.set(name, broken)
@@ -100,7 +101,7 @@ describe('a wrapped key that Redis has with broken bytes', () => {
   it('is taken from its topic, by all who ask at once, and stored whole', async () => {
     const { key, wrapped, entries, keysWith } = await scene()
     const { get, asked } = keysWith(wrapped)
-    expect(await Promise.all([get('t', 'job_1'), get('t', 'job_1')])).toEqual([key, key])
+    expect(await Promise.all([get('t.live', 'job_1'), get('t.live', 'job_1')])).toEqual([key, key])
     expect([...entries.values()]).toEqual([wrapped])
     expect(asked.times).toBe(1)
   })
@@ -108,18 +109,18 @@ describe('a wrapped key that Redis has with broken bytes', () => {
   it('is lost when the topic has nothing better, or the job is over', async () => {
     const { broken, wrapped, keysWith } = await scene()
     const same = keysWith(broken)
-    await expect(same.get('t', 'job_1')).rejects.toThrow(SealError)
+    await expect(same.get('t.live', 'job_1')).rejects.toThrow(SealError)
     expect(same.asked.times).toBe(1)
-    await expect(keysWith(undefined).get('t', 'job_1')).rejects.toThrow(JobKeyLostError)
+    await expect(keysWith(undefined).get('t.live', 'job_1')).rejects.toThrow(JobKeyLostError)
     const over = await scene(false)
-    await expect(over.keysWith(wrapped).get('t', 'job_1')).rejects.toThrow(SealError)
+    await expect(over.keysWith(wrapped).get('t.live', 'job_1')).rejects.toThrow(SealError)
   })
 
   it('does not come back for a job that was erased while the topic was searched', async () => {
     const { wrapped, entries, marks, keysWith } = await scene()
     entries.clear()
-    marks.add('erased:{t}:job_1')
-    expect(await keysWith(wrapped).get('t', 'job_1')).toBeUndefined()
+    marks.add('erased:{t}.live:job_1')
+    expect(await keysWith(wrapped).get('t.live', 'job_1')).toBeUndefined()
     expect(entries.size).toBe(0)
   })
 
@@ -128,9 +129,9 @@ describe('a wrapped key that Redis has with broken bytes', () => {
     const other = Buffer.from(wrapped)
     other[1] = '7'.charCodeAt(0)
     for (const name of entries.keys()) entries.set(name, other)
-    expect(await keysWith(wrapped).get('t', 'job_1')).toEqual(key)
+    expect(await keysWith(wrapped).get('t.live', 'job_1')).toEqual(key)
     for (const name of entries.keys()) entries.set(name, other)
-    await expect(keysWith(other).get('t', 'job_1'))
-      .rejects.toThrow('lacks key "7", which wraps a key in use (data-key t job_1)')
+    await expect(keysWith(other).get('t.live', 'job_1'))
+      .rejects.toThrow('lacks key "7", which wraps a key in use (data-key t.live job_1)')
   })
 })

@@ -12,7 +12,7 @@ function createWorld () {
   const asked: (readonly string[])[] = []
   const pipeline = () => {
     const answers: (readonly [null, unknown])[] = []
-    const walletOf = (key: string) => wallets[/\{(.+)\}/.exec(key)?.[1] ?? '']
+    const walletOf = (key: string) => wallets[key.replace(/^w:\{(.+)\}/, '$1')]
     return {
       hget: (key: string) => answers.push([null, walletOf(key)?.seq ?? null]),
       hkeys: (key: string) => {

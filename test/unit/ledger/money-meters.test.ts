@@ -21,7 +21,7 @@ const OPEN = ['open:job_1', 'open:job_2', 'open:job_3']
 /** Redis that knows two tenants, one with three open jobs. */
 function redisDouble () {
   const wallets: Record<string, readonly string[]> = {
-    'w:{a.live}': ['70', '20', '10', '100'], 'w:{b.live}': ['1', '0', '0', '1'],
+    'w:{a}.live': ['70', '20', '10', '100'], 'w:{b}.live': ['1', '0', '0', '1'],
   }
   const asked: string[] = []
   const pipeline = () => {
@@ -32,7 +32,7 @@ function redisDouble () {
         answers.push([null, wallets[key] ?? [null, null, null, null]])
       },
       hkeys: (key: string) =>
-        answers.push([null, ['seq', ...key === 'w:{a.live}' ? OPEN : []]]),
+        answers.push([null, ['seq', ...key === 'w:{a}.live' ? OPEN : []]]),
       exec: async () => answers,
     }
   }
@@ -117,16 +117,16 @@ describe('the meters of money', () => {
       const value = found.find(({ mode, state }) => mode === 'live' && state === 'funded')?.value
       return [value, asked.join()]
     }
-    expect(await funded()).toEqual([101, 'w:{a.live},w:{b.live},w:{b.test}'])
-    wallets['w:{a.live}'] = ['170', '20', '10', '200']
-    expect(await funded()).toEqual([201, 'w:{a.live}'])
+    expect(await funded()).toEqual([101, 'w:{a}.live,w:{b}.live,w:{b}.test'])
+    wallets['w:{a}.live'] = ['170', '20', '10', '200']
+    expect(await funded()).toEqual([201, 'w:{a}.live'])
     active.pop()
-    wallets['w:{a.live}'] = ['270', '20', '10', '300']
-    expect(await funded()).toEqual([301, 'w:{a.live}'])
+    wallets['w:{a}.live'] = ['270', '20', '10', '300']
+    expect(await funded()).toEqual([301, 'w:{a}.live'])
     nowMs = IDLE_AFTER_MS / 2
     expect(await funded()).toEqual([301, ''])
     nowMs = IDLE_AFTER_MS
-    expect((await funded())[1]).toBe('w:{a.live},w:{b.live},w:{b.test}')
+    expect((await funded())[1]).toBe('w:{a}.live,w:{b}.live,w:{b}.test')
   })
 
   it('tell how long the oldest entry waits, and nothing while Redis is not to be had', async () => {

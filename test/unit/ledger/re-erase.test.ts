@@ -21,7 +21,7 @@ function world (
         topic: string, onMessages: (messages: never) => unknown, limits?: { sinceMs?: number }
       ) => {
         read.push(`${topic} since ${limits?.sinceMs}`)
-        await onMessages(messages.map(([job, value, timestampMs = 0, tenant = 'a']) => ({
+        await onMessages(messages.map(([job, value, timestampMs = 0, tenant = 'a.live']) => ({
           key: Buffer.from(job),
           value: value === null ? null : Buffer.from(value),
           headers: tenant === '' ? {} : { tenant },
@@ -47,9 +47,10 @@ it('jobs whose key was taken out of the topic are erased, and marked before', as
   ], { nowMs: 1_000, run: 'r1' })
   await reErase(parts, 'r2', signal)
   expect(calls).toEqual([
-    `set erased:{a}:job_1 1 PX ${ACCEPTED_KEY_MS - 400} NX`, 'del dek:{a}:job_1',
+    `set erased:{a}.live:job_1 1 PX ${ACCEPTED_KEY_MS - 400} NX`, 'del dek:{a}.live:job_1',
     // A key that comes behind its erasure is an old message again.
-    `set erased:{a}:job_3 1 PX ${ACCEPTED_KEY_MS - 1_000} NX`, 'del dek:{a}:job_3', ...done,
+    `set erased:{a}.live:job_3 1 PX ${ACCEPTED_KEY_MS - 1_000} NX`, 'del dek:{a}.live:job_3',
+    ...done,
   ])
   expect(counted).toEqual([['recovery_actions_total', { kind: 'erasure' }, 2]])
 })
@@ -57,7 +58,7 @@ it('jobs whose key was taken out of the topic are erased, and marked before', as
 it('a mark is not needed once the results are gone by themselves', async () => {
   const { parts, calls } = world([['job_1', null, 0]], { nowMs: ACCEPTED_KEY_MS })
   await reErase(parts, 'r2', signal)
-  expect(calls.slice(0, 2)).toEqual(['del dek:{a}:job_1', done[0]])
+  expect(calls.slice(0, 2)).toEqual(['del dek:{a}.live:job_1', done[0]])
 })
 
 it('the topic is read from where Redis had all erasures', async () => {

@@ -22,7 +22,7 @@ function world (jobs: readonly string[], nowMs: number, erased = '') {
         const messages = jobs.map(async job => ({
           key: Buffer.from(job),
           value: await codec.encode('job.keys-value', {
-            job, tenant: 'a', wrapped: Buffer.from(`key of ${job}`),
+            job, tenant: 'a.live', wrapped: Buffer.from(`key of ${job}`),
           }),
         }))
         await onMessages(await Promise.all(messages) as never)
@@ -45,21 +45,21 @@ it('the topic is not read when nothing is lacking', async () => {
 it('keys are kept as long as they would have been, and not put back after that', async () => {
   const { parts, calls, read, counted } = world(['job_1', 'job_2', 'job_x'], ACCEPTED_KEY_MS + 500)
   const lacking = new Map([
-    ['job_1', { tenant: 'a', atMs: 700 }], ['job_2', { tenant: 'a', atMs: 500 }],
-    ['job_3', { tenant: 'a', atMs: 700 }],
+    ['job_1', { tenant: 'a.live', atMs: 700 }], ['job_2', { tenant: 'a.live', atMs: 500 }],
+    ['job_3', { tenant: 'a.live', atMs: 700 }],
   ])
   await restoreKeys(parts, lacking, signal)
   expect(read).toEqual(['job.keys'])
   expect(calls).toEqual([
-    ['set', 'dek:{a}:job_1', 'key of job_1', 'PX', '200', 'NX'],
-    ['pexpire', 'dek:{a}:job_1', '200', 'GT'],
+    ['set', 'dek:{a}.live:job_1', 'key of job_1', 'PX', '200', 'NX'],
+    ['pexpire', 'dek:{a}.live:job_1', '200', 'GT'],
   ])
   expect(counted).toEqual([['recovery_actions_total', { kind: 'key' }, 1]])
 })
 
 it('the key of a job that is erased meanwhile does not stay', async () => {
-  const { parts, calls, counted } = world(['job_1'], 0, 'erased:{a}:job_1')
-  await restoreKeys(parts, new Map([['job_1', { tenant: 'a', atMs: 0 }]]), signal)
-  expect(calls.at(-1)).toEqual(['del', 'dek:{a}:job_1'])
+  const { parts, calls, counted } = world(['job_1'], 0, 'erased:{a}.live:job_1')
+  await restoreKeys(parts, new Map([['job_1', { tenant: 'a.live', atMs: 0 }]]), signal)
+  expect(calls.at(-1)).toEqual(['del', 'dek:{a}.live:job_1'])
   expect(counted).toEqual([['recovery_actions_total', { kind: 'key' }, 0]])
 })
