@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { connectClickhouse } from '../../services/platform/clickhouse.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
@@ -99,7 +100,7 @@ describe('a closed job that Redis has forgotten', () => {
 
   it('leaves Redis at most 200 bytes of each', async () => {
     const jobs = 10
-    const keysOf = async () => new Set(await redis.keys(`*{${tenant}}*`))
+    const keysOf = async () => new Set(await redis.keys(`*${taggedTenant(tenant)}*`))
     const before = await keysOf()
     for (const inputs of phones(jobs).map(phone => [phone])) {
       const request = { service: 'phone-validation', inputs, metadata: { order: '7' } }
