@@ -140,11 +140,9 @@ export type Completed = {
   readonly inputs: boolean
   /** Rows this block finishes. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly finished: Buffer
-  /** Finished rows that are charged. Bitmap of the chunk, bit i (least significant first) is row i. */
-  readonly billable: Buffer
   /** Originals with a verdict from the cache. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly cached: Buffer
-  /** Originals with a verdict of a live check. Bitmap of the chunk, bit i (least significant first) is row i. */
+  /** Originals with a verdict of a live check, which are charged. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly live: Buffer
   /** Rows that failed preflight. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly invalid: Buffer

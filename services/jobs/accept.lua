@@ -60,7 +60,7 @@ local function write_record(now, claim, reserve_seq)
   local fields = {
     'id', job, 'status', 'queued', 'unitPriceMicros', text(price), 'maxQuoteMicros', text(maximum),
     'header', header, 'updatedAtMs', text(now), 'announced', '0', 'ended', '0', 'closed', '0',
-    'endedAtMs', '0', 'finishedRows', '0', 'inputBlocks', '0', 'billableRows', '0',
+    'endedAtMs', '0', 'finishedRows', '0', 'inputBlocks', '0',
     'cacheHits', '0', 'freshRecords', '0', 'invalidRecords', '0', 'duplicateRecords', '0',
     'unknownRecords', '0', 'cancelledRecords', '0', 'successRecords', '0', 'failedRecords', '0',
     'chargedMicros', '0', 'releasedMicros', '0', 'idempotencyKey', ARGV[3],

@@ -13,7 +13,7 @@ if fields.ended == '1' or gate.frozen or not is_complete(fields) then
   return tallied('known', keys, fields)
 end
 local maximum = tonumber(fields.maxQuoteMicros)
-local charge = tonumber(fields.billableRows) * tonumber(fields.unitPriceMicros)
+local charge = tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
 if not fields.settledSeq then
   check_settle(keys, maximum, charge)
 end

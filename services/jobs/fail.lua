@@ -29,8 +29,8 @@ if #bitmap ~= math.ceil(total / 8) then
 end
 local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
-local billable = is_lost and 0 or tonumber(fields.billableRows)
-local charge = billable * tonumber(fields.unitPriceMicros)
+local charge = is_lost and 0
+  or tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
 if not fields.settledSeq then
   check_settle(keys, maximum, charge)
 end
@@ -40,7 +40,7 @@ local unknown = tonumber(fields.unknownRecords) + rows
 if is_lost then
   unknown = total - tonumber(fields.invalidRecords) - tonumber(fields.duplicateRecords)
   note(fields, {
-    'billableRows', '0', 'successRecords', '0', 'cacheHits', '0', 'freshRecords', '0',
+    'successRecords', '0', 'cacheHits', '0', 'freshRecords', '0',
     'cancelledRecords', '0',
   })
 elseif rows > 0 then

@@ -9,7 +9,7 @@ export const RECORD_FIELDS = [
   'id', 'status', 'service', 'lane', 'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits',
   'quotedFresh', 'maxQuoteMicros', 'quoteId', 'unitPriceMicros', 'chunks', 'feed', 'forceFresh',
   'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
-  'finishedRows', 'inputBlocks', 'billableRows', 'cacheHits', 'freshRecords', 'invalidRecords',
+  'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
   'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
   'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'settledSeq',
   'settledMicros',
@@ -126,7 +126,6 @@ function countsOf (fields: JobFields): JobCounts {
   return {
     finishedRows: number('finishedRows'),
     inputBlocks: number('inputBlocks'),
-    billableRows: number('billableRows'),
     cacheHits: number('cacheHits'),
     freshRecords: number('freshRecords'),
     invalidRecords: number('invalidRecords'),

@@ -89,9 +89,8 @@ export type Job = {
 export type JobCounts = {
   readonly finishedRows: number
   readonly inputBlocks: number
-  readonly billableRows: number
   readonly cacheHits: number
-  /** Originals with a verdict of a live check. */
+  /** Originals with a verdict of a live check; these are charged. */
   readonly freshRecords: number
   readonly invalidRecords: number
   readonly duplicateRecords: number

@@ -62,12 +62,12 @@ export function blockAad (dataKey: Buffer, place: RowsPlace): Binding {
  */
 export function boundOf (
   block: Pick<Completed,
-    'finished' | 'billable' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled' | 'copies' |
-    'inputs' | 'firstRow'>
+    'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled' | 'copies' | 'inputs' |
+    'firstRow'>
 ): Buffer {
   const hash = createHash('sha256')
-  const { finished, billable, cached, live, invalid, unknown, cancelled } = block
-  for (const bitmap of [finished, billable, cached, live, invalid, unknown, cancelled]) {
+  const { finished, cached, live, invalid, unknown, cancelled } = block
+  for (const bitmap of [finished, cached, live, invalid, unknown, cancelled]) {
     hash.update(`${bitmap.length}:`).update(bitmap)
   }
   const copies = block.copies.map((original) => `${original.row}x${original.copies}`).join(',')

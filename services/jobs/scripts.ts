@@ -130,10 +130,10 @@ function tallyKeys (tenant: string, id: string) {
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {
-  const { finished, billable, cached, live, invalid, unknown, cancelled } = block
+  const { finished, cached, live, invalid, unknown, cancelled } = block
   return [
     tenant, block.job, block.chunk, block.digest, inputsOf(block), block.firstRow,
-    finished, billable, cached, live, invalid, unknown, cancelled, packCopies(block.copies),
+    finished, cached, live, invalid, unknown, cancelled, packCopies(block.copies),
   ]
 }
 

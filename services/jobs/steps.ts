@@ -81,8 +81,8 @@ export type TallyBlock = {
   /** Index within the job, from 0, of the first row of the chunk. */
   readonly firstRow: number
   readonly finished: Buffer
-  readonly billable: Buffer
   readonly cached: Buffer
+  /** Charged. */
   readonly live: Buffer
   readonly invalid: Buffer
   readonly unknown: Buffer

@@ -169,7 +169,7 @@ function endsOf (run: Scripts, { readWhole }: Reads) {
     },
 
     /**
-     * Ends a stalled job as failed: its open rows are given to the block, billable rows won before
+     * Ends a stalled job as failed: its open rows are given to the block, rows verified live before
      * are charged, the rest is released. `known` with `ended: false` when the job has moved since
      * `openRows`.
      */

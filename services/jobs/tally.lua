@@ -1,7 +1,7 @@
 -- KEYS: wallet, job, replay.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
--- first row, then the bitmaps finished, billable, cached, live, invalid, unknown, cancelled, then
--- the copies: pairs of big-endian 32-bit row and number, then 1 for a block that stands in for
+-- first row, then the bitmaps finished, cached, live, invalid, unknown, cancelled, then the
+-- copies: pairs of big-endian 32-bit row and number, then 1 for a block that stands in for
 -- others (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the
 -- blocks of its job are counted again: rows that have a verdict may only seem open.
 -- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
@@ -11,13 +11,13 @@ local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local has_inputs = ARGV[5] ~= '0'
 local BLANK = '2'
 local bitmaps = {
-  finished = ARGV[7], billable = ARGV[8], cached = ARGV[9], live = ARGV[10], invalid = ARGV[11],
-  unknown = ARGV[12], cancelled = ARGV[13],
+  finished = ARGV[7], cached = ARGV[8], live = ARGV[9], invalid = ARGV[10], unknown = ARGV[11],
+  cancelled = ARGV[12],
 }
 -- How an original ends, each in one of these ways; a finished row that is in none is a duplicate.
 local ENDS = { 'cached', 'live', 'invalid', 'unknown', 'cancelled' }
-local copies = ARGV[14]
-local stands_in = ARGV[15] == '1'
+local copies = ARGV[13]
+local stands_in = ARGV[14] == '1'
 local SEEN, INPUTS = 'seen:' .. chunk, 'inputs:' .. chunk
 
 local bits_of = { [0] = 0 }
@@ -43,8 +43,7 @@ end
 -- The rows no block had before, what is counted of them, and all rows had by now.
 local function win(before)
   local won = {
-    rows = 0, billable = 0, cached = 0, live = 0, invalid = 0, unknown = 0, cancelled = 0,
-    duplicates = 0,
+    rows = 0, cached = 0, live = 0, invalid = 0, unknown = 0, cancelled = 0, duplicates = 0,
   }
   local mine, all = {}, {}
   for at = 1, #bitmaps.finished do
@@ -54,7 +53,6 @@ local function win(before)
     all[at] = string.char(bit.bor(byte, seen))
     if byte ~= 0 then
       won.rows = won.rows + bits_of[byte]
-      won.billable = won.billable + bits_of[bit.band(byte, bitmaps.billable:byte(at))]
       local rest = byte
       for _, name in ipairs(ENDS) do
         local ended = bit.band(byte, bitmaps[name]:byte(at))
@@ -99,7 +97,7 @@ local function note_won(fields, won, inputs, now)
   })
   local changes = { 'updatedAtMs', text(now) }
   for name, number in pairs({
-    inputBlocks = inputs.more, finishedRows = won.rows, billableRows = won.billable,
+    inputBlocks = inputs.more, finishedRows = won.rows,
     successRecords = won.succeeded, failedRecords = won.failed, cacheHits = won.cached,
     freshRecords = won.live, invalidRecords = won.invalid, duplicateRecords = won.duplicates,
     unknownRecords = won.unknown, cancelledRecords = won.cancelled,
@@ -148,7 +146,8 @@ if finished > total then
   error('more rows are finished than the job has')
 end
 local maximum = tonumber(fields.maxQuoteMicros)
-local charge = (tonumber(fields.billableRows) + won.billable) * tonumber(fields.unitPriceMicros)
+-- Only live verdicts are charged.
+local charge = (tonumber(fields.freshRecords) + won.live) * tonumber(fields.unitPriceMicros)
 local ends = finished == total and input_blocks == tonumber(fields.chunks)
 if ends then
   local gate = gate_of(keys.wallet)

@@ -104,8 +104,8 @@ function bindingOf (
  */
 function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
   const numbers = [
-    'endedAtMs', 'finishedRows', 'inputBlocks', 'billableRows', 'cacheHits', 'freshRecords',
-    'invalidRecords', 'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords',
+    'endedAtMs', 'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
+    'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords',
     'failedRecords', 'chargedMicros', 'releasedMicros', 'announced', 'ended', 'closed',
   ]
   return [

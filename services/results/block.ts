@@ -44,7 +44,7 @@ export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
 /**
  * Gathers finished rows of one chunk and derives everything the tally counts, so that the bitmaps
  * agree by construction: an original is in exactly one of them by its source, one without a verdict
- * as cancelled or unknown; a duplicate is in none. Live rows are billable. The CSV's columns are
+ * as cancelled or unknown; a duplicate is in none. Live rows are charged. The CSV's columns are
  * stored by name, without row, input and duplicate_of; a column that is blank in every row is left
  * out. Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
@@ -109,13 +109,12 @@ export function deadBlock (
 }
 
 type Bitmaps = Pick<Completed,
-  'finished' | 'billable' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled'>
+  'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled'>
 
 function emptyBitmaps (rows: number): Bitmaps {
   const bitmap = () => emptyBitmap(rows)
   return {
     finished: bitmap(),
-    billable: bitmap(),
     cached: bitmap(),
     live: bitmap(),
     invalid: bitmap(),
@@ -128,10 +127,9 @@ function mark (bitmaps: Bitmaps, row: number, outcome: RowOutcome | DuplicateOut
   set(bitmaps.finished, row)
   if (outcome.source === 'duplicate') return
   set(bitmaps[endOf(outcome)], row)
-  if (outcome.source === 'live') set(bitmaps.billable, row)
 }
 
-function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished' | 'billable'> {
+function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished'> {
   switch (source) {
     case 'live': return 'live'
     case 'cache': return 'cached'

@@ -7,8 +7,8 @@ import { blockDigest } from './result-blocks.ts'
 export function tallyBlockOf (block: Completed): TallyBlock {
   const { job, chunk, part, inputs, firstRow, copies } = block
   const standsIn = part === BLOCK_PARTS.dead
-  const { finished, billable, cached, live, invalid, unknown, cancelled } = block
+  const { finished, cached, live, invalid, unknown, cancelled } = block
   const digest = blockDigest(block)
-  const bitmaps = { finished, billable, cached, live, invalid, unknown, cancelled }
+  const bitmaps = { finished, cached, live, invalid, unknown, cancelled }
   return { job, chunk, digest, inputs, standsIn, firstRow, copies, ...bitmaps }
 }

@@ -128,7 +128,7 @@ describe('a job from its blocks to its end', () => {
       status: 'completed', closed: true, chargedMicros: 10_000, releasedMicros: 2_000,
     })
     expect(found?.job.counts)
-      .toMatchObject({ billableRows: 5, successRecords: 6, failedRecords: 2 })
+      .toMatchObject({ freshRecords: 5, successRecords: 6, failedRecords: 2 })
     expect((await store.read(tenant, job))?.closed).toBe(true)
     expect((await archive.list(tenant, { limit: 10 })).map(({ id }) => id)).toEqual([job])
     expect(await archive.list(tenant, { limit: 10, status: 'failed' })).toEqual([])

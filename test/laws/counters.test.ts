@@ -68,7 +68,7 @@ it('the counters of a job add up to its rows in every state', async () => {
     }
     const isWhole = deliveries.every((_, number) => dead[number] !== true) &&
       (await store.read(tenant, 'job_1'))!.status !== 'failed'
-    const { finishedRows: _, inputBlocks: _i, billableRows: _b, ...counts } = countsOf(rows)
+    const { finishedRows: _, inputBlocks: _i, ...counts } = countsOf(rows)
     if (isWhole) expect(body).toMatchObject(counts)
     await store.close(tenant, 'job_1')
     await check(tenant)

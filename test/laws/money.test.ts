@@ -132,7 +132,7 @@ async function checkJobs (tenant: string, entries: readonly Journal[]): Promise<
       expect(types[0]).toBe('reserve')
       expect(['settle', 'void']).toContain(types[1])
       expect(types).toHaveLength(2)
-      expect(found.chargedMicros).toBe(found.counts.billableRows * found.unitPriceMicros)
+      expect(found.chargedMicros).toBe(found.counts.freshRecords * found.unitPriceMicros)
       expect(found.chargedMicros + found.releasedMicros).toBe(found.preflight.maxQuoteMicros)
       expect(found.counts.successRecords + found.counts.failedRecords)
         .toBe(found.preflight.totalRows)

@@ -55,7 +55,7 @@ describe('a job that has ended and is archived nowhere', () => {
     await play.archive('job_1', true)
     const archived = await world.parts.archive.findAll([TENANT], ['job_1'])
     expect(archived.get('job_1')).toMatchObject({
-      id: 'job_1', chargedMicros: 200, counts: { billableRows: 2, finishedRows: 10 },
+      id: 'job_1', chargedMicros: 200, counts: { freshRecords: 2, finishedRows: 10 },
     })
     expect((await play.store.read(TENANT, 'job_1'))?.closed).toBe(true)
   })

@@ -1,6 +1,5 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { minus } from '../../services/platform/bitmap.ts'
 import type { Decision, Emission } from '../../services/engine/stage.ts'
 import { createLookupStage } from '../../services/lookup/stage.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
@@ -152,7 +151,7 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
         .toBe(story.contacts.length - invalidRows - duplicateRows)
       if (story.isCancelled) expect([totals.live, totals.unknown]).toEqual([0, 0])
       else expect(totals.cancelled).toBe(0)
-      expect(totals.billable * PRICE_MICROS).toBeLessThanOrEqual(maxQuoteMicros)
+      expect(totals.live * PRICE_MICROS).toBeLessThanOrEqual(maxQuoteMicros)
       expect(totals.inputBlocks).toBe(Math.ceil(story.contacts.length / CHUNK_ROWS))
       const before = { ...totals }
       blocks.forEach(tally.add)
@@ -164,9 +163,8 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
     await fc.assert(fc.asyncProperty(stories, async (story) => {
       const { blocks } = await runStory(story)
       for (const { value, rows } of blocks) {
-        const { finished, billable, cached, live, invalid, unknown, cancelled } = value
+        const { finished, cached, live, invalid, unknown, cancelled } = value
         expect(rowsOf(finished)).toEqual(rows.rows)
-        expect(rowsOf(minus(billable, live))).toEqual([])
         const sources = cellsIn(rows, 'source')
         const ofSource = (source: string) =>
           rows.rows.filter((_, position) => sources?.[position] === source)
@@ -192,7 +190,7 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
       const tally = createTallyDouble()
       blocks.forEach(tally.add)
       const isPaid = !story.isCancelled
-      expect(tally.totals.billable).toBe(isPaid ? preflight.freshChecks : 0)
+      expect(tally.totals.live).toBe(isPaid ? preflight.freshChecks : 0)
     }), { numRuns: 100 })
   })
 })

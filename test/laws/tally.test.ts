@@ -58,11 +58,11 @@ describe('the counts of a job that has ended', () => {
       const { counts, chargedMicros } = job!
       expect([job!.ended, job!.status]).toEqual([true, open === undefined ? 'completed' : 'failed'])
       expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
-      const { successRecords, cacheHits, freshRecords, billableRows } = before!.counts
-      expect(counts).toMatchObject({ cacheHits, freshRecords, billableRows })
+      const { successRecords, cacheHits, freshRecords } = before!.counts
+      expect(counts).toMatchObject({ cacheHits, freshRecords })
       expect(counts.successRecords).toBe(
         Math.min(successRecords, cacheHits + freshRecords + counts.duplicateRecords))
-      expect(chargedMicros).toBe(billableRows * 2_000)
+      expect(chargedMicros).toBe(freshRecords * 2_000)
       if (counts.failedRecords > before!.counts.failedRecords) short += 1
     }), { numRuns: 200 })
     expect(short).toBeGreaterThan(20)
@@ -83,7 +83,7 @@ describe('a job whose rows nobody can read any more', () => {
       status: 'failed',
       chargedMicros: 0,
       releasedMicros: 40_000,
-      counts: { successRecords: 0, failedRecords: 20, billableRows: 0 },
+      counts: { successRecords: 0, failedRecords: 20, freshRecords: 0 },
     })
     expect((await store.readWhole(tenant, 'job_1'))!.manifest.length).toBe(1)
     expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 0, chargedMicros: 0 })
@@ -123,7 +123,7 @@ describe('while the blocks of a job are counted again', () => {
     await store.tally(tenant, blockOf(place, { live: upTo(4) }), { again: true })
     await store.tally(tenant, dead, { again: true })
     expect((await store.read(tenant, 'job_1'))!.counts)
-      .toMatchObject({ finishedRows: 10, billableRows: 4, successRecords: 4, failedRecords: 6 })
+      .toMatchObject({ finishedRows: 10, freshRecords: 4, successRecords: 4, failedRecords: 6 })
     await redis.hdel(replay, 'job_1')
     const other = { ...dead, chunk: 1, firstRow: 10 }
     expect(await store.tally(tenant, other)).toMatchObject({ kind: 'counted', ended: true })
@@ -141,7 +141,7 @@ describe('blocks of a job', () => {
       const job = await store.read(tenant, 'job_1')
       expect(job).toMatchObject({ status: 'completed', ended: true, counts })
       expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
-      expect(job!.chargedMicros).toBe(counts.billableRows * 2_000)
+      expect(job!.chargedMicros).toBe(counts.freshRecords * 2_000)
       const won = (await store.readWhole(tenant, 'job_1'))!.manifest.map(entry => count(entry.won))
       expect(won.reduce((sum, rowsWon) => sum + rowsWon, 0)).toBe(rows.length)
     }), { numRuns: 200 })
@@ -173,7 +173,6 @@ describe('blocks of a job', () => {
       expect((await store.read(tenant, 'job_1'))!.counts).toEqual({
         finishedRows: kinds.length,
         inputBlocks: 0,
-        billableRows: of('live'),
         cacheHits: of('cached'),
         freshRecords: of('live'),
         invalidRecords: of('invalid'),

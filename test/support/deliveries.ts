@@ -34,7 +34,6 @@ export function endedJob (more: Partial<Job> = {}): Job {
     counts: {
       finishedRows: 10,
       inputBlocks: 1,
-      billableRows: 4,
       cacheHits: 1,
       freshRecords: 4,
       invalidRecords: 2,

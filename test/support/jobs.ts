@@ -48,7 +48,7 @@ export type Rows = {
   readonly duplicates?: readonly number[]
 }
 
-/** A block; live rows are billable. Its digest follows from its content. */
+/** A block; live rows are charged. Its digest follows from its content. */
 export function blockOf (
   place: Partial<Pick<TallyBlock, 'chunk' | 'firstRow' | 'inputs' | 'copies'>> & {
     readonly job: string
@@ -73,7 +73,6 @@ export function blockOf (
     standsIn: false,
     firstRow,
     finished: bits(...ends),
-    billable: bits(live),
     cached: bits(cached),
     live: bits(live),
     invalid: bits(invalid),

@@ -76,7 +76,6 @@ export function countsOf (rows: readonly Row[]) {
   return {
     finishedRows: rows.length,
     inputBlocks: 3,
-    billableRows: of('live').length,
     cacheHits: of('cached').length,
     freshRecords: of('live').length,
     invalidRecords: of('invalid').length,
@@ -108,7 +107,6 @@ export function deadOf (block: TallyBlock, number: number): TallyBlock {
     ...block,
     digest,
     unknown: block.finished,
-    billable: none,
     cached: none,
     live: none,
     invalid: none,

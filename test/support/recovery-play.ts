@@ -177,7 +177,6 @@ function finishedOf (
     totalRows: ROWS,
     inputs,
     finished: block.finished,
-    billable: block.billable,
     cached: block.cached,
     live: block.live,
     invalid: block.invalid,
@@ -190,19 +189,19 @@ function finishedOf (
 }
 
 /** Rows of a job that are charged, told from its blocks alone: of each row the first one counts. */
-export async function billableRows (
+export async function chargedRows (
   world: RecoveryWorld, tenant: string, id: string
 ): Promise<number> {
   const seen = new Set<number>()
-  let billable = 0
+  let rows = 0
   for (const block of await blocksOf(world, tenant, id)) {
-    const charged = new Set(indexes(block.billable))
+    const charged = new Set(indexes(block.live))
     for (const row of indexes(block.finished)) {
-      if (!seen.has(row) && charged.has(row)) billable += 1
+      if (!seen.has(row) && charged.has(row)) rows += 1
       seen.add(row)
     }
   }
-  return billable
+  return rows
 }
 
 /** What each job of these entries is to be charged when all have come to their ends. */
@@ -213,7 +212,7 @@ export async function chargesOf (
   for (const { type, job: id, amountMicros, chargeMicros } of entries) {
     if (type === 'reserve') {
       const priceMicros = amountMicros / ROWS
-      charges.set(id, priceMicros * await billableRows(world, tenant, id))
+      charges.set(id, priceMicros * await chargedRows(world, tenant, id))
     } else if (id !== '') charges.set(id, chargeMicros)
   }
   return charges

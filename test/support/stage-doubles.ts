@@ -139,7 +139,6 @@ function jobOf (tenant: string, request: AcceptRequest): Job {
     counts: {
       finishedRows: 0,
       inputBlocks: 0,
-      billableRows: 0,
       cacheHits: 0,
       freshRecords: 0,
       invalidRecords: 0,
@@ -334,7 +333,6 @@ export function createTallyDouble () {
   const taken = new Map<number, Buffer>()
   const totals = {
     rows: 0,
-    billable: 0,
     cached: 0,
     live: 0,
     invalid: 0,
@@ -355,7 +353,6 @@ export function createTallyDouble () {
     const weighed = (bitmap: Buffer) => rowsOf(both(bitmap, won))
       .reduce((sum, row) => sum + 1 + (copies.get(row) ?? 0), 0)
     totals.rows += count(won)
-    totals.billable += count(both(value.billable, won))
     let originals = 0
     for (const name of ['cached', 'live', 'invalid', 'unknown', 'cancelled'] as const) {
       const rows = count(both(value[name], won))

@@ -193,7 +193,7 @@ export function explain (entries: readonly Journal[], jobs: readonly Job[]): rea
     const known = byId.get(job)
     const rows = known === undefined
       ? ''
-      : ` = ${known.counts.billableRows} rows x ${known.unitPriceMicros}`
+      : ` = ${known.counts.freshRecords} rows x ${known.unitPriceMicros}`
     return `${seq} ${job} is charged ${chargeMicros}${rows}, ` +
       `${amountMicros - chargeMicros} is released; ${rest}`
   })

@@ -43,7 +43,6 @@ export const jobOf = (more: Partial<Job> = {}): Job => ({
   counts: {
     finishedRows: 6,
     inputBlocks: 1,
-    billableRows: 0,
     cacheHits: 1,
     freshRecords: 0,
     invalidRecords: 2,

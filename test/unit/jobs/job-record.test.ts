@@ -9,7 +9,7 @@ const numbers = [
   'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits', 'quotedFresh', 'maxQuoteMicros',
   'chunks',
   'unitPriceMicros', 'createdAtMs', 'updatedAtMs', 'endedAtMs', 'finishedRows', 'inputBlocks',
-  'billableRows', 'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords',
+  'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords',
   'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords', 'chargedMicros',
   'releasedMicros',
 ]
@@ -48,18 +48,17 @@ const job = {
   counts: {
     finishedRows: 12,
     inputBlocks: 13,
-    billableRows: 14,
-    cacheHits: 15,
-    freshRecords: 16,
-    invalidRecords: 17,
-    duplicateRecords: 18,
-    unknownRecords: 19,
-    cancelledRecords: 20,
-    successRecords: 21,
-    failedRecords: 22,
+    cacheHits: 14,
+    freshRecords: 15,
+    invalidRecords: 16,
+    duplicateRecords: 17,
+    unknownRecords: 18,
+    cancelledRecords: 19,
+    successRecords: 20,
+    failedRecords: 21,
   },
-  chargedMicros: 23,
-  releasedMicros: 24,
+  chargedMicros: 22,
+  releasedMicros: 23,
 }
 const refusal = ['refusal', 'insufficient_balance', 'requiredMicros', '7', 'availableMicros', '3']
 const refused = {

@@ -20,7 +20,6 @@ const place: RowsPlace = {
 }
 const block = {
   finished: Buffer.of(7),
-  billable: Buffer.of(3),
   cached: Buffer.of(1),
   live: Buffer.of(2),
   invalid: Buffer.of(4),
@@ -68,7 +67,7 @@ describe('what is counted of a block', () => {
   })
 
   it('does not fit when a byte moves from one bitmap to the next', () => {
-    const moved = { ...block, finished: Buffer.of(7, 3), billable: Buffer.alloc(0) }
+    const moved = { ...block, finished: Buffer.of(7, 3) }
     expect(boundOf(moved)).not.toEqual(boundOf(block))
   })
 })

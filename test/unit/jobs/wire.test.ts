@@ -68,7 +68,6 @@ const finished: Emission<'rows.completed'> = {
     part: 2,
     inputs: false,
     finished: bits(3, 0),
-    billable: bits(1, 0),
     cached: bits(0, 0),
     live: bits(1, 0),
     invalid: bits(0, 0),
@@ -163,7 +162,7 @@ describe('a changed message', () => {
     [submitted, { chunk: 0 }], [submitted, { chunks: 2 }], [submitted, { job: 'job_2' }],
     [submitted, { rowsSchema: 1 }], [missed, { part: 0 }], [missed, { chunk: 2 }],
     [finished, { part: -1 }], [
-      finished, { billable: bits(3, 0) }
+      finished, { live: bits(3, 0) }
     ], [finished, { finished: bits(7, 0) }],
     [finished, { cached: bits(1, 0) }], [finished, { live: bits(3, 0) }],
     [finished, { invalid: bits(2, 0) }], [finished, { unknown: bits(0, 0) }],

@@ -82,7 +82,6 @@ describe('a job from its reserve entry', () => {
       counts: {
         finishedRows: 0,
         inputBlocks: 0,
-        billableRows: 0,
         cacheHits: 0,
         freshRecords: 0,
         invalidRecords: 0,
@@ -127,7 +126,6 @@ describe('a closed job from the archive', () => {
     const counts = {
       finishedRows: 20,
       inputBlocks: 2,
-      billableRows: 6,
       cacheHits: 5,
       freshRecords: 6,
       invalidRecords: 3,

@@ -57,7 +57,6 @@ describe('blocks that are counted again', () => {
       standsIn: false,
       copies: [{ row: 2, copies: 2 }],
       finished: Buffer.from([5]),
-      billable: Buffer.from([5]),
     })
     expect(tallyBlockOf({ ...one, part: -2 }).standsIn).toBe(true)
     expect(logged).toEqual([])
@@ -70,7 +69,7 @@ describe('blocks that are counted again', () => {
       if (digest === broken) throw new Error('no such chunk')
     })
     // Bitmaps are bound to the seal: one that says more than was sealed opens nothing.
-    const changed = { ...two, billable: Buffer.from([7]) }
+    const changed = { ...two, live: Buffer.from([7]) }
     const messages = await Promise.all([
       messageOf(Buffer.from('garbage'), 7), messageOf(one, 8), messageOf(two, 9),
       messageOf(changed, 10),

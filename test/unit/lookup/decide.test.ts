@@ -127,7 +127,7 @@ describe('a chunk of an accepted job', () => {
         expect(rowsOf(both(cached, invalid))).toEqual([])
         expect(rowsOf(minus(cached, finished))).toEqual([])
         expect(rowsOf(minus(invalid, finished))).toEqual([])
-        for (const name of ['live', 'unknown', 'cancelled', 'billable'] as const) {
+        for (const name of ['live', 'unknown', 'cancelled'] as const) {
           expect(rowsOf(block!.value[name])).toEqual([])
         }
       }))

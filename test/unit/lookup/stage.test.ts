@@ -335,7 +335,7 @@ describe('a job that cannot be decided', () => {
     const blocks = emitted([decision!], 'rows.completed')
     expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], ['']])
     expect(blocks.map(({ value }) => rowsOf(value.unknown))).toEqual([[0], [0]])
-    expect(blocks.map(({ value }) => rowsOf(value.billable))).toEqual([[], []])
+    expect(blocks.map(({ value }) => rowsOf(value.live))).toEqual([[], []])
     expect(decision?.dead).toBe('undecidable')
     await decision?.afterProduced?.()
     expect(store.jobs.get(JOB)?.announced).toBe(true)
@@ -388,7 +388,7 @@ describe('a replay', () => {
       const { totals } = tally
       expect(totals.inputBlocks).toBe(Math.ceil(numbers.length / 7))
       expect(totals.failed).toBe(preflight.invalidRows)
-      expect(totals.billable).toBe(0)
+      expect(totals.live).toBe(0)
       expect(totals.cached).toBeLessThanOrEqual(preflight.maxQuoteMicros / PRICE_MICROS)
       expect(preflight.cacheHits + preflight.freshChecks + preflight.invalidRows +
         preflight.duplicateRows).toBe(numbers.length)

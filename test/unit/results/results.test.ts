@@ -183,7 +183,7 @@ describe('results', () => {
     const { blocks, manifest, job } = await jobOf({ chunks: 1 })
     const changed = createBlocksDouble()
     await changed.insert(blocks.stored.map((block): Completed =>
-      ({ ...block, billable: Buffer.from([0]) })))
+      ({ ...block, live: Buffer.from([0]) })))
     await expect(all(readerOf(changed).rows(job, manifest))).rejects.toThrow('2 of 2 blocks')
   })
 })

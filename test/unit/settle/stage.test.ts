@@ -112,8 +112,8 @@ describe('settle', () => {
     expect(await stage.whenDead(headers, '')).toEqual([])
     expect(tallies).toHaveLength(1)
     const [tally] = tallies as [TallyBlock]
-    expect([tally.finished, tally.unknown, tally.live, tally.billable].map(rowsOf))
-      .toEqual([[1, 3], [1, 3], [], []])
+    expect([tally.finished, tally.unknown, tally.live].map(rowsOf))
+      .toEqual([[1, 3], [1, 3], []])
     expect(tally.inputs).toBe(true)
     expect(blocks.stored.map(({ job, rows }) => [job, rows])).toEqual([[running.id, 4]])
     expect(await keys.get()).toBeDefined()

@@ -57,7 +57,7 @@ async function finish (first: Decisions, { clock, stage }: ReturnType<typeof set
 }
 
 const summaryOf = (blocks: readonly Emission<'rows.completed'>[]) => blocks.map((block) =>
-  [rowsOf(block.value.finished), cellsIn(block.rows, 'reason'), rowsOf(block.value.billable)])
+  [rowsOf(block.value.finished), cellsIn(block.rows, 'reason'), rowsOf(block.value.live)])
 
 describe('a row that its provider wants to retry', () => {
   it('does not delay the other rows of its batch', async () => {

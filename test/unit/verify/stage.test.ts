@@ -57,7 +57,7 @@ describe('verify', () => {
       lane: 'small', value: { chunk: 1, part: 3, inputs: false, copies: [{ row: 1, copies: 2 }] },
     })
     expect(rowsOf(block!.value.finished)).toEqual([0, 1])
-    expect(rowsOf(block!.value.billable)).toEqual([0, 1])
+    expect(rowsOf(block!.value.live)).toEqual([0, 1])
     expect(rowsOf(block!.value.live)).toEqual([0, 1])
   })
 
@@ -86,8 +86,8 @@ describe('verify', () => {
     const [block] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.completed')
     expect(state.most).toBe(0)
     expect(reasonsIn(block!)).toEqual(['cancelled'])
-    const { cancelled, live, billable } = block!.value
-    expect([cancelled, live, billable].map(rowsOf)).toEqual([[0], [], []])
+    const { cancelled, live } = block!.value
+    expect([cancelled, live].map(rowsOf)).toEqual([[0], []])
   })
 
   it('does not delay a service by the batches of another', async () => {
@@ -192,7 +192,7 @@ describe('a verification batch with unavailable providers', () => {
     state.isDown = false
     const [block] = emitted(await stage.decide([message], signal), 'rows.completed')
     expect(block?.value.part).toBe(2_000)
-    expect(rowsOf(block!.value.billable)).toEqual([0])
+    expect(rowsOf(block!.value.live)).toEqual([0])
   })
 
   it('ends at once when its job is cancelled, even behind a waiting batch', async () => {
@@ -258,7 +258,7 @@ describe('a verification batch with unavailable providers', () => {
     const [block] = emitted(decisions, 'rows.completed')
     expect(reasonsIn(block!)).toEqual(['unavailable'])
     expect(block?.value.part).toBe(30_000)
-    const { unknown, live, billable } = block!.value
-    expect([unknown, live, billable].map(rowsOf)).toEqual([[0], [], []])
+    const { unknown, live } = block!.value
+    expect([unknown, live].map(rowsOf)).toEqual([[0], []])
   })
 })

@@ -113,7 +113,7 @@ describe('the audit of job ages and deliveries', () => {
 describe('the explanation of a journal', () => {
   it('has one line per movement, in order, with the rows of a charge', () => {
     const job = endedJob({
-      unitPriceMicros: 4, counts: { ...endedJob().counts, billableRows: 3 },
+      unitPriceMicros: 4, counts: { ...endedJob().counts, freshRecords: 3 },
     })
     const amounts = { amountMicros: 40, availableMicros: 60 }
     expect(explain([
