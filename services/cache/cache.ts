@@ -29,7 +29,7 @@ export type Claim = {
   readonly job: string
   /** After this time another job may check a contact that still has no record. */
   readonly leaseMs: number
-  /** Whether a record can be used by the job; fallback the contact is checked again. */
+  /** Whether a record can be used by the job; otherwise the contact is checked again. */
   readonly usable: (record: CachedRecord) => boolean
 }
 
