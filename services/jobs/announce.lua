@@ -1,8 +1,6 @@
 -- KEYS: wallet, job. ARGV: job. Everything of the job is produced: whoever waits for it may be
 -- answered.
-local found = redis.call('HMGET', KEYS[2], 'status', 'announced', 'claimedIn')
-local status, announced, claimed_in = unpack(found)
-local shut = shut_for({ status = status, claimedIn = claimed_in }, KEYS[1])
+local shut, status, announced = guarded_fields(KEYS[1], KEYS[2], 'announced')
 if shut then
   return shut
 end

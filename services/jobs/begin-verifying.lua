@@ -1,7 +1,5 @@
 -- KEYS: wallet, job. A job becomes `verifying` with its first live check.
-local found = redis.call('HMGET', KEYS[2], 'status', 'ended', 'claimedIn')
-local status, ended, claimed_in = unpack(found)
-local shut = shut_for({ status = status, claimedIn = claimed_in }, KEYS[1])
+local shut, status, ended = guarded_fields(KEYS[1], KEYS[2], 'ended')
 if shut then
   return shut
 end

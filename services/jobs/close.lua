@@ -1,9 +1,8 @@
 -- KEYS: wallet, job, data key. ARGV: job, number of its last entry or ''.
 -- Closes a job that has ended, and whose entry is in the journal topic; what Redis has of it goes
 -- soon afterwards, and its data key as well.
-local found = redis.call('HMGET', KEYS[2], 'status', 'ended', 'closed', 'announced', 'claimedIn')
-local status, ended, closed, announced, claimed_in = unpack(found)
-local shut = shut_for({ status = status, claimedIn = claimed_in }, KEYS[1])
+local shut, _, ended, closed, announced =
+  guarded_fields(KEYS[1], KEYS[2], 'ended', 'closed', 'announced')
 if shut then
   return shut
 end

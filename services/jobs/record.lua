@@ -30,6 +30,13 @@ local function shut_for(fields, wallet_key)
   end
 end
 
+-- For a script that moves no money: what keeps it from acting on the job, or nothing, then the
+-- status and the named fields of the record.
+local function guarded_fields(wallet_key, job_key, ...)
+  local found = redis.call('HMGET', job_key, 'claimedIn', 'status', ...)
+  return shut_for({ claimedIn = found[1], status = found[2] }, wallet_key), unpack(found, 2)
+end
+
 -- Notes fields and values in turn of a record, and changes what was read of it; `write` is to
 -- follow.
 local noted = {}

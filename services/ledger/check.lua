@@ -14,7 +14,8 @@ for at, account in ipairs({ 'available', 'reserved', 'charged', 'funded' }) do
   amounts[at] = tonumber(wallet[account])
 end
 local maxima = 0
-local open = fields_of(KEYS[1], OPEN)
+local all = redis.call('HGETALL', KEYS[1])
+local open = fields_from(all, OPEN)
 for _, job in ipairs(open) do
   local record = redis.call('HMGET', ARGV[1] .. job, 'maxQuoteMicros', 'ended', 'settledSeq')
   if record[1] and record[2] ~= '1' and not record[3] then
@@ -26,7 +27,7 @@ local text = string.format('available %.0f, reserved %.0f, charged %.0f, funded 
 local adds_up = amounts[1] + amounts[2] + amounts[3] == amounts[4] and amounts[2] == maxima
 local is_positive = amounts[1] >= 0 and amounts[2] >= 0 and amounts[3] >= 0
 if adds_up and is_positive then
-  local is_idle = #open == 0 and #fields_of(KEYS[1], ENTRY) == 0
+  local is_idle = #open == 0 and #fields_from(all, ENTRY) == 0
   return { is_idle and 'idle' or 'sound' }
 end
 local reason = 'the sums are wrong: ' .. text

@@ -11,13 +11,13 @@ if tonumber(fence or '0') > tonumber(ARGV[1]) then
 end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 local money = { wallet.seq, wallet.available, wallet.reserved, wallet.charged, wallet.funded }
-local jobs = {}
-for _, job in ipairs((fields_of(KEYS[1], OPEN))) do
+local jobs, all = {}, redis.call('HGETALL', KEYS[1])
+for _, job in ipairs((fields_from(all, OPEN))) do
   local found = redis.call('HMGET', ARGV[2] .. job, 'status', 'createdAtMs', 'ended', 'settledSeq')
   local state = found[3] == '1' and 'ended' or found[4] and 'settled' or 'running'
   jobs[#jobs + 1] = job
   jobs[#jobs + 1] = found[2] or '0'
   jobs[#jobs + 1] = found[1] and state or 'gone'
 end
-local _, entries = fields_of(KEYS[1], ENTRY)
+local _, entries = fields_from(all, ENTRY)
 return { 'waiting', run, trust or '', money, entries, jobs }

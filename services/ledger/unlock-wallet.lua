@@ -13,7 +13,8 @@ end
 -- Its jobs are those of the journal by now.
 local function slots_held()
   local held = 0
-  for _, job in ipairs((fields_of(KEYS[1], OPEN))) do
+  local all = redis.call('HGETALL', KEYS[1])
+  for _, job in ipairs((fields_from(all, OPEN))) do
     local fields = { 'quotedFresh', 'ended', 'settledSeq' }
     local fresh, ended, settled_seq = unpack(redis.call('HMGET', ARGV[5] .. job, unpack(fields)))
     if fresh and fresh ~= '0' and ended ~= '1' and not settled_seq then

@@ -63,9 +63,10 @@ local function entry_at(wallet_key, seq)
   return seq and redis.call('HGET', wallet_key, ENTRY .. seq) or ''
 end
 
--- What follows this in the names of fields of a wallet, and the values of these, in no order.
-local function fields_of(wallet_key, start)
-  local fields, names, values = redis.call('HGETALL', wallet_key), {}, {}
+-- Of all fields of a wallet, in turn with their values: what follows this in their names, and the
+-- values of these, in no order.
+local function fields_from(fields, start)
+  local names, values = {}, {}
   for at = 1, #fields, 2 do
     if string.sub(fields[at], 1, #start) == start then
       names[#names + 1] = string.sub(fields[at], #start + 1)
