@@ -84,21 +84,17 @@ export function checkCounts (
   const of = (source: string) => cells.filter(row => row[SOURCE] === source)
   const none = of('none')
   const cancelled = none.filter(row => row[REASON] === 'cancelled').length
-  complain(`${id} rows by source`, {
+  const found = {
     cacheHits: of('cache').length,
     freshRecords: of('live').length,
     invalidRecords: of('preflight').length,
     duplicateRecords: of('duplicate').length,
     unknownRecords: none.length - cancelled,
     cancelledRecords: cancelled,
-  }, {
-    cacheHits: counts.cacheHits,
-    freshRecords: counts.freshRecords,
-    invalidRecords: counts.invalidRecords,
-    duplicateRecords: counts.duplicateRecords,
-    unknownRecords: counts.unknownRecords,
-    cancelledRecords: counts.cancelledRecords,
-  })
+  }
+  const names = Object.keys(found) as (keyof typeof found)[]
+  complain(`${id} rows by source`, found,
+    Object.fromEntries(names.map(name => [name, counts[name]])))
   const verdicts = cells.filter(row => row[STATUS] !== 'unknown' && row[SOURCE] !== 'preflight')
   // Of a lost row nobody knows whether it was a duplicate.
   const unexplained = counts.successRecords - verdicts.length
