@@ -13,7 +13,7 @@ type GapDeps = {
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly journal: Pick<JournalCopy, 'counts'>
   /** How far the ledgers are in each partition of the journal. */
-  readonly places: () => Promise<readonly Pick<GroupLag, 'partition' | 'offset' | 'lag'>[]>
+  readonly lags: () => Promise<readonly Pick<GroupLag, 'partition' | 'offset' | 'lag'>[]>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn' | 'error'>
 }
@@ -53,8 +53,8 @@ export function createGapCount (
   let shipped: Shipped | undefined
   let shippedAtMs = -Infinity
   return async () => {
-    const places = await deps.places()
-    if (shipped !== undefined && isReached(shipped, places)) {
+    const lags = await deps.lags()
+    if (shipped !== undefined && isReached(shipped, lags)) {
       for (const [tenant, missing] of await missingOf(deps, shipped.last)) {
         if (missing > (gaps.get(tenant) ?? 0)) logGap(deps, tenant, missing)
         gaps.set(tenant, missing)
@@ -76,8 +76,8 @@ export function createGapCount (
   }
 }
 
-function isReached ({ ends }: Shipped, places: Awaited<ReturnType<GapDeps['places']>>): boolean {
-  return places.every(({ partition, offset }) => offset >= (ends.get(partition) ?? 0))
+function isReached ({ ends }: Shipped, lags: Awaited<ReturnType<GapDeps['lags']>>): boolean {
+  return lags.every(({ partition, offset }) => offset >= (ends.get(partition) ?? 0))
 }
 
 function logGap ({ log }: Pick<GapDeps, 'log'>, tenant: string, entries: number): void {
@@ -87,7 +87,7 @@ function logGap ({ log }: Pick<GapDeps, 'log'>, tenant: string, entries: number)
 
 /** The ends are asked for when Redis was read, so that they are behind all that it had shipped. */
 async function readShipped (
-  { redis, places }: Pick<GapDeps, 'redis' | 'places'>, tenants: readonly string[]
+  { redis, lags }: Pick<GapDeps, 'redis' | 'lags'>, tenants: readonly string[]
 ): Promise<Shipped> {
   const last = new Map<string, number>()
   for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
@@ -109,7 +109,7 @@ async function readShipped (
       last.set(tenant, Math.min(Number(answers[2 * index]), ...pending.map(seq => seq - 1)))
     }
   }
-  const ends = new Map((await places()).map(({ partition, offset, lag }) =>
+  const ends = new Map((await lags()).map(({ partition, offset, lag }) =>
     [partition, offset + lag]))
   return { last, ends }
 }

@@ -20,17 +20,17 @@ type LagDeps = {
  * topics are left out, as names of partners belong into no metric.
  */
 export function watchLag ({ administrator, metrics, log }: LagDeps): void {
-  const places = () => administrator.use(admin => lagsOf(admin))
-  const read = createCachedReading(places, { name: 'the lag of groups', log })
+  const lags = () => administrator.use(admin => lagsOf(admin))
+  const read = createCachedReading(lags, { name: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>
-    metrics.watchAll(name, async () => (await read()).map(place => ({
+    metrics.watchAll(name, async () => (await read()).map(groupLag => ({
       labels: {
-        stage: place.stage,
-        group: place.group,
-        topic: place.topic,
-        partition: String(place.partition),
+        stage: groupLag.stage,
+        group: groupLag.group,
+        topic: groupLag.topic,
+        partition: String(groupLag.partition),
       },
-      value: place[of],
+      value: groupLag[of],
     })))
   watch('consumer_lag_messages', 'lag')
   watch('consumer_offset', 'offset')

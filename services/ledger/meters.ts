@@ -38,8 +38,8 @@ export function watchSystem (
   onStop(administrator.close)
   watchLag({ administrator, metrics, log })
   watchStores({ administrator, clickhouse, state, metrics, log })
-  const places = () => administrator.use(admin => lagsOf(admin, LEDGERS))
-  watchGaps({ redis: state, tenants, journal, places, metrics, log })
+  const lags = () => administrator.use(admin => lagsOf(admin, LEDGERS))
+  watchGaps({ redis: state, tenants, journal, lags, metrics, log })
 }
 
 /** The copy of the journal, whose entries tell how much money was moved, and jobs. */

@@ -88,8 +88,8 @@ export async function drain (deps: DrainDeps, timeoutMs: number): Promise<Draine
 }
 
 /** Combines the open jobs and the lag of the groups. */
-export function backlogOf (openJobs: number, places: readonly GroupLag[]): Backlog {
-  const behind = places.filter(({ lag }) => lag > 0)
+export function backlogOf (openJobs: number, lags: readonly GroupLag[]): Backlog {
+  const behind = lags.filter(({ lag }) => lag > 0)
   return {
     openJobs,
     lagMessages: behind.reduce((sum, { lag }) => sum + lag, 0),

@@ -8,7 +8,7 @@ import type { Pause } from './pauses.ts'
 /** The offsets of all groups at one time, and the age of the oldest message of each group. */
 export type LagSnapshot = {
   readonly atMs: number
-  readonly places: readonly GroupLag[]
+  readonly lags: readonly GroupLag[]
   /** Seconds by group, for groups whose processes report metrics. */
   readonly ages: ReadonlyMap<string, number>
   /** The paused stages; undefined when Redis is unavailable. */
@@ -38,12 +38,12 @@ type SnapshotDeps = {
 export async function takeSnapshot (
   { admin, targets, pauses: readPauses, fetch }: SnapshotDeps
 ): Promise<LagSnapshot> {
-  const [places, ages, pauses] = await Promise.all([
+  const [lags, ages, pauses] = await Promise.all([
     admin.listTopics().then(topics => lagsOf(admin, consumerGroups(topics))),
     targets().then(found => queryAges(found, fetch)),
     readPauses(),
   ])
-  return { atMs: performance.now(), places, ages, pauses }
+  return { atMs: performance.now(), lags, ages, pauses }
 }
 
 async function queryAges (
@@ -84,20 +84,20 @@ export function lagLines (
 ): readonly LagLine[] {
   const keyOf = ({ group, topic, partition }: GroupLag) =>
     byPartition ? `${group} ${topic} ${partition}` : group
-  const earlierPlaces = before && Map.groupBy(before.places, keyOf)
-  const selected = after.places.filter(place => stage === undefined || place.stage === stage)
-  return [...Map.groupBy(selected, keyOf)].flatMap(([key, places]) => {
-    const [first] = places
+  const earlierLags = before && Map.groupBy(before.lags, keyOf)
+  const selected = after.lags.filter(groupLag => stage === undefined || groupLag.stage === stage)
+  return [...Map.groupBy(selected, keyOf)].flatMap(([key, lags]) => {
+    const [first] = lags
     if (first === undefined) return []
     const seconds = (after.atMs - (before?.atMs ?? after.atMs)) / 1_000
     const age = after.ages.get(first.group)
     return [{
       stage: first.stage,
       group: first.group,
-      topic: [...new Set(places.map(({ topic }) => topic))].join(', '),
+      topic: [...new Set(lags.map(({ topic }) => topic))].join(', '),
       partition: byPartition ? first.partition : null,
-      partitions: places.length,
-      ...ratesOf(places, earlierPlaces?.get(key), seconds),
+      partitions: lags.length,
+      ...ratesOf(lags, earlierLags?.get(key), seconds),
       oldestSeconds: age === undefined ? null : round(age),
       paused: after.pauses?.some(pause => pause.stage === first.stage) ?? null,
     }]
@@ -107,13 +107,13 @@ export function lagLines (
 type Rates = Pick<LagLine, 'lagMessages' | 'messagesPerSecond' | 'catchUpSeconds'>
 
 function ratesOf (
-  places: readonly GroupLag[], earlier: readonly GroupLag[] | undefined, seconds: number
+  lags: readonly GroupLag[], earlier: readonly GroupLag[] | undefined, seconds: number
 ): Rates {
-  const lagMessages = sumOf(places, 'lag')
+  const lagMessages = sumOf(lags, 'lag')
   if (earlier === undefined || seconds <= 0) {
     return { lagMessages, messagesPerSecond: null, catchUpSeconds: lagMessages === 0 ? 0 : null }
   }
-  const processed = Math.max(0, sumOf(places, 'offset') - sumOf(earlier, 'offset'))
+  const processed = Math.max(0, sumOf(lags, 'offset') - sumOf(earlier, 'offset'))
   const decrease = (sumOf(earlier, 'lag') - lagMessages) / seconds
   const remaining = decrease > 0 ? round(lagMessages / decrease) : null
   return {
@@ -123,6 +123,6 @@ function ratesOf (
   }
 }
 
-function sumOf (places: readonly GroupLag[], field: 'lag' | 'offset'): number {
-  return places.reduce((sum, place) => sum + place[field], 0)
+function sumOf (lags: readonly GroupLag[], field: 'lag' | 'offset'): number {
+  return lags.reduce((sum, groupLag) => sum + groupLag[field], 0)
 }

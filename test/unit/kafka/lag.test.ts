@@ -35,10 +35,10 @@ describe('the consumer lag', () => {
   })
 
   it('covers all groups of the topology, without partners', async () => {
-    const places = await lagsOf(offsets({}))
-    expect(new Set(places.map(({ stage }) => stage))).toEqual(new Set([
+    const lags = await lagsOf(offsets({}))
+    expect(new Set(lags.map(({ stage }) => stage))).toEqual(new Set([
       'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
     ]))
-    expect(places.filter(({ topic }) => topic.startsWith('feeds.'))).toEqual([])
+    expect(lags.filter(({ topic }) => topic.startsWith('feeds.'))).toEqual([])
   })
 })

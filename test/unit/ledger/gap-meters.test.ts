@@ -8,7 +8,7 @@ function createWorld () {
     'a.live': { seq: '5', outbox: [] }, 'b.live': { seq: '2', outbox: [] },
   }
   const copied: Record<string, readonly number[]> = { 'a.live': [1, 2, 3, 4, 5], 'b.live': [1, 2] }
-  const state = { active: ['a.live'], nowMs: 0, places: [{ partition: 0, offset: 7, lag: 0 }] }
+  const state = { active: ['a.live'], nowMs: 0, lags: [{ partition: 0, offset: 7, lag: 0 }] }
   const asked: (readonly string[])[] = []
   const pipeline = () => {
     const answers: (readonly [null, unknown])[] = []
@@ -36,7 +36,7 @@ function createWorld () {
           [tenant, (copied[tenant] ?? []).filter(one => one >= 1 && one <= seq).length]))
       },
     },
-    places: async () => state.places,
+    lags: async () => state.lags,
     log,
   }, () => state.nowMs)
   return { wallets, copied, state, asked, log, count }
@@ -46,12 +46,12 @@ describe('the count of missing entries', () => {
   it('begins when the ledgers have read what Kafka had at the first look', async () => {
     const { copied, state, asked, count } = createWorld()
     copied['a.live'] = [1, 5]
-    state.places = [{ partition: 0, offset: 7, lag: 2 }, { partition: 1, offset: 1, lag: 1 }]
+    state.lags = [{ partition: 0, offset: 7, lag: 2 }, { partition: 1, offset: 1, lag: 1 }]
     expect(await count()).toEqual([])
-    state.places = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 1, lag: 1 }]
+    state.lags = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 1, lag: 1 }]
     expect(await count()).toEqual([])
     expect(asked).toEqual([])
-    state.places = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 2, lag: 0 }]
+    state.lags = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 2, lag: 0 }]
     expect(await count()).toEqual([3])
     expect(asked).toEqual([['a.live', 'b.live', 'new.live']])
   })

@@ -3,7 +3,7 @@ import {
   backlogOf, backlogText, drain, drainedText, type Backlog,
 } from '../../../services/ops/drain.ts'
 
-const place = (group: string, lag: number) =>
+const groupLag = (group: string, lag: number) =>
   ({ stage: 'settle', group, topic: 't', partition: 0, offset: 0, lag }) as const
 const EMPTY: Backlog = { openJobs: 0, lagMessages: 0, groups: [] }
 const BUSY: Backlog = { openJobs: 1, lagMessages: 3, groups: ['a'] }
@@ -22,7 +22,7 @@ function depsWith (backlogs: readonly Backlog[]) {
 }
 
 it('the backlog of drain combines open jobs and lag', () => {
-  expect(backlogOf(2, [place('a', 3), place('a', 1), place('b', 0)]))
+  expect(backlogOf(2, [groupLag('a', 3), groupLag('a', 1), groupLag('b', 0)]))
     .toEqual({ openJobs: 2, lagMessages: 4, groups: ['a'] })
 })
 

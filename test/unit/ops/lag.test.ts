@@ -6,18 +6,19 @@ import {
 import { lagText } from '../../../services/ops/lag.ts'
 import type { Pause } from '../../../services/ops/pauses.ts'
 
-const place = (partition: number, offset: number, lag: number): GroupLag => ({
+const groupLag = (partition: number, offset: number, lag: number): GroupLag => ({
   stage: 'settle', group: 'settle.bulk', topic: 'rows.completed.bulk', partition, offset, lag,
 })
 const other: GroupLag = {
   stage: 'ledger', group: 'ledger', topic: 'wallet.journal', partition: 0, offset: 7, lag: 0,
 }
-const snapshot = (atMs: number, places: readonly GroupLag[], ages: object = {}): LagSnapshot =>
-  ({ atMs, places, ages: new Map(Object.entries(ages)), pauses: [] })
+const snapshot = (atMs: number, lags: readonly GroupLag[], ages: object = {}): LagSnapshot =>
+  ({ atMs, lags, ages: new Map(Object.entries(ages)), pauses: [] })
 const PAUSE: Pause = { stage: 'settle', since: '2026-08-11T10:00:00.000Z', by: 'ann', reason: 'x' }
 
-const before = snapshot(1_000, [place(0, 100, 60), place(1, 50, 40), other])
-const after = snapshot(3_000, [place(0, 130, 30), place(1, 50, 50), other], { 'settle.bulk': 2.04 })
+const before = snapshot(1_000, [groupLag(0, 100, 60), groupLag(1, 50, 40), other])
+const after = snapshot(
+  3_000, [groupLag(0, 130, 30), groupLag(1, 50, 50), other], { 'settle.bulk': 2.04 })
 
 describe('lag lines', () => {
   it('sum the partitions of a group, with rates since the previous snapshot', () => {
