@@ -78,7 +78,7 @@ export function kidOf (wrapped: Buffer): string {
   return kid
 }
 
-/** Tells damaged bytes from those of a key that is not in the ring. */
+/** Distinguishes damaged bytes from those of a key that is not in the ring. */
 const KID = /^[\x21-\x7e]+$/
 
 /** The binding says what the wrapped key is for, and which tenant and job it belongs to. */

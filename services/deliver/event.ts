@@ -4,7 +4,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import { eventIdOf, type EventType } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
-import type { JobHeader } from '../jobs/wire.ts'
+import type { JobHeader } from '../jobs/message-codec.ts'
 
 /** The API version of the payloads. */
 const API_VERSION = '2026-08-11'

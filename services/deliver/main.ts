@@ -2,14 +2,14 @@ import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { createDeliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { createWire } from '../jobs/wire.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
 import { connectDeps, type Deps } from '../engine/deps.ts'
 import { runStage } from '../engine/engine.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createArchive } from '../results/archive.ts'
-import { closedKeys, connectJobKeys } from '../jobs/job-wire.ts'
+import { closedKeys, connectJobKeys } from '../jobs/job-message-codec.ts'
 import { deliverConfig, type DeliverConfig } from './config.ts'
 import { createSender } from './sender.ts'
 import { createDeliverStage, startDelivery, type DeliveryDeps } from './stage.ts'
@@ -61,7 +61,7 @@ if (import.meta.main) {
     const stage = createDeliverStage({
       ...deps, wake: delivery.wake, batch: config.DELIVER_BATCH_MESSAGES,
     })
-    const messageCodec = createWire({ codec: connected.codec, keys })
+    const messageCodec = createMessageCodec({ codec: connected.codec, keys })
     const subscriptions = subscriptionsOf('deliver')
     const running = await runStage(stage, { ...connected, messageCodec, subscriptions })
     return { ready: () => delivery.ready() && running.ready(), stop: running.stop }

@@ -5,12 +5,12 @@ import { createJobStore } from '../jobs/store.ts'
 import {
   createSubmitter, type Submission, type Submitted, type Submitter,
 } from '../jobs/submit.ts'
-import { createWire } from '../jobs/wire.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
 import type { Deps } from '../engine/deps.ts'
 import { createEmitter } from '../engine/emit.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
-import { connectJobKeys } from '../jobs/job-wire.ts'
+import { connectJobKeys } from '../jobs/job-message-codec.ts'
 import type { JobOutcome, JobRequest } from './cursor.ts'
 
 export type SubmitDeps = {
@@ -96,9 +96,9 @@ export async function connectSubmitter (
   const subscriber = subscriberOf(state, onStop)
   const outcomes = await createOutcomeWaiter({ store, subscriber, clock })
   onStop(() => outcomes.stop())
-  const wire = createWire({ codec, keys })
+  const messageCodec = createMessageCodec({ codec, keys })
   const emitter = createEmitter({
-    messageCodec: wire, producerOf: name => bus.producer(`feed.${name}`),
+    messageCodec, producerOf: name => bus.producer(`feed.${name}`),
   })
   const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = settings
   return createSubmitter({ store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs })

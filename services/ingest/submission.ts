@@ -3,7 +3,7 @@ import type { JobKeys } from '../jobs/job-keys.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'
-import { createWire } from '../jobs/wire.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
 import type { Bus, Producer } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { createEmitter } from '../engine/emit.ts'
@@ -33,8 +33,8 @@ export async function createSubmission (options: Options): Promise<Submitter> {
   context.onStop(() => subscriber.disconnect())
   const outcomes = await createOutcomeWaiter({ store, findArchived, subscriber, clock })
   context.onStop(() => outcomes.stop())
-  const wire = createWire({ codec, keys })
-  const emitter = createEmitter({ messageCodec: wire, producerOf: producersByName(options.bus) })
+  const messageCodec = createMessageCodec({ codec, keys })
+  const emitter = createEmitter({ messageCodec, producerOf: producersByName(options.bus) })
   const presence = await startLiveness(options.state)
   context.onStop(() => presence.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings

@@ -3,7 +3,7 @@ import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-hi
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Deps as Connected } from '../engine/deps.ts'
-import { openHeader, type JobHeader } from '../jobs/wire.ts'
+import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 
 type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'state'> & {
   readonly keys: Pick<JobKeys, 'get'>

@@ -42,7 +42,7 @@ export type AcceptRequest = Pick<Job,
   /** Empty when the request had none. */
   readonly idempotencyKey: string
   readonly acceptByMs: number
-  /** How many jobs with fresh rows the tenant may have at a time. */
+  /** How many jobs with fresh rows the organization may have at a time. */
   readonly maxActiveJobs: number
   /** Only of a feed job, which is refused unless its cursor stands where it says. */
   readonly feed?: Feed

@@ -21,20 +21,20 @@ type Config = Pick<LedgerSettings, keyof KafkaSettings |
   'INSTANCE' | 'ORPHAN_AGE_MS' | 'STALLED_AFTER_MS'>
 type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' |
   'clock'> &
-  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly wire: MessageCodec }
+  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly messageCodec: MessageCodec }
 
 /** What the sweep needs, on what the process is connected to. */
 export function reapDeps (
   config: Config, connected: Connected
 ): ReapDeps & ReturnType<typeof createRepositories> & Pick<ServiceContext, 'fatal'> &
   { readonly tenants: Tenants } {
-  const { bus, state, clock, wire, log, metrics, fatal } = connected
+  const { bus, state, clock, messageCodec, log, metrics, fatal } = connected
   const connection = kafkaConnectionOf(config)
   return {
     ...createRepositories(connected),
     // Apart from the stage's producers, as both may send at the same time.
     emitter: createEmitter({
-      messageCodec: wire, producerOf: name => bus.producer(`sweep.${name}`),
+      messageCodec, producerOf: name => bus.producer(`sweep.${name}`),
     }),
     backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
     tenants: createTenants(state),

@@ -17,20 +17,23 @@ type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySetting
   'INSTANCE' | 'LEADER_POLL_MS' | 'LEADER_LEASE_MS' | 'LEADER_GRACE_MS' | 'CHECK_EVERY_MS' |
   'SNAPSHOT_EVERY_MS' | 'SNAPSHOT_BEHIND_MS'>
 type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
-  Pick<ServiceContext, 'log' | 'metrics'> & { readonly wire: MessageCodec }
+  Pick<ServiceContext, 'log' | 'metrics'> & { readonly messageCodec: MessageCodec }
 
 /** What the leading ledger needs beside what the sweep does. */
 export function leadingDeps (
-  config: Config, connected: Connected,
+  config: Config,
+  connected: Connected,
   { archive, blocks, store, emitter, tenants }: ReturnType<typeof reapDeps>
 ): Omit<LeadingDeps, 'subscriber'> {
-  const { bus, state: redis, clickhouse, recordMac, codec, wire, clock, log, metrics } = connected
+  const {
+    bus, state: redis, clickhouse, recordMac, codec, messageCodec, clock, log, metrics,
+  } = connected
   const name = `ledger.${config.INSTANCE}`
   return {
     redis,
     tenants,
     codec,
-    wire,
+    messageCodec,
     clock,
     log,
     metrics,

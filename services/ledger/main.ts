@@ -3,7 +3,7 @@ import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobKeyCopy } from '../jobs/job-key-copy.ts'
-import { createJobWire } from '../jobs/job-wire.ts'
+import { createJobMessageCodec } from '../jobs/job-message-codec.ts'
 import { ledgerConfig } from './config.ts'
 import { startExporting } from './head-export.ts'
 import { startLeading } from './leader-election.ts'
@@ -14,20 +14,20 @@ import { createLedgerStage } from './stage.ts'
 import { startReaper } from './reaping.ts'
 
 /** Nobody waits for the copy, and each insert has its price. */
-const GATHER = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
+const FETCH_BATCHING = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
 
 await run('ledger', ledgerConfig, async (config, context) => {
-  const deps = await connectDeps(config, context, [
+  const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock',
   ])
-  const wire = createJobWire(deps, config)
+  const deps = { ...connected, messageCodec: createJobMessageCodec(connected, config) }
   const journal = meteredJournal(deps)
   watchSystem(config, { ...context, ...deps, journal })
-  const sweep = reapDeps(config, { ...deps, wire, fatal: context.fatal })
+  const reaperDeps = reapDeps(config, { ...deps, fatal: context.fatal })
   const subscriber = deps.state.duplicate({ autoResubscribe: true })
   subscriber.on('error', () => {})
   context.onStop(() => subscriber.disconnect())
-  const leading = startLeading({ ...leadingDeps(config, { ...deps, wire }, sweep), subscriber })
+  const leading = startLeading({ ...leadingDeps(config, deps, reaperDeps), subscriber })
   context.onStop(() => leading.stop())
   const { JOURNAL_HEAD_TARGET: target } = config
   if (target !== undefined) {
@@ -39,8 +39,8 @@ await run('ledger', ledgerConfig, async (config, context) => {
   const stage = () => createLedgerStage({ journal, keys, batch: config.LEDGER_BATCH_MESSAGES })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {
-    ...deps, messageCodec: wire, subscriptions, fetchBatching: () => GATHER,
+    ...deps, subscriptions, fetchBatching: () => FETCH_BATCHING,
   })
-  const { ready, stop } = startReaper(running, sweep, config.SWEEP_EVERY_MS)
+  const { ready, stop } = startReaper(running, reaperDeps, config.SWEEP_EVERY_MS)
   return { ready: () => ready() && leading.ready(), stop }
 })

@@ -9,7 +9,7 @@ import type { ResultBlocks } from '../results/result-blocks.ts'
 import { tallyBlockOf } from '../results/tally-block.ts'
 
 export type CountDeps = {
-  readonly wire: Pick<MessageCodec, 'decode'>
+  readonly messageCodec: Pick<MessageCodec, 'decode'>
   readonly blocks: Pick<ResultBlocks, 'insert'>
   readonly store: Pick<JobStore, 'tally'>
   readonly log: Pick<Log, 'error'>
@@ -22,11 +22,11 @@ export type CountDeps = {
  * @throws InfrastructureError when Redis, ClickHouse or the registry cannot be reached.
  */
 export async function recount (
-  { wire, blocks, store, log }: CountDeps, messages: readonly RawMessage[]
+  { messageCodec, blocks, store, log }: CountDeps, messages: readonly RawMessage[]
 ): Promise<void> {
   const found: Completed[] = []
   for (const raw of messages) {
-    const opened = await wire.decode(raw)
+    const opened = await messageCodec.decode(raw)
     if (opened.kind === 'message') found.push(opened.message.value as Completed)
     if (opened.kind !== 'dead') continue
     // It was a dead letter the first time as well.

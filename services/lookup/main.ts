@@ -3,7 +3,7 @@ import { runStage } from '../engine/engine.ts'
 import { watchRedis } from '../platform/redis-meters.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
-import { createJobWire } from '../jobs/job-wire.ts'
+import { createJobMessageCodec } from '../jobs/job-message-codec.ts'
 import { lookupConfig } from './config.ts'
 import { lookupDeps } from './deps.ts'
 import { createLookupStage } from './stage.ts'
@@ -13,8 +13,8 @@ await run('lookup', lookupConfig, async (config, context) => {
     'bus', 'codec', 'state', 'cache', 'clock', 'gate',
   ])
   watchRedis({ store: 'cache', redis: deps.cache, ...deps })
-  const wire = createJobWire(deps, config)
+  const messageCodec = createJobMessageCodec(deps, config)
   const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
   const stageOf = () => createLookupStage(lookupDeps(config, deps))
-  return await runStage<'lookup'>(stageOf, { ...deps, messageCodec: wire, subscriptions })
+  return await runStage<'lookup'>(stageOf, { ...deps, messageCodec, subscriptions })
 })

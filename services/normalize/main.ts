@@ -4,7 +4,7 @@ import { connectDeps } from '../engine/deps.ts'
 import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
-import { createJobWire } from '../jobs/job-wire.ts'
+import { createJobMessageCodec } from '../jobs/job-message-codec.ts'
 import { normalizeConfig } from './config.ts'
 import { createNormalizeStage } from './stage.ts'
 import { createTokenizer, readSecrets } from './token.ts'
@@ -18,9 +18,9 @@ await run('normalize', normalizeConfig, async (config, context) => {
     batch: config.NORMALIZE_BATCH_MESSAGES,
     onExpired: () => context.metrics.count('stage_expired_total', { stage: 'normalize' }),
   })
-  const wire = createJobWire(deps, config)
+  const messageCodec = createJobMessageCodec(deps, config)
   const subscriptions = subscriptionsOf('normalize', { lanes: config.LANES })
   const { policyNow } = createOrganizations(deps.state)
   const weightOf = (tenant: string) => policyNow(tenant).weight
-  return await runStage(stage, { ...deps, messageCodec: wire, subscriptions, weightOf })
+  return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf })
 })

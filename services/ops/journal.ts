@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import Type from 'typebox'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
-import { createWire } from '../jobs/wire.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
 import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../platform/clickhouse.ts'
 import { commonConfig, loadConfig, messageKeys, pick } from '../platform/config.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
@@ -69,14 +69,14 @@ export async function withJournal<T> (
     onFatal: () => {},
   })
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
-  const wire = createWire({ codec, keys: { get: async () => undefined } })
+  const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
   const producer = bus.producer('journal')
   try {
     return await work({
       copy: createJournalCopy(clickhouse, createRecordMac(settings)),
       send: async entries => {
         const messages = await Promise.all(entries.map(value =>
-          wire.encode({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+          messageCodec.encode({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
         await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
       },
     })

@@ -1,12 +1,12 @@
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { createWire } from '../jobs/wire.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
 import { connectDeps, type Deps } from '../engine/deps.ts'
 import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createArchive } from '../results/archive.ts'
-import { closedKeys, connectJobKeys } from '../jobs/job-wire.ts'
+import { closedKeys, connectJobKeys } from '../jobs/job-message-codec.ts'
 import { connectPartnerResults } from '../results/partner-results.ts'
 import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
@@ -43,7 +43,7 @@ if (import.meta.main) {
     ])
     const keys = connectJobKeys(connected, config, closedKeys(connected))
     const stage = createPublishStage(publishDeps(config, { ...connected, keys }))
-    const messageCodec = createWire({ codec: connected.codec, keys })
+    const messageCodec = createMessageCodec({ codec: connected.codec, keys })
     return await runStage(stage, {
       ...connected, messageCodec, subscriptions: subscriptionsOf('publish'),
     })

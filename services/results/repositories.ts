@@ -12,10 +12,11 @@ import { createResultBlocks } from './result-blocks.ts'
 import { storeBlock } from './stored-block.ts'
 
 type Connected = Pick<Deps, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
-  { readonly wire: MessageCodec }
+  { readonly messageCodec: MessageCodec }
 
 /** Where jobs stand while they run and once they have ended, for the stages that end them. */
-export function createRepositories ({ state, clickhouse, recordMac, codec, wire }: Connected) {
+export function createRepositories (connected: Connected) {
+  const { state, clickhouse, recordMac, codec, messageCodec } = connected
   const stored = createResultBlocks(clickhouse)
   const archive = createArchive(clickhouse, recordMac)
   const blocks = {
@@ -28,7 +29,7 @@ export function createRepositories ({ state, clickhouse, recordMac, codec, wire 
     outbox: createOutbox(state),
     archive: { ...archive, save: inLanes(archive.save, ({ job }: ArchivedJob) => job.lane) },
     storeBlock: (emission: Emission<'rows.completed'>) =>
-      storeBlock({ wire, codec, blocks }, emission),
+      storeBlock({ messageCodec, codec, blocks }, emission),
   }
 }
 

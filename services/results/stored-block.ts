@@ -5,7 +5,7 @@ import type { MessageCodec } from '../engine/message-codec.ts'
 import type { ResultBlocks } from './result-blocks.ts'
 
 type Deps = {
-  readonly wire: Pick<MessageCodec, 'encode'>
+  readonly messageCodec: Pick<MessageCodec, 'encode'>
   readonly codec: Pick<Codec, 'decode'>
   readonly blocks: Pick<ResultBlocks, 'insert'>
 }
@@ -15,9 +15,9 @@ type Deps = {
  * instead of sending them on. Returns the block as it would have arrived.
  */
 export async function storeBlock (
-  { wire, codec, blocks }: Deps, emission: Emission<'rows.completed'>
+  { messageCodec, codec, blocks }: Deps, emission: Emission<'rows.completed'>
 ): Promise<Completed> {
-  const { value } = await wire.encode(emission)
+  const { value } = await messageCodec.encode(emission)
   if (value === null) throw new TypeError('a block never is a tombstone')
   const block = await codec.decode('rows.completed', value) as Completed
   await blocks.insert([block])

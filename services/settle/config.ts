@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
 import { LANES } from '../topology.ts'
-import { MAX_GATHER_MS } from './stage.ts'
+import { MAX_BATCH_WAIT_MS } from './stage.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
@@ -15,8 +15,8 @@ export const settleConfig = defineConfig({
   INSERT_BATCH_BYTES: Type.Integer({
     default: 400_000,
     minimum: 1,
-    description: `Size of an insert of large jobs. Blocks wait up to ${MAX_GATHER_MS} ms until ` +
-      'they reach it.',
+    description: 'Size of an insert of large jobs. ' +
+      `Blocks wait up to ${MAX_BATCH_WAIT_MS} ms until they reach it.`,
   }),
   SETTLE_BATCH_MESSAGES: Type.Integer({
     default: 64, minimum: 1, maximum: 1_000, description: 'Maximum number of blocks per insert.',

@@ -2,26 +2,26 @@ import { connectDeps } from '../engine/deps.ts'
 import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
-import { createJobWire } from '../jobs/job-wire.ts'
+import { createJobMessageCodec } from '../jobs/job-message-codec.ts'
 import { createRepositories } from '../results/repositories.ts'
 import { settleConfig } from './config.ts'
-import { createRemainingRows, createSettleStage, MAX_GATHER_MS } from './stage.ts'
+import { createRemainingRows, createSettleStage, MAX_BATCH_WAIT_MS } from './stage.ts'
 
 await run('settle', settleConfig, async (config, context) => {
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
-  const wire = createJobWire(connected, config)
+  const messageCodec = createJobMessageCodec(connected, config)
   const { update, mayEndJob } = createRemainingRows()
   const stage = createSettleStage({
-    ...createRepositories({ ...connected, wire }),
+    ...createRepositories({ ...connected, messageCodec }),
     clock: connected.clock,
     onCounted: update,
     batch: config.SETTLE_BATCH_MESSAGES,
   })
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
   const fetchBatching = ({ lane }: Subscription) => lane === 'bulk'
-    ? { bytes: config.INSERT_BATCH_BYTES, maxWaitMs: MAX_GATHER_MS, isEnough: mayEndJob }
+    ? { bytes: config.INSERT_BATCH_BYTES, maxWaitMs: MAX_BATCH_WAIT_MS, isEnough: mayEndJob }
     : undefined
-  return await runStage(stage, { ...connected, messageCodec: wire, subscriptions, fetchBatching })
+  return await runStage(stage, { ...connected, messageCodec, subscriptions, fetchBatching })
 })

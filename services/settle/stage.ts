@@ -95,7 +95,7 @@ async function finishUnresolvableRows (
 }
 
 /** Maximum time that a block of a large job waits for further blocks of the same insert. */
-export const MAX_GATHER_MS = 150
+export const MAX_BATCH_WAIT_MS = 150
 
 type RemainingRows = {
   /** Stores how many rows of a job are not finished, by its latest count. */

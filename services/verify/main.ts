@@ -5,11 +5,12 @@ import { runStage } from '../engine/engine.ts'
 import { sleep } from '../platform/retry.ts'
 import { run, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
-import { createJobWire } from '../jobs/job-wire.ts'
+import { createJobMessageCodec } from '../jobs/job-message-codec.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
 import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
+import type { MailDomains } from './providers/mail-domains.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 
@@ -20,7 +21,7 @@ type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 
  * a provider that is not configured completely.
  */
 export function verifyDeps (
-  config: VerifyConfig, connected: Connected, domains = mailDomainsOf(config)
+  config: VerifyConfig, connected: Connected, domains?: MailDomains
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
   const onFault = (error: unknown) =>
@@ -69,7 +70,7 @@ if (import.meta.main) {
     const connected = await connectDeps(config, context, [
       'bus', 'codec', 'state', 'cache', 'clock', 'gate',
     ])
-    const wire = createJobWire(connected, config)
+    const messageCodec = createJobMessageCodec(connected, config)
     const subscriptions = subscriptionsOf('verify', {
       lanes: config.LANES, services: config.SERVICES,
     })
@@ -78,6 +79,6 @@ if (import.meta.main) {
     const stage = createVerifyStage(verifyDeps(config, connected, domains))
     const { policyNow } = createOrganizations(connected.state)
     const weightOf = (tenant: string) => policyNow(tenant).weight
-    return await runStage(stage, { ...connected, messageCodec: wire, subscriptions, weightOf })
+    return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
   })
 }

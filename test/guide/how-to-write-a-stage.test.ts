@@ -67,12 +67,12 @@ const shout: CanonicalOf = inputs => {
 }
 
 // 5. A TEST of a stage calls `decide` with values and looks at what it decided: no broker, no keys.
-// Only what the engine adds is shown here, on a bus in memory. The real wire also seals the rows
-// under a data key; this one leaves them readable, so that the example shows what travels.
+// Only what the engine adds is shown here, on a bus in memory. The real message codec also seals
+// the rows under a data key; this one leaves them readable, so that the example shows what travels.
 
 const codec = createCodec(localSource())
 
-const openWire: MessageCodec = {
+const openCodec: MessageCodec = {
   decode: async raw => {
     const topic = logicalTopic(raw.topic)?.topic
     if (topic !== 'rows.submitted' || raw.value === null) return { kind: 'dead', reason: 'topic' }
@@ -114,7 +114,7 @@ const chunkOf = (chunk: number): Omit<Chunk['value'], 'rowsSchema' | 'sealed'> =
 it('a stage decides; the engine reads, sends, buries and commits', async () => {
   const bus = createMemoryBus({ seed: 7 })
   const inputs = ['first', 'poison', 'last']
-  const submitted = await Promise.all(inputs.map((input, chunk) => openWire.encode({
+  const submitted = await Promise.all(inputs.map((input, chunk) => openCodec.encode({
     topic: 'rows.submitted', lane: 'small', value: chunkOf(chunk), rows: { inputs: [input] },
   })))
   await bus.producer('client').send(submitted)
@@ -123,7 +123,7 @@ it('a stage decides; the engine reads, sends, buries and commits', async () => {
   // and gives both to the engine, one consumer for each lane of the topology.
   const stage = await runStage(createShoutingStage(shout), {
     bus,
-    messageCodec: openWire,
+    messageCodec: openCodec,
     metrics: createMetrics(),
     log: createLog('guide', { level: 'silent' }),
     subscriptions: subscriptionsOf('normalize'),

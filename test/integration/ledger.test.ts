@@ -7,7 +7,7 @@ import { createMetrics } from '../../services/platform/metrics.ts'
 import { createBacklog } from '../../services/ledger/backlog.ts'
 import { reapDeps } from '../../services/ledger/deps.ts'
 import { reap } from '../../services/ledger/reaper.ts'
-import { createJobWire } from '../../services/jobs/job-wire.ts'
+import { createJobMessageCodec } from '../../services/jobs/job-message-codec.ts'
 import { LostResultsError } from '../../services/results/results.ts'
 import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 
@@ -39,9 +39,9 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
     KAFKA_BROKERS: brokers, INSTANCE: 'test', ORPHAN_AGE_MS: 0, STALLED_AFTER_MS: 0,
   }
   const log = createLog('ledger-test', { level: 'silent' })
-  const wire = createJobWire(connected, ringConfig)
+  const messageCodec = createJobMessageCodec(connected, ringConfig)
   const life = { log, metrics: createMetrics(), fatal: () => {} }
-  const deps = reapDeps(config, { ...connected, ...life, wire })
+  const deps = reapDeps(config, { ...connected, ...life, messageCodec })
   const accepted = await acceptClaimed(store, tenant,
     { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' })
   expect(accepted.kind).toBe('accepted')

@@ -18,7 +18,7 @@ const {
 } = support
 const {
   archive, blocks, clickhouse, connected, env, journal, keyCopy, keys, outbox, redis, results,
-  store, wallet, wire,
+  store, wallet, messageCodec,
 } = connectAll()
 const signal = new AbortController().signal
 const settle = createSettleStage({
@@ -34,8 +34,9 @@ const auditOf = (tenant: string) =>
 async function arrived (
   tenant: string, job: string, emission: Emission<'rows.completed'>
 ): Promise<Incoming<'rows.completed'>> {
-  const message = await wire.encode({ ...emission, value: { ...emission.value, tenant, job } })
-  const opened = await wire.decode({
+  const value = { ...emission.value, tenant, job }
+  const message = await messageCodec.encode({ ...emission, value })
+  const opened = await messageCodec.decode({
     ...message, key: Buffer.from(message.key), partition: 0, offset: 0n, timestampMs: 0,
   })
   if (opened.kind !== 'message') throw new Error(opened.kind)

@@ -21,7 +21,7 @@ const typeOf = (subject: string) => avro.Type.forSchema(
   JSON.parse(readFileSync(join(root, 'schemas', `${subject}.avsc`), 'utf8')))
 
 describe('the examples of every topic', () => {
-  it.each(examples.filter(example => example.valid))('$path survives the wire', example => {
+  it.each(examples.filter(example => example.valid))('$path survives encoding', example => {
     const type = typeOf(example.subject)
     const text = readFileSync(join(root, example.path), 'utf8')
     const value = type.fromString(text)

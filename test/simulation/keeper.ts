@@ -22,7 +22,7 @@ export type Keeper = {
 
 export type KeeperOptions = {
   readonly bus: Bus
-  readonly wire: MessageCodec
+  readonly messageCodec: MessageCodec
   readonly chaos: Chaos
   readonly makers: ReturnType<typeof stageMakers>
   /** Probability that a stage dies before an effect. */
@@ -93,11 +93,11 @@ const log = createLog('simulation', { level: 'silent' })
 const metrics = noMetrics
 
 async function startStage (
-  name: SimulatedStage, { bus, wire, chaos, makers }: KeeperOptions, mayDie: () => void
+  name: SimulatedStage, { bus, messageCodec, chaos, makers }: KeeperOptions, mayDie: () => void
 ): Promise<FlushableStage> {
   return await runStage(makers[name] as never, {
     bus,
-    messageCodec: wire,
+    messageCodec,
     metrics,
     log,
     subscriptions: subscriptionsOf(name, { services: ['phone-validation'] }),

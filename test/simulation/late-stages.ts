@@ -29,13 +29,13 @@ function verdictOf (canonical: string) {
 }
 
 /** The stage `settle` on stores in memory. */
-export function settleStage ({ redis, stores, codec, wire, chaos, witness }: Shared) {
+export function settleStage ({ redis, stores, codec, messageCodec, chaos, witness }: Shared) {
   const { blocks, archive } = stores
   return createSettleStage({
     blocks,
     archive,
     store: jobsOf(redis),
-    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     clock: redisLike,
     onCounted: witness.onCounted,
     batch: 1 + chaos.below(16),

@@ -23,11 +23,11 @@ const NEVER_MS = 3_600_000
 /** As `main` of the ledger puts them together, but for Kafka, ClickHouse and the stage. */
 export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
   const { pipeline, chaos, subscriber, onLetIn } = options
-  const { bus, wire, codec, stores: { blocks, journal } } = pipeline
+  const { bus, messageCodec, codec, stores: { blocks, journal } } = pipeline
   return {
     ...reapDeps(pipeline, redis),
     redis,
-    wire,
+    messageCodec,
     codec,
     blocks,
     journal,

@@ -85,9 +85,9 @@ function missingOf (
   return entries.length < found.length ? undefined : entries
 }
 
-function shipperOf ({ wire, bus }: Pipeline) {
+function shipperOf ({ messageCodec, bus }: Pipeline) {
   const emitter = createEmitter({
-    messageCodec: wire, producerOf: name => bus.producer(`operator.${name}`),
+    messageCodec, producerOf: name => bus.producer(`operator.${name}`),
   })
   return async (entries: readonly Journal[]): Promise<void> => {
     await emitter.emit(entries.map(value =>

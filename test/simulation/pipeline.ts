@@ -48,21 +48,21 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
   const poison = createPoison({ bus: memory, codec, chaos, probability: faults.poison })
   const bus = { ...memory, ...poison.bus }
   const store = jobsOf(redis)
-  const { keys, wire, rot, forgetKeys } = sealing({
+  const { keys, messageCodec, rot, forgetKeys } = sealing({
     redis, bus: memory, codec, store, chaos, faults,
   })
   const witness = createWitness({ redis, bus: memory, codec, losses })
   const time = { aheadMs: 0 }
-  const shared = { connect, stores, codec, wire, chaos, faults, witness, time }
+  const shared = { connect, stores, codec, messageCodec, chaos, faults, witness, time }
   const makers = stageMakers(shared)
-  const keeper = createKeeper({ bus, wire, chaos, makers, crash: faults.crash })
+  const keeper = createKeeper({ bus, messageCodec, chaos, makers, crash: faults.crash })
   await keeper.startAll()
   return {
     bus,
     stores,
     codec,
     keys,
-    wire,
+    messageCodec,
     store,
     poisoned: poison.poisoned,
     rot,

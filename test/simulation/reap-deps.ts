@@ -8,16 +8,16 @@ import type { Pipeline } from './pipeline.ts'
 import { jobsOf, silent } from './spared.ts'
 
 /** What a sweep is made of, on the connection of whoever sweeps. */
-export function reapDeps ({ bus, wire, codec, stores }: Pipeline, redis: Redis) {
+export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis: Redis) {
   const { blocks, archive } = stores
   return {
     archive,
     store: jobsOf(redis),
     outbox: createOutbox(redis),
     emitter: createEmitter({
-      messageCodec: wire, producerOf: lane => bus.producer(`sweep.${lane}`),
+      messageCodec, producerOf: lane => bus.producer(`sweep.${lane}`),
     }),
-    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     clock: redisLike,
     log: silent,
   } satisfies Partial<ReapDeps>

@@ -10,7 +10,7 @@ import { lossOf, type Poisoned } from './poison.ts'
 /** What goes bad after a job was accepted, although it could be read before. */
 export type Rot = {
   readonly keys: Pick<JobKeys, 'create' | 'get'>
-  readonly wireOver: (wire: MessageCodec) => MessageCodec
+  readonly codecOver: (messageCodec: MessageCodec) => MessageCodec
   /** Chunks that were whole when their job was accepted, and cannot be read any more. */
   readonly rotten: readonly Poisoned[]
   /** Jobs whose data key is nowhere. */
@@ -61,10 +61,12 @@ export function createRot ({ keys, store, chaos, rot, keyLoss }: RotOptions): Ro
   }
   return {
     keys: { create: keys.create, get },
-    wireOver: wire => ({
+    codecOver: messageCodec => ({
       decode: async raw =>
-        await goesBad(raw) ? { kind: 'dead', reason: 'seal_broken' } : await wire.decode(raw),
-      encode: wire.encode,
+        await goesBad(raw)
+          ? { kind: 'dead', reason: 'seal_broken' }
+          : await messageCodec.decode(raw),
+      encode: messageCodec.encode,
     }),
     get rotten () { return [...rotten.values()] },
     lostKeys,

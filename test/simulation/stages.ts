@@ -17,7 +17,7 @@ export type Shared = {
   readonly cache: Redis
   readonly stores: Stores
   readonly codec: Codec
-  readonly wire: MessageCodec
+  readonly messageCodec: MessageCodec
   readonly chaos: Chaos
   readonly faults: Faults
   readonly witness: Witness

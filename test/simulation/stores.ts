@@ -1,5 +1,5 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
-import { boundOf } from '../../services/jobs/wire.ts'
+import { boundOf } from '../../services/jobs/message-codec.ts'
 import type { Archive, ArchivedJob } from '../../services/results/archive.ts'
 import { canonicalText } from '../../services/money/journal-chain.ts'
 import type { JobKeyCopy } from '../../services/jobs/job-key-copy.ts'

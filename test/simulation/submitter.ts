@@ -19,7 +19,7 @@ export type SubmitterOn = {
 export async function submitterOn (
   { pipeline, subscriber, seed, chaos, patienceMs }: SubmitterOn
 ) {
-  const { store, keys, wire, bus } = pipeline
+  const { store, keys, messageCodec, bus } = pipeline
   const outcomes = await createOutcomeWaiter({
     store, subscriber: subscriber(), clock: redisLike, pollMs: 20,
   })
@@ -28,7 +28,7 @@ export async function submitterOn (
     keys,
     outcomes,
     emitter: createEmitter({
-      messageCodec: wire, producerOf: name => bus.producer(`ingest.${name}`),
+      messageCodec, producerOf: name => bus.producer(`ingest.${name}`),
     }),
     clock: redisLike,
     tokenVersion: '1',

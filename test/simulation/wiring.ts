@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { createJobKeys, keysInTopic, type JobKeys } from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
-import { createWire } from '../../services/jobs/wire.ts'
+import { createMessageCodec } from '../../services/jobs/message-codec.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import type { Codec } from '../../services/kafka/registry.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
@@ -23,7 +23,7 @@ type Deps = {
   readonly faults: Faults
 }
 
-/** Data keys and the wire as every stage of the product has them, but that both may go bad. */
+/** Data keys and the message codec as every stage has them, but that both may go bad. */
 export function sealing ({ redis, bus, codec, store, chaos, faults: { rot, keyLoss } }: Deps) {
   const isRunning = async (tenant: string, job: string) => {
     const outcome = await store.outcome(tenant, job)
@@ -36,8 +36,8 @@ export function sealing ({ redis, bus, codec, store, chaos, faults: { rot, keyLo
     create: (...of) => remembered.create(...of), get: (...of) => remembered.get(...of),
   }
   const rotting = createRot({ keys, store, chaos, rot, keyLoss })
-  const wire = rotting.wireOver(createWire({ codec, keys: rotting.keys }))
+  const messageCodec = rotting.codecOver(createMessageCodec({ codec, keys: rotting.keys }))
   /** From now on keys come from where they are stored. */
   const forgetKeys = () => { remembered = create() }
-  return { keys: rotting.keys, wire, rot: rotting, forgetKeys }
+  return { keys: rotting.keys, messageCodec, rot: rotting, forgetKeys }
 }

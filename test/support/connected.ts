@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
-import { createWire } from '../../services/jobs/wire.ts'
+import { createMessageCodec } from '../../services/jobs/message-codec.ts'
 import { connectClickhouse } from '../../services/platform/clickhouse.ts'
 import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
@@ -28,10 +28,10 @@ export function connectAll () {
     KEY_ACTIVE: env.KEY_ACTIVE ?? '',
   })
   const keys = createJobKeys({ redis: state, ring })
-  const wire = createWire({ codec, keys })
+  const messageCodec = createMessageCodec({ codec, keys })
   const clock = { now: () => Date.now(), stop: () => {} }
   const recordMac = recordMacOf(env)
-  const connected = { bus, state, clickhouse, recordMac, codec, clock, wire }
+  const connected = { bus, state, clickhouse, recordMac, codec, clock, messageCodec }
   afterAll(async () => {
     await bus.close()
     state.disconnect()

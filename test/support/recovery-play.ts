@@ -9,7 +9,7 @@ import { finishJob } from '../../services/results/finish-job.ts'
 import { tallyBlockOf } from '../../services/results/tally-block.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from './jobs.ts'
 import { blocksOf, snapshotAll, type RecoveryWorld } from './recovery-world.ts'
-import { codec, wire } from './results.ts'
+import { codec, messageCodec } from './results.ts'
 
 const ROWS = 10
 const job = fc.integer({ min: 0, max: 3 }).map(number => `job_${number}`)
@@ -99,7 +99,7 @@ export type Play = ReturnType<typeof createPlay>
 function createBlocks ({ store, bus }: RecoveryWorld, tenant: string) {
   const behind = new Map<string, Completed[]>()
   const produce = async (id: string, block: Completed): Promise<Completed> => {
-    const message = await wire.encode({
+    const message = await messageCodec.encode({
       topic: 'rows.completed',
       lane: 'small',
       value: block,

@@ -13,7 +13,7 @@ import {
   readSnapshots, takeSnapshots, type SnapshotDeps,
 } from '../../services/ledger/snapshots.ts'
 import { createTenants, type Tenants } from '../../services/money/tenants.ts'
-import { createBlocksDouble, codec, wire } from './results.ts'
+import { createBlocksDouble, codec, messageCodec } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
 import { createMemoryReader } from './memory-reader.ts'
 
@@ -31,7 +31,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
   const log = (level: string) => (_fields: unknown, message?: string) => {
     logged.push([level, message ?? ''])
   }
-  const emitter = createEmitter({ messageCodec: wire, producerOf: () => bus.producer('ledger') })
+  const emitter = createEmitter({ messageCodec, producerOf: () => bus.producer('ledger') })
   const blocks = createBlocksDouble()
   const store = createJobStore(redis)
   const pauses: number[] = []
@@ -39,7 +39,7 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
     redis,
     tenants: createTenants(redis),
     codec,
-    wire,
+    messageCodec,
     emitter,
     blocks,
     store,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Completed } from '../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
-import { boundOf, createWire } from '../../services/jobs/wire.ts'
+import { boundOf, createMessageCodec } from '../../services/jobs/message-codec.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import type { Emission, Incoming } from '../../services/engine/stage.ts'
 import type { DuplicateOutcome } from '../../services/results/block.ts'
@@ -13,7 +13,7 @@ import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from './stage-double
 const dataKey = randomBytes(32)
 export const codec = createCodec(localSource())
 export const keys = { get: async (): Promise<Buffer | undefined> => dataKey }
-export const wire = createWire({ codec, keys })
+export const messageCodec = createMessageCodec({ codec, keys })
 
 /** Result blocks in memory, each copy that was inserted. */
 export function createBlocksDouble (): ResultBlocks & { stored: Completed[], inserts: number[] } {
@@ -46,8 +46,8 @@ export function createBlocksDouble (): ResultBlocks & { stored: Completed[], ins
 export async function arrived (
   emission: Emission<'rows.completed'>, offset = 0
 ): Promise<Incoming<'rows.completed'>> {
-  const message = await wire.encode(emission)
-  const opened = await wire.decode({
+  const message = await messageCodec.encode(emission)
+  const opened = await messageCodec.decode({
     ...message, key: Buffer.from(message.key), partition: 0, offset: BigInt(offset), timestampMs: 0,
   })
   if (opened.kind !== 'message') throw new Error(`the block did not arrive: ${opened.kind}`)

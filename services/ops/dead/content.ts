@@ -9,7 +9,7 @@ import type { MessageCodec } from '../../engine/message-codec.ts'
 
 type OpenDeps = {
   readonly codec: Pick<Codec, 'decode'>
-  readonly wire: Pick<MessageCodec, 'decode'>
+  readonly messageCodec: Pick<MessageCodec, 'decode'>
   readonly partners: Pick<Partners, 'keysOf'>
 }
 
@@ -36,7 +36,7 @@ export async function openContent (deps: OpenDeps, raw: RawMessage): Promise<unk
   const origin = raw.headers['dead_topic'] ?? ''
   const partner = logicalTopic(origin)?.partner
   if (partner !== undefined) return await openFeedContact(deps, partner, raw)
-  const opened = await deps.wire.decode({ ...raw, topic: origin })
+  const opened = await deps.messageCodec.decode({ ...raw, topic: origin })
   if (opened.kind === 'dead') return unopened(opened.reason)
   if (opened.kind === 'skip') return unopened(opened.why)
   try {

@@ -8,7 +8,7 @@ import { commonConfig, loadConfig, pick } from '../../platform/config.ts'
 import { createKeyRing } from '../../crypto/key-ring.ts'
 import { connectRedis } from '../../platform/redis.ts'
 import { createCodec, registrySource } from '../../kafka/registry.ts'
-import { createJobWire } from '../../jobs/job-wire.ts'
+import { createJobMessageCodec } from '../../jobs/job-message-codec.ts'
 import { openContent, readEnvelope } from './content.ts'
 
 export type Inspector = {
@@ -34,9 +34,10 @@ export async function withInspector<T> (
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {
     if (ringSettings === undefined) return undefined
-    const wire = createJobWire({ bus, codec, state }, ringSettings, keysInTopic({ bus, codec }))
+    const findClosed = keysInTopic({ bus, codec })
+    const messageCodec = createJobMessageCodec({ bus, codec, state }, ringSettings, findClosed)
     const partners = createPartners({ redis: state, ring: createKeyRing(ringSettings) })
-    return await openContent({ codec, wire, partners }, raw)
+    return await openContent({ codec, messageCodec, partners }, raw)
   }
   try {
     return await work({

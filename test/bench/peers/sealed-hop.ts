@@ -1,6 +1,6 @@
 import { createJobKeys } from '../../../services/jobs/job-keys.ts'
 import { send } from '../../../services/jobs/send.ts'
-import { createWire } from '../../../services/jobs/wire.ts'
+import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { commonConfig, defineConfig, loadConfig, pick } from '../../../services/platform/config.ts'
 import { createEmitter, type Emitter, type Sealed } from '../../../services/engine/emit.ts'
 import { createKafkaBus } from '../../../services/kafka/kafka-bus.ts'
@@ -38,7 +38,7 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   const keys = createJobKeys({ redis, ring: createKeyRing(settings) })
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
   const emitter = createEmitter({
-    messageCodec: createWire({ codec, keys }), producerOf: name => bus.producer(name),
+    messageCodec: createMessageCodec({ codec, keys }), producerOf: name => bus.producer(name),
   })
   const topic = topicName('rows.normalized', { lane: laneOf(inputs.length) })
   const outputs = await watchOutputs(settings.KAFKA_BROKERS, topic)

@@ -7,7 +7,7 @@ import {
 import type { Answer } from '../../../services/deliver/sender.ts'
 import type { Claim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
-import { sealHeader } from '../../../services/jobs/wire.ts'
+import { sealHeader } from '../../../services/jobs/message-codec.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
 import { spansOf } from '../../support/tracing.ts'
 

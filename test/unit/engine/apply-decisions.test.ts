@@ -8,7 +8,7 @@ import { createApplyDecisions } from '../../../services/engine/apply-decisions.t
 import { createSteps } from '../../../services/engine/steps.ts'
 import type { ProcessDeps } from '../../../services/engine/batch.ts'
 import type { Incoming } from '../../../services/engine/stage.ts'
-import { echoStage, plainWire, rawMessage } from './engine-bench.ts'
+import { echoStage, plainCodec, rawMessage } from './engine-bench.ts'
 
 /** Dependencies that record what is done, in order. */
 function notingDeps (whenDead: () => Promise<never[]> = async () => []) {
@@ -81,7 +81,7 @@ describe('processing of a batch', () => {
       ...deps,
       metrics,
       log,
-      messageCodec: plainWire,
+      messageCodec: plainCodec,
       stage: echoStage({ decide: async () => [decisionOf('a', 0), decisionOf('b', 2)] }),
       steps: createSteps({ metrics, log, sleep: async () => {} }),
     } as ProcessDeps)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createEmitter } from '../../../services/engine/emit.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
-import { plainWire } from './engine-bench.ts'
+import { plainCodec } from './engine-bench.ts'
 
 const emission = (topic: string, lane: string, job: string) =>
   ({ topic, lane, value: { job }, rows: undefined }) as unknown as Emission
@@ -10,7 +10,7 @@ describe('an emitter', () => {
   it('sends once per producer, with separate producers for lanes, in order', async () => {
     const sent: string[] = []
     const emitter = createEmitter({
-      messageCodec: plainWire,
+      messageCodec: plainCodec,
       producerOf: name => ({
         send: async messages => {
           sent.push(`${name}: ${messages.map(({ key }) => key).join(' ')}`)
@@ -29,7 +29,7 @@ describe('an emitter', () => {
 
   it('sends nothing if one message cannot be sealed', async () => {
     const emitter = createEmitter({
-      messageCodec: { ...plainWire, encode: async () => { throw new RangeError('too large') } },
+      messageCodec: { ...plainCodec, encode: async () => { throw new RangeError('too large') } },
       producerOf: () => ({ send: async () => expect.unreachable(), close: async () => {} }),
     })
     const sending = emitter.emit([emission('rows.completed', 'small', 'a')])

@@ -15,7 +15,7 @@ const subscription: Subscription = {
   group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small',
 }
 
-/** A raw message whose text says what the wire below makes of it. */
+/** A raw message whose text says what the message codec below makes of it. */
 export function rawMessage (offset: number, text = `m${offset}`): RawMessage {
   return {
     topic: 'rows.submitted.small',
@@ -29,7 +29,7 @@ export function rawMessage (offset: number, text = `m${offset}`): RawMessage {
 }
 
 /** Opens `dead…` as dead, `skip…` as a skip, anything else as a message. */
-export const plainWire: MessageCodec = {
+export const plainCodec: MessageCodec = {
   decode: async raw => {
     const text = String(raw.value)
     if (text.startsWith('dead')) return { kind: 'dead', reason: 'bad bytes' }
@@ -108,7 +108,7 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> 
   const metrics = createMetrics()
   const running = await runStage(stage, {
     bus,
-    messageCodec: plainWire,
+    messageCodec: plainCodec,
     metrics,
     log: createLog('test', { level: 'silent' }),
     subscriptions: [subscription],

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { StepNumber } from '../../../services/engine/steps.ts'
 import {
-  benchOf, decisionFor, echoStage, plainWire, rawMessage, textOf, type Read,
+  benchOf, decisionFor, echoStage, plainCodec, rawMessage, textOf, type Read,
 } from './engine-bench.ts'
 
 const raws = (...offsets: number[]) => offsets.map(offset => rawMessage(offset))
@@ -299,10 +299,10 @@ describe('an outage of infrastructure', () => {
       })),
     }), {
       messageCodec: {
-        ...plainWire,
+        ...plainCodec,
         decode: async raw => {
           opening()
-          return plainWire.decode(raw)
+          return plainCodec.decode(raw)
         },
       },
     })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FatalError } from '../../../services/platform/errors.ts'
-import { benchOf, decisionFor, echoStage, plainWire, rawMessage, textOf } from './engine-bench.ts'
+import { benchOf, decisionFor, echoStage, plainCodec, rawMessage, textOf } from './engine-bench.ts'
 
 /** A stage that cannot decide messages of this text, and what it was asked. */
 function poisonedBy (text: string) {
@@ -47,10 +47,10 @@ describe('a message whose decision fails', () => {
   it('is also one whose emission cannot be sealed', async () => {
     const bench = await benchOf(echoStage(), {
       messageCodec: {
-        ...plainWire,
+        ...plainCodec,
         encode: async emission => {
           if ((emission.value as { job: string }).job === 'm0') throw new RangeError('too large')
-          return plainWire.encode(emission)
+          return plainCodec.encode(emission)
         },
       },
     })
@@ -105,7 +105,7 @@ describe('a message that cannot be decoded', () => {
       calls++
       throw new Error('no such format')
     }
-    const bench = await benchOf(echoStage(), { messageCodec: { ...plainWire, decode: open } })
+    const bench = await benchOf(echoStage(), { messageCodec: { ...plainCodec, decode: open } })
     await bench.deliver([rawMessage(0)])
     expect(calls).toBe(3)
     expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])

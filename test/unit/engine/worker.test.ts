@@ -7,7 +7,7 @@ import type { Stage } from '../../../services/engine/stage.ts'
 import { createSteps } from '../../../services/engine/steps.ts'
 import { createWorker, type WorkerDeps } from '../../../services/engine/worker.ts'
 import type { Lane } from '../../../services/topology.ts'
-import { echoStage, plainWire, rawMessage } from './engine-bench.ts'
+import { echoStage, plainCodec, rawMessage } from './engine-bench.ts'
 
 function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
   const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
@@ -15,7 +15,7 @@ function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
     ...common,
     stage: echoStage(stage as never) as unknown as Stage,
     subscription: { group: 'g', topics: [], lane },
-    messageCodec: plainWire,
+    messageCodec: plainCodec,
     emitter: { emit: async () => {}, seal: async () => new Map(), send: async () => {} },
     deadLetters: { checkLimit: () => {}, send: async () => {}, reset: () => {} },
     steps: createSteps(common),

@@ -7,7 +7,7 @@ import { failStalled } from '../../../services/ledger/stalled.ts'
 import { reap, type ReapDeps } from '../../../services/ledger/reaper.ts'
 import { startReaper } from '../../../services/ledger/reaping.ts'
 import { storeBlock } from '../../../services/results/stored-block.ts'
-import { codec, createBlocksDouble, endedJob, wire } from '../../support/results.ts'
+import { codec, createBlocksDouble, endedJob, messageCodec } from '../../support/results.ts'
 import {
   bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,
 } from '../../support/stage-doubles.ts'
@@ -43,7 +43,7 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
     },
     archive: { save: async () => { done.push('save') } },
     backlog: { waits: async () => waits },
-    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     store: {
       openJobs: async () => [{ job: JOB, progressAtMs: clock.now() - idleMs }],
       read: async (_tenant, id) => jobs.get(id),

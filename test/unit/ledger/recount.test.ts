@@ -4,7 +4,7 @@ import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { recount, type CountDeps } from '../../../services/ledger/recount.ts'
 import { tallyBlockOf } from '../../../services/results/tally-block.ts'
 import {
-  arrived, blockEmission, codec, createBlocksDouble, live, wire,
+  arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
 } from '../../support/results.ts'
 
 const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
@@ -24,7 +24,7 @@ function world (tally: (digest: string) => void = () => {}) {
   const [tallied, logged]: [unknown[], unknown[]] = [[], []]
   const blocks = createBlocksDouble()
   const deps: CountDeps = {
-    wire,
+    messageCodec,
     blocks,
     store: {
       tally: async (tenant, counted) => {

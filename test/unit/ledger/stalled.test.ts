@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import type { FailBlock } from '../../../services/jobs/store.ts'
-import { createWire } from '../../../services/jobs/wire.ts'
+import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { SealError } from '../../../services/crypto/seal.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'
 import { storeBlock } from '../../../services/results/stored-block.ts'
@@ -17,7 +17,7 @@ describe('a stalled job for which nothing can be sealed', () => {
     const blocks = createBlocksDouble()
     const fails: FailBlock[] = []
     const logged: unknown[] = []
-    const wire = createWire({ codec, keys: { get: async () => { throw error } } })
+    const messageCodec = createMessageCodec({ codec, keys: { get: async () => { throw error } } })
     const failed = endedJob({ status: 'failed' }, 4)
     const ended = await failStalled({
       store: {
@@ -28,7 +28,7 @@ describe('a stalled job for which nothing can be sealed', () => {
         },
       },
       backlog: { waits: async () => false },
-      storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+      storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
       clock: createManualClock(),
       log: { error: (fields: unknown) => { logged.push(fields) } } as never,
     }, running)

@@ -5,7 +5,8 @@ import { blockDigest } from '../../../services/results/result-blocks.ts'
 import { storeBlock } from '../../../services/results/stored-block.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
-  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, wire, type BlockRows,
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, messageCodec,
+  type BlockRows,
 } from '../../support/results.ts'
 import {
   createManualClock, emitted, entryOf, rowsOf, TENANT,
@@ -28,7 +29,7 @@ function stageWith (
     batch: 10,
     onCounted: job => { updates.push(job) },
     clock: createManualClock(),
-    storeBlock: emission => storeBlock({ wire, codec, blocks }, emission),
+    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     archive: {
       save: async jobs => { done.push(...jobs.map(({ job }) => `save ${job.id}`)) },
     },
@@ -108,7 +109,7 @@ describe('settle', () => {
     const { stage, blocks, tallies } = stageWith([counted()])
     const rows: BlockRows = [[1, live('x')], [3, live('y')]]
     const inputs = ['a', 'b', 'c', 'd']
-    const { headers } = await wire.encode(blockEmission(place, rows, { inputs }))
+    const { headers } = await messageCodec.encode(blockEmission(place, rows, { inputs }))
     expect(await stage.whenDead(headers, '')).toEqual([])
     expect(tallies).toHaveLength(1)
     const [tally] = tallies as [TallyBlock]
@@ -124,7 +125,7 @@ describe('settle', () => {
     ['replaces the inputs of an unreadable block without that header', undefined, true],
   ])('%s', async (_title, inputs, expected) => {
     const { stage, tallies } = stageWith([counted()])
-    const { headers } = await wire.encode(blockEmission(place, [[1, live('x')]]))
+    const { headers } = await messageCodec.encode(blockEmission(place, [[1, live('x')]]))
     expect(headers['inputs']).toBe('false')
     const { inputs: _inputs, ...without } = headers
     await stage.whenDead(inputs === undefined ? without : headers, '')
@@ -133,7 +134,7 @@ describe('settle', () => {
 
   it('ignores dead letters of ended jobs and dead letters without row headers', async () => {
     const ended = stageWith([], endedJob())
-    const { headers } = await wire.encode(blockEmission(place, [[1, live('x')]]))
+    const { headers } = await messageCodec.encode(blockEmission(place, [[1, live('x')]]))
     expect(await ended.stage.whenDead(headers, '')).toEqual([])
     expect(await ended.stage.whenDead({}, '')).toEqual([])
     expect([ended.blocks.stored, ended.tallies]).toEqual([[], []])

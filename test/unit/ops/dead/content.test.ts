@@ -15,7 +15,7 @@ const key = Buffer.alloc(32, 1)
 const partners = {
   keysOf: async (name: string) => name === 'acme' ? [key] as const : undefined,
 }
-const wireOf = (opened: Decoded, seen: RawMessage[] = []) => ({
+const codecThatOpens = (opened: Decoded, seen: RawMessage[] = []) => ({
   decode: async (raw: RawMessage) => {
     seen.push(raw)
     return opened
@@ -48,15 +48,16 @@ it('undecodable dead letters are reported without their bytes, outages are throw
 it('rows of a dead letter are opened with the topic that they came from', async () => {
   const seen: RawMessage[] = []
   const message = { rows: () => ({ inputs: [CANARY] }) }
-  const wire = wireOf({ kind: 'message', message } as unknown as Decoded, seen)
+  const messageCodec = codecThatOpens({ kind: 'message', message } as unknown as Decoded, seen)
   const raw = dead('rows.to-verify.small.whatsapp', Buffer.alloc(1))
-  expect(await openContent({ codec, wire, partners }, raw)).toEqual({ inputs: [CANARY] })
+  expect(await openContent({ codec, messageCodec, partners }, raw)).toEqual({ inputs: [CANARY] })
   expect(seen.map(({ topic }) => topic)).toEqual(['rows.to-verify.small.whatsapp'])
 })
 
 it('rows of a dead letter that cannot be opened have a reason', async () => {
   const raw = dead('rows.to-verify.small.whatsapp', Buffer.alloc(1))
-  const contentBy = (opened: Decoded) => openContent({ codec, wire: wireOf(opened), partners }, raw)
+  const contentBy = (opened: Decoded) =>
+    openContent({ codec, messageCodec: codecThatOpens(opened), partners }, raw)
   expect(await contentBy({ kind: 'dead', reason: 'seal_broken' }))
     .toBe('cannot be opened: seal_broken')
   expect(await contentBy({ kind: 'skip', why: 'no_key' })).toBe('cannot be opened: no_key')
@@ -67,11 +68,12 @@ it('rows of a dead letter that cannot be opened have a reason', async () => {
   expect(await contentBy({ kind: 'message', message: none } as unknown as Decoded))
     .toBe('the message contains no rows')
   const lacking = { decode: async () => { throw new FatalError('KEY_RING lacks key "2"') } }
-  await expect(openContent({ codec, wire: lacking, partners }, raw)).rejects.toThrow(FatalError)
+  await expect(openContent({ codec, messageCodec: lacking, partners }, raw))
+    .rejects.toThrow(FatalError)
 })
 
 it('a dead contact of a feed is opened with the key of its partner', async () => {
-  const deps = { codec, wire: wireOf({ kind: 'skip', why: 'x' }), partners }
+  const deps = { codec, messageCodec: codecThatOpens({ kind: 'skip', why: 'x' }), partners }
   expect(await openContent(deps, await contact('acme'))).toBe(CANARY)
   expect(await openContent(deps, await contact('acme', Buffer.alloc(32, 2))))
     .toBe('cannot be opened: seal_broken')

@@ -2,7 +2,7 @@ import {
   createJobKeys, keysInTopic, type JobKeys, type JobKeysOptions,
 } from './job-keys.ts'
 import { createJobStore } from './store.ts'
-import { createWire } from './wire.ts'
+import { createMessageCodec } from './message-codec.ts'
 import type { Deps } from '../engine/deps.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import type { MessageCodec } from '../engine/message-codec.ts'
@@ -44,12 +44,12 @@ export function connectJobKeys (
 }
 
 /**
- * The wire of a stage that reads or writes rows. Where the key of a running job is nowhere, the
- * message is dead and its rows end without a verdict, never silently.
+ * The message codec of a stage that reads or writes rows. Where the key of a running job is
+ * nowhere, the message is dead and its rows end without a verdict, never silently.
  */
-export function createJobWire (
+export function createJobMessageCodec (
   connected: Connected, config: RingConfig, findClosed?: JobKeysOptions['findClosed']
 ): MessageCodec {
   const keys = connectJobKeys(connected, config, findClosed)
-  return createWire({ codec: connected.codec, keys })
+  return createMessageCodec({ codec: connected.codec, keys })
 }

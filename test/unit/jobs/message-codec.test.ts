@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Completed, Retry, ToVerify, Normalized, Submitted } from '../../../schemas/types.ts'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
-import { createWire } from '../../../services/jobs/wire.ts'
+import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import type { OutgoingMessage, RawMessage } from '../../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
@@ -13,7 +13,7 @@ const keysOf = new Map(
   [['org_1.live/job_1', randomBytes(32)], ['org_1.live/job_2', randomBytes(32)]]
 )
 const keys = { get: async (tenant: string, job: string) => keysOf.get(`${tenant}/${job}`) }
-const wire = createWire({ codec, keys })
+const messageCodec = createMessageCodec({ codec, keys })
 
 const place = {
   tenant: 'org_1.live',
@@ -87,14 +87,14 @@ const rawOf = ({ topic, key, value, headers }: OutgoingMessage): RawMessage =>
   ({ topic, partition: 0, offset: 0n, key: Buffer.from(key), value, headers, timestampMs: 0 })
 
 async function opened (raw: RawMessage) {
-  const result = await wire.decode(raw)
+  const result = await messageCodec.decode(raw)
   if (result.kind !== 'message') throw new Error(JSON.stringify(result))
   return result.message
 }
 
 /** The message with fields of its envelope changed, as somebody on the broker could. */
 async function tampered (emission: Emission, change: object): Promise<RawMessage> {
-  const message = await wire.encode(emission)
+  const message = await messageCodec.encode(emission)
   const value = await codec.decode(emission.topic, message.value!) as object
   return rawOf(
     { ...message, value: await codec.encode(`${emission.topic}-value`, { ...value, ...change }) }
@@ -105,14 +105,14 @@ describe('a message', () => {
   it.each<Emission>(
     [submitted, missed, finished]
   )('of $topic comes back as it was', async emission => {
-    const message = await opened(rawOf(await wire.encode(emission)))
+    const message = await opened(rawOf(await messageCodec.encode(emission)))
     expect(message.topic).toBe(emission.topic)
     expect(message.value).toMatchObject(emission.value)
     expect(message.rows()).toMatchObject(emission.rows ?? {})
   })
 
   it('is held once: its sealed bytes are where they stand in it', async () => {
-    const raw = rawOf(await wire.encode(submitted))
+    const raw = rawOf(await messageCodec.encode(submitted))
     const { sealed } = (await opened(raw)).value as Submitted
     expect(sealed.buffer).toBe(raw.value!.buffer)
     const at = sealed.byteOffset - raw.value!.byteOffset
@@ -120,7 +120,7 @@ describe('a message', () => {
   })
 
   it('names its rows in headers, and has the key and topic of the topology', async () => {
-    const { topic, key, headers } = await wire.encode(missed)
+    const { topic, key, headers } = await messageCodec.encode(missed)
     expect(topic).toBe('rows.to-verify.bulk.phone-validation')
     expect(key).toBe('job_1:1:2')
     expect(headers).toEqual({
@@ -135,21 +135,24 @@ describe('a message', () => {
       totalRows: '2010',
       rows: bits(1, 2).toString('base64'),
     })
-    expect((await wire.encode(submitted)).headers['rows']).toBe(bits(255, 3).toString('base64'))
-    expect((await wire.encode(finished)).headers).toMatchObject({
+    expect((await messageCodec.encode(submitted)).headers['rows'])
+      .toBe(bits(255, 3).toString('base64'))
+    expect((await messageCodec.encode(finished)).headers).toMatchObject({
       rows: bits(3, 0).toString('base64'), inputs: String(finished.value.inputs),
     })
   })
 
   it('shows no input', async () => {
-    const { value, headers } = await wire.encode(submitted)
+    const { value, headers } = await messageCodec.encode(submitted)
     expect(value!.includes('2127365')).toBe(false)
     expect(JSON.stringify(headers)).not.toContain('2127365')
   })
 
   it('without rows is not sealed', async () => {
     const value = { tenant: 'org_9.live', job: 'job_9', wrapped: Buffer.of(1) }
-    const message = await wire.encode({ topic: 'job.keys', lane: 'small', value, rows: undefined })
+    const message = await messageCodec.encode({
+      topic: 'job.keys', lane: 'small', value, rows: undefined,
+    })
     expect([message.topic, message.key, message.headers])
       .toEqual(['job.keys', 'job_9', { tenant: 'org_9.live', job: 'job_9' }])
     expect((await opened(rawOf(message))).value).toEqual(value)
@@ -170,40 +173,43 @@ describe('a changed message', () => {
     [finished, { copies: [{ row: 0, copies: 3 }] }], [finished, { inputs: true }],
     [finished, { firstRow: 0 }],
   ])('of $topic is refused with %o', async (emission, change) => {
-    expect(await wire.decode(await tampered(emission, change)))
+    expect(await messageCodec.decode(await tampered(emission, change)))
       .toEqual({ kind: 'dead', reason: 'seal_broken' })
   })
 
   it('is refused with a changed byte, and on another topic', async () => {
-    const { sealed } = (await opened(rawOf(await wire.encode(submitted)))).value as Submitted
+    const raw = rawOf(await messageCodec.encode(submitted))
+    const { sealed } = (await opened(raw)).value as Submitted
     const flipped = Buffer.from(sealed)
     flipped[flipped.length - 1]! ^= 1
-    expect(await wire.decode(await tampered(submitted, { sealed: flipped })))
+    expect(await messageCodec.decode(await tampered(submitted, { sealed: flipped })))
       .toEqual({ kind: 'dead', reason: 'seal_broken' })
-    const later = { ...rawOf(await wire.encode(missed)), topic: 'rows.retry.bulk.phone-validation' }
-    expect((await wire.decode(later)).kind).toBe('dead')
+    const topic = 'rows.retry.bulk.phone-validation'
+    const later = { ...rawOf(await messageCodec.encode(missed)), topic }
+    expect((await messageCodec.decode(later)).kind).toBe('dead')
   })
 })
 
 describe('what is no message', () => {
   it('is told apart', async () => {
-    const raw = rawOf(await wire.encode(submitted))
-    expect(await wire.decode({ ...raw, value: null })).toEqual({ kind: 'skip', why: 'tombstone' })
-    expect(await wire.decode({ ...raw, value: Buffer.from('{}') }))
+    const raw = rawOf(await messageCodec.encode(submitted))
+    expect(await messageCodec.decode({ ...raw, value: null }))
+      .toEqual({ kind: 'skip', why: 'tombstone' })
+    expect(await messageCodec.decode({ ...raw, value: Buffer.from('{}') }))
       .toEqual({ kind: 'dead', reason: 'undecodable' })
-    expect(await wire.decode({ ...raw, topic: 'else' }))
+    expect(await messageCodec.decode({ ...raw, topic: 'else' }))
       .toEqual({ kind: 'dead', reason: 'unknown_topic' })
   })
 
   it('is skipped when its job has no key any more', async () => {
-    expect(await wire.decode(await tampered(submitted, { job: 'job_gone' })))
+    expect(await messageCodec.decode(await tampered(submitted, { job: 'job_gone' })))
       .toEqual({ kind: 'skip', why: 'no_key' })
   })
 
   it('is dead when a running job lost its key, and retried when the store is away', async () => {
-    const raw = rawOf(await wire.encode(submitted))
+    const raw = rawOf(await messageCodec.encode(submitted))
     const failing = (error: Error) =>
-      createWire({ codec, keys: { get: () => Promise.reject(error) } })
+      createMessageCodec({ codec, keys: { get: () => Promise.reject(error) } })
     expect(await failing(new JobKeyLostError('gone')).decode(raw))
       .toEqual({ kind: 'dead', reason: 'job_key_lost' })
     await expect(failing(new InfrastructureError('away')).decode(raw)).rejects.toThrow('away')
@@ -211,6 +217,6 @@ describe('what is no message', () => {
 
   it('is never sealed without a key', async () => {
     const value = { ...submitted.value, job: 'job_gone' }
-    await expect(wire.encode({ ...submitted, value })).rejects.toThrow(JobKeyLostError)
+    await expect(messageCodec.encode({ ...submitted, value })).rejects.toThrow(JobKeyLostError)
   })
 })

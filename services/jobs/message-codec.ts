@@ -30,20 +30,20 @@ type RowsValue = {
   readonly totalRows: number
 }
 type SealedValue = RowsValue & { readonly rowsSchema: number, readonly sealed: Buffer }
-type WireOptions = { readonly codec: Codec, readonly keys: Pick<JobKeys, 'get'> }
+type MessageCodecOptions = { readonly codec: Codec, readonly keys: Pick<JobKeys, 'get'> }
 
 /**
  * What Kafka carries of a job: readable envelopes in Avro, and rows sealed under the job's data
  * key, bound to their place. Headers repeat what names the rows, so that even undecodable bytes do.
  */
-export function createWire (options: WireOptions): MessageCodec {
+export function createMessageCodec (options: MessageCodecOptions): MessageCodec {
   return {
     decode: raw => open(options, raw),
     encode: emission => close(options, emission),
   }
 }
 
-async function open (options: WireOptions, raw: RawMessage): Promise<Decoded> {
+async function open (options: MessageCodecOptions, raw: RawMessage): Promise<Decoded> {
   const topic = logicalTopic(raw.topic)?.topic
   if (topic === undefined) return { kind: 'dead', reason: 'unknown_topic' }
   if (raw.value === null) return { kind: 'skip', why: 'tombstone' }
@@ -58,7 +58,7 @@ async function open (options: WireOptions, raw: RawMessage): Promise<Decoded> {
 }
 
 async function openSealedValue (
-  { codec, keys }: WireOptions,
+  { codec, keys }: MessageCodecOptions,
   { topic, value, raw }: {
     readonly topic: RowsTopic, readonly value: SealedValue, readonly raw: RawMessage,
   }
@@ -86,7 +86,9 @@ function withinMessage ({ value }: RawMessage, sealed: Buffer): Buffer {
   return within?.equals(sealed) === true ? within : sealed
 }
 
-async function close ({ codec, keys }: WireOptions, emission: Emission): Promise<OutgoingMessage> {
+async function close (
+  { codec, keys }: MessageCodecOptions, emission: Emission
+): Promise<OutgoingMessage> {
   const { topic, value, lane, service } = emission
   const message = {
     topic: topicName(topic, { lane, ...(service === undefined ? {} : { service }) }),
