@@ -110,4 +110,32 @@ const once: Fault = {
   },
 }
 
-export const broker: readonly Fault[] = [once, twentyTimes]
+const FREEZES = { full: 10, quick: 1 }
+/** Longer than the controller waits for a broker, which then leads no partition for a while. */
+const FROZEN_MS = 6_000
+
+const frozen: Fault = {
+  name: 'broker-frozen',
+  kind: 'broker',
+  about: `the broker stands still for ${FROZEN_MS / 1_000} s, again and again (SIGSTOP)`,
+  quick: false,
+  recoverWithinMs: RECOVER_BROKER_MS,
+  inject: async ({ world, load, full, say }) => {
+    const part = world.stack.part('kafka')
+    const recoveryMs: number[] = []
+    for (let freeze = 1; freeze <= (full ? FREEZES.full : FREEZES.quick); freeze++) {
+      await load.untilEnded(2)
+      part.signal('SIGSTOP')
+      await sleep(FROZEN_MS)
+      part.signal('SIGCONT')
+      const atMs = Date.now()
+      const ended = await load.nextEnd(atMs, 60_000) ?? Infinity
+      recoveryMs.push(ended - atMs)
+      say(`freeze ${freeze}: a job ended after ${ended - atMs} ms`)
+      await world.services.untilReady()
+    }
+    return { injected: recoveryMs.length, recoveryMs }
+  },
+}
+
+export const broker: readonly Fault[] = [once, twentyTimes, frozen]
