@@ -1,3 +1,5 @@
+import { cpSync, mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { seededRandom } from '../bench/inputs.ts'
@@ -119,6 +121,7 @@ async function runIn (world: World, fault: Fault, options: RunOptions): Promise<
     })
     say(`done in ${injectedMs} ms, judged in ${Date.now() - startedAt - injectedMs} ms`)
     const breaches = [...verdict.breaches, ...injectionBreaches(fault, injected, full)]
+    if (breaches.length > 0) say(`logs of the services: ${copyOfLogs(world)}`)
     return {
       fault,
       seed,
@@ -135,6 +138,13 @@ async function runIn (world: World, fault: Fault, options: RunOptions): Promise<
     await Promise.race([load.stop(), sleep(5_000)])
     await receiver.close()
   }
+}
+
+/** The services remove their own with their data. */
+function copyOfLogs ({ logDir }: World): string {
+  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-failed-`)
+  cpSync(logDir, folder, { recursive: true })
+  return folder
 }
 
 /** Times are judged where the machine does nothing else, so not within `npm test`. */
