@@ -3,6 +3,7 @@ import type { AssignedType } from '../../phone/library.ts'
 import type { LineType } from '../../cache/record.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
+import { networkCodeOf } from './network-codes.ts'
 import { UNKNOWN_PLACE, type Place, type RangeData } from './range-data.ts'
 
 const LINE_TYPE_OF = {
@@ -44,8 +45,9 @@ const ARGENTINE_MOBILE_TOKEN = '9'
 
 /**
  * Checks numbers offline, by the world's numbering plans: whether the range is assigned, and its
- * type, carrier, place and time zone. The plans have no portings and network codes, so `mcc`, `mnc`
- * and `ported` stay blank, and the confidence of a carrier depends on the country.
+ * type, carrier, place and time zone; `mcc` and `mnc` where the carrier's name determines them. The
+ * plans have no portings, so `ported` stays blank, and the confidence of a carrier depends on the
+ * country.
  */
 export function createNumberingPlanProvider (ranges: RangeData): Provider {
   const verdictFor = createSharedVerdicts()
@@ -64,7 +66,8 @@ type Range = {
   readonly place: Place
   readonly carrier: string
   readonly timezone: string
-  readonly isPortable: boolean
+  /** ISO 3166-1 alpha-2; undefined for numbers of no country. */
+  readonly country: string | undefined
 }
 
 /** The shared verdicts are cleared at this number; places and carriers limit their number. */
@@ -72,17 +75,17 @@ const MAX_SHARED = 10_000
 
 /** Returns equal verdicts as one object, so that the cache serializes each only once. */
 function createSharedVerdicts () {
-  const known = new Map<number,
-    Map<AssignedType, Map<string, Map<string, Map<Place, ProviderVerdict>>>>>()
+  const known = new Map<ServiceSlug, Map<string | undefined,
+    Map<AssignedType, Map<string, Map<string, Map<Place, ProviderVerdict>>>>>>()
   let verdicts = 0
   return (range: Range | undefined, service: ServiceSlug): ProviderVerdict => {
     if (range === undefined) return UNASSIGNED
-    const { type, place, carrier, timezone } = range
-    const confidence = confidenceOf(range, service)
-    const byPlace = branch(branch(branch(branch(known, confidence), type), timezone), carrier)
+    const { country, type, place, carrier, timezone } = range
+    const byType = branch(branch(known, service), country)
+    const byPlace = branch(branch(branch(byType, type), timezone), carrier)
     const found = byPlace.get(place)
     if (found !== undefined) return found
-    const verdict = assignedVerdict(range, confidence)
+    const verdict = assignedVerdict(range, service)
     byPlace.set(place, verdict)
     if (++verdicts === MAX_SHARED) {
       known.clear()
@@ -105,13 +108,7 @@ export function verdictOf (
   e164: string, ranges: RangeData, service: ServiceSlug = 'phone-validation'
 ): ProviderVerdict {
   const range = rangeOf(e164, ranges)
-  return range === undefined ? UNASSIGNED : assignedVerdict(range, confidenceOf(range, service))
-}
-
-function confidenceOf ({ isPortable }: Range, service: ServiceSlug): number {
-  return isPortable && service !== 'phone-validation'
-    ? CONFIDENCE.firstHolder
-    : CONFIDENCE.assigned
+  return range === undefined ? UNASSIGNED : assignedVerdict(range, service)
 }
 
 const UNASSIGNED: ProviderVerdict = {
@@ -122,13 +119,18 @@ const UNASSIGNED: ProviderVerdict = {
 }
 
 function assignedVerdict (
-  { type, place, carrier, timezone }: Range, confidence: number
+  { country, type, place, carrier, timezone }: Range, service: ServiceSlug
 ): ProviderVerdict {
+  const isOfCarrier = service !== 'phone-validation'
+  const confidence = isOfCarrier && PORTABLE.has(country)
+    ? CONFIDENCE.firstHolder
+    : CONFIDENCE.assigned
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   put(fields, 'carrier', carrier)
   put(fields, 'region', place.region)
   put(fields, 'locality', place.locality)
   put(fields, 'timezone', timezone)
+  if (isOfCarrier) Object.assign(fields, networkCodeOf(country, carrier))
   return { status: 'valid', reason: 'assigned_range', confidence, fields }
 }
 
@@ -138,17 +140,16 @@ function rangeOf (e164: string, ranges: RangeData): Range | undefined {
   // With the full metadata a number is valid if and only if it has a type: one call does both.
   const type = number && typeOf(number)
   if (number === undefined || type === undefined) return undefined
-  const { callingCode, national } = number
-  const isPortable = PORTABLE.has(number.country)
+  const { callingCode, national, country } = number
   const carrier = CARRIER_TYPES.has(type) ? ranges.carrierOf(number) : ''
   if (!isGeographic(type, callingCode)) {
     const timezone = ranges.timezoneOf(callingCode)
-    return { type, place: UNKNOWN_PLACE, carrier, timezone, isPortable }
+    return { type, place: UNKNOWN_PLACE, carrier, timezone, country }
   }
   const area = withoutMobileToken(type, callingCode, national)
   const place = ranges.placeOf({ callingCode, national: area })
   const timezone = ranges.timezoneOf(callingCode + national)
-  return { type, place, carrier, timezone, isPortable }
+  return { type, place, carrier, timezone, country }
 }
 
 /**

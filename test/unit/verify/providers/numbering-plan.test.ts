@@ -3,6 +3,7 @@ import {
   createNumberingPlanProvider, verdictOf,
 } from '../../../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData } from '../../../../services/verify/providers/range-data.ts'
+import type { ServiceSlug } from '../../../../services/topology.ts'
 
 const ranges = loadRangeData()
 const options = {
@@ -44,6 +45,16 @@ describe('the verdict of a phone number', () => {
       expect(verdictOf(e164, ranges, service)).toMatchObject({ confidence, fields: { carrier } })
     }
     expect(verdictOf(e164, ranges).confidence).toBe(90)
+  })
+
+  it('has the network code that the name of its carrier determines, for carrier services', () => {
+    const fieldsOf = (e164: string, service: ServiceSlug) => verdictOf(e164, ranges, service).fields
+    for (const service of ['carrier-single', 'carrier-lookup'] as const) {
+      expect(fieldsOf('+355692123456', service))
+        .toMatchObject({ carrier: 'Vodafone', mcc: '276', mnc: '02' })
+    }
+    expect(fieldsOf('+355692123456', 'phone-validation')).not.toHaveProperty('mcc')
+    expect(fieldsOf('+12127365000', 'carrier-lookup')).not.toHaveProperty('mcc')
   })
 
   it('is invalid for a possible number of an unassigned range', () => {
