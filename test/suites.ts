@@ -79,12 +79,12 @@ export const SUITES: readonly Suite[] = [
     files: ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
   },
   {
-    name: 'laws',
+    name: 'properties',
     kind: 'vitest',
     tier: 'fast',
     stage: 2,
     expectedSeconds: 60,
-    files: ['test/laws/**/*.test.ts'],
+    files: ['test/properties/**/*.test.ts'],
   },
   {
     name: 'simulation',

@@ -14,7 +14,7 @@ const whole = (text: string): number => {
 const { list, only, seed, quick } = new Command('faults')
   .description('Runs the services on a stack of their own, breaks it in every way there is a ' +
     'scenario for, and checks after each that nothing was lost, doubled or charged wrongly. ' +
-    'Exits with 1 when a law was broken; the command that repeats a failure is printed.')
+    'Exits with 1 when an invariant was violated; the command that repeats a failure is printed.')
   .option('--list', 'show the scenarios and end')
   .option('--only <names>', 'only these scenarios, joined by commas')
   .option('--seed <number>', 'the seed of load and faults; a random one by default', whole)

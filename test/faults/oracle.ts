@@ -24,16 +24,16 @@ export type Verdict = { readonly held: readonly string[], readonly breaches: rea
 
 /** Each job's end, by id. */
 type Ended = ReadonlyMap<string, JobStatusResource>
-type Law = (deps: OracleDeps, jobs: Ended) => Promise<readonly string[]>
+type Invariant = (deps: OracleDeps, jobs: Ended) => Promise<readonly string[]>
 
 /** Far beyond what it takes on a busy machine: what is not at its end by then never will be. */
 const END_WITHIN_MS = 240_000
 
 /**
- * The laws, which know nothing of the fault. Each returns what breaks it; what holds is named in
- * the table.
+ * The invariants, which do not depend on the fault. Each returns its violations; the table counts
+ * those that hold.
  */
-const LAWS: Readonly<Record<string, Law>> = {
+const INVARIANTS: Readonly<Record<string, Invariant>> = {
   'every 202 ends': async ({ log, allows }, jobs) => log.promised.flatMap(({ id }) => {
     const { status = 'not found or not ended' } = jobs.get(id) ?? {}
     const well = status === 'completed' || (allows.deadLetters === true && status === 'failed')
@@ -98,8 +98,9 @@ export async function judge (deps: OracleDeps): Promise<Verdict> {
   const jobs = await endsOf(deps.log)
   const held: string[] = []
   const breaches: string[] = []
-  for (const [name, law] of Object.entries(LAWS)) {
-    const found = await law(deps, jobs).catch(error => [`could not be checked: ${String(error)}`])
+  for (const [name, invariant] of Object.entries(INVARIANTS)) {
+    const found = await invariant(deps, jobs)
+      .catch(error => [`could not be checked: ${String(error)}`])
     if (found.length === 0) held.push(name)
     breaches.push(...found.slice(0, 5).map(text => `${name}: ${text}`))
     if (found.length > 5) breaches.push(`${name}: and ${found.length - 5} more`)

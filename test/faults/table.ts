@@ -21,14 +21,14 @@ function cellsOf (outcome: Outcome): string[] {
   const recovery = recoveryMs.length === 0
     ? '-'
     : `${seconds(median(recoveryMs))}/${seconds(Math.max(...recoveryMs))} s`
-  const laws = held.length + new Set(breaches.map(text => text.split(':', 1)[0])).size
+  const invariants = held.length + new Set(breaches.map(text => text.split(':', 1)[0])).size
   const result = outcome.skipped !== undefined
     ? `skipped: ${outcome.skipped}`
     : breaches.length === 0 ? 'ok' : `${breaches.length} BREACHES`
   return [
     fault.name, fault.kind, String(outcome.injected), recovery, String(outcome.jobs),
     String(outcome.rows), String(answers[202] ?? 0), String(answers[503] ?? 0),
-    String(answers[0] ?? 0), `${held.length}/${laws}`, outcome.seconds.toFixed(0),
+    String(answers[0] ?? 0), `${held.length}/${invariants}`, outcome.seconds.toFixed(0),
     note === undefined ? result : `${result} (${note})`,
   ]
 }

@@ -13,10 +13,10 @@ function whole (text: string): number {
 const { seeds, first, workers } = new Command('simulate')
   .description('Runs the whole pipeline on an in-memory broker and two real Redis with seeded ' +
     'crashes, duplicates, outages, lost keys, broken messages and losses of Redis, and checks ' +
-    'every law after each run. One seed is one run, in every detail; the first that breaks a ' +
-    'law ends it all.')
+    'every invariant after each run. A seed determines its run completely; the first that ' +
+    'violates an invariant stops the simulation.')
   .option('--seeds <number>', 'how many runs', whole, 1_000)
-  .option('--first <number>', 'the first seed; the others count on from it', whole, 1)
+  .option('--first <number>', 'the first seed; the others follow it', whole, 1)
   .option('--workers <number>', 'processes, each with Redis of its own', whole,
     availableParallelism())
   .parse()
@@ -36,13 +36,13 @@ const { last, seconds, runs, failed } = await runSeeds({
     done += 1
     if (performance.now() - toldMs < EVERY_MS) return
     toldMs = performance.now()
-    console.log(`${all(done)} of ${all(seeds)} seeds, ${rate()} a second, every law kept so far`)
+    console.log(`${all(done)} of ${all(seeds)} seeds, ${rate()} a second, all invariants hold`)
   },
 })
 if (failed === undefined) {
   const crashes = runs.reduce((sum, run) => sum + run.crashes, 0)
   const losses = runs.reduce((sum, run) => sum + run.losses.length, 0)
-  console.log(`every law kept: seeds ${first} to ${last}, ${all(crashes)} crashes, ` +
+  console.log(`all invariants hold: seeds ${first} to ${last}, ${all(crashes)} crashes, ` +
     `${all(losses)} losses of Redis, ${seconds.toFixed(1)} s, ${rate()} a second`)
 } else {
   console.error(wordsOf(failed))

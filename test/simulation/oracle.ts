@@ -14,7 +14,7 @@ import { countedRows } from './witness.ts'
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
 const [ROW, STATUS, SOURCE] = ['row', 'status', 'source'].map(column) as [number, number, number]
 
-/** Every law of a finished run that does not hold, in words; an empty list is a good run. */
+/** Every violation of an invariant by a finished run; an empty list is a good run. */
 export async function breachesOf (evidence: Evidence, redis: Redis): Promise<readonly string[]> {
   const breaches: string[] = []
   const complain: Complain = (about, expected, found) => {

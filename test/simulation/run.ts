@@ -10,7 +10,7 @@ import type { World } from './world.ts'
 /** What one seed came to. */
 export type Run = {
   readonly seed: number
-  /** Every law that did not hold, in words. */
+  /** One line for each violation of an invariant. */
   readonly breaches: readonly string[]
   readonly crashes: number
   readonly rotten: number
@@ -51,7 +51,7 @@ export function faultsOf (seed: number): Faults {
   }
 }
 
-/** Tells the story of a seed, and holds it against every law. */
+/** Runs one seed and checks every invariant. */
 export async function runSeed (
   world: World, seed: number, faults: Faults = faultsOf(seed)
 ): Promise<Run> {

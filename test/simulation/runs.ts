@@ -19,7 +19,7 @@ export type Runs = {
   readonly seconds: number
   /** In the order of their seeds. */
   readonly runs: readonly Run[]
-  /** The lowest seed of which a law did not hold. */
+  /** The lowest seed that violated an invariant. */
   readonly failed: Run | undefined
 }
 
@@ -89,6 +89,6 @@ async function end (worker: ChildProcess): Promise<void> {
 /** What a failed run says, and how to see it again. */
 export function wordsOf ({ seed, breaches }: Run): string {
   const again = `npm run simulate -- --first ${seed} --seeds 1`
-  return [`seed ${seed} broke a law:`, ...breaches.map(breach => `  ${breach}`),
+  return [`seed ${seed} violated an invariant:`, ...breaches.map(breach => `  ${breach}`),
     `again: ${again}`].join('\n')
 }

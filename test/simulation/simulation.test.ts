@@ -11,7 +11,7 @@ const every = ({ runs }: Runs, of: 'outcomes' | 'broken' | 'losses') =>
   [...new Set(runs.flatMap(run => run[of]))].toSorted()
 
 describe('the pipeline', () => {
-  it('keeps every law while all is well', async () => {
+  it('keeps every invariant without faults', async () => {
     const calm = await runSeeds({ first: 1, seeds: 8, calm: true })
     expect(calm.failed && wordsOf(calm.failed)).toBeUndefined()
     expect(every(calm, 'outcomes')).toContain('accepted')
@@ -28,7 +28,7 @@ describe('the pipeline', () => {
     expect(new Set(traces(once)).size).toBe(24)
   })
 
-  it('keeps every law through crashes, repeats, outages, poison and losses', async () => {
+  it('keeps every invariant through crashes, duplicates, outages, poison and losses', async () => {
     const all = await runSeeds({ first: 1, seeds: SEEDS })
     expect(all.failed && wordsOf(all.failed)).toBeUndefined()
     console.log(`seeds 1 to ${all.last} in ${all.seconds.toFixed(1)} s`)

@@ -129,7 +129,7 @@ async function perform (
   switch (step.do) {
     case 'topUp':
     case 'adjust': {
-      const movement = { id: String(step.id), amountMicros: step.micros, reason: 'law' }
+      const movement = { id: String(step.id), amountMicros: step.micros, reason: 'any' }
       if (step.micros !== 0) await wallet[step.do](tenant, movement)
       return
     }

@@ -6,7 +6,7 @@ import { ask, free, newCustomer, refusal, shared } from './support.ts'
 
 const AT_ONCE = 8
 
-/** So many of a list, spread over it: test/laws/webhook-addresses.test.ts tries all of them. */
+/** An evenly spread sample of a list; test/properties/webhook-addresses.test.ts tries all. */
 const some = <T>(list: readonly T[], count: number): readonly T[] =>
   list.filter((_, index) => index % Math.floor(list.length / count) === 0)
 

@@ -44,7 +44,7 @@ export const ROWS = {
   'a claim whose time has passed without a job is taken over': HERE,
   'is 503 with Retry-After, nothing is reserved, and no job comes of it': HERE,
   'no job is accepted after its request was told so':
-    'test/laws/tally.test.ts: never accept after they were told that they expired',
+    'test/properties/tally.test.ts: never accept after they were told that they expired',
   'is 503 that says the outcome is unknown when the store cannot be read':
     'test/unit/ingest/create-job.test.ts: because infrastructure is away says that the outcome',
 
@@ -59,13 +59,14 @@ export const ROWS = {
     'test/e2e/endpoints.test.ts: shows the balance, and what is reserved of it',
 
   'a reservation is atomic, however many race for the balance':
-    'test/laws/money.test.ts: a balance of %d accepts exactly %d jobs of 20,000 micros',
+    'test/properties/money.test.ts: a balance of %d accepts exactly %d jobs of 20,000 micros',
   'amounts up to the largest are reserved, charged and returned to the micro':
-    'test/laws/money.test.ts: %d micros are reserved, charged and returned to the micro',
+    'test/properties/money.test.ts: %d micros are reserved, charged and returned to the micro',
   'balances add up to what was funded, whatever happens in whatever order':
-    'test/laws/money.test.ts: the balances add up to what was funded',
+    'test/properties/money.test.ts: the balances add up to what was funded',
   'a job is charged at most its quote':
-    'test/laws/rows.test.ts: are each finished exactly once, and never cost more than the quote',
+    'test/properties/rows.test.ts: ' +
+    'are each finished exactly once, and never cost more than the quote',
 
   // Jobs
   'begin with queued in the 202 and only move forward': HERE,
