@@ -28,7 +28,7 @@ function askRegistry (): Promise<string> {
 }
 
 // Known vulnerabilities of what the services run with: a grave one fails. A registry that does not
-// answer says nothing about the dependencies, so that is told and no more.
+// answer says nothing about the dependencies, so it is reported and does not fail.
 if (import.meta.main) {
   const findings = findingsIn(await askRegistry())
   if (findings === undefined) {

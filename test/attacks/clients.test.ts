@@ -3,46 +3,48 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { newSecret } from '../../services/accounts/key-format.ts'
 import { eventually } from '../support/eventually.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 const CONNECTIONS = 40
 
-let world: World
+let environment: Environment
 beforeAll(async () => {
-  world = await startWorld(
+  environment = await startEnvironment(
     { MAX_CONNECTIONS_PER_ADDRESS: String(CONNECTIONS) }, { stages: ['ingest'] })
 })
-afterAll(async () => { await world?.stop() })
+afterAll(async () => { await environment?.stop() })
 
 async function statusOf (apiKey: string): Promise<number> {
   const headers = { authorization: `Bearer ${apiKey}` }
-  return (await fetch(`${world.baseUrl}/balance`, { headers })).status
+  return (await fetch(`${environment.baseUrl}/balance`, { headers })).status
 }
 
 it('eleven million empty objects in a body end no process', async () => {
-  const before = world.services.list().map(({ pid }) => pid)
+  const before = environment.services.list().map(({ pid }) => pid)
   const body = `{"service":"phone-validation","inputs":[${'{},'.repeat(11_000_000)}{}]}`
-  const response = await fetch(`${world.baseUrl}/jobs`, {
+  const response = await fetch(`${environment.baseUrl}/jobs`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${world.keys.test}`, 'content-type': 'application/json' },
+    headers: {
+      authorization: `Bearer ${environment.keys.test}`, 'content-type': 'application/json',
+    },
     body,
   }).then(({ status }) => status, () => 'closed')
   expect([400, 413, 422, 'closed']).toContain(response)
-  expect(await statusOf(world.keys.live)).toBe(200)
-  expect(world.services.list().map(({ pid }) => pid)).toEqual(before)
+  expect(await statusOf(environment.keys.live)).toBe(200)
+  expect(environment.services.list().map(({ pid }) => pid)).toEqual(before)
 })
 
-it('who guesses keys is told to wait, and a customer behind the same address works', async () => {
-  expect(await statusOf(world.keys.live)).toBe(200)
+it('guessing keys gets 429, and a customer behind the same address is served', async () => {
+  expect(await statusOf(environment.keys.live)).toBe(200)
   for (let sent = 0; sent < 60; sent += 1) {
     expect(await statusOf(newSecret('live'))).toBe(401)
   }
   expect(await statusOf(newSecret('live'))).toBe(429)
-  expect(await statusOf(world.keys.live)).toBe(200)
+  expect(await statusOf(environment.keys.live)).toBe(200)
 })
 
-it('an address with many connections gets no more of them, and they end with it', async () => {
-  const { hostname, port } = new URL(world.baseUrl)
+it('an address with many connections gets no further ones until it closes some', async () => {
+  const { hostname, port } = new URL(environment.baseUrl)
   const sockets: Socket[] = []
   const closed = () => sockets.filter(socket => socket.closed).length
   for (let opened = 0; opened < 2 * CONNECTIONS; opened += 1) {
@@ -53,5 +55,5 @@ it('an address with many connections gets no more of them, and they end with it'
   // Others of this machine, as those that ask whether it is ready, take places as well.
   await eventually(() => expect(closed()).toBeGreaterThanOrEqual(CONNECTIONS))
   for (const socket of sockets) socket.destroy()
-  await eventually(async () => expect(await statusOf(world.keys.live)).toBe(200))
+  await eventually(async () => expect(await statusOf(environment.keys.live)).toBe(200))
 })

@@ -10,7 +10,7 @@ import { sumOf } from '../support/metrics.ts'
 import { untilConsumed } from '../support/offsets.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { RECOVERING_STAGES, startRecovering, type Recovering } from '../support/recovering.ts'
-import { parseCsv } from '../support/world.ts'
+import { parseCsv } from '../support/environment.ts'
 import { createAdversary, type Adversary } from './adversary.ts'
 
 const SEED = Number(process.env['ATTACK_SEED'] ?? 1)
@@ -19,14 +19,14 @@ const inputs = mixedPhones(40)
 
 const receiver = await startReceiver()
 
-let world: Recovering
+let environment: Recovering
 let adversary: Adversary
 let clickhouse: ReturnType<typeof connectClickhouse>
 beforeAll(async () => {
-  world = await startRecovering([...RECOVERING_STAGES, 'deliver'], {
+  environment = await startRecovering([...RECOVERING_STAGES, 'deliver'], {
     STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '4000',
   })
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', CLICKHOUSE_URL = '' } = world.env
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', CLICKHOUSE_URL = '' } = environment.env
   clickhouse = connectClickhouse(CLICKHOUSE_URL)
   adversary = await createAdversary(
     KAFKA_BROKERS.split(','), createCodec(registrySource(SCHEMA_REGISTRY_URL)))
@@ -34,21 +34,21 @@ beforeAll(async () => {
 afterAll(async () => {
   await adversary?.close()
   await clickhouse?.close()
-  await world?.close()
+  await environment?.close()
 })
 
 const post = (retries?: number) =>
-  world.client(retries === undefined ? {} : { retries }).createJob({
+  environment.client(retries === undefined ? {} : { retries }).createJob({
     service: 'phone-validation',
     inputs,
     forceFresh: true,
     webhook_url: `http://127.0.0.1:${receiver.port}/`,
   })
 
-const balance = () => createWallet(world.redis).balance(world.tenant)
+const balance = () => createWallet(environment.redis).balance(environment.tenant)
 
 async function verdictsOf (id: string) {
-  return parseCsv(await world.client().results(id))
+  return parseCsv(await environment.client().results(id))
     .map(({ row, input, status, reason }) => ({ row, input, status, reason }))
 }
 
@@ -58,7 +58,7 @@ type Verdicts = Awaited<ReturnType<typeof verdictsOf>>
 async function runUsual (): Promise<{ readonly job: JobStatusResource, readonly rows: Verdicts }> {
   // A stage that was away may need longer than the request waits.
   const { id } = await eventually(() => post())
-  const job = await world.client().waitForEnd(id)
+  const job = await environment.client().waitForEnd(id)
   expect(job.status).toBe('completed')
   return { job, rows: await verdictsOf(id) }
 }
@@ -80,27 +80,27 @@ const READER = {
   'rows.completed.small': 'settle',
 } as const
 
-describe(`whoever deletes records of a topic, seed ${SEED}`, () => {
+describe(`an attacker who deletes records of a topic, seed ${SEED}`, () => {
   it.each(Object.entries(READER))(
     'in %s leaves rows unknown and free, or the request refused', async (topic, reader) => {
       const usual = await runUsual()
       const before = await balance()
       const known = (await adversary.capture(topic)).length
-      await world.services.setScale({ [reader]: 0 })
+      await environment.services.setScale({ [reader]: 0 })
       const posting = [0, 1, 2].map(() => post(0).catch((error: unknown) => error as Error))
       await eventually(async () => {
         expect((await adversary.capture(topic)).length).toBeGreaterThan(known)
       })
       await adversary.remove(topic, (low, high) =>
         low + Math.ceil(random() * (high - low)))
-      await world.services.setScale({})
+      await environment.services.setScale({})
       let chargedMicros = 0
       for (const created of await Promise.all(posting)) {
         if (created instanceof Error) {
           expect(created).toMatchObject({ status: 503 })
           continue
         }
-        const job = await world.client().waitForEnd(created.id)
+        const job = await environment.client().waitForEnd(created.id)
         chargedMicros += job.chargedMicros ?? 0
         expect(job.chargedMicros).toBeLessThanOrEqual(usual.job.chargedMicros ?? 0)
         expectTrue(await verdictsOf(created.id), usual.rows)
@@ -112,26 +112,26 @@ describe(`whoever deletes records of a topic, seed ${SEED}`, () => {
         chargedMicros: before.chargedMicros + chargedMicros + Number(last),
         fundedMicros: before.fundedMicros,
       })
-      await world.shipped()
-      expect((await runAudit(world.env, { only: [world.tenant] })).breaches).toEqual([])
+      await environment.shipped()
+      expect((await runAudit(environment.env, { only: [environment.tenant] })).breaches).toEqual([])
     })
 
   it('of ended jobs stops no later event and no later job', async () => {
-    await world.services.setScale({ deliver: 0 })
+    await environment.services.setScale({ deliver: 0 })
     await runUsual()
     await adversary.remove('jobs.settled', (_low, high) => high)
-    await world.services.setScale({})
+    await environment.services.setScale({})
     const { job } = await runUsual()
     await eventually(() => {
       expect(receiver.received.some(({ body }) => body.includes(job.id))).toBe(true)
     })
   })
 
-  it('of the money journal changes no balance, is told by audit, and stops no job', async () => {
+  it('of the money journal changes no balance, stops no job, and audit reports it', async () => {
     const usual = await runUsual()
-    await world.shipped()
+    await environment.shipped()
     // The audit waits for the copy, from which on the entries are in two places.
-    expect((await runAudit(world.env, { only: [world.tenant] })).breaches).toEqual([])
+    expect((await runAudit(environment.env, { only: [environment.tenant] })).breaches).toEqual([])
     const before = await balance()
     await adversary.remove('wallet.journal', (_low, high) => high)
     expect(await balance()).toEqual(before)
@@ -142,64 +142,65 @@ describe(`whoever deletes records of a topic, seed ${SEED}`, () => {
       chargedMicros: before.chargedMicros + (job.chargedMicros ?? 0),
       fundedMicros: before.fundedMicros,
     })
-    await world.shipped()
-    expect((await runAudit(world.env, { only: [world.tenant] })).breaches).not.toEqual([])
+    await environment.shipped()
+    expect((await runAudit(environment.env, { only: [environment.tenant] })).breaches)
+      .not.toEqual([])
   })
 
   it('of the money journal before they are copied stops no copy, and the audit names them; ' +
     'what comes after all is copied', async () => {
-    await world.shipped()
-    await untilConsumed(world.env)
+    await environment.shipped()
+    await untilConsumed(environment.env)
     const { seq: first } = await balance()
-    await world.services.setScale({ ledger: 0 })
+    await environment.services.setScale({ ledger: 0 })
     await runUsual()
-    await world.shipped()
+    await environment.shipped()
     const { seq: last } = await balance()
     const removed = await adversary.capture('wallet.journal')
     await adversary.remove('wallet.journal', (_low, high) => high)
-    await world.services.setScale({})
+    await environment.services.setScale({})
     await runUsual()
     const rule = 'every movement is in the journal'
     const lost = async () =>
-      (await runAudit(world.env, { only: [world.tenant], waitMs: 0 })).breaches
+      (await runAudit(environment.env, { only: [environment.tenant], waitMs: 0 })).breaches
         .filter(breach => breach.rule === rule)
-    const missing = () => sumOf(world.services.list(), 'journal_entries_missing')
+    const missing = () => sumOf(environment.services.list(), 'journal_entries_missing')
     const detail = `entries ${first + 1} to ${last} were lost from the journal before they were ` +
       'copied: neither the outbox nor Kafka nor the copy has them'
     await eventually(async () =>
-      expect(await lost()).toEqual([{ tenant: world.tenant, job: '', rule, detail }]))
+      expect(await lost()).toEqual([{ tenant: environment.tenant, job: '', rule, detail }]))
     await eventually(async () => expect(await missing()).toBe(last - first))
     await adversary.send(removed)
     await eventually(async () => expect(await lost()).toEqual([]))
   })
 })
 
-describe('whoever deletes what ClickHouse stores', () => {
+describe('an attacker who deletes rows in ClickHouse', () => {
   const remove = (table: string, job: string) => clickhouse.command({
     query: `DELETE FROM ${table} WHERE tenant = {tenant:String} AND job = {job:String}`,
-    query_params: { tenant: world.tenant, job },
+    query_params: { tenant: environment.tenant, job },
   })
   // A 500 is an alert of its own.
   it.each([['result_blocks', 500], ['jobs', 503]] as const)(
     'of %s makes the results of that job unavailable, and of no other', async (table, status) => {
       const errors = () =>
-        sumOf(world.services.list(), 'http_requests_total', { status: String(status) })
+        sumOf(environment.services.list(), 'http_requests_total', { status: String(status) })
       const [kept, attacked] = [await runUsual(), await runUsual()]
       const [before, errorsBefore] = [await balance(), await errors()]
       await remove(table, attacked.job.id)
-      await expect(world.client({ retries: 0 }).results(attacked.job.id))
+      await expect(environment.client({ retries: 0 }).results(attacked.job.id))
         .rejects.toMatchObject({ status })
       expect(await errors()).toBe(errorsBefore + 1)
       expect(await verdictsOf(kept.job.id)).toEqual(kept.rows)
       expect(await balance()).toEqual(before)
-      expect(await world.client().job(attacked.job.id)).toEqual(attacked.job)
+      expect(await environment.client().job(attacked.job.id)).toEqual(attacked.job)
       expect((await runUsual()).rows).toEqual(kept.rows)
     })
 
   it.each(['deliveries', 'journal'])('of %s changes no result and no money', async table => {
     const { job, rows } = await runUsual()
-    await world.shipped()
-    await untilConsumed(world.env)
+    await environment.shipped()
+    await untilConsumed(environment.env)
     const before = await balance()
     await remove(table, job.id)
     expect(await balance()).toEqual(before)

@@ -10,25 +10,25 @@ import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
-import { breachesOf, startWorld, type World } from '../support/world.ts'
+import { breachesOf, startEnvironment, type Environment } from '../support/environment.ts'
 import { createAdversary, type Adversary } from './adversary.ts'
 
 const PARTITIONS = 4
 const inputs = mixedPhones(20, 8_000_000)
 
-let world: World
+let environment: Environment
 let adversary: Adversary
 let partner: TestPartner
 let redis: ReturnType<typeof connectRedis>
 let codec: ReturnType<typeof createCodec>
 let captured: readonly RawMessage[]
 beforeAll(async () => {
-  world = await startWorld({ FEED_BATCH_AGE_MS: '200' }, { stages: ['feed'] })
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', REDIS_STATE_URL = '' } = world.env
+  environment = await startEnvironment({ FEED_BATCH_AGE_MS: '200' }, { stages: ['feed'] })
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', REDIS_STATE_URL = '' } = environment.env
   codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
   redis = connectRedis(REDIS_STATE_URL)
-  partner = await createTestPartner(world.env, { usd: '10', partitions: String(PARTITIONS) })
+  partner = await createTestPartner(environment.env, { usd: '10', partitions: String(PARTITIONS) })
   await feed(inputs)
   const all = await adversary.capture(`feeds.${partner.name}.submitted`)
   captured = all.filter(({ key }) => String(key) !== 'end')
@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await adversary?.close()
   redis?.disconnect()
-  await world?.stop()
+  await environment?.stop()
 })
 
 /** Sends contacts that bypass the cache, so that each one costs something. */
@@ -56,7 +56,7 @@ async function outcome () {
   return { results: new Set(ids).size, balance }
 }
 
-const replays = () => sumOf(world.services.list(), 'feed_replays_total')
+const replays = () => sumOf(environment.services.list(), 'feed_replays_total')
 const shifted = (by: number) => captured.map(message =>
   ({ ...message, partition: (message.partition + by) % PARTITIONS }))
 
@@ -73,9 +73,9 @@ async function replay (by = 0) {
 }
 
 async function restartFeed (meanwhile: () => Promise<unknown> = async () => {}) {
-  await world.services.setScale({ feed: 0 })
+  await environment.services.setScale({ feed: 0 })
   await meanwhile()
-  await world.services.setScale({})
+  await environment.services.setScale({})
 }
 
 describe('a contact that an adversary captured and sends again', () => {
@@ -130,6 +130,6 @@ describe('a contact that an adversary captured and sends again', () => {
     const charged = before.balance.availableMicros - after.balance.availableMicros
     expect(charged).toBeGreaterThanOrEqual(0)
     expect(charged).toBeLessThanOrEqual(5_000)
-    expect(await breachesOf(world.env, partner.org)).toEqual([])
+    expect(await breachesOf(environment.env, partner.org)).toEqual([])
   })
 })

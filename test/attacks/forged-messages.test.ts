@@ -10,42 +10,42 @@ import { sumOf } from '../support/metrics.ts'
 import { emptied, startRecovering, type Recovering } from '../support/recovering.ts'
 import { createAdversary, signedByStranger, type Adversary } from './adversary.ts'
 
-let world: Recovering
+let environment: Recovering
 let adversary: Adversary
 beforeAll(async () => {
-  world = await startRecovering()
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = world.env
+  environment = await startRecovering()
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
   const codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
 })
 afterAll(async () => {
   await adversary?.close()
-  await world?.close()
+  await environment?.close()
 })
 
-const balance = () => createWallet(world.redis).balance(world.tenant)
+const balance = () => createWallet(environment.redis).balance(environment.tenant)
 const inputs = mixedPhones(40)
 const request = { service: 'phone-validation', inputs, forceFresh: true } as const
 const forged = (topic: string) =>
-  sumOf(world.services.list(), 'messages_forged_total', { topic })
+  sumOf(environment.services.list(), 'messages_forged_total', { topic })
 
 async function runJob () {
-  const { id } = await world.client().createJob(request)
-  return await world.client().waitForEnd(id)
+  const { id } = await environment.client().createJob(request)
+  return await environment.client().waitForEnd(id)
 }
 
 async function expectSound () {
-  await world.shipped()
-  expect((await runAudit(world.env, { only: [world.tenant] })).breaches).toEqual([])
+  await environment.shipped()
+  expect((await runAudit(environment.env, { only: [environment.tenant] })).breaches).toEqual([])
 }
 
 describe('an entry of the money journal that no service wrote', () => {
-  it('moves no money, not even when Redis is brought to the journal\'s end', async () => {
+  it('moves no money, not even when Redis is recovered to the journal\'s end', async () => {
     await runJob()
-    await world.shipped()
+    await environment.shipped()
     const before = await balance()
     const entries = await adversary.capture('wallet.journal')
-    const last = entries.findLast(({ key }) => String(key) === world.tenant)!
+    const last = entries.findLast(({ key }) => String(key) === environment.tenant)!
     const topUp = await adversary.changed(last, entry => ({
       ...entry,
       seq: before.seq + 1,
@@ -61,47 +61,47 @@ describe('an entry of the money journal that no service wrote', () => {
     await eventually(async () => {
       expect(await forged('wallet.journal')).toBeGreaterThanOrEqual(2)
     })
-    await world.restart()
-    await world.letIn()
+    await environment.restart()
+    await environment.unlocked()
     expect(await balance()).toEqual(before)
     expect(await runJob()).toMatchObject({ status: 'completed' })
     await expectSound()
   })
 
-  it('stops nobody when it is garbage: neither the copy, nor recovery, nor the audit', async () => {
-    const garbage = { key: Buffer.from(world.tenant), value: Buffer.from([7]), headers: {} }
+  it('stops neither the copy, nor recovery, nor the audit when it is garbage', async () => {
+    const garbage = { key: Buffer.from(environment.tenant), value: Buffer.from([7]), headers: {} }
     await adversary.send([0, 1].map(partition =>
       ({ ...garbage, topic: 'wallet.journal', partition })))
-    await world.restart()
-    await world.letIn()
+    await environment.restart()
+    await environment.unlocked()
     expect(await runJob()).toMatchObject({ status: 'completed' })
     await expectSound()
   })
 })
 
 describe('in the topic of data keys', () => {
-  it('a tombstone of a stranger erases nothing, and garbage stops nothing', async () => {
+  it('an unsigned tombstone erases nothing, and garbage stops nothing', async () => {
     const { id } = await runJob()
-    const results = await world.client().results(id)
-    const headers = { tenant: world.tenant, job: id }
+    const results = await environment.client().results(id)
+    const headers = { tenant: environment.tenant, job: id }
     const of = { topic: 'job.keys', key: Buffer.from(id), headers }
     await adversary.send([
       { ...of, value: null }, signedByStranger({ ...of, value: null }),
       { ...of, value: Buffer.from([7]) },
     ])
-    await world.shipped()
-    await world.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
-    await world.restart(emptied)
-    await world.services.setScale({})
-    await world.letIn()
-    expect(await world.client().results(id)).toBe(results)
+    await environment.shipped()
+    await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
+    await environment.restart(emptied)
+    await environment.services.setScale({})
+    await environment.unlocked()
+    expect(await environment.client().results(id)).toBe(results)
   })
 })
 
 describe('in the topic of accounts', () => {
-  it('a stranger brings no revoked key back, with a record of its own or an old one', async () => {
-    const { orgId } = world.demo
-    const secret = await withWorkspace(world.env, async ({ apiKeys, accounts }) => {
+  it('a forged or replayed record restores no revoked key', async () => {
+    const { orgId } = environment.demo
+    const secret = await withWorkspace(environment.env, async ({ apiKeys, accounts }) => {
       const key = await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
       expect(await accounts.areShipped()).toBe(true)
       await apiKeys.revoke(orgId, key.id)
@@ -117,12 +117,12 @@ describe('in the topic of accounts', () => {
       fields: (account.fields as { name: string }[]).filter(field => field.name !== 'revokedAt'),
     }))
     await adversary.send([newer, signedByStranger(newer), working])
-    await world.shipped()
-    await world.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
-    await world.restart(emptied)
-    await world.services.setScale({})
-    await world.letIn()
-    await expect(world.client({ apiKey: secret, retries: 0 }).balance()).rejects
+    await environment.shipped()
+    await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
+    await environment.restart(emptied)
+    await environment.services.setScale({})
+    await environment.unlocked()
+    await expect(environment.client({ apiKey: secret, retries: 0 }).balance()).rejects
       .toMatchObject({ status: 401, code: 'revoked_key' })
     expect(await forged('accounts')).toBeGreaterThanOrEqual(2)
   })
@@ -136,9 +136,9 @@ describe('a changed copy of a message that carries rows', () => {
       const reader = { normalized: 'lookup', missed: 'verify', finished: 'settle' }[
         topic.split('.')[1] as 'normalized' | 'missed' | 'finished']
       const usual = await runJob()
-      await world.services.setScale({ [reader]: 0 })
+      await environment.services.setScale({ [reader]: 0 })
       const captured = new Set((await adversary.capture(topic)).map(({ offset }) => offset))
-      const posting = world.client().createJob(request)
+      const posting = environment.client().createJob(request)
       const fresh = await eventually(async () => {
         const found = await adversary.capture(topic)
         expect(found.length).toBeGreaterThan(captured.size)
@@ -149,9 +149,9 @@ describe('a changed copy of a message that carries rows', () => {
         adversary.changed(message, value => ({ ...value, rows: 1, totalRows: 1 })),
         adversary.changed(message, value => ({ ...value, tenant: 'org_other.live' })),
       ])))
-      await world.services.setScale({})
+      await environment.services.setScale({})
       const { id } = await posting
-      const job = await world.client().waitForEnd(id)
+      const job = await environment.client().waitForEnd(id)
       expect(job).toMatchObject({
         status: 'completed',
         chargedMicros: usual.chargedMicros,
@@ -167,11 +167,11 @@ describe('a changed copy of a message that carries rows', () => {
 
 describe('garbage with the headers of another customer\'s job', () => {
   it('refuses no pending request, and ends no rows', async () => {
-    await world.services.setScale({ normalize: 0 })
-    const posting = world.client().createJob(request)
+    await environment.services.setScale({ normalize: 0 })
+    const posting = environment.client().createJob(request)
     const submitted = await eventually(async () => {
       const found = await adversary.capture('rows.submitted.small')
-      const { length } = found.filter(({ headers }) => headers['tenant'] === world.tenant)
+      const { length } = found.filter(({ headers }) => headers['tenant'] === environment.tenant)
       expect(length).toBeGreaterThan(0)
       return found
     })
@@ -180,10 +180,10 @@ describe('garbage with the headers of another customer\'s job', () => {
       { ...newest, partition, value: Buffer.from('garbage') },
       { ...newest, partition, value: null },
     ]))
-    await world.services.setScale({})
+    await environment.services.setScale({})
     const { id } = await posting
-    const job = await world.client().waitForEnd(id)
+    const job = await environment.client().waitForEnd(id)
     expect(job).toMatchObject({ status: 'completed', totalRows: inputs.length })
-    expect(await sumOf(world.services.list(), 'stage_dead_letters_total')).toBe(0)
+    expect(await sumOf(environment.services.list(), 'stage_dead_letters_total')).toBe(0)
   })
 })

@@ -13,25 +13,25 @@ import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { messageKeysOf, recordMacOf } from '../support/signed.ts'
-import { breachesOf, runJob, startWorld, type World } from '../support/world.ts'
+import { breachesOf, runJob, startEnvironment, type Environment } from '../support/environment.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-forged-`)
-let world: World
+let environment: Environment
 let clickhouse: ReturnType<typeof connectClickhouse>
 /** Another customer, who wants the results of the first. */
 let other: { readonly tenant: string, readonly client: Client }
 beforeAll(async () => {
-  world = await startWorld({
+  environment = await startEnvironment({
     JOURNAL_HEAD_TARGET: `${folder}/heads`, JOURNAL_HEAD_EVERY_MS: '1000',
   })
-  clickhouse = connectClickhouse(world.env['CLICKHOUSE_URL'] ?? '')
-  const { orgId, keys } = await createDemo(world.env)
-  const client = createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 })
+  clickhouse = connectClickhouse(environment.env['CLICKHOUSE_URL'] ?? '')
+  const { orgId, keys } = await createDemo(environment.env)
+  const client = createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 })
   other = { tenant: tenantOf(orgId, 'live'), client }
 })
 afterAll(async () => {
   await clickhouse?.close()
-  await world?.stop()
+  await environment?.stop()
   rmSync(folder, { recursive: true })
 })
 
@@ -79,7 +79,8 @@ async function insertCopies (
   })
 }
 
-const rowsOf = (job: string) => `tenant = '${tenantOf(world.orgId, 'live')}' AND job = '${job}'`
+const rowsOf = (job: string) =>
+  `tenant = '${tenantOf(environment.orgId, 'live')}' AND job = '${job}'`
 
 /** Puts the record of a job into the archive once more, with other values for some columns. */
 async function insertCopy (job: string, changed: Changed, times = 1): Promise<void> {
@@ -89,16 +90,16 @@ async function insertCopy (job: string, changed: Changed, times = 1): Promise<vo
 
 /** The head of a tenant in the last export. */
 const exportedOf = (tenant: string) =>
-  createHeadsCodec(messageKeysOf(world.env))
+  createHeadsCodec(messageKeysOf(environment.env))
     .decode(readFileSync(`${folder}/heads`, 'utf8').trimEnd().split('\n').at(-1) ?? '')
     ?.tenants.find(head => head.tenant === tenant)
 
 const forged = (table: keyof typeof COLUMNS) =>
-  sumOf(world.services.list(), 'records_forged_total', { table })
+  sumOf(environment.services.list(), 'records_forged_total', { table })
 
-describe('whoever can write to ClickHouse', () => {
+describe('an attacker who can write to ClickHouse', () => {
   it('makes no results of one customer readable by another', async () => {
-    const { job } = await runJob(world.live, {
+    const { job } = await runJob(environment.live, {
       service: 'phone-validation', inputs: mixedPhones(20), forceFresh: true,
     })
     const mine = 'job_00000000000000000000000001'
@@ -112,18 +113,20 @@ describe('whoever can write to ClickHouse', () => {
     expect(await forged('jobs')).toBeGreaterThanOrEqual(4)
   })
 
-  it('neither changes nor hides what a job says, nor its money, whatever it inserts', async () => {
-    const { job } = await runJob(world.live, {
+  it('neither changes nor hides a job and its money, whatever it inserts', async () => {
+    const { job } = await runJob(environment.live, {
       service: 'phone-validation', inputs: mixedPhones(20), forceFresh: true,
     })
-    const told = async () => {
-      const client = createClient({ baseUrl: world.baseUrl, apiKey: world.keys.live, retries: 0 })
+    const answers = async () => {
+      const client = createClient({
+        baseUrl: environment.baseUrl, apiKey: environment.keys.live, retries: 0,
+      })
       const [pages, failed] = await Promise.all(
         [{ limit: 100 }, { limit: 1, status: 'failed' as const }].map(client.jobsPage))
       const [resource, results] = [await client.job(job.id), await client.results(job.id)]
       return { resource, results, pages, failed }
     }
-    const truth = await told()
+    const truth = await answers()
     expect(truth).toMatchObject({ resource: job, failed: { data: [] } })
     const before = await forged('jobs')
     const record = "replaceRegexpOne(record, '\"chargedMicros\":[0-9]+', '\"chargedMicros\":1')"
@@ -147,14 +150,16 @@ describe('whoever can write to ClickHouse', () => {
       for (const table of ['jobs', 'result_blocks']) {
         if (merged) await clickhouse.command({ query: `OPTIMIZE TABLE ${table} FINAL` })
       }
-      expect(await told()).toEqual(truth)
+      expect(await answers()).toEqual(truth)
     }
     expect(await forged('jobs')).toBeGreaterThan(before + 4_000)
-    expect(await world.breaches()).toEqual([])
+    expect(await environment.breaches()).toEqual([])
   })
 
   it('inserts no record that is too large to be read', async () => {
-    const { job } = await runJob(world.live, { service: 'phone-validation', inputs: ['nonsense'] })
+    const { job } = await runJob(environment.live, {
+      service: 'phone-validation', inputs: ['nonsense'],
+    })
     const pieces = "arrayMap(_ -> repeat('x', 1000000), range(16))"
     await expect(insertCopy(job.id, { record: `arrayStringConcat(${pieces})` }))
       .rejects.toThrow('fits_in_memory')
@@ -162,31 +167,32 @@ describe('whoever can write to ClickHouse', () => {
 
   it('neither stops the copy of the journal nor moves money, its exported head is right, and ' +
     'the audit names rows', async () => {
-    const { orgId, keys } = await createDemo(world.env)
-    const client = createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 })
+    const { orgId, keys } = await createDemo(environment.env)
+    const client = createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 })
     const request = {
       service: 'phone-validation', inputs: mixedPhones(5), forceFresh: true,
     } as const
     await runJob(client, request)
-    expect(await breachesOf(world.env, orgId)).toEqual([])
-    await world.services.setScale({ ledger: 0 })
+    expect(await breachesOf(environment.env, orgId)).toEqual([])
+    await environment.services.setScale({ ledger: 0 })
     const tenant = tenantOf(orgId, 'live')
     const where = `tenant = '${tenant}' AND seq = 2`
     await insertCopies({ table: 'journal', where, times: 1_000 }, { seq: '1000000000 + number' })
     await insertCopies({ table: 'journal', where }, { seq: '18446744073709551615', mac: "''" })
     await insertCopies({ table: 'journal', where }, { amount_micros: '1' })
     await clickhouse.command({ query: 'OPTIMIZE TABLE journal FINAL' })
-    await world.services.setScale({ ledger: 1 })
-    await world.services.untilReady()
+    await environment.services.setScale({ ledger: 1 })
+    await environment.services.untilReady()
     await runJob(client, request)
-    expect(await breachesOf(world.env, orgId)).toEqual([{
+    expect(await breachesOf(environment.env, orgId)).toEqual([{
       tenant,
       job: '',
       rule: 'every row of the copy is signed by a service',
       detail: '1002 rows of the journal in ClickHouse have no authentic MAC and are ignored: ' +
         'seq 2, 1000000000, 1000000001, 1000000002, 1000000003, ...',
     }])
-    const { entries } = await createJournalCopy(clickhouse, recordMacOf(world.env)).read(tenant)
+    const { entries } =
+      await createJournalCopy(clickhouse, recordMacOf(environment.env)).read(tenant)
     await eventually(() => expect(exportedOf(tenant))
       .toEqual({ tenant, ...entries.reduce(follow, START) }))
     expect(await forged('journal')).toBeGreaterThan(0)
@@ -194,18 +200,18 @@ describe('whoever can write to ClickHouse', () => {
 
   it('shows no delivery attempt that never was, and hides none', async () => {
     const { port } = await startReceiver(response => response.writeHead(410).end())
-    const { job } = await runJob(world.live, {
+    const { job } = await runJob(environment.live, {
       service: 'phone-validation',
       inputs: ['nonsense'],
       webhook_url: `http://127.0.0.1:${port}/`,
     })
     const deliveries = async () => {
-      const response = await fetch(`${world.baseUrl}/jobs/${job.id}/deliveries`, {
-        headers: { authorization: `Bearer ${world.keys.live}` },
+      const response = await fetch(`${environment.baseUrl}/jobs/${job.id}/deliveries`, {
+        headers: { authorization: `Bearer ${environment.keys.live}` },
       })
       return await response.json() as { readonly data: readonly object[] }
     }
-    const told = await eventually(async () => {
+    const listed = await eventually(async () => {
       const found = await deliveries()
       expect(found.data).toMatchObject([{ attempt: 1, outcome: 'gone', statusCode: 410 }])
       return found
@@ -215,7 +221,7 @@ describe('whoever can write to ClickHouse', () => {
     await insertCopies(of, { outcome: "'delivered'", http_status: '200', stored })
     await insertCopies(of, { attempt: '2', stored })
     await clickhouse.command({ query: 'OPTIMIZE TABLE deliveries FINAL' })
-    expect(await deliveries()).toEqual(told)
+    expect(await deliveries()).toEqual(listed)
     expect(await forged('deliveries')).toBeGreaterThanOrEqual(2)
   })
 })

@@ -12,7 +12,7 @@ import { untilConsumed } from '../support/offsets.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
 import { startRecovering, type Recovering } from '../support/recovering.ts'
 import { messageMacOf } from '../support/signed.ts'
-import { breachesOf } from '../support/world.ts'
+import { breachesOf } from '../support/environment.ts'
 import { createAdversary, type Adversary, type Sent } from './adversary.ts'
 import { damaged, mutatedBody, pick, type Random } from './mutations.ts'
 import { watchServices } from './watch.ts'
@@ -37,32 +37,32 @@ const NO_LIMITS = {
   RETRY_DEADLINE_MS: '1000',
 }
 
-let world: Recovering
+let environment: Recovering
 let adversary: Adversary
 let watch: Awaited<ReturnType<typeof watchServices>>
 let pids: readonly unknown[]
 const report: string[] = [`seed ${SEED}`]
-const processes = () => world.services.list().map(({ name, pid, restarts }) =>
+const processes = () => environment.services.list().map(({ name, pid, restarts }) =>
   ({ name, pid, restarts }))
 
 beforeAll(async () => {
-  world = await startRecovering(STAGES, NO_LIMITS)
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = world.env
+  environment = await startRecovering(STAGES, NO_LIMITS)
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
   adversary = await createAdversary(
     KAFKA_BROKERS.split(','), createCodec(registrySource(SCHEMA_REGISTRY_URL)))
   pids = processes()
-  watch = await watchServices(world.services.list)
+  watch = await watchServices(environment.services.list)
 })
 afterAll(async () => {
   await adversary?.close()
-  await world?.close()
+  await environment?.close()
   console.log(report.join('\n'))
 })
 
 async function expectServicesSound () {
   expect(processes()).toEqual(pids)
   const watched = await watch.end()
-  watch = await watchServices(world.services.list)
+  watch = await watchServices(environment.services.list)
   for (const { name, peakMb, longestPauseSeconds } of watched) {
     report.push(`  ${name}: at most ${Math.round(peakMb)} MB, ` +
       `${longestPauseSeconds.toFixed(2)} s between two looks of the event loop`)
@@ -84,7 +84,7 @@ const BODIES = [
   { service: 'carrier-lookup', inputs: Array.from({ length: 40 }, (_, i) => `+4930${i}0002222`) },
 ].map(body => JSON.stringify(body))
 
-/** `202`, or the code of a documented error; what is neither is told as it came. */
+/** `202`, or the code of a documented error; anything else is reported as it came. */
 async function answerTo (pool: Pool, apiKey: string, body: Buffer): Promise<string> {
   const { statusCode, body: answer } = await pool.request({
     method: 'POST',
@@ -102,10 +102,10 @@ async function answerTo (pool: Pool, apiKey: string, body: Buffer): Promise<stri
 
 it(`${CASES} mutated bodies, seed ${SEED}, get a documented answer each`, async () => {
   const random = seededRandom(SEED)
-  const pool = new Pool(new URL(world.services.baseUrl).origin, {
+  const pool = new Pool(new URL(environment.services.baseUrl).origin, {
     connections: CONCURRENT_REQUESTS,
   })
-  const { live, test } = world.demo.keys
+  const { live, test } = environment.demo.keys
   const answers = new Map<string, number>()
   let sent = 0
   const post = async () => {
@@ -125,18 +125,18 @@ it(`${CASES} mutated bodies, seed ${SEED}, get a documented answer each`, async 
   expect([...answers.keys()].filter(answer => answer.startsWith('undocumented'))).toEqual([])
   expect(answers.get('202')).toBeGreaterThan(0)
   await expectServicesSound()
-  expect(await breachesOf(world.env, world.demo.orgId)).toEqual([])
+  expect(await breachesOf(environment.env, environment.demo.orgId)).toEqual([])
 })
 
 /** A customer and a partner who go on while others' messages are mutated. */
 type Customer = { readonly live: Client, readonly test: Client, readonly partner: TestPartner }
 
 async function customerOf (keys: { readonly live: string, readonly test: string }) {
-  const { baseUrl } = world.services
+  const { baseUrl } = environment.services
   return {
     live: createClient({ baseUrl, apiKey: keys.live }),
     test: createClient({ baseUrl, apiKey: keys.test }),
-    partner: await createTestPartner(world.env, { usd: '100' }),
+    partner: await createTestPartner(environment.env, { usd: '100' }),
   }
 }
 
@@ -181,7 +181,7 @@ const isForPartners = (topic: TopicName | undefined) =>
   topic !== undefined && topology.topics[topic].split === 'partner'
 
 function mutatedMessages (seen: readonly RawMessage[], random: Random): readonly Sent[] {
-  const mac = messageMacOf(world.env)
+  const mac = messageMacOf(environment.env)
   return [...Map.groupBy(seen, ({ topic }) => topic).values()].flatMap(some => {
     const one = () => mutatedMessage(pick(some, random), pick(seen, random), random)
     const topic = logicalTopic(some[0]?.topic ?? '')?.topic
@@ -198,7 +198,7 @@ function mutatedMessages (seen: readonly RawMessage[], random: Random): readonly
 
 it(`${CASES} mutated messages, seed ${SEED}, stop no stage`, async () => {
   const random = seededRandom(SEED)
-  const [one, other] = await Promise.all([world.anotherDemo(), world.anotherDemo()])
+  const [one, other] = await Promise.all([environment.anotherDemo(), environment.anotherDemo()])
   const victim = await customerOf(one.keys)
   const bystander = await customerOf(other.keys)
   await runJobs(victim, 0)
@@ -212,16 +212,16 @@ it(`${CASES} mutated messages, seed ${SEED}, stop no stage`, async () => {
   while (sent < CASES) {
     const messages = mutatedMessages(seen, random)
     await adversary.send(messages)
-    await untilConsumed(world.env)
+    await untilConsumed(environment.env)
     await runJobs(bystander, rounds += 1)
     sent += messages.length
   }
   const [forged, dead] = await Promise.all(['messages_forged_total', 'stage_dead_letters_total']
-    .map(metric => sumOf(world.services.list(), metric)))
+    .map(metric => sumOf(environment.services.list(), metric)))
   report.push(`${sent} messages to ${new Set(seen.map(({ topic }) => topic)).size} topics in ` +
     `${rounds} rounds: ${forged} skipped as forged, ${dead} dead letters`)
   expect(forged).toBeGreaterThan(0)
   expect(dead).toBeGreaterThan(0)
   await expectServicesSound()
-  expect(await breachesOf(world.env, other.orgId)).toEqual([])
+  expect(await breachesOf(environment.env, other.orgId)).toEqual([])
 })

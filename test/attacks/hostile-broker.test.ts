@@ -11,7 +11,7 @@ import { sumOf } from '../support/metrics.ts'
 import { RECOVERING_STAGES, startRecovering, type Recovering } from '../support/recovering.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { messageMacOf } from '../support/signed.ts'
-import { parseCsv } from '../support/world.ts'
+import { parseCsv } from '../support/environment.ts'
 import { createAdversary, signedByStranger, type Adversary, type Sent } from './adversary.ts'
 import { flipped, pick, type Random } from './mutations.ts'
 
@@ -22,17 +22,17 @@ const ROWS = 150
 
 const receiver = await startReceiver()
 
-let world: Recovering
+let environment: Recovering
 let adversary: Adversary
 beforeAll(async () => {
-  world = await startRecovering([...RECOVERING_STAGES, 'deliver'])
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = world.env
+  environment = await startRecovering([...RECOVERING_STAGES, 'deliver'])
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
   adversary = await createAdversary(
     KAFKA_BROKERS.split(','), createCodec(registrySource(SCHEMA_REGISTRY_URL)))
 })
 afterAll(async () => {
   await adversary?.close()
-  await world?.close()
+  await environment?.close()
 })
 
 /** What an adversary makes of a message that it has seen, and of another one. */
@@ -79,7 +79,7 @@ async function send (random: Random, seen: readonly RawMessage[]): Promise<numbe
 
 it(`${FORGERIES} forgeries and copies in all topics, seed ${SEED}, change nothing`, async () => {
   const random = seededRandom(SEED)
-  const client = world.client()
+  const client = environment.client()
   const run = async (from: number) => {
     const { id } = await client.createJob({
       service: 'phone-validation',
@@ -91,7 +91,7 @@ it(`${FORGERIES} forgeries and copies in all topics, seed ${SEED}, change nothin
     return { job, rows: await verdictsOf(client, id) }
   }
   const before = await run(0)
-  const { isAuthentic } = messageMacOf({ ...world.env })
+  const { isAuthentic } = messageMacOf({ ...environment.env })
   const topics = allTopics().map(({ name }) => name)
   let injected = 0
   const jobs: Awaited<ReturnType<typeof run>>[] = []
@@ -105,20 +105,20 @@ it(`${FORGERIES} forgeries and copies in all topics, seed ${SEED}, change nothin
     expect(rows).toEqual(before.rows)
     expect(tellingOf(job)).toEqual(tellingOf(before.job))
   }
-  await world.shipped()
+  await environment.shipped()
   const balance = await client.balance()
-  await world.restart()
-  await world.letIn()
+  await environment.restart()
+  await environment.unlocked()
   expect(await client.balance()).toEqual(balance)
-  expect((await runAudit(world.env, { only: [world.tenant] })).breaches).toEqual([])
+  expect((await runAudit(environment.env, { only: [environment.tenant] })).breaches).toEqual([])
   // One event a job, however many copies of it there are in the topic of events.
   await receiver.until(jobs.length + 1)
   const ids = receiver.received.map(({ headers }) => headers['webhook-id'])
   expect(new Set(ids).size).toBe(jobs.length + 1)
   await eventually(async () => {
-    expect(await sumOf(world.services.list(), 'messages_forged_total')).toBeGreaterThan(0)
+    expect(await sumOf(environment.services.list(), 'messages_forged_total')).toBeGreaterThan(0)
   })
-  expect(await sumOf(world.services.list(), 'stage_dead_letters_total')).toBe(0)
-  const restarts = world.services.list().map(service => service.restarts)
+  expect(await sumOf(environment.services.list(), 'stage_dead_letters_total')).toBe(0)
+  const restarts = environment.services.list().map(service => service.restarts)
   expect(restarts).toEqual(restarts.map(() => 0))
 })

@@ -62,7 +62,7 @@ function partsOf (setting: Setting): readonly Work[] {
   ]
 }
 
-/** A part that can't be measured is told, and must not take the figures of the others with it. */
+/** Reports a part that can't be measured; the figures of the others are kept. */
 async function attemptAll (
   { parts, show }: RunOptions, all: readonly Work[]
 ): Promise<Partial<Pick<Report, Part>>> {

@@ -26,7 +26,7 @@ export function usages (processes: readonly Process[]): readonly NamedUsage[] {
     pid === undefined ? [] : [{ name, ...usageOf(pid) }])
 }
 
-/** Lets the peaks begin anew from what is resident now; where that is not allowed they stay. */
+/** Resets the peaks to what is resident now; without permission they stay. */
 export function forgetPeaks (processes: readonly Process[]): void {
   for (const { pid } of processes) {
     if (pid === undefined) continue

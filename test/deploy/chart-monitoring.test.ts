@@ -76,7 +76,7 @@ describe('the rules of the chart', () => {
     })))
   })
 
-  it('look at the namespace of the chart alone', () => {
+  it('select only the namespace of the chart', () => {
     expect(rules().flatMap(({ expr }) => unscoped(expr))).toEqual([])
     expect(unscoped('sum(up) / stage_rows_total')).toEqual(['up', 'stage_rows_total'])
   })
@@ -128,7 +128,7 @@ describe('the dashboards of the chart', () => {
       [name, JSON.parse(text) as object]))
   })
 
-  it('look at the namespace of the chart alone, with queries that Prometheus knows', async () => {
+  it('select only the namespace of the chart, with valid queries', async () => {
     const queries = boards()
       .flatMap(([, text]) => [...text.matchAll(/"expr":("(?:[^"\\]|\\.)*")/g)])
       .map(([, query = '']) => JSON.parse(query) as string)

@@ -96,7 +96,7 @@ describe.each([
     expect(idle).toEqual([])
   })
 
-  it('tells in each deployment what it reads and in which groups', () => {
+  it('names in each deployment its topics and groups', () => {
     for (const { kind, metadata: { name, annotations } } of manifests) {
       if (kind !== 'Deployment') continue
       const program = running.find(one => one.name === name) as Deployed
@@ -114,7 +114,7 @@ describe.each([
       .toEqual(running.map(({ name }) => name).toSorted())
   })
 
-  it('lets a stage reach the stores it reads addresses of, and nobody else', async () => {
+  it('allows a stage only the stores whose addresses it reads', async () => {
     for (const [stage, { settings, secrets }] of Object.entries(await chartPrograms())) {
       const rules = policy(stage)?.spec.egress?.map(({ to }) => JSON.stringify(to)) ?? []
       const reached = Object.entries(STORES).filter(([, place]) => rules.some(to => place.test(to)))

@@ -72,7 +72,7 @@ describe('the judges', () => {
 
 describe('the chart', () => {
   it.each([
-    ['a setting nobody reads', ['--set', 'config.KAFKA_BROKER=x:1'],
+    ['an unknown setting', ['--set', 'config.KAFKA_BROKER=x:1'],
       'config.KAFKA_BROKER: no program reads a setting of this name'],
     ['a secret among the settings', ['--set', 'config.KEY_RING=x'],
       'config.KEY_RING is a secret'],

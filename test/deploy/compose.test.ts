@@ -95,7 +95,7 @@ describe('compose.yaml', () => {
       .toContain(`username="registry" password="${known('registry')[1]}";`)
   })
 
-  it('lets nobody reach the broker without a password but the broker itself', () => {
+  it('allows only the broker itself to connect without a password', () => {
     const { environment: env } = model.services.kafka as Service
     const open = (env.KAFKA_LISTENER_SECURITY_PROTOCOL_MAP ?? '').split(',')
       .filter(entry => !entry.endsWith(':SASL_PLAINTEXT')).map(entry => entry.split(':')[0])
@@ -179,7 +179,7 @@ describe('compose.yaml', () => {
     expect(found.toSorted()).toEqual([...stagePorts(), 'page:9464'].toSorted())
   })
 
-  it('tells the page where the metrics of every stage are', () => {
+  it('configures the page with the metrics of every stage', () => {
     const { METRICS_TARGETS: targets = '' } = model.services.page?.environment ?? {}
     expect(targets.split(',').toSorted())
       .toEqual(stagePorts().map(place => `http://${place}/metrics`).toSorted())

@@ -12,23 +12,23 @@ import { connectAll } from '../support/connected.ts'
 import { endedJob } from '../support/results.ts'
 import { messageKeysOf } from '../support/signed.ts'
 import { entryOf } from '../support/stage-doubles.ts'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 
 const { env, brokers, codec, state, clickhouse, connected, ...parts } = connectAll()
 const kafka = createKafkaJournal({
   KAFKA_BROKERS: brokers, ...messageKeysOf(env),
 } as Parameters<typeof createKafkaJournal>[0], codec)
 
-let world: World
+let environment: Environment
 let tenant: string
 beforeAll(async () => {
-  world = await startWorld()
-  tenant = tenantOf(world.orgId, 'live')
+  environment = await startEnvironment()
+  tenant = tenantOf(environment.orgId, 'live')
 })
-afterAll(() => world?.stop())
+afterAll(() => environment?.stop())
 
 const run = (...inputs: readonly string[]) =>
-  runJob(world.live, { service: 'phone-validation', inputs })
+  runJob(environment.live, { service: 'phone-validation', inputs })
 
 /** Audits the tenant beyond a position; what it says, and where the next one goes on. */
 async function auditFrom (from: ReadonlyMap<string, ProvenHead> = new Map(), waitMs = 240_000) {
@@ -104,7 +104,7 @@ describe('an incremental audit', () => {
     }
   })
 
-  it('finds an old entry that is gone from the copy, as its number is missing', async () => {
+  it('finds an old entry deleted from the copy by its missing number', async () => {
     const { next } = await auditFrom()
     const which = { query_params: { tenant } }
     const query = 'SELECT * EXCEPT header FROM journal WHERE tenant = {tenant:String} AND seq = 1'

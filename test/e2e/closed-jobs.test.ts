@@ -10,7 +10,7 @@ import { startReceiver } from '../support/receiver.ts'
 import { recordMacOf } from '../support/signed.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
 import { stackEnv } from '../support/stack.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 const env = stackEnv() as Record<string, string>
 const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
@@ -18,16 +18,16 @@ const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
 const copy = createJobKeyCopy(clickhouse, recordMacOf(env))
 const receiver = await startReceiver()
 
-let world: World
+let environment: Environment
 let further: RunningServices | undefined
 let tenant: string
 beforeAll(async () => {
-  world = await startWorld()
-  tenant = tenantOf(world.orgId, 'live')
+  environment = await startEnvironment()
+  tenant = tenantOf(environment.orgId, 'live')
 })
 afterAll(async () => {
   await further?.stop()
-  await world.stop()
+  await environment.stop()
   redis.disconnect()
   await clickhouse.close()
 })
@@ -44,9 +44,9 @@ async function forget (job: string): Promise<void> {
 
 const post = async (path: string, body?: object, headers: Record<string, string> = {}) => {
   const type = body === undefined ? {} : { 'content-type': 'application/json' }
-  const answer = await fetch(`${further?.baseUrl ?? world.baseUrl}${path}`, {
+  const answer = await fetch(`${further?.baseUrl ?? environment.baseUrl}${path}`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${world.keys.live}`, ...type, ...headers },
+    headers: { authorization: `Bearer ${environment.keys.live}`, ...type, ...headers },
     ...body !== undefined && { body: JSON.stringify(body) },
   })
   return { status: answer.status, text: await answer.text(), headers: answer.headers }
@@ -66,15 +66,15 @@ describe('a closed job that Redis has forgotten', () => {
     const key = { 'idempotency-key': randomUUID() }
     const first = await post('/jobs', request, key)
     const { id } = JSON.parse(first.text) as { id: string }
-    const job = await world.live.waitForEnd(id)
+    const job = await environment.live.waitForEnd(id)
     await receiver.until(1, path)
-    const rows = await world.live.results(id)
+    const rows = await environment.live.results(id)
     await expect.poll(() => copy.find(tenant, id)).toBeDefined()
     await forget(id)
     // One that has never had the key in memory.
     const overrides = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
     further = await startAll({ env, stages: ['ingest'], overrides })
-    const client = world.clientAt(further.baseUrl, 'live')
+    const client = environment.clientAt(further.baseUrl, 'live')
 
     const again = await post('/jobs', request, key)
     expect([again.status, again.text]).toEqual([202, first.text])
@@ -85,7 +85,7 @@ describe('a closed job that Redis has forgotten', () => {
     expect(job.metadata).toEqual(request.metadata)
     expect(await client.results(id)).toEqual(rows)
     const listed = await fetch(`${further.baseUrl}/jobs?limit=1`, {
-      headers: { authorization: `Bearer ${world.keys.live}` },
+      headers: { authorization: `Bearer ${environment.keys.live}` },
     })
     expect(await listed.json()).toMatchObject({ data: [job] })
     const cancelled = await post(`/jobs/${id}/cancel`)
@@ -104,8 +104,8 @@ describe('a closed job that Redis has forgotten', () => {
     const before = await keysOf()
     for (const inputs of phones(jobs).map(phone => [phone])) {
       const request = { service: 'phone-validation', inputs, metadata: { order: '7' } }
-      const { id } = await world.live.createJob(request, randomUUID())
-      await world.live.waitForEnd(id)
+      const { id } = await environment.live.createJob(request, randomUUID())
+      await environment.live.waitForEnd(id)
       await forget(id)
     }
     const left = [...await keysOf()].filter(key => !before.has(key))

@@ -9,19 +9,19 @@ import { topicName } from '../../services/platform/topics.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { messagesIn } from '../support/offsets.ts'
-import { parseCsv, startWorld, type World } from '../support/world.ts'
+import { parseCsv, startEnvironment, type Environment } from '../support/environment.ts'
 
 const ROWS = 12_000
 
-let world: World
+let environment: Environment
 let redis: ReturnType<typeof connectRedis>
 beforeAll(async () => {
-  world = await startWorld()
-  redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+  environment = await startEnvironment()
+  redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
 })
 afterAll(async () => {
   redis.disconnect()
-  await world.stop()
+  await environment.stop()
 })
 
 /** What a stage reads of a big job before the job is accepted. */
@@ -36,26 +36,27 @@ type Posted = { readonly key: string, readonly accepted: Promise<{ readonly id: 
 async function middleOf (stage: string): Promise<(posted: Posted) => Promise<void>> {
   if (stage === 'ingest') {
     // The key is claimed once the body was read.
-    const tenant = tenantOf(world.orgId, 'live')
+    const tenant = tenantOf(environment.orgId, 'live')
     return ({ key }) => eventually(async () =>
       expect(await redis.exists(idempotencyKeyOf(tenant, key))).toBe(1))
   }
   if (stage === 'normalize' || stage === 'lookup') {
-    const before = await messagesIn(world.env, READS[stage])
+    const before = await messagesIn(environment.env, READS[stage])
     return () => eventually(async () =>
-      expect(await messagesIn(world.env, READS[stage])).toBeGreaterThan(before))
+      expect(await messagesIn(environment.env, READS[stage])).toBeGreaterThan(before))
   }
   return async ({ accepted }) => {
     const { id } = await accepted
     const inTheMiddle = ({ progressPercent }: JobStatusResource) => {
       if (progressPercent > 10) throw new Error('in the middle')
     }
-    await world.live.waitForEnd(id, { pollEveryMs: 10, onProgress: inTheMiddle }).catch(() => {})
+    await environment.live.waitForEnd(id, { pollEveryMs: 10, onProgress: inTheMiddle })
+      .catch(() => {})
   }
 }
 
 const restartsOf = (stage: string) =>
-  world.services.list().find(({ name }) => name === `${stage}-1`)?.restarts ?? 0
+  environment.services.list().find(({ name }) => name === `${stage}-1`)?.restarts ?? 0
 
 /** A job in whose middle a stage is killed; it comes from a client that goes on asking. */
 async function surviveWithout (stage: string, from: number): Promise<void> {
@@ -64,14 +65,14 @@ async function surviveWithout (stage: string, from: number): Promise<void> {
   const untilItIs = await middleOf(stage)
   const restarts = restartsOf(stage)
   const key = randomUUID()
-  const accepted = eventually(() => world.live.createJob(request, key))
+  const accepted = eventually(() => environment.live.createJob(request, key))
   await untilItIs({ key, accepted })
-  world.services.kill(`${stage}-1`, 'SIGKILL')
+  environment.services.kill(`${stage}-1`, 'SIGKILL')
   const { id } = await accepted
-  const job = await eventually(() => world.live.waitForEnd(id))
+  const job = await eventually(() => environment.live.waitForEnd(id))
   await expect.poll(() => restartsOf(stage)).toBe(restarts + 1)
   expect(job.status).toBe('completed')
-  const rows = parseCsv(await world.live.results(id))
+  const rows = parseCsv(await environment.live.results(id))
   expect(rows.map(row => row.input)).toEqual(inputs)
   expect(rows.map(row => row.row)).toEqual(inputs.map((_, row) => String(row + 1)))
   expect(job.successRecords + job.failedRecords).toBe(ROWS)
@@ -86,7 +87,7 @@ describe('services killed in the middle of jobs', () => {
   ])('%s, %j: they complete, every row once, every micro explained', async (_when, stages) => {
     const from = 1_000_000 + (stages.includes('verify') ? 3 * ROWS : 0)
     await Promise.all(stages.map((stage, index) => surviveWithout(stage, from + index * ROWS)))
-    await world.services.untilReady()
-    expect(await world.breaches()).toEqual([])
+    await environment.services.untilReady()
+    expect(await environment.breaches()).toEqual([])
   })
 })

@@ -1,32 +1,33 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 
 let dns: DnsServer
-let world: World
+let environment: Environment
 beforeAll(async () => {
   dns = await startDnsServer({
     'mail.org': { mx: [[10, 'mx.mail.org']] }, 'mx.mail.org': { a: ['93.184.215.14'] },
   })
-  world = await startWorld({ DNS_SERVERS: dns.address }, { stages: ['ingest', 'verify'] })
+  environment = await startEnvironment({ DNS_SERVERS: dns.address },
+    { stages: ['ingest', 'verify'] })
 })
 afterAll(async () => {
-  await world.stop()
+  await environment.stop()
   await dns.stop()
 })
 
 describe('e-mail addresses with a resolver', () => {
   const service = 'email-validation'
 
-  it('are charged by what the DNS says, and a rerun asks nothing twice', async () => {
-    const services = await world.live.services()
+  it('are charged by their DNS result, and a rerun repeats no query', async () => {
+    const services = await environment.live.services()
     expect(services.find(({ slug }) => slug === service)).toMatchObject({
       checks: ['syntax', 'lists', 'domain'], limitations: ['mailbox_not_checked'],
     })
     const inputs = ['jane@mail.org', 'sales@mail.org', 'jane@gone.org']
-    expect(await world.live.quote({ service, inputs }))
+    expect(await environment.live.quote({ service, inputs }))
       .toMatchObject({ limitations: ['mailbox_not_checked'] })
-    const first = await runJob(world.live, { service, inputs })
+    const first = await runJob(environment.live, { service, inputs })
     expect(first.rows.map(row => [row.status, row.reason])).toEqual([
       ['unknown', 'domain_accepts_mail'], ['risky', 'role_address'],
       ['invalid', 'domain_not_found'],
@@ -35,7 +36,7 @@ describe('e-mail addresses with a resolver', () => {
     expect(dns.questions.toSorted()).toEqual([...new Set(dns.questions)].toSorted())
     const asked = dns.questions.length
     expect(asked).toBeGreaterThan(0)
-    const again = await runJob(world.live, { service, inputs })
+    const again = await runJob(environment.live, { service, inputs })
     expect(again.rows.map(row => row.source)).toEqual(['none', 'cache', 'cache'])
     expect(again.job.chargedMicros).toBe(0)
     expect(dns.questions).toHaveLength(asked)

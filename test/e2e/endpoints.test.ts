@@ -1,25 +1,26 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { parseCsv, runJob, startWorld, type World } from '../support/world.ts'
+import { parseCsv, runJob, startEnvironment, type Environment } from '../support/environment.ts'
 
-let world: World
+let environment: Environment
 // Live keys are answered by the sandbox too, so that slow checks cost money.
 const PROVIDERS = JSON.stringify({
   'phone-validation': ['sandbox'], 'email-validation': ['email-domain'],
 })
 beforeAll(async () => {
-  world = await startWorld({ VERIFY_CONCURRENCY: '1', PROVIDERS }, { stages: ['verify'] })
+  environment = await startEnvironment({ VERIFY_CONCURRENCY: '1', PROVIDERS },
+    { stages: ['verify'] })
 })
-afterAll(async () => { await world.stop() })
+afterAll(async () => { await environment.stop() })
 
 type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown } &
   { readonly headers?: Readonly<Record<string, string>> }
 
 async function ask (path: string, { method = 'GET', key, body, headers = {} }: Sent = {}) {
-  const response = await fetch(`${world.baseUrl}${path}`, {
+  const response = await fetch(`${environment.baseUrl}${path}`, {
     method,
     headers: {
-      authorization: `Bearer ${key ?? world.keys.test}`,
+      authorization: `Bearer ${key ?? environment.keys.test}`,
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...headers,
     },
@@ -38,11 +39,11 @@ const codeOf = async (path: string, sent?: Sent) => {
 
 /** Works while no check is made. */
 async function whileHalted<T> (work: () => Promise<T>): Promise<T> {
-  world.services.kill('verify-1', 'SIGSTOP')
+  environment.services.kill('verify-1', 'SIGSTOP')
   try {
     return await work()
   } finally {
-    world.services.kill('verify-1', 'SIGCONT')
+    environment.services.kill('verify-1', 'SIGCONT')
   }
 }
 
@@ -57,7 +58,8 @@ const inputs = [
 
 describe('the list of jobs', () => {
   it('comes newest first, by pages, open ones and closed ones once each', async () => {
-    const key = (await createOrganizationWith(world.env, { availableMicros: 1_000_000 })).keys.live
+    const key = (await createOrganizationWith(environment.env,
+      { availableMicros: 1_000_000 })).keys.live
     const post = async (input: string, slug = service) => (await ask('/jobs', {
       method: 'POST', key, body: { service: slug, inputs: [input], metadata: { n: input } },
     })).json.id as string
@@ -78,17 +80,17 @@ describe('the list of jobs', () => {
     expect((await list('status=verifying')).data).toEqual([])
   })
 
-  it('shows a job that runs, and nobody else a thing', async () => {
+  it('shows running jobs to their organization only', async () => {
     const id = await whileHalted(async () => {
-      const { id } = await world.test.createJob({ service, inputs: ['+12127360008'] })
+      const { id } = await environment.test.createJob({ service, inputs: ['+12127360008'] })
       const { json } = await ask('/jobs?limit=1')
       expect(json.data).toMatchObject([{ id, completedAt: null }])
       return id
     })
-    const other = await createOrganizationWith(world.env, { availableMicros: 0 })
+    const other = await createOrganizationWith(environment.env, { availableMicros: 0 })
     expect((await ask('/jobs', { key: other.keys.live })).json)
       .toEqual({ data: [], has_more: false, next_cursor: null })
-    await world.test.waitForEnd(id)
+    await environment.test.waitForEnd(id)
   })
 
   it.each([
@@ -102,21 +104,21 @@ describe('the list of jobs', () => {
 describe('a job that is cancelled', () => {
   it('in the middle of its checks ends with a complete file, charged for those alone', async () => {
     const sent = [...slowOnes(200), 'call me', slowOnes(200)[199] ?? '']
-    const key = world.keys.live
+    const key = environment.keys.live
     const before = (await ask('/balance', { key })).json
-    const { id } = await world.live.createJob({ service, inputs: sent })
+    const { id } = await environment.live.createJob({ service, inputs: sent })
     expect((await ask('/balance', { key })).json).toEqual({
       ...before,
       reservedMicros: before.reservedMicros + 400_000,
       availableMicros: before.availableMicros - 400_000,
     })
-    await expect.poll(async () => (await world.live.job(id)).status).toBe('verifying')
+    await expect.poll(async () => (await environment.live.job(id)).status).toBe('verifying')
     const first = await ask(`/jobs/${id}/cancel`, { method: 'POST', key })
     expect([first.status, first.json.id, first.json.status]).toEqual([202, id, 'cancelling'])
     const again = await ask(`/jobs/${id}/cancel`, { method: 'POST', key })
     expect([again.status, again.json.status]).toEqual([202, 'cancelling'])
-    const job = await world.live.waitForEnd(id)
-    const rows = parseCsv(await world.live.results(id))
+    const job = await environment.live.waitForEnd(id)
+    const rows = parseCsv(await environment.live.results(id))
     expect(rows.map(row => row.input)).toEqual(sent)
     const checked = rows.filter(row => row.source === 'live' && row.status === 'valid')
     const left = rows.filter(row => row.source === 'none' && row.reason === 'cancelled')
@@ -148,16 +150,18 @@ describe('a job that is cancelled', () => {
   it('before its checks have begun costs nothing and has a complete file, too', async () => {
     const sent = ['+12127365009', 'call me', '+12127365009']
     const id = await whileHalted(async () => {
-      const { id } = await world.live.createJob({ service, inputs: sent, forceFresh: true })
-      expect((await ask(`/jobs/${id}/cancel`, { method: 'POST', key: world.keys.live })).status)
+      const { id } = await environment.live.createJob({ service, inputs: sent, forceFresh: true })
+      expect((await ask(`/jobs/${id}/cancel`, {
+        method: 'POST', key: environment.keys.live,
+      })).status)
         .toBe(202)
       return id
     })
-    const job = await world.live.waitForEnd(id)
+    const job = await environment.live.waitForEnd(id)
     expect(job).toMatchObject({
       status: 'cancelled', chargedMicros: 0, failedRecords: 3, freshRecords: 0, cancelledRecords: 1,
     })
-    const rows = parseCsv(await world.live.results(id))
+    const rows = parseCsv(await environment.live.results(id))
     expect(rows.map(row => [row.input, row.status, row.source])).toEqual([
       [sent[0], 'unknown', 'none'], [sent[1], 'invalid', 'preflight'],
       [sent[2], 'unknown', 'duplicate'],
@@ -165,15 +169,15 @@ describe('a job that is cancelled', () => {
   })
 
   it('must be there, one\'s own, and running', async () => {
-    const { created } = await runJob(world.test, { service, inputs: ['+12127365000'] })
+    const { created } = await runJob(environment.test, { service, inputs: ['+12127365000'] })
     const cancel = (id: string, more: Sent = {}) =>
       codeOf(`/jobs/${id}/cancel`, { method: 'POST', ...more })
     expect(await cancel(created.id)).toEqual([409, 'job_not_cancellable'])
     expect(await cancel(nobodys)).toEqual([404, 'job_not_found'])
-    expect(await cancel(created.id, { key: world.keys.live })).toEqual([404, 'job_not_found'])
+    expect(await cancel(created.id, { key: environment.keys.live })).toEqual([404, 'job_not_found'])
     const headers = { 'content-type': 'application/json' }
     expect(await cancel(nobodys, { headers })).toEqual([404, 'job_not_found'])
-    const reader = await createOrganizationWith(world.env, {
+    const reader = await createOrganizationWith(environment.env, {
       availableMicros: 0, scopes: ['jobs:read'],
     })
     expect(await cancel(nobodys, { key: reader.keys.live })).toEqual([403, 'insufficient_scope'])
@@ -182,7 +186,7 @@ describe('a job that is cancelled', () => {
 
 describe('results', () => {
   it('are the same rows as CSV, as pages and as lines', async () => {
-    const { created, rows } = await runJob(world.test, { service, inputs })
+    const { created, rows } = await runJob(environment.test, { service, inputs })
     const path = `/jobs/${created.id}/results`
     const asCells = (row: Record<string, unknown>) => Object.fromEntries(
       Object.entries(row).map(([name, value]) => [name, value === null ? '' : String(value)]))
@@ -208,8 +212,8 @@ describe('results', () => {
       rows.filter(row => row.status === 'valid' && row.source === 'live').slice(0, 2))
   })
 
-  it('come in the form that the Accept header likes', async () => {
-    const { created } = await runJob(world.test, { service, inputs: ['+12127365000'] })
+  it('come in the format of the Accept header', async () => {
+    const { created } = await runJob(environment.test, { service, inputs: ['+12127365000'] })
     const path = `/jobs/${created.id}/results`
     const typeFor = async (accept: string, query = '') => {
       const { status, headers } = await ask(`${path}${query}`, { headers: { accept } })
@@ -231,14 +235,14 @@ describe('results', () => {
 
 describe('money and services', () => {
   it('shows the balance, and what is reserved of it', async () => {
-    const poor = await createOrganizationWith(world.env, { availableMicros: 5_000 })
+    const poor = await createOrganizationWith(environment.env, { availableMicros: 5_000 })
     expect((await ask('/balance', { key: poor.keys.live })).json).toEqual({
       balanceMicros: 5_000, reservedMicros: 0, availableMicros: 5_000, currency: 'USD',
     })
   })
 
   it('lists the services at the price of the key', async () => {
-    const live = (await ask('/services', { key: world.keys.live })).json.data
+    const live = (await ask('/services', { key: environment.keys.live })).json.data
     const test = (await ask('/services')).json.data
     expect(live[0]).toEqual({
       slug: service,
@@ -257,7 +261,7 @@ describe('money and services', () => {
 
   it('quotes what a job would be quoted, and makes none', async () => {
     const body = { service, inputs: ['+12127365000', '+1 212 736 5000', '+493090182055', 'no'] }
-    const poor = await createOrganizationWith(world.env, { availableMicros: 1_000_000 })
+    const poor = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
     const key = poor.keys.live
     const quoted = await ask('/quotes', { method: 'POST', key, body })
     expect([quoted.status, quoted.json.service]).toEqual([200, service])
@@ -275,7 +279,7 @@ describe('money and services', () => {
 
 describe('the documents', () => {
   it('are open to all and describe what is served', async () => {
-    const root = world.baseUrl.replace('/api/v1', '')
+    const root = environment.baseUrl.replace('/api/v1', '')
     const read = async (path: string) => {
       const answer = await fetch(`${root}${path}`)
       return [answer.status, answer.headers.get('content-type'), await answer.text()] as const

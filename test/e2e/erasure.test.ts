@@ -7,7 +7,7 @@ import { filesWith } from '../support/bytes.ts'
 import { compactAtOnce } from '../support/compaction.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 import { stackEnv, testStack } from '../support/stack.ts'
 
 const env = stackEnv()
@@ -16,28 +16,29 @@ const redis = connectRedis(env.REDIS_STATE_URL ?? '')
 const { workspace, close } = openWorkspaceCommands(env)
 const receiver = await startReceiver()
 
-let world: World
+let environment: Environment
 let compactAsUsual = async () => {}
 beforeAll(async () => {
   compactAsUsual = await compactAtOnce((env.KAFKA_BROKERS ?? '').split(','))
-  world = await startWorld()
+  environment = await startEnvironment()
 })
 afterAll(async () => {
   await compactAsUsual()
-  await world.stop()
+  await environment.stop()
   redis.disconnect()
   close()
 })
 
 const ask = async (mode: 'live' | 'test', path: string, method = 'GET') => {
-  const headers = { authorization: `Bearer ${world.keys[mode]}` }
-  const answer = await fetch(`${world.baseUrl}${path}`, { method, headers })
+  const headers = { authorization: `Bearer ${environment.keys[mode]}` }
+  const answer = await fetch(`${environment.baseUrl}${path}`, { method, headers })
   const body = method === 'HEAD' ? undefined : await answer.json() as { error?: { code: string } }
   return [answer.status, body?.error?.code]
 }
 
 const erase = (mode: 'live' | 'test', ...jobs: readonly string[]) => workspace<Erasure>(env,
-  'job', 'erase', '--org', world.orgId, '--job', jobs.join(), '--mode', mode, '--wait-minutes', '6')
+  'job', 'erase', '--org', environment.orgId, '--job', jobs.join(), '--mode', mode,
+  '--wait-minutes', '6')
 
 /** What is erased must have been found before. */
 const places = (wrapped: readonly Buffer[]) => ({
@@ -54,24 +55,24 @@ describe('erasing jobs on demand', () => {
   it('makes all of them unreadable and leaves no copy of their keys, and their money', async () => {
     const metadata = { campaign: 'spring' }
     const address = `http://127.0.0.1:${receiver.port}/hook`
-    const done = await runJob(world.live, {
+    const done = await runJob(environment.live, {
       service: 'phone-validation',
       inputs: ['+12127360101', 'nonsense'],
       metadata,
       webhook_url: address,
     })
     // Its check is unavailable for a quarter of an hour.
-    const { id: running } = await world.test.createJob({
+    const { id: running } = await environment.test.createJob({
       service: 'phone-validation', inputs: ['+12127360005', '+12127360102'], metadata,
     })
     const { id } = done.created
-    const { id: further } = (await runJob(world.live, {
+    const { id: further } = (await runJob(environment.live, {
       service: 'phone-validation', inputs: ['+12127360103'],
     })).created
     await receiver.until(1)
     const wrapped = await Promise.all([
-      redis.getBuffer(jobKeys(`${world.orgId}.live`, id).dataKey),
-      redis.getBuffer(jobKeys(`${world.orgId}.test`, running).dataKey),
+      redis.getBuffer(jobKeys(`${environment.orgId}.live`, id).dataKey),
+      redis.getBuffer(jobKeys(`${environment.orgId}.test`, running).dataKey),
     ])
     const [first, second] = wrapped.map(bytes => bytes ?? Buffer.alloc(0)) as [Buffer, Buffer]
     for (const bytes of [first, second]) {
@@ -79,7 +80,7 @@ describe('erasing jobs on demand', () => {
       expect(places([bytes]).redis).toBe(1)
       expect(places([bytes]).kafka).toBeGreaterThan(0)
     }
-    const before = await world.live.balance()
+    const before = await environment.live.balance()
 
     const erased = await Promise.all([erase('live', id, further), erase('test', running)])
     expect(erased.map(({ done, aof }) => [done, aof]))
@@ -98,11 +99,11 @@ describe('erasing jobs on demand', () => {
       expect(await ask(mode, `/jobs/${job}/results?format=json`)).toEqual(gone)
       expect(await ask(mode, `/jobs/${job}/results`, 'HEAD')).toEqual([410, undefined])
     }
-    expect(await world.live.job(id)).toEqual({ ...done.job, metadata: {} })
-    const cancelled = await world.test.job(running)
+    expect(await environment.live.job(id)).toEqual({ ...done.job, metadata: {} })
+    const cancelled = await environment.test.job(running)
     expect(cancelled).toMatchObject({ status: 'cancelled', metadata: {}, totalRows: 2 })
-    expect(await world.live.balance()).toEqual(before)
-    const only = [`${world.orgId}.live`, `${world.orgId}.test`]
+    expect(await environment.live.balance()).toEqual(before)
+    const only = [`${environment.orgId}.live`, `${environment.orgId}.test`]
     expect((await runAudit(env, { only })).breaches).toEqual([])
 
     await expect(erase('test', id)).rejects.toThrow(`has no job ${id} in mode test`)

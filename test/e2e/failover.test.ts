@@ -7,7 +7,7 @@ import { balanceOf } from '../support/organizations.ts'
 import { startWatchedRedis, type WatchedRedis } from '../support/redis-sentinel.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
 import { testStack } from '../support/stack.ts'
-import { breachesOf, runJob } from '../support/world.ts'
+import { breachesOf, runJob } from '../support/environment.ts'
 
 let redis: WatchedRedis
 let services: RunningServices

@@ -4,7 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isException, RUN_PAGES } from '../support/guide-exceptions.ts'
 import { blocksOf, mentionsOf, missingIn, stepsOf, type Block } from '../support/guide.ts'
 import { optionsOf } from '../support/guide-options.ts'
-import { filled, startGuideWorld, type GuideWorld } from '../support/guide-world.ts'
+import {
+  filled, startGuideEnvironment, type GuideEnvironment,
+} from '../support/guide-environment.ts'
 import { pages, root } from '../support/sources.ts'
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8')
@@ -12,16 +14,16 @@ const blocks = pages.flatMap(page => blocksOf(page, read(page)))
 const runIn = (page: string) =>
   blocks.filter(block => block.page === page && !isException(block))
 
-let here: GuideWorld
-beforeAll(async () => { here = await startGuideWorld() })
+let here: GuideEnvironment
+beforeAll(async () => { here = await startGuideEnvironment() })
 afterAll(async () => { await here.stop() })
 
-describe('what a guide tells people to type', () => {
-  it.each(RUN_PAGES)('works, and shows what it says: %s', async page => {
+describe('the commands of the guides', () => {
+  it.each(RUN_PAGES)('work with the output shown: %s', async page => {
     const steps = stepsOf(runIn(page))
     const mark = '<<< step >>>'
     const script = ['set -eu', ...steps.map(({ commands }) => filled(commands, here))]
-    const { world: { baseUrl, keys }, shell } = here
+    const { environment: { baseUrl, keys }, shell } = here
     const env = { BASE: baseUrl, KEY: keys.live }
     const { status, out, errors } = await shell(script.join(`\nprintf '\\n${mark}\\n'\n`), env)
     expect({ status, errors, out }).toEqual({ status: 0, errors, out })
@@ -42,7 +44,7 @@ describe('what a guide tells people to type', () => {
   it('works in TypeScript', async () => {
     const samples = blocks.filter(({ language }) => language === 'ts')
     expect(samples).not.toEqual([])
-    const { baseUrl, keys } = here.world
+    const { baseUrl, keys } = here.environment
     const { status, out, errors } = await here.shell(
       'node --input-type=module-typescript -e "$CODE"',
       { CODE: scriptOf(samples), BASE: baseUrl, KEY: keys.live })

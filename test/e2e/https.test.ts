@@ -82,7 +82,7 @@ describe('the listener of TLS', () => {
     expect([options.status, options.headers.allow]).toEqual([204, 'POST, GET, HEAD, OPTIONS'])
   })
 
-  it('takes a renewed certificate up when it is told to, and goes on', async () => {
+  it('loads a renewed certificate on SIGHUP without an interruption', async () => {
     renew('second')
     services.kill('ingest-1', 'SIGHUP')
     await expect.poll(async () => await ask('/').then(({ name }) => name, () => ''))

@@ -5,7 +5,7 @@ import { connectRedis } from '../../services/platform/redis.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 /** Windows so long that a slow machine comes to the end of a limit too. */
 const LONG_WINDOWS = {
@@ -16,7 +16,7 @@ const POLICY = '100;w=1, 150;w=600'
 /** A job of invalid rows alone costs nothing and takes no slot. */
 const free = JSON.stringify({ service: 'phone-validation', inputs: ['call me'] })
 
-let world: World
+let environment: Environment
 let startCache: () => Promise<RedisServer>
 /** Of `ingest` alone, so that it can end. */
 let cache: RedisServer
@@ -27,26 +27,26 @@ beforeAll(async () => {
   startCache = () => startRedisServer(['--port', port, '--bind', '127.0.0.1'])
   cache = await startCache()
   const own = { REDIS_CACHE_URL: `redis://127.0.0.1:${port}` }
-  world = await startWorld({ ...LONG_WINDOWS, ...own }, { stages: ['ingest'] })
-  redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+  environment = await startEnvironment({ ...LONG_WINDOWS, ...own }, { stages: ['ingest'] })
+  redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
   cached = connectRedis(own.REDIS_CACHE_URL)
 })
 afterAll(async () => {
   for (const connection of [redis, cached]) connection?.disconnect()
-  await world?.stop()
+  await environment?.stop()
   await cache?.stop()
 })
 
 const newOrganization = async () =>
-  await createOrganizationWith(world.env, { availableMicros: 1_000_000 })
+  await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
 const headersOf = (key: string) =>
   ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
 const post = (key: string, body: string, headers: Record<string, string> = {}) =>
-  fetch(`${world.baseUrl}/jobs`, {
+  fetch(`${environment.baseUrl}/jobs`, {
     method: 'POST', headers: { ...headersOf(key), ...headers }, body,
   })
 const get = (key: string) =>
-  fetch(`${world.baseUrl}/jobs/job_unknown`, { headers: headersOf(key) })
+  fetch(`${environment.baseUrl}/jobs/job_unknown`, { headers: headersOf(key) })
 
 type Id = { readonly id: string }
 type Problem = { readonly error: { readonly code: string } }
@@ -78,7 +78,7 @@ async function flood (times: number, ask: () => Promise<Response>) {
 }
 
 describe('the request limits', () => {
-  it('let POST requests in by two buckets', async () => {
+  it('admit POST requests by two buckets', async () => {
     const { keys } = await newOrganization()
     const { admitted, throttled, seconds } = await flood(400, () => post(keys.live, '{'))
     expect(admitted).toBeGreaterThanOrEqual(100)
@@ -87,7 +87,7 @@ describe('the request limits', () => {
     expect(throttled).toBeGreaterThan(0)
   })
 
-  it('let GET requests in by one, and leave other organizations alone', async () => {
+  it('admit GET requests by one bucket, independent of other organizations', async () => {
     const [loud, quiet] = [await newOrganization(), await newOrganization()]
     const { admitted, throttled, seconds } = await flood(400, () => get(loud.keys.live))
     expect(admitted).toBeGreaterThanOrEqual(200)
@@ -98,7 +98,7 @@ describe('the request limits', () => {
 
   it('are those of an organization that has limits of its own', async () => {
     const { orgId, keys } = await newOrganization()
-    const policy = (change: PolicyChange) => withWorkspace(world.env, ({ organizations }) =>
+    const policy = (change: PolicyChange) => withWorkspace(environment.env, ({ organizations }) =>
       organizations.setPolicy(orgId, change))
     expect(limitsOf(await get(keys.live)).limit).toBe('200')
     await policy({ gets: 7, postBurst: 5 })
@@ -109,15 +109,15 @@ describe('the request limits', () => {
   })
 
   it('count live and test traffic of an organization together', async () => {
-    const { throttled } = await flood(300, () => post(world.keys.test, '{'))
+    const { throttled } = await flood(300, () => post(environment.keys.test, '{'))
     expect(throttled).toBeGreaterThan(0)
-    await expect.poll(async () => limitsOf(await post(world.keys.live, '{')))
+    await expect.poll(async () => limitsOf(await post(environment.keys.live, '{')))
       .toMatchObject({ limit: '150', remaining: '0' })
   })
 })
 
 describe('the headers of the limits', () => {
-  it('stand on a 202, on errors, and tell a 429 when to come again', async () => {
+  it('are on a 202 and on errors, and a 429 has Retry-After', async () => {
     const { keys } = await newOrganization()
     const accepted = await post(keys.live, free)
     expect([accepted.status, waitOf(accepted)]).toEqual([202, '0'])
@@ -147,7 +147,7 @@ describe('the headers of the limits', () => {
     expect(Number(waitOf(refused))).toBeLessThanOrEqual(4)
   })
 
-  it('are not for those who are not known', async () => {
+  it('are missing on unauthenticated responses', async () => {
     const stranger = await get('nonsense')
     expect([stranger.status, stranger.headers.has('ratelimit-limit')]).toEqual([401, false])
   })

@@ -6,7 +6,7 @@ import { createClient, type Client, type JobStatusResource }
 import { mixedPhones } from '../bench/inputs.ts'
 import { usageOf } from '../bench/usage.ts'
 import { createRichDemo } from '../support/rich-demo.ts'
-import { breachesOf, startWorld, type World } from '../support/world.ts'
+import { breachesOf, startEnvironment, type Environment } from '../support/environment.ts'
 import { stackEnv } from '../support/stack.ts'
 
 /** In full ten jobs of the largest size, which is all that a tenant may have at once. */
@@ -22,19 +22,19 @@ const JOBS_OF_A_TENANT = 10
 const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
 
 const env = stackEnv()
-let world: World
+let environment: Environment
 const clients: Client[] = []
 const orgs: string[] = []
 beforeAll(async () => {
   const overrides = { NODE_OPTIONS: `--max-old-space-size=${heapMb}` }
-  world = await startWorld(overrides, { stages: STAGES })
+  environment = await startEnvironment(overrides, { stages: STAGES })
   for (let tenant = 0; tenant * JOBS_OF_A_TENANT < jobs; tenant++) {
     const { keys, orgId } = await createRichDemo(env)
     orgs.push(orgId)
-    clients.push(createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 }))
+    clients.push(createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 }))
   }
 })
-afterAll(async () => { await world.stop() })
+afterAll(async () => { await environment.stop() })
 
 const refusals: Record<string, number> = {}
 
@@ -78,11 +78,11 @@ function memoryOf (pid: number): { readonly nowMb: number, readonly peakMb: numb
 }
 
 describe(`${jobs} jobs of ${rows} rows at once, ${heapMb} MB of heap a service`, () => {
-  it('all end, no service dies, every micro is explained', async () => {
+  it('all end, no service crashes, every micro is accounted for', async () => {
     const startedAt = performance.now()
     const ended = await Promise.all(Array.from({ length: jobs }, (_, number) => runJob(number)))
     const seconds = Math.round((performance.now() - startedAt) / 1_000)
-    const processes = world.services.list()
+    const processes = environment.services.list()
       .filter(({ name }) => STAGES.includes(name.split('-')[0] ?? ''))
     console.log(`${jobs} x ${rows} rows in ${seconds} s; refused for now:`, refusals)
     for (const { name, pid, restarts } of processes) {

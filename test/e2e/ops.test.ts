@@ -10,7 +10,7 @@ import type { SourcedAdvice } from '../../services/ops/scale-advice.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { openOps } from '../support/ops.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 const ROWS = 6_000
 const GROUP = 'verify.bulk.phone-validation'
@@ -18,16 +18,16 @@ const GROUP = 'verify.bulk.phone-validation'
 const RETRY_MS = 500
 const RETRIES = 1_000
 
-let world: World
+let environment: Environment
 let commands: ReturnType<typeof openOps>
 beforeAll(async () => {
-  world = await startWorld(
+  environment = await startEnvironment(
     { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, { stages: ['deliver'] })
-  commands = openOps(world)
+  commands = openOps(environment)
 })
 afterAll(async () => {
   commands.close()
-  await world.stop()
+  await environment.stop()
 })
 
 const ops = <T>(...words: readonly string[]): Promise<T> => commands.ops(...words)
@@ -38,15 +38,15 @@ const lagOf = async (group: string): Promise<LagLine | undefined> => {
 }
 
 const openJobs = async (): Promise<readonly OpenJobLine[]> =>
-  (await ops<{ jobs: OpenJobLine[] }>('jobs', '--tenant', world.orgId)).jobs
+  (await ops<{ jobs: OpenJobLine[] }>('jobs', '--tenant', environment.orgId)).jobs
 
 let job: JobStatusResource
 
-describe('a big job whose checks stand still, and then go on', () => {
-  it('is seen by lag and jobs, until drain says that nothing is left', async () => {
-    world.services.kill('verify-1', 'SIGSTOP')
+describe('a big job whose checks are suspended and resumed', () => {
+  it('is shown by lag and jobs, until drain reports that nothing is left', async () => {
+    environment.services.kill('verify-1', 'SIGSTOP')
     const inputs = mixedPhones(ROWS, 4_000_000)
-    const { id } = await world.live.createJob({
+    const { id } = await environment.live.createJob({
       service: 'phone-validation', inputs, countryCode: 'US',
     })
     const behind = await lagOf(GROUP)
@@ -54,17 +54,17 @@ describe('a big job whose checks stand still, and then go on', () => {
       stage: 'verify', messagesPerSecond: 0, catchUpSeconds: null, partitions: 5,
     })
     expect(behind?.lagMessages).toBeGreaterThan(0)
-    const tenant = tenantOf(world.orgId, 'live')
+    const tenant = tenantOf(environment.orgId, 'live')
     expect(await openJobs())
       .toMatchObject([{ id, tenant, service: 'phone-validation', rows: ROWS }])
     const given = await commands.run({}, 'drain', '--timeout', '0.5', '--json')
     expect(given.code).toBe(1)
     expect(JSON.parse(given.out)).toMatchObject({ drained: false, openJobs: 1 })
 
-    world.services.kill('verify-1', 'SIGCONT')
+    environment.services.kill('verify-1', 'SIGCONT')
     const { code, out } = await commands.run({}, 'drain', '--timeout', '400')
     expect([code, out]).toEqual([0, expect.stringMatching(/^Drained after [\d.]+ s\.\n$/)])
-    job = await world.live.job(id)
+    job = await environment.live.job(id)
     expect(job.status).toBe('completed')
     expect(await lagOf(GROUP))
       .toMatchObject({ lagMessages: 0, catchUpSeconds: 0, oldestSeconds: 0 })
@@ -88,7 +88,7 @@ describe('advice', () => {
   })
 })
 
-const offsets = () => withBrokers(world.env, admin => lagsOf(admin))
+const offsets = () => withBrokers(environment.env, admin => lagsOf(admin))
 
 describe('a replay', () => {
   const words = ['replay', '--stage', 'settle', '--group', 'settle.bulk', '--from', 'beginning']
@@ -103,26 +103,26 @@ describe('a replay', () => {
   })
 
   it('has a stopped group read again, which changes no job and no balance', async () => {
-    const results = await world.live.results(job.id)
-    const balance = await world.live.balance()
-    await world.services.setScale({ settle: 0 })
+    const results = await environment.live.results(job.id)
+    const balance = await environment.live.balance()
+    await environment.services.setScale({ settle: 0 })
     const { moves } = await ops<{ moves: { messages: number }[] }>(...words, '--yes')
     const again = moves.reduce((sum, { messages }) => sum + messages, 0)
     await eventually(async () => {
       expect(await lagOf('settle.bulk')).toMatchObject({ lagMessages: again })
     })
-    await world.services.setScale({})
+    await environment.services.setScale({})
     expect(await ops('drain', '--timeout', '400')).toMatchObject({ drained: true })
-    expect(await world.live.job(job.id)).toEqual(job)
-    expect(await world.live.results(job.id)).toBe(results)
-    expect(await world.live.balance()).toEqual(balance)
-    expect(await world.breaches()).toEqual([])
+    expect(await environment.live.job(job.id)).toEqual(job)
+    expect(await environment.live.results(job.id)).toBe(results)
+    expect(await environment.live.balance()).toEqual(balance)
+    expect(await environment.breaches()).toEqual([])
   })
 })
 
 /** What the processes of a stage tell, one sum of all series each. */
 const told = async (metric: string, stage: string): Promise<readonly number[]> => {
-  const targets = world.services.list().filter(({ name }) => name.startsWith(`${stage}-`))
+  const targets = environment.services.list().filter(({ name }) => name.startsWith(`${stage}-`))
   const { processes } = await queryMetrics(
     targets.map(({ metricsUrl }) => metricsUrl), new Set([metric]))
   return processes.map(samples => samples.reduce((sum, { value }) => sum + value, 0))
@@ -134,13 +134,13 @@ const untilTold = (metric: string, stage: string, values: readonly number[]) =>
 describe('a stage that is paused', () => {
   const group = 'verify.small.phone-validation'
 
-  it('begins nothing in any process, one that starts anew as well, until it goes on', async () => {
-    await world.services.setScale({ verify: 2 })
+  it('starts no work in any process, restarted ones included, until it is resumed', async () => {
+    await environment.services.setScale({ verify: 2 })
     expect(await ops('pause', 'verify', '--by', 'ann', '--reason', 'a test'))
       .toMatchObject({ stage: 'verify', paused: true, changed: true })
     await untilTold('stage_paused', 'verify', [1, 1])
     const inputs = mixedPhones(600, 5_000_000)
-    const { id } = await world.live.createJob({
+    const { id } = await environment.live.createJob({
       service: 'phone-validation', inputs, countryCode: 'US',
     })
     await eventually(async () => {
@@ -150,34 +150,34 @@ describe('a stage that is paused', () => {
     })
     const before = await lagOf(group)
 
-    world.services.kill('verify-1', 'SIGKILL')
+    environment.services.kill('verify-1', 'SIGKILL')
     await eventually(() => {
-      expect(world.services.list().find(({ name }) => name === 'verify-1')?.restarts).toBe(1)
+      expect(environment.services.list().find(({ name }) => name === 'verify-1')?.restarts).toBe(1)
     })
-    await world.services.untilReady()
+    await environment.services.untilReady()
     await untilTold('stage_paused', 'verify', [1, 1])
     await untilTold('service_ready', 'verify', [1, 1])
     // Whoever has the partitions now holds their messages in hand.
     await eventually(async () =>
       expect((await lagOf(group))?.oldestSeconds).toBeGreaterThan(1))
     expect((await lagOf(group))?.lagMessages).toBe(before?.lagMessages)
-    expect(await world.live.job(id)).toMatchObject({ status: 'preparing', successRecords: 0 })
+    expect(await environment.live.job(id)).toMatchObject({ status: 'preparing', successRecords: 0 })
     const { out } = await commands.run({}, 'lag', '--once', '--stage', 'verify')
     expect(out).toMatch(/^verify \(paused\) /m)
     expect(out).toMatch(/^verify is paused since \S+ by ann: a test\. /m)
 
     expect(await ops('resume', 'verify')).toMatchObject({ paused: false, changed: true })
     await untilTold('stage_paused', 'verify', [0, 0])
-    const ended = await world.live.waitForEnd(id)
+    const ended = await environment.live.waitForEnd(id)
     expect(ended).toMatchObject({ status: 'completed', totalRows: 600 })
-    expect(await world.breaches()).toEqual([])
-    await world.services.setScale({})
+    expect(await environment.breaches()).toEqual([])
+    await environment.services.setScale({})
   })
 
   it('makes no attempt at a webhook that comes due', async () => {
     const attempts = async () => (await told('webhook_attempts_total', 'deliver'))[0] ?? 0
     const atFirst = await attempts()
-    await world.test.createJob({
+    await environment.test.createJob({
       service: 'phone-validation',
       inputs: ['+12127365000'],
       webhook_url: 'https://nobody.invalid/hook',
@@ -210,7 +210,7 @@ describe('the command', () => {
     expect(list).toMatch(/^waiting: feed \d+, normalize \d+/)
   })
 
-  it('says so when the brokers do not answer', async () => {
+  it('reports that the brokers do not answer', async () => {
     const away = await commands.run({ KAFKA_BROKERS: '127.0.0.1:1' }, 'lag', '--once')
     expect([away.code, away.out]).toEqual([1, ''])
     expect(away.errors).toMatch(/^Kafka does not respond at 127\.0\.0\.1:1\. .*"npm run up"\.\n$/)

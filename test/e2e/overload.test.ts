@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.ts'
 import { createRichDemo } from '../support/rich-demo.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
 import { stackEnv } from '../support/stack.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 const SHED_LOAD_AFTER_MS = 4_000
 /** Longer than a test may take: no request here is given up. */
@@ -19,7 +19,7 @@ const env = stackEnv()
 const overrides = {
   SHED_LOAD_AFTER_MS: String(SHED_LOAD_AFTER_MS), ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS),
 }
-let world: World
+let environment: Environment
 const running: RunningServices[] = []
 const start = async (stages: readonly string[], lanes = 'small,bulk') => {
   const services = await startAll({ env, stages, overrides: { ...overrides, LANES: lanes } })
@@ -34,9 +34,9 @@ let addresses: readonly string[]
 let metricsUrls: readonly string[]
 
 beforeAll(async () => {
-  world = await startWorld()
+  environment = await startEnvironment()
   // Nobody serves the lane bulk of normalize any more.
-  await world.services.setScale({ normalize: 0 })
+  await environment.services.setScale({ normalize: 0 })
   const [one, two] = await Promise.all([
     start(['ingest']), start(['ingest']), start(['normalize'], 'small'),
   ])
@@ -48,7 +48,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await Promise.all(running.map(services => services.stop()))
-  await world.stop()
+  await environment.stop()
 })
 
 type Answer = { readonly status: number, readonly retryAfter: number }
@@ -77,7 +77,7 @@ async function metricsOf (instance: number): Promise<string> {
 const untilTold = (instance: number, what: string) => eventually(async () =>
   expect(await metricsOf(instance)).toContain(what))
 
-describe('while nobody works on one lane', () => {
+describe('a lane without a consumer', () => {
   it('its requests are refused at once on every instance, the other lane is served', async () => {
     expect((await post(1)).status).toBe(202)
     // These wait for longer than any test takes.
@@ -104,7 +104,7 @@ describe('while nobody works on one lane', () => {
     waiting = late
   })
 
-  it('it opens by itself when somebody does', async () => {
+  it('accepts jobs again when it has a consumer', async () => {
     await start(['normalize'], 'bulk')
     expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([202, 202])
     await Promise.all([0, 1].map(instance => untilTold(instance, OPEN)))

@@ -8,13 +8,13 @@ import { STAGES } from '../../services/topology.ts'
 import { openBrowser } from '../support/browser.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import {
-  PEOPLE, recordAnswers, signIn, startPageWorld, tabTo, unrestOf, violationsOf, type PageWorld,
+  PEOPLE, recordAnswers, signIn, startPageEnvironment, tabTo, unrestOf, violationsOf,
 } from '../support/page.ts'
 import { startReceiver, type Receiver } from '../support/receiver.ts'
 
 const SECRET = /vj_(?:live|test)_[0-9A-Za-z]{36}|whsec_[A-Za-z0-9+/]{43}=/g
 
-let world: PageWorld
+let environment: Awaited<ReturnType<typeof startPageEnvironment>>
 let browser: Browser
 let receiver: Receiver
 let context: BrowserContext
@@ -24,8 +24,8 @@ let made = { secret: '', jobId: '' }
 
 beforeAll(async () => {
   // Live numbers are answered by the sandbox, so that some of them take long enough to be watched.
-  [world, browser, receiver] = await Promise.all([
-    startPageWorld({
+  [environment, browser, receiver] = await Promise.all([
+    startPageEnvironment({
       WEBHOOK_ALLOW_HTTP: 'true',
       WEBHOOK_ALLOW_LOOPBACK: 'true',
       PROVIDERS: JSON.stringify({ 'phone-validation': ['sandbox'] }),
@@ -41,21 +41,21 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await browser?.close()
-  await world?.stop()
+  await environment?.stop()
 })
 
 const newContext = (options = {}) => browser.newContext({
-  baseURL: world.pageUrl, viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options,
+  baseURL: environment.pageUrl, viewport: { width: 1280, height: 800 }, ...options,
 })
 const heading = (name: string) => page.getByRole('heading', { level: 1, name })
 const rows = (table: string) =>
   page.getByRole('region', { name: table }).locator('tbody tr')
 const signInAsCustomer = async (at: Page) =>
-  signIn(at, await world.linkFor({ org: world.demo.orgId }))
+  signIn(at, await environment.linkFor({ org: environment.demo.orgId }))
 
 describe('the way in', () => {
   it('is a link that works once, and only when its button is pressed', async () => {
-    const link = await world.linkFor({ org: world.demo.orgId })
+    const link = await environment.linkFor({ org: environment.demo.orgId })
     // A preview of the link uses nothing up.
     expect((await fetch(link)).status).toBe(200)
     await signIn(page, link)
@@ -90,7 +90,7 @@ describe('a key', () => {
 
     expect(await violationsOf(page)).toEqual([])
     // It may write and not read.
-    const client = createClient({ baseUrl: world.baseUrl, apiKey: secret })
+    const client = createClient({ baseUrl: environment.baseUrl, apiKey: secret })
     await expect(client.balance()).rejects.toMatchObject({ code: 'insufficient_scope' })
     await expect(client.createJob({ service: 'phone-validation', inputs: [] }))
       .rejects.toMatchObject({ code: 'invalid_request' })
@@ -113,7 +113,7 @@ describe('a key', () => {
     await page.getByRole('link', { name: `Roll the key that ends in ${ending}` }).click()
     await page.getByRole('button', { name: 'Roll the key' }).click()
     const secret = await page.locator('#secret').textContent() ?? ''
-    const answerTo = async (key: string) => (await fetch(`${world.baseUrl}/balance`, {
+    const answerTo = async (key: string) => (await fetch(`${environment.baseUrl}/balance`, {
       headers: { authorization: `Bearer ${key}` },
     })).status
     // Both are known, and neither may read.
@@ -153,7 +153,7 @@ describe('a file', () => {
     const text = (await quote.textContent() ?? '').replace(/\s+/g, ' ')
     expect(text).toContain('Checked live604 $0.002 each')
     expect(await violationsOf(page)).toEqual([])
-    expect((await world.live.jobsPage()).data).toEqual([])
+    expect((await environment.live.jobsPage()).data).toEqual([])
 
     await tabTo(page, 'Start the job')
     await page.keyboard.press('Enter')
@@ -187,11 +187,11 @@ describe('a file', () => {
     ])
     expect(download.suggestedFilename()).toBe(`${jobId}.csv`)
     const file = readFileSync(await download.path(), 'utf8')
-    expect(file).toBe(await world.live.results(jobId, { safe: 'spreadsheet' }))
+    expect(file).toBe(await environment.live.results(jobId, { safe: 'spreadsheet' }))
     expect(file).toContain("'=1+1")
   })
 
-  it('has its event sent once more', async () => {
+  it('has its event resent', async () => {
     await receiver.until(1, '/hook')
     await expect.poll(async () => {
       await page.goto(`/live/jobs/${made.jobId}`)
@@ -207,7 +207,7 @@ describe('a file', () => {
     }).toBe(2)
   })
 
-  it('moves money that the balance tells of', async () => {
+  it('moves money, and the balance shows it', async () => {
     await expect.poll(async () => {
       await page.goto('/live/balance')
       return await rows('Movements').count()
@@ -236,10 +236,10 @@ describe('the settings', () => {
 
 describe('others', () => {
   it('reach no job of this organization, and this one none of theirs', async () => {
-    const other = await createOrganizationWith(world.env, { availableMicros: 1_000_000 })
+    const other = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
     const stranger = await newContext()
     const at = await stranger.newPage()
-    await signIn(at, await world.linkFor({ org: other.orgId }))
+    await signIn(at, await environment.linkFor({ org: other.orgId }))
     const { jobId } = made
     for (const path of ['', '/results.csv']) {
       const answer = await stranger.request.get(`/live/jobs/${jobId}${path}`)
@@ -253,14 +253,14 @@ describe('others', () => {
     await stranger.close()
   })
 
-  it('can not send forms for somebody who is signed in', async () => {
+  it('cannot submit forms of a signed-in user', async () => {
     await page.goto('/live/settings')
     const token = await page.locator('input[name=form_token]').first().getAttribute('value') ?? ''
     const post = async (form: Record<string, string>, headers: Record<string, string>) =>
       (await context.request.post('/live/settings/freshness', {
         form: { days: '7', ...form }, headers, maxRedirects: 0,
       })).status()
-    const own = { origin: world.pageUrl }
+    const own = { origin: environment.pageUrl }
     expect(await post({}, own)).toBe(403)
     expect(await post({ form_token: `${token}x` }, own)).toBe(403)
     expect(await post({ form_token: token }, {})).toBe(403)
@@ -291,7 +291,7 @@ describe('every page', () => {
       expect([path, await violationsOf(at)]).toEqual([path, []])
     }
     const operator = await viewer.newPage()
-    await signIn(operator, await world.linkFor({ operator: true }))
+    await signIn(operator, await environment.linkFor({ operator: true }))
     expect(await violationsOf(operator)).toEqual([])
     await viewer.close()
   })
@@ -314,7 +314,7 @@ describe('every page', () => {
     const at = await viewer.newPage()
     await signInAsCustomer(at)
     await at.goto(`/live/jobs/${made.jobId}`)
-    const { createdAt } = await world.live.job(made.jobId)
+    const { createdAt } = await environment.live.job(made.jobId)
     const time = at.locator(`time[datetime="${createdAt}"]`)
     expect(await time.getAttribute('title')).toBe(createdAt)
     const local = new Date(Date.parse(createdAt) + 5.5 * 3_600_000).toISOString()
@@ -329,15 +329,15 @@ describe('every page', () => {
   })
 })
 
-describe('those who run the pipeline', () => {
+describe('operators of the pipeline', () => {
   it('see what moves and what waits on each arrow', async () => {
     const viewer = await newContext()
     const at = await viewer.newPage()
-    await signIn(at, await world.linkFor({ operator: true }))
+    await signIn(at, await environment.linkFor({ operator: true }))
     await at.getByText(`All ${STAGES.length + 1} services answer.`).waitFor()
     const drawn = at.getByRole('img')
     for (const stage of STAGES) expect(await drawn.locator(`#stage-${stage}`).count()).toBe(1)
-    await world.test.createJob({
+    await environment.test.createJob({
       service: 'phone-validation',
       inputs: Array.from({ length: 3_000 }, (_, at) => `+1646731${1000 + at}`),
     })
@@ -352,11 +352,11 @@ describe('those who run the pipeline', () => {
 })
 
 describe('the way out', () => {
-  it('is taken by a session that ends, wherever it is used', async () => {
+  it('signs out the session in every window', async () => {
     const viewer = await newContext()
     const at = await viewer.newPage()
     await signInAsCustomer(at)
-    const redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
+    const redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
     const id = (await viewer.cookies()).find(({ name }) => name === 'session')?.value ?? ''
     const key = `page:session:${createHash('sha256').update(id).digest('hex')}`
     expect(await redis.pttl(key)).toBeGreaterThan(3_500_000)
@@ -388,12 +388,12 @@ describe('a secret', () => {
     expect(all.length).toBeGreaterThan(50)
     const telling = all.filter(({ content }) => content.match(SECRET) !== null)
     expect(telling.map(({ url }) => url.replace(/key_\w+/, 'KEY'))).toEqual([
-      `POST ${world.pageUrl}/live/keys`,
-      `POST ${world.pageUrl}/live/keys/KEY/roll`,
-      `POST ${world.pageUrl}/live/settings/webhook-secret`,
+      `POST ${environment.pageUrl}/live/keys`,
+      `POST ${environment.pageUrl}/live/keys/KEY/roll`,
+      `POST ${environment.pageUrl}/live/settings/webhook-secret`,
     ])
     for (const { content } of telling) expect(content.match(SECRET)).toHaveLength(1)
-    const known = [...Object.values(world.demo.keys), world.demo.webhookSecret]
+    const known = [...Object.values(environment.demo.keys), environment.demo.webhookSecret]
     expect(all.filter(({ content }) => known.some(one => content.includes(one)))).toEqual([])
   })
 })

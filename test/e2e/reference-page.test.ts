@@ -2,19 +2,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Browser } from 'playwright-core'
 import { openBrowser } from '../support/browser.ts'
 import { unrestOf, violationsOf } from '../support/page.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
-let world: World
+let environment: Environment
 let browser: Browser
 let docs: string
 beforeAll(async () => {
-  world = await startWorld()
+  environment = await startEnvironment()
   browser = await openBrowser()
-  docs = new URL('/docs', world.baseUrl).href
+  docs = new URL('/docs', environment.baseUrl).href
 })
 afterAll(async () => {
   await browser?.close()
-  await world?.stop()
+  await environment?.stop()
 })
 
 describe('the page of the reference', () => {

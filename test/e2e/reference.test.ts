@@ -4,14 +4,14 @@ import { eventIdOf } from '../../services/jobs/events.ts'
 import type {
   OpenApiDocument, Operation,
 } from '../../services/ingest/openapi/document.ts'
-import { startGuideWorld, type GuideWorld } from '../support/guide-world.ts'
+import { startGuideEnvironment, type GuideEnvironment } from '../support/guide-environment.ts'
 import { root } from '../support/sources.ts'
 
-let here: GuideWorld
+let here: GuideEnvironment
 let document: OpenApiDocument
 beforeAll(async () => {
-  here = await startGuideWorld()
-  const answer = await fetch(new URL('/openapi.json', here.world.baseUrl))
+  here = await startGuideEnvironment()
+  const answer = await fetch(new URL('/openapi.json', here.environment.baseUrl))
   document = await answer.json() as OpenApiDocument
 })
 afterAll(async () => { await here.stop() })
@@ -29,15 +29,15 @@ const sourceOf = (operation: Operation, lang: string) =>
 
 /** A job that is still under way: the check of this number of a test key is unavailable. */
 async function unendingJob (): Promise<string> {
-  const { id } = await here.world.test.createJob({
+  const { id } = await here.environment.test.createJob({
     service: 'phone-validation', inputs: ['+12125550005'],
   })
   return id
 }
 
 describe('the samples of the reference', () => {
-  it('by curl are answered as it says', async () => {
-    const { world, job, shell } = here
+  it('by curl get the documented responses', async () => {
+    const { environment, job, shell } = here
     const running = await unendingJob()
     const results = await Promise.all(sampled().map(async operation => {
       const isCancel = operation.operationId === 'cancelJob'
@@ -45,8 +45,8 @@ describe('the samples of the reference', () => {
         .replace('curl ', 'curl --silent --show-error --fail-with-body ')
       const { status, out, errors } = await shell(
         `uuidgen () { node -p 'crypto.randomUUID()'; }\n${script}`, {
-          BASE: world.baseUrl,
-          KEY: isCancel ? world.keys.test : world.keys.live,
+          BASE: environment.baseUrl,
+          KEY: isCancel ? environment.keys.test : environment.keys.live,
           JOB: isCancel ? running : job,
           DELIVERY: eventIdOf(job, EVENT_TYPES[0]),
         })
@@ -57,8 +57,8 @@ describe('the samples of the reference', () => {
     expect(results).toHaveLength(10)
   })
 
-  it('in TypeScript do what they say', async () => {
-    const { world, job, shell } = here
+  it('in TypeScript do what they document', async () => {
+    const { environment, job, shell } = here
     const blocks = sampled().map(operation => {
       const isCancel = operation.operationId === 'cancelJob'
       const own = isCancel
@@ -76,9 +76,9 @@ describe('the samples of the reference', () => {
     const { status, out, errors } = await shell(
       'node --input-type=module-typescript -e "$CODE"', {
         CODE: code.join('\n'),
-        BASE: world.baseUrl,
-        LIVE: world.keys.live,
-        TEST: world.keys.test,
+        BASE: environment.baseUrl,
+        LIVE: environment.keys.live,
+        TEST: environment.keys.test,
         jobId: job,
         runningId: await unendingJob(),
         deliveryId: eventIdOf(job, EVENT_TYPES[0]),

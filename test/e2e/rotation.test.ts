@@ -9,7 +9,9 @@ import type { RewrapReport, KeyReport } from '../../services/workspace/key-rotat
 import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
 import { endSharedServices, startAll, type RunningServices } from '../support/services.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
-import { runJob, startWorld, type Finished, type World } from '../support/world.ts'
+import {
+  runJob, startEnvironment, type Finished, type Environment,
+} from '../support/environment.ts'
 import { stackEnv } from '../support/stack.ts'
 
 type Secrets = Readonly<Record<'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE',
@@ -39,17 +41,17 @@ const contacts = phones.slice(0, 3)
 /** What jobs go through; the others are not asked for anything before the old keys go. */
 const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
 
-let world: World
+let environment: Environment
 let partner: TestPartner
 let further: RunningServices | undefined
 let old: Finished
 beforeAll(async () => {
-  world = await startWorld({ ...before }, { stages: STAGES })
+  environment = await startEnvironment({ ...before }, { stages: STAGES })
   partner = await createTestPartner(env, { usd: '1' })
 })
 afterAll(async () => {
   await further?.stop()
-  await world.stop()
+  await environment.stop()
   // Others read this stack with the old key alone.
   await workspace(before, 'keys', 'rewrap')
   redis.disconnect()
@@ -57,37 +59,37 @@ afterAll(async () => {
 })
 
 const clientOf = (services: RunningServices | undefined, mode: 'live' | 'test' = 'live') =>
-  world.clientAt(services?.baseUrl ?? '', mode)
+  environment.clientAt(services?.baseUrl ?? '', mode)
 
 const kidOfJob = async (job: string) => kidOf(
-  await redis.getBuffer(jobKeys(`${world.orgId}.live`, job).dataKey) ?? Buffer.alloc(0))
+  await redis.getBuffer(jobKeys(`${environment.orgId}.live`, job).dataKey) ?? Buffer.alloc(0))
 
 const statesOf = (finished: Finished) =>
   finished.rows.map(({ input, status, line_type: kind }) => [input, status, kind])
 
 const showSecret = (secrets: Secrets) => withWorkspace({ ...env, ...secrets }, parts =>
-  parts.webhookSecrets.show(world.orgId))
+  parts.webhookSecrets.show(environment.orgId))
 
 describe('new keys that are active in some processes before others', () => {
   it('wrap what is new, and neither records nor requests are forgotten', async () => {
-    old = await runJob(world.live, request)
+    old = await runJob(environment.live, request)
     further = await startAll({ env, stages: ['ingest'], overrides: { ...after } })
     const fresh = await runJob(clientOf(further), request)
     expect([await kidOfJob(old.created.id), await kidOfJob(fresh.created.id)]).toEqual(['k1', 'k2'])
     expect([old.job.cacheHits, fresh.job.cacheHits, fresh.job.chargedMicros]).toEqual([0, 20, 0])
     expect(statesOf(fresh)).toEqual(statesOf(old))
-    expect((await world.live.job(fresh.created.id)).metadata).toEqual(request.metadata)
+    expect((await environment.live.job(fresh.created.id)).metadata).toEqual(request.metadata)
     expect((await clientOf(further).job(old.created.id)).metadata).toEqual(request.metadata)
 
     const key = crypto.randomUUID()
-    const first = await world.live.createJob(request, key)
+    const first = await environment.live.createJob(request, key)
     expect((await clientOf(further).createJob(request, key)).id).toBe(first.id)
   })
 
   it('let two jobs check a contact once, one by the old and one by the new', async () => {
     // The check of one of them takes two seconds, so both jobs are under way at the same time.
     const inputs = ['+12127390004', '+12127391001', '+12127391002']
-    const both = [clientOf(world.services, 'test'), clientOf(further, 'test')]
+    const both = [clientOf(environment.services, 'test'), clientOf(further, 'test')]
     const done = await Promise.all(both.map(client => runJob(client, { ...request, inputs })))
     for (const [row] of inputs.entries()) {
       const sources = done.map(({ rows }) => rows[row]?.['source'])
@@ -97,7 +99,7 @@ describe('new keys that are active in some processes before others', () => {
 })
 
 describe('old keys', () => {
-  it('are missed by name when they are taken out while something needs them', async () => {
+  it('are named in the error when they are removed while still needed', async () => {
     const stock = await workspace<KeyReport>(alone, 'keys', 'list')
     expect(process.exitCode).toBe(1)
     process.exitCode = undefined
@@ -113,10 +115,10 @@ describe('old keys', () => {
     expect(stdout).toContain('request-secret')
   })
 
-  it('may go once everything is wrapped anew, and all still works', async () => {
+  it('may be removed once everything is rewrapped, and all still works', async () => {
     const webhookSecret = await showSecret(before)
     await further?.stop()
-    await world.services.stop()
+    await environment.services.stop()
     await endSharedServices()
     const done = await workspace<RewrapReport>(after, 'keys', 'rewrap')
     expect(done).toMatchObject({ lacking: [], broken: 0, missed: 0 })
@@ -137,9 +139,9 @@ describe('old keys', () => {
 
     // Once their copies for jobs under way have gone, too, the old records are misses, no worse.
     const cache = connectRedis(env['REDIS_CACHE_URL'] ?? '')
-    const copies = await cache.keysBuffer(world.cacheNames('2'))
+    const copies = await cache.keysBuffer(environment.cacheNames('2'))
     expect(await cache.del(...copies)).toBe(20)
-    expect(await cache.keysBuffer(world.cacheNames('1'))).toHaveLength(20)
+    expect(await cache.keysBuffer(environment.cacheNames('1'))).toHaveLength(20)
     cache.disconnect()
     const again = await runJob(client, request)
     expect([again.job.status, again.job.cacheHits, again.job.freshRecords])

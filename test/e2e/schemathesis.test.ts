@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 import { installSchemathesis } from './schemathesis/install.ts'
 
 /** So many requests in a minute are no client's, so the limits are out of the way. */
@@ -20,16 +20,16 @@ const SEEDS = Array.from({ length: Number(process.env['SCHEMATHESIS_SEEDS'] ?? 1
 /** Of a busy machine. */
 const TIMEOUT_MS = 400_000
 
-let world: World
+let environment: Environment
 let python: string
 let folder: string
 beforeAll(async () => {
   folder = mkdtempSync(`${tmpdir()}/verification-jobs-schemathesis-`)
   python = await installSchemathesis(line => console.log(`schemathesis: ${line}`))
-  world = await startWorld(WIDE_LIMITS, { stages: ['ingest', 'lookup'] })
+  environment = await startEnvironment(WIDE_LIMITS, { stages: ['ingest', 'lookup'] })
 })
 afterAll(async () => {
-  await world?.stop()
+  await environment?.stop()
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -37,11 +37,11 @@ type Tried = { readonly code: unknown, readonly report: string }
 
 /** Runs schemathesis in a folder of its own, as it leaves files where it runs; its report. */
 function tryAll (endedJob: string, seed: number): Promise<Tried> {
-  const root = world.baseUrl.replace('/api/v1', '')
+  const root = environment.baseUrl.replace('/api/v1', '')
   const parameters = [
     '-c', COMMAND, '--config-file', `${FILES}/schemathesis.toml`, 'run', `${root}/openapi.json`,
     '--checks', 'all', '--seed', String(seed),
-    '--header', `Authorization: Bearer ${world.keys.test}`, '--no-color',
+    '--header', `Authorization: Bearer ${environment.keys.test}`, '--no-color',
   ]
   const env = {
     ...process.env,
@@ -59,7 +59,7 @@ function tryAll (endedJob: string, seed: number): Promise<Tried> {
 describe('the service, tried by its own description', () => {
   const claim = 'answers only as described, breaks nowhere, and refuses what it should'
   it.each(SEEDS)(`${claim}: seed %d`, async seed => {
-    const { created } = await runJob(world.test, {
+    const { created } = await runJob(environment.test, {
       service: 'phone-validation', inputs: ['+12127365000', '+12127360001', 'call me'],
     })
     const { code, report } = await tryAll(created.id, seed)

@@ -10,7 +10,7 @@ import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { startTraceReceiver, type TraceReceiver } from '../support/trace-receiver.ts'
 import { messageMacOf } from '../support/signed.ts'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 import { stackEnv, testStack } from '../support/stack.ts'
 
 const env = stackEnv()
@@ -22,16 +22,16 @@ const bus = createKafkaBus({
 })
 const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
 
-let world: World
+let environment: Environment
 let traces: TraceReceiver
 beforeAll(async () => {
   traces = await startTraceReceiver()
-  world = await startWorld({
+  environment = await startEnvironment({
     WEBHOOK_WAITS_MS: '[50,50]', OTEL_EXPORTER_OTLP_ENDPOINT: traces.endpoint,
   })
 })
 afterAll(async () => {
-  await world.stop()
+  await environment.stop()
   await traces.stop()
   await bus.close()
   await clickhouse.close()
@@ -50,15 +50,15 @@ const slow = `+12129${serial.slice(2)}0004`
 const nonsense = `no contact ${serial} whatsoever`
 const contacts = [...phones, ...emails, label, path, failing, slow, nonsense]
 
-const folders = () => [testStack().dataDir, world.services.dataDir]
+const folders = () => [testStack().dataDir, environment.services.dataDir]
 
 /** Secrets that customers, operators and partners hold. */
 async function secretForms (partnerKey: Buffer): Promise<readonly Buffer[]> {
-  const webhook = await withWorkspace(env, parts => parts.webhookSecrets.show(world.orgId))
+  const webhook = await withWorkspace(env, parts => parts.webhookSecrets.show(environment.orgId))
   const configured = [env.KEY_RING, env.CACHE_SECRETS].flatMap(text =>
     Object.values(JSON.parse(text ?? '') as Record<string, string>))
   return [
-    ...Object.values(world.keys).flatMap(formsOf),
+    ...Object.values(environment.keys).flatMap(formsOf),
     ...[webhook, ...configured].flatMap(formsOfSecret),
     ...formsOfSecret(partnerKey.toString('base64')),
   ]
@@ -66,7 +66,7 @@ async function secretForms (partnerKey: Buffer): Promise<readonly Buffer[]> {
 
 /** What the services show of themselves. */
 async function metricsPages (): Promise<string> {
-  const pages = await Promise.all(world.services.list().map(async ({ metricsUrl }) =>
+  const pages = await Promise.all(environment.services.list().map(async ({ metricsUrl }) =>
     (await fetch(metricsUrl)).text()))
   return pages.join('\n')
 }
@@ -91,8 +91,8 @@ async function saveCache (): Promise<void> {
 
 /** Requests that are refused, each for another reason, with what must not be quoted in them. */
 async function refusedRequests (): Promise<readonly number[]> {
-  const post = async (body: string, key = world.keys.live) => (await fetch(
-    `${world.baseUrl}/jobs?note=${label}`, {
+  const post = async (body: string, key = environment.keys.live) => (await fetch(
+    `${environment.baseUrl}/jobs?note=${label}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body,
@@ -103,20 +103,20 @@ async function refusedRequests (): Promise<readonly number[]> {
     post(JSON.stringify({ ...request, service: label })),
     post(JSON.stringify({ ...request, webhook_url: `https://user:pass@example.com/${path}` })),
     post(JSON.stringify({ ...request, [label]: phones[0] })),
-    post(JSON.stringify(request), `${world.keys.live}x`),
+    post(JSON.stringify(request), `${environment.keys.live}x`),
   ])
 }
 
 /** A check that fails and one whose process is killed; both jobs come to their end. */
 async function failures (): Promise<void> {
-  const { test } = world
+  const { test } = environment
   const down = await test.createJob({ service: 'phone-validation', inputs: [failing] })
   const { id } = await test.createJob({ service: 'phone-validation', inputs: [slow, nonsense] })
   await test.waitForEnd(id, {
     pollEveryMs: 10,
     onProgress: ({ status }) => { if (status === 'verifying') throw new Error('under check') },
   }).catch(() => {})
-  world.services.kill('verify-1', 'SIGKILL')
+  environment.services.kill('verify-1', 'SIGKILL')
   await test.waitForEnd(id)
   await test.cancel(down.id)
   await test.waitForEnd(down.id)
@@ -135,15 +135,15 @@ async function poison (job: string): Promise<void> {
 describe('what is kept and shown', () => {
   it('has no contact, label, address or secret in clear, whatever fails', async () => {
     const metadata = { campaign: label }
-    const done = await runJob(world.live, {
+    const done = await runJob(environment.live, {
       service: 'phone-validation',
       inputs: phones,
       countryCode: 'US',
       metadata,
       webhook_url: `http://127.0.0.1:${receiver.port}/${path}?token=${label}`,
     })
-    await runJob(world.live, { service: 'email-validation', inputs: emails, metadata })
-    const partner = await createTestPartner(world.env, { usd: '1' })
+    await runJob(environment.live, { service: 'email-validation', inputs: emails, metadata })
+    const partner = await createTestPartner(environment.env, { usd: '1' })
     const fed = phones.map(input => ({ input, reference: undefined, countryCode: undefined }))
     expect((await feedContacts(partner, fed)).results).toHaveLength(phones.length)
     expect(done.rows.map(row => row.input)).toEqual(phones)
@@ -157,7 +157,7 @@ describe('what is kept and shown', () => {
     expect(searched(folders())).toBeGreaterThan(100)
     expect(findings(folders(), wanted)).toEqual([])
     const shown = Buffer.from(
-      await spansOfAll() + await metricsPages() + await dumpOf(clickhouse, world.orgId) +
+      await spansOfAll() + await metricsPages() + await dumpOf(clickhouse, environment.orgId) +
       await commands.dead('show', 'verify', (await commands.waitingOf(done.created.id))[0]!.letter))
     expect(shown.length).toBeGreaterThan(10_000)
     expect(wanted.filter(form => shown.includes(form)).map(String)).toEqual([])
@@ -175,6 +175,7 @@ describe('what is kept and shown', () => {
     expect(found.some(file => file.includes('redis-state'))).toBe(true)
     expect(found.some(file => file.includes('publish.dead'))).toBe(true)
     // The service's own log would be searched as well.
-    expect(findings([world.services.dataDir], [Buffer.from('"name":"ingest"')])).not.toEqual([])
+    expect(findings([environment.services.dataDir], [Buffer.from('"name":"ingest"')]))
+      .not.toEqual([])
   })
 })

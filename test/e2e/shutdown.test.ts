@@ -2,11 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 
-let world: World
-beforeAll(async () => { world = await startWorld() })
-afterAll(async () => { await world.stop() })
+let environment: Environment
+beforeAll(async () => { environment = await startEnvironment() })
+afterAll(async () => { await environment.stop() })
 
 type Line = {
   readonly level: number
@@ -17,7 +17,7 @@ type Line = {
 
 /** The logs of the services by name; those that files share may have told of other things. */
 function logs (): ReadonlyMap<string, string> {
-  const folder = join(world.services.dataDir, 'logs')
+  const folder = join(environment.services.dataDir, 'logs')
   return new Map(readdirSync(folder).map(name => [name, readFileSync(join(folder, name), 'utf8')]))
 }
 
@@ -38,18 +38,18 @@ function complaints (
 }
 
 describe('SIGTERM', () => {
-  it('ends every service in order, without a complaint, and the next start goes on', async () => {
+  it('stops every service in order, without an error, and the next start continues', async () => {
     const request = { service: 'phone-validation', inputs: ['+12127365000'], forceFresh: true }
-    expect((await runJob(world.live, request)).job.status).toBe('completed')
-    const before = world.services.list()
+    expect((await runJob(environment.live, request)).job.status).toBe('completed')
+    const before = environment.services.list()
     const since = logs()
-    for (const { name } of before) world.services.kill(name, 'SIGTERM')
+    for (const { name } of before) environment.services.kill(name, 'SIGTERM')
     await eventually(() => {
-      expect(world.services.list().map(({ restarts }) => restarts))
+      expect(environment.services.list().map(({ restarts }) => restarts))
         .toEqual(before.map(({ restarts }) => restarts + 1))
     })
-    await world.services.untilReady()
+    await environment.services.untilReady()
     expect(complaints(since, before.map(({ pid }) => pid))).toEqual([])
-    expect((await runJob(world.live, request)).job.status).toBe('completed')
+    expect((await runJob(environment.live, request)).job.status).toBe('completed')
   })
 })

@@ -9,7 +9,7 @@ import { withWorkspace } from '../../services/workspace/deps.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { balanceOf } from '../support/organizations.ts'
 import { startProgram } from '../support/started.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 const ROWS = 3_000
 const ROWS_PER_JOB = 800
@@ -19,21 +19,22 @@ const input = join(folder, 'contacts.csv')
 const output = join(folder, 'verified.csv')
 const stateFile = `${output}.progress.json`
 
-let world: World
+let environment: Environment
 let webhookSecret: string
 beforeAll(async () => {
-  world = await startWorld()
-  webhookSecret = await withWorkspace(world.env, parts => parts.webhookSecrets.show(world.orgId))
+  environment = await startEnvironment()
+  webhookSecret = await withWorkspace(environment.env,
+    parts => parts.webhookSecrets.show(environment.orgId))
 })
 afterAll(async () => {
-  await world.stop()
+  await environment.stop()
   rmSync(folder, { recursive: true })
 })
 
 /** A program of the clone; its environment says where the service is. */
 const start = (program: string, ...words: readonly string[]) => startProgram(program, words, {
-  VERIFICATION_JOBS_URL: world.baseUrl,
-  VERIFICATION_JOBS_KEY: world.keys.live,
+  VERIFICATION_JOBS_URL: environment.baseUrl,
+  VERIFICATION_JOBS_KEY: environment.keys.live,
   WEBHOOK_SECRET: webhookSecret,
   PORT: '0',
 })
@@ -65,7 +66,7 @@ describe('the command with a file', () => {
   it('that is killed again and again pays once and joins every line', async () => {
     const lines = [['id', 'name', 'Phone', 'note', 'status'], ...rows]
     writeFileSync(input, lines.map(cells => `${cells.map(quoted).join(',')}\r\n`).join(''))
-    const before = await balanceOf(world.env, world.orgId)
+    const before = await balanceOf(environment.env, environment.orgId)
     const moments: readonly ((state: RunState) => boolean)[] = [
       ({ jobs }) => jobs[0]?.sentAtMs !== undefined,
       ({ jobs }) => jobs[1]?.id !== undefined,
@@ -84,15 +85,15 @@ describe('the command with a file', () => {
     expect([code, errors]).toEqual([0, ''])
 
     const jobs: { readonly totalRows: number, readonly chargedMicros: number }[] = []
-    for await (const job of world.live.jobs()) jobs.push(job)
+    for await (const job of environment.live.jobs()) jobs.push(job)
     expect(jobs.map(({ totalRows }) => totalRows).toSorted()).toEqual([600, 800, 800, 800])
     const charged = jobs.reduce((sum, { chargedMicros }) => sum + chargedMicros, 0)
     expect(charged).toBeGreaterThan(0)
     expect(JSON.parse(out)).toMatchObject({ rows: ROWS, chargedMicros: charged, completed: true })
-    expect(await balanceOf(world.env, world.orgId)).toMatchObject({
+    expect(await balanceOf(environment.env, environment.orgId)).toMatchObject({
       availableMicros: before.availableMicros - charged, reservedMicros: 0,
     })
-    expect(await world.breaches()).toEqual([])
+    expect(await environment.breaches()).toEqual([])
     expectJoined(readFileSync(output, 'utf8'))
     expect(existsSync(stateFile) || existsSync(`${output}.part`)).toBe(false)
   })
@@ -131,16 +132,16 @@ function expectJoined (csv: string): void {
 }
 
 describe('the other commands', () => {
-  it('tell of jobs and money', async () => {
-    const { id } = await world.live.createJob({
+  it('show jobs and money', async () => {
+    const { id } = await environment.live.createJob({
       service: 'phone-validation', inputs: ['+12127365000'],
     })
-    await world.live.waitForEnd(id)
+    await environment.live.waitForEnd(id)
     const status = await command('status', id, '--json').ended()
     expect(JSON.parse(status.out)).toMatchObject({ id, status: 'completed', totalRows: 1 })
     const results = await command('results', id).ended()
     expect(results.out).toContain('1,+12127365000,+1 212 736 5000,+12127365000,US,')
-    const { availableMicros } = await world.live.balance()
+    const { availableMicros } = await environment.live.balance()
     const balance = await command('balance', '--json').ended()
     expect(JSON.parse(balance.out)).toMatchObject({ availableMicros })
     expect((await command('cancel', id).ended())).toMatchObject({
@@ -175,7 +176,7 @@ describe('the examples', () => {
     const address = /http:\S+/.exec(await next())?.[0] ?? ''
     const forged = await fetch(address, { method: 'POST', body: '{}' })
     expect([forged.status, await next()]).toEqual([400, 'refused: missing_signature'])
-    const { id } = await world.live.createJob({
+    const { id } = await environment.live.createJob({
       service: 'phone-validation', inputs: ['+12127365000'], webhook_url: address,
     })
     expect(await next()).toBe(`job.completed: ${id}, 1 of 1 rows`)

@@ -10,7 +10,7 @@ import {
   createRelease, idsOf, type Field, type RecordSchema, type Release, type ReleasedService,
 } from '../support/old-release.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 import { stackEnv } from '../support/stack.ts'
 
 const env = stackEnv()
@@ -38,7 +38,7 @@ const breaking = createRelease('breaking', (schema, file) => file === 'rows.to-v
   ? withField(schema, { name: 'priority', type: 'int' })
   : schema)
 
-let world: World
+let environment: Environment
 let settle: RunningServices
 let client: Client
 let registry: LaggingRegistry
@@ -81,23 +81,23 @@ async function expectWhole (running: ReturnType<typeof runJob>, inputs: readonly
 beforeAll(async () => {
   const known = await idsOf(registryUrl)
   registry = await startLaggingRegistry(registryUrl, Math.max(...known))
-  world = await startWorld()
-  client = world.live
+  environment = await startEnvironment()
+  client = environment.live
   // These are of other releases here.
-  await world.services.setScale({ normalize: 0, lookup: 0, settle: 0 })
+  await environment.services.setScale({ normalize: 0, lookup: 0, settle: 0 })
   settle = await startAll({
     env, stages: ['settle'], overrides: { SCHEMA_REGISTRY_URL: registry.url },
   })
 })
 afterAll(async () => {
   await Promise.all([settle.stop(), ...released.map(service => service.stop())])
-  await world.stop()
+  await environment.stop()
   registry.stop()
   for (const release of [previous, next, breaking]) release.remove()
 })
 
-describe('releases beside each other', () => {
-  it('are provisioned, forth and back, when each can read the other, else refused', async () => {
+describe('two releases side by side', () => {
+  it('are provisioned in both directions if each can read the other, else refused', async () => {
     for (const release of [previous, next, previous]) {
       expect(await release.provision(env)).toMatchObject({ code: 0 })
     }
@@ -106,7 +106,7 @@ describe('releases beside each other', () => {
     expect(refused.said).toContain('the schema of rows.to-verify-value is incompatible')
   })
 
-  it('read what the other wrote; whoever does not know a schema yet waits for it', async () => {
+  it('read what the other wrote; an unknown schema is waited for', async () => {
     await Promise.all([start(previous, 'normalize'), start(next, 'lookup')])
     const request = requestOf(1_500, 20_000_000)
     const running = begin(request)
@@ -125,7 +125,7 @@ describe('releases beside each other', () => {
     expect(await writersOf([job], 'rows.completed')).toEqual(new Set([now, later]))
   })
 
-  it('share one group, and take turns in the middle of jobs', async () => {
+  it('share one group, and replace each other in the middle of jobs', async () => {
     const [oldNormalize, newLookup] = released as [ReleasedService, ReleasedService]
     const [, , oldVerify, , newSettle] = await Promise.all([
       start(next, 'normalize'), start(previous, 'lookup'),
@@ -150,6 +150,6 @@ describe('releases beside each other', () => {
     const job = await expectWhole(begin(last), last.inputs)
     expect(await writersOf([job], 'rows.normalized')).toEqual(new Set([after]))
     expect(released.map(one => one.restarts())).toEqual(released.map(() => 0))
-    expect(await world.breaches()).toEqual([])
+    expect(await environment.breaches()).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { balanceOf } from '../support/organizations.ts'
-import { runJob, startWorld, type World } from '../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 
 const inputs = [
   '+12127365000', '(212) 736-5000', '1 212 736 5000', 'call me', '+442079460958', '+1',
@@ -8,16 +8,16 @@ const inputs = [
 ]
 const request = { service: 'phone-validation', inputs, countryCode: 'US' }
 
-let world: World
-beforeAll(async () => { world = await startWorld() })
-afterAll(async () => { await world.stop() })
+let environment: Environment
+beforeAll(async () => { environment = await startEnvironment() })
+afterAll(async () => { await environment.stop() })
 
-const balance = () => balanceOf(world.env, world.orgId)
+const balance = () => balanceOf(environment.env, environment.orgId)
 
 describe('a batch of phone numbers', () => {
   it('is counted, paid for, verified and returned once each in order', async () => {
     const before = await balance()
-    const { created, job, rows } = await runJob(world.live, request)
+    const { created, job, rows } = await runJob(environment.live, request)
     expect(created.preflight).toMatchObject({
       totalRows: 10, invalidRows: 2, duplicateRows: 3, cacheHits: 0, freshChecks: 5,
     })
@@ -44,9 +44,9 @@ describe('a batch of phone numbers', () => {
     expect(after.reservedMicros).toBe(0)
   })
 
-  it('comes from the cache the second time and costs nothing', async () => {
+  it('is answered from the cache the second time, free of charge', async () => {
     const before = await balance()
-    const { created, job, rows } = await runJob(world.live, request)
+    const { created, job, rows } = await runJob(environment.live, request)
     expect(created.preflight).toMatchObject({ cacheHits: 5, freshChecks: 0 })
     expect(created.preflight.maxQuoteMicros).toBeGreaterThan(0)
     expect(job).toMatchObject({ chargedMicros: 0, cacheHits: 5, freshRecords: 0 })
@@ -61,13 +61,13 @@ describe('a batch of phone numbers', () => {
   })
 
   it('is verified live again when asked to', async () => {
-    const { job, rows } = await runJob(world.live, { ...request, forceFresh: true })
+    const { job, rows } = await runJob(environment.live, { ...request, forceFresh: true })
     expect(job).toMatchObject({ cacheHits: 0, freshRecords: 5 })
     expect(rows.filter(row => row.source === 'cache')).toEqual([])
   })
 
-  it('has every column filled as the interface says', async () => {
-    const { rows } = await runJob(world.live, request)
+  it('fills every column as documented', async () => {
+    const { rows } = await runJob(environment.live, request)
     expect(rows[1]).toMatchObject({
       phone: '+1 212 736 5000',
       e164: '+12127365000',
@@ -85,11 +85,11 @@ describe('a batch of phone numbers', () => {
 })
 
 describe('a batch of e-mail addresses', () => {
-  it('tells what the lists alone can say, and never charges for what it cannot', async () => {
+  it('returns what the lists determine, and never charges for the rest', async () => {
     const inputs = [
       'jane@mailinator.com', 'info@ietf.org', 'jane@gmial.com', 'no address', 'JANE@ietf.org',
     ]
-    const { job, rows } = await runJob(world.live, { service: 'email-validation', inputs })
+    const { job, rows } = await runJob(environment.live, { service: 'email-validation', inputs })
     expect(rows.map(row => row.status)).toEqual(['risky', 'unknown', 'risky', 'invalid', 'unknown'])
     expect(rows.map(row => row.input)).toEqual(inputs)
     expect(job).toMatchObject({
@@ -101,13 +101,13 @@ describe('a batch of e-mail addresses', () => {
 describe('a batch of a carrier service', () => {
   it('charges only rows with a carrier, which the other service then finds cached', async () => {
     const inputs = ['+4915112345678', '+12127365000', '+15555555555']
-    const single = await runJob(world.live, { service: 'carrier-single', inputs })
+    const single = await runJob(environment.live, { service: 'carrier-single', inputs })
     expect(single.rows.map(row => [row.status, row.reason, row.carrier, row.confidence])).toEqual([
       ['valid', 'assigned_range', 'T-Mobile', '60'], ['unknown', 'carrier_unknown', '', '0'],
       ['unknown', 'unassigned_range', '', '0'],
     ])
     expect(single.job.chargedMicros * 3).toBe(single.created.preflight.maxQuoteMicros)
-    const again = await runJob(world.live, { service: 'carrier-lookup', inputs })
+    const again = await runJob(environment.live, { service: 'carrier-lookup', inputs })
     expect(again.created.preflight).toMatchObject({ cacheHits: 1, freshChecks: 2 })
     expect(again.rows[0]).toMatchObject({ source: 'cache', carrier: 'T-Mobile' })
     expect(again.job.chargedMicros).toBe(0)
@@ -115,15 +115,15 @@ describe('a batch of a carrier service', () => {
 })
 
 describe('a test key', () => {
-  it('verifies every service in the sandbox for nothing', async () => {
+  it('verifies every service in the sandbox free of charge', async () => {
     for (const service of ['whatsapp', 'telegram', 'carrier-single', 'carrier-lookup']) {
-      const { job, rows } = await runJob(world.test, { service, inputs: ['+12127365000'] })
+      const { job, rows } = await runJob(environment.test, { service, inputs: ['+12127365000'] })
       expect([service, job.chargedMicros, rows[0]?.status]).toEqual([service, 0, 'valid'])
     }
   })
 
   it('shares no cache with the live keys', async () => {
-    const { created } = await runJob(world.test, request)
+    const { created } = await runJob(environment.test, request)
     expect(created.preflight.cacheHits).toBe(0)
   })
 })

@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { startOddReceivers } from '../support/odd-receivers.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { recordMacOf } from '../support/signed.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 import { stackEnv } from '../support/stack.ts'
 
 const TENANTS = 10
@@ -48,12 +48,12 @@ const receiver = await startReceiver((response, { path, headers }) => {
 const triesOf = new Map<string, number>()
 const odd = await startOddReceivers()
 
-let world: World
+let environment: Environment
 type Tenant = { readonly tenant: string, readonly client: Client }
 let tenants: readonly Tenant[]
 let other: Tenant
 beforeAll(async () => {
-  world = await startWorld({
+  environment = await startEnvironment({
     WEBHOOK_WAITS_MS: JSON.stringify([WAIT_MS]),
     WEBHOOK_TIMEOUT_MS: String(TIMEOUT_MS),
     WEBHOOK_LEASE_MS: String(TIMEOUT_MS + 5_000),
@@ -70,13 +70,13 @@ beforeAll(async () => {
 afterAll(async () => {
   redis.disconnect()
   await clickhouse.close()
-  await world?.stop()
+  await environment?.stop()
 })
 
 async function newTenant (): Promise<Tenant> {
   const { id: orgId } = await createOrganizations(redis).create('a customer of the tests')
   const { secret } = await createApiKeys(redis).create({ orgId, mode: 'test', scopes: SCOPES })
-  const client = createClient({ baseUrl: world.baseUrl, apiKey: secret })
+  const client = createClient({ baseUrl: environment.baseUrl, apiKey: secret })
   return { tenant: tenantOf(orgId, 'test'), client }
 }
 
@@ -126,7 +126,7 @@ async function untilHealthyCame (label: string, clients: readonly Client[]): Pro
 }
 
 const deliverMetrics = async () => {
-  const url = world.services.list().find(({ name }) => name === 'deliver-1')?.metricsUrl ?? ''
+  const url = environment.services.list().find(({ name }) => name === 'deliver-1')?.metricsUrl ?? ''
   return await (await fetch(url)).text()
 }
 
@@ -159,8 +159,8 @@ const STATUSES: Readonly<Record<string, readonly (readonly (string | number)[])[
   '/404,500': [['failed', 'status', 404], ['exhausted', 'status', 500]],
 }
 
-describe('a receiver that answers as it likes', () => {
-  it('is held to the limits, and its event ends', async () => {
+describe('a misbehaving receiver', () => {
+  it('is held to the limits, and its event reaches an outcome', async () => {
     const { tenant, client } = other
     const cases = [
       ...Object.entries(ODD).map(([name, expected], index) =>
@@ -183,7 +183,7 @@ describe('a receiver that answers as it likes', () => {
     expect(receiver.received.filter(({ path }) => path === '/no')).toEqual([])
   })
 
-  it('is not listened to for longer than needed', async () => {
+  it('is disconnected once its response is known', async () => {
     expect(odd.pouredBytes()).toBeLessThan(64 * 1_024 * 1_024)
     const [, bytes] = /^process_resident_memory_bytes (\S+)$/m.exec(await deliverMetrics()) ?? []
     expect(Number(bytes)).toBeLessThan(500 * 1_024 * 1_024)
@@ -212,13 +212,13 @@ describe('receivers that hang, many more than there are slots,', () => {
     // All of them wait for their last attempt when the one who makes it is killed.
     for (const letGo of hanging.splice(0)) letGo()
     await eventually(async () => {
-      world.services.kill('deliver-1', 'SIGSTOP')
+      environment.services.kill('deliver-1', 'SIGSTOP')
       const underWay = await redis.zcard('leases:{deliveries}')
-      if (underWay > 0) world.services.kill('deliver-1', 'SIGCONT')
+      if (underWay > 0) environment.services.kill('deliver-1', 'SIGCONT')
       expect(underWay).toBe(0)
     })
-    world.services.kill('deliver-1', 'SIGKILL')
-    await world.services.untilReady()
+    environment.services.kill('deliver-1', 'SIGKILL')
+    await environment.services.untilReady()
     const ends = async () => (await endsOf(names)).exhausted ?? 0
     await expect.poll(ends, { interval: 250 })
       .toBe((before.exhausted ?? 0) + hosts.length)

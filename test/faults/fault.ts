@@ -2,7 +2,7 @@ import type { ClientLog } from './client-log.ts'
 import type { Load, LoadPlan } from './load.ts'
 import type { Receiver } from './receiver.ts'
 import type { FaultStack } from './stack.ts'
-import type { World, WorldOptions } from './world.ts'
+import type { Environment, EnvironmentOptions } from './environment.ts'
 
 /** What breaks. */
 export type FaultKind =
@@ -10,7 +10,7 @@ export type FaultKind =
 
 /** What a fault acts on, while the load runs. */
 export type Scene = {
-  readonly world: World
+  readonly environment: Environment
   readonly load: Load
   /** Every answer the service gave to the load's clients. */
   readonly log: ClientLog
@@ -37,7 +37,7 @@ export type Injected = {
 }
 
 /** Something a fault put between services and stack. */
-export type Preparation = WorldOptions & { readonly close?: () => Promise<void> }
+export type Preparation = EnvironmentOptions & { readonly close?: () => Promise<void> }
 
 /** What may differ from a run without faults; all that is left out must not be. */
 export type Allowances = {

@@ -45,7 +45,7 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
         Readonly<Record<string, string>>[]
       const wrong = request.inputs.findIndex((input, index) =>
         rows[index]?.['row'] !== String(index + 1) ||
-        // Whoever spoils the only block with the inputs of a chunk takes them away for good.
+        // A broken message with the only copy of the inputs of a chunk loses them.
         (rows[index]['input'] !== input && !(allows.deadLetters === true && isLost(rows[index]))))
       if (rows.length === request.inputs.length && wrong < 0) return []
       return [`${id}: ${rows.length} of ${request.inputs.length} rows, wrong from ${wrong}`]
@@ -69,10 +69,10 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
     for await (const { id } of log.client.jobs()) made.push(id)
     const known = new Set(log.promised.map(({ id }) => id))
     const strange = made.filter(id => !known.has(id))
-    // Whoever gave up may never have heard of the job that there is.
+    // A client that gave up may have created a job without seeing its id.
     const allowed = allows.unanswered === true ? log.lost.length : 0
     if (strange.length <= allowed) return log.doubles
-    return [...log.doubles, ...strange.map(id => `${id} was made and no client was told of it`)]
+    return [...log.doubles, ...strange.map(id => `${id} exists and no client has its id`)]
   },
   'every request is answered': async ({ log, allows }) =>
     allows.unanswered === true ? [] : log.lost,

@@ -3,7 +3,7 @@ import {
   logFileOf, startChild, stopChild, tailOf, type Child, type ProcessSpec,
 } from '../../deploy/local/process.ts'
 
-/** One program of the stack, which runs only while it is told to. */
+/** One program of the stack, which runs only on request. */
 export type Part = {
   readonly name: string
   readonly pid: () => number

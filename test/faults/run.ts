@@ -10,7 +10,7 @@ import { LIGHT, startLoad, USUAL } from './load.ts'
 import { judge } from './oracle.ts'
 import { startReceiver } from './receiver.ts'
 import { openStack, type FaultStack } from './stack.ts'
-import { openWorld, type World } from './world.ts'
+import { openEnvironment, type Environment } from './environment.ts'
 
 export type RunOptions = {
   readonly seed: number
@@ -51,30 +51,30 @@ export function createRunner (): Runner {
 /** The stack and the services that faults have in common, started when they are first needed. */
 function createHouse () {
   let stack: FaultStack | undefined
-  let world: World | undefined
-  const closeWorld = async (signal?: 'SIGKILL') => {
-    await world?.stop(signal)
-    world = undefined
+  let environment: Environment | undefined
+  const closeEnvironment = async (signal?: 'SIGKILL') => {
+    await environment?.stop(signal)
+    environment = undefined
   }
   const close = async () => {
-    await closeWorld('SIGKILL')
+    await closeEnvironment('SIGKILL')
     await stack?.close()
     stack = undefined
   }
-  const shared = async (scale: Readonly<Record<string, number>> = {}): Promise<World> => {
+  const shared = async (scale: Readonly<Record<string, number>> = {}): Promise<Environment> => {
     stack ??= await openStack()
-    world ??= await openWorld(stack, { scale })
-    await world.services.setScale(scale)
-    await world.services.untilReady()
-    return world
+    environment ??= await openEnvironment(stack, { scale })
+    await environment.services.setScale(scale)
+    await environment.services.untilReady()
+    return environment
   }
   /** Services or stack of its own, where a fault asks for them. */
   const apart = async (fault: Fault, options: RunOptions): Promise<Outcome> => {
-    await closeWorld()
+    await closeEnvironment()
     const own = await fault.stack?.()
     const on = own ?? (stack ??= await openStack())
     const { close: closePrepared, ...settings } = await fault.prepare?.(on) ?? {}
-    const opened = await openWorld(on, settings)
+    const opened = await openEnvironment(on, settings)
     try {
       return await runIn(opened, fault, options)
     } finally {
@@ -91,20 +91,24 @@ function skipped (fault: Fault, { seed, full }: RunOptions, why: string): Outcom
   return { fault, seed, full, ...nothing, ...why !== '' && { skipped: why } }
 }
 
-async function runIn (world: World, fault: Fault, options: RunOptions): Promise<Outcome> {
+async function runIn (
+  environment: Environment, fault: Fault, options: RunOptions
+): Promise<Outcome> {
   const startedAt = Date.now()
   const { seed, full, say } = options
   const random = seededRandom(seed)
-  const { env } = world.stack
+  const { env } = environment.stack
   const { orgId, keys } = await createDemo(env)
   const receiver = await startReceiver()
-  const log = createClientLog({ baseUrls: world.services.baseUrls, apiKey: keys.live, random })
-  const deadBefore = await countDead(world.stack)
-  const endsBefore = world.services.ends().length
+  const log = createClientLog({
+    baseUrls: environment.services.baseUrls, apiKey: keys.live, random,
+  })
+  const deadBefore = await countDead(environment.stack)
+  const endsBefore = environment.services.ends().length
   const plan = { ...USUAL, ...full ? {} : LIGHT, ...fault.load }
   // Numbers end with six digits of the serial: other runs may share them, another tenant's cache.
   const load = startLoad({ log, receiver, random, plan, firstSerial: seed * 1_000 % 900_000 })
-  const scene: Scene = { world, load, log, receiver, orgId, random, seed, full, say }
+  const scene: Scene = { environment, load, log, receiver, orgId, random, seed, full, say }
   try {
     await load.untilEnded(2)
     const injected = await fault.inject(scene)
@@ -116,8 +120,8 @@ async function runIn (world: World, fault: Fault, options: RunOptions): Promise<
       env,
       orgId,
       allows: fault.allows ?? {},
-      ends: world.services.ends().slice(endsBefore),
-      deadLetters: async () => await countDead(world.stack) - deadBefore,
+      ends: environment.services.ends().slice(endsBefore),
+      deadLetters: async () => await countDead(environment.stack) - deadBefore,
     })
     say(`done in ${injectedMs} ms, judged in ${Date.now() - startedAt - injectedMs} ms`)
     const breaches = [...verdict.breaches, ...injectionBreaches(fault, injected, full)]

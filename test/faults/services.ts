@@ -14,7 +14,7 @@ export type End = {
   readonly name: string
   readonly how: string
   readonly atMs: number
-  /** Told to end, or killed by the suite, rather than by itself. */
+  /** Stopped or killed by the suite rather than by itself. */
   readonly asked: boolean
 }
 
@@ -27,7 +27,7 @@ type Instance = {
   /** Of `ingest` alone. */
   readonly baseUrl: string | undefined
   readonly failpoints: string
-  /** Resolves once it runs no more and will not be started again; SIGTERM unless told otherwise. */
+  /** Resolves once it has stopped and will not be restarted; SIGTERM by default. */
   readonly stop: (signal?: 'SIGKILL') => Promise<void>
   readonly child: () => Child | undefined
   readonly expect: () => void

@@ -43,7 +43,7 @@ describe('the guide to providers', () => {
     expect(providers[0]?.services).toEqual(['whatsapp', 'telegram'])
   })
 
-  it('tells every outcome of a mailbox as the code has it', () => {
+  it('documents every outcome of a mailbox of the code', () => {
     const rows = [...guide.matchAll(/\| `(\w+)`[^|]* \| `(\w+)` \| (\d+) \|/g)]
       .map(([, ...cells]) => cells.join(' '))
     const outcomes = Object.values(OUTCOMES).map(({ status, reason, confidence }) =>

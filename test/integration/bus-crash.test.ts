@@ -6,20 +6,20 @@ import { openKafkaHarness } from '../support/kafka-harness.ts'
 import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
 
 let broker: OwnBroker
-let world: BusHarness
+let environment: BusHarness
 beforeAll(async () => {
   broker = await startOwnBroker()
-  world = await openKafkaHarness(broker.brokers)
+  environment = await openKafkaHarness(broker.brokers)
 })
 afterAll(async () => {
-  await world?.close()
+  await environment?.close()
   await broker?.close()
 })
 
 it('keeps every acknowledged message and delivers it while the broker is killed', async () => {
-  const topic = await world.createTopic(4)
+  const topic = await environment.createTopic(4)
   const seen = new Set<string>()
-  const consumption = await world.bus.consume({
+  const consumption = await environment.bus.consume({
     group: 'readers',
     topics: [topic],
     onAssigned: () => {},
@@ -36,7 +36,7 @@ it('keeps every acknowledged message and delivers it while the broker is killed'
       const value = `${sender}-${index}`
       const headers = { sender: `${sender}` }
       const message = { topic, key: `${sender}-${index % 5}`, value: Buffer.from(value), headers }
-      await world.bus.producer(`sender-${sender % 2}`).send([message])
+      await environment.bus.producer(`sender-${sender % 2}`).send([message])
       acknowledged.add(value)
       // Sends that never pause would keep the broker from anything else.
       await sleep(2)
@@ -56,6 +56,6 @@ it('keeps every acknowledged message and delivers it while the broker is killed'
   await eventually(() =>
     expect([...acknowledged].filter((value) => !seen.has(value))).toEqual([]))
   await eventually(() => expect(consumption.ready()).toBe(true))
-  expect(world.fatal).toEqual([])
+  expect(environment.fatal).toEqual([])
   await consumption.stop()
 })

@@ -52,7 +52,7 @@ describe('leases in Redis', () => {
     expect(leftMs).toBeLessThanOrEqual(LEASE_MS)
   })
 
-  it('end with the verdict, which answers whoever waited', async () => {
+  it('end with the verdict, which answers every waiting job', async () => {
     const scope = scopeOf('org_3.live')
     await cache.claim(scope, both, claimOf('job_1'))
     const record = cachedRecord({ job: 'job_1' })
@@ -62,7 +62,7 @@ describe('leases in Redis', () => {
     expect(await cache.claim(scope, both, claimOf('job_2'))).toEqual([record, 'mine'])
   })
 
-  it('take the place of records that may not be used, for one job alone', async () => {
+  it('replace unusable records, for one job only', async () => {
     const scope = scopeOf('org_4.live')
     await cache.store(scope, both, [cachedRecord({ confidence: 1 }), cachedRecord()])
     const picky = ({ confidence }: { confidence: number }) => confidence > 1
@@ -116,7 +116,7 @@ describe('leases of jobs whose tokens are of different versions', () => {
 })
 
 describe('offers in Redis', () => {
-  it('stand where nothing usable does, each its own, for 90 days, seen by all', async () => {
+  it('fill only entries without a usable record, for 90 days, visible to all', async () => {
     const scope = scopeOf('org_7.live')
     const all = Buffer.concat(tokens)
     const records = tokens.map((_, row) => cachedRecord({ confidence: row % 99, job: 'job_1' }))

@@ -59,7 +59,7 @@ describe('cancel', () => {
     expect((await store.cancel(tenant, 'job_1')).kind).toBe('ended')
   })
 
-  it('comes too late for a job that has ended, and knows no other', async () => {
+  it('is refused for a job that has ended, and 404 for an unknown one', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 1 }))
     const block = blockOf({ job: 'job_1', chunkRows: 1, inputs: true }, { live: [0] })

@@ -61,7 +61,7 @@ describe('connection', () => {
 })
 
 describe('writing', () => {
-  it('takes rows with every kind of text, and tells how many it wrote', async () => {
+  it('accepts rows with every kind of text, and returns how many it wrote', async () => {
     const binary = randomBytes(300_000).toString('base64')
     const texts = ['', "it's; DROP TABLE plain --", 'a\n\n;b\t\\', 'é漢😀\u0000x', binary]
     const values = texts.map((text, id) => ({ id, text }))
@@ -146,7 +146,7 @@ describe('reading', () => {
     expect([rows, sum]).toEqual([300_000, 44_999_850_000])
   })
 
-  it('answers whole documents and empty results', async () => {
+  it('returns JSON documents and empty results', async () => {
     const query = 'SELECT number FROM numbers(70000)'
     const result = await client.query({ query, format: 'JSON' })
     expect((await result.json()).rows).toBe(70_000)

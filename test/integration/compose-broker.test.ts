@@ -30,7 +30,7 @@ async function sent (connection: KafkaConnection, topic: string): Promise<string
 }
 
 describe('the broker of compose.yaml', () => {
-  it('lets each stage do what provision allows it, and nobody in without a password', async () => {
+  it('allows each stage what provision grants, and nothing without a password', async () => {
     const say = () => {}
     const connection = broker.as('admin')
     await createTopics({ connection, say })

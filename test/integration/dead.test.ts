@@ -10,7 +10,7 @@ import { connectAll } from '../support/connected.ts'
 import { messagesOf, onceMore, openDeadCommands, skipAll, untilRead } from '../support/dead.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
 import { testStack } from '../support/stack.ts'
-import { parseCsv } from '../support/world.ts'
+import { parseCsv } from '../support/environment.ts'
 
 const { env, brokers, bus, state, wallet } = connectAll()
 const { dead, lettersOf, waitingOf, run, close } = openDeadCommands(env)
@@ -91,7 +91,7 @@ describe('a letter of a running job', () => {
 })
 
 describe('a letter whose rows have ended without a verdict', () => {
-  it('gives them none when it is replayed, and nobody pays for them', async () => {
+  it('adds no verdict and no charge when it is replayed', async () => {
     await services.setScale({ verify: 0 })
     const before = await wallet.balance(tenant)
     const inputs = Array.from({ length: 250 }, (_, index) => `+1212737${1_000 + index}`)
@@ -137,11 +137,11 @@ const headersOf = (job: string) => ({
   rows: fullBitmap(3).toString('base64'),
 })
 
-describe('a message that nobody can read', () => {
+describe('an unreadable message', () => {
   beforeAll(startAll)
   it.each([
     ['normalize', 'rows.submitted.small'], ['settle', 'rows.completed.small'],
-  ])('is listed for %s, shown without its content, and dies again', async (stage, topic) => {
+  ])('is listed for %s, shown without content, dead again if replayed', async (stage, topic) => {
     const job = `job_poison_${stage}`
     const value = Buffer.from(`garbage with ${CANARY} in it`)
     await producer.send([{ topic, key: job, value, headers: headersOf(job) }])

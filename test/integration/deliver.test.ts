@@ -117,7 +117,7 @@ const bothSchemes = ({ headers, body }: Received, secret: string) => {
 }
 
 describe.concurrent('a webhook', () => {
-  it('is signed in both schemes and tells of what can be read by then', async () => {
+  it('is signed in both schemes, and sent once results are readable', async () => {
     const secret = await secrets.show(demo.orgId)
     const { id, path, event } = await startJob('200')
     const [got] = await receiver.until(1, path)
@@ -150,7 +150,7 @@ describe.concurrent('a webhook', () => {
     expect(bothSchemes(got!, 'whsec_AAAA').map(({ ok }) => ok)).toEqual([false, false])
   })
 
-  it('is tried by the schedule until it is exhausted, each time signed anew', async () => {
+  it('is attempted on schedule until exhausted, with a new signature each time', async () => {
     const { id, path } = await startJob('500,503,404')
     const attempts = await historyOf(id, 4)
     expect(outcomes(attempts)).toEqual([
@@ -187,7 +187,7 @@ describe.concurrent('a webhook', () => {
     expect(gap).toBeGreaterThanOrEqual(2 * WAITS_MS[0]! - 20)
   })
 
-  it('is sent once more when somebody asks', async () => {
+  it('is resent on request', async () => {
     const { id, path, delivery } = await startJob('200,500,500')
     await historyOf(id, 1)
     expect(await deliveries.resend(delivery, 1)).toBe('queued')
@@ -207,7 +207,7 @@ async function ask (path: string, { method = 'GET', key = demo.keys.test } = {})
 }
 
 describe.concurrent('the interface', () => {
-  it('lists what came of a webhook, newest first, and sends it once more', async () => {
+  it('lists the attempts of a webhook, newest first, and resends it', async () => {
     const { id, path, event } = await startJob('500,200,503')
     await historyOf(id, 2)
     const listed = await ask(`${id}/deliveries`)
@@ -228,7 +228,7 @@ describe.concurrent('the interface', () => {
       .toMatchObject({ attempt: 3, outcome: 'exhausted', statusCode: 503, reason: 'status' })
   })
 
-  it('knows no deliveries of others, of other events, or without an address', async () => {
+  it('returns no deliveries of others, of other events, or without an address', async () => {
     const { id, event } = await startJob('200')
     await historyOf(id, 1)
     const codes = async (job: string, delivery: string, key = demo.keys.test) => {
@@ -258,8 +258,8 @@ async function killDeliver (): Promise<void> {
   await services.untilReady()
 }
 
-describe('a service that dies', () => {
-  it('leaves what waits and what is under way to the next one, and its history', async () => {
+describe('a deliver process that crashes', () => {
+  it('leaves pending attempts, attempts in flight and the history to the next one', async () => {
     const waits = await startJob('500,500,500,200')
     const under = await startJob('hang,200', '127.0.0.9')
     await receiver.until(1, waits.path)
@@ -279,7 +279,7 @@ describe('a service that dies', () => {
 })
 
 describe('receivers that hang', () => {
-  it('do not keep a healthy one waiting, though they take all places', async () => {
+  it('do not delay a healthy one, though they take all slots', async () => {
     const before = hanging.length
     const hosts = Array.from({ length: HANGING }, (_, index) => `127.0.1.${1 + index}`)
     while (hosts.length > 0) {

@@ -62,7 +62,7 @@ describe('the feeds on real parts', () => {
     expect(taken(late.name)).toEqual(['+12127365000'])
   })
 
-  it('read what a partner compressed in a way that they do not know', async () => {
+  it('read messages compressed by a codec they do not write', async () => {
     const { CompressionCodecs, CompressionTypes } = kafkajs
     const foreign = await createTestPartner(env)
     const decompress = vi.fn(() => { throw new Error('nobody can read this') })
@@ -122,7 +122,7 @@ describe('the feeds on real parts', () => {
     await feed.close()
   })
 
-  it('seal results by the old key until it expires, and clients say which key they lack',
+  it('seal results by the old key until it expires, and clients name a missing key',
     async () => {
       const one = await createTestPartner(env)
       const rotated = await withWorkspace(env, ({ partners }) =>
@@ -175,7 +175,7 @@ it('a partner is made on brokers without an authorizer for a trial only', async 
   expect(await hasTopic(connection, `feeds.${name}.submitted`)).toBe(false)
 })
 
-it('a demonstration partner has a key that its registration knows', async () => {
+it('a demonstration partner has a registered key', async () => {
   const { partner: name, key } = await createDemoPartner(env, partner.org)
   const stored = await withWorkspace(env, ({ partners }) => partners.keysOf(name))
   expect(stored?.map(textOfPartnerKey)).toEqual([key])

@@ -45,7 +45,7 @@ describe('the copy of data keys', () => {
     expect(await copy.find('org_other.live', one.job)).toBeUndefined()
   })
 
-  it('is made up for by the topic where ledger has not copied a key yet', async () => {
+  it('falls back to the topic where ledger has not copied a key yet', async () => {
     // It stays in the topic, so whoever counts keys has to be able to read it.
     const job = newJobId(Date.now())
     const ring = createKeyRing({
@@ -65,7 +65,7 @@ describe('the copy of data keys', () => {
     expect(await find(tenant, newJobId(Date.now()))).toBeUndefined()
   })
 
-  it('leaves out what no service has signed, and reports it', async () => {
+  it('skips unsigned rows, and reports them', async () => {
     const [key, other] = [keyOf(), keyOf()]
     await copy.append([key])
     const content = other.wrapped.toString('base64')
@@ -82,7 +82,7 @@ describe('the copy of data keys', () => {
     expect(forged).toEqual([key.job, key.job, key.job])
   })
 
-  it('keeps of jobs that are wrapped anew the new rows alone', async () => {
+  it('keeps only the new rows of rewrapped jobs', async () => {
     const ringOf = (kid: string) => createKeyRing({
       KEY_RING: { [kid]: randomBytes(32).toString('base64') }, KEY_ACTIVE: kid,
     })
@@ -101,7 +101,7 @@ describe('the copy of data keys', () => {
     await expect.poll(() => filesOf(old)).toBe(0)
   })
 
-  it('has no byte of erased jobs left on the disk, and all of the others', async () => {
+  it('leaves no byte of erased jobs on the disk, and keeps all others', async () => {
     const [one, two, other] = [keyOf(), keyOf(), keyOf()]
     await copy.append([one, other])
     await copy.append([two])

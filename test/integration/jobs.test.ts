@@ -31,7 +31,7 @@ const whole = (job: string) =>
   blockOf({ job, chunkRows: 10, inputs: true }, { live: upTo(8), unknown: [8], invalid: [9] })
 
 describe('accept', () => {
-  it('reserves, keeps header and price, and answers the same ever after', async () => {
+  it('reserves, stores header and price, and repeats the same answer', async () => {
     const tenant = await fundedTenant()
     const request = acceptRequest(
       'job_1', { header: Buffer.of(1, 2), invalidRows: 1, cacheHits: 2 }
@@ -63,7 +63,7 @@ describe('accept', () => {
     expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 24_000, seq: 2 })
   })
 
-  it('makes an entry of nothing for a job that costs nothing', async () => {
+  it('writes an entry of zero for a job that costs nothing', async () => {
     const tenant = 'org_free.test'
     const request = acceptRequest('job_1', { unitPriceMicros: 0 })
     const answer = await acceptClaimed(store, tenant, request)
@@ -74,7 +74,7 @@ describe('accept', () => {
       .toMatchObject({ ended: true, entry: { seq: 2, type: 'settle', amountMicros: 0 } })
   })
 
-  it('refuses for lack of money, hits included, and stays with it', async () => {
+  it('refuses for lack of money, cache hits included, and repeats that refusal', async () => {
     const tenant = await fundedTenant(19_999)
     const request = acceptRequest('job_1', { freshChecks: 0, cacheHits: 10 })
     const refusal = {
@@ -89,7 +89,7 @@ describe('accept', () => {
     expect(await store.outcome(tenant, 'job_1')).toEqual({ kind: 'refused', refusal })
   })
 
-  it('gives ten slots to jobs with fresh checks, and each back at its end', async () => {
+  it('grants ten slots to jobs with fresh checks, and frees each at their end', async () => {
     const tenant = await fundedTenant()
     for (const number of upTo(10)) await accepted(store, tenant, acceptRequest(`job_${number}`))
     expect(await acceptClaimed(store, tenant, acceptRequest('job_10'))).toEqual(FULL)
@@ -254,7 +254,7 @@ describe('the end of a job', () => {
     expect(await store.openJobs(tenant)).toEqual([])
   })
 
-  it('waits for the inputs of every chunk, noted even when they win no row', async () => {
+  it('waits for the inputs of every chunk, even if they win no row', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1'))
     const rows = blockOf({ job: 'job_1', chunkRows: 10 }, { live: upTo(10) })
@@ -269,7 +269,7 @@ describe('the end of a job', () => {
       .toEqual([rows.digest, inputs('first').digest].sort())
   })
 
-  it('is forced on a stalled job: open rows to one block, what was won is charged', async () => {
+  it('fails a stalled job: one block for open rows, a charge for verified ones', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
     const part = blockOf({ job: 'job_1', chunkRows: 7, chunk: 1, firstRow: 13 }, { live: [0, 6] })
@@ -351,7 +351,7 @@ describe('data keys', () => {
     await expect(other.get(tenant, 'job_2')).rejects.toThrow('seal')
   })
 
-  it('that are gone are restored for a running job alone', async () => {
+  it('that are lost are restored only for a running job', async () => {
     const tenant = await fundedTenant()
     const { key, wrapped } = await createJobKeys({ redis, ring }).create(tenant, 'job_1')
     await redis.del(jobKeys(tenant, 'job_1').dataKey)
@@ -366,7 +366,7 @@ describe('data keys', () => {
 })
 
 describe('a wait for an outcome on a real channel', () => {
-  it('is nudged by announce, by a refusal, and ends at acceptBy', async () => {
+  it('is notified of announce and of a refusal, and ends at acceptBy', async () => {
     const clock = await redisClock(redis)
     const outcomes = await createOutcomeWaiter({
       store, subscriber: connect(), clock, pollMs: 60_000,

@@ -13,7 +13,7 @@ import {
 } from '../support/wrapped-keys.ts'
 
 describe('a key of the ring', () => {
-  it('wraps everything until all of it is wrapped anew, and may go then', async () => {
+  it('wraps every data key until all are rewrapped, and may be removed then', async () => {
     const [old, both, fresh] = [ringOf([1], 1), ringOf([1, 2], 2), ringOf([2], 2)]
     const { id: org } = await accountsOf(old).organizations.create('Example')
     const first = await makeJob('job_1', old)
@@ -77,7 +77,7 @@ describe('a key of the ring', () => {
     expect(await redis.pttl(jobKeys(tenant, 'job_1').dataKey)).toBeGreaterThan(3_000_000)
   })
 
-  it('is not guessed from bytes that nobody has wrapped', async () => {
+  it('is not guessed from bytes that were never wrapped', async () => {
     await redis.set(jobKeys('org_9.live', 'job_broken').dataKey, Buffer.of(0))
     expect((await reportKeys(partsOf(ringOf([1, 2], 2)))).broken).toBe(1)
     await redis.del(jobKeys('org_9.live', 'job_broken').dataKey)
@@ -88,7 +88,7 @@ describe('a job that is erased', () => {
   const ring = ringOf([1, 2], 2)
   const old = ringOf([1], 1)
 
-  it('loses its key in Redis and in its topic, and gets it back from nobody', async () => {
+  it('loses its key in Redis and in its topic, and cannot get it back', async () => {
     await makeJob('job_3', old)
     const keys = createJobKeyEraser(stores)
     const jobs = ['job_3', 'job_4']
@@ -108,7 +108,7 @@ describe('a job that is erased', () => {
     expect(await keys.copiesInDeadLetters(wrapped)).toEqual(new Map([['job_3', 1]]))
   })
 
-  it('stays erased when its key is wrapped anew at the same moment', async () => {
+  it('stays erased when its key is rewrapped concurrently', async () => {
     await makeJob('job_5', old)
     const keys = createJobKeyEraser(stores)
     const erased = { tenant, jobs: ['job_5'] }
@@ -128,7 +128,7 @@ describe('a job that is erased', () => {
     for await (const { binding } of wrappedInRedis(redis)) expect(binding[2]).not.toBe('job_5')
   })
 
-  it('is gone from the append-only file, even when that is being rewritten already', async () => {
+  it('is removed from the append-only file, even during a rewrite of it', async () => {
     const key = createJobKeyEraser(stores)
     expect(await key.rewriteAof()).toBe('none')
     await redis.config('SET', 'appendonly', 'yes')

@@ -56,7 +56,7 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   return { tenant, job }
 }
 
-describe('a job that nobody works on', () => {
+describe('an orphaned job', () => {
   it('is failed with a complete result file, and its reserve is released', async () => {
     const { tenant, job } = await sweptJob()
     const found = await store.read(tenant, job)
@@ -70,7 +70,7 @@ describe('a job that nobody works on', () => {
     ])
   })
 
-  it('and whose key is nowhere is failed as well; its results say that they are lost', async () => {
+  it('without its key fails as well; its results are reported as lost', async () => {
     const { tenant, job } = await sweptJob(dataKey => redis.del(dataKey))
     expect(await store.read(tenant, job))
       .toMatchObject({ status: 'failed', closed: true, chargedMicros: 0, releasedMicros: 6_000 })
@@ -84,7 +84,7 @@ describe('a job that nobody works on', () => {
 })
 
 describe('the backlog', () => {
-  it('is seen by lane and service: a part put off waits, however young', async () => {
+  it('is reported by lane and service, retried batches included', async () => {
     const backlog = createBacklog({ connection: { brokers }, clientId: 'backlog-test', clock })
     const whatsapp = { lane: 'bulk', service: 'whatsapp' } as const
     await moveToEnd('verify.bulk.whatsapp', 'rows.retry.bulk.whatsapp')

@@ -77,7 +77,7 @@ describe('the limits of two instances', () => {
     expect([await one.localOnly(), await other.localOnly()]).toEqual([4, 2])
   })
 
-  it('go on while the cache Redis answers nobody, with one waiting request a second', async () => {
+  it('continue while the cache Redis hangs, with one delayed request a second', async () => {
     const { clock, kinds, localOnly } = instance()
     const redis = connect()
     expect(await kinds('org_4', 1)).toEqual(admitted(1))

@@ -7,7 +7,7 @@ import { connectRedis } from '../../services/platform/redis.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
 import { testStack } from '../support/stack.ts'
-import { parseCsv } from '../support/world.ts'
+import { parseCsv } from '../support/environment.ts'
 
 const { env, servicesDir } = testStack()
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')
@@ -34,7 +34,7 @@ async function searchGroups (): Promise<readonly string[]> {
   return groups.map(({ groupId }) => groupId).filter(group => group.includes('last-value'))
 }
 
-describe('the data key of a running job, gone from Redis', () => {
+describe('the data key of a running job, lost from Redis', () => {
   it('is restored from its topic, and every row can be read', async () => {
     services = await start(EARLY)
     const { orgId, keys } = await createDemo(env)

@@ -107,7 +107,7 @@ describe('an outbox', () => {
       .toEqual([3, 4, 5, 6, 7, 8, 9, 11, 12])
   })
 
-  it('tells whose it holds', async () => {
+  it('lists the tenants with pending entries', async () => {
     await redis.del(ACTIVE_KEY)
     const [one, other] = ['org_a.live', 'org_b.live'] as const
     for (const tenant of [other, one]) {

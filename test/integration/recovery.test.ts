@@ -12,22 +12,22 @@ import { mixedPhones } from '../bench/inputs.ts'
 import {
   emptied, eraseNow, hasDataKey, kill, startRecovering, until, type Recovering,
 } from '../support/recovering.ts'
-import { parseCsv } from '../support/world.ts'
+import { parseCsv } from '../support/environment.ts'
 
 /** Enough for several chunks in the lane of big jobs. */
 const ROWS = 3_000
 
-let world: Recovering
-beforeAll(async () => { world = await startRecovering() })
-afterAll(async () => { await world?.close() })
+let environment: Recovering
+beforeAll(async () => { environment = await startRecovering() })
+afterAll(async () => { await environment?.close() })
 
-const balance = () => createWallet(world.redis).balance(world.tenant)
+const balance = () => createWallet(environment.redis).balance(environment.tenant)
 const workspace = <T>(work: (parts: WorkspaceDeps) => Promise<T>) =>
-  withWorkspace(world.env, work)
+  withWorkspace(environment.env, work)
 
 /** A key that is revoked, once the topic of accounts has that, and as far as `between` says. */
 async function revokedKey (between: () => Promise<unknown> = async () => {}): Promise<string> {
-  const { orgId } = world.demo
+  const { orgId } = environment.demo
   return await workspace(async ({ apiKeys, accounts }) => {
     const { id, secret } = await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
     await accounts.areShipped()
@@ -39,35 +39,35 @@ async function revokedKey (between: () => Promise<unknown> = async () => {}): Pr
 }
 
 const expectRevoked = async (secret: string) =>
-  await expect(world.client({ apiKey: secret, retries: 0 }).balance()).rejects
+  await expect(environment.client({ apiKey: secret, retries: 0 }).balance()).rejects
     .toMatchObject({ status: 401, code: 'revoked_key' })
 
 async function startJob (key: string): Promise<string> {
   const inputs = mixedPhones(ROWS, 0)
   const request = { service: 'phone-validation', inputs, forceFresh: true } as const
-  return (await world.client().createJob(request, key)).id
+  return (await environment.client().createJob(request, key)).id
 }
 
 async function checkWhole (id: string): Promise<void> {
-  const job = await world.client().waitForEnd(id)
+  const job = await environment.client().waitForEnd(id)
   expect(job.status).toBe('completed')
   expect(job.successRecords + job.failedRecords).toBe(ROWS)
-  expect(parseCsv(await world.client().results(id)).map(row => row['row']))
+  expect(parseCsv(await environment.client().results(id)).map(row => row['row']))
     .toEqual(Array.from({ length: ROWS }, (_, row) => String(row + 1)))
 }
 
 async function checkAll (): Promise<Balance> {
-  await world.shipped()
-  const { breaches } = await runAudit(world.env, { only: [world.tenant] })
+  await environment.shipped()
+  const { breaches } = await runAudit(environment.env, { only: [environment.tenant] })
   expect(breaches).toEqual([])
   return await balance()
 }
 
 describe('the state Redis', () => {
-  it('killed in the middle of a job is let in again, and the job ends whole', async () => {
+  it('killed in the middle of a job is unlocked again, and the job completes', async () => {
     const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a01')
-    await world.restart()
-    await world.letIn()
+    await environment.restart()
+    await environment.unlocked()
     await checkWhole(id)
     await checkAll()
   })
@@ -77,27 +77,27 @@ describe('the state Redis', () => {
     const ended = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')
     await checkWhole(ended)
     // A top-up that was not shipped would be lost; the end of a job comes about once more.
-    await world.shipped()
+    await environment.shipped()
     const id = await startJob(key)
-    const store = createJobStore(world.redis)
+    const store = createJobStore(environment.redis)
     await until('some rows', async () =>
-      (await store.read(world.tenant, id))!.counts.finishedRows > 0)
+      (await store.read(environment.tenant, id))!.counts.finishedRows > 0)
     const revoked = await revokedKey()
     // Nobody moves money from here on, so that what was there before can be told.
-    await world.services.setScale({ lookup: 0, settle: 0, ledger: 0 })
+    await environment.services.setScale({ lookup: 0, settle: 0, ledger: 0 })
     const before = await balance()
-    await world.restart(emptied)
+    await environment.restart(emptied)
     // What is there says that a process lives.
-    expect((await world.redis.keys('*')).filter(key => !key.startsWith('alive:'))).toEqual([])
-    await world.services.setScale({})
-    await world.letIn()
+    expect((await environment.redis.keys('*')).filter(key => !key.startsWith('alive:'))).toEqual([])
+    await environment.services.setScale({})
+    await environment.unlocked()
     await expectRevoked(revoked)
     expect(before.seq).toBeGreaterThan(0)
     expect(await startJob(key)).toBe(id)
     await checkWhole(id)
     const after = await checkAll()
     expect(after.fundedMicros).toBe(before.fundedMicros)
-    const { chargedMicros } = await world.client().job(id)
+    const { chargedMicros } = await environment.client().job(id)
     const settledBefore = before.reservedMicros === 0
     expect(after.chargedMicros)
       .toBe(before.chargedMicros + (settledBefore ? 0 : chargedMicros))
@@ -105,74 +105,74 @@ describe('the state Redis', () => {
     expect(await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')).toBe(ended)
   })
 
-  it('with an old file is brought to the journal\'s end; erased and revoked stay so', async () => {
+  it('with an old file is recovered from the journal; erased and revoked stay so', async () => {
     const erased = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a06')
     await checkWhole(erased)
     await checkAll()
-    expect(await hasDataKey(world, erased)).toBe(true)
-    const old = join(world.folder, 'old')
+    expect(await hasDataKey(environment, erased)).toBe(true)
+    const old = join(environment.folder, 'old')
     const revoked = await revokedKey(async () => {
-      await world.restart(files => cpSync(files, old, { recursive: true }))
-      await world.letIn()
+      await environment.restart(files => cpSync(files, old, { recursive: true }))
+      await environment.unlocked()
     })
     const running = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a04')
     await checkWhole(running)
-    await eraseNow({ ...world, stack: world }, erased)
-    expect(await hasDataKey(world, erased)).toBe(false)
+    await eraseNow({ ...environment, stack: environment }, erased)
+    expect(await hasDataKey(environment, erased)).toBe(false)
     const before = await checkAll()
-    await world.restart(files => {
+    await environment.restart(files => {
       emptied(files)
       cpSync(old, files, { recursive: true })
     })
-    await world.letIn()
+    await environment.unlocked()
     expect(await balance()).toEqual(before)
     await expectRevoked(revoked)
-    expect(await hasDataKey(world, erased)).toBe(false)
-    await expect(world.client().results(erased)).rejects
+    expect(await hasDataKey(environment, erased)).toBe(false)
+    await expect(environment.client().results(erased)).rejects
       .toMatchObject({ status: 410, code: 'results_expired' })
     await checkWhole(running)
     await until('nothing to be counted again', async () =>
-      await world.redis.exists(REPLAYING_KEY) === 0)
+      await environment.redis.exists(REPLAYING_KEY) === 0)
     expect(await checkAll()).toEqual(before)
   })
 })
 
-describe('a ledger that dies in the middle of a recovery', () => {
-  it('is followed by one that ends it', async () => {
+describe('a ledger that crashes in the middle of a recovery', () => {
+  it('is replaced by one that completes it', async () => {
     const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a05')
-    await world.shipped()
-    await world.restart(emptied)
+    await environment.shipped()
+    await environment.restart(emptied)
     let fence: string | null = null
     for (let kills = 0; kills < 3; kills += 1) {
       // It compares as soon as it leads, and once more after a second, before it lets anybody in.
       fence = await until('a ledger that leads', async () => {
-        const found = await world.redis.get(FENCE_KEY)
+        const found = await environment.redis.get(FENCE_KEY)
         return found !== null && found !== fence && found
       })
-      const { pid } = world.services.list().find(({ name }) => name === 'ledger-1') ?? {}
+      const { pid } = environment.services.list().find(({ name }) => name === 'ledger-1') ?? {}
       if (pid !== undefined) kill(pid)
     }
-    await world.letIn()
+    await environment.unlocked()
     await checkWhole(id)
     await checkAll()
   })
 })
 
 describe('a tenant whose money cannot be explained', () => {
-  it('is frozen alone, goes on reading, and is thawed by people', async () => {
-    const other = await world.anotherDemo()
+  it('is frozen alone, can still read, and is thawed by operators', async () => {
+    const other = await environment.anotherDemo()
     const request = { service: 'phone-validation', inputs: ['+12127365000'] } as const
-    await world.redis.hincrby(moneyKeys(world.tenant).wallet, 'available', 5)
+    await environment.redis.hincrby(moneyKeys(environment.tenant).wallet, 'available', 5)
     await until('a frozen tenant', async () =>
-      await world.redis.hexists(moneyKeys(world.tenant).wallet, 'frozen') === 1)
-    await expect(world.client({ retries: 0 }).createJob(request)).rejects
+      await environment.redis.hexists(moneyKeys(environment.tenant).wallet, 'frozen') === 1)
+    await expect(environment.client({ retries: 0 }).createJob(request)).rejects
       .toMatchObject({ status: 503, code: 'wallet_unavailable' })
-    expect((await world.client().balance()).availableMicros).toBeGreaterThan(0)
-    const neighbour = world.client({ apiKey: other.keys.live })
+    expect((await environment.client().balance()).availableMicros).toBeGreaterThan(0)
+    const neighbour = environment.client({ apiKey: other.keys.live })
     const { id } = await neighbour.createJob(request)
     expect((await neighbour.waitForEnd(id)).status).toBe('completed')
 
-    const of = { org: world.demo.orgId, mode: 'live' }
+    const of = { org: environment.demo.orgId, mode: 'live' }
     const still = await workspace(parts => thaw(parts, of))
     expect(still).toMatchObject({ state: 'frozen' })
     const mend = { ...of, micros: '7', reason: 'goodwill after a fault' }
@@ -182,8 +182,8 @@ describe('a tenant whose money cannot be explained', () => {
     expect(thawed).toMatchObject({ state: 'thawed' })
     expect(await workspace(parts => adjust(parts, mend)))
       .toMatchObject({ posting: 'posted', amountMicros: 7 })
-    const again = await world.client().createJob(request)
-    expect((await world.client().waitForEnd(again.id)).status).toBe('completed')
+    const again = await environment.client().createJob(request)
+    expect((await environment.client().waitForEnd(again.id)).status).toBe('completed')
     await checkAll()
   })
 })

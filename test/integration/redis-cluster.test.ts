@@ -60,7 +60,7 @@ describe('the tenants of a state in a cluster', () => {
     expect(Math.min(...await keysOfNodes())).toBeGreaterThan(TENANTS.length / 4)
   })
 
-  it('are told of their jobs wherever they are', async () => {
+  it('receive the outcomes of their jobs from every node', async () => {
     const { deliveries } = state
     await ofEach(async tenant => {
       expect(await deliveries.put({
@@ -123,7 +123,7 @@ describe('the cache in a cluster', () => {
     })
   })
 
-  it('has misses for the tenants of a node that is gone, and does not wait for it', async () => {
+  it('misses without a delay for the tenants of a failed node', async () => {
     const faults: unknown[] = []
     const cache = redisRecordCache(cluster, { onFault: error => faults.push(error) })
     await servers.loseNode()

@@ -204,7 +204,7 @@ describe('a job from its blocks to its end', () => {
     expect(copy.map(({ type }) => type)).toEqual(['topup', 'reserve', 'settle'])
   })
 
-  it('is missed by the audit when its results are gone', async () => {
+  it('is reported by the audit when its results are lost', async () => {
     await clickhouse.command({
       query: 'DELETE FROM result_blocks WHERE job = {job:String} AND part = 0',
       query_params: { job },

@@ -41,7 +41,7 @@ const within = async <News>(
   }
 }
 
-describe.concurrent('Kafka over TLS, for those only who sign in', () => {
+describe.concurrent('Kafka over TLS with authentication', () => {
   let broker: SecureBroker
   beforeAll(async () => {
     broker = await startSecureBroker([USER, REVOKED, DENIED], certificate)
@@ -80,7 +80,7 @@ describe.concurrent('Kafka over TLS, for those only who sign in', () => {
       fault: refused,
     },
     { what: 'a wrong password by plain', child: () => member('plain', wrong), fault: refused },
-  ])('with $what is told once, and waited for without being ready', async ({ child, fault }) => {
+  ])('with $what is logged once, and retried without being ready', async ({ child, fault }) => {
     await within(child(), async ({ news, log, exitCode }) => {
       await eventually(() => expect(news).toEqual([
         { kind: 'made', fault: expect.stringMatching(fault) },
@@ -120,11 +120,11 @@ describe.concurrent('Kafka over TLS, for those only who sign in', () => {
     })
   }
 
-  it('waits without being ready while its password is revoked, and goes on', async () => {
+  it('is not ready while its password is revoked, and recovers', async () => {
     await withdrawn(REVOKED, refused, { withdraw: broker.revoke, giveBack: broker.restore })
   })
 
-  it('waits without being ready while it lacks a right, and goes on', async () => {
+  it('is not ready while it lacks a permission, and recovers', async () => {
     await withdrawn(DENIED, /^Kafka authorization failed \(GROUP_AUTHORIZATION_FAILED\)/,
       { withdraw: broker.deny, giveBack: broker.permit })
   })
@@ -173,7 +173,7 @@ describe.concurrent('stores over TLS, with a user and a password in the address'
     return found[0]
   }
 
-  it('are asked', async () => {
+  it('are reachable', async () => {
     expect(await asked(IN_ADDRESS)).toEqual({ redis: 'PONG', clickhouse: '[{"sum":2}]' })
   })
 

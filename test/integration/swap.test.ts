@@ -4,8 +4,8 @@ import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
 
-describe('changing a value in Redis', () => {
-  it('happens only when it is still the one that was seen, and keeps its expiry', async () => {
+describe('compare-and-set of a value in Redis', () => {
+  it('happens only if it is unchanged, and keeps its expiry', async () => {
     const swap = createCompareAndSet(redis)
     await redis.set('text', 'a', 'PX', 86_400_000)
     expect(await swap('text', 'a', Buffer.from('b'))).toBe(true)

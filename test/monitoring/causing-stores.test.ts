@@ -65,7 +65,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a journal that is not copied, until ClickHouse is back', async () => {
-    const { orgId, breaches } = parts().world
+    const { orgId, breaches } = parts().environment
     await whileFrozen(partOf('clickhouse'), async () => {
       await withWorkspace(env, async ({ wallet }) => {
         for (let serial = 0; serial < 30; serial++) {

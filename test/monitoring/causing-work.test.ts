@@ -47,7 +47,7 @@ afterAll(() => {
 const hook = (path: string, address = 1) =>
   ({ webhook_url: `http://127.0.0.${address}:${receiver.port}/${path}` })
 const start = async (...of: Parameters<typeof job>) =>
-  (await parts().world.live.createJob(job(...of))).id
+  (await parts().environment.live.createJob(job(...of))).id
 async function sendGarbage (topic: string, mac?: MessageMac): Promise<void> {
   const bus = createKafkaBus({ brokers, clientId: 'garbage', mac, onFatal: () => {} })
   await bus.producer('garbage').send([
@@ -56,7 +56,7 @@ async function sendGarbage (topic: string, mac?: MessageMac): Promise<void> {
   await bus.close()
 }
 
-const endOf = async (id: string) => (await parts().world.live.waitForEnd(id)).status
+const endOf = async (id: string) => (await parts().environment.live.waitForEnd(id)).status
 
 describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, () => {
   it('for a vendor that is down, and jobs that wait for it', async () => {
@@ -68,7 +68,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     expect(await endOf(id)).toBe('completed')
   })
 
-  it('for a message that nobody can read', async () => {
+  it('for an unreadable message', async () => {
     await sendGarbage('rows.completed.small', messageMacOf(env))
     await untilFiring('DeadLetters')
   })
@@ -79,7 +79,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a job that somebody changed by hand, until it is put right', async () => {
-    const { world: { orgId, services, baseUrl, keys, breaches }, vendor } = parts()
+    const { environment: { orgId, services, baseUrl, keys, breaches }, vendor } = parts()
     await vendor.behave('slow')
     const id = await start('whatsapp', { rows: 1_000 })
     const key = jobKeys(`${orgId}.live`, id).job
@@ -101,13 +101,13 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await vi.waitFor(async () => {
       const stages = new Set((await letters.lettersOf(id)).map(({ stage }) => stage))
       for (const stage of stages) await letters.dead('replay', stage, '--job', id, '--yes')
-      expect(await parts().world.live.job(id)).toMatchObject({ status: 'completed' })
+      expect(await parts().environment.live.job(id)).toMatchObject({ status: 'completed' })
     }, { timeout: 20_000, interval: 1_000 })
     expect(await breaches()).toEqual([])
   })
 
   it('for rows that are gone from their topic', async () => {
-    const { services, live, breaches } = parts().world
+    const { services, live, breaches } = parts().environment
     await services.setScale({ verify: 0 })
     const id = await start('phone-validation')
     await withAdmin({ brokers }, async admin => {
@@ -133,7 +133,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for more webhooks than can be sent at once, until more processes send them', async () => {
-    const { services } = parts().world
+    const { services } = parts().environment
     manner = 'hanging'
     // A receiver that hangs takes one place, however much waits for it, so each has its own.
     for (let jobs = 1; jobs <= 12; jobs++) {
@@ -149,7 +149,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a webhook secret that cannot be opened, until there is another one', async () => {
-    const { orgId, live } = parts().world
+    const { orgId, live } = parts().environment
     await commands.workspace(env, 'webhook-secret', 'show', '--org', orgId)
     const sealed = Buffer.from(await redis.hget(`org:${orgId}`, 'webhookSecret') ?? '', 'base64')
     sealed.writeUInt8(sealed.readUInt8(sealed.length - 1) ^ 1, sealed.length - 1)

@@ -23,7 +23,7 @@ afterAll(() => {
 })
 
 /** What becomes of a job that nobody waits for is not what is looked at here. */
-const send = () => { parts().world.live.createJob(job('phone-validation')).catch(() => {}) }
+const send = () => { parts().environment.live.createJob(job('phone-validation')).catch(() => {}) }
 
 describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, () => {
   it('for a stage that hangs', async () => {
@@ -37,7 +37,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a stage that is not there', async () => {
-    const services = parts().world.services.list().filter(({ name }) => name !== 'feed-1')
+    const services = parts().environment.services.list().filter(({ name }) => name !== 'feed-1')
     await watching(services, watch => watch.untilFiring('StageMissing'))
   })
 
@@ -50,22 +50,22 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for money that somebody changed by hand, until the journal is trusted', async () => {
-    const { world } = parts()
-    const tenant = `${world.orgId}.live`
+    const { environment } = parts()
+    const tenant = `${environment.orgId}.live`
     await leaveToLedger(redis, tenant)
-    const before = await world.live.balance()
+    const before = await environment.live.balance()
     await redis.hincrby(`w:${taggedTenant(tenant)}`, 'available', 1)
     await untilFiring('TenantsFrozen')
-    const thaw = ['thaw', '--org', world.orgId]
+    const thaw = ['thaw', '--org', environment.orgId]
     expect(await commands.workspace(env, ...thaw)).toMatchObject({ state: 'frozen' })
     expect(await commands.workspace(env, ...thaw, '--trust', 'journal'))
       .toMatchObject({ state: 'thawed' })
-    expect(await world.live.balance()).toEqual(before)
-    expect(await world.breaches()).toEqual([])
+    expect(await environment.live.balance()).toEqual(before)
+    expect(await environment.breaches()).toEqual([])
   })
 
   it('for a process that ends over and over', async () => {
-    const { services } = parts().world
+    const { services } = parts().environment
     for (let times = 0; times < 3; times++) {
       services.kill('publish-1', 'SIGKILL')
       await sleep(500)
@@ -80,7 +80,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a process that holds much, until it is started again', async () => {
-    const { live, services } = parts().world
+    const { live, services } = parts().environment
     const restart = async (expr: string) => {
       const found = await query(expr)
       for (const { labels } of found) services.kill(`${labels.job}-1`, 'SIGTERM')
@@ -116,7 +116,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for Redis that hangs', async () => {
-    const { world: { live, breaches }, vendor } = parts()
+    const { environment: { live, breaches }, vendor } = parts()
     await vendor.behave('slow')
     const small = await live.createJob(job('whatsapp'))
     const bulk = await live.createJob(job('whatsapp', { rows: 1_200 }))
@@ -129,7 +129,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for Kafka that hangs', async () => {
-    const { orgId } = parts().world
+    const { orgId } = parts().environment
     await whileFrozen(partOf('kafka'), async () => {
       const movement = { id: 'by-hand', amountMicros: 1, reason: 'test' }
       await withWorkspace(env, async ({ wallet, apiKeys }) => {
@@ -141,7 +141,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for ClickHouse that hangs', async () => {
-    const { world: { live, breaches } } = parts()
+    const { environment: { live, breaches } } = parts()
     const created = await live.createJob(job('phone-validation'))
     await live.waitForEnd(created.id)
     await whileFrozen(partOf('clickhouse'), async () => {

@@ -7,28 +7,28 @@ import { eventually } from '../support/eventually.ts'
 import { dashboards, panelQueries } from '../support/dashboards.ts'
 import { startPrometheus, type Prometheus } from '../support/prometheus.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 const WITHIN_MS = 30_000
 
-let world: World
+let environment: Environment
 let prometheus: Prometheus
 beforeAll(async () => {
   const receiver = await startReceiver()
-  world = await startWorld({
+  environment = await startEnvironment({
     WEBHOOK_ALLOW_HTTP: 'true',
     WEBHOOK_ALLOW_LOOPBACK: 'true',
     JOURNAL_HEAD_TARGET: `http://127.0.0.1:${receiver.port}/heads`,
     JOURNAL_HEAD_EVERY_MS: '1000',
   })
-  prometheus = await startPrometheus({ services: world.services.list() })
+  prometheus = await startPrometheus({ services: environment.services.list() })
   await until(async () => (await prometheus.query('up == 1')).length === STAGES.length)
-  const { id } = await world.live.createJob({
+  const { id } = await environment.live.createJob({
     service: 'phone-validation',
     inputs: Array.from({ length: 200 }, (_, row) => `+1415555${String(2_000 + row)}`),
     webhook_url: `http://127.0.0.1:${receiver.port}/hook`,
   })
-  await world.live.waitForEnd(id)
+  await environment.live.waitForEnd(id)
   await receiver.until(1, '/hook')
   // The last to hear of a job; from then on there is nothing more to come.
   await until(async () => await valueOf('sum(jobs_total{event="settled"})') >= 1)
@@ -36,7 +36,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await prometheus?.stop()
-  await world?.services.stop()
+  await environment?.services.stop()
 })
 
 async function until (isSo: () => Promise<boolean>): Promise<void> {
@@ -57,8 +57,8 @@ describe('a Prometheus that reads the metrics of all services', () => {
     expect(targets.filter(({ lastError }) => lastError !== '')).toEqual([])
   })
 
-  it('is told every metric of the list, by whom the list names, with its labels', async () => {
-    // Some are told only once there was something to compare.
+  it('scrapes every metric of the list, from the stages it names, with its labels', async () => {
+    // Some are reported only once there was something to compare.
     await eventually(async () => expect(await strangeMetrics()).toEqual([]))
   })
 
@@ -69,9 +69,9 @@ describe('a Prometheus that reads the metrics of all services', () => {
       return SOURCES[name].by.flatMap(stage => {
         const own = found.find(sample => sample.labels.job === stage)
         if (own === undefined) return [`${stage} does not tell ${name}`]
-        const { __name__: _name, job: _job, instance: _instance, ...told } = own.labels
+        const { __name__: _name, job: _job, instance: _instance, ...reported } = own.labels
         // A label without a value is none to Prometheus.
-        const strange = Object.keys(told).filter(label => !labels.some(one => one === label))
+        const strange = Object.keys(reported).filter(label => !labels.some(one => one === label))
         return strange.map(label => `${stage} tells ${name} with the label ${label}`)
       })
     }))

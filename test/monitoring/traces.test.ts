@@ -5,7 +5,7 @@ import {
   COLLECTOR_WITHIN_MS, startCollector, type Collector, type ExportedSpan,
 } from '../support/trace-collector.ts'
 import { startReceiver, type Receiver } from '../support/receiver.ts'
-import { startWorld, type World } from '../support/world.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
 
 const STAGES = ['normalize', 'lookup', 'verify', 'settle', 'deliver'] as const
 /** What a client says of its own trace. */
@@ -14,13 +14,13 @@ const ROWS = 300
 
 let collector: Collector
 let receiver: Receiver
-let world: World
+let environment: Environment
 beforeAll(async () => {
   collector = await startCollector()
   receiver = await startReceiver((response, _received, count) => {
     response.writeHead(count === 1 ? 503 : 200).end()
   })
-  world = await startWorld({
+  environment = await startEnvironment({
     WEBHOOK_ALLOW_HTTP: 'true',
     WEBHOOK_ALLOW_LOOPBACK: 'true',
     WEBHOOK_WAITS_MS: '[50,50]',
@@ -29,16 +29,16 @@ beforeAll(async () => {
   })
 }, COLLECTOR_WITHIN_MS)
 afterAll(async () => {
-  await world?.stop()
+  await environment?.stop()
   await collector?.stop()
 })
 
 /** Posts a job whose webhook goes to a path of its own; its receiver takes the second attempt. */
 async function post (path: string): Promise<string> {
-  const answer = await fetch(`${world.baseUrl}/jobs?note=a-secret`, {
+  const answer = await fetch(`${environment.baseUrl}/jobs?note=a-secret`, {
     method: 'POST',
     headers: {
-      authorization: `Bearer ${world.keys.live}`,
+      authorization: `Bearer ${environment.keys.live}`,
       'content-type': 'application/json',
       traceparent: `00-${CLIENTS.traceId}-${CLIENTS.spanId}-01`,
     },
@@ -76,7 +76,7 @@ function lost (trace: readonly ExportedSpan[]): readonly ExportedSpan[] {
 type Line = Readonly<Record<string, unknown>>
 
 const linesOf = (process: string): readonly Line[] =>
-  readFileSync(logFileOf({ dataDir: world.services.dataDir, name: `${process}-1` }), 'utf8')
+  readFileSync(logFileOf({ dataDir: environment.services.dataDir, name: `${process}-1` }), 'utf8')
     .split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)
 
 describe('traces', () => {
@@ -88,7 +88,7 @@ describe('traces', () => {
     trace = await traceOf(job)
   })
 
-  it('tell of a job from the request to its webhook in one trace', () => {
+  it('cover a job from the request to its webhook in one trace', () => {
     const ofJob = collector.spans().filter(({ attributes }) => attributes.job === job)
     expect(new Set(ofJob.map(({ traceId }) => traceId)).size).toBe(1)
     const [root, ...others] = trace.filter(({ parentSpanId }) => parentSpanId === '')
@@ -127,7 +127,9 @@ describe('traces', () => {
   })
 
   it('say nothing of inputs, addresses or queries', () => {
-    for (const secret of ['415555', 'traced', 'a-secret', String(receiver.port), world.keys.live]) {
+    for (const secret of [
+      '415555', 'traced', 'a-secret', String(receiver.port), environment.keys.live,
+    ]) {
       expect(collector.text(), secret).not.toContain(secret)
     }
   })
@@ -143,10 +145,10 @@ describe('traces', () => {
     expect(accepted?.requestId).toMatch(/^req_/)
   })
 
-  it('keep nobody waiting when there is nobody to take them', async () => {
+  it('delay no work when there is no collector', async () => {
     await collector.stop()
     const other = await post('alone')
-    await world.live.waitForEnd(other)
+    await environment.live.waitForEnd(other)
     await receiver.until(2, '/alone')
     const lost = () => linesOf('ingest').filter(({ msg }) => String(msg).startsWith('spans could'))
     await expect.poll(() => lost().length, { timeout: 30_000 }).toBe(1)

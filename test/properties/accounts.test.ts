@@ -10,7 +10,9 @@ import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { restoreAccounts, shipAccounts } from '../../services/ledger/accounts.ts'
 import { contentOf } from '../support/redis-content.ts'
-import { createRecoveryWorld, type RecoveryWorld } from '../support/recovery-world.ts'
+import {
+  createRecoveryEnvironment, type RecoveryEnvironment,
+} from '../support/recovery-environment.ts'
 import { startRestartableRedis } from '../support/restartable-redis.ts'
 import { codec } from '../support/results.ts'
 
@@ -20,16 +22,16 @@ const ring = createKeyRing({
 })
 const { signal } = new AbortController()
 
-let world: RecoveryWorld
+let environment: RecoveryEnvironment
 beforeEach(async () => {
   await redis.flushall()
-  world = createRecoveryWorld(redis)
+  environment = createRecoveryEnvironment(redis)
   await restore()
 })
 
-const restore = async () => restoreAccounts(world.parts, await runOf() ?? '', signal)
-const ship = (more: Partial<RecoveryWorld['parts']> = {}) =>
-  shipAccounts({ ...world.parts, ...more }, signal)
+const restore = async () => restoreAccounts(environment.deps, await runOf() ?? '', signal)
+const ship = (more: Partial<RecoveryEnvironment['deps']> = {}) =>
+  shipAccounts({ ...environment.deps, ...more }, signal)
 const unshipped = () => redis.smembers(ACCOUNTS_OUTBOX_KEY)
 
 /** Accounts as a process has them that knows nothing of earlier reads. */
@@ -68,7 +70,7 @@ async function putBack (dumps: ReadonlyMap<string, Buffer>) {
 }
 
 async function shippedAccounts (): Promise<readonly Account[]> {
-  const messages = world.bus.messages('accounts')
+  const messages = environment.bus.messages('accounts')
   return await Promise.all(messages.map(async ({ value }) =>
     await codec.decode('accounts', value!) as Account))
 }
@@ -76,7 +78,7 @@ async function shippedAccounts (): Promise<readonly Account[]> {
 const again = async (value: Account) => {
   const bytes = await codec.encode('accounts-value', value)
   const message = { topic: 'accounts', key: value.name, value: bytes, headers: {} }
-  await world.bus.producer('adversary').send([message])
+  await environment.bus.producer('adversary').send([message])
 }
 
 describe('accounts in a Redis that lost everything', () => {
@@ -108,7 +110,7 @@ describe('accounts in a Redis that lost everything', () => {
     const restored = await contentOf(redis)
     await restore()
     expect(await contentOf(redis)).toEqual(restored)
-    expect(world.counted['account']).toBe(4)
+    expect(environment.counted['account']).toBe(4)
   })
 })
 
@@ -190,9 +192,9 @@ describe('a change of an account', () => {
     await ship()
     await accounts().organizations.setPolicy(orgId, { freshnessDays: 20 })
     let sent = 0
-    const send: RecoveryWorld['parts']['accountsProducer']['send'] = async messages => {
+    const send: RecoveryEnvironment['deps']['accountsProducer']['send'] = async messages => {
       if (sent++ === 0) await accounts().organizations.setPolicy(orgId, { freshnessDays: 30 })
-      await world.parts.accountsProducer.send(messages)
+      await environment.deps.accountsProducer.send(messages)
     }
     await ship({ accountsProducer: { send } })
     expect(sent).toBe(2)
@@ -218,7 +220,7 @@ describe('the topic of accounts', () => {
     await createAll()
     await ship()
     const names = new Set((await shippedAccounts()).map(({ name }) => name))
-    world = createRecoveryWorld(redis)
+    environment = createRecoveryEnvironment(redis)
     await restore()
     await ship()
     expect(new Set((await shippedAccounts()).map(({ name }) => name))).toEqual(names)

@@ -147,7 +147,7 @@ describe('a delivery', () => {
     await deliveries.forget([])
   })
 
-  it('tells Redis neither where it goes nor what it says', async () => {
+  it('stores neither its address nor its body in Redis', async () => {
     await deliveries.put(deliveryOf('job_1', 'hidden.example'))
     await noteNext({ state: 'waiting', dueAtMs: Date.now() })
     const keys = await redis.keys('*')
@@ -213,7 +213,7 @@ describe('receivers', () => {
     expect(await claimJobs()).toEqual(['job_3'])
   })
 
-  it('are told apart by tenant and host', async () => {
+  it('are separate by tenant and host', async () => {
     await deliveries.put(deliveryOf('job_1'))
     await deliveries.put(deliveryOf('job_2', 'b.example'))
     await deliveries.put({ ...deliveryOf('job_3'), tenant: 'org_2.live' })

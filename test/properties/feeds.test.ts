@@ -135,7 +135,7 @@ describe('the cursor of a feed', () => {
     }), { numRuns: 40 })
   })
 
-  it('refuses a job from anywhere but where it stands, and reserves nothing', async () => {
+  it('refuses a job that does not continue at its position, and reserves nothing', async () => {
     const { partner: { name, tenant }, reservedMicros } = await newPartner(redis)
     const feedOf = (from: number, to: number) =>
       ({ partner: name, partition: 3, cursor: 'whatsapp||', from, to, unitPriceMicros: null })

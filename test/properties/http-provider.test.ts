@@ -165,7 +165,7 @@ describe('the policies around it', () => {
     expect(asked.filter((it) => it.endsWith('5000'))).toHaveLength(1)
   })
 
-  it('keep what was answered and leave open what nobody could be had for', async () => {
+  it('keep answered rows and leave the others open', async () => {
     await vendor.behave('half')
     const errors = { statuses: { 503: 'auth' } }
     const described = [batchDescription(vendor.url, { maxRows: 2, concurrency: 1, errors })]

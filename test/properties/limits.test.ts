@@ -118,7 +118,7 @@ describe('the clock of limits', () => {
     }), { numRuns: 60 })
   })
 
-  it('set right by hours leaves nobody waiting for the old time', async () => {
+  it('corrected by hours delays no request', async () => {
     const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
     const org = newOrg()
     const admit = async (nowMs: number) => {

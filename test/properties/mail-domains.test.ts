@@ -98,7 +98,7 @@ describe('a mail domain', () => {
       .toEqual(['domain_accepts_mail', 'no_mx_record', 'no_mail_service'])
   })
 
-  it('cannot be told when no resolver answers', async () => {
+  it('are unknown when no resolver answers', async () => {
     const domains = domainsOf({ servers: ['127.0.0.1:9'], timeoutMs: 100 })
     expect(await verdicts(['a@plain.org'], { domains }))
       .toEqual([['a@plain.org', 'unknown dns_error 0 -']])

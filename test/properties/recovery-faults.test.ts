@@ -10,38 +10,38 @@ import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { acceptRequest } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis-content.ts'
-import { createPlay, type Play } from '../support/recovery-play.ts'
+import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
 import {
-  createRecoveryWorld, entriesOf, runLedger, type LedgerDeps, type RecoveryWorld,
-} from '../support/recovery-world.ts'
+  createRecoveryEnvironment, entriesOf, runLedger, type LedgerDeps, type RecoveryEnvironment,
+} from '../support/recovery-environment.ts'
 
 const { redis } = await startGatedRedis()
 const [HARMED, OTHER] = ['org_a.live', 'org_b.live']
 
-let world: RecoveryWorld
-let harmed: Play
-let other: Play
+let environment: RecoveryEnvironment
+let harmed: Scenario
+let other: Scenario
 beforeEach(async () => {
   await redis.flushall()
-  world = createRecoveryWorld(redis)
-  harmed = createPlay(redis, world, HARMED)
-  other = createPlay(redis, world, OTHER)
+  environment = createRecoveryEnvironment(redis)
+  harmed = createScenario(redis, environment, HARMED)
+  other = createScenario(redis, environment, OTHER)
   await openGates(redis, [HARMED, OTHER])
-  for (const play of [harmed, other]) await live(play)
+  for (const scenario of [harmed, other]) await live(scenario)
 })
 
 /** A job that runs, one that has ended and is stored nowhere, and one that is archived. */
-async function live (play: Play): Promise<void> {
-  await play.act({ do: 'topUp', id: 1, micros: 10_000 })
-  for (const id of ['job_1', 'job_2', 'job_3']) await play.accept(id, 200)
+async function live (scenario: Scenario): Promise<void> {
+  await scenario.act({ do: 'topUp', id: 1, micros: 10_000 })
+  for (const id of ['job_1', 'job_2', 'job_3']) await scenario.accept(id, 200)
   const rows = { do: 'tally', inputs: true, late: false, unknown: [] } as const
-  await play.act({ ...rows, job: 'job_1', live: [0, 1, 2] })
-  await play.act({ ...rows, job: 'job_2', live: [4, 5] })
-  await play.act({ ...rows, job: 'job_3', live: [7] })
-  await play.finish('job_2')
-  await play.finish('job_3')
-  await play.archive('job_3', true)
-  await play.ship(false)
+  await scenario.act({ ...rows, job: 'job_1', live: [0, 1, 2] })
+  await scenario.act({ ...rows, job: 'job_2', live: [4, 5] })
+  await scenario.act({ ...rows, job: 'job_3', live: [7] })
+  await scenario.finish('job_2')
+  await scenario.finish('job_3')
+  await scenario.archive('job_3', true)
+  await scenario.ship(false)
 }
 
 const isFrozen = async (tenant: string) => await redis.hget(moneyKeys(tenant).wallet, 'frozen')
@@ -49,8 +49,8 @@ const balances = { availableMicros: 7_400, reservedMicros: 2_000, chargedMicros:
 
 /** Adds an entry to the journal, made from the last one. */
 async function writeEntry (change: (last: Journal) => Partial<Journal>): Promise<void> {
-  const last = (await entriesOf(world, HARMED)).at(-1)!
-  await world.emitter.emit([{
+  const last = (await entriesOf(environment, HARMED)).at(-1)!
+  await environment.emitter.emit([{
     topic: 'wallet.journal',
     lane: 'small',
     value: { ...last, entryId: 'made-up', ...change(last) },
@@ -84,11 +84,11 @@ describe('a contradiction', () => {
     await harm()
     const before = await contentOf(redis)
     await endRun(redis)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await isFrozen(HARMED)).toBe(why)
     expect(await isFrozen(OTHER)).toBe(null)
     expect(await contentOf(redis)).toEqual(before)
-    expect(world.counted).toEqual({ frozen: 1, tenant: 1, replayed_job: 1 })
+    expect(environment.counted).toEqual({ frozen: 1, tenant: 1, replayed_job: 1 })
     await expect(harmed.wallet.topUp(HARMED, { id: 'b', amountMicros: 1, reason: '' }))
       .rejects.toThrow(FrozenError)
     expect(await harmed.accept('job_4', 1))
@@ -98,13 +98,13 @@ describe('a contradiction', () => {
       .toMatchObject({ ...balances, availableMicros: 7_390, reservedMicros: 2_010 })
   })
 
-  it('ends when people trust the journal: the balance is what it says', async () => {
+  it('ends when operators trust the journal: the balance is that of the journal', async () => {
     await redis.hincrby(wallet, 'available', 5)
     await endRun(redis)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
     await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await redis.hkeys(moneyKeys(HARMED).wallet)).not.toContain('trust')
     expect(await harmed.wallet.balance(HARMED))
       .toEqual({ ...balances, fundedMicros: 10_000, seq: 6 })
@@ -118,19 +118,19 @@ describe('a contradiction', () => {
     `the journal of ${HARMED} has ${journal} entries, its copy in ClickHouse ${copied}, Redis ` +
     `${held}: a journal that lost entries is not trusted; restore it by ` +
     '"npm run ops -- journal restore", then thaw again'
-  type Message = ReturnType<RecoveryWorld['bus']['messages']>[number]
+  type Message = ReturnType<RecoveryEnvironment['bus']['messages']>[number]
   /** The journal as the topic has it, without some of its messages. */
   const reading = (isLeft: (message: Message) => boolean): LedgerDeps => ({
-    ...world.parts,
+    ...environment.deps,
     reader: {
-      read: (topic, onMessages, limits) => world.parts.reader.read(topic, async messages => {
+      read: (topic, onMessages, limits) => environment.deps.reader.read(topic, async messages => {
         await onMessages(topic !== 'wallet.journal' ? messages : messages.filter(isLeft))
       }, limits),
     },
   })
   const copied = (seq: number) => ({
-    ...world.parts.journal,
-    readNewest: async () => [{ ...(await entriesOf(world, HARMED)).at(-1)!, seq }],
+    ...environment.deps.journal,
+    readNewest: async () => [{ ...(await entriesOf(environment, HARMED)).at(-1)!, seq }],
   })
 
   const away = async () => { throw new InfrastructureError('away') }
@@ -138,13 +138,19 @@ describe('a contradiction', () => {
     { what: 'is empty', deps: () => reading(() => false), why: whole(0, 6, 6) },
     {
       what: 'is shorter than its copy',
-      deps: () => ({ ...world.parts, journal: copied(9) }),
+      deps: () => ({ ...environment.deps, journal: copied(9) }),
       why: whole(6, 9, 6),
     },
-    { what: 'is shorter than Redis', deps: () => world.parts, harmed: 'seq', why: whole(6, 6, 7) },
+    {
+      what: 'is shorter than Redis',
+      deps: () => environment.deps,
+      harmed: 'seq',
+      why: whole(6, 6, 7),
+    },
     {
       what: 'is not known to be whole, as the copy is away',
-      deps: () => ({ ...world.parts, journal: { ...world.parts.journal, readNewest: away } }),
+      deps: () =>
+        ({ ...environment.deps, journal: { ...environment.deps.journal, readNewest: away } }),
       why: `the copy of the journal of ${HARMED} in ClickHouse cannot be read, so nothing proves ` +
         'that the journal is whole: thaw again when ClickHouse answers',
     },
@@ -166,17 +172,17 @@ describe('a contradiction', () => {
     const old = await snapshotOf(redis)
     await move()
     const last = (await harmed.outbox.pending(HARMED)).at(-1)!
-    await world.emitter.emit(
+    await environment.emitter.emit(
       [{ topic: 'wallet.journal', lane: 'small', value: last, rows: undefined }])
     const balance = await harmed.wallet.balance(HARMED)
     await putBack(redis, old)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     return balance
   }
   const trust = async () => {
     await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
     await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
   }
   const topUp = (id: number, micros: number) => harmed.act({ do: 'topUp', id, micros })
 
@@ -193,12 +199,13 @@ describe('a contradiction', () => {
     await trust()
     expect(await isFrozen(HARMED)).toBe(null)
     expect(await harmed.wallet.balance(HARMED)).toEqual(balance)
-    expect((await entriesOf(world, HARMED)).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+    expect((await entriesOf(environment, HARMED)).map(({ seq }) => seq))
+      .toEqual([1, 2, 3, 4, 5, 6, 7, 8])
     await harmed.endAll()
     await harmed.ship(false)
     const before = await contentOf(redis)
     await endRun(redis)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect([await isFrozen(HARMED), await contentOf(redis)]).toEqual([null, before])
     expect(await harmed.wallet.balance(HARMED)).toMatchObject({ reservedMicros: 0 })
   })
@@ -253,7 +260,7 @@ describe('a contradiction', () => {
 
 class Killed extends Error {}
 
-/** The parts of a ledger that dies at its nth step, just before it is done or just after. */
+/** Dependencies of a ledger that crashes at its nth step, before or after it. */
 function dyingAt (deps: LedgerDeps, nth: number, isDone: boolean): LedgerDeps {
   let steps = 0
   const dying = <T extends object>(part: T): T => new Proxy(part, {
@@ -291,18 +298,18 @@ describe.each([
     ['nothing', async () => await redis.flushall()],
     ['an old file', async () => {
       const old = await snapshotOf(redis)
-      for (const play of [harmed, other]) {
-        await play.act({ do: 'topUp', id: 2, micros: 5 })
-        await play.accept('job_4', 10)
-        await play.finish('job_1')
-        await play.ship(false)
+      for (const scenario of [harmed, other]) {
+        await scenario.act({ do: 'topUp', id: 2, micros: 5 })
+        await scenario.accept('job_4', 10)
+        await scenario.finish('job_1')
+        await scenario.ship(false)
       }
       await putBack(redis, old)
     }],
   ])('of a recovery from %s is followed by one that comes to the same end', async (_, lose) => {
     await lose()
     const lost = await snapshotOf(redis)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     const whole = await contentOf(redis)
     expect(whole[TENANTS_KEY]).toEqual([HARMED, OTHER])
     const jobs = ['job_1', 'job_3'].map(job => `job:${taggedTenant(OTHER)}:${job}`)
@@ -310,13 +317,13 @@ describe.each([
     let kills = 0
     for (; ; kills += 1) {
       await putBack(redis, lost)
-      const dying = dyingAt(world.parts, kills, isDone)
+      const dying = dyingAt(environment.deps, kills, isDone)
       const killed = await runLedger(dying).then(() => false, error => {
         if (!(error instanceof Killed)) throw error
         return true
       })
       if (!killed) break
-      await runLedger(world.parts)
+      await runLedger(environment.deps)
       expect(await contentOf(redis), `killed at step ${kills}`).toEqual(whole)
       expect([await isFrozen(HARMED), await isFrozen(OTHER)]).toEqual([null, null])
     }

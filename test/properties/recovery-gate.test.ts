@@ -6,17 +6,19 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { contentOf } from '../support/redis-content.ts'
-import { createPlay } from '../support/recovery-play.ts'
-import { createRecoveryWorld, runLedger, type RecoveryWorld } from '../support/recovery-world.ts'
+import { createScenario } from '../support/recovery-scenario.ts'
+import {
+  createRecoveryEnvironment, runLedger, type RecoveryEnvironment,
+} from '../support/recovery-environment.ts'
 import { startRestartableRedis } from '../support/restartable-redis.ts'
 
 const { redis, connect, restart, runOf } = await startRestartableRedis()
 const TENANT = 'org_a.live'
 
-let world: RecoveryWorld
+let environment: RecoveryEnvironment
 beforeEach(async () => {
   await redis.flushall()
-  world = createRecoveryWorld(redis)
+  environment = createRecoveryEnvironment(redis)
 })
 
 /** All that a store does to a job, by name. */
@@ -46,18 +48,18 @@ const FREE = [
 
 describe('after a restart of the server', () => {
   it('no script does anything until the tenant was compared', async () => {
-    const play = createPlay(redis, world, TENANT)
-    await runLedger(world.parts)
-    await play.wallet.admit(TENANT)
-    await play.act({ do: 'topUp', id: 1, micros: 5_000 })
-    await play.accept('job_1', 100)
-    await play.ship(false)
+    const scenario = createScenario(redis, environment, TENANT)
+    await runLedger(environment.deps)
+    await scenario.wallet.admit(TENANT)
+    await scenario.act({ do: 'topUp', id: 1, micros: 5_000 })
+    await scenario.accept('job_1', 100)
+    await scenario.ship(false)
     const [before, run] = [await contentOf(redis), await runOf()]
     await restart()
     expect(await runOf()).not.toBe(run)
-    const calls = callsOf(play.store)
+    const calls = callsOf(scenario.store)
     expect(Object.keys(calls).toSorted())
-      .toEqual(Object.keys(play.store).filter(name => !FREE.includes(name)).toSorted())
+      .toEqual(Object.keys(scenario.store).filter(name => !FREE.includes(name)).toSorted())
     const answers = await Promise.allSettled(Object.values(calls).map(call => call()))
     const refused = Object.keys(calls).filter((_, index) => {
       const answer = answers[index]!
@@ -66,31 +68,31 @@ describe('after a restart of the server', () => {
     expect(refused).toEqual(Object.keys(calls))
     // Of a job that is there reading says what it says; that one is not there may be a loss.
     for (const read of ['outcome', 'read', 'readWhole', 'beginPart'] as const) {
-      await expect(play.store[read](TENANT, 'job_lost')).rejects.toThrow(RecoveringError)
+      await expect(scenario.store[read](TENANT, 'job_lost')).rejects.toThrow(RecoveringError)
     }
     // Whoever is let in while no file was lost must have been let in by a ledger.
-    await play.wallet.admit(TENANT)
+    await scenario.wallet.admit(TENANT)
     expect(await contentOf(redis)).toEqual(before)
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(run)
-    expect((await play.store.read(TENANT, 'job_1'))?.status).toBe('queued')
+    expect((await scenario.store.read(TENANT, 'job_1'))?.status).toBe('queued')
 
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(await runOf())
-    expect((await play.store.claim(TENANT, {
+    expect((await scenario.store.claim(TENANT, {
       job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000,
     })).kind).toBe('new')
   })
 
   it('no job comes of a claim made before it, as that it was refused may be lost', async () => {
-    const { store, wallet, act } = createPlay(redis, world, TENANT)
-    await runLedger(world.parts)
+    const { store, wallet, act } = createScenario(redis, environment, TENANT)
+    await runLedger(environment.deps)
     await wallet.admit(TENANT)
     await act({ do: 'topUp', id: 1, micros: 5_000 })
     const claim = { idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000 }
     const request = (id: string) => acceptRequest(id, { unitPriceMicros: 0 })
     await store.claim(TENANT, { ...claim, job: 'job_1' })
     await restart()
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     const refused = { kind: 'refused', refusal: { code: 'expired' } }
     expect(await store.accept(TENANT, request('job_1'))).toEqual(refused)
     expect(await store.accept(TENANT, request('job_2'))).toEqual(refused)
@@ -99,8 +101,8 @@ describe('after a restart of the server', () => {
   })
 
   it('a master that leads again moves no money, and gives up no message', async () => {
-    const { store, wallet, act, accept } = createPlay(redis, world, TENANT)
-    await runLedger(world.parts)
+    const { store, wallet, act, accept } = createScenario(redis, environment, TENANT)
+    await runLedger(environment.deps)
     await wallet.admit(TENANT)
     await act({ do: 'topUp', id: 1, micros: 5_000 })
     await accept('job_1', 100)
@@ -133,7 +135,7 @@ describe('after a restart of the server', () => {
     const moving = wallet[move](TENANT, { id: 'a', amountMicros: 7, reason: '' })
     await eventually(() => expect(heard).toContain(TENANT))
     expect((await wallet.balance(TENANT)).seq).toBe(0)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect((await moving).kind).toBe('posted')
     expect(await wallet.balance(TENANT)).toMatchObject({ availableMicros: 7, seq: 1 })
   })

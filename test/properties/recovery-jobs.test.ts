@@ -8,21 +8,21 @@ import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
-import { createPlay, type Play } from '../support/recovery-play.ts'
-import { createRecoveryWorld, runLedger } from '../support/recovery-world.ts'
+import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
+import { createRecoveryEnvironment, runLedger } from '../support/recovery-environment.ts'
 
 const { redis } = await startGatedRedis()
 const TENANT = 'org_a.live'
 const KEY = '0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a01'
 
-let world: ReturnType<typeof createRecoveryWorld>
-let play: Play
+let environment: ReturnType<typeof createRecoveryEnvironment>
+let scenario: Scenario
 beforeEach(async () => {
   await redis.flushall()
-  world = createRecoveryWorld(redis)
-  play = createPlay(redis, world, TENANT)
+  environment = createRecoveryEnvironment(redis)
+  scenario = createScenario(redis, environment, TENANT)
   await openGates(redis, [TENANT])
-  await play.act({ do: 'topUp', id: 1, micros: 9_000 })
+  await scenario.act({ do: 'topUp', id: 1, micros: 9_000 })
 })
 
 const slots = () => redis.hget(moneyKeys(TENANT).wallet, 'slots')
@@ -31,54 +31,55 @@ const tally = { do: 'tally', unknown: [], inputs: true, late: false } as const
 
 /** A job of 10 rows, 2 of which are charged, that has come to its end. */
 async function settled (id: string): Promise<void> {
-  await play.accept(id, 100)
-  await play.act({ ...tally, job: id, live: [0, 1] })
-  await play.finish(id)
+  await scenario.accept(id, 100)
+  await scenario.act({ ...tally, job: id, live: [0, 1] })
+  await scenario.finish(id)
 }
 
 describe('a job that has ended and is archived nowhere', () => {
   it('is counted to its end again, and its money moves no second time', async () => {
     await settled('job_1')
-    await play.ship(false)
+    await scenario.ship(false)
     const [before, blocks] =
-      [await play.wallet.balance(TENANT), (await play.store.readWhole(TENANT, 'job_1'))!.manifest]
+      [await scenario.wallet.balance(TENANT),
+      (await scenario.store.readWhole(TENANT, 'job_1'))!.manifest]
     expect(before).toMatchObject({ chargedMicros: 200, reservedMicros: 0, seq: 3 })
     await redis.flushall()
-    await runLedger(world.parts)
-    expect(await play.wallet.balance(TENANT)).toEqual(before)
-    expect((await play.store.readWhole(TENANT, 'job_1'))!.manifest).toEqual(blocks)
-    expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
+    await runLedger(environment.deps)
+    expect(await scenario.wallet.balance(TENANT)).toEqual(before)
+    expect((await scenario.store.readWhole(TENANT, 'job_1'))!.manifest).toEqual(blocks)
+    expect(await scenario.store.read(TENANT, 'job_1')).toMatchObject({
       status: 'completed', ended: true, closed: false, chargedMicros: 200, releasedMicros: 800,
     })
-    expect(await play.outbox.pending(TENANT)).toEqual([])
+    expect(await scenario.outbox.pending(TENANT)).toEqual([])
     // Whoever closes jobs that ended finds it, and archives it.
-    await play.archive('job_1', true)
-    const archived = await world.parts.archive.findAll([TENANT], ['job_1'])
+    await scenario.archive('job_1', true)
+    const archived = await environment.deps.archive.findAll([TENANT], ['job_1'])
     expect(archived.get('job_1')).toMatchObject({
       id: 'job_1', chargedMicros: 200, counts: { freshRecords: 2, finishedRows: 10 },
     })
-    expect((await play.store.read(TENANT, 'job_1'))?.closed).toBe(true)
+    expect((await scenario.store.read(TENANT, 'job_1'))?.closed).toBe(true)
   })
 
   it.each([
     ['nothing', false], ['an old file', true],
   ])('keeps its charge in a Redis with %s though it failed at first', async (_, hasFile) => {
-    await play.accept('job_1', 100)
+    await scenario.accept('job_1', 100)
     const old = hasFile ? await snapshotOf(redis) : []
-    await play.act({ ...tally, job: 'job_1', live: [0, 1, 2] })
-    await play.act({ do: 'fail', job: 'job_1' })
-    await play.ship(false)
+    await scenario.act({ ...tally, job: 'job_1', live: [0, 1, 2] })
+    await scenario.act({ do: 'fail', job: 'job_1' })
+    await scenario.ship(false)
     await putBack(redis, old)
-    await runLedger(world.parts)
-    expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
+    await runLedger(environment.deps)
+    expect(await scenario.store.read(TENANT, 'job_1')).toMatchObject({
       ended: false, counts: { finishedRows: 3 },
     })
     expect(await slots()).toBe('0')
-    await play.act({ do: 'fail', job: 'job_1' })
-    expect(await play.store.read(TENANT, 'job_1')).toMatchObject({
+    await scenario.act({ do: 'fail', job: 'job_1' })
+    expect(await scenario.store.read(TENANT, 'job_1')).toMatchObject({
       status: 'failed', chargedMicros: 300, releasedMicros: 700,
     })
-    expect(await play.wallet.balance(TENANT)).toMatchObject({ chargedMicros: 300, seq: 3 })
+    expect(await scenario.wallet.balance(TENANT)).toMatchObject({ chargedMicros: 300, seq: 3 })
   })
 })
 
@@ -102,66 +103,66 @@ describe('a job that is archived', () => {
     ['nowhere', 'once more', 1],
   ] as const)('whose event was %s is back, and announced %s', async (outcome, _, times) => {
     await settled('job_1')
-    await play.archive('job_1', true)
-    const before = await play.store.read(TENANT, 'job_1')
-    const events = () => new Set(world.bus.messages('jobs.settled').map(({ value }) =>
+    await scenario.archive('job_1', true)
+    const before = await scenario.store.read(TENANT, 'job_1')
+    const events = () => new Set(environment.bus.messages('jobs.settled').map(({ value }) =>
       value!.toString('hex')))
-    const announced = world.bus.messages('jobs.settled').length
-    if (outcome !== 'nowhere') world.attempts.push(attempt(outcome))
+    const announced = environment.bus.messages('jobs.settled').length
+    if (outcome !== 'nowhere') environment.attempts.push(attempt(outcome))
     await redis.flushall()
-    await runLedger(world.parts)
-    expect(await play.store.read(TENANT, 'job_1'))
+    await runLedger(environment.deps)
+    expect(await scenario.store.read(TENANT, 'job_1'))
       .toEqual({ ...before, updatedAtMs: expect.any(Number) as number })
-    expect([await play.store.openJobs(TENANT), await slots()]).toEqual([[], '0'])
+    expect([await scenario.store.openJobs(TENANT), await slots()]).toEqual([[], '0'])
     expect(await redis.pttl(jobKeys(TENANT, 'job_1').job)).toBeLessThanOrEqual(600_000)
     // The bus may bring a message twice; the repetition says the same.
-    expect(Math.sign(world.bus.messages('jobs.settled').length - announced)).toBe(times)
+    expect(Math.sign(environment.bus.messages('jobs.settled').length - announced)).toBe(times)
     expect(events().size).toBe(1)
   })
 
   it('and that Redis has forgotten since is neither made nor announced again', async () => {
     await settled('job_1')
-    await play.archive('job_1', true)
-    await play.ship(false)
+    await scenario.archive('job_1', true)
+    await scenario.ship(false)
     await redis.del(jobKeys(TENANT, 'job_1').job)
-    const announced = world.bus.messages('jobs.settled').length
+    const announced = environment.bus.messages('jobs.settled').length
     await endRun(redis)
-    await runLedger(world.parts)
-    expect(await play.store.read(TENANT, 'job_1')).toBeUndefined()
-    expect(world.bus.messages('jobs.settled')).toHaveLength(announced)
+    await runLedger(environment.deps)
+    expect(await scenario.store.read(TENANT, 'job_1')).toBeUndefined()
+    expect(environment.bus.messages('jobs.settled')).toHaveLength(announced)
   })
 
   it('that has not come to an end has no event', async () => {
-    await play.accept('job_1', 100)
-    await republish(world.parts, [(await play.store.read(TENANT, 'job_1'))!])
-    expect(world.bus.messages('jobs.settled')).toEqual([])
+    await scenario.accept('job_1', 100)
+    await republish(environment.deps, [(await scenario.store.read(TENANT, 'job_1'))!])
+    expect(environment.bus.messages('jobs.settled')).toEqual([])
   })
 })
 
 describe('a request', () => {
-  const claim = (job: string) => play.store.claim(TENANT, {
+  const claim = (job: string) => scenario.store.claim(TENANT, {
     job, idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 600_000,
   })
 
   it.each([['runs', false], ['is archived', true]])(
     'is answered with its job, which %s, when it is sent again', async (_, isArchived) => {
       await claim('job_1')
-      await acceptClaimed(play.store, TENANT, acceptRequest('job_1', {
+      await acceptClaimed(scenario.store, TENANT, acceptRequest('job_1', {
         idempotencyKey: KEY, unitPriceMicros: 100,
       }))
       if (isArchived) {
-        await play.finish('job_1')
-        await play.archive('job_1', true)
+        await scenario.finish('job_1')
+        await scenario.archive('job_1', true)
       }
-      await play.ship(false)
+      await scenario.ship(false)
       const left = await redis.pttl(`idem:${taggedTenant(TENANT)}:${KEY}`)
       await redis.flushall()
-      await runLedger(world.parts)
+      await runLedger(environment.deps)
       expect(await claim('job_2')).toMatchObject({ kind: 'same', job: 'job_1' })
       const now = await redis.pttl(`idem:${taggedTenant(TENANT)}:${KEY}`)
       expect(Math.abs(now - left)).toBeLessThan(600_000)
       expect(await slots()).toBe(isArchived ? '0' : '1')
-      expect(await play.store.claim(TENANT, {
+      expect(await scenario.store.claim(TENANT, {
         job: 'job_2', idempotencyKey: KEY, fingerprint: 'g', acceptWithinMs: 600_000,
       })).toEqual({ kind: 'reused' })
     })

@@ -6,21 +6,21 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
-import { createPlay, type Play } from '../support/recovery-play.ts'
-import { createRecoveryWorld, runLedger } from '../support/recovery-world.ts'
+import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
+import { createRecoveryEnvironment, runLedger } from '../support/recovery-environment.ts'
 import { codec } from '../support/results.ts'
 
 const { redis } = await startGatedRedis()
 const TENANT = 'org_a.live'
 
-let world: ReturnType<typeof createRecoveryWorld>
-let play: Play
+let environment: ReturnType<typeof createRecoveryEnvironment>
+let scenario: Scenario
 beforeEach(async () => {
   await redis.flushall()
-  world = createRecoveryWorld(redis)
-  play = createPlay(redis, world, TENANT)
+  environment = createRecoveryEnvironment(redis)
+  scenario = createScenario(redis, environment, TENANT)
   await openGates(redis, [TENANT])
-  await play.act({ do: 'topUp', id: 1, micros: 9_000 })
+  await scenario.act({ do: 'topUp', id: 1, micros: 9_000 })
 })
 
 describe('the cursors of feeds', () => {
@@ -29,36 +29,37 @@ describe('the cursors of feeds', () => {
     ({ partner: 'p1', partition: 2, cursor, from, to, unitPriceMicros: null })
   const positions = () => createCursors(redis).read(partition)
 
-  it('stand where the last job of each moved them, and nothing before is taken again', async () => {
-    await play.accept('job_1', 1, feed('a', -1, 4))
-    await play.accept('job_2', 1, feed('b', -1, 9))
-    await play.finish('job_1')
-    await play.archive('job_1', true)
-    await play.accept('job_3', 1, feed('a', 4, 12))
-    await play.ship(false)
+  it('are where the last job of each moved them, and accept no earlier message', async () => {
+    await scenario.accept('job_1', 1, feed('a', -1, 4))
+    await scenario.accept('job_2', 1, feed('b', -1, 9))
+    await scenario.finish('job_1')
+    await scenario.archive('job_1', true)
+    await scenario.accept('job_3', 1, feed('a', 4, 12))
+    await scenario.ship(false)
     const before = await positions()
     expect(before).toEqual(new Map([['a', 12], ['b', 9]]))
     await redis.flushall()
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await positions()).toEqual(before)
-    expect((await play.store.read(TENANT, 'job_1'))?.feed).toEqual({ partner: 'p1', partition: 2 })
-    expect(await play.accept('job_4', 1, feed('a', 4, 20)))
+    expect((await scenario.store.read(TENANT, 'job_1'))?.feed)
+      .toEqual({ partner: 'p1', partition: 2 })
+    expect(await scenario.accept('job_4', 1, feed('a', 4, 20)))
       .toEqual({ kind: 'refused', refusal: { code: 'cursor_moved' } })
-    expect((await play.accept('job_5', 1, feed('a', 12, 20))).kind).toBe('accepted')
+    expect((await scenario.accept('job_5', 1, feed('a', 12, 20))).kind).toBe('accepted')
     expect(await positions()).toEqual(new Map([['a', 20], ['b', 9]]))
   })
 
   it('of an old file go on to where the journal knows them', async () => {
-    await play.accept('job_1', 1, feed('a', -1, 4))
+    await scenario.accept('job_1', 1, feed('a', -1, 4))
     const old = await snapshotOf(redis)
-    await play.accept('job_2', 1, feed('a', 4, 7))
-    await play.accept('job_3', 1, feed('b', -1, 3))
-    await play.finish('job_3')
-    await play.archive('job_3', true)
-    await play.ship(false)
+    await scenario.accept('job_2', 1, feed('a', 4, 7))
+    await scenario.accept('job_3', 1, feed('b', -1, 3))
+    await scenario.finish('job_3')
+    await scenario.archive('job_3', true)
+    await scenario.ship(false)
     const before = await positions()
     await putBack(redis, old)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await positions()).toEqual(before)
     expect(before).toEqual(new Map([['a', 7], ['b', 3]]))
   })
@@ -68,13 +69,14 @@ describe('the data keys of jobs', () => {
   const dataKey = (job: string) => jobKeys(TENANT, job).dataKey
   async function put (job: string, key: Omit<Keys, 'job'> | null): Promise<void> {
     const value = key === null ? null : await codec.encode('job.keys-value', { job, ...key })
-    await world.bus.producer('ingest').send([{ topic: 'job.keys', key: job, value, headers: {} }])
+    await environment.bus.producer('ingest')
+      .send([{ topic: 'job.keys', key: job, value, headers: {} }])
   }
   const wrapped = (text: string, tenant = TENANT) => ({ tenant, wrapped: Buffer.from(text) })
 
   it('are back, but of jobs that were erased, that are others\', or that have one', async () => {
-    for (const id of ['job_1', 'job_2', 'job_3', 'job_4']) await play.accept(id, 1)
-    await play.ship(false)
+    for (const id of ['job_1', 'job_2', 'job_3', 'job_4']) await scenario.accept(id, 1)
+    await scenario.ship(false)
     await put('job_1', wrapped('old'))
     await put('job_1', wrapped('one'))
     await put('job_2', wrapped('two'))
@@ -83,7 +85,7 @@ describe('the data keys of jobs', () => {
     await put('job_4', wrapped('four'))
     await redis.flushall()
     await redis.set(dataKey('job_4'), 'own', 'PX', 3_600_000)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await redis.mget(['job_1', 'job_2', 'job_3', 'job_4'].map(dataKey)))
       .toEqual(['one', null, null, 'own'])
     const left = await redis.pttl(dataKey('job_1'))
@@ -96,15 +98,15 @@ describe('the data keys of jobs', () => {
   ])('that an old file has for an hour are kept, of one that %s, %s', async (state, _, keptMs) => {
     await redis.set(dataKey('job_1'), 'one', 'PX', 3_600_000)
     const old = await snapshotOf(redis)
-    await play.accept('job_1', 100)
-    await play.ship(false)
+    await scenario.accept('job_1', 100)
+    await scenario.ship(false)
     if (state === 'is closed') {
-      await play.finish('job_1')
-      await play.archive('job_1', true)
+      await scenario.finish('job_1')
+      await scenario.archive('job_1', true)
     }
     await put('job_1', wrapped('one'))
     await putBack(redis, old)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await redis.get(dataKey('job_1'))).toBe('one')
     const left = await redis.pttl(dataKey('job_1'))
     expect(left).toBeGreaterThan(keptMs - 600_000)
@@ -116,7 +118,7 @@ describe('jobs that were erased on demand', () => {
   const { dataKey, erased } = jobKeys(TENANT, 'job_1')
   const write = async (job: string, value: Buffer | null) => {
     const headers = { tenant: TENANT, job }
-    await world.bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers }])
+    await environment.bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers }])
   }
   const bytes = (job: string) =>
     codec.encode('job.keys-value', { job, tenant: TENANT, wrapped: Buffer.from(`key of ${job}`) })
@@ -125,9 +127,9 @@ describe('jobs that were erased on demand', () => {
     for (const job of ['job_1', 'job_2']) {
       await write(job, await bytes(job))
       await redis.set(jobKeys(TENANT, job).dataKey, `key of ${job}`, 'PX', 3_600_000)
-      await play.accept(job, 1)
+      await scenario.accept(job, 1)
     }
-    await play.ship(false)
+    await scenario.ship(false)
     return await snapshotOf(redis)
   }
   const eraseFirst = async () => {
@@ -146,24 +148,24 @@ describe('jobs that were erased on demand', () => {
     await eraseFirst()
     await putBack(redis, old)
     expect(await standing()).toEqual([1, 0, 1, 0])
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await standing()).toEqual([0, 1, 1, 0])
     const left = await redis.pttl(erased)
     expect(left).toBeGreaterThan(ACCEPTED_KEY_MS - 600_000)
     expect(left).toBeLessThanOrEqual(ACCEPTED_KEY_MS)
-    expect(world.counted['erasure']).toBe(1)
+    expect(environment.counted['erasure']).toBe(1)
   })
 
   it('are known to be when Redis has lost everything', async () => {
     await withOldFile()
     await eraseFirst()
     await redis.flushall()
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await standing()).toEqual([0, 1, 1, 0])
-    expect(world.counted['erasure']).toBe(undefined)
+    expect(environment.counted['erasure']).toBe(undefined)
   })
 
-  it('are erased before anybody is let in, and again when that was cut short', async () => {
+  it('are erased before any tenant is unlocked, and again after an interruption', async () => {
     const old = await withOldFile()
     await eraseFirst()
     await putBack(redis, old)
@@ -175,26 +177,26 @@ describe('jobs that were erased on demand', () => {
     const cut = new Proxy(redis, {
       get: (target, name) => name === 'del' ? del : Reflect.get(target, name, target) as unknown,
     })
-    const parts = { ...world.parts, redis: cut as never }
-    await expect(runLedger(parts)).rejects.toThrow('cut short')
-    await expect(play.accept('job_3', 1)).rejects.toThrow('compared with the journal')
+    const deps = { ...environment.deps, redis: cut as never }
+    await expect(runLedger(deps)).rejects.toThrow('cut short')
+    await expect(scenario.accept('job_3', 1)).rejects.toThrow('compared with the journal')
     broken = false
-    await runLedger(parts)
+    await runLedger(deps)
     expect(await standing()).toEqual([0, 1, 1, 0])
   })
 
   it('are looked for once in a run of the server', async () => {
     await withOldFile()
     const topics: string[] = []
-    const reader: typeof world.parts.reader = {
+    const reader: typeof environment.deps.reader = {
       read: async (topic, ...more) => {
         topics.push(topic)
-        return await world.parts.reader.read(topic, ...more)
+        return await environment.deps.reader.read(topic, ...more)
       },
     }
     for (let time = 0; time < 2; time += 1) {
       await endRun(redis)
-      await runLedger({ ...world.parts, reader })
+      await runLedger({ ...environment.deps, reader })
     }
     expect(topics.filter(topic => topic === 'job.keys')).toEqual(['job.keys'])
   })

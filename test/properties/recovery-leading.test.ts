@@ -5,8 +5,10 @@ import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
-import { createPlay } from '../support/recovery-play.ts'
-import { createRecoveryWorld, type RecoveryWorld } from '../support/recovery-world.ts'
+import { createScenario } from '../support/recovery-scenario.ts'
+import {
+  createRecoveryEnvironment, type RecoveryEnvironment,
+} from '../support/recovery-environment.ts'
 import { startRestartableRedis } from '../support/restartable-redis.ts'
 
 const { redis, connect, restart } = await startRestartableRedis()
@@ -14,10 +16,10 @@ const [TENANT, NEW] = ['org_a.live', 'org_b.live']
 /** However slow the machine is, no lead ends but by a test. */
 const SOME_MINUTES_MS = 600_000
 
-let world: RecoveryWorld
+let environment: RecoveryEnvironment
 beforeEach(async () => {
   await redis.flushall()
-  world = createRecoveryWorld(redis)
+  environment = createRecoveryEnvironment(redis)
 })
 
 describe('the ledger that leads', () => {
@@ -26,14 +28,14 @@ describe('the ledger that leads', () => {
   const watched = new Map<string, () => number>()
   function lead (name: string, more: object = {}): Leading {
     const metrics = {
-      ...world.parts.metrics,
+      ...environment.deps.metrics,
       watch: (gauge: string, _: object, read: () => number) => { watched.set(gauge, read) },
     }
     const leading = startLeading({
-      ...world.parts,
+      ...environment.deps,
       recoveryStore: createRecoveryStore(redis),
       metrics: metrics as never,
-      log: world.parts.log,
+      log: environment.deps.log,
       subscriber: connect(),
       name,
       leaseMs: SOME_MINUTES_MS,
@@ -48,33 +50,33 @@ describe('the ledger that leads', () => {
   const topUp = (id: string) =>
     createWallet(redis).topUp(TENANT, { id, amountMicros: 1_000, reason: '' })
 
-  it('lets newcomers in, and after a restart or a loss whoever has a past', async () => {
+  it('unlocks new tenants, and after a restart or a loss those with entries', async () => {
     const leading = lead('one')
     expect(leading.ready()).toBe(false)
     expect((await topUp('a')).kind).toBe('posted')
     await eventually(() => expect(leading.ready()).toBe(true))
-    const play = createPlay(redis, world, TENANT)
-    await play.accept('job_1', 10)
-    await play.ship(false)
+    const scenario = createScenario(redis, environment, TENANT)
+    await scenario.accept('job_1', 10)
+    await scenario.ship(false)
     expect((await topUp('lost')).kind).toBe('posted')
     await redis.flushall()
     expect((await topUp('b')).kind).toBe('posted')
-    expect(await play.wallet.balance(TENANT)).toEqual({
+    expect(await scenario.wallet.balance(TENANT)).toEqual({
       availableMicros: 1_900, reservedMicros: 100, chargedMicros: 0, fundedMicros: 2_000, seq: 3,
     })
-    await play.ship(false)
+    await scenario.ship(false)
     // An organization made a moment ago is let in without being compared; then it has a past.
     await createWallet(redis).admit(NEW)
     await createWallet(redis).topUp(NEW, { id: 'a', amountMicros: 5, reason: '' })
-    await createPlay(redis, world, NEW).ship(false)
+    await createScenario(redis, environment, NEW).ship(false)
     await redis.flushall()
     await createWallet(redis).topUp(NEW, { id: 'b', amountMicros: 5, reason: '' })
-    expect(await play.wallet.balance(NEW)).toMatchObject({ availableMicros: 10, seq: 2 })
+    expect(await scenario.wallet.balance(NEW)).toMatchObject({ availableMicros: 10, seq: 2 })
     await restart()
     expect((await topUp('b')).kind).toBe('known')
     expect((await topUp('c')).kind).toBe('posted')
-    await play.endAll()
-    expect(await play.wallet.balance(TENANT)).toEqual({
+    await scenario.endAll()
+    expect(await scenario.wallet.balance(TENANT)).toEqual({
       availableMicros: 3_000, reservedMicros: 0, chargedMicros: 0, fundedMicros: 3_000, seq: 5,
     })
   })
@@ -112,10 +114,10 @@ describe('the ledger that leads', () => {
 
   it('counts the tenants that wait while the topics are read', async () => {
     let hangs = false
-    const reader: typeof world.parts.reader = {
+    const reader: typeof environment.deps.reader = {
       read: async (...given) => {
         const signal = given[2]?.signal
-        if (!hangs) return await world.parts.reader.read(...given)
+        if (!hangs) return await environment.deps.reader.read(...given)
         signal?.throwIfAborted()
         return await new Promise((_resolve, reject) => {
           signal?.addEventListener('abort', () => reject(signal.reason))
@@ -130,7 +132,7 @@ describe('the ledger that leads', () => {
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(1))
     await before.stop()
     await redis.flushall()
-    await world.parts.tenants.add([TENANT, NEW])
+    await environment.deps.tenants.add([TENANT, NEW])
     lead('two', { reader })
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(2))
   })
@@ -157,13 +159,13 @@ describe('the ledger that leads', () => {
   it('is not ready while the journal cannot be read, and goes on when it can', async () => {
     let broken = true
     const reader = {
-      read: async (...given: Parameters<typeof world.parts.reader.read>) => {
+      read: async (...given: Parameters<typeof environment.deps.reader.read>) => {
         if (broken) throw new Error('no broker')
-        await world.parts.reader.read(...given)
+        await environment.deps.reader.read(...given)
       },
     }
     const leading = lead('one', { reader })
-    await eventually(() => expect(world.logged).toContainEqual(
+    await eventually(() => expect(environment.logged).toContainEqual(
       ['warn', 'money could not be compared with the journal']))
     expect(leading.ready()).toBe(false)
     const moving = topUp('a')

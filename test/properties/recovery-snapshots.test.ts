@@ -8,44 +8,45 @@ import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
 import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
-import { createPlay, type Play } from '../support/recovery-play.ts'
+import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
 import {
-  compareAll, createRecoveryWorld, snapshotAll, type LedgerDeps, type RecoveryWorld,
-} from '../support/recovery-world.ts'
+  compareAll, createRecoveryEnvironment, snapshotAll, type LedgerDeps, type RecoveryEnvironment,
+} from '../support/recovery-environment.ts'
 
 const { redis } = await startGatedRedis()
 const [BUSY, IDLE] = ['org_busy.live', 'org_idle.live']
 const { signal } = new AbortController()
 const DAY_MS = 86_400_000
 
-let world: RecoveryWorld
-let busy: Play
-let idle: Play
+let environment: RecoveryEnvironment
+let busy: Scenario
+let idle: Scenario
 beforeEach(async () => {
   await redis.flushall()
-  world = createRecoveryWorld(redis)
-  busy = createPlay(redis, world, BUSY)
-  idle = createPlay(redis, world, IDLE)
+  environment = createRecoveryEnvironment(redis)
+  busy = createScenario(redis, environment, BUSY)
+  idle = createScenario(redis, environment, IDLE)
   await openGates(redis, [BUSY, IDLE])
-  for (const play of [busy, idle]) await work(play, 'job_1')
+  for (const scenario of [busy, idle]) await work(scenario, 'job_1')
 })
 
-const balances = () => Promise.all([busy, idle].map(play => play.wallet.balance(play.tenant)))
-const topUp = (play: Play, id: string) =>
-  play.wallet.topUp(play.tenant, { id, amountMicros: 1_000, reason: '' })
+const balances = () =>
+  Promise.all([busy, idle].map(scenario => scenario.wallet.balance(scenario.tenant)))
+const topUp = (scenario: Scenario, id: string) =>
+  scenario.wallet.topUp(scenario.tenant, { id, amountMicros: 1_000, reason: '' })
 
 /** Money comes, and a job that is closed and one that runs take some of it. */
-async function work (play: Play, job: string): Promise<void> {
-  await topUp(play, `for ${job}`)
-  await play.accept(job, 20)
-  await play.finish(job)
-  await play.archive(job, true)
-  await play.accept(`${job}_open`, 10)
-  await play.ship(false)
+async function work (scenario: Scenario, job: string): Promise<void> {
+  await topUp(scenario, `for ${job}`)
+  await scenario.accept(job, 20)
+  await scenario.finish(job)
+  await scenario.archive(job, true)
+  await scenario.accept(`${job}_open`, 10)
+  await scenario.ship(false)
 }
 
-/** The same parts; of the journal it is noted how many messages were read. */
-function watched (deps: LedgerDeps = world.parts) {
+/** The same dependencies, with a count of the journal messages that were read. */
+function watched (deps: LedgerDeps = environment.deps) {
   const read = { journal: 0 }
   const reader: LedgerDeps['reader'] = {
     read: (topic, onMessages, limits) => deps.reader.read(topic, async messages => {
@@ -53,45 +54,45 @@ function watched (deps: LedgerDeps = world.parts) {
       await onMessages(messages)
     }, limits),
   }
-  return { read, parts: { ...deps, reader } }
+  return { read, deps: { ...deps, reader } }
 }
 
-const entries = () => world.bus.messages('wallet.journal').length
+const entries = () => environment.bus.messages('wallet.journal').length
 
 describe('a recovery from snapshots', () => {
   beforeEach(async () => {
-    await snapshotAll(world.parts)
+    await snapshotAll(environment.deps)
     await work(busy, 'job_2')
-    await snapshotAll(world.parts)
+    await snapshotAll(environment.deps)
     await work(busy, 'job_3')
   })
 
   it('of a Redis that lost nothing reads no entry before them', async () => {
-    await snapshotAll(world.parts)
+    await snapshotAll(environment.deps)
     const before = await balances()
     await endRun(redis)
-    const { parts, read } = watched()
-    await compareAll(parts)
+    const { deps, read } = watched()
+    await compareAll(deps)
     expect(await balances()).toEqual(before)
     expect(read.journal).toBe(0)
   })
 
-  it('a Redis that lost nothing is let in by the entries behind them', async () => {
+  it('a Redis that lost nothing is unlocked by the entries behind them', async () => {
     const before = await balances()
     await endRun(redis)
-    const { parts, read } = watched()
-    await compareAll(parts)
+    const { deps, read } = watched()
+    await compareAll(deps)
     expect(await balances()).toEqual(before)
     expect(read.journal).toBeGreaterThan(0)
     expect(read.journal).toBeLessThan(entries() / 2)
-    expect(world.counted['job']).toBe(undefined)
+    expect(environment.counted['job']).toBe(undefined)
   })
 
   it('a Redis that lost everything gets money, jobs and ids of top-ups back', async () => {
     const before = await balances()
     const posted = await redis.hgetall(moneyKeys(BUSY).posted)
     await redis.flushall()
-    await compareAll(world.parts)
+    await compareAll(environment.deps)
     expect(await balances()).toEqual(before)
     expect(await redis.hgetall(moneyKeys(BUSY).posted)).toEqual(posted)
     expect((await busy.store.openJobs(BUSY)).map(({ job }) => job).toSorted())
@@ -102,30 +103,30 @@ describe('a recovery from snapshots', () => {
   it('a Redis from before them is compared with the whole journal, alone', async () => {
     const old = await snapshotOf(redis)
     await work(idle, 'job_4')
-    await snapshotAll(world.parts)
+    await snapshotAll(environment.deps)
     const before = await balances()
     await putBack(redis, old)
-    const { parts, read } = watched()
+    const { deps, read } = watched()
     const waiting: number[] = []
-    await recover(parts, '5000', { signal, onWaiting: tenants => waiting.push(tenants) })
+    await recover(deps, '5000', { signal, onWaiting: tenants => waiting.push(tenants) })
     expect(await balances()).toEqual(before)
     expect(read.journal).toBe(entries())
     // The other tenant is in before the whole journal is read.
     expect(waiting).toEqual([2, 1, 1, 0])
   })
 
-  it('tells how many tenants wait before it reads the journal', async () => {
+  it('reports how many tenants wait before it reads the journal', async () => {
     await redis.flushall()
     const waiting: number[] = []
     const known: (number | undefined)[] = []
     const reader: LedgerDeps['reader'] = {
       read: (topic, ...rest) => {
         if (topic === 'wallet.journal') known.push(waiting.at(-1))
-        return world.parts.reader.read(topic, ...rest)
+        return environment.deps.reader.read(topic, ...rest)
       },
     }
     const onWaiting = (tenants: number) => waiting.push(tenants)
-    await recover({ ...world.parts, reader }, '5000', { signal, onWaiting })
+    await recover({ ...environment.deps, reader }, '5000', { signal, onWaiting })
     expect(known[0]).toBe(2)
     expect(waiting.at(-1)).toBe(0)
   })
@@ -135,14 +136,14 @@ describe('a recovery from snapshots', () => {
     await work(busy, 'job_5')
     const emitter: LedgerDeps['emitter'] = {
       emit: async ([first]) => {
-        await world.emitter.emit(first === undefined ? [] : [first])
+        await environment.emitter.emit(first === undefined ? [] : [first])
         throw new InfrastructureError('the broker is away')
       },
     }
-    await expect(snapshotAll({ ...world.parts, emitter })).rejects.toThrow('away')
+    await expect(snapshotAll({ ...environment.deps, emitter })).rejects.toThrow('away')
     const before = await balances()
     await redis.flushall()
-    await compareAll(world.parts)
+    await compareAll(environment.deps)
     expect(await balances()).toEqual(before)
   })
 })
@@ -152,9 +153,9 @@ describe('a snapshot that somebody else puts back', () => {
   function withOldest (deps: LedgerDeps, tenant: string): LedgerDeps {
     const reader: LedgerDeps['reader'] = {
       read: (topic, onMessages, limits) => deps.reader.read(topic, async messages => {
-        const isOld = (index: number) => index === world.bus.messages(topic)
+        const isOld = (index: number) => index === environment.bus.messages(topic)
           .findIndex(({ key }) => String(key) === tenant)
-        const all = world.bus.messages(topic)
+        const all = environment.bus.messages(topic)
         await onMessages(topic !== 'wallet.snapshots'
           ? messages
           : messages.filter(message =>
@@ -167,18 +168,18 @@ describe('a snapshot that somebody else puts back', () => {
   /** Two days later nobody reads the entries of today by their time. */
   let later: LedgerDeps
   beforeEach(async () => {
-    for (const play of [busy, idle]) await play.endAll()
-    for (const play of [busy, idle]) await play.ship(false)
-    await snapshotAll(world.parts)
+    for (const scenario of [busy, idle]) await scenario.endAll()
+    for (const scenario of [busy, idle]) await scenario.ship(false)
+    await snapshotAll(environment.deps)
     // What is charged now would be had back by the snapshot before it.
     await work(idle, 'job_2')
     await idle.endAll()
     await idle.ship(false)
-    await snapshotAll(world.parts)
+    await snapshotAll(environment.deps)
     await topUp(busy, 'last')
     await busy.ship(false)
-    await snapshotAll(world.parts)
-    later = { ...world.parts, clock: { now: () => Date.now() + 2 * DAY_MS } }
+    await snapshotAll(environment.deps)
+    later = { ...environment.deps, clock: { now: () => Date.now() + 2 * DAY_MS } }
   })
 
   it.each(['nothing', 'everything'])('makes no money where Redis lost %s', async lost => {
@@ -188,28 +189,29 @@ describe('a snapshot that somebody else puts back', () => {
     await compareAll(withOldest(later, IDLE))
     expect(await balances()).toEqual(before)
     expect(await redis.hget(moneyKeys(IDLE).wallet, 'frozen')).toBe(null)
-    expect(world.logged.map(([, message]) => message)).toContain('tenants whose state does not ' +
-      'continue their last snapshot are compared with the whole journal')
+    expect(environment.logged.map(([, message]) => message)).toContain(
+      'tenants whose state does not continue their last snapshot ' +
+      'are compared with the whole journal')
   })
 
-  it('lets nobody in while the copy of the journal cannot be asked', async () => {
+  it('unlocks no tenant while the copy of the journal is unavailable', async () => {
     const before = await balances()
     await redis.flushall()
     const lengths = async () => { throw new InfrastructureError('away') }
-    const journal = { ...world.parts.journal, lengths }
-    const parts = withOldest(later, IDLE)
-    await expect(compareAll({ ...parts, journal })).rejects.toThrow('away')
+    const journal = { ...environment.deps.journal, lengths }
+    const deps = withOldest(later, IDLE)
+    await expect(compareAll({ ...deps, journal })).rejects.toThrow('away')
     expect(await redis.hget(moneyKeys(BUSY).wallet, 'run')).toBe(null)
-    await compareAll(parts)
+    await compareAll(deps)
     expect(await balances()).toEqual(before)
   })
 
-  it('keeps nobody out whose money never moved while the copy cannot be asked', async () => {
-    const fresh = createPlay(redis, world, 'org_new.live')
-    await world.parts.tenants.activate([fresh.tenant])
+  it('unlocks tenants without entries while the copy is unavailable', async () => {
+    const fresh = createScenario(redis, environment, 'org_new.live')
+    await environment.deps.tenants.activate([fresh.tenant])
     await endRun(redis)
     const lengths = async () => { throw new InfrastructureError('away') }
-    const journal = { ...world.parts.journal, lengths }
+    const journal = { ...environment.deps.journal, lengths }
     await compareAll({ ...later, journal })
     expect((await topUp(fresh, 'first')).kind).toBe('posted')
   })
@@ -217,7 +219,7 @@ describe('a snapshot that somebody else puts back', () => {
   it('nor does one that was deleted', async () => {
     const before = await balances()
     await redis.flushall()
-    const { reader } = world.parts
+    const { reader } = environment.deps
     const without: LedgerDeps['reader'] = {
       read: (topic, onMessages, limits) => reader.read(topic, async messages => {
         await onMessages(topic !== 'wallet.snapshots'
@@ -232,15 +234,15 @@ describe('a snapshot that somebody else puts back', () => {
 
 describe('a recovery of a tenant that has been idle', () => {
   const tenant = 'org_done.live'
-  const { tenants } = createRecoveryWorld(redis).parts
+  const { tenants } = createRecoveryEnvironment(redis).deps
   const active = async () => (await tenants.active()).map(one => one.tenant).toSorted()
   let later: LedgerDeps
   beforeEach(async () => {
     await openGates(redis, [tenant])
-    const done = createPlay(redis, world, tenant)
+    const done = createScenario(redis, environment, tenant)
     await topUp(done, 'all it has')
     await done.ship(false)
-    later = { ...world.parts, clock: { now: () => Date.now() + IDLE_AFTER_MS } }
+    later = { ...environment.deps, clock: { now: () => Date.now() + IDLE_AFTER_MS } }
   })
 
   it('adds it to all and marks it as active only if its money moved lately', async () => {
@@ -249,7 +251,7 @@ describe('a recovery of a tenant that has been idle', () => {
     expect(await active()).toEqual([BUSY, IDLE])
     expect((await tenants.all()).toSorted()).toEqual([BUSY, tenant, IDLE])
     await redis.flushall()
-    await compareAll(world.parts)
+    await compareAll(environment.deps)
     expect(await active()).toEqual([BUSY, tenant, IDLE])
   })
 
@@ -264,13 +266,16 @@ describe('a recovery of a tenant that has been idle', () => {
 })
 
 it('a journal that contradicts itself gets no snapshot', async () => {
-  const { parts } = world
-  const [first] = world.bus.messages('wallet.journal').filter(({ key }) => String(key) === IDLE)
-  const entry = await parts.codec.decode('wallet.journal', first!.value!) as Journal
+  const { deps } = environment
+  const [first] = environment.bus.messages('wallet.journal')
+    .filter(({ key }) => String(key) === IDLE)
+  const entry = await deps.codec.decode('wallet.journal', first!.value!) as Journal
   const value = { ...entry, entryId: 'another' }
-  await world.emitter.emit([{ topic: 'wallet.journal', lane: 'small', value, rows: undefined }])
-  const { byTenant } = await takeSnapshots(parts, NO_BASE, signal)
+  await environment.emitter.emit([
+    { topic: 'wallet.journal', lane: 'small', value, rows: undefined },
+  ])
+  const { byTenant } = await takeSnapshots(deps, NO_BASE, signal)
   expect([...byTenant.keys()]).toEqual([BUSY])
-  expect(world.logged.at(-1)).toEqual(['error', 'a journal contradicts itself: its tenant will ' +
-    'be frozen at the next restart of Redis; see the runbook on TenantsFrozen'])
+  expect(environment.logged.at(-1)).toEqual(['error', 'a journal contradicts itself: ' +
+    'its tenant will be frozen at the next restart of Redis; see the runbook on TenantsFrozen'])
 })

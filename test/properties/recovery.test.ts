@@ -10,11 +10,12 @@ import { startGatedRedis } from '../support/gated-redis.ts'
 import { openGates } from '../support/gates.ts'
 import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis-content.ts'
 import {
-  action, chargesOf, createPlay, type Action, type Play,
-} from '../support/recovery-play.ts'
+  action, chargesOf, createScenario, type Action, type Scenario,
+} from '../support/recovery-scenario.ts'
 import {
-  compareAll, countMarked, createRecoveryWorld, entriesOf, runLedger, type RecoveryWorld,
-} from '../support/recovery-world.ts'
+  compareAll, countMarked, createRecoveryEnvironment, entriesOf, runLedger,
+  type RecoveryEnvironment,
+} from '../support/recovery-environment.ts'
 
 const { redis } = await startGatedRedis()
 const TENANT = 'org_a.live'
@@ -27,11 +28,11 @@ const funds: Action = { do: 'topUp', id: 10, micros: 9_000 }
 
 async function begin (seed: number) {
   await redis.flushall()
-  const world = createRecoveryWorld(redis, seed)
-  const play = createPlay(redis, world, TENANT)
+  const environment = createRecoveryEnvironment(redis, seed)
+  const scenario = createScenario(redis, environment, TENANT)
   await openGates(redis, [TENANT])
-  await play.act(funds)
-  return { world, play }
+  await scenario.act(funds)
+  return { environment, scenario }
 }
 
 const balanceAfter = (entry: Journal | undefined) => entry === undefined
@@ -46,26 +47,27 @@ const balanceAfter = (entry: Journal | undefined) => entry === undefined
 
 /** What is there again, and what becomes of it: all of it told from the entries alone. */
 async function checkRecovered (
-  world: RecoveryWorld, play: Play, entries: readonly Journal[]
+  environment: RecoveryEnvironment, scenario: Scenario, entries: readonly Journal[]
 ): Promise<void> {
   const before = balanceAfter(entries.at(-1))
   const ends = new Set(entries.filter(({ type }) => ['settle', 'void'].includes(type))
     .map(({ job }) => job))
-  const charges = await chargesOf(world, TENANT, entries)
-  await compareAll(world.parts)
+  const charges = await chargesOf(environment, TENANT, entries)
+  await compareAll(environment.deps)
   expect(await redis.hget(moneyKeys(TENANT).wallet, 'frozen')).toBe(null)
-  expect(await play.wallet.balance(TENANT)).toEqual(before)
-  expect(await runningIn(play)).toEqual([...charges.keys()].filter(id => !ends.has(id)).toSorted())
-  await countMarked(world.parts)
+  expect(await scenario.wallet.balance(TENANT)).toEqual(before)
+  expect(await runningIn(scenario))
+    .toEqual([...charges.keys()].filter(id => !ends.has(id)).toSorted())
+  await countMarked(environment.deps)
   expect(await redis.exists(REPLAYING_KEY, moneyKeys(TENANT).replay)).toBe(0)
-  await play.endAll()
+  await scenario.endAll()
   for (const [id, chargedMicros] of charges) {
-    const job = await play.store.read(TENANT, id)
+    const job = await scenario.store.read(TENANT, id)
     expect([id, job?.ended, job?.chargedMicros]).toEqual([id, true, chargedMicros])
     expect(job?.header.toString()).toBe(id)
   }
   const chargedMicros = [...charges.values()].reduce((sum, charge) => sum + charge, 0)
-  expect(await play.wallet.balance(TENANT)).toEqual({
+  expect(await scenario.wallet.balance(TENANT)).toEqual({
     availableMicros: before.fundedMicros - chargedMicros,
     reservedMicros: 0,
     chargedMicros,
@@ -78,8 +80,8 @@ async function checkRecovered (
 }
 
 /** Jobs whose money is reserved. */
-async function runningIn (play: Play): Promise<readonly string[]> {
-  const open = await play.store.openJobs(TENANT)
+async function runningIn (scenario: Scenario): Promise<readonly string[]> {
+  const open = await scenario.store.openJobs(TENANT)
   const records = await Promise.all(open.map(async ({ job }) =>
     [job, ...await redis.hmget(jobKeys(TENANT, job).job, 'ended', 'settledSeq')] as const))
   return records.filter(([, ended, settled]) => ended === '0' && settled === null)
@@ -89,70 +91,70 @@ async function runningIn (play: Play): Promise<readonly string[]> {
 describe('after whatever was done', () => {
   it('a Redis that has nothing left is brought to the end of the journal', async () => {
     await fc.assert(fc.asyncProperty(plan, async ({ seed, steps }) => {
-      const { world, play } = await begin(seed)
-      for (const step of steps) await play.act(step)
+      const { environment, scenario } = await begin(seed)
+      for (const step of steps) await scenario.act(step)
       await redis.flushall()
-      const entries = await entriesOf(world, TENANT)
+      const entries = await entriesOf(environment, TENANT)
       if (entries.length === 0) return
-      await checkRecovered(world, play, entries)
-      expect(world.pauses).toEqual([7])
+      await checkRecovered(environment, scenario, entries)
+      expect(environment.pauses).toEqual([7])
     }), { numRuns: 80 })
   })
 
   it('a Redis with an old file is brought there as well', async () => {
     await fc.assert(fc.asyncProperty(plan, share, async ({ seed, steps }, percent) => {
-      const { world, play } = await begin(seed)
+      const { environment, scenario } = await begin(seed)
       const cut = Math.floor(steps.length * percent / 100)
-      for (const step of steps.slice(0, cut)) await play.act(step)
+      for (const step of steps.slice(0, cut)) await scenario.act(step)
       const old: Snapshot = await snapshotOf(redis)
-      for (const step of steps.slice(cut)) await play.act(step)
+      for (const step of steps.slice(cut)) await scenario.act(step)
       await putBack(redis, old)
-      const entries = await entriesOf(world, TENANT, await play.outbox.pending(TENANT))
-      await checkRecovered(world, play, entries)
+      const entries = await entriesOf(environment, TENANT, await scenario.outbox.pending(TENANT))
+      await checkRecovered(environment, scenario, entries)
     }), { numRuns: 80 })
   })
 
-  it('a Redis that has lost nothing is let in as it is', async () => {
+  it('a Redis that lost nothing is unlocked as it is', async () => {
     await fc.assert(fc.asyncProperty(plan, async ({ seed, steps }) => {
-      const { world, play } = await begin(seed)
+      const { environment, scenario } = await begin(seed)
       for (const step of steps) {
-        await play.act(step.do === 'tally' ? { ...step, late: false } : step)
+        await scenario.act(step.do === 'tally' ? { ...step, late: false } : step)
       }
       const before = await contentOf(redis)
       await endRun(redis)
-      const entries = await entriesOf(world, TENANT, await play.outbox.pending(TENANT))
-      await runLedger(world.parts)
+      const entries = await entriesOf(environment, TENANT, await scenario.outbox.pending(TENANT))
+      await runLedger(environment.deps)
       expect(await contentOf(redis)).toEqual(before)
       expect(await redis.hexists(moneyKeys(TENANT).wallet, 'frozen')).toBe(0)
       // That something was lost would not show until it arrives; nothing is made.
-      expect(world.pauses).toEqual([7])
-      expect(world.counted['job']).toBe(undefined)
+      expect(environment.pauses).toEqual([7])
+      expect(environment.counted['job']).toBe(undefined)
       await endRun(redis)
-      await checkRecovered(world, play, entries)
+      await checkRecovered(environment, scenario, entries)
     }), { numRuns: 60 })
   })
 })
 
 describe('the set of all tenants', () => {
   it('may be lost while their wallets are not', async () => {
-    const { world, play } = await begin(1)
-    await play.accept('job_1', 100)
-    await play.ship(false)
+    const { environment, scenario } = await begin(1)
+    await scenario.accept('job_1', 100)
+    await scenario.ship(false)
     const before = await contentOf(redis)
     await redis.del(TENANTS_KEY)
     await endRun(redis)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'frozen')).toBe(null)
     expect(await contentOf(redis)).toEqual(before)
     expect(before[TENANTS_KEY]).toEqual([TENANT])
   })
 
   it('may be lost while nothing is under way', async () => {
-    const { world, play } = await begin(1)
-    await play.ship(false)
+    const { environment, scenario } = await begin(1)
+    await scenario.ship(false)
     await redis.del(TENANTS_KEY, ACTIVE_KEY)
     await endRun(redis)
-    await runLedger(world.parts)
+    await runLedger(environment.deps)
     expect(await redis.smembers(TENANTS_KEY)).toEqual([TENANT])
   })
 })

@@ -19,7 +19,7 @@ const phone = (last: number) => `+1212736${5_000 + last}`
 const nameOf = (last: number) => tokenFor(phone(last)).toString('hex')
 
 /** What happens to one job: `-1` is an invalid row, other numbers are contacts. */
-type Story = {
+type Scenario = {
   readonly contacts: readonly number[]
   readonly cachedBefore: readonly number[]
   /** Contacts that other jobs of the tenant check, and that the cache forgets, in between. */
@@ -35,7 +35,7 @@ type Story = {
 }
 
 const some = fc.uniqueArray(fc.integer({ min: 0, max: 9 }))
-const stories: fc.Arbitrary<Story> = fc.record({
+const scenarios: fc.Arbitrary<Scenario> = fc.record({
   contacts: fc.array(fc.integer({ min: -1, max: 9 }), { minLength: 1, maxLength: 25 }),
   cachedBefore: some,
   cachedBetween: some,
@@ -47,15 +47,15 @@ const stories: fc.Arbitrary<Story> = fc.record({
   order: fc.array(fc.nat(), { minLength: 1, maxLength: 20 }),
 })
 
-function stagesOf (story: Story) {
+function stagesOf (scenario: Scenario) {
   const clock = createManualClock()
   const store = createStoreDouble({ clock })
   const cache = createCacheDouble()
-  const state = { isDown: story.isDownAtFirst, checks: 0 }
+  const state = { isDown: scenario.isDownAtFirst, checks: 0 }
   const check = async (rows: readonly ProviderRow[]): Promise<CheckResult> => {
     if (state.isDown) return { kind: 'down' }
     state.checks += rows.length
-    const silent = new Set(story.unanswered.map(phone))
+    const silent = new Set(scenario.unanswered.map(phone))
     return {
       kind: 'answered',
       verdicts: new Map(rows
@@ -93,12 +93,12 @@ function stagesOf (story: Story) {
 type Stages = ReturnType<typeof stagesOf>
 
 /** The blocks of one delivery of the job, each of its parts delivered twice. */
-async function deliver (stages: Stages, story: Story): Promise<Emission<'rows.completed'>[]> {
-  const canonicals = story.contacts.map((it) => it < 0 ? '' : phone(it))
-  const chunks = chunksOf(canonicals, { chunkRows: CHUNK_ROWS, forceFresh: story.forceFresh })
+async function deliver (stages: Stages, scenario: Scenario): Promise<Emission<'rows.completed'>[]> {
+  const canonicals = scenario.contacts.map((it) => it < 0 ? '' : phone(it))
+  const chunks = chunksOf(canonicals, { chunkRows: CHUNK_ROWS, forceFresh: scenario.forceFresh })
   stages.lookup.forget()
   const decided = await stages.lookup.decide(chunks, signal) as readonly Decision<'lookup'>[]
-  if (story.isCancelled) stages.store.change(JOB, { status: 'cancelling' })
+  if (scenario.isCancelled) stages.store.change(JOB, { status: 'cancelling' })
   const blocks = emitted(decided, 'rows.completed')
   for (const missed of emitted(decided, 'rows.to-verify')) {
     blocks.push(...await checkUntilDone(stages, missed))
@@ -120,39 +120,39 @@ async function checkUntilDone (stages: Stages, missed: Emission<'rows.to-verify'
   return blocks
 }
 
-async function runStory (story: Story) {
-  const stages = stagesOf(story)
+async function runScenario (scenario: Scenario) {
+  const stages = stagesOf(scenario)
   const { cache } = stages
-  for (const it of story.cachedBefore) cache.entries.set(nameOf(it), cachedRecord())
-  const blocks = await deliver(stages, story)
+  for (const it of scenario.cachedBefore) cache.entries.set(nameOf(it), cachedRecord())
+  const blocks = await deliver(stages, scenario)
   const checksOnce = stages.state.checks
-  for (const it of story.forgottenBetween) cache.entries.delete(nameOf(it))
-  for (const it of story.cachedBetween) cache.entries.set(nameOf(it), cachedRecord())
-  blocks.push(...await deliver(stages, story))
+  for (const it of scenario.forgottenBetween) cache.entries.delete(nameOf(it))
+  for (const it of scenario.cachedBetween) cache.entries.set(nameOf(it), cachedRecord())
+  blocks.push(...await deliver(stages, scenario))
   const { preflight } = stages.store.jobs.get(JOB)!
   return { blocks, preflight, checksOnce }
 }
 
 describe('the rows of a job, whatever is delivered again and whatever the cache does', () => {
   it('are each finished exactly once, and never cost more than the quote', async () => {
-    await fc.assert(fc.asyncProperty(stories, async (story) => {
-      const { blocks, preflight } = await runStory(story)
+    await fc.assert(fc.asyncProperty(scenarios, async (scenario) => {
+      const { blocks, preflight } = await runScenario(scenario)
       const tally = createTallyDouble()
-      const placeOf = (index: number) => story.order[index % story.order.length] ?? 0
+      const placeOf = (index: number) => scenario.order[index % scenario.order.length] ?? 0
       const shuffled = blocks.map((block, index) => ({ block, place: placeOf(index) }))
         .sort((a, b) => a.place - b.place)
       shuffled.forEach(({ block }) => tally.add(block))
       const { totals } = tally
       const { invalidRows, duplicateRows, maxQuoteMicros } = preflight
-      expect(totals.rows).toBe(story.contacts.length)
-      expect(totals.succeeded + totals.failed).toBe(story.contacts.length)
+      expect(totals.rows).toBe(scenario.contacts.length)
+      expect(totals.succeeded + totals.failed).toBe(scenario.contacts.length)
       expect([totals.invalid, totals.duplicates]).toEqual([invalidRows, duplicateRows])
       expect(totals.cached + totals.live + totals.unknown + totals.cancelled)
-        .toBe(story.contacts.length - invalidRows - duplicateRows)
-      if (story.isCancelled) expect([totals.live, totals.unknown]).toEqual([0, 0])
+        .toBe(scenario.contacts.length - invalidRows - duplicateRows)
+      if (scenario.isCancelled) expect([totals.live, totals.unknown]).toEqual([0, 0])
       else expect(totals.cancelled).toBe(0)
       expect(totals.live * PRICE_MICROS).toBeLessThanOrEqual(maxQuoteMicros)
-      expect(totals.inputBlocks).toBe(Math.ceil(story.contacts.length / CHUNK_ROWS))
+      expect(totals.inputBlocks).toBe(Math.ceil(scenario.contacts.length / CHUNK_ROWS))
       const before = { ...totals }
       blocks.forEach(tally.add)
       expect(totals).toEqual(before)
@@ -160,8 +160,8 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
   })
 
   it('are in bitmaps that agree', async () => {
-    await fc.assert(fc.asyncProperty(stories, async (story) => {
-      const { blocks } = await runStory(story)
+    await fc.assert(fc.asyncProperty(scenarios, async (scenario) => {
+      const { blocks } = await runScenario(scenario)
       for (const { value, rows } of blocks) {
         const { finished, cached, live, invalid, unknown, cancelled } = value
         expect(rowsOf(finished)).toEqual(rows.rows)
@@ -184,12 +184,12 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
   })
 
   it('are not bought twice by a part that is delivered twice', async () => {
-    await fc.assert(fc.asyncProperty(stories, async (story) => {
-      const { checksOnce, preflight, blocks } = await runStory({ ...story, unanswered: [] })
-      expect(checksOnce).toBe(story.isCancelled ? 0 : preflight.freshChecks)
+    await fc.assert(fc.asyncProperty(scenarios, async (scenario) => {
+      const { checksOnce, preflight, blocks } = await runScenario({ ...scenario, unanswered: [] })
+      expect(checksOnce).toBe(scenario.isCancelled ? 0 : preflight.freshChecks)
       const tally = createTallyDouble()
       blocks.forEach(tally.add)
-      const isPaid = !story.isCancelled
+      const isPaid = !scenario.isCancelled
       expect(tally.totals.live).toBe(isPaid ? preflight.freshChecks : 0)
     }), { numRuns: 100 })
   })

@@ -116,7 +116,7 @@ describe('the test with a made-up name', () => {
     expect(mail.heard.get('mx.one.org')).not.toContain('DATA')
   })
 
-  it('is never made of hosts that tell the truth', async () => {
+  it('never counts against hosts that reject unknown names', async () => {
     const { provider, rcpt } = await setUp({ 'mx.gmail.com': { recipients: onlyJanes } })
     await provider().check(...asked(['jane@gmail.com', 'joe@gmail.com']))
     expect(rcpt('mx.gmail.com').toSorted()).toEqual(['RCPT jane@gmail.com', 'RCPT joe@gmail.com'])
@@ -189,7 +189,7 @@ describe('the end of a call', () => {
 })
 
 describe('a mail server that blocks us', () => {
-  it('is left alone for a while, whoever else is asked about', async () => {
+  it('is not probed for a while, also for other addresses', async () => {
     const { provider, dialled } = await setUp({
       'mx.no.org': { script: { GREETING: '554 go away' } },
       'mx.dead.org': 'closed',
@@ -241,7 +241,7 @@ describe('connections to mail servers', () => {
     expect(proxy.asked).toEqual(['93.184.200.1:25'])
   })
 
-  it('are plain, and name the configured sender, when told so', async () => {
+  it('are plain, and name the configured sender, if configured', async () => {
     const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
     const caller = { helo: 'a.org', sender: 'probe@a.org' }
     await provider({ startTls: false, caller }).check(...asked(['jane@mail.org']))

@@ -69,7 +69,7 @@ describe('the counts of a job that has ended', () => {
   })
 })
 
-describe('a job whose rows nobody can read any more', () => {
+describe('a job whose rows are unreadable', () => {
   it('ends free, its whole reserve let go, whatever had been won before', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20 }))
@@ -240,7 +240,7 @@ describe('requests that race', () => {
     expect((await acceptClaimed(store, tenant, taken)).kind).toBe('accepted')
   })
 
-  it('never accept after they were told that they expired', async () => {
+  it('never accept after they were reported as expired', async () => {
     const rounds = upTo(40).map(async () => {
       const tenant = await fundedTenant()
       const job = `job_${randomBytes(4).toString('hex')}`

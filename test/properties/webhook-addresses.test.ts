@@ -37,7 +37,7 @@ describe('an address of the list', () => {
     expect(webhookUrlError(address, strict)).toMatch(/^Its? .*\.$/)
   })
 
-  it.each(REBOUND_NAMES)('with the name %s tells nothing by its text', name => {
+  it.each(REBOUND_NAMES)('with the name %s reveals nothing by its text', name => {
     expect(webhookUrlError(`https://${name}:${port}/`, strict)).toBeUndefined()
   })
 

@@ -3,11 +3,11 @@ import { commandOf, openRedisLine } from './redis-line.ts'
 
 type Listener = (channel: string, text: string) => void
 
-/** What the scripts of a Redis publish, told to whoever listens when the world says so. */
+/** Delivers what the scripts of a Redis publish to subscribers when the environment decides. */
 export type Channels = {
-  /** What is to be done so that all hear what was published by now and not told yet. */
+  /** The callbacks that deliver what was published and not yet delivered. */
   readonly heard: () => Promise<readonly (() => void)[]>
-  /** Nobody hears what was published by now and not told yet. */
+  /** Drops what was published and not yet delivered. */
   readonly miss: () => Promise<void>
   /** A connection that listens. */
   readonly subscriber: () => Redis

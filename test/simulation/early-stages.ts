@@ -9,7 +9,7 @@ import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/normalize/token.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
-import { jobsOf, oncePer, noMetrics } from './spared.ts'
+import { jobsOf, oncePer, noMetrics } from './stubs.ts'
 import type { Shared } from './stages.ts'
 
 const tokenize = createTokenizer(new Map([['1', Buffer.alloc(32, 5)]]))

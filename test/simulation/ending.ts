@@ -1,33 +1,35 @@
 import { sleep } from '../../services/platform/retry.ts'
 import type { Chaos } from './chaos.ts'
-import type { Operator } from './operator.ts'
+import type { Recovery } from './recovery.ts'
 import type { Pipeline } from './pipeline.ts'
 
 export type Ending = {
   readonly pipeline: Pipeline
   /** Where Redis may be lost. */
-  readonly operator: Operator | undefined
+  readonly recovery: Recovery | undefined
   readonly chaos: Chaos
   /** How long a claim waits. */
-  readonly patienceMs: number
+  readonly acceptWithinMs: number
 }
 
 /** Longer than any job waits for chunks that may never come. */
-const PATIENCE_MS = 600_000
+const ALL_DEADLINES_MS = 600_000
 
 /** All that was begun comes to its end, and at times everything is read again from the start. */
-export async function endAll ({ pipeline, operator, chaos, patienceMs }: Ending): Promise<void> {
+export async function endAll (
+  { pipeline, recovery, chaos, acceptWithinMs }: Ending
+): Promise<void> {
   await pipeline.idle()
-  pipeline.calm()
-  pipeline.pass(PATIENCE_MS)
+  pipeline.stopFaults()
+  pipeline.pass(ALL_DEADLINES_MS)
   await pipeline.idle()
   // Some losses come when all is done.
-  if (operator !== undefined && chaos.happens(0.5)) await operator.endOfLosses()
+  if (recovery !== undefined && chaos.happens(0.5)) await recovery.endOfLosses()
   if (chaos.happens(0.5)) await replayEverything(pipeline)
-  await operator?.endOfLosses()
-  await operator?.stop()
+  await recovery?.endOfLosses()
+  await recovery?.stop()
   // Claims of an old file end by the clock of Redis.
-  if (operator !== undefined) await sleep(patienceMs)
+  if (recovery !== undefined) await sleep(acceptWithinMs)
   await pipeline.idle()
 }
 

@@ -26,5 +26,5 @@ export type Evidence = {
   readonly salvaged: readonly Journal[]
 }
 
-/** A story to its end: what came of its requests is known when all is swept up. */
-export type Told = Omit<Evidence, 'sent'> & { readonly requested: readonly Requested[] }
+/** A finished scenario; the outcomes of its requests are known after the reaper ran. */
+export type ScenarioOutput = Omit<Evidence, 'sent'> & { readonly requested: readonly Requested[] }

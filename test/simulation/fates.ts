@@ -1,13 +1,13 @@
 import type { Chaos } from './chaos.ts'
 import type { Asked } from './simulated-redis.ts'
 
-/** A connection ends; its client sends what was not answered once more, or gives it up. */
+/** A connection ends; its client resends each unanswered command, or fails it. */
 export type Fate = 'answer' | 'again' | 'fail'
 
-/** Whoever mends things by hand tries until it works; it is no part of what is tested. */
+/** Operators retry until they succeed: their commands are not under test. */
 const SPARED = 'state operator'
 
-/** Of each connection some answers still arrive, in order; all that follow share one fate. */
+/** Some answers of each connection still arrive, in order; the rest share one fate. */
 export function fatesOf (
   chaos: Chaos, asked: readonly Asked[], executed: number
 ): ReadonlyMap<Asked, Fate> {

@@ -60,7 +60,7 @@ const pausesOf = (loop: AnyLoop) => ({
 
 const simulated = new WeakMap<object, Timer>()
 
-/** What `setTimeout` returns; nothing waits for one that was told to hold nobody up. */
+/** What `setTimeout` returns; the loop does not wait for one that was unreferenced. */
 function handleOf (loop: AnyLoop, timer: Timer): object {
   const hold = (isHeld: boolean) => {
     timer.isHeld = isHeld

@@ -12,7 +12,7 @@ const isLong = (seed: number) => seed % LONG_STORY_EVERY === 0
 const mostRowsOf = (seed: number) => isLong(seed) ? 60 : 16
 const hasBigJobs = (seed: number) => seed % BIG_JOBS_EVERY === BIG_JOBS_EVERY / 2
 
-/** How many jobs a story has. */
+/** How many jobs a scenario has. */
 export const jobsIn = (seed: number, chaos: Chaos): number => 2 + chaos.below(isLong(seed) ? 4 : 2)
 
 /**

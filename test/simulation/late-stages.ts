@@ -2,9 +2,9 @@ import { storeBlock } from '../../services/results/stored-block.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { redisLike } from './early-stages.ts'
-import { jobsOf } from './spared.ts'
+import { jobsOf } from './stubs.ts'
 import type { Shared } from './stages.ts'
-import { verifyDepsOf } from './verify-parts.ts'
+import { verifyDepsOf } from './verify-deps.ts'
 
 /** The stage `verify`; its provider is down at times, and its verdict follows the number. */
 export function verifyStage ({ redis, cache, chaos, faults, witness }: Shared) {

@@ -1,22 +1,22 @@
 import type { Redis } from 'ioredis'
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { startLeading } from '../../services/ledger/leader-election.ts'
 import { LEADER_KEY } from '../../services/ledger/redis-keys.ts'
 import { startReaper } from '../../services/ledger/reaping.ts'
-import { leaderDeps, type LeaderOptions } from './leader-parts.ts'
-import { mortal } from './mortal.ts'
+import { leaderDeps, type LeaderOptions } from './leader-deps.ts'
+import { crashingRedis } from './crashing-redis.ts'
 
-/** The ledger's other half: it leads, lets tenants in, sweeps, dies, and another one follows it. */
+/** The leader of the ledger: unlocks tenants, reaps, crashes, and is replaced by the next one. */
 export type Leader = {
   readonly deaths: () => number
-  /** What a leader that is gone still holds is let go, as time has passed. */
+  /** Expires the lease of a crashed leader. */
   readonly forgetDead: () => Promise<void>
-  /** From now on it lives. */
-  readonly calm: () => void
+  /** The leader does not crash from now on. */
+  readonly stopFaults: () => void
   readonly stop: () => Promise<void>
 }
 
-type Life = { readonly stop: () => Promise<void> }
+type LeaderProcess = { readonly stop: () => Promise<void> }
 
 const MAX_DEATHS = 4
 const DEATH_PER_COMMAND = 0.004
@@ -25,35 +25,36 @@ const SWEEP_EVERY_MS = 200
 /** Starts the first one. */
 export function startLeader (options: LeaderOptions): Leader {
   const { connect, chaos } = options
-  let [deaths, isCalm, isOver] = [0, false, false]
-  const dies = () => !isCalm && deaths < MAX_DEATHS && chaos.happens(DEATH_PER_COMMAND)
+  let [deaths, isStopped, isOver] = [0, false, false]
+  const dies = () => !isStopped && deaths < MAX_DEATHS && chaos.happens(DEATH_PER_COMMAND)
   const nameOf = () => `leader ${deaths}`
   let restarting = Promise.resolve()
-  let life: Life
+  let leader: LeaderProcess
   const start = () => {
-    const redis = mortal(connect('state', nameOf()), { dies, chaos, onDeath: follow })
-    life = startLife(options, redis, nameOf())
+    const redis = crashingRedis(connect('state', nameOf()), { dies, chaos, onDeath: follow })
+    leader = startProcess(options, redis, nameOf())
   }
   const follow = () => {
     deaths += 1
-    // It may have let somebody in, and nobody heard of it.
-    options.onLetIn()
-    restarting = turn().then(() => life.stop()).then(() => { if (!isOver) start() })
+    // It may have unlocked a tenant before it could report it.
+    options.onUnlock()
+    restarting = yieldToEventLoop().then(() => leader.stop())
+      .then(() => { if (!isOver) start() })
   }
   start()
   return {
     deaths: () => deaths,
     forgetDead: () => forgetAllBut(nameOf(), connect('state', 'operator')),
-    calm: () => { isCalm = true },
+    stopFaults: () => { isStopped = true },
     stop: async () => {
       isOver = true
       await restarting
-      await life.stop()
+      await leader.stop()
     },
   }
 }
 
-function startLife (options: LeaderOptions, redis: Redis, name: string): Life {
+function startProcess (options: LeaderOptions, redis: Redis, name: string): LeaderProcess {
   const deps = leaderDeps(options, redis, name)
   const noStage = { ready: () => true, stop: async () => {} }
   const leading = startLeading(deps)
@@ -61,7 +62,7 @@ function startLife (options: LeaderOptions, redis: Redis, name: string): Life {
   return { stop: async () => { await Promise.all([leading.stop(), sweeping.stop()]) } }
 }
 
-/** Ends the lead of whoever has another name. */
+/** Deletes the lease of a leader with another name. */
 async function forgetAllBut (name: string, redis: Redis): Promise<void> {
   const held = await redis.get(LEADER_KEY)
   if (held !== null && !held.startsWith(`${name} `)) await redis.del(LEADER_KEY)

@@ -22,18 +22,18 @@ const READERS: Partial<Record<TopicName, StageName>> = {
   'rows.completed': 'settle',
 }
 
-/** Nothing that was broken is lost: it is a dead letter, and its job has come to a decision. */
+/** Every broken message is a dead letter, and its job has an outcome. */
 export async function checkLetters (evidence: Evidence, complain: Complain): Promise<void> {
   const { pipeline, sent } = evidence
   const accepted = new Set(sent.flatMap(({ outcome }) =>
     outcome.kind === 'accepted' ? [outcome.job.id] : []))
   const early = new Set<string>()
-  for (const broken of [...pipeline.poisoned, ...pipeline.rot.rotten]) {
+  for (const broken of [...pipeline.poisoned, ...pipeline.corruption.corrupted]) {
     const { tenant, job } = broken
     const isAccepted = accepted.has(job)
-    // Requests that were lost with Redis concern nobody, and their refusals are lost as well.
+    // Requests that were lost with Redis leave no outcome, and neither do their refusals.
     const isForgotten = evidence.losses.length > 0 && !isAccepted
-    // Before people told of a reservation, nobody knew of its job, and passed its messages over.
+    // Until operators restore a reservation, stages skip the messages of its job as unknown.
     const isFoundLate = evidence.salvaged.some(entry => entry.job === job)
     if (!isForgotten && !isFoundLate) checkLetter(pipeline, broken, complain)
     const { kind } = await pipeline.store.outcome(tenant, job)
@@ -48,14 +48,14 @@ export async function checkLetters (evidence: Evidence, complain: Complain): Pro
 
 type Broken = { readonly topic: TopicName, readonly value: Buffer, readonly job: string }
 
-/** Once a job whose key is gone is closed, its messages concern nobody: they are passed over. */
+/** The messages of a closed job whose key is lost are skipped. */
 function checkLetter (
-  { bus, rot }: Pipeline, { topic, value, job }: Broken, complain: Complain
+  { bus, corruption }: Pipeline, { topic, value, job }: Broken, complain: Complain
 ): void {
   const reader = READERS[topic] as StageName
   const letters = bus.messages(deadTopic(reader))
   complain(`a broken message of ${topic} in ${reader}.dead`, true,
-    rot.lostKeys.has(job) || letters.some(letter => letter.value?.equals(value)))
+    corruption.lostKeys.has(job) || letters.some(letter => letter.value?.equals(value)))
 }
 
 /** The inputs of a job but for those of broken blocks, which may be blank and nothing else. */
@@ -96,24 +96,24 @@ export function checkCounts (
   complain(`${id} rows by source`, found,
     Object.fromEntries(names.map(name => [name, counts[name]])))
   const verdicts = cells.filter(row => row[STATUS] !== 'unknown' && row[SOURCE] !== 'preflight')
-  // Of a lost row nobody knows whether it was a duplicate.
+  // Whether a lost row was a duplicate is unknown.
   const unexplained = counts.successRecords - verdicts.length
   complain(`${id} verdicts`, true, unexplained >= 0 && unexplained <= internal.length)
 }
 
 /**
- * A job with a chunk that rotted may be given up: all rows are lost, of that chunk the inputs. Of
- * one whose reservation people found too late nothing is left.
+ * A job with a corrupted chunk may fail: all its rows are lost, and the inputs of that chunk. One
+ * whose reservation operators restored too late loses everything.
  */
 export function wholeJobs (
-  { pipeline: { rot }, salvaged }: Evidence, { tenant, inputs, outcome }: Sent
+  { pipeline: { corruption }, salvaged }: Evidence, { tenant, inputs, outcome }: Sent
 ): readonly Poisoned[] {
   const id = outcome.kind === 'accepted' ? outcome.job.id : ''
   const rows = inputs.map((_, row) => row)
   const found = salvaged.filter(({ job }) => job === id)
     .map(({ job }): Poisoned =>
       ({ topic: 'rows.completed', value: Buffer.alloc(0), tenant, job, rows, inputs: rows }))
-  return [...found, ...rot.rotten.filter(({ job }) => job === id)
+  return [...found, ...corruption.corrupted.filter(({ job }) => job === id)
     .map((one): Poisoned => ({ ...one, topic: 'rows.completed', rows }))]
 }
 

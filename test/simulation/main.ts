@@ -25,7 +25,7 @@ const { seeds, first, workers } = new Command('simulate')
 await installRedis(line => console.log(line))
 const startedMs = performance.now()
 let done = 0
-let toldMs = startedMs
+let reportedMs = startedMs
 const rate = () => (done / (performance.now() - startedMs) * 1_000).toFixed(1)
 const all = (count: number) => count.toLocaleString('en')
 const { last, seconds, runs, failed } = await runSeeds({
@@ -34,8 +34,8 @@ const { last, seconds, runs, failed } = await runSeeds({
   workers: Math.min(workers, seeds),
   onRun: () => {
     done += 1
-    if (performance.now() - toldMs < EVERY_MS) return
-    toldMs = performance.now()
+    if (performance.now() - reportedMs < EVERY_MS) return
+    reportedMs = performance.now()
     console.log(`${all(done)} of ${all(seeds)} seeds, ${rate()} a second, all invariants hold`)
   },
 })

@@ -46,14 +46,14 @@ async function checkJob (
   if (sent.outcome.kind !== 'accepted') return 0
   const { id, preflight, unitPriceMicros } = sent.outcome.job
   const archived = await pipeline.stores.archive.find(sent.tenant, id)
-  const standing = await pipeline.store.read(sent.tenant, id)
-  complain(`${id} is closed`, [true, true], [archived !== undefined, standing?.closed])
+  const current = await pipeline.store.read(sent.tenant, id)
+  complain(`${id} is closed`, [true, true], [archived !== undefined, current?.closed])
   if (archived === undefined) return 0
   const { job, manifest } = archived
   complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
   complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)
   complain(`${id} counters`, preflight.totalRows, countedRows(job))
-  if (pipeline.rot.lostKeys.has(id)) return await checkLost(pipeline, archived, complain)
+  if (pipeline.corruption.lostKeys.has(id)) return await checkLost(pipeline, archived, complain)
   const cells: (readonly string[])[] = []
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
   for await (const rows of results.rows(job, manifest)) cells.push(...rows)
@@ -74,7 +74,7 @@ async function checkJob (
   return job.chargedMicros
 }
 
-/** Of a job whose key is gone nobody reads a row; if it could not end otherwise, it was free. */
+/** The rows of a job without its key are unreadable; if it failed, it was free of charge. */
 async function checkLost (
   pipeline: Pipeline, { job, manifest }: ArchivedJob, complain: Complain
 ): Promise<number> {
@@ -91,7 +91,7 @@ async function checkLost (
   return job.chargedMicros
 }
 
-/** Nothing is held for ever: every group has finished all it was given. */
+/** No message is held forever: every group has committed all of its topics. */
 function checkHeld ({ pipeline: { bus } }: Evidence, complain: Complain): void {
   for (const { group, topics } of subscriptionsOf('lookup')) {
     for (const topic of topics) {

@@ -2,17 +2,17 @@ import type { Redis } from 'ioredis'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
-import { createKeeper } from './keeper.ts'
+import { createSupervisor } from './supervisor.ts'
 import { createPoison } from './poison.ts'
-import { jobsOf } from './spared.ts'
+import { jobsOf } from './stubs.ts'
 import { stageMakers } from './stages.ts'
 import { createStores } from './stores.ts'
 import { sealing } from './wiring.ts'
 import { createWitness } from './witness.ts'
-import type { World } from './world.ts'
+import type { Environment } from './environment.ts'
 
 export type Faults = {
-  /** Probability that a stage dies before an effect. */
+  /** Probability that a stage crashes before an effect. */
   readonly crash: number
   /** Probability that a send arrives twice. */
   readonly duplicate: number
@@ -20,8 +20,8 @@ export type Faults = {
   readonly providerDown: number
   /** Probability that a message with rows arrives broken. */
   readonly poison: number
-  /** Probability that a chunk read again after `accept`, and before `announced`, is broken then. */
-  readonly rot: number
+  /** Probability that a chunk is corrupted when read again after `accept`, before `announced`. */
+  readonly corruption: number
   /** Probability that the key of a running job is lost, at each use of a key. */
   readonly keyLoss: number
   /** How often the Redis with the state is lost. */
@@ -32,8 +32,8 @@ export type PipelineOptions = {
   readonly redis: Redis
   readonly cache: Redis
   /** Each stage has connections of its own. */
-  readonly connect: World['connect']
-  readonly losses: Pick<World['losses'], 'lost'>
+  readonly connect: Environment['connect']
+  readonly losses: Pick<Environment['losses'], 'lost'>
   readonly chaos: Chaos
   readonly faults: Faults
 }
@@ -44,19 +44,19 @@ export type Pipeline = Awaited<ReturnType<typeof startPipeline>>
 export async function startPipeline ({ redis, connect, losses, chaos, faults }: PipelineOptions) {
   const stores = createStores()
   const codec = createCodec(localSource())
-  const memory = badBus(chaos, faults)
+  const memory = faultyBus(chaos, faults)
   const poison = createPoison({ bus: memory, codec, chaos, probability: faults.poison })
   const bus = { ...memory, ...poison.bus }
   const store = jobsOf(redis)
-  const { keys, messageCodec, rot, forgetKeys } = sealing({
+  const { keys, messageCodec, corruption, forgetKeys } = sealing({
     redis, bus: memory, codec, store, chaos, faults,
   })
   const witness = createWitness({ redis, bus: memory, codec, losses })
   const time = { aheadMs: 0 }
   const shared = { connect, stores, codec, messageCodec, chaos, faults, witness, time }
   const makers = stageMakers(shared)
-  const keeper = createKeeper({ bus, messageCodec, chaos, makers, crash: faults.crash })
-  await keeper.startAll()
+  const supervisor = createSupervisor({ bus, messageCodec, chaos, makers, crash: faults.crash })
+  await supervisor.startAll()
   return {
     bus,
     stores,
@@ -65,35 +65,35 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
     messageCodec,
     store,
     poisoned: poison.poisoned,
-    rot,
+    corruption,
     forgetKeys,
     witness,
-    crashes: keeper.crashes,
-    /** Resolves when nothing is left to do and no stage is about to be started again. */
+    crashes: supervisor.crashes,
+    /** Resolves when nothing is left to do and no stage is restarting. */
     idle: async (): Promise<void> => {
       do {
         await bus.idle()
-        await keeper.release()
+        await supervisor.release()
         await bus.idle()
-      } while (await keeper.settled())
+      } while (await supervisor.settled())
     },
-    /** So much time passes for whoever holds messages. */
+    /** Advances the clock of stages that hold messages. */
     pass: (ms: number) => { time.aheadMs += ms },
-    /** From now on nothing goes wrong any more. */
-    calm: () => {
-      keeper.calm()
-      poison.calm()
-      rot.calm()
+    /** Injects no fault from now on. */
+    stopFaults: () => {
+      supervisor.stopFaults()
+      poison.stopFaults()
+      corruption.stopFaults()
     },
     stop: async () => {
-      await keeper.stop()
+      await supervisor.stop()
       await bus.close()
     },
   }
 }
 
-/** A broker of two partitions a topic that repeats sends and cuts deliveries as it likes. */
-function badBus (chaos: Chaos, { duplicate }: Faults) {
+/** A broker with two partitions per topic that duplicates sends and splits deliveries. */
+function faultyBus (chaos: Chaos, { duplicate }: Faults) {
   return createMemoryBus({
     seed: chaos.below(2 ** 31),
     duplicateSends: duplicate,

@@ -23,8 +23,8 @@ export type Poison = {
   /** The bus, but that some messages with rows arrive broken. */
   readonly bus: Pick<Bus, 'producer'>
   readonly poisoned: readonly Poisoned[]
-  /** From now on nothing is broken any more. */
-  readonly calm: () => void
+  /** Breaks nothing from now on. */
+  readonly stopFaults: () => void
 }
 
 export type PoisonOptions = {
@@ -41,7 +41,7 @@ export type PoisonOptions = {
  */
 export function createPoison ({ bus, codec, chaos, probability }: PoisonOptions): Poison {
   const poisoned: Poisoned[] = []
-  let isCalm = probability === 0
+  let isStopped = probability === 0
   const poison = async (message: OutgoingMessage): Promise<Arrival> => {
     const topic = logicalTopic(message.topic)?.topic
     if (topic?.startsWith('rows.') !== true || message.value === null) return whole(message)
@@ -60,14 +60,14 @@ export function createPoison ({ bus, codec, chaos, probability }: PoisonOptions)
     const { send, close } = bus.producer(name)
     return {
       send: async (messages, signal) => {
-        const arrivals = isCalm ? messages.map(whole) : await Promise.all(messages.map(poison))
+        const arrivals = isStopped ? messages.map(whole) : await Promise.all(messages.map(poison))
         await send(arrivals.flatMap(arrival => arrival.messages), signal)
         poisoned.push(...arrivals.flatMap(({ losses }) => losses))
       },
       close,
     }
   }
-  return { bus: { producer }, poisoned, calm: () => { isCalm = true } }
+  return { bus: { producer }, poisoned, stopFaults: () => { isStopped = true } }
 }
 
 /** What the broker gets of a message. */

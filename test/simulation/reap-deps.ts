@@ -5,9 +5,9 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { storeBlock } from '../../services/results/stored-block.ts'
 import { redisLike } from './early-stages.ts'
 import type { Pipeline } from './pipeline.ts'
-import { jobsOf, silent } from './spared.ts'
+import { jobsOf, silent } from './stubs.ts'
 
-/** What a sweep is made of, on the connection of whoever sweeps. */
+/** The dependencies of a reaper, on its own connection. */
 export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis: Redis) {
   const { blocks, archive } = stores
   return {

@@ -9,7 +9,7 @@ export type RedisLine = {
   readonly close: () => void
 }
 
-/** Connects to the unix socket; `onMessage` is told of what its channels say. */
+/** Connects to the unix socket; `onMessage` receives the messages of its channels. */
 export async function openRedisLine (
   path: string, onMessage: (channel: string, text: string) => void = () => {}
 ): Promise<RedisLine> {

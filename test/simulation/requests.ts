@@ -4,11 +4,11 @@ import {
 import { isInfrastructure } from '../../services/platform/errors.ts'
 import { sleep } from '../../services/platform/retry.ts'
 import type { Chaos } from './chaos.ts'
-import type { Sent, Told } from './evidence.ts'
+import type { Sent, ScenarioOutput } from './evidence.ts'
 
 /** What a client knows of its request in the end. */
 export type Answered = {
-  /** Undefined when it was told to come again and had no key to do so by. */
+  /** Undefined for a 503 to a request without a key. */
   readonly outcome: Submitted | undefined
   /** The jobs that may have come of its tries. */
   readonly jobs: readonly string[]
@@ -19,23 +19,23 @@ export type Answered = {
 export type Request = {
   readonly submission: object
   readonly chaos: Chaos
-  /** How often Redis was lost by now. Throws when nobody will mend it. */
+  /** How often Redis was lost by now. Throws when it cannot be recovered. */
   readonly losses: () => number
-  /** Nobody ships what is left in an outbox before the end, so it would be asked for for ever. */
+  /** Without retries: nothing ships the outbox before the end, so they would never stop. */
   readonly once?: boolean
 }
 
 const KEYED = 0.6
 const AGAIN_AFTER_MS = 50
 
-/** Sends a request as a client does that is told to come again; with a key, until it is told. */
+/** Sends a request as a client does that retries on 503; with a key, until it is answered. */
 export async function request (
   options: SubmitterOptions, { submission, chaos, losses, once = false }: Request
 ): Promise<Answered> {
   const idempotencyKey = !once && chaos.happens(KEYED) ? `key-${chaos.below(2 ** 31)}` : ''
   const isKeyed = idempotencyKey !== ''
   const jobs: string[] = []
-  const submitter = createSubmitter({ ...options, store: noting(options.store, jobs) })
+  const submitter = createSubmitter({ ...options, store: recording(options.store, jobs) })
   const before = losses()
   for (;;) {
     const outcome = await answerOf(submitter.submit({ ...submission, idempotencyKey } as never))
@@ -47,13 +47,13 @@ export async function request (
 }
 
 /**
- * Told to come again as well, and for a reason: behind the gap that froze the tenant there may be
- * the job of an earlier try, which the key will then be bound to once more.
+ * Retried as well: behind the gap that froze the tenant there may be the job of an earlier attempt,
+ * which the key is then bound to again.
  */
 const isFrozen = (outcome: Submitted): boolean =>
   outcome.kind === 'refused' && outcome.refusal.code === 'frozen'
 
-/** Undefined when infrastructure was away, and nobody knows what came of it. */
+/** Undefined when infrastructure was unavailable and the outcome is unknown. */
 async function answerOf (submitted: Promise<Submitted>): Promise<Submitted | undefined> {
   try {
     return await submitted
@@ -63,8 +63,10 @@ async function answerOf (submitted: Promise<Submitted>): Promise<Submitted | und
   }
 }
 
-/** Notes every job that is claimed. */
-function noting (store: SubmitterOptions['store'], jobs: string[]): SubmitterOptions['store'] {
+/** Records every job that is claimed. */
+function recording (
+  store: SubmitterOptions['store'], jobs: string[]
+): SubmitterOptions['store'] {
   return {
     ...store,
     claim: async (tenant, claim) => {
@@ -74,15 +76,15 @@ function noting (store: SubmitterOptions['store'], jobs: string[]): SubmitterOpt
   }
 }
 
-/** What was sent, and by which ids to look for it where no answer came. */
+/** What was sent, and the ids to find its jobs by where no answer came. */
 export type Requested = Omit<Sent, 'outcome'> & Answered
 
 /**
- * Where no answer came, a job may have come of it all the same. Of a request that was refused none
- * may: whatever its tries left behind counts as a breach.
+ * A request without an answer may have created a job all the same. A refused one may not: whatever
+ * its attempts left behind counts as a breach.
  */
 export async function known (
-  { pipeline: { stores: { archive } }, requested }: Told
+  { pipeline: { stores: { archive } }, requested }: ScenarioOutput
 ): Promise<readonly Sent[]> {
   const sent: Sent[] = []
   for (const { jobs, outcome, ...rest } of requested) {

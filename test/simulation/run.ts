@@ -3,24 +3,24 @@ import type { LossKind } from './loss-plan.ts'
 import { breachesOf } from './oracle.ts'
 import type { Faults } from './pipeline.ts'
 import { known } from './requests.ts'
-import { sweepUp } from './sweeping.ts'
-import { tell } from './story.ts'
-import type { World } from './world.ts'
+import { reapAll } from './reaping.ts'
+import { runScenario } from './scenario.ts'
+import type { Environment } from './environment.ts'
 
-/** What one seed came to. */
+/** The result of one seed. */
 export type Run = {
   readonly seed: number
   /** One line for each violation of an invariant. */
   readonly breaches: readonly string[]
   readonly crashes: number
-  readonly rotten: number
+  readonly corrupted: number
   readonly lostKeys: number
   readonly calls: number
   /** Ends of the Redis with the state. */
   readonly losses: readonly LossKind[]
-  /** Deaths of the ledger that leads. */
+  /** Crashes of the leading ledger. */
   readonly deaths: number
-  /** Movements that people had to save. */
+  /** Movements that operators had to restore. */
   readonly salvaged: number
   /** What became of the requests: accepted, refused. */
   readonly outcomes: readonly string[]
@@ -30,21 +30,21 @@ export type Run = {
   readonly trace: string
 }
 
-/** All is well. */
+/** A run without faults. */
 export const NO_FAULTS: Faults = {
-  crash: 0, duplicate: 0, providerDown: 0, poison: 0, rot: 0, keyLoss: 0, stateLosses: 0,
+  crash: 0, duplicate: 0, providerDown: 0, poison: 0, corruption: 0, keyLoss: 0, stateLosses: 0,
 }
 
-/** What goes wrong in the run of a seed. */
+/** The faults of the run of a seed. */
 export function faultsOf (seed: number): Faults {
   return {
-    // Every third run shows that without broken messages no row is lost to a fault of ours.
+    // Every third run shows that no row is lost without broken messages.
     crash: 0.03,
     duplicate: 0.1,
     providerDown: 0.1,
     poison: [0, 0.02, 0.15][seed % 3] ?? 0,
-    // So does every fourth for chunks that rot, and every fifth for keys that get lost.
-    rot: seed % 4 === 0 ? 0.5 : 0,
+    // So does every fourth for corrupted chunks, and every fifth for lost keys.
+    corruption: seed % 4 === 0 ? 0.5 : 0,
     keyLoss: seed % 5 === 0 ? 0.01 : 0,
     // Every fifth run loses its Redis, every tenth twice.
     stateLosses: seed % 5 === 3 ? 1 + Math.floor(seed % 10 / 5) : 0,
@@ -53,25 +53,25 @@ export function faultsOf (seed: number): Faults {
 
 /** Runs one seed and checks every invariant. */
 export async function runSeed (
-  world: World, seed: number, faults: Faults = faultsOf(seed)
+  environment: Environment, seed: number, faults: Faults = faultsOf(seed)
 ): Promise<Run> {
-  const run = await world.run(seed, () => judged(world, seed, faults))
-  return { ...run, trace: world.trace() }
+  const run = await environment.run(seed, () => judged(environment, seed, faults))
+  return { ...run, trace: environment.trace() }
 }
 
 async function judged (
-  { connect, subscriber, losses }: World, seed: number, faults: Faults
+  { connect, subscriber, losses }: Environment, seed: number, faults: Faults
 ): Promise<Omit<Run, 'trace'>> {
   const redis = connect('state', 'oracle')
-  const told = await tell(seed, faults, {
+  const output = await runScenario(seed, faults, {
     redis, cache: connect('cache', 'oracle'), connect, subscriber, losses,
   })
   try {
-    await sweepUp(told, redis)
-    const evidence = { ...told, sent: await known(told) }
+    await reapAll(output, redis)
+    const evidence = { ...output, sent: await known(output) }
     return runOf(evidence, await breachesOf(evidence, redis))
   } finally {
-    await told.pipeline.stop()
+    await output.pipeline.stop()
   }
 }
 
@@ -82,8 +82,8 @@ function runOf (
     seed,
     breaches,
     crashes: pipeline.crashes(),
-    rotten: pipeline.rot.rotten.length,
-    lostKeys: pipeline.rot.lostKeys.size,
+    corrupted: pipeline.corruption.corrupted.length,
+    lostKeys: pipeline.corruption.lostKeys.size,
     calls: pipeline.witness.calls(),
     losses,
     deaths,

@@ -8,7 +8,7 @@ export type RunsOptions = {
   readonly first: number
   readonly seeds: number
   readonly workers?: number
-  readonly calm?: boolean
+  readonly faultFree?: boolean
   readonly onRun?: (run: Run) => void
 }
 
@@ -31,7 +31,7 @@ const SEEDS_AT_ONCE = 5
  * the first breach. Throws when a process dies.
  */
 export async function runSeeds (options: RunsOptions): Promise<Runs> {
-  const { first, seeds, workers = 2, calm = false, onRun } = options
+  const { first, seeds, workers = 2, faultFree = false, onRun } = options
   const startedMs = performance.now()
   const runs: Run[] = []
   let next = first
@@ -39,7 +39,7 @@ export async function runSeeds (options: RunsOptions): Promise<Runs> {
     const missing = first + seeds - next
     if (missing <= 0 || runs.some(({ breaches }) => breaches.length > 0)) return undefined
     const count = Math.min(missing, SEEDS_AT_ONCE)
-    const order = { first: next, count, calm }
+    const order = { first: next, count, faultFree }
     next += count
     return order
   }

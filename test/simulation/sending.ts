@@ -9,7 +9,7 @@ export type Sending = {
   readonly chaos: Chaos
   readonly tenants: readonly string[]
   readonly cache: Redis
-  /** How often Redis was lost by now, where it may be. Throws when nobody will mend it. */
+  /** How often Redis was lost by now, where it may be. Throws when it cannot be recovered. */
   readonly losing: (() => number) | undefined
 }
 

@@ -8,7 +8,7 @@ import { fail, settle, type Asked, type Scripts } from './simulated-redis.ts'
 import type { StateLosses } from './state-loss.ts'
 import type { Trace } from './trace.ts'
 
-/** Both Redis, and all that is told and lost between them and the loop. */
+/** Both Redis, their channels and losses, as the loop sees them. */
 export type Servers = {
   readonly lines: { readonly state: RedisLine, readonly cache: RedisLine }
   readonly scripts: Scripts

@@ -21,13 +21,13 @@ export type Shared = {
   readonly chaos: Chaos
   readonly faults: Faults
   readonly witness: Witness
-  /** How far the clock of whoever holds messages is ahead. */
+  /** How far the clock of stages that hold messages is ahead. */
   readonly time: { readonly aheadMs: number }
 }
 
 export type SimulatedStage = Exclude<StageName, 'ingest' | 'deliver'>
 
-/** Makes each stage as its `main` does, but for ClickHouse and the provider; anew after a crash. */
+/** Makes each stage as its `main` does, except ClickHouse and the provider; again after a crash. */
 export function stageMakers (
   { connect, ...shared }: Omit<Shared, 'redis' | 'cache'> & Pick<PipelineOptions, 'connect'>
 ): Readonly<Record<SimulatedStage, () => Stage>> {
@@ -40,6 +40,6 @@ export function stageMakers (
     settle: () => settleStage(of('settle')),
     ledger: () => createLedgerStage({ ...shared.stores, batch: 20 }),
   }
-  // Each is typed by what it reads and writes; to whoever starts them all are alike.
+  // Each is typed by what it reads and writes; the supervisor starts all alike.
   return makers as unknown as Readonly<Record<SimulatedStage, () => Stage>>
 }

@@ -7,8 +7,8 @@ import type { Asked } from './simulated-redis.ts'
 import { putSnapshot, readOutboxes, takeSnapshot, type Snapshot } from './snapshots.ts'
 
 /**
- * The ends of the Redis with the state, at moments of a seed, between any two commands. Nobody is
- * asked: the world puts the commands, and is told what becomes of them.
+ * The losses of the state Redis, at moments that the seed determines, between any two commands. The
+ * environment executes the commands, and learns from here which of them are lost.
  */
 export type StateLosses = {
   /** A run begins, of which nothing is lost unless it is planned. */

@@ -5,19 +5,19 @@ import type { Chaos } from './chaos.ts'
 import { redisLike } from './early-stages.ts'
 import { chunkRowsOf } from './inputs.ts'
 import type { Pipeline } from './pipeline.ts'
-import type { World } from './world.ts'
+import type { Environment } from './environment.ts'
 
 export type SubmitterOn = {
   readonly pipeline: Pipeline
-  readonly subscriber: World['subscriber']
+  readonly subscriber: Environment['subscriber']
   readonly seed: number
   readonly chaos: Chaos
-  readonly patienceMs: number
+  readonly acceptWithinMs: number
 }
 
 /** What a submitter is made of; `stop` ends its waits. */
 export async function submitterOn (
-  { pipeline, subscriber, seed, chaos, patienceMs }: SubmitterOn
+  { pipeline, subscriber, seed, chaos, acceptWithinMs }: SubmitterOn
 ) {
   const { store, keys, messageCodec, bus } = pipeline
   const outcomes = await createOutcomeWaiter({
@@ -34,7 +34,7 @@ export async function submitterOn (
     tokenVersion: '1',
     chunkRows: chunkRowsOf(seed, chaos),
     presence: unsure(chaos),
-    acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : patienceMs,
+    acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : acceptWithinMs,
   }
   return { options, stop: outcomes.stop }
 }

@@ -7,7 +7,7 @@ import type { Codec } from '../../services/kafka/registry.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
 import type { Faults } from './pipeline.ts'
-import { createRot } from './rot.ts'
+import { createCorruption } from './corruption.ts'
 
 // The same in every process: bytes sealed under it have a place in an order that must repeat.
 const ring = createKeyRing({
@@ -23,8 +23,8 @@ type Deps = {
   readonly faults: Faults
 }
 
-/** Data keys and the message codec as every stage has them, but that both may go bad. */
-export function sealing ({ redis, bus, codec, store, chaos, faults: { rot, keyLoss } }: Deps) {
+/** Data keys and the message codec as every stage has them, except that both may be corrupted. */
+export function sealing ({ redis, bus, codec, store, chaos, faults }: Deps) {
   const isRunning = async (tenant: string, job: string) => {
     const outcome = await store.outcome(tenant, job)
     return outcome.kind === 'accepted' && !outcome.job.closed
@@ -35,9 +35,9 @@ export function sealing ({ redis, bus, codec, store, chaos, faults: { rot, keyLo
   const keys: JobKeys = {
     create: (...of) => remembered.create(...of), get: (...of) => remembered.get(...of),
   }
-  const rotting = createRot({ keys, store, chaos, rot, keyLoss })
-  const messageCodec = rotting.codecOver(createMessageCodec({ codec, keys: rotting.keys }))
+  const corruption = createCorruption({ keys, store, chaos, ...faults })
+  const messageCodec = corruption.codecOver(createMessageCodec({ codec, keys: corruption.keys }))
   /** From now on keys come from where they are stored. */
   const forgetKeys = () => { remembered = create() }
-  return { keys: rotting.keys, messageCodec, rot: rotting, forgetKeys }
+  return { keys: corruption.keys, messageCodec, corruption, forgetKeys }
 }

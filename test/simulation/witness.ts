@@ -8,10 +8,10 @@ import type { Codec } from '../../services/kafka/registry.ts'
 import type { Stage } from '../../services/engine/stage.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
-import type { World } from './world.ts'
+import type { Environment } from './environment.ts'
 
 /**
- * Sees for which job a provider is called, and whether its money was put aside by then; and the
+ * Observes for which job a provider is called and whether its money was reserved by then, and the
  * counters of a job each time some of its rows were counted.
  */
 export type Witness = {
@@ -32,13 +32,12 @@ type Deps = {
   readonly redis: Redis
   readonly bus: Pick<MemoryBus, 'messages'>
   readonly codec: Codec
-  readonly losses: Pick<World['losses'], 'lost'>
+  readonly losses: Pick<Environment['losses'], 'lost'>
 }
 type Owner = { readonly tenant: string, readonly job: string }
 
 /**
- * Whoever looks for an entry finds it in the outbox, in the journal it was shipped to, or knows
- * that it was lost with the outbox.
+ * An entry is in the outbox, in the journal it was shipped to, or known to be lost with the outbox.
  */
 export function createWitness ({ redis, bus, codec, losses }: Deps): Witness {
   const owners = new AsyncLocalStorage<Owner>()

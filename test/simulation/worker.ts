@@ -1,9 +1,9 @@
 import { startRedisServer } from '../support/redis-server.ts'
 import { NO_FAULTS, runSeed, type Run } from './run.ts'
-import { openWorld } from './world.ts'
+import { openEnvironment } from './environment.ts'
 
-/** What a worker is told to run: seeds one after another, with faults or without any. */
-export type Order = { readonly first: number, readonly count: number, readonly calm?: boolean }
+/** The seeds that a worker is to run one after another, with faults or without any. */
+export type Order = { readonly first: number, readonly count: number, readonly faultFree?: boolean }
 
 /** What it answers: one for each seed, then that it has nothing left to do. */
 export type Answer =
@@ -20,20 +20,20 @@ const [state, cache] = await Promise.all([startRedisServer(IN_ORDER), startRedis
 process.on('exit', () => { for (const server of [state, cache]) server.kill() })
 for (const end of ['disconnect', 'SIGTERM', 'SIGINT']) process.on(end, () => process.exit())
 
-const world = await openWorld({ state: state.socket, cache: cache.socket })
+const environment = await openEnvironment({ state: state.socket, cache: cache.socket })
 const tell = (answer: Answer) => process.send?.(answer)
 
 /** A run that comes to no end, or fails in any other way, is a breach as well. */
-async function runOne (seed: number, calm: boolean): Promise<Run> {
+async function runOne (seed: number, faultFree: boolean): Promise<Run> {
   try {
-    return await runSeed(world, seed, ...calm ? [NO_FAULTS] : [])
+    return await runSeed(environment, seed, ...faultFree ? [NO_FAULTS] : [])
   } catch (error) {
     const reason = error instanceof Error ? error.stack ?? error.message : String(error)
     return {
       seed,
       breaches: [reason],
       crashes: 0,
-      rotten: 0,
+      corrupted: 0,
       lostKeys: 0,
       calls: 0,
       losses: [],
@@ -41,15 +41,15 @@ async function runOne (seed: number, calm: boolean): Promise<Run> {
       salvaged: 0,
       outcomes: [],
       broken: [],
-      trace: world.trace(),
+      trace: environment.trace(),
     }
   }
 }
 
-process.on('message', ({ first, count, calm = false }: Order) => {
+process.on('message', ({ first, count, faultFree = false }: Order) => {
   const work = async () => {
     for (let seed = first; seed < first + count; seed++) {
-      const run = await runOne(seed, calm)
+      const run = await runOne(seed, faultFree)
       tell({ kind: 'run', run })
       if (run.breaches.length > 0) break
     }

@@ -14,32 +14,32 @@ export type BusHarness = {
   readonly close: () => Promise<void>
 }
 
-/** What the engine relies on. Every adapter of the bus has to pass it, each in its own world. */
+/** What the engine relies on. Every adapter of the bus has to pass it in its environment. */
 export function describeBusContract (name: string, open: () => Promise<BusHarness>): void {
   describe(`bus contract: ${name}`, () => {
     const harness: { current?: BusHarness } = {}
     beforeAll(async () => { harness.current = await open() })
     afterAll(async () => { await harness.current?.close() })
-    const world = () => {
+    const environment = () => {
       if (harness.current === undefined) throw new Error('The harness is not open.')
       return harness.current
     }
-    describeSending(world)
-    describeMessages(world)
-    describeOffsets(world)
-    describeMembers(world)
-    describeAgain(world)
-    describePauses(world)
-    describeSlowness(world)
-    describeLife(world)
-    describeLastValue(world)
-    describeFailure(world)
+    describeSending(environment)
+    describeMessages(environment)
+    describeOffsets(environment)
+    describeMembers(environment)
+    describeAgain(environment)
+    describePauses(environment)
+    describeSlowness(environment)
+    describeLife(environment)
+    describeLastValue(environment)
+    describeFailure(environment)
   })
 }
 
-function describeSending (world: () => BusHarness): void {
+function describeSending (environment: () => BusHarness): void {
   it('keeps the order of a key and loses nothing', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(4)
     const run = await record(bus, [topic])
     const messages = numbered(topic, 300, 10)
@@ -61,7 +61,7 @@ function describeSending (world: () => BusHarness): void {
   })
 
   it('sends one batch to several topics', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topics = [await createTopic(1), await createTopic(2), await createTopic(1)]
     await bus.producer('several').send(topics.flatMap((topic) => numbered(topic, 7)))
     const run = await record(bus, topics)
@@ -74,9 +74,9 @@ function describeSending (world: () => BusHarness): void {
   })
 }
 
-function describeMessages (world: () => BusHarness): void {
+function describeMessages (environment: () => BusHarness): void {
   it('carries tombstones, bytes and headers as they are', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     const value = Buffer.from([0, 255, 128, 7])
     const headers = { tenant: 'ä tenant', rows: 'AAE=' }
@@ -98,16 +98,16 @@ function describeMessages (world: () => BusHarness): void {
   })
 
   it('refuses a message without a key', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     const send = bus.producer('keyless').send([{ topic, key: '', value: null, headers: {} }])
     await expect(send).rejects.toThrow('no key')
   })
 }
 
-function describeOffsets (world: () => BusHarness): void {
-  it('lets a new group read from the beginning', async () => {
-    const { bus, createTopic } = world()
+function describeOffsets (environment: () => BusHarness): void {
+  it('starts a new group at the beginning', async () => {
+    const { bus, createTopic } = environment()
     const topic = await createTopic(2)
     await bus.producer('early').send(numbered(topic, 20))
     const run = await record(bus, [topic])
@@ -117,7 +117,7 @@ function describeOffsets (world: () => BusHarness): void {
   })
 
   it('moves no offset without a commit', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     await bus.producer('uncommitted').send(numbered(topic, 12))
     const first = await record(bus, [topic])
@@ -130,7 +130,7 @@ function describeOffsets (world: () => BusHarness): void {
   })
 
   it('goes on after a restart from an explicit lower commit', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     await bus.producer('lower').send(numbered(topic, 12))
     let committed = false
@@ -153,9 +153,9 @@ function describeOffsets (world: () => BusHarness): void {
   })
 }
 
-function describeMembers (world: () => BusHarness): void {
+function describeMembers (environment: () => BusHarness): void {
   it('shares partitions with a second member and hands it what was not committed', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(4)
     const handle: Handler = async ({ messages, commit }) => {
       await commit(after(messages))
@@ -177,9 +177,9 @@ function describeMembers (world: () => BusHarness): void {
   })
 }
 
-function describeAgain (world: () => BusHarness): void {
+function describeAgain (environment: () => BusHarness): void {
   it('hands over again from an offset, not before the pause is over', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     const afterMs = 300
     const times: number[] = []
@@ -202,9 +202,9 @@ function describeAgain (world: () => BusHarness): void {
   })
 }
 
-function describePauses (world: () => BusHarness): void {
+function describePauses (environment: () => BusHarness): void {
   it('goes on with other partitions while one pauses', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(2)
     let paused = -1
     let pauses = 0
@@ -232,9 +232,9 @@ function describePauses (world: () => BusHarness): void {
   })
 }
 
-function describeSlowness (world: () => BusHarness): void {
+function describeSlowness (environment: () => BusHarness): void {
   it('does not let a slow partition stop the others', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(2)
     const gate = Promise.withResolvers<void>()
     let slow = -1
@@ -261,9 +261,9 @@ function describeSlowness (world: () => BusHarness): void {
   })
 }
 
-function describeLife (world: () => BusHarness): void {
-  it('announces a generation before its first delivery, and anew after a restart', async () => {
-    const { bus, createTopic } = world()
+function describeLife (environment: () => BusHarness): void {
+  it('announces a generation before its first delivery, and again after a restart', async () => {
+    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     await bus.producer('assigned').send(numbered(topic, 3))
     const run = await record(bus, [topic])
@@ -279,7 +279,7 @@ function describeLife (world: () => BusHarness): void {
   })
 
   it('aborts the signal when it stops, waits for the handler, and commits no more', async () => {
-    const { bus, createTopic, fatal } = world()
+    const { bus, createTopic, fatal } = environment()
     const topic = await createTopic(1)
     await bus.producer('stop').send(numbered(topic, 3))
     const before = fatal.length
@@ -304,9 +304,9 @@ function describeLife (world: () => BusHarness): void {
   })
 }
 
-function describeFailure (world: () => BusHarness): void {
+function describeFailure (environment: () => BusHarness): void {
   it('calls a rejected handler fatal and delivers nothing more', async () => {
-    const { bus, createTopic, fatal } = world()
+    const { bus, createTopic, fatal } = environment()
     const topic = await createTopic(1)
     const failure = new Error('It cannot heal.')
     const handle: Handler = () => { throw failure }
@@ -321,9 +321,9 @@ function describeFailure (world: () => BusHarness): void {
   })
 }
 
-function describeLastValue (world: () => BusHarness): void {
+function describeLastValue (environment: () => BusHarness): void {
   it('finds the newest value of a key, whatever partition it is in', async () => {
-    const { bus, createTopic } = world()
+    const { bus, createTopic } = environment()
     const topic = await createTopic(3)
     expect(await bus.lastValue(topic, 'key-1')).toBeUndefined()
     await bus.producer('last').send([

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe } from 'vitest'
-import type { FaultLink, FaultWorld, LinkTimes } from './bus-fault-world.ts'
+import type { FaultLink, FaultEnvironment, LinkTimes } from './bus-fault-environment.ts'
 
 /** Runs a case on a link of its own, which is closed however the case ends. */
 export type OnLink = (
@@ -12,15 +12,15 @@ export type OnLink = (
  * their time is waiting for a client to notice.
  */
 export function describeBusFaults (
-  name: string, open: () => Promise<FaultWorld>, describeCases: (onLink: OnLink) => void
+  name: string, open: () => Promise<FaultEnvironment>, describeCases: (onLink: OnLink) => void
 ): void {
   describe.concurrent(`bus faults: ${name}`, () => {
-    const opened: { world?: FaultWorld } = {}
-    beforeAll(async () => { opened.world = await open() })
-    afterAll(async () => { await opened.world?.close() })
+    const opened: { environment?: FaultEnvironment } = {}
+    beforeAll(async () => { opened.environment = await open() })
+    afterAll(async () => { await opened.environment?.close() })
     describeCases((work, times) => async () => {
-      if (opened.world === undefined) throw new Error('The world is not open.')
-      const link = await opened.world.open(times)
+      if (opened.environment === undefined) throw new Error('The environment is not open.')
+      const link = await opened.environment.open(times)
       try {
         await work(link)
       } finally {

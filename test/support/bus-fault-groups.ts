@@ -30,7 +30,7 @@ export function describeGroupFaults (onLink: OnLink): void {
   describeHeartbeats(onLink)
   describeLostHeartbeat(onLink)
   for (const { name, fault } of JOINS) {
-    it(`joins although the answer is lost that tells ${name}`, onLink(async link => {
+    it(`joins although the response with ${name} is lost`, onLink(async link => {
       const topic = await link.createTopic(2)
       await link.bus.producer('joining').send(numbered(topic, 40))
       const lost = link.proxy.inject(fault)
@@ -56,7 +56,7 @@ const LONGER_MS = 7_000
 const LASTING = { sessionTimeoutMs: 300_000 }
 
 function describeHeartbeats (onLink: OnLink): void {
-  it('comes back when no heartbeat arrived for a whole session', onLink(async link => {
+  it('rejoins when no heartbeat arrived for a whole session', onLink(async link => {
     const topic = await link.createTopic(1)
     const run = await record(link.bus, [topic])
     await run.until(() => run.events.length > 0)
@@ -149,7 +149,7 @@ function describeMoves (onLink: OnLink): void {
     await run.consumption.stop()
   }, { ...JOINING, heartbeatMs: 200 }))
 
-  it('goes on when every connection is reset, again and again', onLink(async link => {
+  it('recovers when every connection is reset repeatedly', onLink(async link => {
     const topic = await link.createTopic(2)
     const run = await record(link.bus, [topic], { handle: commitAll })
     for (let round = 1; round <= 3; round++) {
@@ -164,7 +164,7 @@ function describeMoves (onLink: OnLink): void {
 }
 
 function describeTakenWork (onLink: OnLink): void {
-  it('tells a handler that its work was taken away, and takes no commit of it',
+  it('aborts a handler whose partitions were revoked, and rejects its commit',
     onLink(async link => {
       const topic = await link.createTopic(1)
       await link.bus.producer('taken').send(numbered(topic, 10))

@@ -1,13 +1,13 @@
 import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
-import type { MemberNews } from './bus-fault-world.ts'
+import type { MemberNews } from './bus-fault-environment.ts'
 
 /**
  * A member of a group in a process that may be frozen: it tells what it is delivered, works on that
- * until it is told which offset to commit, and tells whether the broker took it.
+ * until it receives the offset to commit, and reports whether the broker accepted it.
  */
 const { brokers, group, topic } = JSON.parse(process.argv[2] ?? '{}')
-const told = Promise.withResolvers<number>()
-process.once('message', offset => told.resolve(offset as number))
+const requested = Promise.withResolvers<number>()
+process.once('message', offset => requested.resolve(offset as number))
 const tell = (news: MemberNews) => { process.send?.(news) }
 
 const bus = createKafkaBus({
@@ -23,7 +23,7 @@ await bus.consume({
   onDelivery: async ({ messages, signal, commit }) => {
     tell({ kind: 'delivered', offsets: messages.map(({ offset }) => Number(offset)) })
     signal.addEventListener('abort', () => tell({ kind: 'aborted' }))
-    const offset = await told.promise
+    const offset = await requested.promise
     await commit(BigInt(offset)).then(
       () => tell({ kind: 'committed' }), () => tell({ kind: 'refused' }))
     // It is frozen for long: what it is handed afterwards is nothing to this case.

@@ -4,7 +4,7 @@ import {
 } from './bus-record.ts'
 import type { OnLink } from './bus-fault-contract.ts'
 import { eventually } from './eventually.ts'
-import type { FaultLink } from './bus-fault-world.ts'
+import type { FaultLink } from './bus-fault-environment.ts'
 import type { ProxyFault } from './kafka-proxy-faults.ts'
 
 /** A fetch that brings messages is larger than this, one without is not. */

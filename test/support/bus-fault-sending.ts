@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../services/kafka/bus.ts'
 import { valuesOf } from './bus-record.ts'
 import type { OnLink } from './bus-fault-contract.ts'
-import type { FaultLink } from './bus-fault-world.ts'
+import type { FaultLink } from './bus-fault-environment.ts'
 import type { ProxyFault } from './kafka-proxy-faults.ts'
 
 type Case = { readonly name: string, readonly faults: readonly ProxyFault[] }
@@ -73,7 +73,7 @@ export function describeSendingFaults (onLink: OnLink): void {
     }))
   }
   for (const { name, faults } of BEGINNING) {
-    it(`begins to send although the answer is lost that tells ${name}`, onLink(async link => {
+    it(`starts to send although the response with ${name} is lost`, onLink(async link => {
       const run = await begin(link)
       const injected = faults.map(fault => link.proxy.inject(fault))
       await Promise.all(['first', 'second'].map(run.send))

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll } from 'vitest'
 import { pidOf } from './processes.ts'
 import { startPrometheus, type Prometheus } from './prometheus.ts'
 import { batchDescription, startVendor, type Vendor } from './vendor.ts'
-import { startWorld, type World } from './world.ts'
+import { startEnvironment, type Environment } from './environment.ts'
 import { testStack } from './stack.ts'
 
 /** Within which an alert has to fire, and has to end. */
@@ -39,7 +39,7 @@ export type Watch = {
 }
 
 export type Causing = Watch & {
-  readonly parts: () => { readonly world: World, readonly vendor: Vendor }
+  readonly parts: () => { readonly environment: Environment, readonly vendor: Vendor }
   readonly query: Prometheus['query']
   readonly job: (service: 'phone-validation' | 'whatsapp', more?: JobMore) => JobOf
   /** The pid of an instance of a service. */
@@ -48,33 +48,35 @@ export type Causing = Watch & {
   readonly partOf: (name: string) => number
 }
 type JobMore = { readonly rows?: number, readonly webhook_url?: string }
-type JobOf = Parameters<World['live']['createJob']>[0]
+type JobOf = Parameters<Environment['live']['createJob']>[0]
 
 /**
  * All services on the suite's stack with a vendor of `whatsapp`, read by a Prometheus whose rules
  * are in a hurry, for the tests of one file: each begins and ends with no alert firing.
  */
 export function causing (overrides: Readonly<Record<string, string>> = {}): Causing {
-  let started: { readonly world: World, readonly vendor: Vendor } | undefined
+  let started: { readonly environment: Environment, readonly vendor: Vendor } | undefined
   let prometheus: Prometheus | undefined
   const watch = watchOf(async () => await prometheus?.firing() ?? [])
   beforeAll(async () => {
     const vendor = await startVendor()
     const description = JSON.stringify([batchDescription(vendor.url)])
-    const world = await startWorld({ ...HURRIED, HTTP_PROVIDERS: description, ...overrides })
-    started = { world, vendor }
-    prometheus = await startPrometheus({ services: world.services.list(), hurried: true })
+    const environment = await startEnvironment({
+      ...HURRIED, HTTP_PROVIDERS: description, ...overrides,
+    })
+    started = { environment, vendor }
+    prometheus = await startPrometheus({ services: environment.services.list(), hurried: true })
     await watch.untilQuiet()
   })
   afterAll(async () => {
     await prometheus?.stop()
-    await started?.world.services.stop()
+    await started?.environment.services.stop()
     await started?.vendor.stop()
   })
   // Whatever was caused is over before the next is.
   afterEach(watch.untilQuiet, 2 * WITHIN_MS)
   const parts: Causing['parts'] = () => {
-    if (started === undefined) throw new Error('the world is not there yet')
+    if (started === undefined) throw new Error('the environment has not started')
     return started
   }
   return {
@@ -82,7 +84,7 @@ export function causing (overrides: Readonly<Record<string, string>> = {}): Caus
     parts,
     query: async expr => await prometheus?.query(expr) ?? [],
     job: createJobs(),
-    serviceOf: name => pidOf(parts().world.services.dataDir, name),
+    serviceOf: name => pidOf(parts().environment.services.dataDir, name),
     partOf: name => pidOf(testStack().dataDir, name),
   }
 }

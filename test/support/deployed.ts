@@ -31,7 +31,7 @@ export function wantedByTopology (): Served {
   }
 }
 
-/** What is served by the programs, by the lanes and services they are told to serve. */
+/** What the programs serve, by the lanes and services of their configuration. */
 export function servedBy (programs: readonly Deployed[]): Served {
   const stages = programs.flatMap(program => stageOf(program) ?? [])
   const consumers = programs.flatMap(consumersOf)

@@ -13,10 +13,10 @@ export async function openGates (redis: Redis, tenants: readonly string[]): Prom
   for (const tenant of tenants) await redis.eval(OPEN, 1, moneyKeys(tenant).wallet)
 }
 
-/** Set: tenants that nobody but a ledger lets in. */
+/** Set: tenants that only a ledger unlocks. */
 const LEFT_TO_LEDGER_KEY = 'test:left-to-ledger'
 
-/** Has a tenant let in by the ledger of a test alone, as it is everywhere but in tests. */
+/** Leaves unlocking a tenant to the ledger, as in production. */
 export async function leaveToLedger (redis: Redis, tenant: string): Promise<void> {
   await redis.sadd(LEFT_TO_LEDGER_KEY, tenant)
 }
@@ -32,17 +32,17 @@ export async function keepGatesOpenAt (url: string): Promise<() => void> {
 }
 
 /**
- * Lets in whoever asks, for tests without a ledger: tenants whose names they make up have no past,
- * and neither have accounts. `subscriber` is a connection of its own.
+ * Unlocks every locked tenant, for tests without a ledger: the tenants they make up have no
+ * entries, and neither have accounts. `subscriber` is a connection of its own.
  */
 export async function keepGatesOpen (redis: Redis, subscriber: Redis): Promise<void> {
   await redis.eval(COMPARED, 1, ACCOUNTS_RUN_KEY)
-  const letIn = async (tenant: string) => {
+  const unlock = async (tenant: string) => {
     if (await redis.sismember(LEFT_TO_LEDGER_KEY, tenant) === 0) await openGates(redis, [tenant])
   }
   subscriber.on('message', (_channel, tenant) => {
-    // Whoever is not let in fails and says so; here the connection may just be closing.
-    letIn(tenant).catch(() => {})
+    // A locked tenant fails visibly; here the connection may just be closing.
+    unlock(tenant).catch(() => {})
   })
   await subscriber.subscribe(LOCKED_TENANTS_CHANNEL)
 }

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { createProgram } from '../../services/ops/program.ts'
 import { startProgram, type Started } from './started.ts'
-import type { World } from './world.ts'
+import type { Environment } from './environment.ts'
 
 type Ended = ReturnType<Started['ended']>
 
-/** The commands of operators for a world, with a folder as `up` keeps it. */
-export function openOps ({ env, services }: World) {
+/** The commands of operators for an environment, with a folder as `up` keeps it. */
+export function openOps ({ env, services }: Environment) {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-ops-`)
   const { KAFKA_BROKERS: kafkaBrokers, REDIS_STATE_URL: redisStateUrl } = env
   writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers, redisStateUrl }))

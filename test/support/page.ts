@@ -8,10 +8,8 @@ import { makeSignInLink, type SignInOptions } from '../../services/workspace/sig
 import { startAlone } from './services.ts'
 import { testStack } from './stack.ts'
 
-export type PageWorld = Awaited<ReturnType<typeof startPageWorld>>
-
 /** All services and the page on the suite's stack, with an organization of its own. */
-export async function startPageWorld (overrides: Readonly<Record<string, string>> = {}) {
+export async function startPageEnvironment (overrides: Readonly<Record<string, string>> = {}) {
   const { env, servicesDir } = testStack()
   const services = await startAlone({ env, stages: SERVICES, overrides, servicesDir })
   const demo = await createDemo(env)
@@ -110,7 +108,7 @@ export async function unrestOf (page: Page) {
       new browser.PerformanceObserver(list =>
         resolve(list.getEntries().reduce((sum, { value }) => sum + value, 0)))
         .observe({ type: 'layout-shift', buffered: true })
-      // Nothing is told when nothing moved.
+      // No event when nothing moved.
       setTimeout(() => resolve(0), 100)
     })
     const { scrollWidth } = browser.document.documentElement

@@ -52,8 +52,8 @@ export type Recovering = {
   readonly restart: (change?: (files: string) => void) => Promise<void>
   /** Resolves when everything moved is in the journal, so Redis has nothing that Kafka lacks. */
   readonly shipped: () => Promise<unknown>
-  /** Resolves when the tenant is let in by the Redis that runs. */
-  readonly letIn: () => Promise<unknown>
+  /** Resolves when the tenant is unlocked for the running Redis. */
+  readonly unlocked: () => Promise<unknown>
   /** Ends all of it and removes its folders. */
   readonly close: () => Promise<void>
 }
@@ -127,13 +127,13 @@ async function openDeps (dataDir: string): Promise<Deps> {
 
 function waitsOf (
   redis: Recovering['redis'], tenant: string
-): Pick<Recovering, 'shipped' | 'letIn'> {
+): Pick<Recovering, 'shipped' | 'unlocked'> {
   const { wallet } = moneyKeys(tenant)
   const outbox = createOutbox(redis)
   return {
     shipped: () =>
       until('an empty outbox', async () => (await outbox.pending(tenant)).length === 0),
-    letIn: () => until('a tenant let in', async () => {
+    unlocked: () => until('an unlocked tenant', async () => {
       const [run, info] = await Promise.all([redis.hget(wallet, 'run'), redis.info('server')])
       return run !== null && info.includes(`run_id:${run}`)
     }),
@@ -151,7 +151,7 @@ export async function until<T> (
   })
 }
 
-/** One that is just being started anew has no process yet. */
+/** A service that is restarting has no process yet. */
 export function kill (pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')

@@ -7,7 +7,7 @@ import { startRedisServer } from './redis-server.ts'
 
 export type RedisCluster = {
   /**
-   * A connection as services make it, told of two of the three nodes; closed by `stop`. `account`
+   * A connection as services make it, given two of the three nodes; closed by `stop`. `account`
    * is user and password as in an address, the default user's when left out.
    */
   readonly connect: (account?: string) => Promise<Cluster>

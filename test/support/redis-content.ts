@@ -17,7 +17,7 @@ export async function snapshotOf (redis: Redis): Promise<Snapshot> {
 
 /**
  * Has Redis hold what it held then and nothing else, as after a start from an old file: the run
- * that tenants were let in for is over.
+ * that tenants were unlocked for is over.
  */
 export async function putBack (redis: Redis, snapshot: Snapshot): Promise<void> {
   await redis.flushall()

@@ -4,14 +4,14 @@ import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/platfo
 import { kafkaTypeOf } from '../../services/kafka/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../../services/kafka/connection.ts'
 import Type from 'typebox'
-import type { SecureWorld } from './secure-stack.ts'
+import type { SecureEnvironment } from './secure-stack.ts'
 
 const config = Type.Object(pick(commonConfig, kafkaKeys))
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
 
 /** Works at the brokers of a stack as a stage does, or as its administrator where none is named. */
 export async function atBrokers<T> (
-  { env, stack }: Pick<SecureWorld, 'env' | 'stack'>, stage: string | undefined,
+  { env, stack }: Pick<SecureEnvironment, 'env' | 'stack'>, stage: string | undefined,
   work: (clients: { readonly admin: Admin, readonly producer: Producer }) => Promise<T>
 ): Promise<T> {
   const own = { ...env, ...stage === undefined ? {} : stack.envOf[stage] }
@@ -65,7 +65,7 @@ export async function allowWriting (
 }
 
 /** Lines of the logs of all services that tell of something the brokers deny. */
-export function denials ({ services }: Pick<SecureWorld, 'services'>): readonly string[] {
+export function denials ({ services }: Pick<SecureEnvironment, 'services'>): readonly string[] {
   return services.list().flatMap(({ name }) =>
     readFileSync(`${services.dataDir}/logs/${name}.log`, 'utf8').split('\n')
       .filter(line => line.includes('AUTHORIZATION_FAILED')))

@@ -19,7 +19,7 @@ await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config
   const topic = `secure-${randomUUID()}`
   const made = withAdmin(kafkaConnectionOf(config), admin =>
     createTopics(admin, [{ name: topic, partitions: 1, keepHours: 1, compact: false }], {}))
-  const told = made.then(
+  const reported = made.then(
     () => tell({ kind: 'made' }), (error: Error) => tell({ kind: 'made', fault: error.message }))
   const { bus } = await connectDeps(config, context, ['bus'])
   const consumption = await bus.consume({
@@ -32,7 +32,7 @@ await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config
     },
   })
   // What cannot be sent is tried for ever, and ends with the process.
-  told.then(() => bus.producer('secure').send(
+  reported.then(() => bus.producer('secure').send(
     [{ topic, key: 'k', value: Buffer.from('hello'), headers: {} }])).catch(() => {})
   return { ready: consumption.ready }
 })

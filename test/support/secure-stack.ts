@@ -8,7 +8,7 @@ import { provision } from '../../deploy/provision.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { startAll, type RunningServices } from './services.ts'
 
-export type SecureWorld = {
+export type SecureEnvironment = {
   readonly env: Readonly<Record<string, string>>
   readonly stack: Stack
   readonly services: RunningServices
@@ -18,9 +18,9 @@ export type SecureWorld = {
 }
 
 /** A stack of its own with TLS and passwords everywhere, all services on it, an organization. */
-export async function startSecureWorld (
+export async function startSecureEnvironment (
   overrides: Readonly<Record<string, string>>
-): Promise<SecureWorld> {
+): Promise<SecureEnvironment> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-secure-`)
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
   const close = async () => { for (const end of closing.reverse()) await end() }

@@ -328,7 +328,7 @@ export function cachedRecord (change: Partial<CachedRecord> = {}): CachedRecord 
   }
 }
 
-/** What `settle` counts, told by the design: rows go to the first block that brings them. */
+/** What `settle` counts, by the design: rows go to the first block that brings them. */
 export function createTallyDouble () {
   const taken = new Map<number, Buffer>()
   const totals = {

@@ -7,7 +7,7 @@ export const VENDOR_KEY = 'zyx_live_0f1e2d3c4b5a'
 
 export const CANARIES = [VENDOR_NAME, VENDOR_HOST, TASK, TRACE, VENDOR_KEY, 'E_77'] as const
 
-/** How the vendor behaves until told otherwise. */
+/** How the vendor behaves by default. */
 export type VendorMode =
   | 'well' | 'slow' | 'half' | 'recovering'
   | 'shuffled' | 'short' | 'long' | 'swapped' | 'contradicting' | 'wrong' | 'none' | 'nulls'

@@ -9,7 +9,7 @@ export type Vendor = {
   readonly stop: () => Promise<void>
 }
 
-/** A vendor of checks as a process of its own, well-behaved until told otherwise. */
+/** A vendor of checks as a process of its own, well-behaved by default. */
 export async function startVendor (): Promise<Vendor> {
   const child = fork(new URL('./vendor-process.ts', import.meta.url), { execArgv: [] })
   const [port] = await once(child, 'message') as [number]

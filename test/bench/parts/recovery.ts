@@ -19,7 +19,7 @@ export type RecoveryStep = {
   /** Entries of the journal, and tenants they are of. */
   readonly entries: number
   readonly tenants: number
-  /** From the kill of the state Redis to the first 202, and until the last tenant is let in. */
+  /** From the kill of the state Redis to the first 202, and until the last tenant is unlocked. */
   readonly firstMs: number
   readonly lastMs: number
   /** Of `ledger`, meanwhile. */
@@ -55,7 +55,7 @@ const UNDER_WAY_MS = 40_000
 const LEADER_POLL_MS = 200
 const QUIET_LOOKS = 5
 
-type World = {
+type Environment = {
   readonly env: BenchStack['env']
   readonly part: Part
   readonly files: string
@@ -73,15 +73,15 @@ export async function measureRecovery (
   stack: BenchStack, options: RecoveryOptions
 ): Promise<RecoveryFigures> {
   const { entries, show } = options
-  return await withWorld(stack, options, async world => {
-    const tenants = world.history.tenants.length
+  return await withEnvironment(stack, options, async environment => {
+    const tenants = environment.history.tenants.length
     const killed: RecoveryStep[] = []
     for (const some of stepsTo(entries)) {
       show(`recovery: a journal of ${some} entries of ${tenants} tenants`)
-      await grow(world, some)
-      killed.push({ entries: some, tenants, ...await restart(world) })
+      await grow(environment, some)
+      killed.push({ entries: some, tenants, ...await restart(environment) })
     }
-    const usual = { ...world, services: await restartServices(world, options) }
+    const usual = { ...environment, services: await restartServices(environment, options) }
     try {
       await untilCopied(usual.services)
       show('recovery: the longest journal without any file of the state Redis')
@@ -98,12 +98,12 @@ export async function measureRecovery (
 }
 
 /** CPU of an idle `ledger` with twice as many tenants: the others have nothing but a top-up. */
-async function measureTwice (world: World): Promise<number> {
-  const { env, redis, services, history: { tenants } } = world
+async function measureTwice (environment: Environment): Promise<number> {
+  const { env, redis, services, history: { tenants } } = environment
   const more = createHistory({ env, redis, tenants: tenants.length, prefix: 'idle' })
   try {
     await more.grow(tenants.length)
-    await restart({ ...world, history: { ...more, tenants: [...tenants, ...more.tenants] } })
+    await restart({ ...environment, history: { ...more, tenants: [...tenants, ...more.tenants] } })
     await delay(UNDER_WAY_MS)
     await untilCopied(services)
     return await measureIdle(ledgersOf(services))
@@ -114,7 +114,7 @@ async function measureTwice (world: World): Promise<number> {
 
 /** Services that are set as usual, in place of those that take snapshots all the time. */
 async function restartServices (
-  { env, services }: World, { overrides }: RecoveryOptions
+  { env, services }: Environment, { overrides }: RecoveryOptions
 ): Promise<RunningServices> {
   await services.stop()
   return await startAll({ env, overrides: { ...overrides, ...WIDE_LIMITS } })
@@ -138,9 +138,9 @@ function stepsTo (entries: number): readonly number[] {
 }
 
 /** Services on the stack, but on a state Redis of their own. */
-async function withWorld<T> (
+async function withEnvironment<T> (
   { env: outer }: BenchStack, { overrides, entries }: RecoveryOptions,
-  work: (world: World) => Promise<T>
+  work: (environment: Environment) => Promise<T>
 ): Promise<T> {
   const dataDir = mkdtempSync(join(tmpdir(), 'verification-jobs-bench-'))
   const { spec, url } = await redisPart({
@@ -168,7 +168,7 @@ async function withWorld<T> (
 }
 
 /** Ends when `ledger` has a snapshot of each tenant that includes what is new. */
-async function grow ({ services, history }: World, entries: number): Promise<void> {
+async function grow ({ services, history }: Environment, entries: number): Promise<void> {
   const written = () => sumOf(services.list(), 'snapshots_total')
   const before = await written()
   await history.grow(entries)
@@ -185,7 +185,7 @@ function empty (files: string): void {
 }
 
 async function restart (
-  { part, files, redis, services, apiKey, history }: World,
+  { part, files, redis, services, apiKey, history }: Environment,
   change: (files: string) => void = () => {}
 ): Promise<Omit<RecoveryStep, 'entries' | 'tenants'>> {
   forgetPeaks(ledgersOf(services))
@@ -198,7 +198,7 @@ async function restart (
   const over = (async () => {
     for (;;) {
       await delay(LEADER_POLL_MS)
-      if (await areLetIn(redis, history.tenants)) return passed()
+      if (await areUnlocked(redis, history.tenants)) return passed()
     }
   })()
   const firstMs = await accepted
@@ -206,8 +206,10 @@ async function restart (
   return { firstMs, lastMs, peakMb: usages(ledgersOf(services))[0]?.peakMb ?? NaN }
 }
 
-/** Whether all of these are let in by this run of the server. */
-async function areLetIn (redis: World['redis'], tenants: readonly string[]): Promise<boolean> {
+/** Whether all of these are unlocked for this run of the server. */
+async function areUnlocked (
+  redis: Environment['redis'], tenants: readonly string[]
+): Promise<boolean> {
   const server = await redis.info('server')
   const gates = redis.pipeline()
   for (const tenant of tenants) gates.hget(moneyKeys(tenant).wallet, 'run')

@@ -15,7 +15,7 @@ export type WebhookFigures = {
   readonly jobsPerSecond: number
 }
 
-/** What services need to be told to send to a receiver on this machine. */
+/** The settings that let services send to a receiver on this machine. */
 export const LOCAL_RECEIVERS = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
 
 const CLIENTS = 16

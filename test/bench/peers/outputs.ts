@@ -44,7 +44,7 @@ export async function watchOutputs (brokers: readonly string[], topic: string): 
   }
 }
 
-/** Told where to begin, the group misses nothing that is written while it joins. */
+/** With an initial offset, the group misses nothing that is written while it joins. */
 async function beginAtEnd (
   { brokers, topic, groupId }: {
     readonly brokers: readonly string[], readonly topic: string, readonly groupId: string,

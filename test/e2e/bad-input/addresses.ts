@@ -62,7 +62,7 @@ describe('a webhook address', () => {
     expect(canary.connections()).toBe(0)
   })
 
-  it(`${row(37)}: names that lead to a network of ours, by whatever record`, async () => {
+  it(`${row(37)}: names that resolve to a private network, by any record type`, async () => {
     const { canary } = shared()
     const { key } = await newCustomer()
     const names = some(REBOUND_NAMES, 8)
@@ -80,7 +80,7 @@ describe('a webhook address', () => {
     expect(canary.connections()).toBe(0)
   })
 
-  it(`${row(37)}: nothing about the network is told`, async () => {
+  it(`${row(37)}: errors reveal nothing about the network`, async () => {
     const { key } = await newCustomer()
     const body = { ...free, webhook_url: 'https://plain.rebound.net/secret-path' }
     const { json } = await ask('/jobs', { key, body })

@@ -109,7 +109,7 @@ describe('a large body', () => {
   })
 
   it(`${row(7)}: a gigabyte in chunks is not listened to beyond the limit`, async () => {
-    const { hostname, port } = new URL(shared().world.baseUrl)
+    const { hostname, port } = new URL(shared().environment.baseUrl)
     const socket = connect(Number(port), hostname)
     let answer = ''
     let sentBytes = 0

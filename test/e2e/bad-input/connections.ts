@@ -28,7 +28,7 @@ describe('what frames a request', () => {
   it('makes a job when its sender leaves behind its last byte', async () => {
     const { key, client } = await newCustomer()
     const lines = postHead(`content-length: ${body.length}`).replace(/Bearer \S+/, `Bearer ${key}`)
-    const { hostname, port } = new URL(shared().world.baseUrl)
+    const { hostname, port } = new URL(shared().environment.baseUrl)
     const socket = connect(Number(port), hostname)
     await new Promise<void>(resolve => { socket.write(lines + body, () => resolve()) })
     socket.destroy()
@@ -100,11 +100,11 @@ describe('a client that is slow on purpose', () => {
       .toEqual(Array(5).fill([408, 'request_timeout']))
   })
 
-  it(`${row(11)}: two hundred of them keep nobody else waiting`, async () => {
+  it(`${row(11)}: two hundred of them delay no other request`, async () => {
     const { baseUrl } = strictly()
     const slow = Array.from({ length: 200 }, () => raw(['GET / HTTP/1.1\r\nx: '], strictly()))
     const answer = await fetch(`${baseUrl}/services`, {
-      headers: { authorization: `Bearer ${shared().world.keys.live}` },
+      headers: { authorization: `Bearer ${shared().environment.keys.live}` },
     })
     expect(answer.status).toBe(200)
     await answer.text()
@@ -112,8 +112,8 @@ describe('a client that is slow on purpose', () => {
   })
 })
 
-describe('room for bodies', () => {
-  it(`is given back by those who leave at any moment: ${row(49)}`, async () => {
+describe('the memory reservation for bodies', () => {
+  it(`is released when a client disconnects at any moment: ${row(49)}`, async () => {
     const lines = postHead('transfer-encoding: chunked')
     const left = Array.from({ length: 8 }, (_, at) =>
       raw([lines, at % 2 === 0 ? 'zz\r\n' : '', lines], { end: true }))
@@ -181,7 +181,7 @@ describe('a head', () => {
     expect([answer.status, /"request_id":"req_/.test(answer.text)]).toEqual([expected, true])
   })
 
-  it(`${row(13)}: another protocol or an expectation nobody knows is passed over`, async () => {
+  it(`${row(13)}: another protocol or an unknown expectation is ignored`, async () => {
     const upgrade = await raw([
       head('GET / HTTP/1.1', 'upgrade: websocket').replace('close', 'close, upgrade')])
     const expecting = await raw([
@@ -210,7 +210,7 @@ describe('a key', () => {
   const bearer = (authorization: string) => refused({ headers: { authorization } })
 
   it(row(15), async () => {
-    const { keys } = shared().world
+    const { keys } = shared().environment
     const invalid = [401, 'invalid_key', 'Bearer']
     expect(await bearer('')).toEqual([401, 'missing_key', 'Bearer'])
     for (const text of ['Bearer', 'Bearer ', keys.live, `Basic ${keys.live}`,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { runJob } from '../../support/world.ts'
+import { runJob } from '../../support/environment.ts'
 import { row } from './rows.ts'
 import { newCustomer, newNumbers, service, shared } from './support.ts'
 
@@ -7,8 +7,8 @@ const email = 'email-validation'
 
 /** The rows a job of a test key ends with. */
 async function rowsOf (inputs: readonly string[], slug = service, countryCode?: string) {
-  const { world } = shared()
-  const { created, rows } = await runJob(world.test, {
+  const { environment } = shared()
+  const { created, rows } = await runJob(environment.test, {
     service: slug as typeof service, inputs, ...(countryCode === undefined ? {} : { countryCode }),
   })
   return { preflight: created.preflight, rows }

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { parseCsv, runJob } from '../../support/world.ts'
+import { parseCsv, runJob } from '../../support/environment.ts'
 import { row } from './rows.ts'
 import {
   ask, free, head, newCustomer, newNumbers, postHead, raw, service, shared,
@@ -12,7 +12,7 @@ const DOWNLOADED_ROWS = Number(process.env.DOWNLOADED_ROWS ?? '5000')
 
 describe('a file', () => {
   it(row(47), async () => {
-    const { live } = shared().world
+    const { live } = shared().environment
     const guarded = ['=cmd()', '=1+1', '+cmd|\'/c calc\'!A0', '-2+3+cmd', '@SUM(1)', '\t=1', '\r=1',
       '=HYPERLINK("http://x")', '+1;x', '＝1']
     const numbers = ['+12127365000', '-2+3', '+1 (212) 736-5000', '-', '+']
@@ -27,7 +27,7 @@ describe('a file', () => {
   })
 
   it(row(48), async () => {
-    const { live } = shared().world
+    const { live } = shared().environment
     const inputs = ['"', '""', ',', '","', '\n', '\r\n', '\r', 'a\r\nb', '"a"', 'a,b', ' "a" ', ';',
       '\u2028', '\u0085', "'", '\\"', '\\', 'a""b,\r\n"c"', 'row,input']
     const { rows } = await runJob(live, { service, inputs })
@@ -58,7 +58,7 @@ describe('a file', () => {
 /** Begins ten downloads, takes a piece of each and is gone. */
 async function leaveDownloads (path: string, key: string): Promise<void> {
   await Promise.all(Array.from({ length: 10 }, async () => {
-    const sent = request(`${shared().world.baseUrl}${path}`, {
+    const sent = request(`${shared().environment.baseUrl}${path}`, {
       headers: { authorization: `Bearer ${key}` }, agent: false,
     })
     sent.end()

@@ -52,7 +52,7 @@ describe('the last of the money', () => {
 })
 
 describe('limits', () => {
-  it(`${row(45)}: a clock that went back gives nothing away, and is not waited for`, async () => {
+  it(`${row(45)}: a clock that went back grants nothing and delays nothing`, async () => {
     const { key, tenant } = await newCustomer()
     const { cache } = shared()
     const bucket = `limit:{${partsOf(tenant).orgId}}:post`

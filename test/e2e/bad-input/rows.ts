@@ -1,4 +1,4 @@
-/** A test of this folder bears the row in its name. */
+/** A test of this folder has the row in its title. */
 const HERE = 'here'
 const CONTRACT = 'test/e2e/contract'
 
@@ -7,8 +7,8 @@ const here = (says: string): Row => ({ says, where: HERE })
 
 /**
  * Inputs that are wrong on purpose, by number, what becomes of each, and the test that proves it:
- * one of this folder, on running services, or else one that stands elsewhere, as the beginning of
- * its title behind its file. Codes are those of the one table of errors, so there is
+ * one of this folder, on running services, or the file of another one, followed by the beginning of
+ * its title. Codes are those of the one table of errors, so there is
  * none of its own for a field that is unknown or comes twice, nor for results that are not ready.
  */
 export const ROWS: Readonly<Record<number, Row>> = {
@@ -25,7 +25,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   11: here('headers and bodies that come a byte at a time are 408 and the end'),
   12: here('headers of 100 kB or 2,000 of them are 431'),
   13: here('pipelines, HTTP/1.0, whole addresses and odd paths are answered, never with 5xx'),
-  14: here('a method that a path does not take is 405 with Allow, one that nobody knows is 400'),
+  14: here('a method that a path does not take is 405 with Allow, an unknown one is 400'),
   15: here('a key that is missing, garbled, sent twice, too long or in the query is 401'),
   16: {
     says: 'a key that was revoked is 401, one without the scope 403',
@@ -33,7 +33,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   },
   17: {
     says: 'the job of another organization is the same 404 as none',
-    where: `${CONTRACT}/jobs.ts: is not told from one that does not exist`,
+    where: `${CONTRACT}/jobs.ts: is indistinguishable from one that does not exist`,
   },
   18: here('an id that is malformed is 404, one of a megabyte 431 as any long head'),
   19: here('inputs that are missing, empty or no list are 400 and named'),
@@ -55,7 +55,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   32: here('addresses in a job of phone numbers are invalid rows and free'),
   33: here('a service that is none, by case or space, is 400 unknown_service with the list'),
   34: here('forceFresh that is no boolean is 400'),
-  35: here('a field nobody knows is 400 invalid_request and named'),
+  35: here('an unknown field is 400 invalid_request and named'),
   36: here('metadata beyond 50 labels of 40 and 500 characters is 400; control characters in it ' +
     'are no fault, and come back'),
   37: here('a webhook address that is not public is 400, or never reached if its name hides it'),
@@ -73,8 +73,8 @@ export const ROWS: Readonly<Record<number, Row>> = {
     where: `${CONTRACT}/idempotency.ts: is held for 24 hours from its first use`,
   },
   42: {
-    says: 'a key of a request that was refused is free',
-    where: `${CONTRACT}/idempotency.ts: of a request that was refused is free`,
+    says: 'a key of a refused request is free',
+    where: `${CONTRACT}/idempotency.ts: of a refused request is free`,
   },
   43: here('fifty posts at once for the last dollar spend exactly what is there'),
   44: {
@@ -93,7 +93,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   51: here('the highest quote there can be is a whole number'),
   52: {
     says: 'nothing of a vendor is in any answer, file, event or history',
-    where: `${CONTRACT}/neutrality.ts: is told by no answer, file, event or history`,
+    where: `${CONTRACT}/neutrality.ts: is in no response, file, event or history`,
   },
 }
 

@@ -6,10 +6,10 @@ import { startDnsServer, type DnsServer } from '../../support/dns-server.ts'
 import { createOrganizationWith } from '../../support/organizations.ts'
 import { ZONES } from '../../support/data/webhook-addresses.ts'
 import { startAll, type RunningServices } from '../../support/services.ts'
-import { startWorld, type World } from '../../support/world.ts'
+import { startEnvironment, type Environment } from '../../support/environment.ts'
 
 type Running = {
-  readonly world: World
+  readonly environment: Environment
   /** The interface once more, with so little patience that one can wait for its end. */
   readonly strict: RunningServices
   readonly dns: DnsServer
@@ -34,7 +34,7 @@ export function shared (): Running {
   return running
 }
 
-/** Starts one world for all of the folder. */
+/** Starts one environment for all of the folder. */
 export async function start (): Promise<void> {
   const canary = await startReceiver(response => response.end(), '0.0.0.0')
   const dns = await startDnsServer(ZONES)
@@ -51,9 +51,11 @@ export async function start (): Promise<void> {
     WEBHOOK_WAITS_MS: '[500]',
     WEBHOOK_TIMEOUT_MS: '2000',
   }
-  const world = await startWorld(settings, { stages: ['ingest', 'lookup', 'verify', 'deliver'] })
+  const environment = await startEnvironment(settings, {
+    stages: ['ingest', 'lookup', 'verify', 'deliver'],
+  })
   const strict = await startAll({
-    env: world.env,
+    env: environment.env,
     stages: ['ingest'],
     overrides: {
       ...settings,
@@ -62,16 +64,16 @@ export async function start (): Promise<void> {
       BODY_GRACE_MS: String(STRICT.bodyGraceMs),
     },
   })
-  const redis = connectRedis(world.env.REDIS_STATE_URL ?? '')
-  const cache = connectRedis(world.env.REDIS_CACHE_URL ?? '')
-  running = { world, strict, dns, canary, redis, cache }
+  const redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
+  const cache = connectRedis(environment.env.REDIS_CACHE_URL ?? '')
+  running = { environment, strict, dns, canary, redis, cache }
 }
 
 export async function stop (): Promise<void> {
   running?.redis.disconnect()
   running?.cache.disconnect()
   await running?.strict.stop()
-  await running?.world.stop()
+  await running?.environment.stop()
   await running?.dns.stop()
 }
 
@@ -93,12 +95,12 @@ export type Sent = {
 
 /** One request, of a path below the version; with a live key, unless another is given. */
 export async function ask (path: string, { method, key, body, headers }: Sent = {}) {
-  const { world } = shared()
+  const { environment } = shared()
   const isRaw = typeof body === 'string' || body instanceof Uint8Array
-  const response = await fetch(`${world.baseUrl}${path}`, {
+  const response = await fetch(`${environment.baseUrl}${path}`, {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
     headers: {
-      authorization: `Bearer ${key ?? world.keys.live}`,
+      authorization: `Bearer ${key ?? environment.keys.live}`,
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...headers,
     },
@@ -121,9 +123,12 @@ export async function refusal (body: unknown, more: Sent = {}) {
 
 /** A new organization with so much money: 1 USD, unless said. */
 export async function newCustomer (availableMicros = 1_000_000) {
-  const { world } = shared()
-  const { keys, orgId, balance } = await createOrganizationWith(world.env, { availableMicros })
-  const client: Client = createClient({ baseUrl: world.baseUrl, apiKey: keys.live, retries: 0 })
+  const { environment } = shared()
+  const { keys, orgId, balance } =
+    await createOrganizationWith(environment.env, { availableMicros })
+  const client: Client = createClient({
+    baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0,
+  })
   return { key: keys.live, tenant: `${orgId}.live`, balance, client }
 }
 
@@ -141,7 +146,7 @@ export async function raw (
   pieces: readonly (string | Buffer)[],
   { baseUrl, end = false, drip = false }: RawOptions = {}
 ): Promise<RawAnswer> {
-  const { hostname, port } = new URL(baseUrl ?? shared().world.baseUrl)
+  const { hostname, port } = new URL(baseUrl ?? shared().environment.baseUrl)
   const socket = connect(Number(port), hostname)
   let text = ''
   socket.on('data', data => { text += data.toString('latin1') })
@@ -161,7 +166,7 @@ export async function raw (
 
 /** The head of a request by hand, which closes the connection after it. */
 export const head = (line: string, ...headers: readonly string[]) =>
-  [line, 'host: x', `authorization: Bearer ${shared().world.keys.live}`, 'connection: close',
+  [line, 'host: x', `authorization: Bearer ${shared().environment.keys.live}`, 'connection: close',
     ...headers, '', ''].join('\r\n')
 
 export const postHead = (...headers: readonly string[]) =>

@@ -15,5 +15,5 @@ it('all of it ' + proves('leaves rows and money that add up'), async () => {
     (await wallet.balance(tenant)).seq)))
   const only = tenants.filter((_, index) => (seqs[index] ?? 0) > 1)
   expect(only.length).toBeGreaterThan(50)
-  expect((await runAudit(shared().world.env, { only })).breaches).toEqual([])
+  expect((await runAudit(shared().environment.env, { only })).breaches).toEqual([])
 })

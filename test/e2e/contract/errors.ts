@@ -56,7 +56,7 @@ describe('an error', () => {
     expect(new Set(ids).size).toBe(ids.length)
   })
 
-  it(proves('stands in one table, the description of the interface'), async () => {
+  it(proves('is in one table, the description of the interface'), async () => {
     const { json, text } = await ask('//openapi.json')
     const table = [...JSON.stringify(json).matchAll(/\| (\d{3}) \| `([a-z_]+)` \|/g)]
       .map(([, status, code]) => `${status} ${code}`)
@@ -136,7 +136,7 @@ describe('what is open to all', () => {
       for (const path of ['//metrics', '//healthz', '//readyz']) {
         expect([path, (await ask(path)).status]).toEqual([path, 404])
       }
-      const { services } = shared().world
+      const { services } = shared().environment
       const ingest = services.list().find(({ name }) => name === 'ingest-1')
       const metrics = await fetch(ingest?.metricsUrl ?? '')
       expect([metrics.status, (await metrics.text()).includes('# HELP')]).toEqual([200, true])

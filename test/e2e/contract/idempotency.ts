@@ -85,7 +85,7 @@ describe('an Idempotency-Key', () => {
       }
     })
 
-  it(proves('repeated with the same request gives the stored 202 byte for byte and says so'),
+  it(proves('repeated with the same request returns the stored 202 bytes, marked as replayed'),
     async () => {
       const { live } = await newCustomer()
       const key = randomUUID()
@@ -115,7 +115,7 @@ describe('an Idempotency-Key', () => {
     expect(await live.client.balance()).toMatchObject({ balanceMicros: 994_000, reservedMicros: 0 })
   })
 
-  it(proves('of a request that was refused is free: the next request is evaluated anew'),
+  it(proves('of a refused request is free: the next request is evaluated again'),
     async () => {
       const { live, test } = await newCustomer(1_000)
       const key = randomUUID()

@@ -174,7 +174,7 @@ describe('a job', () => {
 })
 
 describe('the job of another organization', () => {
-  it(proves('is not told from one that does not exist'), async () => {
+  it(proves('is indistinguishable from one that does not exist'), async () => {
     const [owner, other] = [await newCustomer(), await newCustomer()]
     const { id } = await owner.live.client.createJob({ service, inputs: ['x'] })
     const asked = async (job: string) => {

@@ -31,7 +31,7 @@ describe('the vendor behind a service', () => {
   let customer: Customer
   beforeAll(async () => { customer = await newCustomer() })
 
-  it.each(MODES)(proves('is told by no answer, file, event or history') + ', when it is %s',
+  it.each(MODES)(proves('is in no response, file, event or history') + ', when it is %s',
     async mode => {
       const { vendor } = shared()
       const { live } = customer
@@ -50,13 +50,13 @@ describe('the vendor behind a service', () => {
       expect(leaked([...heard.slice(from), JSON.stringify(got)])).toEqual([])
     })
 
-  it(proves('is told by none of the documents'), async () => {
+  it(proves('is in none of the documents'), async () => {
     for (const path of ['//openapi.json', '//docs', '//changelog']) {
       expect(leaked([(await ask(path)).text])).toEqual([])
     }
   })
 
-  it('would be found if it were told', async () => {
+  it('a leaked name would be found', async () => {
     const { vendor } = shared()
     const own = await fetch(`${vendor.url}/single?number=1`)
     expect(leaked([JSON.stringify([...own.headers])])).not.toEqual([])

@@ -180,7 +180,7 @@ describe('a success', () => {
     await live.client.waitForEnd(json.id)
   })
 
-  it(proves('room for bodies in flight is bounded: beyond it 503 before reading'), async () => {
+  it(proves('memory for bodies in flight is bounded: beyond it 503 before reading'), async () => {
     const { test } = await newCustomer()
     const opened = openPost(test, '/jobs', 34 * MEGABYTE)
     const second = async () => {

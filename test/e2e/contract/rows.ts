@@ -1,9 +1,9 @@
-/** A test of this folder bears the point in its name. */
+/** A test of this folder has the point in its title. */
 const HERE = 'here'
 
 /**
- * Every point of the interface that can be told from outside, and the test that proves it: one of
- * this folder, or else one that stands elsewhere, as the beginning of its title behind its file.
+ * Every observable point of the interface, and the test that proves it: one of this folder, or the
+ * file of another one, followed by the beginning of its title.
  */
 export const ROWS = {
   // Requests
@@ -23,10 +23,10 @@ export const ROWS = {
   'without forceFresh the cache is used, with it all is checked live': HERE,
   'each service takes one kind of contact; the other is an invalid row': HERE,
   'a live key may use the services that have a provider': HERE,
-  'room for bodies in flight is bounded: beyond it 503 before reading': HERE,
+  'memory for bodies in flight is bounded: beyond it 503 before reading': HERE,
   'a hundred jobs at once are a hundred times 202':
     'test/e2e/limits.test.ts: is answered with a hundred jobs',
-  'who waits too long for a preflight is told so, and it counts towards no limit':
+  'a wait too long for a preflight is reported, and counts towards no limit':
     'test/unit/ingest/preflight-queue.test.ts: ' +
     'that wait too long are rejected, and refund the rate limits',
 
@@ -34,17 +34,17 @@ export const ROWS = {
   'is a UUID of version 4 in any case': HERE,
   'belongs to one organization and mode': HERE,
   'compares what bodies mean: the order of fields and defaults make no difference': HERE,
-  'repeated with the same request gives the stored 202 byte for byte and says so': HERE,
+  'repeated with the same request returns the stored 202 bytes, marked as replayed': HERE,
   'sent a hundred times at once makes one job and a hundred equal answers': HERE,
   'is refused with 422 for another body':
     'test/e2e/contract/idempotency.ts: compares what bodies mean',
-  'of a request that was refused is free: the next request is evaluated anew': HERE,
+  'of a refused request is free: the next request is evaluated again': HERE,
   'is held for 24 hours from its first use by the clock of the store': HERE,
   'claimed by a service that died before it answered still makes one job': HERE,
   'a claim whose time has passed without a job is taken over': HERE,
   'is 503 with Retry-After, nothing is reserved, and no job comes of it': HERE,
-  'no job is accepted after its request was told so':
-    'test/properties/tally.test.ts: never accept after they were told that they expired',
+  'no job is accepted after its request was refused':
+    'test/properties/tally.test.ts: never accept after they were reported as expired',
   'is 503 that says the outcome is unknown when the store cannot be read':
     'test/unit/ingest/create-job.test.ts: because infrastructure is away says that the outcome',
 
@@ -73,7 +73,7 @@ export const ROWS = {
   'without fresh rows never show a live check': HERE,
   'are never failed by what becomes of a row': HERE,
   'fail only by a fault of the system, which releases what is unspent':
-    'test/integration/jobs.test.ts: is forced on a stalled job: open rows to one block',
+    'test/integration/jobs.test.ts: fails a stalled job: one block for open rows',
   'has the fields of the interface, in their types': HERE,
   'counts that add up to the rows, a live verdict invalid being a success': HERE,
   'the preflight of the 202 stays as it was': HERE,
@@ -88,7 +88,7 @@ export const ROWS = {
   'is cancelled in the middle: checks under way are charged, the rest is released':
     'test/e2e/endpoints.test.ts: in the middle of its checks ends with a complete file',
   'ends as cancelled, its rows released, and cannot be cancelled again': HERE,
-  'is not told from one that does not exist': HERE,
+  'is indistinguishable from one that does not exist': HERE,
 
   // Results
   'asked for before the end are 409 with Retry-After': HERE,
@@ -106,15 +106,15 @@ export const ROWS = {
   'that are possible but unassigned numbers are checked, impossible ones are invalid': HERE,
   'are the same as CSV, as pages and as lines':
     'test/e2e/endpoints.test.ts: are the same rows as CSV, as pages and as lines',
-  'come in the form that the Accept header likes':
-    'test/e2e/endpoints.test.ts: come in the form that the Accept header likes',
+  'come in the format of the Accept header':
+    'test/e2e/endpoints.test.ts: come in the format of the Accept header',
   'as JSON come by pages, filtered by status and source': HERE,
   'as JSON lines and as file are streamed by the client': HERE,
   'with safe=spreadsheet guard cells that begin like formulas and are no numbers': HERE,
 
   // Errors, versions, documents
   'has one form, and every answer has an X-Request-Id': HERE,
-  'stands in one table, the description of the interface': HERE,
+  'is in one table, the description of the interface': HERE,
   'for want of a usable key is 401 with WWW-Authenticate': HERE,
   'for a wrong path is 404, for a wrong method 405 with Allow': HERE,
   'for headers that are too large is 431':
@@ -131,15 +131,15 @@ export const ROWS = {
     'test/unit/ingest/tls.test.ts: serves clients that trust its certificate',
 
   // Limits
-  'let POST requests in by two buckets, GET requests by one':
-    'test/e2e/limits.test.ts: let POST requests in by two buckets',
+  'admit POST requests by two buckets, GET requests by one':
+    'test/e2e/limits.test.ts: admit POST requests by two buckets',
   'count live and test traffic of an organization together':
     'test/e2e/limits.test.ts: count live and test traffic of an organization together',
-  'are told with every authenticated answer, in whole seconds from now':
-    'test/e2e/limits.test.ts: stand on a 202, on errors, and tell a 429 when to come again',
+  'are in every authenticated response, in whole seconds from now':
+    'test/e2e/limits.test.ts: are on a 202 and on errors, and a 429 has Retry-After',
   'count quotes, cancels and resends among the POST requests, cached rows as well': HERE,
   'of one organization are not touched by one that has used up its own':
-    'test/e2e/limits.test.ts: let GET requests in by one, and leave other organizations alone',
+    'test/e2e/limits.test.ts: admit GET requests by one bucket, independent of other organizations',
 
   // Keys
   'is vj_live_ or vj_test_, 30 characters and a checksum, and shown once': HERE,
@@ -165,13 +165,14 @@ export const ROWS = {
     'test/unit/crypto/seal.test.ts: do not decrypt with another key or binding',
 
   // Webhooks
-  'is signed in both schemes and tells of what can be read by then':
-    'test/integration/deliver.test.ts: is signed in both schemes and tells of what can be read',
-  'tells of a cancelled job with its status resource and no rows': HERE,
+  'is signed in both schemes, and sent once results are readable':
+    'test/integration/deliver.test.ts: ' +
+    'is signed in both schemes, and sent once results are readable',
+  'reports a cancelled job with its status resource and no rows': HERE,
   'has one signature for each active secret while they change': HERE,
   'that failed is in the history of its job and can be sent once more': HERE,
-  'is tried by the schedule until it is exhausted, each time signed anew':
-    'test/integration/deliver.test.ts: is tried by the schedule until it is exhausted',
+  'is attempted on schedule until exhausted, with a new signature each time':
+    'test/integration/deliver.test.ts: is attempted on schedule until exhausted',
   'is tried ten times in 75 h 35 min':
     'test/unit/deliver/attempt-record.test.ts: has ten attempts in 75 h',
   'stops at 410': 'test/integration/deliver.test.ts: stops at 410',
@@ -191,17 +192,17 @@ export const ROWS = {
   'has its money put aside before the vendor is first called': HERE,
   'is put off while the vendor is down, and goes on when it is back': HERE,
   'of rows the vendor has no verdict of ends unknown and free': HERE,
-  'is told by no answer, file, event or history': HERE,
+  'is in no response, file, event or history': HERE,
   'is in no file and no log': HERE,
-  'is told by none of the documents': HERE,
+  'is in none of the documents': HERE,
   'contacts and labels are in no store in clear':
     'test/e2e/secrecy.test.ts: has no contact, label, address or secret in clear, whatever fails',
 
   // Feeds
   'gives each contact of a partner one result under its reference':
-    'test/e2e/feeds.test.ts: gives every contact one result, though feed, settle and publish',
+    'test/e2e/feeds.test.ts: yields one result per contact, though feed, settle and publish',
   'of a partner without balance pauses that partner alone':
-    'test/e2e/feeds.test.ts: does not notice that another partner has no balance',
+    'test/e2e/feeds.test.ts: is independent of another partner without balance',
 
   // The client
   'the client waits a random part of a backoff that doubles':
@@ -217,8 +218,8 @@ export const ROWS = {
     'test/e2e/schemathesis.test.ts: answers only as described, breaks nowhere',
 
   // Durations
-  'the time of cached rows is measured': 'test/bench/limits.ts: 100 rows all cached, idle, p50',
-  'the time of fresh rows is measured': 'test/bench/limits.ts: 100 fresh rows, idle, p95',
+  'the latency of cached rows is measured': 'test/bench/limits.ts: 100 rows all cached, idle, p50',
+  'the latency of fresh rows is measured': 'test/bench/limits.ts: 100 fresh rows, idle, p95',
   'limits are those of the interface unless others are set':
     'test/unit/ingest/limits/settings.test.ts: are those of the public interface unless others',
   'durations are those of the interface unless others are set':

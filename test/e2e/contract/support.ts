@@ -11,7 +11,7 @@ import { withWorkspace, type WorkspaceDeps } from '../../../services/workspace/d
 import { startReceiver } from '../../support/receiver.ts'
 import { batchDescription, startVendor, type Vendor } from '../../support/vendor.ts'
 import { startAll, type RunningServices } from '../../support/services.ts'
-import { runJob, startWorld, type World } from '../../support/world.ts'
+import { runJob, startEnvironment, type Environment } from '../../support/environment.ts'
 
 /** How long a request waits for its preflight at the interface that is impatient. */
 export const ACCEPT_WITHIN_MS = 1_000
@@ -29,7 +29,7 @@ const PROVIDERS = {
 }
 
 type Running = {
-  readonly world: World
+  readonly environment: Environment
   /** The interface once more, which does not wait long for a preflight. */
   readonly impatient: RunningServices
   readonly vendor: Vendor
@@ -44,7 +44,7 @@ export function shared (): Running {
   return running
 }
 
-/** Starts one world for all of the folder. */
+/** Starts one environment for all of the folder. */
 export async function start (): Promise<void> {
   const vendor = await startVendor()
   const settings = {
@@ -57,19 +57,21 @@ export async function start (): Promise<void> {
     TRUSTED_PROXIES: JSON.stringify([PROXY]),
     WEBHOOK_WAITS_MS: '[200]',
   }
-  const world = await startWorld(settings, { stages: ['ingest', 'verify', 'deliver'] })
+  const environment = await startEnvironment(settings, { stages: ['ingest', 'verify', 'deliver'] })
   const impatient = await startAll({
-    env: world.env,
+    env: environment.env,
     stages: ['ingest'],
     overrides: { ...settings, ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS) },
   })
-  running = { world, impatient, vendor, redis: connectRedis(world.env.REDIS_STATE_URL ?? '') }
+  running = {
+    environment, impatient, vendor, redis: connectRedis(environment.env.REDIS_STATE_URL ?? ''),
+  }
 }
 
 export async function stop (): Promise<void> {
   running?.redis.disconnect()
   await running?.impatient.stop()
-  await running?.world.stop()
+  await running?.environment.stop()
   await running?.vendor.stop()
 }
 
@@ -102,7 +104,7 @@ export type Answer = Awaited<ReturnType<typeof ask>>
 
 /** One request, of a path below the version or of the host itself (`//docs`). */
 export async function ask (path: string, { method, key, body, headers, baseUrl }: Sent = {}) {
-  baseUrl ??= shared().world.baseUrl
+  baseUrl ??= shared().environment.baseUrl
   const url = path.startsWith('//') ? new URL(path.slice(1), baseUrl) : `${baseUrl}${path}`
   const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
   const response = await recordedFetch(url, {
@@ -123,7 +125,7 @@ export async function ask (path: string, { method, key, body, headers, baseUrl }
 
 /** A request by hand, for what `fetch` does not let one do; its body is the caller's to send. */
 export function openRequest (path: string, options: RequestOptions): ClientRequest {
-  const { hostname, port, pathname } = new URL(shared().world.baseUrl)
+  const { hostname, port, pathname } = new URL(shared().environment.baseUrl)
   const sent = request({ hostname, port, agent: false, ...options, path: pathname + path })
   sent.on('error', () => {})
   sent.flushHeaders()
@@ -179,7 +181,7 @@ export async function newCustomer (micros = 1_000_000): Promise<Customer> {
 }
 
 function accountOf (key: string, orgId: string, mode: Mode): Account {
-  const { baseUrl } = shared().world
+  const { baseUrl } = shared().environment
   return {
     key,
     tenant: tenantOf(orgId, mode),
@@ -190,11 +192,11 @@ function accountOf (key: string, orgId: string, mode: Mode): Account {
 
 /** Does something in the workspace, as its command line would. */
 export const workspace = <T> (work: (parts: WorkspaceDeps) => Promise<T>): Promise<T> =>
-  withWorkspace(shared().world.env, work)
+  withWorkspace(shared().environment.env, work)
 
 /** Works while a service stands still, and lets it go on whatever happens. */
 export async function whileHalted<T> (service: string, work: () => Promise<T>): Promise<T> {
-  const { services } = shared().world
+  const { services } = shared().environment
   services.kill(service, 'SIGSTOP')
   try {
     return await work()

@@ -26,7 +26,7 @@ async function jobWith (mode: VendorMode, lastDigits: readonly number[]) {
 
 /** The entries of a job, once the journal's copy has both. */
 async function journalOf (tenant: string, job: string): Promise<readonly Journal[]> {
-  const { env } = shared().world
+  const { env } = shared().environment
   const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
   const journal = createJournalCopy(clickhouse, recordMacOf(env))
   try {
@@ -43,7 +43,7 @@ async function journalOf (tenant: string, job: string): Promise<readonly Journal
 
 /** How often a part of the service was put off. */
 async function putOff (): Promise<number> {
-  const verify = shared().world.services.list().find(({ name }) => name === 'verify-1')
+  const verify = shared().environment.services.list().find(({ name }) => name === 'verify-1')
   const page = await (await fetch(verify?.metricsUrl ?? '')).text()
   const series = /^verification_batches_retried_total\{[^}]*whatsapp[^}]*\} (\d+)/m
   return Number(series.exec(page)?.[1] ?? 0)
@@ -113,7 +113,7 @@ describe('a live job of a described vendor', () => {
     })
 })
 
-describe('what the vendor says', () => {
+describe('answers of the vendor', () => {
   it(proves('is in no file and no log'), async () => {
     const { job } = await jobWith('well', [0, 4, 9])
     // Short words stand by chance in the names of many thousand cache entries.

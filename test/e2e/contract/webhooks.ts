@@ -21,7 +21,7 @@ const historyOf = async ({ client }: Account, id: string, length: number) => {
 }
 
 describe('a webhook', () => {
-  it(proves('tells of a cancelled job with its status resource and no rows'), async () => {
+  it(proves('reports a cancelled job with its status resource and no rows'), async () => {
     const { orgId, live } = await newCustomer()
     const { path, url } = addressFor(200)
     const number = newNumbers(1)

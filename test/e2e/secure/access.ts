@@ -9,7 +9,7 @@ import { eventually } from '../../support/eventually.ts'
 import { createTestPartner, feedContacts } from '../../support/partner.ts'
 import { allowWriting, answerOf, atBrokers, denials, rulesAt } from '../../support/secure-access.ts'
 import { startProgram } from '../../support/started.ts'
-import { runJob } from '../../support/world.ts'
+import { runJob } from '../../support/environment.ts'
 import { secure } from './shared.ts'
 
 /** A command as operators run it. */
@@ -22,7 +22,7 @@ async function metricsOf (stage: string): Promise<string> {
 }
 
 describe('a stack whose stages have a user each at the brokers', () => {
-  it('lets a stage do at the brokers what the topology gives it, and nothing else', async () => {
+  it('allows a stage at the brokers what the topology grants, and nothing else', async () => {
     const answers = await atBrokers(secure(), 'verify', async ({ admin, producer }) => {
       const sent = (topic: string) =>
         answerOf(producer.send({ topic, messages: [{ key: 'key', value: null }] }))
@@ -54,7 +54,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
     })
   })
 
-  it('takes from stages, but from nobody else, what somebody allowed them beyond', async () => {
+  it('revokes additional permissions of stages, and of no other user', async () => {
     await atBrokers(secure(), undefined, async ({ admin }) => {
       const before = await rulesAt(admin)
       expect(before.length).toBeGreaterThan(50)

@@ -1,14 +1,14 @@
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { startReceiver } from '../../support/receiver.ts'
-import { startSecureWorld, type SecureWorld } from '../../support/secure-stack.ts'
+import { startSecureEnvironment, type SecureEnvironment } from '../../support/secure-stack.ts'
 
 export const receiver = await startReceiver()
 
-let started: SecureWorld | undefined
+let started: SecureEnvironment | undefined
 let state: ReturnType<typeof connectRedis> | undefined
 
 export async function start (): Promise<void> {
-  started = await startSecureWorld({
+  started = await startSecureEnvironment({
     WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true',
   })
   state = connectRedis(String(started.env['REDIS_STATE_URL']))
@@ -20,7 +20,7 @@ export async function stop (): Promise<void> {
 }
 
 /** The stack, once it is started. */
-export function secure (): SecureWorld & { readonly redis: ReturnType<typeof connectRedis> } {
+export function secure (): SecureEnvironment & { readonly redis: ReturnType<typeof connectRedis> } {
   if (started === undefined || state === undefined) throw new Error('the stack is not started')
   return { ...started, redis: state }
 }

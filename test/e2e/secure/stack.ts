@@ -9,10 +9,10 @@ import { STAGES } from '../../../services/topology.ts'
 import type { AuditReport } from '../../../services/workspace/audit/report.ts'
 import { findings, formsOf } from '../../support/canaries.ts'
 import { listeningPorts, plainAnswer } from '../../support/secure-stack.ts'
-import { toldOf, withPassword } from '../../support/secure-told.ts'
+import { storeOutput, withPassword } from '../../support/secure-output.ts'
 import { startAll } from '../../support/services.ts'
 import { startProgram } from '../../support/started.ts'
-import { runJob } from '../../support/world.ts'
+import { runJob } from '../../support/environment.ts'
 import { receiver, secure } from './shared.ts'
 
 const phones = (): readonly string[] => {
@@ -58,7 +58,7 @@ describe('a stack with TLS and passwords everywhere', () => {
     for (const redis of [all, own]) redis?.disconnect()
   })
 
-  it('has an audit of everybody, which operators call by the command, and goes on', async () => {
+  it('passes the audit command for all tenants, and keeps running', async () => {
     const { env, demo: { orgId } } = secure()
     const run = async (...words: readonly string[]) => {
       const { code, out, errors } = await startProgram(
@@ -93,13 +93,13 @@ describe('a stack with TLS and passwords everywhere', () => {
     expect(await plainAnswer(metrics, words[0] ?? '')).toMatch(/^HTTP\/1\.1 404/)
   })
 
-  it('lets nobody in over TLS without a password', async () => {
+  it('refuses TLS connections without a password', async () => {
     const { env } = secure()
     const open = (name: string) => String(env[name]).replace(/\/\/[^@]*@/, '//')
     const registry = await fetch(`${open('SCHEMA_REGISTRY_URL')}/subjects`)
     const clickhouse = await fetch(`${open('CLICKHOUSE_URL')}/?query=SELECT%201`)
     expect([registry.status, clickhouse.status]).toEqual([401, 403])
-    expect(await toldOf({
+    expect(await storeOutput({
       REDIS_STATE_URL: open('REDIS_STATE_URL'), REDIS_CACHE_URL: open('REDIS_CACHE_URL'),
     })).toMatchObject({ answer: expect.stringMatching(/^NOAUTH /) })
     const admin = new Kafka({
@@ -118,21 +118,21 @@ describe('a stack with TLS and passwords everywhere', () => {
     ['SCHEMA_REGISTRY_URL', wrong, /check user and password in SCHEMA_REGISTRY_URL$/],
     ['CLICKHOUSE_URL', wrong,
       /^ClickHouse authentication failed: check user and password in CLICKHOUSE_URL$/],
-  ] as const)('tells whoever provisions it with a wrong %s so', async (name, change, message) => {
+  ] as const)('reports a wrong %s to provision', async (name, change, message) => {
     const env = { ...secure().env, [name]: change(String(secure().env[name])) }
     await expect(provision(env)).rejects.toThrow(message)
   })
 
-  it('tells a service with wrong passwords of Redis what to mend, and lets it go on', async () => {
+  it('logs a wrong Redis password with its remedy, and recovers once it is repaired', async () => {
     const { env } = secure()
     const stores = {
       REDIS_STATE_URL: wrong(String(env.REDIS_STATE_URL)),
       REDIS_CACHE_URL: wrong(String(env.REDIS_CACHE_URL)),
     }
     await withPassword(String(env.REDIS_STATE_URL), 'wrong', async allow => {
-      expect(await toldOf(stores, allow)).toEqual({
+      expect(await storeOutput(stores, allow)).toEqual({
         answer: expect.stringMatching(/^WRONGPASS /),
-        told: ['REDIS_CACHE_URL', 'REDIS_STATE_URL'].map(name =>
+        output: ['REDIS_CACHE_URL', 'REDIS_STATE_URL'].map(name =>
           `Redis authentication failed: check user and password in ${name}`),
         later: 'PONG',
       })

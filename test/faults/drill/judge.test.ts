@@ -6,7 +6,7 @@ import { ITEMS, type Item, type State } from './state.ts'
 const stateWith = (changed: Partial<Record<Item, string>> = {}): State =>
   ({ ...Object.fromEntries(ITEMS.map(item => [item, 'there'])) as State, ...changed })
 
-it('a drill tells what was lost from what was announced to be lost', () => {
+it('a drill distinguishes unexpected from announced losses', () => {
   const gone: readonly Item[] = ['audit']
   const after = stateWith({ audit: 'gone', balance: 'less' })
   const judged = judge({ gone }, stateWith(), after)
@@ -20,6 +20,6 @@ it('a drill tells what was lost from what was announced to be lost', () => {
   ])
 })
 
-it('a drill says of every store what is lost for good', () => {
+it('a drill announces what each store loses permanently', () => {
   for (const loss of LOSSES) expect(announcement(loss)).toContain(`for good: ${loss.announced}`)
 })

@@ -8,7 +8,7 @@ import { withBrokers } from '../../../services/ops/connections.ts'
 import { restoreJournal } from '../../../services/ops/journal-restore.ts'
 import { withJournal } from '../../../services/ops/journal.ts'
 import { createProgram } from '../../../services/ops/program.ts'
-import type { World } from '../world.ts'
+import type { Environment } from '../environment.ts'
 import type { Item } from './state.ts'
 
 /** One store that loses everything, and how it comes back. */
@@ -22,7 +22,7 @@ export type Loss = {
   readonly announced: string
   /** Those of the items compared that are among it. */
   readonly gone: readonly Item[]
-  readonly lose: (world: World, tenant: string) => Promise<void>
+  readonly lose: (environment: Environment, tenant: string) => Promise<void>
 }
 
 const WITHIN_MS = 60_000
@@ -36,7 +36,7 @@ async function until (what: string, look: () => Promise<boolean>): Promise<void>
 }
 
 /** Takes a part down, removes its files, and starts it without them. */
-async function emptyPart ({ stack }: World, name: string): Promise<void> {
+async function emptyPart ({ stack }: Environment, name: string): Promise<void> {
   const part = stack.part(name)
   await part.down()
   rmSync(`${stack.dataDir}/${name}`, { recursive: true, force: true })
@@ -52,15 +52,15 @@ const redis: Loss = {
   announced: 'when each API key was used last, cancellations under way, and what was in Redis ' +
     'alone: top-ups of the last seconds, changes of accounts whose command warned of it',
   gone: [],
-  lose: async (world, tenant) => {
-    const state = connectRedis(world.stack.env['REDIS_STATE_URL'] ?? '')
+  lose: async (environment, tenant) => {
+    const state = connectRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
     try {
       const outbox = createOutbox(state)
       await until('an empty outbox', async () => (await outbox.pending(tenant)).length === 0)
     } finally {
       state.disconnect()
     }
-    await emptyPart(world, 'redis-state')
+    await emptyPart(environment, 'redis-state')
   },
 }
 
@@ -111,9 +111,9 @@ const clickhouse: Loss = {
   announced: 'records and results of closed jobs and the history of deliveries; the audit names ' +
     'these jobs',
   gone: ['record of a closed job', 'results of a closed job', 'audit', 'idempotency key'],
-  lose: async world => {
-    const { stack, services } = world
-    await emptyPart(world, 'clickhouse')
+  lose: async environment => {
+    const { stack, services } = environment
+    await emptyPart(environment, 'clickhouse')
     await provision(stack.env)
     await services.setScale({ ledger: 0 })
     await replayLedger(stack.env)

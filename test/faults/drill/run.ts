@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openStack } from '../stack.ts'
-import { openWorld, type World } from '../world.ts'
+import { openEnvironment, type Environment } from '../environment.ts'
 import { LOSSES, type Loss } from './losses.ts'
 import { createCustomer, ITEMS, type Customer, type Item, type State } from './state.ts'
 
@@ -28,28 +28,28 @@ export async function runDrill (say: (line: string) => void): Promise<readonly D
   for (const loss of LOSSES) say(announcement(loss))
   const stack = await openStack()
   try {
-    const world = await openWorld(stack, { env: SNAPSHOTS })
+    const environment = await openEnvironment(stack, { env: SNAPSHOTS })
     try {
       // One customer, so that each loss meets what the one before has left.
-      const customer = await createCustomer(world)
+      const customer = await createCustomer(environment)
       const drilled: Drilled[] = []
       for (const loss of LOSSES) {
         say(`${loss.store}: losing it`)
-        drilled.push(await drill(world, customer, loss))
+        drilled.push(await drill(environment, customer, loss))
       }
       return drilled
     } finally {
-      await world.stop()
+      await environment.stop()
     }
   } finally {
     await stack.close()
   }
 }
 
-async function drill (world: World, customer: Customer, loss: Loss): Promise<Drilled> {
+async function drill (environment: Environment, customer: Customer, loss: Loss): Promise<Drilled> {
   const before = await settled(customer)
   const startedMs = performance.now()
-  await loss.lose(world, customer.tenant)
+  await loss.lose(environment, customer.tenant)
   const after = await restored(customer, before, loss)
   const work = await customer.work()
   const { lost, ...judged } = judge(loss, before, after)

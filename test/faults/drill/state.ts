@@ -10,7 +10,7 @@ import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { mixedPhones } from '../../bench/inputs.ts'
 import { runAudit } from '../../support/audit.ts'
 import { messageKeysOf } from '../../support/signed.ts'
-import type { World } from '../world.ts'
+import type { Environment } from '../environment.ts'
 
 /** What a customer and an operator see of the system, as texts to compare. */
 export type State = Readonly<Record<Item, string>>
@@ -34,7 +34,7 @@ const ROWS = 200
 const REQUEST = { service: 'phone-validation', inputs: mixedPhones(ROWS, 0) } as const
 
 /** Makes a customer with a partner, a good key, a revoked one, and a closed job. */
-export async function createCustomer ({ stack, services }: World): Promise<Customer> {
+export async function createCustomer ({ stack, services }: Environment): Promise<Customer> {
   const { env } = stack
   const { orgId, keys } = await createDemo(env)
   const tenant = tenantOf(orgId, 'live')

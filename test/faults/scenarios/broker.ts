@@ -36,7 +36,7 @@ async function rowsEnded ({ log }: Scene, id: string): Promise<number> {
 
 /** Kills the broker and waits until rows of the job end again; the time that took in all. */
 async function killBroker (scene: Scene, id: string): Promise<number> {
-  const part = scene.world.stack.part('kafka')
+  const part = scene.environment.stack.part('kafka')
   const atMs = Date.now()
   await part.down()
   const starting = part.up()
@@ -98,12 +98,12 @@ const once: Fault = {
   about: 'the broker is killed under load and comes back',
   quick: true,
   recoverWithinMs: RECOVER_BROKER_MS,
-  inject: async ({ world, load, log }) => {
+  inject: async ({ environment, load, log }) => {
     await load.untilEnded(2)
     const atMs = Date.now()
-    await world.stack.part('kafka').down()
+    await environment.stack.part('kafka').down()
     const downMs = Date.now()
-    await world.stack.part('kafka').up()
+    await environment.stack.part('kafka').up()
     const ended = await load.nextEnd(downMs, 60_000) ?? Infinity
     const accepted = await log.nextAccepted(downMs, 1) ?? Infinity
     return { injected: 1, recoveryMs: [Math.min(ended, accepted) - atMs] }

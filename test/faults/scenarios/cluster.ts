@@ -33,7 +33,7 @@ async function partitionsOf (admin: Admin): Promise<readonly Partition[]> {
       ({ topic: name, partition: partitionId, leader, replicas, inSync: isr.length })))
 }
 
-const adminOf = ({ world: { stack } }: Scene, work: (admin: Admin) => Promise<void>) =>
+const adminOf = ({ environment: { stack } }: Scene, work: (admin: Admin) => Promise<void>) =>
   withAdmin({ brokers: (stack.env['KAFKA_BROKERS'] ?? '').split(',') }, work)
 
 /** Waits until every partition has a leader and so many copies in step. */
@@ -83,8 +83,8 @@ async function moveLeaders (scene: Scene): Promise<number> {
 
 /** Kills a broker, leaves it away for a while, and waits until it has all its copies again. */
 async function loseBroker (scene: Scene, name: string): Promise<number> {
-  const { world, load, say } = scene
-  const part = world.stack.part(name)
+  const { environment, load, say } = scene
+  const part = environment.stack.part(name)
   const atMs = Date.now()
   await part.down()
   const ended = await load.nextEnd(atMs, 60_000) ?? Infinity
@@ -96,7 +96,7 @@ async function loseBroker (scene: Scene, name: string): Promise<number> {
   return ended - atMs
 }
 
-/** The first one is the one that clients are told first; the second dies when it is back. */
+/** The first one is first in the list of clients; the second crashes when it is back. */
 async function inject (scene: Scene) {
   const { load, say } = scene
   await load.untilEnded(2)

@@ -40,10 +40,10 @@ function fill (file: string): void {
 }
 
 /** A disk without room for a while; a program that ended of it is started again. */
-async function fillDisk ({ world, load, log, say }: Scene, name: string): Promise<number> {
+async function fillDisk ({ environment, load, log, say }: Scene, name: string): Promise<number> {
   await load.untilEnded(2)
-  const part = world.stack.part(name)
-  const ballast = `${world.stack.dataDir}/${name}/ballast`
+  const part = environment.stack.part(name)
+  const ballast = `${environment.stack.dataDir}/${name}/ballast`
   fill(ballast)
   const refill = setInterval(() => fill(`${ballast}-2`), 500)
   await sleep(FULL_FOR_MS)

@@ -39,7 +39,7 @@ type Hit =
 async function hit (
   scene: Scene, point: Failpoint, { name, measured }: { name: string, measured: boolean }
 ): Promise<Hit> {
-  const { world: { services }, random, say } = scene
+  const { environment: { services }, random, say } = scene
   const passing = point.startsWith('sweep') ? 1 : 1 + Math.floor(random() * 3)
   services.arm(name, point, `kill@${passing}`)
   const provoking = point.startsWith('sweep') ? provokeSweep(scene) : undefined
@@ -62,8 +62,8 @@ async function hit (
 }
 
 /** Entries of the workspace are shipped by nobody else. */
-async function provokeSweep ({ world, orgId }: Scene): Promise<void> {
-  await withWorkspace(world.stack.env, async parts => {
+async function provokeSweep ({ environment, orgId }: Scene): Promise<void> {
+  await withWorkspace(environment.stack.env, async parts => {
     await topUp(parts, { org: orgId, mode: 'live', usd: '1' })
   })
 }
@@ -98,7 +98,7 @@ async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<read
 
 async function inject (scene: Scene): Promise<Injected> {
   const points = scene.full ? FAILPOINTS : QUICK
-  const feed = await startFeedLoad({ ...scene.world.stack.env }, scene.seed % 1_000 * 500)
+  const feed = await startFeedLoad({ ...scene.environment.stack.env }, scene.seed % 1_000 * 500)
   const hits = await hitAll(scene, points)
   const feedBreaches = await feed.stop()
   const injected = hits.filter(({ kind }) => kind === 'hit').length
@@ -129,9 +129,9 @@ const BLOCKED_MS = 8_000
 const blocked: Fault = {
   name: 'blocked',
   kind: 'process',
-  about: 'the event loop of each stage stands still for 8 s, longer than its group waits',
+  about: 'the event loop of each stage is blocked for 8 s, longer than its session timeout',
   quick: false,
-  inject: async ({ world: { services }, load, say }) => {
+  inject: async ({ environment: { services }, load, say }) => {
     const points = [
       'normalize.seal', 'lookup.produce', 'verify.after', 'settle.tallied', 'ledger.commit',
     ] as const

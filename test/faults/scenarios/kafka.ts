@@ -106,11 +106,13 @@ const ofAnybody: Hurt = async ({ random }, proxy, { api, what }) => {
 }
 
 /** The first and a later one of the words that a service needs to come back after it was killed. */
-const ofOneThatStarts: Hurt = async ({ world, random }, proxy, { api, what, of = JOINING }) => {
+const ofOneThatStarts: Hurt = async (
+  { environment, random }, proxy, { api, what, of = JOINING }
+) => {
   const stage = of[Math.floor(random() * of.length)] ?? 'normalize'
   const first = proxy.inject({ api, what })
   const later = proxy.inject({ api, what, nth: 2 + Math.floor(random() * 4) })
-  world.services.kill(`${stage}-1`, 'SIGKILL')
+  environment.services.kill(`${stage}-1`, 'SIGKILL')
   const happened = await within(first.done, 30_000)
   later.end()
   return happened

@@ -7,11 +7,12 @@ export const RECOVER_SERVICE_MS = 15_000
 
 /** The time from a moment until a service works again, by what shows that of it. */
 export async function recoveryOf (
-  { world, log, load }: Pick<Scene, 'world' | 'log' | 'load'>, name: string, atMs: number
+  { environment, log, load }: Pick<Scene, 'environment' | 'log' | 'load'>,
+  name: string, atMs: number
 ): Promise<number> {
   const withinMs = 4 * RECOVER_SERVICE_MS
   if (!name.startsWith('ingest')) {
-    return await world.untilWorking(name, { atMs, withinMs }) ?? Infinity
+    return await environment.untilWorking(name, { atMs, withinMs }) ?? Infinity
   }
   // Keys whose requests ended with the process are its own until they expire, and all clients may
   // wait for one: somebody new asks.
@@ -25,12 +26,12 @@ export async function recoveryOf (
 const ALWAYS_BUSY = STAGES.filter(stage => !['feed', 'publish'].includes(stage))
 
 async function killEach (scene: Scene): Promise<Injected> {
-  const { world, load, say, random } = scene
+  const { environment, load, say, random } = scene
   const recoveryMs: number[] = []
   for (const stage of ALWAYS_BUSY) {
     await load.untilEnded(1 + Math.floor(random() * 3))
     const atMs = Date.now()
-    world.services.kill(`${stage}-1`, 'SIGKILL')
+    environment.services.kill(`${stage}-1`, 'SIGKILL')
     recoveryMs.push(await recoveryOf(scene, `${stage}-1`, atMs))
     say(`${stage} works again after ${recoveryMs.at(-1)} ms`)
   }
@@ -56,12 +57,12 @@ const secure: Fault = {
   recoverWithinMs: RECOVER_SERVICE_MS,
   stack: () => openStack({ secure: true }),
   inject: async scene => {
-    const { world, load } = scene
+    const { environment, load } = scene
     const killed = await killEach(scene)
-    await world.stack.part('redis-state').crash()
+    await environment.stack.part('redis-state').crash()
     await load.untilEnded(2)
-    const denied = readdirSync(world.logDir).filter(file =>
-      readFileSync(`${world.logDir}/${file}`, 'utf8').includes('AUTHORIZATION_FAILED'))
+    const denied = readdirSync(environment.logDir).filter(file =>
+      readFileSync(`${environment.logDir}/${file}`, 'utf8').includes('AUTHORIZATION_FAILED'))
     const breaches = denied.map(file => `the brokers denied something, as ${file} says`)
     return { ...killed, injected: killed.injected + 1, breaches }
   },

@@ -71,8 +71,8 @@ const cut: Hurt = async link => {
 }
 
 /** Only a starting service asks the registry. */
-const restartOne = async ({ world }: Scene, part: Linked): Promise<void> => {
-  if (part === 'registry') world.services.kill('normalize-1', 'SIGKILL')
+const restartOne = async ({ environment }: Scene, part: Linked): Promise<void> => {
+  if (part === 'registry') environment.services.kill('normalize-1', 'SIGKILL')
 }
 
 const latency = { type: 'latency', attributes: { latency: 2_000, jitter: 500 } } as const

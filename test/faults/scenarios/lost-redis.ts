@@ -15,13 +15,13 @@ const WITHIN_MS = 60_000
 const LEADER_POLL_MS = 20
 
 const tenantOfScene = ({ orgId }: Scene) => tenantOf(orgId, 'live')
-const filesOf = ({ world }: Scene) => `${world.stack.dataDir}/redis-state`
+const filesOf = ({ environment }: Scene) => `${environment.stack.dataDir}/redis-state`
 
 /** Asks the state Redis again and again, past an outage, until the answer is what is waited for. */
 async function untilRedis<T> (
-  { world }: Scene, look: (redis: ReturnType<typeof connectRedis>) => Promise<T | undefined>
+  { environment }: Scene, look: (redis: ReturnType<typeof connectRedis>) => Promise<T | undefined>
 ): Promise<T | undefined> {
-  const redis = connectRedis(world.stack.env['REDIS_STATE_URL'] ?? '')
+  const redis = connectRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
   try {
     for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt;) {
       const found = await look(redis).catch(() => undefined)
@@ -47,7 +47,7 @@ async function untilShipped (scene: Scene): Promise<void> {
 
 type Moments = { readonly letInMs: number, readonly movedMs: number }
 
-/** When the tenant is let in, and when its money has moved by one entry more. */
+/** When the tenant is unlocked, and when its journal has one more entry. */
 async function movedAgain (scene: Scene): Promise<Moments> {
   const { wallet } = moneyKeys(tenantOfScene(scene))
   let first: { readonly seq: number, readonly letInMs: number } | undefined
@@ -64,7 +64,7 @@ async function movedAgain (scene: Scene): Promise<Moments> {
 
 /** Redis is killed, and comes back with what `change` leaves of its files. */
 async function restart (scene: Scene, change: (files: string) => void): Promise<void> {
-  const part = scene.world.stack.part('redis-state')
+  const part = scene.environment.stack.part('redis-state')
   await part.down()
   change(filesOf(scene))
   await part.up()
@@ -78,26 +78,26 @@ async function lose (scene: Scene, harm: () => Promise<void>): Promise<number> {
   const moving = movedAgain(scene)
   // Those who were asking when Redis was lost wait for an answer until their time is over.
   const [{ letInMs, movedMs }] = await Promise.all([moving, log.post(load.request(20))])
-  say(`let in after ${letInMs - atMs} ms, money was written again after ${movedMs - atMs} ms`)
+  say(`unlocked after ${letInMs - atMs} ms, the first entry was written after ${movedMs - atMs} ms`)
   return movedMs - atMs
 }
 
-async function toldOf (scene: Scene, recoveryMs: readonly number[]): Promise<Injected> {
-  const { world, load } = scene
+async function outputOf (scene: Scene, recoveryMs: readonly number[]): Promise<Injected> {
+  const { environment, load } = scene
   await load.untilEnded(3)
-  const mended = await world.services.metric('ledger-1', 'recovery_actions_total') ?? 0
+  const repaired = await environment.services.metric('ledger-1', 'recovery_actions_total') ?? 0
   const { wallet } = moneyKeys(tenantOfScene(scene))
   const frozen = await untilRedis(scene, async redis => await redis.hget(wallet, 'frozen') ?? '')
   return {
     injected: recoveryMs.length,
     recoveryMs,
-    note: `${mended} things found and mended`,
+    note: `${repaired} recovery actions`,
     breaches: frozen === '' ? [] : [`the wallet is frozen: ${frozen}`],
   }
 }
 
 /** Tops up always under the same id, so that only the first time adds anything. */
-const topUp = (scene: Scene) => withWorkspace(scene.world.stack.env, ({ wallet }) =>
+const topUp = (scene: Scene) => withWorkspace(scene.environment.stack.env, ({ wallet }) =>
   wallet.topUp(tenantOfScene(scene),
     { id: `topup:${scene.seed}`, amountMicros: 5_000, reason: 'lost with Redis' }))
 
@@ -119,7 +119,7 @@ const oldFile: Fault = {
   quick: false,
   recoverWithinMs: RECOVER_MS,
   inject: async scene => {
-    const { world: { stack }, load, full } = scene
+    const { environment: { stack }, load, full } = scene
     await untilShipped(scene)
     const old = `${stack.dataDir}/old-redis-state`
     cpSync(filesOf(scene), old, { recursive: true })
@@ -132,8 +132,8 @@ const oldFile: Fault = {
     }))
     rmSync(old, { recursive: true })
     const doubled = await topUpAgain(scene)
-    const told = await toldOf(scene, [recoveryMs])
-    return { ...told, breaches: [...told.breaches ?? [], ...doubled] }
+    const output = await outputOf(scene, [recoveryMs])
+    return { ...output, breaches: [...output.breaches ?? [], ...doubled] }
   },
 }
 
@@ -162,7 +162,7 @@ const lostTail: Fault = {
         for (const [file, size] of sizes) truncateSync(file, size)
       })))
     }
-    return await toldOf(scene, recoveryMs)
+    return await outputOf(scene, recoveryMs)
   },
 }
 
@@ -175,11 +175,11 @@ const allLost: Fault = {
   inject: async scene => {
     await scene.load.untilEnded(scene.full ? 8 : 2)
     await untilShipped(scene)
-    return await toldOf(scene, [await lose(scene, () => restart(scene, emptied))])
+    return await outputOf(scene, [await lose(scene, () => restart(scene, emptied))])
   },
 }
 
-/** The state Redis of the world under test; a scenario runs alone. */
+/** The state Redis of the environment under test; a scenario runs alone. */
 let watched: WatchedRedis
 
 /** Sentinel names the state Redis to its services; the one of the stack itself is left unused. */
@@ -219,7 +219,7 @@ const promoted: Fault = {
       acceptedAtMs > cutMs && !watched.isReplicated(jobKeys(tenantOfScene(scene), id).job))
     const recoveryMs = await lose(scene, watched.loseMaster)
     const doubled = await topUpAgain(scene)
-    const { note, breaches = [] } = await toldOf(scene, [recoveryMs])
+    const { note, breaches = [] } = await outputOf(scene, [recoveryMs])
     return {
       injected: lacked.length,
       recoveryMs: [recoveryMs],

@@ -12,7 +12,8 @@ import type { Fault, Scene } from '../fault.ts'
 import { messageMacOf } from '../../support/signed.ts'
 import { forgetOffsets, untilConsumed } from '../../support/offsets.ts'
 
-const brokersOf = ({ world }: Scene) => (world.stack.env['KAFKA_BROKERS'] ?? '').split(',')
+const brokersOf = ({ environment }: Scene) =>
+  (environment.stack.env['KAFKA_BROKERS'] ?? '').split(',')
 const scaleAll = (count: number) => Object.fromEntries(STAGES.map(stage => [stage, count]))
 
 async function resultsOf ({ log }: Scene): Promise<Readonly<Record<string, string>>> {
@@ -27,20 +28,20 @@ const replay: Fault = {
   about: 'every topic is read again from its first message: no charge, no row, no webhook more',
   quick: false,
   inject: async scene => {
-    const { world, load, log, receiver, orgId } = scene
+    const { environment, load, log, receiver, orgId } = scene
     await load.untilEnded(12)
     await load.stop()
     for (const { id } of log.promised) await log.client.waitForEnd(id)
-    const env = { ...world.stack.env }
+    const env = { ...environment.stack.env }
     const only = [tenantOf(orgId, 'live')]
     const before = await runAudit(env, { only })
     const files = await resultsOf(scene)
     await waitForWebhooks(scene)
     const requests = receiver.requests()
-    await world.services.setScale(scaleAll(0))
+    await environment.services.setScale(scaleAll(0))
     await forgetOffsets(env)
-    await world.services.setScale({})
-    await world.services.untilReady()
+    await environment.services.setScale({})
+    await environment.services.untilReady()
     await untilConsumed(env, 180_000)
     const after = await runAudit(env, { only })
     const again = await resultsOf(scene)
@@ -99,7 +100,7 @@ type Spoiled = ReturnType<Spoil> & { readonly partition?: number }
 
 /** The message as if a service had sent it. */
 function signed (scene: Scene, topic: string, message: Spoiled): Spoiled {
-  const mac = messageMacOf({ ...scene.world.stack.env })
+  const mac = messageMacOf({ ...scene.environment.stack.env })
   return { ...message, headers: mac.sign({ ...message, topic, key: String(message.key) }).headers }
 }
 
@@ -126,7 +127,7 @@ const poison: Fault = {
   name: 'poison',
   kind: 'message',
   about: 'spoiled copies of messages, cut, flipped, of no schema, beside the good ones, half of ' +
-    'them sent by a stranger',
+    'them unsigned',
   quick: false,
   allows: { deadLetters: true },
   inject: async scene => {
@@ -156,7 +157,7 @@ const corrupted: Fault = {
   allows: { deadLetters: true, unanswered: true },
   load: { clients: 1, bulkShare: 0 },
   inject: async scene => {
-    const { load, log, world: { services }, say } = scene
+    const { load, log, environment: { services }, say } = scene
     await load.untilEnded(2)
     await load.stop()
     let injected = 0

@@ -11,7 +11,7 @@ const VENDOR_MODES: readonly VendorMode[] = [
   'contradicting', 'wrong', 'none', 'nulls',
 ]
 
-/** The vendor of the world under test; a scenario runs alone. */
+/** The vendor of the environment under test; a scenario runs alone. */
 let vendor: Awaited<ReturnType<typeof startVendor>> | undefined
 
 const vendors: Fault = {
@@ -53,7 +53,7 @@ const receivers: Fault = {
       'hang', 'drip', 'lie', 'redirect', 'gone', 'later', 'reset', 'fail', 'flaky', 'well',
     ],
   },
-  inject: async ({ load, receiver, world: { services } }) => {
+  inject: async ({ load, receiver, environment: { services } }) => {
     await load.untilEnded(30)
     services.kill('deliver-1', 'SIGKILL')
     await load.untilEnded(30)
@@ -85,7 +85,7 @@ const clocks: Fault = {
       deliver: skew(-600_000, 600_000),
     },
   }),
-  inject: async ({ load, world: { services } }) => {
+  inject: async ({ load, environment: { services } }) => {
     await load.untilEnded(30)
     // Long enough for every jump, there and back.
     await sleep(20_000)

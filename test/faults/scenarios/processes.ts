@@ -15,12 +15,12 @@ const frozenOf = (full: boolean) => full ? WORKERS : ['settle']
 const zombies: Fault = {
   name: 'zombies',
   kind: 'process',
-  about: 'one of two processes of each stage stands still (SIGSTOP), and goes on when others ' +
+  about: 'one of two processes of each stage is stopped (SIGSTOP) and continued when others ' +
     'have done its work',
   quick: true,
   recoverWithinMs: RECOVER_SERVICE_MS,
   scale: full => scaleOf(frozenOf(full), 2),
-  inject: async ({ world: { services }, load, full, say }: Scene) => {
+  inject: async ({ environment: { services }, load, full, say }: Scene) => {
     const stages = frozenOf(full)
     await load.untilEnded(2)
     // Some of what is under way then is the zombie's to finish, some of what comes after too.
@@ -44,7 +44,7 @@ const storm: Fault = {
   kind: 'process',
   about: 'instances of every stage join and leave every 3 s',
   quick: false,
-  inject: async ({ world: { services }, load, random, say }) => {
+  inject: async ({ environment: { services }, load, random, say }) => {
     let joined = 0
     let left = 0
     const before = load.ended()
@@ -74,7 +74,7 @@ const drains: Fault = {
   about: 'SIGTERM of each service under load: it drains and exits with 0 within 25 s',
   quick: false,
   inject: async scene => {
-    const { world: { services }, load, say } = scene
+    const { environment: { services }, load, say } = scene
     const recoveryMs: number[] = []
     const breaches: string[] = []
     for (const stage of STAGES) {

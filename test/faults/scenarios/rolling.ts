@@ -21,9 +21,9 @@ export const scaleOf = (stages: readonly string[], count: number) =>
 /** The organization of the big jobs, and what its clients saw. */
 type Bulk = { readonly orgId: string, readonly log: ClientLog }
 
-async function openBulk ({ world, random }: Scene): Promise<Bulk> {
-  const { orgId, keys } = await createDemo(world.stack.env)
-  const { baseUrls } = world.services
+async function openBulk ({ environment, random }: Scene): Promise<Bulk> {
+  const { orgId, keys } = await createDemo(environment.stack.env)
+  const { baseUrls } = environment.services
   return { orgId, log: createClientLog({ baseUrls, apiKey: keys.live, random }) }
 }
 
@@ -40,7 +40,7 @@ type Restart = { readonly tookMs: number, readonly how: string }
 
 /** How an instance ended since a moment; undefined when it has not in time. */
 export async function untilEnd (
-  { world: { services }, full }: Scene, name: string, sinceMs: number
+  { environment: { services }, full }: Scene, name: string, sinceMs: number
 ) {
   const giveUpAt = sinceMs + (full ? ENDS_WITHIN_MS.full : ENDS_WITHIN_MS.quick)
   for (; Date.now() < giveUpAt; await sleep(20)) {
@@ -53,7 +53,7 @@ export async function untilEnd (
 /** SIGTERM, and the time until the one that follows is ready. */
 async function restart (scene: Scene, name: string): Promise<Restart> {
   const atMs = Date.now()
-  scene.world.services.kill(name, 'SIGTERM')
+  scene.environment.services.kill(name, 'SIGTERM')
   const end = await untilEnd(scene, name, atMs)
   if (end === undefined) return { tookMs: Infinity, how: 'did not end' }
   const isReady = await untilReady(scene, name)
@@ -62,7 +62,7 @@ async function restart (scene: Scene, name: string): Promise<Restart> {
   return { tookMs, how: end.how }
 }
 
-async function untilReady ({ world: { services } }: Scene, name: string): Promise<boolean> {
+async function untilReady ({ environment: { services } }: Scene, name: string): Promise<boolean> {
   for (const giveUpAt = Date.now() + READY_WITHIN_MS; Date.now() < giveUpAt; await sleep(50)) {
     if (await services.isReady(name)) return true
   }
@@ -70,12 +70,12 @@ async function untilReady ({ world: { services } }: Scene, name: string): Promis
 }
 
 /** What the oracle says of the big jobs; ends and dead letters it sees with the small ones. */
-async function breachesOf ({ world, receiver }: Scene, { orgId, log }: Bulk) {
+async function breachesOf ({ environment, receiver }: Scene, { orgId, log }: Bulk) {
   const { breaches } = await judge({
     log,
     receiver,
     orgId,
-    env: world.stack.env,
+    env: environment.stack.env,
     allows: {},
     ends: [],
     deadLetters: async () => 0,
@@ -126,7 +126,7 @@ async function inject (scene: Scene) {
 export const rolling: Fault = {
   name: 'rolling-restart',
   kind: 'process',
-  about: 'two instances of every service: each in turn is told to end and started again, under ' +
+  about: 'two instances of every service: each in turn is stopped and started again, under ' +
     'ten jobs of 20,000 rows and the small ones of another tenant',
   quick: true,
   recoverWithinMs: 30_000,

@@ -24,11 +24,11 @@ const stateKilled: Fault = {
   quick: false,
   recoverWithinMs: RECOVER_REDIS_MS,
   inject: async scene => {
-    const { world, load, full, say } = scene
+    const { environment, load, full, say } = scene
     const recoveryMs: number[] = []
     for (let round = 0; round < (full ? 5 : 1); round++) {
       await load.untilEnded(full ? 3 : 1)
-      const part = world.stack.part('redis-state')
+      const part = environment.stack.part('redis-state')
       const atMs = Date.now()
       await part.down()
       const downMs = Date.now()
@@ -44,21 +44,21 @@ const stateKilled: Fault = {
 const stateAway: Fault = {
   name: 'state-redis-away',
   kind: 'store',
-  about: 'the state Redis is away for 8 s: requests are told to come back',
+  about: 'the state Redis is away for 8 s: requests are answered with 503',
   quick: false,
   recoverWithinMs: RECOVER_REDIS_MS,
   inject: async scene => {
-    const { world, load, log } = scene
+    const { environment, load, log } = scene
     await load.untilEnded(2)
     const before = log.answers.length
-    await outage(world.stack.part('redis-state'), 8_000)
+    await outage(environment.stack.part('redis-state'), 8_000)
     const upMs = Date.now()
     const during = log.answers.slice(before)
     const recoveryMs = [await acceptedAgain(scene, upMs)]
     await load.untilEnded(3)
-    const told = during.filter(({ status }) => status === 503).length
-    const breaches = told === 0 ? ['nobody was told to come back'] : []
-    return { injected: 1, recoveryMs, breaches, note: `${told} answers of 503` }
+    const unavailable = during.filter(({ status }) => status === 503).length
+    const breaches = unavailable === 0 ? ['no request was answered with 503'] : []
+    return { injected: 1, recoveryMs, breaches, note: `${unavailable} answers of 503` }
   },
 }
 
@@ -67,9 +67,9 @@ const cacheAway: Fault = {
   kind: 'store',
   about: 'the cache Redis is away for 15 s: nothing is found there, requests and jobs go on',
   quick: false,
-  inject: async ({ world, load, log, say }) => {
+  inject: async ({ environment, load, log, say }) => {
     await load.untilEnded(2)
-    const part = world.stack.part('redis-cache')
+    const part = environment.stack.part('redis-cache')
     await part.down()
     const atMs = Date.now()
     const accepted = await log.nextAccepted(atMs, 15_000)
@@ -92,9 +92,9 @@ const clickhouseAway: Fault = {
   about: 'ClickHouse is killed and away for 10 s: requests are accepted, results wait in Kafka',
   quick: false,
   recoverWithinMs: 15_000,
-  inject: async ({ world, load, log }) => {
+  inject: async ({ environment, load, log }) => {
     await load.untilEnded(2)
-    const part = world.stack.part('clickhouse')
+    const part = environment.stack.part('clickhouse')
     await part.down()
     const atMs = Date.now()
     const accepted = await log.nextAccepted(atMs, 10_000)
@@ -124,9 +124,9 @@ const slowed = (name: string): Fault => ({
   kind: 'store',
   about: `${name} stands still for nine tenths of the time, 20 s long`,
   quick: false,
-  inject: async ({ world, load }) => {
+  inject: async ({ environment, load }) => {
     await load.untilEnded(2)
-    const injected = await slow(world.stack.part(name), 20_000)
+    const injected = await slow(environment.stack.part(name), 20_000)
     await load.untilEnded(3)
     return { injected }
   },
@@ -137,15 +137,15 @@ const registryAway: Fault = {
   kind: 'store',
   about: 'the schema registry is away for 10 s while a service starts that needs it',
   quick: false,
-  inject: async ({ world, load }) => {
+  inject: async ({ environment, load }) => {
     await load.untilEnded(2)
-    const part = world.stack.part('registry')
+    const part = environment.stack.part('registry')
     await part.down()
-    world.services.kill('normalize-1', 'SIGKILL')
-    world.services.kill('settle-1', 'SIGKILL')
+    environment.services.kill('normalize-1', 'SIGKILL')
+    environment.services.kill('settle-1', 'SIGKILL')
     await sleep(10_000)
     await part.up()
-    await world.services.untilReady()
+    await environment.services.untilReady()
     await load.untilEnded(3)
     return { injected: 3 }
   },

@@ -12,7 +12,7 @@ describe('alerts', () => {
     expect([...runbookSteps().keys()]).toEqual(names)
   })
 
-  it('are told what they mean, where to look, what to do and how they were caused', () => {
+  it('have Means, Look, Do and Caused by in the runbook', () => {
     const lacking = [...runbookSteps()].flatMap(([name, text]) =>
       PARTS.filter(part => !text.includes(part)).map(part => `${name}: ${part}`))
     expect(lacking).toEqual([])

@@ -32,7 +32,7 @@ describe('dashboards', () => {
     }
   })
 
-  it('tell of every panel what it shows, in which unit, and what each line is', () => {
+  it('describe every panel, its unit and each of its lines', () => {
     for (const { panels } of dashboards()) {
       for (const panel of panels.filter(({ type }) => type !== 'row')) {
         expect(panel.description, panel.title).toMatch(/\S/)

@@ -23,7 +23,7 @@ describe('the blocks of a page', () => {
     ])
   })
 
-  it('are refused when nobody runs them', () => {
+  it('are refused when no test runs them', () => {
     const block = { page: 'deploy/docs/new.md', line: 3, language: 'sh', content: 'ls\n' }
     expect(faultOf(block)).toMatch(/^deploy\/docs\/new.md:3: the page is not run\./)
     expect(faultOf({ ...block, language: '' })).toMatch(/:3: a block of "" is not run\./)

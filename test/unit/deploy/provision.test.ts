@@ -77,7 +77,7 @@ describe('settings of topics', () => {
     expect(settingsOf({ ...topic, keepHours: -1 }, undefined)[1]?.value).toBe('-1')
   })
 
-  it('compact and ask for copies where told to', () => {
+  it('are compacted and replicated where configured', () => {
     expect(settingsOf({ ...topic, compact: true }, 2)).toEqual([
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '604800000' },

@@ -9,12 +9,12 @@ const named = new Set([...guide.matchAll(/`([\w-]+)`/g)].map(([, name]) => name)
 const missing = (names: readonly string[]) => names.filter(name => !named.has(name))
 
 describe('the guide to results', () => {
-  it('tells every column of every service', () => {
+  it('describes every column of every service', () => {
     expect(missing(SERVICE_SLUGS.flatMap(columnsOf))).toEqual([])
     expect(missing(Object.keys(SERVICES))).toEqual([])
   })
 
-  it('tells every word that stands in them', () => {
+  it('describes every value of the columns', () => {
     expect(missing([...REASONS, ...VERDICTS, ...LINE_TYPES])).toEqual([])
   })
 })

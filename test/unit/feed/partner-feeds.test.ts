@@ -7,7 +7,7 @@ import { eventually } from '../../support/eventually.ts'
 const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner
 const log = { info: () => {}, warn: () => {} }
 
-function world () {
+function environment () {
   const state = { partners: [] as Partner[], fails: undefined as Error | undefined }
   const events: string[] = []
   const feeds = startPartnerFeeds({
@@ -33,7 +33,7 @@ function world () {
 
 describe('the partner feeds', () => {
   it('start with the registration of a partner and stop with its revocation', async () => {
-    const { state, events, feeds } = world()
+    const { state, events, feeds } = environment()
     state.partners = [partnerOf('acme'), partnerOf('gone', 5)]
     await eventually(() => expect(events).toEqual(['start acme']))
     state.partners = [partnerOf('acme', 9), partnerOf('poor')]
@@ -44,7 +44,7 @@ describe('the partner feeds', () => {
   })
 
   it('are not ready while Redis is unavailable, and recover', async () => {
-    const { state, events, feeds } = world()
+    const { state, events, feeds } = environment()
     state.fails = new InfrastructureError('away')
     await eventually(() => expect(feeds.ready()).toBe(false))
     state.fails = undefined

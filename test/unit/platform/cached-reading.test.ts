@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createCachedReading } from '../../../services/platform/cached-reading.ts'
 
-function createWorld () {
+function createEnvironment () {
   const warned: string[] = []
   let [nowMs, reads] = [0, 0]
   let next = async () => [++reads]
@@ -19,7 +19,7 @@ function createWorld () {
 
 describe('a cached reading', () => {
   it('reads on demand, and returns the last value while it is recent', async () => {
-    const { read, advance } = createWorld()
+    const { read, advance } = createEnvironment()
     expect([await read(), await read()]).toEqual([[1], [1]])
     advance(999)
     expect(await read()).toEqual([1])
@@ -28,7 +28,7 @@ describe('a cached reading', () => {
   })
 
   it('returns nothing after a failure, and reads again', async () => {
-    const { read, advance, behave, warned } = createWorld()
+    const { read, advance, behave, warned } = createEnvironment()
     behave(async () => { throw new Error('down') })
     expect(await read()).toEqual([])
     expect(warned).toEqual(['failed to read it'])
@@ -38,7 +38,7 @@ describe('a cached reading', () => {
   })
 
   it('returns the previous value of a slow read until maxAgeMs, and reads once', async () => {
-    const { read, advance, behave } = createWorld()
+    const { read, advance, behave } = createEnvironment()
     expect(await read()).toEqual([1])
     const slow = Promise.withResolvers<number[]>()
     let begun = 0

@@ -29,7 +29,7 @@ const key = Buffer.from(vectors.keyHex, 'hex')
 const hex = (text: string) => Buffer.from(text, 'hex')
 
 describe('the test vectors', () => {
-  it('tell how a key is written', () => {
+  it('document the format of a key', () => {
     expect(partnerKeyOf(vectors.key)).toEqual(key)
     expect(textOfPartnerKey(key)).toBe(vectors.key)
     expect(keyIdOf(key)).toBe(vectors.keyId)

@@ -61,7 +61,7 @@ describe('the access to a secure stack', () => {
     }
   })
 
-  it('stands among the secrets of the folder as far as services read it from there', () => {
+  it('is among the secrets of the folder as far as services read it from there', () => {
     const { accounts } = secure('secrets')
     expect(loadSecrets(join(folder, 'secrets'))).toMatchObject({
       KEY_ACTIVE: 'k1',
@@ -109,7 +109,7 @@ describe('the access to a secure stack', () => {
 describe('a broker of a secure stack', () => {
   const ports = { broker: 1, controller: 2 }
 
-  it('listens to nobody without TLS', () => {
+  it('refuses connections without TLS', () => {
     const access = secure('broker')
     const text = kafkaProperties(ports, '/d', { id: 1, cluster: [ports], access })
     const lines = text.split('\n')

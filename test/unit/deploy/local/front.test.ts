@@ -13,7 +13,7 @@ const codeOf = (work: () => unknown): number | undefined => {
 }
 
 describe('reading a request', () => {
-  it('tells parameters, settings and transport apart', () => {
+  it('distinguishes parameters, settings and transport', () => {
     const request = parseRequest([
       ['query_id', 'q1'], ['param_x', "['it\\'s']"], ['max_threads', '1'], ['session_id', 's'],
       ['database', 'd2'], ['enable_http_compression', '1'], ['default_format', 'CSV'],

@@ -108,7 +108,7 @@ describe('supervision', () => {
     graceMs: 200,
   })
 
-  it('waits longer from restart to restart, and begins anew after a steady run', () => {
+  it('backs off from restart to restart, and resets after a stable run', () => {
     const delays = [0, 1, 2, 3, 4, 5, 6].reduce<number[]>((all) =>
       [...all, nextDelayMs(all.at(-1) ?? 0, 50)], [])
     expect(delays).toEqual([100, 200, 400, 800, 1600, 3200, 5000])

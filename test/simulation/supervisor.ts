@@ -4,48 +4,48 @@ import { createLog } from '../../services/platform/log.ts'
 import { subscriptionsOf } from '../../services/platform/topics.ts'
 import type { MessageCodec } from '../../services/engine/message-codec.ts'
 import type { Chaos } from './chaos.ts'
-import { noMetrics } from './spared.ts'
+import { noMetrics } from './stubs.ts'
 import type { SimulatedStage, stageMakers } from './stages.ts'
 
-/** Keeps stages running: one that dies is started again. */
-export type Keeper = {
+/** Keeps stages running: restarts each one that crashes. */
+export type Supervisor = {
   readonly startAll: () => Promise<void>
-  /** Resolves when no stage is about to be started again; true if one was. */
+  /** Resolves when no stage is restarting; true if one was. */
   readonly settled: () => Promise<boolean>
-  /** Has every stage let go of what it holds for nothing; one that dies then is started again. */
+  /** Flushes the messages that stages hold; restarts a stage that crashes meanwhile. */
   readonly release: () => Promise<void>
   readonly crashes: () => number
-  /** From now on no stage dies any more. */
-  readonly calm: () => void
+  /** No stage crashes from now on. */
+  readonly stopFaults: () => void
   readonly stop: () => Promise<void>
 }
 
-export type KeeperOptions = {
+export type SupervisorOptions = {
   readonly bus: Bus
   readonly messageCodec: MessageCodec
   readonly chaos: Chaos
   readonly makers: ReturnType<typeof stageMakers>
-  /** Probability that a stage dies before an effect. */
+  /** Probability that a stage crashes before an effect. */
   readonly crash: number
 }
 
-/** A run that crashes for ever would never end; after so many the stages live on. */
+/** Bounds the crashes of a run, so that it ends. */
 const MAX_CRASHES = 40
 
-/** Runs the stages of a pipeline, each as a process of its own that may die before any effect. */
-export function createKeeper (options: KeeperOptions): Keeper {
+/** Runs the stages of a pipeline as processes that may crash before any effect. */
+export function createSupervisor (options: SupervisorOptions): Supervisor {
   const running = new Map<SimulatedStage, FlushableStage>()
   const restarts = new Set<Promise<void>>()
-  /** A process dies once, wherever else in it something is under way. */
+  /** A process crashes once, even with several effects in flight. */
   const dying = new Set<SimulatedStage>()
-  /** One that dies while it is being started has to be stopped as well. */
+  /** A stage that crashes while it starts has to be stopped as well. */
   const starts = new Map<SimulatedStage, Promise<unknown>>()
   const start = async (name: SimulatedStage): Promise<void> => {
     const started = startStage(name, options, () => mayDie(name))
     starts.set(name, started)
     running.set(name, await started)
   }
-  /** The process dies: what it remembers is gone, its partitions go to the one that follows. */
+  /** A crash: the memory of the process is lost, its partitions go to the next one. */
   const restartSoon = (name: SimulatedStage): void => {
     dying.add(name)
     const restart = new Promise<void>(resolve => setImmediate(resolve))
@@ -57,10 +57,10 @@ export function createKeeper (options: KeeperOptions): Keeper {
     restarts.add(restart)
   }
   let crashes = 0
-  let isCalm = false
+  let isStopped = false
   const mayDie = (name: SimulatedStage): void => {
     if (dying.has(name)) throw new Error(`${name} is dead`)
-    if (isCalm || crashes >= MAX_CRASHES || !options.chaos.happens(options.crash)) return
+    if (isStopped || crashes >= MAX_CRASHES || !options.chaos.happens(options.crash)) return
     crashes += 1
     restartSoon(name)
     throw new Error(`${name} dies here`)
@@ -75,7 +75,7 @@ export function createKeeper (options: KeeperOptions): Keeper {
       await Promise.allSettled([...running.values()].map(stage => stage.flushHeld()))
     },
     crashes: () => crashes,
-    calm: () => { isCalm = true },
+    stopFaults: () => { isStopped = true },
     stop: async () => {
       await settled()
       await Promise.all([...running.values()].map(stage => stage.stop()))
@@ -93,7 +93,7 @@ const log = createLog('simulation', { level: 'silent' })
 const metrics = noMetrics
 
 async function startStage (
-  name: SimulatedStage, { bus, messageCodec, chaos, makers }: KeeperOptions, mayDie: () => void
+  name: SimulatedStage, { bus, messageCodec, chaos, makers }: SupervisorOptions, mayDie: () => void
 ): Promise<FlushableStage> {
   return await runStage(makers[name] as never, {
     bus,
@@ -102,7 +102,7 @@ async function startStage (
     log,
     subscriptions: subscriptionsOf(name, { services: ['phone-validation'] }),
     sleep: async () => {},
-    // Whoever tells the story says when.
+    // The pipeline flushes explicitly.
     flushHeldMs: 0,
     random: chaos.random,
     effects: { before: async () => mayDie() },

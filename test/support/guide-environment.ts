@@ -7,12 +7,12 @@ import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createDemoPartner } from '../../services/workspace/demo.ts'
 import { root } from './sources.ts'
-import { startWorld, type World } from './world.ts'
+import { startEnvironment, type Environment } from './environment.ts'
 
 export type Ran = { readonly status: number, readonly out: string, readonly errors: string }
 
-export type GuideWorld = {
-  readonly world: World
+export type GuideEnvironment = {
+  readonly environment: Environment
   /** A job that has ended. */
   readonly job: string
   /** The folder in which commands are run: a clone to the one who types. */
@@ -37,24 +37,26 @@ const CONTACTS = '\ufeffFirma;phone;Bemerkung\r\n' +
  * All services with an organization that has money, and a folder that looks like a clone in which
  * `npm start` runs: its `.local` tells of these services.
  */
-export async function startGuideWorld (): Promise<GuideWorld> {
+export async function startGuideEnvironment (): Promise<GuideEnvironment> {
   const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-guides-'))
   for (const part of PARTS) symlinkSync(join(root, part), join(folder, part))
-  const world = await startWorld()
-  const feed = await createDemoPartner(world.env, world.orgId)
-  writeStack(folder, world, feed)
-  const { id: job } = await world.live.createJob({
+  const environment = await startEnvironment()
+  const feed = await createDemoPartner(environment.env, environment.orgId)
+  writeStack(folder, environment, feed)
+  const { id: job } = await environment.live.createJob({
     service: 'phone-validation', inputs: ['+12127365000'], webhook_url: 'https://hooks.example/',
   })
-  await world.live.waitForEnd(job)
+  await environment.live.waitForEnd(job)
   const stop = async () => {
-    await world.stop()
+    await environment.stop()
     rmSync(folder, { recursive: true })
   }
-  return { world, job, folder, shell: shellIn(folder), stop }
+  return { environment, job, folder, shell: shellIn(folder), stop }
 }
 
-function writeStack (folder: string, { env, baseUrl, keys, orgId }: World, feed: object): void {
+function writeStack (
+  folder: string, { env, baseUrl, keys, orgId }: Environment, feed: object
+): void {
   mkdirSync(join(folder, '.local'))
   const state = {
     baseUrl,
@@ -74,7 +76,7 @@ function writeStack (folder: string, { env, baseUrl, keys, orgId }: World, feed:
 }
 
 /** Only what every shell has is given: commands find all else in the folder, as for a person. */
-const shellIn = (folder: string): GuideWorld['shell'] => async (script, env = {}) => {
+const shellIn = (folder: string): GuideEnvironment['shell'] => async (script, env = {}) => {
   const child = spawn('sh', ['-c', script], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -92,10 +94,10 @@ const shellIn = (folder: string): GuideWorld['shell'] => async (script, env = {}
 }
 
 /** Puts what belongs to this run in the place of names that stand for anybody's. */
-export function filled (commands: string, { world, job }: GuideWorld): string {
+export function filled (commands: string, { environment, job }: GuideEnvironment): string {
   const partner = `acme-${randomBytes(4).toString('hex')}`
   return commands
-    .replaceAll('ORG_ID', world.orgId)
+    .replaceAll('ORG_ID', environment.orgId)
     .replaceAll('JOB_ID', job)
     .replaceAll('--name acme', `--name ${partner}`)
     // There is nobody here to be asked for the price.

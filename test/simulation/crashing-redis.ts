@@ -2,14 +2,14 @@ import type { Redis } from 'ioredis'
 import type { Chaos } from './chaos.ts'
 
 export type Death = {
-  /** Asked before each command. */
+  /** Called before each command. */
   readonly dies: () => boolean
   readonly chaos: Chaos
   readonly onDeath: () => void
 }
 
-/** A connection of a process that dies at any command, just before it is executed or after. */
-export function mortal (redis: Redis, { dies, chaos, onDeath }: Death): Redis {
+/** A connection whose process crashes at any command, before or after its execution. */
+export function crashingRedis (redis: Redis, { dies, chaos, onDeath }: Death): Redis {
   let isDead = false
   const send = (command: never) => redis.sendCommand(command) as Promise<unknown>
   const connection = Object.create(redis) as Redis

@@ -7,54 +7,56 @@ import type { MessageCodec } from '../../services/engine/message-codec.ts'
 import type { Chaos } from './chaos.ts'
 import { lossOf, type Poisoned } from './poison.ts'
 
-/** What goes bad after a job was accepted, although it could be read before. */
-export type Rot = {
+/** Chunks and keys that become unreadable after their job was accepted. */
+export type Corruption = {
   readonly keys: Pick<JobKeys, 'create' | 'get'>
   readonly codecOver: (messageCodec: MessageCodec) => MessageCodec
-  /** Chunks that were whole when their job was accepted, and cannot be read any more. */
-  readonly rotten: readonly Poisoned[]
-  /** Jobs whose data key is nowhere. */
+  /** Chunks that were readable when their job was accepted, and no longer are. */
+  readonly corrupted: readonly Poisoned[]
+  /** Jobs whose data key is lost. */
   readonly lostKeys: ReadonlySet<string>
-  /** From now on nothing more goes bad. */
-  readonly calm: () => void
+  /** Corrupts nothing from now on. */
+  readonly stopFaults: () => void
 }
 
-export type RotOptions = {
+export type CorruptionOptions = {
   readonly keys: Pick<JobKeys, 'create' | 'get'>
   readonly store: Pick<JobStore, 'outcome'>
   readonly chaos: Chaos
-  /** Of a chunk that is read once more, before its accepted job was announced. */
-  readonly rot: number
-  /** Of a job's key at each use of it. */
+  /** Probability for a chunk that is read again before its accepted job was announced. */
+  readonly corruption: number
+  /** Probability that the key of a job is lost, at each use of it. */
   readonly keyLoss: number
 }
 
-/** Lets chunks rot that `lookup` has read before, and loses the keys of running jobs. */
-export function createRot ({ keys, store, chaos, rot, keyLoss }: RotOptions): Rot {
-  const rotten = new Map<string, Poisoned>()
+/** Corrupts chunks that `lookup` has read before, and loses the keys of running jobs. */
+export function createCorruption (
+  { keys, store, chaos, corruption, keyLoss }: CorruptionOptions
+): Corruption {
+  const corrupted = new Map<string, Poisoned>()
   const lostKeys = new Set<string>()
-  let isCalm = false
-  const standing = async (tenant: string, job: string) => {
+  let isStopped = false
+  const runningJob = async (tenant: string, job: string) => {
     const outcome = await store.outcome(tenant, job)
     return outcome.kind === 'accepted' && !outcome.job.closed ? outcome.job : undefined
   }
   const get: JobKeys['get'] = async (tenant, job) => {
-    const mayLose = !isCalm && keyLoss > 0 && chaos.happens(keyLoss)
+    const mayLose = !isStopped && keyLoss > 0 && chaos.happens(keyLoss)
     if (!lostKeys.has(job) && !mayLose) return await keys.get(tenant, job)
-    const running = await standing(tenant, job) !== undefined
+    const running = await runningJob(tenant, job) !== undefined
     if (running) lostKeys.add(job)
     if (!lostKeys.has(job)) return await keys.get(tenant, job)
-    if (running) throw new JobKeyLostError(`the key of ${job} is nowhere`)
+    if (running) throw new JobKeyLostError(`the key of ${job} is lost`)
     return undefined
   }
-  const goesBad = async (raw: RawMessage): Promise<boolean> => {
+  const isCorrupted = async (raw: RawMessage): Promise<boolean> => {
     if (logicalTopic(raw.topic)?.topic !== 'rows.normalized' || raw.value === null) return false
     const name = `${raw.topic}:${raw.partition}:${raw.offset}`
-    if (rotten.has(name)) return true
-    if (isCalm || rot === 0 || raw.headers['job'] === undefined) return false
-    const job = await standing(raw.headers['tenant'] ?? '', raw.headers['job'])
-    if (job === undefined || job.announced || !chaos.happens(rot)) return false
-    rotten.set(name, {
+    if (corrupted.has(name)) return true
+    if (isStopped || corruption === 0 || raw.headers['job'] === undefined) return false
+    const job = await runningJob(raw.headers['tenant'] ?? '', raw.headers['job'])
+    if (job === undefined || job.announced || !chaos.happens(corruption)) return false
+    corrupted.set(name, {
       topic: 'rows.normalized', value: raw.value, ...lossOf(raw.headers, true),
     })
     return true
@@ -63,13 +65,13 @@ export function createRot ({ keys, store, chaos, rot, keyLoss }: RotOptions): Ro
     keys: { create: keys.create, get },
     codecOver: messageCodec => ({
       decode: async raw =>
-        await goesBad(raw)
+        await isCorrupted(raw)
           ? { kind: 'dead', reason: 'seal_broken' }
           : await messageCodec.decode(raw),
       encode: messageCodec.encode,
     }),
-    get rotten () { return [...rotten.values()] },
+    get corrupted () { return [...corrupted.values()] },
     lostKeys,
-    calm: () => { isCalm = true },
+    stopFaults: () => { isStopped = true },
   }
 }

@@ -11,23 +11,23 @@ export type StoreAddresses = {
   readonly REDIS_CACHE_URL: string
 }
 
-export type Told = {
-  /** What the state Redis said at first. */
+export type StoreOutput = {
+  /** The first answer of the state Redis. */
   readonly answer: string
   /** The messages of the log. */
-  readonly told: readonly unknown[]
-  /** What it said once it was mended; undefined when it was not. */
+  readonly output: readonly unknown[]
+  /** Its answer once it was repaired; undefined when it was not. */
   readonly later: string | undefined
 }
 
-/** What a service would log of stores that refuse it, and hear from one of them that is mended. */
-export async function toldOf (
-  addresses: StoreAddresses, mend?: () => Promise<unknown>
-): Promise<Told> {
-  const told: unknown[] = []
+/** What a service logs about stores that reject it, and the answer of a repaired one. */
+export async function storeOutput (
+  addresses: StoreAddresses, repair?: () => Promise<unknown>
+): Promise<StoreOutput> {
+  const output: unknown[] = []
   const destination = new Writable({
     write: (line, _encoding, done) => {
-      told.push((JSON.parse(String(line)) as { msg: unknown }).msg)
+      output.push((JSON.parse(String(line)) as { msg: unknown }).msg)
       done()
     },
   })
@@ -41,10 +41,10 @@ export async function toldOf (
   }, ['state', 'cache'])
   try {
     const answer = await state.ping().catch((error: Error) => error.message)
-    await eventually(() => expect(told.length).toBeGreaterThan(1))
-    await mend?.()
-    const later = mend && await eventually(() => state.ping())
-    return { answer, told: told.sort(), later }
+    await eventually(() => expect(output.length).toBeGreaterThan(1))
+    await repair?.()
+    const later = repair && await eventually(() => state.ping())
+    return { answer, output: output.sort(), later }
   } finally {
     for (const close of closers) await close()
   }

@@ -8,14 +8,14 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { finishJob } from '../../services/results/finish-job.ts'
 import { tallyBlockOf } from '../../services/results/tally-block.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from './jobs.ts'
-import { blocksOf, snapshotAll, type RecoveryWorld } from './recovery-world.ts'
+import { blocksOf, snapshotAll, type RecoveryEnvironment } from './recovery-environment.ts'
 import { codec, messageCodec } from './results.ts'
 
 const ROWS = 10
 const job = fc.integer({ min: 0, max: 3 }).map(number => `job_${number}`)
 const rows = fc.uniqueArray(fc.integer({ min: 0, max: ROWS - 1 }), { maxLength: ROWS })
 
-/** What may happen to a tenant; each name of a job is met more than once. */
+/** What may happen to a tenant; names of jobs repeat. */
 export const action = fc.oneof(
   fc.record({
     do: fc.constant('topUp' as const),
@@ -52,15 +52,15 @@ export type Action =
     readonly unknown: readonly number[]
   }
 
-/** A tenant to whom things happen by the real scripts, as the stages call them. */
-export function createPlay (redis: Redis, world: RecoveryWorld, tenant: string) {
+/** A tenant on which actions run by the real scripts, as the stages call them. */
+export function createScenario (redis: Redis, environment: RecoveryEnvironment, tenant: string) {
   const wallet = createWallet(redis)
   const outbox = createOutbox(redis)
-  const { store } = world
-  const { produce, count } = createBlocks(world, tenant)
+  const { store } = environment
+  const { produce, count } = createBlocks(environment, tenant)
   const ship = async (keep: boolean): Promise<void> => {
     const entries = await outbox.pending(tenant)
-    await world.emitter.emit(entries.map(value =>
+    await environment.emitter.emit(entries.map(value =>
       ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
     if (!keep) await outbox.remove(tenant, entries.map(({ seq }) => seq))
   }
@@ -78,11 +78,11 @@ export function createPlay (redis: Redis, world: RecoveryWorld, tenant: string) 
     if (found === undefined || !found.ended || found.closed) return
     await ship(false)
     const finishing = await finishJob(
-      { archive: { save: world.save }, store }, { job: found, entry: undefined })
-    await world.emitter.emit(finishing.emits)
+      { archive: { save: environment.save }, store }, { job: found, entry: undefined })
+    await environment.emitter.emit(finishing.emits)
     if (close) await finishing.close()
   }
-  const snapshot = () => snapshotAll(world.parts)
+  const snapshot = () => snapshotAll(environment.deps)
   const steps = { wallet, store, accept, ship, finish, archive, produce, count, snapshot }
   const act = (step: Action) => perform(steps, tenant, step)
   /** Everything that waits in the topic is counted, and every job that runs comes to its end. */
@@ -93,10 +93,10 @@ export function createPlay (redis: Redis, world: RecoveryWorld, tenant: string) 
   return { tenant, wallet, outbox, store, accept, act, ship, finish, archive, endAll }
 }
 
-export type Play = ReturnType<typeof createPlay>
+export type Scenario = ReturnType<typeof createScenario>
 
 /** Blocks on their way through the topic to the tally. */
-function createBlocks ({ store, bus }: RecoveryWorld, tenant: string) {
+function createBlocks ({ store, bus }: RecoveryEnvironment, tenant: string) {
   const behind = new Map<string, Completed[]>()
   const produce = async (id: string, block: Completed): Promise<Completed> => {
     const message = await messageCodec.encode({
@@ -118,7 +118,7 @@ function createBlocks ({ store, bus }: RecoveryWorld, tenant: string) {
   return { produce, count }
 }
 
-type Steps = Pick<ReturnType<typeof createPlay>,
+type Steps = Pick<ReturnType<typeof createScenario>,
   'wallet' | 'store' | 'accept' | 'ship' | 'finish' | 'archive'> &
   { readonly snapshot: () => Promise<void> } & ReturnType<typeof createBlocks>
 
@@ -188,13 +188,13 @@ function finishedOf (
   }
 }
 
-/** Rows of a job that are charged, told from its blocks alone: of each row the first one counts. */
+/** Charged rows of a job by its blocks alone: the first block of each row counts. */
 export async function chargedRows (
-  world: RecoveryWorld, tenant: string, id: string
+  environment: RecoveryEnvironment, tenant: string, id: string
 ): Promise<number> {
   const seen = new Set<number>()
   let rows = 0
-  for (const block of await blocksOf(world, tenant, id)) {
+  for (const block of await blocksOf(environment, tenant, id)) {
     const charged = new Set(indexes(block.live))
     for (const row of indexes(block.finished)) {
       if (!seen.has(row) && charged.has(row)) rows += 1
@@ -206,13 +206,13 @@ export async function chargedRows (
 
 /** What each job of these entries is to be charged when all have come to their ends. */
 export async function chargesOf (
-  world: RecoveryWorld, tenant: string, entries: readonly Journal[]
+  environment: RecoveryEnvironment, tenant: string, entries: readonly Journal[]
 ): Promise<ReadonlyMap<string, number>> {
   const charges = new Map<string, number>()
   for (const { type, job: id, amountMicros, chargeMicros } of entries) {
     if (type === 'reserve') {
       const priceMicros = amountMicros / ROWS
-      charges.set(id, priceMicros * await chargedRows(world, tenant, id))
+      charges.set(id, priceMicros * await chargedRows(environment, tenant, id))
     } else if (id !== '') charges.set(id, chargeMicros)
   }
   return charges

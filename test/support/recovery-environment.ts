@@ -22,7 +22,7 @@ export type LedgerDeps = RecoveryDeps & ReplayDeps & SnapshotDeps & AccountsDeps
 }
 
 /** What a ledger is made of: Redis is real, all else is in memory. `logged`: level and message. */
-export function createRecoveryWorld (redis: Redis, seed = 1) {
+export function createRecoveryEnvironment (redis: Redis, seed = 1) {
   const bus = createMemoryBus({ seed, duplicateSends: 0.2, partitionsOf: () => 2 })
   const archived = new Map<string, Job>()
   const attempts: Attempt[] = []
@@ -76,10 +76,10 @@ export function createRecoveryWorld (redis: Redis, seed = 1) {
   const save = async (jobs: readonly { readonly job: Job }[]) => {
     for (const { job } of jobs) archived.set(`${job.tenant} ${job.id}`, job)
   }
-  return { bus, parts: deps, store, emitter, blocks, save, attempts, logged, counted, pauses }
+  return { bus, deps, store, emitter, blocks, save, attempts, logged, counted, pauses }
 }
 
-export type RecoveryWorld = ReturnType<typeof createRecoveryWorld>
+export type RecoveryEnvironment = ReturnType<typeof createRecoveryEnvironment>
 
 let fences = 1_000
 const { signal } = new AbortController()
@@ -119,7 +119,7 @@ export async function lengthsOf (
 
 /** The entries of a tenant by the topic and the outbox, each number once, in order. */
 export async function entriesOf (
-  { bus }: Pick<RecoveryWorld, 'bus'>, tenant: string, pending: readonly Journal[] = []
+  { bus }: Pick<RecoveryEnvironment, 'bus'>, tenant: string, pending: readonly Journal[] = []
 ): Promise<readonly Journal[]> {
   const bySeq = new Map<number, Journal>()
   for (const { value } of bus.messages('wallet.journal')) {
@@ -132,7 +132,7 @@ export async function entriesOf (
 
 /** All blocks of a tenant's job as the topic has them, in order. */
 export async function blocksOf (
-  { bus }: Pick<RecoveryWorld, 'bus'>, tenant: string, job: string
+  { bus }: Pick<RecoveryEnvironment, 'bus'>, tenant: string, job: string
 ): Promise<readonly Completed[]> {
   const found: Completed[] = []
   for (const { value } of bus.messages('rows.completed.small')) {

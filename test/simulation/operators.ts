@@ -4,28 +4,28 @@ import { createEmitter } from '../../services/engine/emit.ts'
 import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
-import type { World } from './world.ts'
+import type { Environment } from './environment.ts'
 
-/** Something is wrong that no loss explains. */
+/** A tenant is frozen for a reason that no loss explains. */
 export class UnexplainedError extends Error {
   override readonly name = 'UnexplainedError'
 }
 
-/** People who look after frozen tenants, and do by hand what the product asks of them. */
-export type People = {
-  /** One look at a tenant, and all that follows from it. */
-  readonly lookAfter: (tenant: string) => Promise<void>
-  /** Throws what they found and could not explain. */
+/** Operators follow the runbook for frozen tenants. */
+export type Operators = {
+  /** Checks a tenant, and repairs it if it is frozen. */
+  readonly check: (tenant: string) => Promise<void>
+  /** Throws the first unexplained freeze. */
   readonly throwUnexplained: () => void
-  /** Movements that were nowhere but in a file of the Redis that was lost. */
+  /** Movements that only the file of the lost Redis still had. */
   readonly salvaged: readonly Journal[]
 }
 
-export type PeopleOptions = {
+export type OperatorsOptions = {
   readonly redis: Redis
   readonly pipeline: Pipeline
   readonly chaos: Chaos
-  readonly losses: Pick<World['losses'], 'lost'>
+  readonly losses: Pick<Environment['losses'], 'lost'>
 }
 
 /** The numbers of the first and the last entry that are missing. */
@@ -33,20 +33,20 @@ type Gap = { readonly first: number, readonly last: number }
 
 const GAP = /^the entries (\d+) to (\d+) are nowhere, and \d+ is there(?=$|; )/
 
-/** People who trust the journal at times, and look for what is missing in the lost file. */
-export function createPeople ({ redis, pipeline, chaos, losses }: PeopleOptions): People {
+/** At times the operators trust the journal; otherwise they restore the missing entries. */
+export function createOperators ({ redis, pipeline, chaos, losses }: OperatorsOptions): Operators {
   const gates = createRecoveryGuards(redis)
   const ship = shipperOf(pipeline)
   const salvaged: Journal[] = []
   const trusted = new Set<string>()
   let unexplained: UnexplainedError | undefined
-  /** Of a single movement the journal may be trusted first, which tells some by what they did. */
+  /** Trusts the journal at most once, and only about a single movement. */
   const isTrusted = (name: string, gap: Gap): boolean => {
     if (gap.first !== gap.last || trusted.has(name) || !chaos.happens(0.5)) return false
     trusted.add(name)
     return true
   }
-  const mend = async (tenant: string, frozen: string): Promise<void> => {
+  const repair = async (tenant: string, frozen: string): Promise<void> => {
     const gap = gapOf(frozen)
     if (gap !== undefined && isTrusted(`${tenant} ${frozen}`, gap)) {
       return await gates.thaw(tenant, true)
@@ -61,9 +61,9 @@ export function createPeople ({ redis, pipeline, chaos, losses }: PeopleOptions)
     await gates.thaw(tenant, false)
   }
   return {
-    lookAfter: async tenant => {
+    check: async tenant => {
       const { frozen } = await gates.standing(tenant)
-      if (frozen !== '' && unexplained === undefined) await mend(tenant, frozen)
+      if (frozen !== '' && unexplained === undefined) await repair(tenant, frozen)
     },
     throwUnexplained: () => { if (unexplained !== undefined) throw unexplained },
     salvaged,
@@ -75,7 +75,7 @@ function gapOf (frozen: string): Gap | undefined {
   return found === null ? undefined : { first: Number(found[1]), last: Number(found[2]) }
 }
 
-/** What came to nobody's hands is in the file of the Redis that was lost: all of it, or none. */
+/** The missing entries from the file of the lost Redis; undefined unless all are there. */
 function missingOf (
   lost: readonly Journal[], tenant: string, { first, last }: Gap
 ): readonly Journal[] | undefined {

@@ -6,23 +6,23 @@ import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
 import { reapDeps } from './reap-deps.ts'
 import { topicReader } from './topic-reader.ts'
-import type { World } from './world.ts'
+import type { Environment } from './environment.ts'
 
 export type LeaderOptions = {
   readonly pipeline: Pipeline
   readonly chaos: Chaos
-  readonly connect: World['connect']
-  readonly subscriber: World['subscriber']
-  /** A tenant was let in that had lost something, or may have. */
-  readonly onLetIn: () => void
+  readonly connect: Environment['connect']
+  readonly subscriber: Environment['subscriber']
+  /** A tenant was unlocked that lost data, or may have. */
+  readonly onUnlock: () => void
 }
 
-/** In Redis' own time no lead ends within a run. */
+/** No leader lease expires by the clock of Redis within a run. */
 const NEVER_MS = 3_600_000
 
-/** As `main` of the ledger puts them together, but for Kafka, ClickHouse and the stage. */
+/** As the `main` of the ledger wires them, without Kafka, ClickHouse and the stage. */
 export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
-  const { pipeline, chaos, subscriber, onLetIn } = options
+  const { pipeline, chaos, subscriber, onUnlock } = options
   const { bus, messageCodec, codec, stores: { blocks, journal } } = pipeline
   return {
     ...reapDeps(pipeline, redis),
@@ -39,7 +39,7 @@ export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) 
     history: { listAll: async () => [] },
     backlog: { waits: async () => true },
     tenants: createTenants(redis),
-    metrics: metricsOf(onLetIn),
+    metrics: metricsOf(onUnlock),
     subscriber: subscriber(),
     graceMs: 1_000,
     leaseMs: NEVER_MS,
@@ -53,11 +53,11 @@ export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) 
   }
 }
 
-/** Nobody reads the numbers, but one of them tells that a tenant is let in. */
-function metricsOf (onLetIn: () => void) {
+/** Ignores all metrics except the one that counts unlocked tenants. */
+function metricsOf (onUnlock: () => void) {
   return {
     count: (_: string, labels: object) => {
-      if ('kind' in labels && labels.kind === 'tenant') onLetIn()
+      if ('kind' in labels && labels.kind === 'tenant') onUnlock()
     },
     watch: () => {},
   }

@@ -11,7 +11,7 @@ import { createDemo } from '../../services/workspace/demo.ts'
 import { sharedServices, startAll, startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'
 
-export type World = {
+export type Environment = {
   readonly env: Record<string, string>
   readonly services: RunningServices
   readonly live: Client
@@ -31,7 +31,7 @@ export type World = {
 /** What services of tests are given where a test says nothing else: receivers on this machine. */
 const DEFAULTS = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
 
-type WorldOptions = {
+type EnvironmentOptions = {
   /** Starts all services for this file, as overrides for all of them do, and shares none. */
   readonly alone?: boolean
   /** Only these stages get the overrides, each in the place of the shared one. */
@@ -43,14 +43,14 @@ type WorldOptions = {
  * Files share the services, which take seconds to start; a file that needs other settings names
  * the `stages` that read them, or else has all services alone.
  */
-export async function startWorld (
-  overrides: Record<string, string> = {}, options: WorldOptions = {}
-): Promise<World> {
+export async function startEnvironment (
+  overrides: Record<string, string> = {}, options: EnvironmentOptions = {}
+): Promise<Environment> {
   const { env } = testStack()
   const services = await servicesOf(overrides, options)
   const { orgId, keys } = await createDemo(env)
   const { baseUrl } = services
-  const clientAt: World['clientAt'] = (at, mode) =>
+  const clientAt: Environment['clientAt'] = (at, mode) =>
     createClient({ baseUrl: at, apiKey: keys[mode] })
   return {
     env,
@@ -69,7 +69,7 @@ export async function startWorld (
 }
 
 async function servicesOf (
-  overrides: Record<string, string>, { stages, alone }: WorldOptions
+  overrides: Record<string, string>, { stages, alone }: EnvironmentOptions
 ): Promise<RunningServices> {
   const { env, servicesDir } = testStack()
   const all = { env, overrides: { ...DEFAULTS, ...overrides }, servicesDir }

@@ -9,8 +9,8 @@ import type { FaultStack } from './stack.ts'
 type Env = Readonly<Record<string, string>>
 
 /** How the services of a fault differ from those of all others. */
-export type WorldOptions = {
-  /** What services are told instead of the stack's own addresses: those of proxies. */
+export type EnvironmentOptions = {
+  /** The addresses that services get in place of those of the stack: those of proxies. */
   readonly links?: Partial<Addresses>
   /** For every service. */
   readonly env?: Env
@@ -21,7 +21,7 @@ export type WorldOptions = {
 }
 
 /** A stack and the services on it, all of them processes that may be harmed. */
-export type World = {
+export type Environment = {
   readonly stack: FaultStack
   readonly services: Services
   /** The folder with the services' logs, while they run. */
@@ -61,7 +61,9 @@ export const COMMON: Env = {
 }
 
 /** Starts the services of a stack and waits until all are ready. */
-export async function openWorld (stack: FaultStack, options: WorldOptions = {}): Promise<World> {
+export async function openEnvironment (
+  stack: FaultStack, options: EnvironmentOptions = {}
+): Promise<Environment> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-services-`)
   const { links, env, envOf, scale } = options
   const services = createServices({
@@ -70,7 +72,7 @@ export async function openWorld (stack: FaultStack, options: WorldOptions = {}):
       [stage, { ...stack.envOf[stage], ...envOf?.[stage] }])),
     dataDir,
   })
-  const stop: World['stop'] = async signal => {
+  const stop: Environment['stop'] = async signal => {
     await services.stop(signal)
     rmSync(dataDir, { recursive: true, force: true })
   }

@@ -8,7 +8,7 @@ import type { VerifyDeps } from '../../services/verify/stage.ts'
 import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
 import { redisLike } from './early-stages.ts'
 import { simulatedLeases } from './leases.ts'
-import { noMetrics, oncePer } from './spared.ts'
+import { noMetrics, oncePer } from './stubs.ts'
 
 const log = createLog('simulation', { level: 'silent' })
 const config = loadConfig(verifyConfig, {

@@ -2,7 +2,7 @@ import { createJobStore } from '../../services/jobs/store.ts'
 import { createLog } from '../../services/platform/log.ts'
 import type { Metrics } from '../../services/platform/metrics.ts'
 
-/** A run restarts stages hundreds of times, and nobody reads what they measure. */
+/** Metrics that are not recorded: a run restarts stages hundreds of times. */
 export const noMetrics: Metrics = {
   count: () => {},
   observe: () => {},
@@ -12,12 +12,12 @@ export const noMetrics: Metrics = {
   contentType: '',
 }
 
-/** What a run logs nobody reads either. */
+/** A log that writes nothing. */
 export const silent = createLog('simulation', { level: 'silent' })
 
 /**
- * What is made of a connection and keeps nothing else, made once a connection: reading scripts and
- * configuration anew for each simulated process would take longer than all that it does.
+ * Memoizes what depends on a connection only: reading scripts and configuration again for each
+ * simulated process would take longer than the rest of its work.
  */
 export function oncePer<K extends object, V> (make: (key: K) => V): (key: K) => V {
   const made = new WeakMap<K, V>()
@@ -28,5 +28,5 @@ export function oncePer<K extends object, V> (make: (key: K) => V): (key: K) => 
   }
 }
 
-/** The jobs of a connection. */
+/** The job store of a connection. */
 export const jobsOf = oncePer(createJobStore)

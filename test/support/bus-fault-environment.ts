@@ -25,12 +25,12 @@ export type FaultLink = {
   readonly close: () => Promise<void>
 }
 
-/** What a member in another process tells. */
+/** What a member in another process reports. */
 export type MemberNews =
   | { readonly kind: 'delivered', readonly offsets: readonly number[] }
   | { readonly kind: 'committed' | 'refused' | 'aborted' }
 
-/** It holds what it was delivered, and commits only when it is told an offset. */
+/** Holds what it was delivered, and commits only on `commit`. */
 export type Member = {
   readonly freeze: () => void
   readonly thaw: () => void
@@ -45,7 +45,7 @@ export type LinkTimes = NonNullable<KafkaBusOptions['settings']> &
   Pick<KafkaBusOptions, 'requestTimeoutMs'>
 
 /** How an adapter is made ready for the fault cases: a new link for each of them. */
-export type FaultWorld = {
+export type FaultEnvironment = {
   readonly open: (times?: LinkTimes) => Promise<FaultLink>
   readonly close: () => Promise<void>
 }
@@ -55,8 +55,10 @@ const QUICK = {
   requestTimeoutMs: 1_000, sessionTimeoutMs: 6_000, heartbeatMs: 500, rebalanceTimeoutMs: 2_000,
 }
 
-/** The fault cases' world of kafkajs on real brokers. */
-export async function openKafkaFaultWorld (brokers: readonly string[]): Promise<FaultWorld> {
+/** The fault cases' environment of kafkajs on real brokers. */
+export async function openKafkaFaultEnvironment (
+  brokers: readonly string[]
+): Promise<FaultEnvironment> {
   const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin()
   await admin.connect()
   const topics: string[] = []

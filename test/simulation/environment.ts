@@ -11,11 +11,11 @@ import { createScripts, SimulatedRedis, type Asked } from './simulated-redis.ts'
 import { createStateLosses, type StateLosses } from './state-loss.ts'
 import { createTrace } from './trace.ts'
 
-/** Unix sockets of two Redis that serve nobody else. */
+/** Unix sockets of two Redis without other clients. */
 export type Sockets = { readonly state: string, readonly cache: string }
 
 /** Two real Redis, and a loop in which the seed decides when each of their commands is executed. */
-export type World = {
+export type Environment = {
   /** Runs an action and all it starts; the digest is of every command, its moment and order. */
   readonly run: <T>(seed: number, action: () => Promise<T>) => Promise<T>
   /** A connection of its own to the Redis with the state, or with the cache. */
@@ -29,8 +29,8 @@ export type World = {
   readonly close: () => void
 }
 
-/** Opens the world of a process, whose clock, timers and chance belong to it from now on. */
-export async function openWorld (sockets: Sockets): Promise<World> {
+/** Opens the environment of a process; it replaces the clock, the timers and Math.random. */
+export async function openEnvironment (sockets: Sockets): Promise<Environment> {
   const servers = await openServers(sockets)
   const { channels, losses, trace, lines } = servers
   const loop = loopOver(servers)
@@ -73,7 +73,7 @@ function begin ({ scripts, channels, losses, trace }: Servers): void {
 }
 
 /** Whoever asks once more for a connection gets the one it has. */
-function connector ({ lines, scripts }: Servers, ask: Loop<Asked>['ask']): World['connect'] {
+function connector ({ lines, scripts }: Servers, ask: Loop<Asked>['ask']): Environment['connect'] {
   const clients = new Map<string, SimulatedRedis>()
   return (server, who) => {
     const asker = `${server} ${who}`

@@ -1,0 +1,35 @@
+import type { Redis } from 'ioredis'
+import type { Job } from '../../services/jobs/job.ts'
+import { reap } from '../../services/ledger/reaper.ts'
+import type { ScenarioOutput } from './evidence.ts'
+import { noMetrics } from './stubs.ts'
+import { reapDeps } from './reap-deps.ts'
+
+/**
+ * Runs the reaper of `ledger` once, without a minimum age. It may fail only jobs that lost data;
+ * all others have to end by themselves.
+ */
+export async function reapAll (output: ScenarioOutput, redis: Redis): Promise<void> {
+  const { pipeline, tenants } = output
+  const lost = lostJobs(output)
+  await reap({
+    ...reapDeps(pipeline, redis),
+    backlog: { waits: async job => !lost.has((job as Job).id) },
+    tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
+    metrics: noMetrics,
+    leftOverAfterMs: 0,
+    stalledAfterMs: 0,
+  })
+  await pipeline.idle()
+}
+
+/**
+ * Jobs whose key is lost; after a loss of Redis those with dead letters, and those whose chunks
+ * were skipped before operators restored their reservations.
+ */
+function lostJobs ({ pipeline, losses, salvaged }: ScenarioOutput): ReadonlySet<string> {
+  // Rows that only a dead letter names are counted where it is found, and nowhere else.
+  const letters = losses.length > 0 ? [...pipeline.poisoned, ...pipeline.corruption.corrupted] : []
+  const lost = [...letters, ...salvaged].map(({ job }) => job)
+  return new Set([...pipeline.corruption.lostKeys, ...lost])
+}
