@@ -80,7 +80,7 @@ const READER = {
   'rows.completed.small': 'settle',
 } as const
 
-describe(`an attacker who deletes records of a topic, seed ${SEED}`, () => {
+describe(`a deletion of Kafka records, seed ${SEED}`, () => {
   it.each(Object.entries(READER))(
     'in %s leaves rows unknown and free, or the request refused', async (topic, reader) => {
       const usual = await runUsual()
@@ -175,7 +175,7 @@ describe(`an attacker who deletes records of a topic, seed ${SEED}`, () => {
   })
 })
 
-describe('an attacker who deletes rows in ClickHouse', () => {
+describe('a deletion of rows in ClickHouse', () => {
   const remove = (table: string, job: string) => clickhouse.command({
     query: `DELETE FROM ${table} WHERE tenant = {tenant:String} AND job = {job:String}`,
     query_params: { tenant: environment.tenant, job },

@@ -198,7 +198,7 @@ describe('an attacker who can write to ClickHouse', () => {
     expect(await forged('journal')).toBeGreaterThan(0)
   })
 
-  it('shows no delivery attempt that never was, and hides none', async () => {
+  it('adds no visible delivery attempt, and hides none', async () => {
     const { port } = await startReceiver(response => response.writeHead(410).end())
     const { job } = await runJob(environment.live, {
       service: 'phone-validation',

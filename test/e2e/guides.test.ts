@@ -18,8 +18,8 @@ let here: GuideEnvironment
 beforeAll(async () => { here = await startGuideEnvironment() })
 afterAll(async () => { await here.stop() })
 
-describe('the commands of the guides', () => {
-  it.each(RUN_PAGES)('work with the output shown: %s', async page => {
+describe('a guide', () => {
+  it.each(RUN_PAGES)('has commands that work with the output shown: %s', async page => {
     const steps = stepsOf(runIn(page))
     const mark = '<<< step >>>'
     const script = ['set -eu', ...steps.map(({ commands }) => filled(commands, here))]
@@ -32,7 +32,7 @@ describe('the commands of the guides', () => {
     expect({ missing, outputs }).toEqual({ missing: steps.map(() => undefined), outputs })
   })
 
-  it('brings a file of one\'s own back, with its bytes and the results behind them', async () => {
+  it('returns a file of the reader with its bytes and the results appended', async () => {
     const { folder } = here
     const [header, ...lines] = readFileSync(join(folder, 'verified.csv'), 'utf8')
       .split(/(?<!vormittags|;)\r\n/)
@@ -41,7 +41,7 @@ describe('the commands of the guides', () => {
     expect(lines[0]).toContain(';+4930901820;DE;')
   })
 
-  it('works in TypeScript', async () => {
+  it('has TypeScript samples that work', async () => {
     const samples = blocks.filter(({ language }) => language === 'ts')
     expect(samples).not.toEqual([])
     const { baseUrl, keys } = here.environment

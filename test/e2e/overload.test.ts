@@ -78,7 +78,7 @@ const untilTold = (instance: number, what: string) => eventually(async () =>
   expect(await metricsOf(instance)).toContain(what))
 
 describe('a lane without a consumer', () => {
-  it('its requests are refused at once on every instance, the other lane is served', async () => {
+  it('refuses its requests on every instance, while the other lane is served', async () => {
     expect((await post(1)).status).toBe(202)
     // These wait for longer than any test takes.
     const ended: Answer[] = []

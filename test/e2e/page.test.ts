@@ -53,7 +53,7 @@ const rows = (table: string) =>
 const signInAsCustomer = async (at: Page) =>
   signIn(at, await environment.linkFor({ org: environment.demo.orgId }))
 
-describe('the way in', () => {
+describe('the sign-in', () => {
   it('is a link that works once, and only when its button is pressed', async () => {
     const link = await environment.linkFor({ org: environment.demo.orgId })
     // A preview of the link uses nothing up.
@@ -234,7 +234,7 @@ describe('the settings', () => {
   })
 })
 
-describe('others', () => {
+describe('other users and sites', () => {
   it('reach no job of this organization, and this one none of theirs', async () => {
     const other = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
     const stranger = await newContext()
@@ -280,7 +280,7 @@ describe('every page', () => {
 
   it.each([
     ['light', 1_280], ['dark', 1_280], ['light', 360], ['dark', 360],
-  ] as const)('can be used by everybody, %s, %d pixels wide', async (colorScheme, width) => {
+  ] as const)('is accessible, %s, %d pixels wide', async (colorScheme, width) => {
     const viewer = await newContext({ colorScheme, viewport: { width, height: 800 } })
     const at = await viewer.newPage()
     await signInAsCustomer(at)
@@ -351,7 +351,7 @@ describe('operators of the pipeline', () => {
   })
 })
 
-describe('the way out', () => {
+describe('the sign-out', () => {
   it('signs out the session in every window', async () => {
     const viewer = await newContext()
     const at = await viewer.newPage()
@@ -383,7 +383,7 @@ describe('the way out', () => {
 })
 
 describe('a secret', () => {
-  it('is in the one answer that shows it, and in no other', async () => {
+  it('is in the one response that shows it, and in no other', async () => {
     const all = await answers.all()
     expect(all.length).toBeGreaterThan(50)
     const telling = all.filter(({ content }) => content.match(SECRET) !== null)

@@ -129,7 +129,7 @@ describe.concurrent('Kafka over TLS with authentication', () => {
       { withdraw: broker.deny, giveBack: broker.permit })
   })
 
-  it.each(['plain', 'scram-sha-512'])('is made a topic on, sent to and read from by %s',
+  it.each(['plain', 'scram-sha-512'])('creates, writes and reads a topic by %s',
     async mechanism => {
       await within(member(mechanism), async ({ news, log }) => {
         await eventually(() => expect(news).toEqual([
@@ -177,7 +177,7 @@ describe.concurrent('stores over TLS, with a user and a password in the address'
     expect(await asked(IN_ADDRESS)).toEqual({ redis: 'PONG', clickhouse: '[{"sum":2}]' })
   })
 
-  it('refuse a wrong password, and are refused without their authority', async () => {
+  it('refuse a wrong password, and fail without their certificate authority', async () => {
     expect(await asked(`${USER.username}:wrong`)).toEqual({
       redis: expect.stringMatching(/^failed: (NOAUTH|WRONGPASS)/),
       clickhouse: 'failed: ClickHouse authentication failed: check user and password in ' +
