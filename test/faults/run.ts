@@ -125,7 +125,7 @@ async function runIn (
     })
     say(`done in ${injectedMs} ms, judged in ${Date.now() - startedAt - injectedMs} ms`)
     const breaches = [...verdict.breaches, ...injectionBreaches(fault, injected, full)]
-    if (breaches.length > 0) say(`logs of the services: ${copyOfLogs(world)}`)
+    if (breaches.length > 0) say(`logs of the services: ${copyOfLogs(environment)}`)
     return {
       fault,
       seed,
@@ -145,7 +145,7 @@ async function runIn (
 }
 
 /** The services remove their own with their data. */
-function copyOfLogs ({ logDir }: World): string {
+function copyOfLogs ({ logDir }: Environment): string {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-failed-`)
   cpSync(logDir, folder, { recursive: true })
   return folder

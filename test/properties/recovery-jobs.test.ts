@@ -42,7 +42,7 @@ describe('a job that has ended and is archived nowhere', () => {
     await scenario.ship(false)
     const [before, blocks] =
       [await scenario.wallet.balance(TENANT),
-      (await scenario.store.readWhole(TENANT, 'job_1'))!.manifest]
+        (await scenario.store.readWhole(TENANT, 'job_1'))!.manifest]
     expect(before).toMatchObject({ chargedMicros: 200, reservedMicros: 0, seq: 3 })
     await redis.flushall()
     await runLedger(environment.deps)

@@ -120,8 +120,8 @@ const frozen: Fault = {
   about: `the broker stands still for ${FROZEN_MS / 1_000} s, again and again (SIGSTOP)`,
   quick: false,
   recoverWithinMs: RECOVER_BROKER_MS,
-  inject: async ({ world, load, full, say }) => {
-    const part = world.stack.part('kafka')
+  inject: async ({ environment, load, full, say }) => {
+    const part = environment.stack.part('kafka')
     const recoveryMs: number[] = []
     for (let freeze = 1; freeze <= (full ? FREEZES.full : FREEZES.quick); freeze++) {
       await load.untilEnded(2)
@@ -132,7 +132,7 @@ const frozen: Fault = {
       const ended = await load.nextEnd(atMs, 60_000) ?? Infinity
       recoveryMs.push(ended - atMs)
       say(`freeze ${freeze}: a job ended after ${ended - atMs} ms`)
-      await world.services.untilReady()
+      await environment.services.untilReady()
     }
     return { injected: recoveryMs.length, recoveryMs }
   },
