@@ -41,15 +41,15 @@ function arrayItem (item: string): string {
   return item.includes('|') ? `(${item})` : item
 }
 
-/** A record that is usually missing is null when it was read, and may be left out when written. */
-function mayBeLeftOut ({ type }: Field): boolean {
+/** Nullable records are null when read, and optional when written. */
+function isOptional ({ type }: Field): boolean {
   return Array.isArray(type) && type[0] === 'null' && typeof type[1] === 'object' &&
     'fields' in type[1]
 }
 
 function declaration (schema: RecordSchema): string {
   const fields = schema.fields.map(field => `  /** ${field.doc ?? ''} */\n` +
-    `  readonly ${field.name}${mayBeLeftOut(field) ? '?' : ''}: ${typeOf(field.type)}`)
+    `  readonly ${field.name}${isOptional(field) ? '?' : ''}: ${typeOf(field.type)}`)
   return `/** ${schema.doc} */\nexport type ${schema.name} = {\n${fields.join('\n')}\n}\n`
 }
 
@@ -57,7 +57,7 @@ function mapOf (name: string, doc: string, entries: readonly string[]): string {
   return `/** ${doc} */\nexport type ${name} = {\n${entries.join('\n')}\n}\n`
 }
 
-/** The text of `schemas/types.ts`, made from every .avsc file; a test compares it with the file. */
+/** Generates `schemas/types.ts` from all .avsc files; a test compares the result with the file. */
 export function typesSource (): string {
   const files = readdirSync(folder).filter(file => file.endsWith('.avsc')).sort()
   const schemas = files.map(file => ({
@@ -71,7 +71,7 @@ export function typesSource (): string {
   const rows = schemas.filter(({ topic }) => isRows(topic))
     .map(({ topic, schema }) => entry(topic.replace('-rows', ''), schema))
   return [
-    '// Made from the .avsc files by `npm run types`; do not edit.\n',
+    '// Generated from the .avsc files by `npm run types`; do not edit.\n',
     ...schemas.map(({ schema }) => declaration(schema)),
     mapOf('Values', 'The readable value of each topic.', values),
     mapOf('SealedRows', 'What is sealed in the values of each topic that carries rows.', rows),

@@ -1,20 +1,20 @@
 // Made from the .avsc files by `npm run types`; do not edit.
 
-/** An organization, API key or partner after a change. */
+/** The state of an organization, API key or partner after a change. */
 export type Account = {
-  /** Its key in Redis: org:<id>, key:<sha256 of the secret> or partner:<name>. */
+  /** Redis key: org:<id>, key:<sha256 of the secret> or partner:<name>. */
   readonly name: string
-  /** 1, 2, 3 ... by name; the highest one is the present state. */
+  /** 1, 2, 3 ... for each name; the highest one is the current state. */
   readonly revision: number
-  /** All fields after the change; secrets are hashed or wrapped by a key of the ring. */
+  /** All fields after the change; secrets are hashed, or wrapped by a key of the ring. */
   readonly fields: readonly { readonly name: string, readonly value: string }[]
 }
 
 /** The result of a contact, sealed under its partner's key. */
 export type FeedResult = {
-  /** Names the contact: a result that comes again has the same one. */
+  /** Identifies the contact; a repeated result has the same id. */
   readonly resultId: string
-  /** What the partner calls the contact. */
+  /** The partner's own id of the contact. */
   readonly reference: string
   /** Service slug. */
   readonly service: string
@@ -24,7 +24,7 @@ export type FeedResult = {
 
 /** A contact as a partner sends it, its input sealed under the partner's key. */
 export type FeedContact = {
-  /** What the partner calls the contact; at most 200 characters, and nothing that is secret. */
+  /** The partner's own id of the contact: at most 200 characters, not sealed, so nothing secret. */
   readonly reference: string
   /** Service slug. */
   readonly service: string
@@ -32,9 +32,9 @@ export type FeedContact = {
   readonly countryCode: string
   /** True bypasses the cache. */
   readonly forceFresh: boolean
-  /** Partition of the topic that the contact is sent to; in any other one it is a copy. */
+  /** Partition that the contact is sent to; a contact in any other partition is ignored as a copy. */
   readonly partition: number
-  /** UUID of one run of a producer. */
+  /** UUID of one run of the producer. */
   readonly sender: string
   /** Increases with every contact of the sender in the partition. */
   readonly sequence: number
@@ -42,7 +42,7 @@ export type FeedContact = {
   readonly sentAt: number
   /** The input, sealed under the partner's key; null in an end marker that is no contact. */
   readonly sealed: null | Buffer
-  /** True closes what was collected of this partition, this contact included, without waiting for more. */
+  /** True closes the current batch of this partition, including this contact, without waiting for more. */
   readonly end: boolean
 }
 
@@ -56,7 +56,7 @@ export type Keys = {
   readonly wrapped: Buffer
 }
 
-/** A job came to its end. */
+/** A job ended. */
 export type Settled = {
   /** Organization and mode, for example org_01J.live. */
   readonly tenant: string
@@ -68,15 +68,15 @@ export type Settled = {
   readonly status: string
   /** Rows of the job. */
   readonly totalRows: number
-  /** Rows that could not be normalized. */
+  /** Rows that could not be normalized, by the preflight. */
   readonly invalidRows: number
-  /** Duplicate rows. */
+  /** Duplicate rows, by the preflight. */
   readonly duplicateRows: number
-  /** Rows from the cache. */
+  /** Rows answered from the cache. */
   readonly cacheHits: number
   /** Rows verified live. */
   readonly freshRecords: number
-  /** Rows that ended as invalid input. */
+  /** Rows that ended as invalid. */
   readonly invalidRecords: number
   /** Rows that ended as duplicates. */
   readonly duplicateRecords: number
@@ -88,15 +88,15 @@ export type Settled = {
   readonly successRecords: number
   /** Rows without a verdict. */
   readonly failedRecords: number
-  /** The frozen maximum. */
+  /** The quoted maximum price. */
   readonly maxQuoteMicros: number
-  /** What was charged. */
+  /** Amount charged. */
   readonly chargedMicros: number
-  /** What returned to the balance. */
+  /** Amount returned to the balance. */
   readonly releasedMicros: number
   /** Redis time of the request. */
   readonly createdAt: number
-  /** Redis time of the end. */
+  /** Redis time when the job ended. */
   readonly endedAt: number
   /** Sealed metadata and webhook address. */
   readonly header: null | Buffer
@@ -106,17 +106,17 @@ export type Settled = {
 export type CompletedRows = {
   /** All inputs of the chunk, in an input block. */
   readonly inputs: null | readonly string[]
-  /** Which contacts of a feed the inputs are, in an input block; null for a job of the REST interface. */
+  /** The feed contacts that the inputs come from, in an input block; null for a job of the REST API. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** Index of each finished row within the chunk. */
   readonly rows: readonly number[]
-  /** Row number (from 1) of the original, 0 for a row that is none; empty array when the block has no duplicate. */
+  /** Row number (from 1) of the original for a duplicate, else 0; empty array when the block has no duplicates. */
   readonly duplicateOf: readonly number[]
-  /** Result columns but row, input and duplicate_of. */
+  /** Result columns, without row, input and duplicate_of. */
   readonly columns: readonly { readonly name: string, readonly values: readonly string[], readonly at: readonly number[] }[]
 }
 
-/** A block: finished rows of one chunk, sealed, with what is counted of them in bitmaps. */
+/** A block: finished rows of one chunk, sealed, with their outcomes in bitmaps. */
 export type Completed = {
   /** Organization and mode, for example org_01J.live. */
   readonly tenant: string
@@ -126,8 +126,8 @@ export type Completed = {
   readonly service: string
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
-  /** -1 for the block of lookup, else the part it answers; only binds the seal. */
-  readonly part: number
+  /** Number of the verification batch plus 2,000 for each earlier attempt; -1 for a block of lookup, -2 for a block that ends unresolvable rows. The seal is bound to it. */
+  readonly batch: number
   /** Chunks of the whole job. */
   readonly chunks: number
   /** Index, from 0, of the first row of the chunk within the job. */
@@ -138,43 +138,43 @@ export type Completed = {
   readonly totalRows: number
   /** True when the block holds all inputs of its chunk. */
   readonly inputs: boolean
-  /** Rows this block finishes. Bitmap of the chunk, bit i (least significant first) is row i. */
+  /** Rows that this block finishes. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly finished: Buffer
   /** Originals with a verdict from the cache. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly cached: Buffer
   /** Originals with a verdict of a live check, which are charged. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly live: Buffer
-  /** Rows that failed preflight. Bitmap of the chunk, bit i (least significant first) is row i. */
+  /** Rows with an invalid input. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly invalid: Buffer
   /** Originals that ended without a verdict. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly unknown: Buffer
-  /** Originals whose job was cancelled before their check. A duplicate is in none of these. Bitmap of the chunk, bit i (least significant first) is row i. */
+  /** Originals whose job was cancelled before their check. Duplicates are in none of these bitmaps. Bitmap of the chunk, bit i (least significant first) is row i. */
   readonly cancelled: Buffer
   /** Originals that have duplicates. */
-  readonly copies: readonly { readonly row: number, readonly copies: number }[]
+  readonly duplicates: readonly { readonly row: number, readonly count: number }[]
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
   readonly sealed: Buffer
 }
 
-/** Columns of equal length, one entry a row of the chunk. */
+/** Columns of equal length, one entry per row of the chunk. */
 export type NormalizedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
-  /** One entry an input of a feed job, in order; null for a job of the REST interface. */
+  /** One entry per input of a feed job, in order; null for a job of the REST API. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** E.164 or RFC 5322 form, empty for an invalid row. */
   readonly canonicals: readonly string[]
   /** Why the row is invalid, empty otherwise. */
   readonly reasons: readonly string[]
-  /** 16 bytes a row, zero for an invalid row. */
+  /** 16 bytes per row, zeros for an invalid row. */
   readonly tokens: Buffer
-  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
-  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
+  /** Tokens of the same rows under the other versions of the cache secret, during a rotation. */
+  readonly rotatedTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
 }
 
-/** One chunk with canonical forms and tokens, or the reason why not. */
+/** One chunk with the canonical form and token of each row, or the reason why the row is invalid. */
 export type Normalized = {
   /** Organization and mode, for example org_01J.live. */
   readonly tenant: string
@@ -192,19 +192,19 @@ export type Normalized = {
   readonly rows: number
   /** Rows of the whole job. */
   readonly totalRows: number
-  /** When the request was claimed, by Redis time; the time of the quote. */
+  /** Redis time when the request was claimed; also the time of the quote. */
   readonly submittedAt: number
-  /** After this moment, by Redis time, the job can no longer be accepted. */
+  /** Redis time after which the job can no longer be accepted. */
   readonly acceptBy: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
-  /** Version of the cache secret the tokens are made with. */
+  /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
-  /** The claimed key of the request, empty when none was sent. */
+  /** Idempotency key of the request, empty when none was sent. */
   readonly idempotencyKey: string
   /** Sealed metadata and webhook address; only in chunk 0. */
   readonly header: null | Buffer
-  /** Where the contacts of a feed job came from; null for a job of the REST interface. */
+  /** The feed that the contacts come from; null for a job of the REST API. */
   readonly feed?: null | { readonly partner: string, readonly partition: number, readonly cursor: string, readonly from: number, readonly to: number, readonly unitPriceMicros: null | number }
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
@@ -212,21 +212,21 @@ export type Normalized = {
   readonly sealed: Buffer
 }
 
-/** Columns of equal length, one entry a row of the part. */
+/** Columns of equal length, one entry per row of the verification batch. */
 export type RetryRows = {
   /** Index of each row within its chunk. */
   readonly rows: readonly number[]
   /** Number of duplicates of each row. */
-  readonly copies: readonly number[]
+  readonly duplicates: readonly number[]
   /** Canonical form of each row. */
   readonly canonicals: readonly string[]
-  /** 16 bytes a row. */
+  /** 16 bytes per row. */
   readonly tokens: Buffer
-  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
-  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
+  /** Tokens of the same rows under the other versions of the cache secret, during a rotation. */
+  readonly rotatedTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
 }
 
-/** A part put off, because providers were not to be had. */
+/** A verification batch that is retried later, because its providers were unavailable. */
 export type Retry = {
   /** Organization and mode, for example org_01J.live. */
   readonly tenant: string
@@ -236,8 +236,8 @@ export type Retry = {
   readonly service: string
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
-  /** Number of this part within the chunk, from 0. */
-  readonly part: number
+  /** Number of this verification batch within the chunk, from 0. */
+  readonly batch: number
   /** Chunks of the whole job. */
   readonly chunks: number
   /** Index, from 0, of the first row of the chunk within the job. */
@@ -250,16 +250,16 @@ export type Retry = {
   readonly quotedAt: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
-  /** Version of the cache secret the tokens are made with. */
+  /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
-  /** How long a record counts as fresh for this job. */
+  /** Maximum age of a cached record for this job. */
   readonly freshnessMs: number
-  /** How often the part was put off before. */
+  /** Number of earlier attempts. */
   readonly attempt: number
-  /** Not to be tried before this moment; 0 for at once. */
+  /** Earliest time of the attempt; 0 for immediately. */
   readonly notBefore: number
-  /** After this moment open rows end unknown; 0 before the first try. */
-  readonly giveUpAt: number
+  /** After this time open rows end as unknown; 0 before the first attempt. */
+  readonly retryDeadline: number
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
@@ -270,7 +270,7 @@ export type Retry = {
 export type SubmittedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
-  /** One entry an input of a feed job, in order; null for a job of the REST interface. */
+  /** One entry per input of a feed job, in order; null for a job of the REST API. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
 }
 
@@ -294,19 +294,19 @@ export type Submitted = {
   readonly totalRows: number
   /** ISO 3166 fallback country, empty when none was given. */
   readonly country: string
-  /** When the request was claimed, by Redis time; the time of the quote. */
+  /** Redis time when the request was claimed; also the time of the quote. */
   readonly submittedAt: number
-  /** After this moment, by Redis time, the job can no longer be accepted. */
+  /** Redis time after which the job can no longer be accepted. */
   readonly acceptBy: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
-  /** Version of the cache secret the tokens are made with. */
+  /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
-  /** The claimed key of the request, empty when none was sent. */
+  /** Idempotency key of the request, empty when none was sent. */
   readonly idempotencyKey: string
   /** Sealed metadata and webhook address; only in chunk 0. */
   readonly header: null | Buffer
-  /** Where the contacts of a feed job came from; null for a job of the REST interface. */
+  /** The feed that the contacts come from; null for a job of the REST API. */
   readonly feed?: null | { readonly partner: string, readonly partition: number, readonly cursor: string, readonly from: number, readonly to: number, readonly unitPriceMicros: null | number }
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
@@ -314,21 +314,21 @@ export type Submitted = {
   readonly sealed: Buffer
 }
 
-/** Columns of equal length, one entry a row of the part. */
+/** Columns of equal length, one entry per row of the verification batch. */
 export type ToVerifyRows = {
   /** Index of each row within its chunk. */
   readonly rows: readonly number[]
   /** Number of duplicates of each row. */
-  readonly copies: readonly number[]
+  readonly duplicates: readonly number[]
   /** Canonical form of each row. */
   readonly canonicals: readonly string[]
-  /** 16 bytes a row. */
+  /** 16 bytes per row. */
   readonly tokens: Buffer
-  /** Tokens of the same rows by other versions of the cache secret, while it is rotated. */
-  readonly otherTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
+  /** Tokens of the same rows under the other versions of the cache secret, during a rotation. */
+  readonly rotatedTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
 }
 
-/** A part of a chunk that needs live checks. */
+/** A verification batch: rows of one chunk that need live checks. */
 export type ToVerify = {
   /** Organization and mode, for example org_01J.live. */
   readonly tenant: string
@@ -338,8 +338,8 @@ export type ToVerify = {
   readonly service: string
   /** Number of this chunk within the job, from 0. */
   readonly chunk: number
-  /** Number of this part within the chunk, from 0. */
-  readonly part: number
+  /** Number of this verification batch within the chunk, from 0. */
+  readonly batch: number
   /** Chunks of the whole job. */
   readonly chunks: number
   /** Index, from 0, of the first row of the chunk within the job. */
@@ -352,75 +352,75 @@ export type ToVerify = {
   readonly quotedAt: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
-  /** Version of the cache secret the tokens are made with. */
+  /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
-  /** How long a record counts as fresh for this job. */
+  /** Maximum age of a cached record for this job. */
   readonly freshnessMs: number
-  /** How often the part was put off before. */
+  /** Number of earlier attempts. */
   readonly attempt: number
-  /** Not to be tried before this moment; 0 for at once. */
+  /** Earliest time of the attempt; 0 for immediately. */
   readonly notBefore: number
-  /** After this moment open rows end unknown; 0 before the first try. */
-  readonly giveUpAt: number
+  /** After this time open rows end as unknown; 0 before the first attempt. */
+  readonly retryDeadline: number
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
   readonly sealed: Buffer
 }
 
-/** One movement of money. */
+/** One journal entry: a movement of money. */
 export type Journal = {
   /** Organization and mode. */
   readonly tenant: string
-  /** 1, 2, 3 ... without a gap, by tenant. */
+  /** 1, 2, 3 ... without gaps, for each tenant. */
   readonly seq: number
-  /** Unique by tenant, for example job_01J:reserve. */
+  /** Unique for each tenant, for example job_01J:reserve. */
   readonly entryId: string
   /** topup, reserve, settle, void or adjust. */
   readonly type: string
-  /** Job id, empty when no job is concerned. */
+  /** Job id, empty for topup and adjust. */
   readonly job: string
-  /** The amount moved: funded, reserved, or taken out of the reservation. */
+  /** Amount moved: funded, reserved, or taken out of the reservation. */
   readonly amountMicros: number
-  /** Of the amount, what is charged; the rest returns. */
+  /** Charged share of the amount; the rest returns to the balance. */
   readonly chargeMicros: number
-  /** Balance that can be reserved, after this entry. */
+  /** Available balance after this entry. */
   readonly availableMicros: number
-  /** Reserved, after this entry. */
+  /** Reserved balance after this entry. */
   readonly reservedMicros: number
-  /** Charged in all, after this entry. */
+  /** Total charged after this entry. */
   readonly chargedMicros: number
-  /** Funded in all, after this entry. */
+  /** Total funded after this entry. */
   readonly fundedMicros: number
   /** Redis time. */
   readonly at: number
-  /** Why, for topup and adjust. */
+  /** Reason of a topup or adjust entry; job terms (JSON) in a reserve entry. */
   readonly reason: string
   /** Sealed header of the job, in a reserve entry. */
   readonly header: null | Buffer
 }
 
-/** A wallet as its journal had it after one of its entries. */
+/** State of a wallet after one of its journal entries. */
 export type Snapshot = {
   /** Organization and mode. */
   readonly tenant: string
-  /** Number of the last journal entry that it includes. */
+  /** Number of the last journal entry that is included. */
   readonly seq: number
-  /** When that entry was made. */
+  /** Time of that entry. */
   readonly at: number
-  /** Balance that can be reserved, after that entry. */
+  /** Available balance after that entry. */
   readonly availableMicros: number
-  /** Reserved, after that entry. */
+  /** Reserved balance after that entry. */
   readonly reservedMicros: number
-  /** Charged in all, after that entry. */
+  /** Total charged after that entry. */
   readonly chargedMicros: number
-  /** Funded in all, after that entry. */
+  /** Total funded after that entry. */
   readonly fundedMicros: number
   /** Jobs that have a reservation. */
   readonly open: readonly { readonly job: string, readonly seq: number, readonly at: number, readonly amountMicros: number }[]
   /** All top-ups and adjustments. */
   readonly posted: readonly { readonly id: string, readonly seq: number, readonly amountMicros: number }[]
-  /** Of each partition of the journal the offset from which entries are read on: snapshots written earlier include everything before it. */
+  /** For each partition of the journal the offset where reading resumes; earlier snapshots include everything before it. */
   readonly from: readonly number[]
 }
 

@@ -1,11 +1,11 @@
 /**
- * The whole pipeline on one page: data only. Rows flow down this page; the two declared
- * exceptions are `rows.retry` (verify to itself) and `ledger` (which ships its own left-overs).
- * Topics, consumer groups, dead-letter topics, schema subjects, the drawing of
- * deploy/docs/architecture.md and the types of every stage come from here.
+ * The pipeline as data. Each stage writes to topics that later stages read, with two exceptions:
+ * `rows.retry` (verify to itself) and `ledger` (which ships entries that other stages left in an
+ * outbox). Topics, consumer groups, dead-letter topics, schema subjects, the diagram of
+ * deploy/docs/architecture.md and the types of all stages follow from it.
  */
 
-/** A job of up to so many rows travels in the lane `small`, so it never waits behind big ones. */
+/** Jobs of up to this many rows use the lane `small`, so they never wait behind larger ones. */
 export const SMALL_LANE_ROWS = 1_000
 
 export const LANES = ['small', 'bulk'] as const
@@ -23,8 +23,8 @@ export const topology = {
     'feeds.submitted': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
     'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: week },
     'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
-    'rows.to-verify': { key: 'job:chunk:part', split: 'service', partitions: 4, keepHours: week },
-    'rows.retry': { key: 'job:chunk:part', split: 'service', partitions: 1, keepHours: week },
+    'rows.to-verify': { key: 'job:chunk:batch', split: 'service', partitions: 4, keepHours: week },
+    'rows.retry': { key: 'job:chunk:batch', split: 'service', partitions: 1, keepHours: week },
     'rows.completed': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
     'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
@@ -55,14 +55,14 @@ export const topology = {
       writes: ['wallet.journal', 'wallet.snapshots', 'accounts', 'jobs.settled'],
     },
   },
-  /** What is read where Redis has lost something, in groups that last for one reading. */
+  /** Topics that are read after a loss of Redis, in temporary consumer groups. */
   recovery: { all: ['job.keys'], ledger: ['rows.completed', 'wallet.snapshots', 'accounts'] },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
 
 /**
- * How a topic is divided: not at all, one a lane, one a lane and service, or one a partner. Those
- * of partners are made when a partner is registered.
+ * How a topic is split: not at all, by lane, by lane and service, or by partner. Partner topics are
+ * created when a partner is registered.
  */
 export type Split = 'none' | 'lane' | 'service' | 'partner'
 export type Lane = typeof LANES[number]
@@ -71,13 +71,13 @@ export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
 /** All stages, in the order of the pipeline. */
 export const STAGES = Object.keys(topology.stages) as readonly StageName[]
-/** Those that have messages, and so dead letters. */
+/** The stages that read messages, so they have dead letters. */
 export const READING_STAGES = STAGES.filter(stage => topology.stages[stage].reads.length > 0)
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
 /**
- * Topics between stages; those of partners are sealed, keyed and sent in a way of their own, and
- * `accounts` is no stage's input.
+ * Topics between stages. Partner topics have their own seals, keys and producers, and no stage
+ * reads `accounts`.
  */
 export type InnerTopic = {
   [T in TopicName]: typeof topology.topics[T]['split'] extends 'partner' ? never : T
@@ -85,7 +85,7 @@ export type InnerTopic = {
 
 type Topology = {
   readonly topics: Readonly<Record<string, {
-    readonly key: 'tenant' | 'name' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:part'
+    readonly key: 'tenant' | 'name' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:batch'
     readonly split: Split
     readonly partitions: number
     readonly keepHours: number

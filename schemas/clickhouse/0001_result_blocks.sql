@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS result_blocks
     job String,
     chunk UInt32,
     digest FixedString(64) COMMENT 'hex SHA-256 of all that makes up a block; checked by readers',
-    part Int32 COMMENT '-1 for a block of lookup; only binds the seal',
+    batch Int32 COMMENT 'batch of verify, -1 for a block of lookup; only binds the seal',
     chunks UInt32,
     rows_schema UInt32 COMMENT 'registry id of the schema of the sealed rows',
     bound FixedString(64) COMMENT 'hex SHA-256 of what is counted, which the seal is bound to',

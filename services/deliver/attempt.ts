@@ -23,7 +23,7 @@ type RecordDeps = {
 }
 
 export type AttemptDeps = RecordDeps & {
-  readonly deliveries: Pick<Deliveries, 'note' | 'release'>
+  readonly deliveries: Pick<Deliveries, 'record' | 'release'>
   /** An ended job, from Redis or from the archive. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly keys: Pick<JobKeys, 'get'>
@@ -46,7 +46,7 @@ export async function makeAttempt (deps: AttemptDeps, claim: Claim): Promise<voi
   const atMs = deps.clock.now()
   const sent = await sendEvent(deps, claim, { job, atMs })
   failpoint('deliver.sent')
-  await deps.deliveries.note(claim, attemptRecordOf(deps, claim, { ...sent, atMs }))
+  await deps.deliveries.record(claim, attemptRecordOf(deps, claim, { ...sent, atMs }))
   failpoint('deliver.noted')
 }
 
@@ -54,7 +54,7 @@ export async function makeAttempt (deps: AttemptDeps, claim: Claim): Promise<voi
 export async function recordInternalFailure (deps: AttemptDeps, claim: Claim): Promise<void> {
   const sent = { answer: { kind: 'failed', reason: 'internal' }, durationMs: 0 } as const
   const record = attemptRecordOf(deps, claim, { ...sent, atMs: deps.clock.now() })
-  await deps.deliveries.note(claim, record)
+  await deps.deliveries.record(claim, record)
 }
 
 /** The job or the key of its webhook address no longer exists. */
@@ -118,7 +118,7 @@ export function attemptRecordOf (
   const { tenant, job, event, attempt, type } = claim
   return {
     state,
-    pace: durationMs < deps.slowAfterMs ? 'quick' : 'slow',
+    priority: durationMs < deps.slowAfterMs ? 'quick' : 'slow',
     ...nextAtMs === undefined ? {} : { dueAtMs: nextAtMs },
     attempt: {
       tenant,

@@ -63,15 +63,15 @@ export function startHistory (
 export function countAttempts (
   { deliveries, metrics }: Pick<QueueDepthDeps, 'deliveries' | 'metrics'>
 ): Deliveries {
-  const note: Deliveries['note'] = async (claim, record) => {
-    if (!await deliveries.note(claim, record)) return false
+  const record: Deliveries['record'] = async (claim, attempted) => {
+    if (!await deliveries.record(claim, attempted)) return false
     const { outcome, reason, durationMs } = record.attempt
     metrics.count('webhook_attempts_total', { outcome, reason })
     const wasSent = reason !== 'erased' && reason !== 'internal'
     if (wasSent) metrics.observe('webhook_attempt_seconds', { outcome }, durationMs / 1_000)
     return true
   }
-  return { ...deliveries, note }
+  return { ...deliveries, record }
 }
 
 /**

@@ -32,7 +32,7 @@ export type Workers = {
 /** Limits how long one script blocks Redis. */
 const MAX_CLAIMS = 100
 
-const PACES = ['quick', 'slow'] as const
+const PRIORITIES = ['quick', 'slow'] as const
 
 /**
  * Makes due attempts concurrently. A slot of the class `quick` is for attempts that are quick: a
@@ -49,8 +49,8 @@ export function startWorkers (deps: WorkersDeps): Workers {
     while (!stopping.signal.aborted) {
       let pauseMs = deps.pollMs
       try {
-        const paces = gate.isOpen() ? PACES : []
-        const more = await Promise.all(paces.map(pace => startDue(deps, slots, pace)))
+        const priorities = gate.isOpen() ? PRIORITIES : []
+        const more = await Promise.all(priorities.map(priority => startDue(deps, slots, priority)))
         if (more.includes(true)) pauseMs = 0
         failures = 0
       } catch (error) {
@@ -72,14 +72,14 @@ export function startWorkers (deps: WorkersDeps): Workers {
 
 /** Claims and starts due attempts while slots are free; resolves to whether more may be due. */
 async function startDue (
-  { deliveries, leaseMs, tenantSlots }: WorkersDeps, slots: Slots, pace: PriorityClass
+  { deliveries, leaseMs, tenantSlots }: WorkersDeps, slots: Slots, priority: PriorityClass
 ): Promise<boolean> {
-  const most = Math.min(MAX_CLAIMS, slots.free(pace))
-  if (most <= 0) return false
-  const claims = await deliveries.claim({ pace, most, leaseMs, tenantSlots })
+  const limit = Math.min(MAX_CLAIMS, slots.free(priority))
+  if (limit <= 0) return false
+  const claims = await deliveries.claim({ priority, limit, leaseMs, tenantSlots })
   if (claims.length > 0) failpoint('deliver.claimed')
-  for (const claim of claims) slots.start(claim, pace)
-  return claims.length === most
+  for (const claim of claims) slots.start(claim, priority)
+  return claims.length === limit
 }
 
 type Slots = ReturnType<typeof createSlots>
@@ -88,8 +88,8 @@ type Slots = ReturnType<typeof createSlots>
 function createSlots (deps: WorkersDeps, onFree: () => void) {
   const taken = { quick: 0, slow: 0 }
   const running = new Set<Promise<void>>()
-  const start = (claim: Claim, pace: PriorityClass) => {
-    const release = takeSlot(deps, taken, pace)
+  const start = (claim: Claim, priority: PriorityClass) => {
+    const release = takeSlot(deps, taken, priority)
     const { tenant, job, event } = claim
     const done = deps.attempt(claim)
       .catch((error: unknown) => deps.log.warn({ err: error, tenant, job, event },
@@ -103,7 +103,7 @@ function createSlots (deps: WorkersDeps, onFree: () => void) {
   }
   return {
     start,
-    free: (pace: PriorityClass) => deps.slots[pace] - taken[pace],
+    free: (priority: PriorityClass) => deps.slots[priority] - taken[priority],
     drain: async () => { await Promise.all(running) },
   }
 }
@@ -113,9 +113,9 @@ function createSlots (deps: WorkersDeps, onFree: () => void) {
  * one as soon as one is free.
  */
 function takeSlot (
-  { slots, slowAfterMs }: WorkersDeps, taken: Record<PriorityClass, number>, pace: PriorityClass
+  { slots, slowAfterMs }: WorkersDeps, taken: Record<PriorityClass, number>, priority: PriorityClass
 ): () => void {
-  let current = pace
+  let current = priority
   taken[current] += 1
   const move = () => {
     if (current === 'slow' || taken.slow >= slots.slow) return

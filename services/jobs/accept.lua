@@ -1,7 +1,8 @@
+-- Reserves the maximum price and stores the job, or stores the refusal.
 -- KEYS: wallet, job, idem, data key, cursors, wallet of the organization's other mode.
--- ARGV: tenant, job, idempotency key or '', acceptBy, rows to check live, slots in all, maximum,
--- price, rows that may be charged, header (base64), cursor of a feed job or '', the offsets it has
--- to stand at and moves to, then the record's other fields and values in turn.
+-- ARGV: tenant, job, idempotency key or '', acceptBy, rows to check live, maximum number of slots,
+-- maximum price, unit price, chargeable rows, header (base64), cursor of a feed job or '', its
+-- required position and its new position, then pairs of other record fields and values.
 local keys = {
   wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4], cursors = KEYS[5],
   other_wallet = KEYS[6],
@@ -24,17 +25,16 @@ local rows = whole(ARGV[9], 'the number of rows')
 local header = ARGV[10]
 local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 
--- The slots of an organization are for its live and test jobs together.
+-- Live and test jobs of an organization share its slots.
 local function slots_in_use()
   local other = redis.call('HGET', keys.other_wallet, 'slots') or '0'
   return tonumber(wallet_of(keys.wallet).slots) + tonumber(other)
 end
 
--- Says why the job may not be, or nothing.
-local function objection(now, claim)
-  -- A server that was started anew may have lost that the claim was refused, and told so, or that
-  -- another one has taken its idempotency key over. Of a frozen wallet no refusal is definite, as
-  -- refuse.lua says.
+-- The reason to refuse the job, or nil.
+local function refusal_of(now, claim)
+  -- A restarted server may have lost an announced refusal of the claim, or that another claim has
+  -- taken over its idempotency key. No refusal is final while the wallet is frozen: see refuse.lua.
   if now >= accept_by or claim.claimedIn ~= gate.run then
     return { code = gate.frozen and 'frozen' or 'expired' }
   end
@@ -73,7 +73,7 @@ local function write_record(now, claim, reserve_seq)
   redis.call('PERSIST', keys.job)
 end
 
--- The answer to a request for a price alone; what was sealed for it is never opened again.
+-- Stores the quote and deletes the data key: nothing sealed for a quote is opened again.
 local function keep_quote(claim)
   local fields = { 'maxQuoteMicros', text(maximum) }
   for at = FIRST_FIELD, #ARGV do
@@ -83,7 +83,7 @@ local function keep_quote(claim)
   redis.call('DEL', keys.data_key)
 end
 
--- All that is needed to make the job anew where nothing of it is left.
+-- Everything that ledger needs to rebuild the job after a loss of Redis.
 local function terms_of(claim)
   local terms = {
     unitPriceMicros = text(price), acceptBy = ARGV[4],
@@ -102,10 +102,11 @@ if stored then
   return stored
 end
 if price * rows ~= maximum then
-  error('the maximum is not the price of the rows that may be charged')
+  error('the maximum of ' .. text(maximum) .. ' micros is not the price of the rows: ' .. text(rows)
+    .. ' rows at ' .. text(price) .. ' micros')
 end
 local now = now_ms()
-local refusal = objection(now, claim)
+local refusal = refusal_of(now, claim)
 if refusal then
   if refusal.code == 'quoted' then
     keep_quote(claim)
@@ -120,9 +121,9 @@ local seq, entry = reserve(keys, {
   reason = terms_of(claim),
 })
 write_record(now, claim, seq)
-redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_KEPT_MS))
+redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_TTL_MS))
 if cursor ~= '' then
-  -- Here and nowhere else contacts of a feed become rows of a job: each of them once.
+  -- Only this command turns contacts of a feed into rows of a job, so each becomes a row once.
   redis.call('HSET', keys.cursors, cursor, to)
 end
 return reply('accepted', { entry }, claim)

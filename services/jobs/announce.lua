@@ -1,5 +1,5 @@
--- KEYS: wallet, job. ARGV: job. Everything of the job is produced: whoever waits for it may be
--- answered.
+-- KEYS: wallet, job. ARGV: job. Marks the job as produced completely, and notifies the request
+-- that waits for it.
 local shut, status, announced = guarded_fields(KEYS[1], KEYS[2], 'announced')
 if shut then
   return shut

@@ -1,4 +1,4 @@
--- KEYS: wallet, job. A job becomes `verifying` with its first live check.
+-- KEYS: wallet, job. Sets the job to `verifying` before its first live check.
 local shut, status, ended = guarded_fields(KEYS[1], KEYS[2], 'ended')
 if shut then
   return shut

@@ -1,4 +1,4 @@
--- KEYS: wallet, job. Asks a job to end early: rows not under check yet are never checked.
+-- KEYS: wallet, job. Cancels a job: rows whose check has not started end unchecked.
 local gate = gate_of(KEYS[1])
 if gate.shut then
   return gate.shut
@@ -10,6 +10,6 @@ end
 if fields.ended ~= '1' and fields.status ~= 'cancelling' then
   change(KEYS[2], fields, { 'status', 'cancelling', 'updatedAtMs', text(now_ms()) })
 end
--- A cancelled job that is about to be closed is still on its way for whoever asks again.
+-- A repeated request succeeds until the cancelled job is closed.
 local late = fields.closed == '1' or fields.ended == '1' and fields.status ~= 'cancelled'
 return reply(late and 'ended' or 'cancelling', {}, fields)

@@ -11,7 +11,7 @@ export type Limitation = keyof typeof LIMITATIONS
 
 const ALL_CHECKS = Object.keys(CHECKS) as CheckName[]
 
-/** The settings that decide what is checked; read alike by `verify` and `ingest`. */
+/** The settings that decide which checks run; `verify` and `ingest` read the same values. */
 export const checksConfig = {
   ...providersConfig,
   SECOND_OPINIONS: Type.Object(providerLists, {
@@ -30,18 +30,18 @@ export const checksConfig = {
 
 type ChecksConfig = Static<Type.TObject<typeof checksConfig>>
 
-/** What is checked of the contacts of live keys, by service; only services with a provider. */
+/** The checks of contacts of live keys, by service; services without a provider are missing. */
 export type Checks = ReadonlyMap<ServiceSlug, readonly CheckName[]>
 
-/** What the configuration has checked. */
+/** The checks that follow from the configuration. */
 export function checksOf (config: ChecksConfig): Checks {
   const withDns = config.DNS_SERVERS?.length !== 0
   return new Map(SERVICE_SLUGS.flatMap((service) => {
     const first = config.PROVIDERS[service] ?? []
     if (first.length === 0) return []
     const providers = [...first, ...config.SECOND_OPINIONS[service] ?? []]
-    const made = ['syntax', ...providers.flatMap((name) => checksBy(name, withDns))]
-    return [[service, ALL_CHECKS.filter((check) => made.includes(check))]]
+    const active = ['syntax', ...providers.flatMap((name) => checksBy(name, withDns))]
+    return [[service, ALL_CHECKS.filter((check) => active.includes(check))]]
   }))
 }
 
@@ -57,16 +57,16 @@ function checksBy (provider: ProviderName, withDns: boolean): readonly CheckName
   return checks.filter((check) => withDns || check !== 'domain')
 }
 
-/** What the checks of a service leave open; nothing where a vendor is asked. */
+/** What the checks of a service cannot tell; empty if a vendor is used. */
 export function limitationsOf (
   service: ServiceSlug, checks: readonly CheckName[]
 ): readonly Limitation[] {
-  const isMade = (check: CheckName) => checks.includes(check)
-  if (isMade('vendor')) return []
-  if (service === 'phone-validation') return isMade('numbering_plan') ? ['range_only'] : []
-  if (isMade('carrier_range')) return ['carrier_of_range']
-  if (!isMade('lists') || isMade('mailbox')) return []
-  return isMade('domain')
+  const has = (check: CheckName) => checks.includes(check)
+  if (has('vendor')) return []
+  if (service === 'phone-validation') return has('numbering_plan') ? ['range_only'] : []
+  if (has('carrier_range')) return ['carrier_of_range']
+  if (!has('lists') || has('mailbox')) return []
+  return has('domain')
     ? ['mailbox_not_checked']
     : ['domain_not_checked', 'mailbox_not_checked']
 }

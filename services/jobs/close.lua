@@ -1,6 +1,6 @@
--- KEYS: wallet, job, data key. ARGV: job, number of its last entry or ''.
--- Closes a job that has ended, and whose entry is in the journal topic; what Redis has of it goes
--- soon afterwards, and its data key as well.
+-- KEYS: wallet, job, data key. ARGV: job, seq of its last journal entry or ''.
+-- Closes an ended job whose entry is in the journal topic. Its record and data key expire soon
+-- after.
 local shut, _, ended, closed, announced =
   guarded_fields(KEYS[1], KEYS[2], 'ended', 'closed', 'announced')
 if shut then
@@ -14,8 +14,8 @@ if closed == '1' then
   return { 'closed' }
 end
 redis.call('HSET', KEYS[2], 'closed', '1', 'announced', '1')
-redis.call('PEXPIRE', KEYS[2], text(CLOSED_KEPT_MS))
-redis.call('PEXPIRE', KEYS[3], text(CLOSED_KEPT_MS))
+redis.call('PEXPIRE', KEYS[2], text(CLOSED_JOB_TTL_MS))
+redis.call('PEXPIRE', KEYS[3], text(CLOSED_JOB_TTL_MS))
 if announced ~= '1' then
   redis.call('PUBLISH', OUTCOMES, ARGV[1])
 end

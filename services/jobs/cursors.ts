@@ -9,20 +9,20 @@ export type FeedPartition = {
   readonly partition: number
 }
 
-/** Where every cursor stands that has moved: the offset of the last contact a job took. */
+/** The position of each cursor that has moved: the offset of the last contact in a job. */
 export type Positions = ReadonlyMap<string, number>
 
-/** Where a cursor stands that has never moved. */
+/** The position of a cursor that has never moved. */
 export const BEGINNING = -1
 
 export type Cursors = { readonly read: (partition: FeedPartition) => Promise<Positions> }
 
-/** Positions of the cursors of feeds; only `accept` moves them. */
+/** The feed cursors in Redis; only `accept` moves them. */
 export function createCursors (redis: Redis): Cursors {
   return {
-    read: async ({ tenant, ...of }) => {
-      const fields = await redis.hgetall(cursorsKeyOf(tenant, of))
-      return new Map(Object.entries(fields).map(([cursor, at]) => [cursor, integer(at)]))
+    read: async ({ tenant, ...partition }) => {
+      const fields = await redis.hgetall(cursorsKeyOf(tenant, partition))
+      return new Map(Object.entries(fields).map(([cursor, offset]) => [cursor, integer(offset)]))
     },
   }
 }

@@ -7,20 +7,20 @@ import type { Attempt } from './delivery-history.ts'
 import { eventIdOf, type EventType } from './events.ts'
 import { fieldsOf } from './job-record.ts'
 
-/** An event of a job that has somewhere to go. */
+/** The delivery of a job event to a webhook. */
 export type Delivery = {
   readonly tenant: string
   readonly job: string
   readonly type: EventType
   readonly webhookUrl: string
-  /** Where its attempts belong in the trace of the job, as the header `traceparent` has it. */
+  /** W3C `traceparent` of the span that its attempts belong to. */
   readonly traceparent?: string
 }
 
-/** Receivers that took long lately are served apart from all others. */
+/** Receivers that were slow lately have their own slots, so that they delay no others. */
 export type PriorityClass = 'quick' | 'slow'
 
-/** A delivery that is this process's to attempt, until its lease ends. */
+/** A delivery that this process may attempt until the lease expires. */
 export type Claim = {
   readonly event: string
   readonly tenant: string
@@ -28,46 +28,46 @@ export type Claim = {
   readonly type: EventType
   /** Number of the attempt to be made, from 1. */
   readonly attempt: number
-  /** Somebody asked for it: whatever comes of this attempt, no other follows by itself. */
+  /** True for a manual resend: no retry follows. */
   readonly once: boolean
   readonly token: string
-  /** As it was put, if it was. */
+  /** The `traceparent` of the delivery, if it has one. */
   readonly traceparent?: string
 }
 
-/** What somebody who makes attempts has room for. */
-export type ResendRequest = {
-  readonly pace: PriorityClass
-  readonly most: number
+/** How many deliveries to claim, and for how long. */
+type ClaimLimits = {
+  readonly priority: PriorityClass
+  readonly limit: number
   readonly leaseMs: number
-  /** Attempts that a tenant may have under way at once. */
+  /** Maximum of concurrent attempts per tenant. */
   readonly tenantSlots: number
 }
 
-/** Where a delivery stands; the last three are final. */
-export type DeliveryState =
+/** All states but the first two are final. */
+type DeliveryState =
   'waiting' | 'trying' | 'delivered' | 'gone' | 'exhausted' | 'discarded'
 
-/** What came of an attempt. */
+/** The result of an attempt. */
 export type AttemptRecord = {
   readonly state: Exclude<DeliveryState, 'trying'>
   /** Redis time of the next attempt, for `waiting`. */
   readonly dueAtMs?: number
-  /** How the receiver did. */
-  readonly pace: PriorityClass
+  /** Class of the receiver by the duration of this attempt. */
+  readonly priority: PriorityClass
   readonly attempt: Attempt
 }
 
 export type Deliveries = ReturnType<typeof createDeliveries>
 
 /**
- * Longer than a message can come again: its topic keeps a segment until all of it is too old, which
- * may take as long once more.
+ * How long the record of an ended delivery is kept: longer than its message can be redelivered. A
+ * topic keeps a segment until its last message has expired, which can take twice the retention.
  */
 export const REMEMBERED_MS = (2 * topology.topics['jobs.settled'].keepHours + 24) * 3_600_000
 
-/** How long a receiver counts as quick or slow after an attempt. */
-const PACED_MS = 3_600_000
+/** How long the priority class of a receiver lasts after an attempt. */
+const PRIORITY_MS = 3_600_000
 
 const LEASES_KEY = 'leases:{deliveries}'
 const ATTEMPTS_KEY = 'attempts:{deliveries}'
@@ -75,28 +75,28 @@ const WAITING_KEY = 'waiting:{deliveries}'
 const keyOf = (event: string) => `delivery:{deliveries}:${event}`
 
 /**
- * The deliveries that wait for an attempt, in Redis: shared by all who deliver, so that any of them
- * may end. Nothing in it tells where a delivery goes or what it says.
+ * The queue of webhook deliveries in Redis, shared by all processes of `deliver`. It contains
+ * neither addresses nor payloads.
  */
 export function createDeliveries (redis: Redis) {
   const run = scriptsOf(redis)
   return {
-    /** A new delivery, due at once; false for one that is or was known already. */
+    /** Adds a delivery, due immediately; returns false if it exists or was delivered before. */
     put: async (delivery: Delivery): Promise<boolean> => {
       const [keys, args] = callOf(delivery)
       return await run.put(keys, [...args, delivery.traceparent ?? '']) === 'new'
     },
 
     /**
-     * Sends an event once more, at once: one that still waits is only brought forward. `attempts`
-     * is the number of the last attempt in the history. `trying` says that one is under way.
+     * Makes a delivery due immediately; a waiting one keeps its retries. `attempts` is the number
+     * of the last attempt in the history. Returns `trying` while an attempt is under way.
      */
     resend: async (delivery: Delivery, attempts: number): Promise<'queued' | 'trying'> => {
       const [keys, args] = callOf(delivery)
       return await run.resend(keys, [...args, attempts]) as 'queued' | 'trying'
     },
 
-    /** Where a delivery stands; undefined once it is remembered no more. */
+    /** The state of a delivery; undefined if it is unknown or its record has expired. */
     find: async (event: string) => {
       const { state, attempts, dueAtMs } = await redis.hgetall(keyOf(event))
       if (state === undefined) return undefined
@@ -107,7 +107,7 @@ export function createDeliveries (redis: Redis) {
       }
     },
 
-    /** How many, of all tenants, were due by this Redis time and are not under way. */
+    /** Number of waiting deliveries of all tenants that are due at this Redis time. */
     dueBy: async (nowMs: number): Promise<number> =>
       await redis.zcount(WAITING_KEY, '-inf', nowMs),
 
@@ -119,64 +119,65 @@ export function createDeliveries (redis: Redis) {
 type Scripts = ReturnType<typeof scriptsOf>
 
 function scriptsOf (redis: Redis) {
-  const named = (name: string) => {
+  const load = (name: string) => {
     const source = joinLua(lua('common'), lua(name))
     return script(redis, { name: `delivery/${name}`, source, numberOfKeys: 1 })
   }
   return {
-    put: named('put'),
-    resend: named('resend'),
-    claim: named('claim'),
-    note: named('note'),
-    release: named('release'),
+    put: load('put'),
+    resend: load('resend'),
+    claim: load('claim'),
+    record: load('record'),
+    release: load('release'),
   }
 }
 
 const lua = (name: string) => new URL(`./delivery/${name}.lua`, import.meta.url)
 
-/** What those do who make the attempts. */
+/** The operations of a delivery worker. */
 function workOf (run: Scripts) {
   return {
     /**
-     * Takes deliveries that are due, first those of the tenants that have the fewest attempts under
-     * way and none of one that has `tenantSlots`; whoever notes nothing within the lease loses
-     * them.
+     * Claims due deliveries, first those of the tenants with the fewest attempts under way, and
+     * none of a tenant with `tenantSlots` attempts. A delivery without a record of an attempt
+     * within the lease is claimed again.
      */
     claim: async (
-      { pace, most, leaseMs, tenantSlots }: ResendRequest
+      { priority, limit, leaseMs, tenantSlots }: ClaimLimits
     ): Promise<readonly Claim[]> => {
       const token = randomUUID()
-      const claimed = await run.claim([LEASES_KEY], [pace, most, leaseMs, token, tenantSlots])
+      const claimed = await run.claim([LEASES_KEY], [priority, limit, leaseMs, token, tenantSlots])
       return (claimed as string[][]).map(fields => claimOf(fields, token))
     },
 
-    /** Notes an attempt and what follows; false when the lease had gone to somebody else. */
-    note: async (claim: Claim, note: AttemptRecord): Promise<boolean> => {
-      const { state, dueAtMs, pace, attempt } = note
-      const answer = await run.note([keyOf(claim.event)], [
-        claim.event, claim.token, state, dueAtMs ?? '', pace, PACED_MS, REMEMBERED_MS,
+    /** Records an attempt and the new state; false if another process holds the lease. */
+    record: async (claim: Claim, record: AttemptRecord): Promise<boolean> => {
+      const { state, dueAtMs, priority, attempt } = record
+      const answer = await run.record([keyOf(claim.event)], [
+        claim.event, claim.token, state, dueAtMs ?? '', priority, PRIORITY_MS, REMEMBERED_MS,
         JSON.stringify(attempt),
       ])
-      return answer === 'noted'
+      return answer === 'recorded'
     },
 
-    /** Gives back a claim that could not be tried yet. */
+    /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
     release: async ({ event, token }: Claim, afterMs: number): Promise<void> => {
       await run.release([keyOf(event)], [event, token, afterMs])
     },
   }
 }
 
-/** Attempts that are not in the history yet: noted here along with the delivery's new state. */
+/** Attempts that are not in the history yet; recorded together with the state of the delivery. */
 function attemptsOf (redis: Redis) {
   return {
-    /** Some of them, any, by the name to forget each by. */
-    unshipped: async (most: number): Promise<ReadonlyMap<string, Attempt>> => {
-      const found = await redis.hrandfield(ATTEMPTS_KEY, most, 'WITHVALUES') as string[]
+    /** Up to `limit` of them, in no order, by the name that `forget` takes. */
+    unshipped: async (limit: number): Promise<ReadonlyMap<string, Attempt>> => {
+      const found = await redis.hrandfield(ATTEMPTS_KEY, limit, 'WITHVALUES') as string[]
       return new Map(Object.entries(fieldsOf(found))
         .map(([name, json]) => [name, JSON.parse(json ?? '') as Attempt]))
     },
 
+    /** Removes attempts that are in the history. */
     forget: async (names: readonly string[]): Promise<void> => {
       if (names.length > 0) await redis.hdel(ATTEMPTS_KEY, ...names)
     },
@@ -197,14 +198,14 @@ function claimOf (fields: readonly string[], token: string): Claim {
   }
 }
 
-/** The keys and first arguments of scripts that may make a delivery. */
+/** The keys and first arguments of the scripts that add a delivery. */
 function callOf (delivery: Delivery) {
   const { tenant, job, type } = delivery
   const event = eventIdOf(job, type)
   return [[keyOf(event)], [event, tenant, job, type, receiverOf(delivery)]] as const
 }
 
-/** Who is told apart from others: a host, for each tenant; a digest, so that it is not in clear. */
+/** Receivers are the hosts of each tenant; a digest, so that Redis has no readable host. */
 function receiverOf ({ tenant, webhookUrl }: Delivery): string {
   const { host } = new URL(webhookUrl)
   return createHash('sha256').update(`${tenant}\n${host}`).digest('base64url').slice(0, 22)

@@ -3,27 +3,27 @@ import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
 import type { EventType } from './events.ts'
 
-/** What an attempt came to; only `failed` is followed by another one. */
+/** The outcome of an attempt; only `failed` is retried. */
 export type AttemptOutcome = 'delivered' | 'failed' | 'gone' | 'exhausted' | 'discarded'
 
-/** Why an attempt came to nothing; a closed list that may grow, and never says where it went. */
+/** Why an attempt failed: a fixed code, which never contains an address. */
 export type AttemptReason =
   'status' | 'redirect' | 'timeout' | 'dns_error' | 'blocked_address' | 'tls_error' |
   'connection_error' | 'erased' | 'internal'
 
-/** One try to hand an event to its receiver. */
+/** One attempt to deliver an event to its webhook. */
 export type Attempt = {
   readonly tenant: string
   readonly job: string
   readonly event: string
-  /** From 1, in the order they were made. */
+  /** From 1, in the order of the attempts. */
   readonly attempt: number
   readonly type: EventType
   readonly atMs: number
   readonly outcome: AttemptOutcome
-  /** Empty for what was delivered. */
+  /** Empty if the event was delivered. */
   readonly reason: AttemptReason | ''
-  /** 0 when there was no answer. */
+  /** 0 without a response. */
   readonly httpStatus: number
   readonly durationMs: number
   readonly nextAtMs: number | undefined
@@ -31,19 +31,19 @@ export type Attempt = {
 
 /** The attempts of the last 90 days, in ClickHouse. */
 export type DeliveryHistory = {
-  /** The same attempt again replaces it. */
+  /** Appends attempts; a repeated attempt replaces the earlier one. */
   readonly append: (attempts: readonly Attempt[]) => Promise<void>
   /** All attempts of a job's deliveries, in order. */
   readonly list: (tenant: string, job: string) => Promise<readonly Attempt[]>
-  /** Those of several jobs of these tenants, in the order of each. */
+  /** The attempts of several jobs of these tenants, in order for each job. */
   readonly listAll: (
     tenants: readonly string[], jobs: readonly string[]
   ) => Promise<readonly Attempt[]>
 }
 
 /**
- * Where attempts are kept: what came of them, never what was sent or to which address. Rows that no
- * service has signed are reported and left out.
+ * The repository of attempts: their outcomes, never payloads or addresses. Rows without a valid
+ * signature are reported and skipped.
  */
 export function createDeliveryHistory (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
@@ -68,7 +68,7 @@ export function createDeliveryHistory (
   }
 }
 
-/** Everything is signed as it is read again: times in whole milliseconds. */
+/** Signs values as ClickHouse returns them: times in whole milliseconds. */
 function signedOf (one: Attempt): SignedRecord {
   const { tenant, job, event, attempt, type, outcome, reason, httpStatus, nextAtMs = 0 } = one
   const times = [one.atMs, one.durationMs, nextAtMs].map(Math.round)
@@ -93,7 +93,7 @@ type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outc
   readonly at_ms: string
   readonly http_status: number
   readonly duration_ms: number
-  /** 0 when no other attempt follows. */
+  /** 0 without a next attempt. */
   readonly next_at_ms: string
   readonly mac: string
 }

@@ -1,5 +1,5 @@
 -- KEYS: wallet, job. ARGV: tenant, job.
--- Ends a job whose rows are all counted, and whose money could not move when the last one was.
+-- Ends a job whose rows are all counted, but whose wallet was frozen when the last one was.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local gate = gate_of(keys.wallet)
 if gate.shut then

@@ -1,10 +1,10 @@
 -- KEYS: wallet, job, replay.
--- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. With an empty digest
--- there is no block: nobody can read the job's rows, those finished before included, so those that
+-- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. An empty digest means
+-- that there is no block: the job's rows are unreadable, including finished ones, so all rows that
 -- are neither invalid nor duplicates count as unknown, and none is charged.
--- Gives all open rows of a stalled job to one block and ends it. Rows once won stay won, so the
--- bitmap, made from what was open a moment ago, is right if it still fills the job exactly. A job
--- whose blocks are being counted again is left alone, as rows that have a verdict may seem open.
+-- Assigns all open rows of a stalled job to one block and ends the job. Counted rows stay counted,
+-- so the bitmap of rows that were open a moment ago is valid if it still completes the job exactly.
+-- Does nothing while the blocks of the job are recounted: rows with a verdict may seem open.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local stopped = stopped_by(keys.wallet)
 if stopped then
@@ -25,7 +25,8 @@ if redis.call('HEXISTS', KEYS[3], job) == 1 then
   return tallied('known', keys, fields)
 end
 if #bitmap ~= math.ceil(total / 8) then
-  error('the bitmap is not that of the whole job')
+  error('the bitmap has ' .. #bitmap .. ' bytes: a job of ' .. total .. ' rows needs '
+    .. math.ceil(total / 8))
 end
 local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
@@ -39,14 +40,14 @@ local now = now_ms()
 local unknown = tonumber(fields.unknownRecords) + rows
 if is_lost then
   unknown = total - tonumber(fields.invalidRecords) - tonumber(fields.duplicateRecords)
-  note(fields, {
+  buffer(fields, {
     'successRecords', '0', 'cacheHits', '0', 'freshRecords', '0',
     'cancelledRecords', '0',
   })
 elseif rows > 0 then
-  note({}, { BLOCK .. digest, packed(tonumber(fields.chunks), 0, 0, bitmap) })
+  buffer({}, { BLOCK .. digest, packed(tonumber(fields.chunks), 0, 0, bitmap) })
 end
-note(fields, {
+buffer(fields, {
   'finishedRows', text(total), 'unknownRecords', text(unknown), 'updatedAtMs', text(now),
 })
 return end_job(keys, {

@@ -4,7 +4,7 @@ import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
 import { batchWrites } from '../platform/batch-writes.ts'
 
-/** The wrapped data key of a job, and when it was sent: ms of the brokers' clock. */
+/** The wrapped data key of a job, and when it was sent: broker time in ms. */
 export type CopiedKey = {
   readonly tenant: string
   readonly job: string
@@ -14,13 +14,13 @@ export type CopiedKey = {
 
 export type JobKeyCopy = ReturnType<typeof createJobKeyCopy>
 
-/** Questions of several callers are asked together, so many at a time. */
-const JOBS_A_QUERY = 100
+/** Concurrent lookups share a query of up to this many jobs. */
+const MAX_JOBS_PER_QUERY = 100
 
 /**
- * The copy of the topic `job.keys` in ClickHouse, where the wrapped data keys of closed jobs are
- * read: Redis forgets them soon after the close, and a search of the topic takes its time. Rows
- * that no service has signed are reported and left out.
+ * The copy of the topic `job.keys` in ClickHouse, for the data keys of closed jobs: Redis deletes
+ * them soon after the close, and a search of the topic is slow. Rows without a valid signature are
+ * reported and skipped.
  */
 export function createJobKeyCopy (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert' | 'command'>, mac: RecordMac
@@ -30,38 +30,39 @@ export function createJobKeyCopy (
       if (mac.isAuthentic(row.mac, signedOf(row))) yield keyOf(row)
     }
   }
-  const ask = batchWrites<Question>(async questions => {
+  const lookUp = batchWrites<Lookup>(async lookups => {
     const parameters = {
-      tenants: [...new Set(questions.map(({ tenant }) => tenant))],
-      jobs: [...new Set(questions.map(({ job }) => job))],
+      tenants: [...new Set(lookups.map(({ tenant }) => tenant))],
+      jobs: [...new Set(lookups.map(({ job }) => job))],
     }
     const found = new Map<string, Buffer>()
     for await (const { tenant, job, wrapped } of select(SELECT_SOME, parameters)) {
       found.set(`${tenant}:${job}`, wrapped)
     }
-    for (const { tenant, job, answer } of questions) answer(found.get(`${tenant}:${job}`))
-  }, JOBS_A_QUERY)
+    for (const { tenant, job, resolve } of lookups) resolve(found.get(`${tenant}:${job}`))
+  }, MAX_JOBS_PER_QUERY)
   return {
-    /** Stores all in one insert; the same insert tried again leaves what is there as it is. */
+    /** Stores all keys in one insert; repeating the same insert has no effect. */
     append: async (keys: readonly CopiedKey[]): Promise<void> => {
       if (keys.length === 0) return
       const values = keys.map(key => rowOf(key, mac))
-      // Of MACs: an attacker who can predict the token can make ClickHouse drop the insert.
+      // A digest of MACs: with a predictable token an attacker could make ClickHouse drop the
+      // insert.
       const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
       await insertRows(clickhouse, { table: 'job_keys', columns: COLUMNS, values, token })
     },
 
-    /** The newest wrapped key of a job; whoever asks at the same time shares a query. */
+    /** The newest wrapped key of a job. Concurrent calls share a query. */
     find: async (tenant: string, job: string): Promise<Buffer | undefined> => {
       let wrapped: Buffer | undefined
-      await ask([{ tenant, job, answer: found => { wrapped = found } }])
+      await lookUp([{ tenant, job, resolve: found => { wrapped = found } }])
       return wrapped
     },
 
-    /** All there are. */
+    /** All keys. */
     all: (): AsyncIterable<CopiedKey> => select(SELECT),
 
-    /** The job of each row that there is of some jobs of a tenant, forged ones included. */
+    /** The job of each stored row of these jobs, including forged rows. */
     rowsOf: async (tenant: string, jobs: readonly string[]): Promise<readonly string[]> => {
       const found: string[] = []
       const rows = streamRows<{ readonly job: string }>(clickhouse, SELECT_JOBS, { tenant, jobs })
@@ -69,12 +70,12 @@ export function createJobKeyCopy (
       return found
     },
 
-    /** Deletes the rows of some jobs of a tenant; the files with them go some seconds later. */
+    /** Deletes the rows of these jobs; ClickHouse deletes their files some seconds later. */
     erase: async (tenant: string, jobs: readonly string[]): Promise<void> => {
       await clickhouse.command({ query: ERASE, query_params: { tenant, jobs } })
     },
 
-    /** Deletes, of all jobs that have a row wrapped by this key of the ring, every other row. */
+    /** For all jobs with a row wrapped by this key of the ring, deletes every other row. */
     keepWrappedBy: async (kid: string): Promise<void> => {
       const prefix = Buffer.from([Buffer.byteLength(kid), ...Buffer.from(kid)]).toString('hex')
       await clickhouse.command({ query: KEEP, query_params: { prefix } })
@@ -82,10 +83,10 @@ export function createJobKeyCopy (
   }
 }
 
-type Question = {
+type Lookup = {
   readonly tenant: string
   readonly job: string
-  readonly answer: (wrapped: Buffer | undefined) => void
+  readonly resolve: (wrapped: Buffer | undefined) => void
 }
 
 type SignedKey = { readonly tenant: string, readonly job: string, readonly wrapped_base64: string }

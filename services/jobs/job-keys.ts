@@ -12,15 +12,17 @@ import { requestedAtMs } from './job.ts'
 import { jobKeys } from './redis-keys.ts'
 
 export type JobKeys = {
-  /** Makes the data key of a new job and stores it wrapped, for an hour; `accept` prolongs that. */
+  /**
+   * Creates the data key of a new job and stores it wrapped, for an hour; `accept` extends that.
+   */
   readonly create: (tenant: string, job: string) =>
   Promise<{ readonly key: Buffer, readonly wrapped: Buffer }>
   /**
    * The data key; undefined for a job that was refused, never accepted, or erased, and for a closed
    * one unless `findClosed` is given.
-   * @throws JobKeyLostError when the job runs and its key is nowhere.
-   * @throws SealError when what is stored cannot be opened and the topic has nothing better.
-   * @throws FatalError when the ring lacks the key it is wrapped by.
+   * @throws JobKeyLostError when the job runs and neither Redis nor the topic has its key.
+   * @throws SealError when the stored key cannot be opened and the topic has no intact one.
+   * @throws FatalError when the ring lacks the key that it is wrapped by.
    */
   readonly get: (tenant: string, job: string) => Promise<Buffer | undefined>
 }
@@ -30,9 +32,9 @@ export type JobKeysOptions = {
   readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
   /** True for an accepted job that is not closed. */
   readonly isRunning?: (tenant: string, job: string) => Promise<boolean>
-  /** The wrapped key as the topic `job.keys` has it. */
+  /** The wrapped key in the topic `job.keys`. */
   readonly restore?: (tenant: string, job: string) => Promise<Buffer | undefined>
-  /** The wrapped key of a job that was closed so long ago that Redis has forgotten it. */
+  /** The wrapped key of a closed job whose record in Redis has expired. */
   readonly findClosed?: (tenant: string, job: string) => Promise<Buffer | undefined>
 }
 
@@ -42,23 +44,25 @@ export class JobKeyLostError extends Error {
 }
 
 /**
- * How long Redis keeps a wrapped key of which it is not known that its job is accepted, or still
- * runs; of one that does it is restored as often as it is asked for.
+ * How long Redis keeps the wrapped key of a job that may not be accepted or may have ended. The key
+ * of a running job is restored whenever it is read.
  */
-const UNCERTAIN_MS = 3_600_000
-/** Kept a day longer than the results it opens, though by Redis no longer than its job runs. */
+const UNCONFIRMED_KEY_MS = 3_600_000
+/**
+ * Lifetime of the key of an accepted job: a day longer than its results. Redis drops it earlier.
+ */
 export const ACCEPTED_KEY_MS = 91 * 86_400_000
-/** An erased key is out of every process after at most this long. */
-export const REMEMBERED_MS = 5_000
+/** How long a process caches a data key, so how long it can use an erased one. */
+export const KEY_CACHE_MS = 5_000
 
 /**
- * The data keys of jobs: one of 32 random bytes each, wrapped by the ring wherever it is stored.
+ * The data keys of jobs: one of 32 random bytes each, stored wrapped by the key ring.
  */
 export function createJobKeys (options: JobKeysOptions): JobKeys {
   const { redis, ring } = options
-  const unwrapped = new LRUCache<string, Buffer>({ max: 5_000, ttl: REMEMBERED_MS })
+  const unwrapped = new LRUCache<string, Buffer>({ max: 5_000, ttl: KEY_CACHE_MS })
   const remember = (name: string, key: Buffer) => {
-    // Keys that are too old to be used are not to stay in memory either.
+    // Expired keys must not stay in memory.
     unwrapped.purgeStale()
     unwrapped.set(name, key)
   }
@@ -67,31 +71,31 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     await redis.exists(jobKeys(tenant, job).erased) === 1
   const closed = async (tenant: string, job: string): Promise<Buffer | undefined> => {
     const { findClosed } = options
-    if (findClosed === undefined || isOutdated(job) || await isErased(tenant, job)) return undefined
+    if (findClosed === undefined || isExpired(job) || await isErased(tenant, job)) return undefined
     const wrapped = await findClosed(tenant, job)
-    // The search takes a while: a job that was erased meanwhile stays erased.
+    // The job may have been erased during the search.
     return await isErased(tenant, job) ? undefined : wrapped
   }
-  const elsewhere = async (tenant: string, job: string) =>
+  const findElsewhere = async (tenant: string, job: string) =>
     await closed(tenant, job) ?? await restored(tenant, job)
-  /** Redis may hold broken bytes where the topic has whole ones. */
+  /** Falls back to the topic if the bytes in Redis are damaged. */
   const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
     const aad = dataKeyAad(tenant, job)
     try {
       return ring.unwrap(wrapped, aad)
     } catch (error) {
-      const mayBeBroken = error instanceof SealError || error instanceof FatalError
-      if (!mayBeBroken || options.restore === undefined) throw error
-      const whole = await elsewhere(tenant, job)
-      if (whole === undefined) throw error
-      return ring.unwrap(whole, aad)
+      const mayBeDamaged = error instanceof SealError || error instanceof FatalError
+      if (!mayBeDamaged || options.restore === undefined) throw error
+      const intact = await findElsewhere(tenant, job)
+      if (intact === undefined) throw error
+      return ring.unwrap(intact, aad)
     }
   }
   return {
     create: async (tenant, job) => {
       const key = randomBytes(32)
       const wrapped = ring.wrap(key, dataKeyAad(tenant, job))
-      await redis.set(nameOf(tenant, job), wrapped, 'PX', UNCERTAIN_MS)
+      await redis.set(nameOf(tenant, job), wrapped, 'PX', UNCONFIRMED_KEY_MS)
       remember(nameOf(tenant, job), key)
       return { key, wrapped }
     },
@@ -99,7 +103,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       const name = nameOf(tenant, job)
       const known = unwrapped.get(name)
       if (known !== undefined) return known
-      const wrapped = await redis.getBuffer(name) ?? await elsewhere(tenant, job)
+      const wrapped = await redis.getBuffer(name) ?? await findElsewhere(tenant, job)
       if (wrapped === undefined) return undefined
       const key = await unwrap(tenant, job, wrapped)
       remember(name, key)
@@ -108,37 +112,38 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   }
 }
 
-/** Whoever has kept a copy of a wrapped key cannot make it last for longer. */
-const isOutdated = (job: string) => requestedAtMs(job) + ACCEPTED_KEY_MS <= Date.now()
+/** Enforces the lifetime of a key even if somebody restores a copy of it. */
+const isExpired = (job: string) => requestedAtMs(job) + ACCEPTED_KEY_MS <= Date.now()
 
-/** Puts the wrapped key of a running job back to Redis; undefined when the job does not run. */
+/** Restores the wrapped key of a running job to Redis; undefined if the job does not run. */
 function createRestored (options: JobKeysOptions) {
   const restoring = new Map<string, Promise<Buffer | undefined>>()
   const restored = async (tenant: string, job: string): Promise<Buffer | undefined> => {
     if (await options.isRunning?.(tenant, job) !== true) return undefined
     const wrapped = await options.restore?.(tenant, job)
     if (wrapped === undefined) {
-      throw new JobKeyLostError(`the data key of the running job ${job} is gone`)
+      throw new JobKeyLostError(
+        `the data key of the running job ${job} is missing in Redis and in the topic job.keys`)
     }
-    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', UNCERTAIN_MS)
-    // The search takes a while: a job that ended and was erased meanwhile stays erased.
+    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', UNCONFIRMED_KEY_MS)
+    // The job may have ended and been erased during the search.
     if (await options.redis.exists(jobKeys(tenant, job).erased) === 0) return wrapped
     await options.redis.del(nameOf(tenant, job))
     return undefined
   }
-  /** All messages of a job miss its key at the same time. */
+  /** All messages of a job miss its key at the same time, so they share one search. */
   return (tenant: string, job: string): Promise<Buffer | undefined> => {
     const name = nameOf(tenant, job)
-    const under = restoring.get(name) ??
+    const pending = restoring.get(name) ??
       restored(tenant, job).finally(() => restoring.delete(name))
-    restoring.set(name, under)
-    return under
+    restoring.set(name, pending)
+    return pending
   }
 }
 
 /**
- * Finds the wrapped key of a job in the topic `job.keys`, which has had it since before the job's
- * first chunk and keeps it as long as Redis should.
+ * Finds the wrapped key of a job in the topic `job.keys`: it is sent there before the first chunk
+ * of the job, and kept longer than its results.
  */
 export function keysInTopic (
   { bus, codec }: { readonly bus: Pick<Bus, 'lastValue'>, readonly codec: Pick<Codec, 'decode'> }
@@ -151,7 +156,7 @@ export function keysInTopic (
   }
 }
 
-/** A wrapped key opens only as the key of its own job. */
+/** Binds a wrapped key to its job. */
 export const dataKeyAad = (tenant: string, job: string) => ['data-key', tenant, job] as const
 
 const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey

@@ -12,8 +12,8 @@ type Connected = Pick<Deps, 'bus' | 'codec' | 'state'>
 type RingConfig = Parameters<typeof createKeyRing>[0]
 
 /**
- * The wrapped data keys of closed jobs, for whoever reads those: from their copy in ClickHouse, or
- * where `ledger` has not copied one from its topic.
+ * Finds the wrapped data keys of closed jobs in ClickHouse, or in the topic `job.keys` if `ledger`
+ * has not copied one yet.
  */
 export function closedKeys (
   { bus, codec, clickhouse, recordMac }: Pick<Deps, 'bus' | 'codec' | 'clickhouse' | 'recordMac'>
@@ -24,9 +24,9 @@ export function closedKeys (
 }
 
 /**
- * The data keys of jobs, from the open connections of a service and the key ring of its
- * configuration. A missing key means nothing only for a job that does not run; for one that does it
- * is restored from its topic. Those of closed jobs are looked for by `findClosed`, if it is given.
+ * The data keys of jobs, from the connections of a service and the key ring of its configuration.
+ * Restores the missing key of a running job from the topic `job.keys`. Finds keys of closed jobs by
+ * `findClosed`, if it is given.
  */
 export function connectJobKeys (
   { bus, codec, state }: Connected, config: RingConfig, findClosed?: JobKeysOptions['findClosed']
@@ -44,8 +44,8 @@ export function connectJobKeys (
 }
 
 /**
- * The message codec of a stage that reads or writes rows. Where the key of a running job is
- * nowhere, the message is dead and its rows end without a verdict, never silently.
+ * The message codec of a stage that reads or writes rows. If the key of a running job is lost, its
+ * messages are dead-lettered and its rows end without a verdict.
  */
 export function createJobMessageCodec (
   connected: Connected, config: RingConfig, findClosed?: JobKeysOptions['findClosed']

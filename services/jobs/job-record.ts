@@ -2,7 +2,7 @@ import { integer } from '../money/outbox.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Job, JobCounts, JobStatus, Preflight, Refusal } from './job.ts'
 
-/** What a job hash says of its claim, of its refusal, and of the job; its blocks are apart. */
+/** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
 export const RECORD_FIELDS = [
   'acceptBy', 'claimedAt', 'idempotencyKey', 'fingerprint', 'owner', 'quoteOnly', 'claimedIn',
   'refusal', 'requiredMicros', 'availableMicros',
@@ -15,10 +15,10 @@ export const RECORD_FIELDS = [
   'settledMicros',
 ] as const
 
-/** A job's record in Redis, or what a script returned of it: all values are text. */
+/** A job record as Redis or a script returns it: all values are text. */
 export type JobFields = Readonly<Record<string, string | undefined>>
 
-/** The record in what Redis answered for `RECORD_FIELDS`. */
+/** The record from the reply of HMGET for `RECORD_FIELDS`. */
 export function recordFields (values: readonly (string | null)[]): JobFields {
   return Object.fromEntries(RECORD_FIELDS.flatMap((name, index) => {
     const value = values[index] ?? undefined
@@ -26,7 +26,7 @@ export function recordFields (values: readonly (string | null)[]): JobFields {
   }))
 }
 
-/** Pairs of field and value, one after another, as scripts return a hash. */
+/** The fields of a flat list of names and values, as scripts return a hash. */
 export function fieldsOf (pairs: readonly string[]): JobFields {
   const fields: Record<string, string> = Object.create(null)
   for (let at = 0; at + 1 < pairs.length; at += 2) fields[pairs[at]!] = pairs[at + 1]!
@@ -34,8 +34,8 @@ export function fieldsOf (pairs: readonly string[]): JobFields {
 }
 
 /**
- * The accepted job a hash holds.
- * @throws RangeError when a count or amount is no safe integer.
+ * The accepted job in a record.
+ * @throws RangeError when a count or amount is not a safe integer.
  */
 export function jobOf (tenant: string, fields: JobFields): Job {
   const number = (name: string) => integer(fields[name])
@@ -64,7 +64,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
   }
 }
 
-/** Fields and values of the hash of this job, one after another. */
+/** The record of a job, as a flat list of names and values. */
 export function recordOf (job: Job): readonly string[] {
   const { preflight, counts, feed, header, tenant: _, ...own } = job
   const { cacheHits: quotedHits, freshChecks: quotedFresh, ...rows } = preflight
@@ -81,7 +81,7 @@ export function recordOf (job: Job): readonly string[] {
     [name, String(typeof value === 'boolean' ? Number(value) : value)])
 }
 
-/** The refusal a hash holds, if it holds one. */
+/** The refusal in a record, if any. */
 export function refusalOf (fields: JobFields): Refusal | undefined {
   const code = fields['refusal']
   switch (code) {
@@ -97,7 +97,7 @@ export function refusalOf (fields: JobFields): Refusal | undefined {
     case 'frozen':
     case 'expired':
     case 'internal': return { code }
-    default: throw new Error(`a job was refused for an unknown reason: ${code}`)
+    default: throw new Error(`the record of a job has a refusal with an unknown reason: ${code}`)
   }
 }
 
@@ -114,7 +114,7 @@ function preflightOf (fields: JobFields): Preflight {
   }
 }
 
-/** A partner's name holds no colon. */
+/** Parses `<partner>:<partition>`; the name of a partner has no colon. */
 function feedOf (text: string | undefined): Pick<Job, 'feed'> {
   if (text === undefined) return {}
   const [partner = '', partition = ''] = text.split(':')

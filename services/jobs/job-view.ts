@@ -2,14 +2,14 @@ import type { JobBody } from '../../schemas/api/job.ts'
 import type { Job, JobStatus } from './job.ts'
 import type { JobHeader } from './rows-seal.ts'
 
-/** Where a job is found, relative to the host. */
+/** The path of a job in the REST API. */
 export function jobPath (jobId: string): string {
   return `/api/v1/jobs/${jobId}`
 }
 
 /**
- * The status resource of a job. Status, progress, money and the time of the end change together,
- * when the job is closed; until then only the counts of rows move.
+ * The JSON body of a job. Status, progress, money and the time of the end change together, when the
+ * job is closed; until then only the counts of rows change.
  */
 export function jobBody (job: Job, header: JobHeader): JobBody {
   const { preflight, counts } = job
@@ -40,10 +40,7 @@ export function jobBody (job: Job, header: JobHeader): JobBody {
   }
 }
 
-/**
- * A job shows its end only once it is closed, when its results can be read; until then it shows
- * the state before.
- */
+/** The status in answers: a job appears as ended once it is closed and its results are readable. */
 export function visibleStatus (job: Job): JobStatus {
   if (job.closed) return job.status
   switch (job.status) {
@@ -54,7 +51,7 @@ export function visibleStatus (job: Job): JobStatus {
   }
 }
 
-/** What was charged and released is part of the end, so it is shown along with it. */
+/** Charged and released amounts appear together with the final status. */
 function settledMoney ({ closed, chargedMicros, releasedMicros }: Job) {
   return closed ? { chargedMicros, releasedMicros } : { chargedMicros: 0, releasedMicros: 0 }
 }
@@ -62,6 +59,6 @@ function settledMoney ({ closed, chargedMicros, releasedMicros }: Job) {
 function progressPercent (job: Job): number {
   if (job.closed) return 100
   const { totalRows } = job.preflight
-  // The last percent is the end itself, which comes when the results can be read.
+  // 100 percent means that the results are readable.
   return Math.min(99, Math.floor(100 * job.counts.finishedRows / totalRows))
 }

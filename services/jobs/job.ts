@@ -1,14 +1,14 @@
 import { decodeTime, ulid } from 'ulid'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
-/** `job_` and a ULID in lower case; the moment is Redis time in ms. */
+/** Returns `job_` and a ULID in lower case; `nowMs` is Redis time. */
 export function newJobId (nowMs: number): string {
   return `job_${ulid(nowMs).toLowerCase()}`
 }
 
 /**
- * When the job of an id was requested: Redis time in ms.
- * @throws Error for a text that is no id of a job.
+ * The time in a job id, when the job was requested: Redis time in ms.
+ * @throws Error for a text that is not a job id.
  */
 export function requestedAtMs (job: string): number {
   return decodeTime(job.slice('job_'.length).toUpperCase())
@@ -21,10 +21,10 @@ export const JOB_STATUSES = [
 export type JobStatus = typeof JOB_STATUSES[number]
 
 /**
- * Why a job was not accepted; `expired` and `internal` are answered with 503. `quoted`: only the
- * price was asked for, and no job was to come of it. `cursor_moved`: other contacts of its feed are
- * next, as some of its own may belong to a job already. `frozen`: something about the tenant's
- * money cannot be explained, and it moves again only once people have seen to it.
+ * Why a job was not accepted; `expired` and `internal` are answered with 503. `quoted`: the request
+ * was for a quote only. `cursor_moved`: the cursor of its feed has moved, so some of its contacts
+ * may belong to another job already. `frozen`: the wallet is frozen because of an inconsistency,
+ * until an operator unfreezes it.
  */
 export type Refusal =
   | {
@@ -39,7 +39,7 @@ export type Refusal =
   | { readonly code: 'expired' }
   | { readonly code: 'internal' }
 
-/** The frozen answer to a request: counts of rows, and the maximum price in USD micros. */
+/** The preflight of a request: counts of rows, and the maximum price in USD micros. */
 export type Preflight = {
   readonly totalRows: number
   readonly invalidRows: number
@@ -50,10 +50,10 @@ export type Preflight = {
   readonly quoteId: string
 }
 
-/** Where the contacts of a feed job came from. */
+/** The feed partition that the contacts of a job come from. */
 export type JobFeed = { readonly partner: string, readonly partition: number }
 
-/** An accepted job, as Redis holds it while it runs and as ClickHouse holds it afterwards. */
+/** An accepted job: in Redis while it runs, in ClickHouse once it is closed. */
 export type Job = {
   readonly id: string
   readonly tenant: string
@@ -66,12 +66,14 @@ export type Job = {
   /** Only of a feed job. */
   readonly feed?: JobFeed
   readonly forceFresh: boolean
-  /** Sealed metadata and webhook address (purpose `header`); empty when there are none. */
+  /** Sealed metadata and webhook address; empty without both. */
   readonly header: Buffer
   readonly createdAtMs: number
   readonly updatedAtMs: number
   readonly announced: boolean
-  /** Made anew from the journal: not announced, and yet its parts may have been produced. */
+  /**
+   * True if the job was rebuilt from the journal: its messages may be produced without `announced`.
+   */
   readonly rebuilt: boolean
   readonly ended: boolean
   readonly closed: boolean
@@ -83,7 +85,7 @@ export type Job = {
 }
 
 /**
- * What the tally has counted so far. Each finished row is counted in exactly one of `cacheHits`,
+ * The rows that are counted so far. Each finished row is counted in exactly one of `cacheHits`,
  * `freshRecords`, `invalidRecords`, `duplicateRecords`, `unknownRecords` and `cancelledRecords`.
  */
 export type JobCounts = {
@@ -94,7 +96,7 @@ export type JobCounts = {
   readonly freshRecords: number
   readonly invalidRecords: number
   readonly duplicateRecords: number
-  /** Originals that ended without a verdict, other than by a cancellation. */
+  /** Originals without a verdict, except cancelled ones. */
   readonly unknownRecords: number
   readonly cancelledRecords: number
   /** Rows with a verdict, duplicates included. */
@@ -102,12 +104,12 @@ export type JobCounts = {
   readonly failedRecords: number
 }
 
-/** One block that counts: which rows of it won, and where it stands. */
+/** A block that counts: its chunk and the rows that it was the first to finish. */
 export type ManifestEntry = {
   readonly chunk: number
   /** Hex SHA-256 of the sealed bytes. */
   readonly digest: string
-  /** Bitmap of the chunk: the rows this block was first to bring. */
+  /** Bitmap of the chunk: the rows that this block was the first to finish. */
   readonly won: Buffer
   readonly firstRow: number
   readonly inputs: boolean

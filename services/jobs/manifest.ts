@@ -1,9 +1,9 @@
 import type { ManifestEntry } from './job.ts'
 
-/** What the digest of a block follows in the hash of its job; as record.lua names it. */
+/** Prefix of manifest fields in the hash of a job; the same as in record.lua. */
 const BLOCK = 'block:'
 
-/** The blocks that count among the fields of a job's hash, by chunk. */
+/** The manifest in the hash of a job: the blocks that count, by chunk. */
 export function manifestOf (fields: Readonly<Record<string, Buffer>>): ManifestEntry[] {
   return Object.entries(fields)
     .filter(([name]) => name.startsWith(BLOCK))
@@ -11,18 +11,18 @@ export function manifestOf (fields: Readonly<Record<string, Buffer>>): ManifestE
     .sort((a, b) => a.chunk - b.chunk || (a.digest < b.digest ? -1 : 1))
 }
 
-/**
- * Chunk and first row as big-endian 32-bit numbers, one byte for inputs, then the bitmap; as
- * tally.lua packs it.
- */
+/** Chunk and first row as big-endian 32-bit numbers and one byte for inputs; the bitmap follows. */
 const HEADER_BYTES = 9
 
 /**
- * A manifest entry as the scripts pack it.
- * @throws RangeError when it is cut off.
+ * Decodes a manifest entry; see `packed` in record.lua.
+ * @throws RangeError when it is too short.
  */
 export function unpackEntry (digest: string, packed: Buffer): ManifestEntry {
-  if (packed.length < HEADER_BYTES) throw new RangeError(`the manifest entry ${digest} is cut off`)
+  if (packed.length < HEADER_BYTES) {
+    throw new RangeError(
+      `the manifest entry ${digest} has ${packed.length} bytes, expected at least ${HEADER_BYTES}`)
+  }
   return {
     chunk: packed.readUInt32BE(0),
     digest,
@@ -33,8 +33,7 @@ export function unpackEntry (digest: string, packed: Buffer): ManifestEntry {
 }
 
 /**
- * Bitmap of a whole job, least significant bit first: the rows that no entry of its manifest has
- * won.
+ * Bitmap of all rows of a job, least significant bit first: rows that no manifest entry has won.
  */
 export function openRowsOf (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
   const open = Buffer.alloc(Math.ceil(totalRows / 8))

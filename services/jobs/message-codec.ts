@@ -11,19 +11,19 @@ import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
   blockAad, boundOf, checkRows, openHeader, openRows, sealHeader, sealRows,
-  type JobHeader, type RowsPlace, type RowsTopic,
+  type JobHeader, type RowsBinding, type RowsTopic,
 } from './rows-seal.ts'
 
 export { blockAad, boundOf, openHeader, sealHeader, sealRows }
-export type { JobHeader, RowsPlace, RowsTopic }
+export type { JobHeader, RowsBinding, RowsTopic }
 
-/** The fields all values that carry rows have in common, and those only some have. */
+/** The fields of all values with rows; `batch` only in some. */
 type RowsValue = {
   readonly tenant: string
   readonly job: string
   readonly service: string
   readonly chunk: number
-  readonly part?: number
+  readonly batch?: number
   readonly chunks: number
   readonly firstRow: number
   readonly rows: number
@@ -33,31 +33,32 @@ type SealedValue = RowsValue & { readonly rowsSchema: number, readonly sealed: B
 type MessageCodecOptions = { readonly codec: Codec, readonly keys: Pick<JobKeys, 'get'> }
 
 /**
- * What Kafka carries of a job: readable envelopes in Avro, and rows sealed under the job's data
- * key, bound to their place. Headers repeat what names the rows, so that even undecodable bytes do.
+ * Encodes the messages of a job: a readable Avro envelope, and rows that are sealed under the data
+ * key of the job and bound to their coordinates. Headers repeat the coordinates, so that the rows
+ * of an undecodable message are known.
  */
 export function createMessageCodec (options: MessageCodecOptions): MessageCodec {
   return {
-    decode: raw => open(options, raw),
-    encode: emission => close(options, emission),
+    decode: raw => decode(options, raw),
+    encode: emission => encode(options, emission),
   }
 }
 
-async function open (options: MessageCodecOptions, raw: RawMessage): Promise<Decoded> {
+async function decode (options: MessageCodecOptions, raw: RawMessage): Promise<Decoded> {
   const topic = logicalTopic(raw.topic)?.topic
   if (topic === undefined) return { kind: 'dead', reason: 'unknown_topic' }
   if (raw.value === null) return { kind: 'skip', why: 'tombstone' }
   try {
     const value = await options.codec.decode(topic, raw.value)
     if (!hasRows(topic)) return messageOf({ topic, value, raw, rows: () => undefined })
-    return await openSealedValue(options, { topic, value: value as SealedValue, raw })
+    return await decodeSealedValue(options, { topic, value: value as SealedValue, raw })
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
     return { kind: 'dead', reason: reasonOf(error) }
   }
 }
 
-async function openSealedValue (
+async function decodeSealedValue (
   { codec, keys }: MessageCodecOptions,
   { topic, value, raw }: {
     readonly topic: RowsTopic, readonly value: SealedValue, readonly raw: RawMessage,
@@ -65,28 +66,28 @@ async function openSealedValue (
 ): Promise<Decoded> {
   const key = await keys.get(value.tenant, value.job)
   if (key === undefined) return { kind: 'skip', why: 'no_key' }
-  const place = placeOf(topic, value, value.rowsSchema)
-  const lean = { ...value, sealed: withinMessage(raw, value.sealed) }
-  checkRows(key, place, value.sealed)
-  const decode = await codec.prepare(`${topic}-rows`, value.rowsSchema)
-  const rows = () => unpackWith(openRows(key, place, lean.sealed), decode)
-  return messageOf({ topic, value: lean, raw, rows })
+  const binding = bindingOf(topic, value, value.rowsSchema)
+  const compact = { ...value, sealed: withinMessage(raw, value.sealed) }
+  checkRows(key, binding, value.sealed)
+  const decodeRows = await codec.prepare(`${topic}-rows`, value.rowsSchema)
+  const rows = () => unpackWith(openRows(key, binding, compact.sealed), decodeRows)
+  return messageOf({ topic, value: compact, raw, rows })
 }
 
-/** More than the nonce that tells sealed bytes from all others. */
-const TELLING_BYTES = 32
+/** Enough to find sealed bytes: longer than their random nonce. */
+const SEARCH_BYTES = 32
 
 /**
- * The sealed bytes where they stand in the message: many messages are held for long, and neither a
- * copy nor the opened content of them is worth its memory.
+ * The sealed bytes as a view of the message. Stages hold many messages for long, so neither a copy
+ * nor the decrypted rows stay in memory.
  */
 function withinMessage ({ value }: RawMessage, sealed: Buffer): Buffer {
-  const at = value?.indexOf(sealed.subarray(0, TELLING_BYTES)) ?? -1
+  const at = value?.indexOf(sealed.subarray(0, SEARCH_BYTES)) ?? -1
   const within = at < 0 ? undefined : value?.subarray(at, at + sealed.length)
   return within?.equals(sealed) === true ? within : sealed
 }
 
-async function close (
+async function encode (
   { codec, keys }: MessageCodecOptions, emission: Emission
 ): Promise<OutgoingMessage> {
   const { topic, value, lane, service } = emission
@@ -102,10 +103,11 @@ async function close (
   const rowsValue = value as RowsValue
   const key = await keys.get(rowsValue.tenant, rowsValue.job)
   if (key === undefined) {
-    throw new JobKeyLostError(`no data key to seal rows of ${rowsValue.job} with`)
+    throw new JobKeyLostError(
+      `the data key of job ${rowsValue.job} is missing: its rows cannot be sealed`)
   }
   const { schemaId, bytes } = await codec.encodeBare(`${topic}-rows`, emission.rows)
-  const sealed = sealRows(key, placeOf(topic, rowsValue, schemaId), bytes)
+  const sealed = sealRows(key, bindingOf(topic, rowsValue, schemaId), bytes)
   const envelope = { ...rowsValue, rowsSchema: schemaId, sealed }
   return {
     ...message,
@@ -114,12 +116,12 @@ async function close (
   }
 }
 
-function placeOf (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsPlace {
-  const { tenant, job, chunk, chunks, part = -1 } = value
+function bindingOf (topic: RowsTopic, value: RowsValue, rowsSchema: number): RowsBinding {
+  const { tenant, job, chunk, chunks, batch = -1 } = value
   const bound = topic === 'rows.completed'
     ? boundOf(value as unknown as Completed)
     : Buffer.alloc(0)
-  return { tenant, job, topic, chunk, part, chunks, rowsSchema, bound }
+  return { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound }
 }
 
 function headersOf (emission: Emission, value: RowsValue): Record<string, string> {
@@ -134,19 +136,19 @@ function headersOf (emission: Emission, value: RowsValue): Record<string, string
     firstRow: String(firstRow),
     chunkRows: String(rows),
     totalRows: String(totalRows),
-    rows: aboutOf(emission, rows).toString('base64'),
+    rows: bitmapOf(emission, rows).toString('base64'),
     ...emission.topic === 'rows.completed' && { inputs: String(emission.value.inputs) },
   }
 }
 
-/** The rows of its chunk that a message is about. */
-function aboutOf (emission: Emission, chunkRows: number): Buffer {
+/** Bitmap of the rows of a chunk that a message contains. */
+function bitmapOf (emission: Emission, chunkRows: number): Buffer {
   if (emission.topic === 'rows.completed') return emission.value.finished
-  const part = emission.topic === 'rows.to-verify' || emission.topic === 'rows.retry'
-  if (!part) return fullBitmap(chunkRows)
-  const about = emptyBitmap(chunkRows)
-  for (const row of emission.rows.rows) set(about, row)
-  return about
+  const isBatch = emission.topic === 'rows.to-verify' || emission.topic === 'rows.retry'
+  if (!isBatch) return fullBitmap(chunkRows)
+  const bitmap = emptyBitmap(chunkRows)
+  for (const row of emission.rows.rows) set(bitmap, row)
+  return bitmap
 }
 
 const ROWS_TOPICS: ReadonlySet<string> = new Set<RowsTopic>(
@@ -154,10 +156,7 @@ const ROWS_TOPICS: ReadonlySet<string> = new Set<RowsTopic>(
 
 const hasRows = (topic: TopicName): topic is RowsTopic => ROWS_TOPICS.has(topic)
 
-/**
- * A decoded value has the type of its topic's schema, which the compiler can't see through the
- * union.
- */
+/** Casts: the codec validates each value by the schema of its topic. */
 const messageOf = (message: object): Decoded =>
   ({ kind: 'message', message: message as Incoming })
 

@@ -11,13 +11,13 @@ export type Decided = Exclude<Outcome, { readonly kind: 'open' }>
 export type OutcomesOptions = {
   readonly store: Pick<JobStore, 'outcome' | 'refuse'>
   /**
-   * A job that was closed so long ago that Redis has forgotten it. Feeds do without: by its cursor
-   * none of their contacts comes to a second job.
+   * Finds a closed job whose record in Redis has expired. Feeds do not need it: their cursor
+   * prevents a second job with the same contacts.
    */
   readonly findArchived?: (
     tenant: string, job: string,
   ) => Promise<{ readonly job: Job } | undefined>
-  /** A connection of its own: once subscribed it serves nothing else. */
+  /** A dedicated connection: a subscribed one accepts no other commands. */
   readonly subscriber: Redis
   readonly clock: Clock
   readonly pollMs?: number
@@ -25,47 +25,47 @@ export type OutcomesOptions = {
 
 export type OutcomeWaiter = {
   /**
-   * What became of a claim: the accepted job once it is announced, or its refusal; at `acceptByMs`
-   * whatever is stored by then, or else the refusal `expired`, stored now. A job whose reservation
-   * is in the outbox alone is nobody's to hear of: Redis could still lose it. A job that Redis has
-   * forgotten is answered from the archive.
-   * @throws InfrastructureError when that does not come to the journal within ten seconds.
+   * Waits for the outcome of a claim: the accepted job once it is announced, or the refusal. At
+   * `acceptByMs` it returns the stored outcome, or stores the refusal `expired`. It never returns a
+   * job whose reservation is only in the outbox, because Redis could still lose it. A job whose
+   * record has expired comes from the archive.
+   * @throws InfrastructureError when the reservation is not in the journal within ten seconds.
    * @throws the abort reason after `stop`, or when `signal` is aborted.
    */
   readonly wait: (claim: {
     readonly tenant: string
     readonly job: string
     readonly acceptByMs: number
-    /** Nothing can have become of it before the call. */
+    /** True for a new claim: it has no outcome before the call. */
     readonly isNew?: boolean
     readonly signal?: AbortSignal
   }) => Promise<Decided>
-  /** Ends every wait. */
+  /** Aborts all waits. */
   readonly stop: () => void
 }
 
-/** Waits of requests for their outcomes: a nudge by pub/sub, and polling where a nudge is lost. */
+/** Lets requests wait for outcomes: notified by pub/sub, with polling for lost notifications. */
 export async function createOutcomeWaiter (options: OutcomesOptions): Promise<OutcomeWaiter> {
   const { store, findArchived, subscriber, clock, pollMs = 250 } = options
-  const nudges = new EventTarget()
+  const notifications = new EventTarget()
   const stopped = new AbortController()
-  subscriber.on('message', (_channel, job) => nudges.dispatchEvent(new Event(job)))
+  subscriber.on('message', (_channel, job) => notifications.dispatchEvent(new Event(job)))
   await subscriber.subscribe(OUTCOMES_CHANNEL)
 
   const wait: OutcomeWaiter['wait'] = async (
     { tenant, job, acceptByMs, isNew = false, signal }
   ) => {
     const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
-    for (let asks = !isNew; ; asks = true) {
-      const nudged = nextNudge(nudges, job, ends)
+    for (let reads = !isNew; ; reads = true) {
+      const notified = nextNotification(notifications, job, ends)
       try {
-        const outcome = asks ? await decided({ tenant, job, acceptByMs }) : undefined
+        const outcome = reads ? await decided({ tenant, job, acceptByMs }) : undefined
         if (outcome !== undefined) return outcome
         const lateMs = clock.now() - acceptByMs
         const waitMs = lateMs > EXPIRY_RETRY_MS ? pollMs : Math.max(-lateMs, EXPIRY_RETRY_MS)
-        await nudged.within(Math.min(pollMs, waitMs))
+        await notified.within(Math.min(pollMs, waitMs))
       } finally {
-        nudged.forget()
+        notified.unsubscribe()
       }
       ends.throwIfAborted()
     }
@@ -93,35 +93,33 @@ export async function createOutcomeWaiter (options: OutcomesOptions): Promise<Ou
   }
 }
 
-/** `ledger` ships what is left in an outbox every second. */
+/** `ledger` ships outboxes every second. */
 const JOURNALED_WITHIN_MS = 10_000
 
-/** Nobody can be told of the job yet, nor that there is none. */
+/** The outcome is unknown until the reservation is in the journal. */
 export function notJournaled (cause?: unknown): InfrastructureError {
-  const message = 'the reservation of an accepted job is not in the journal yet'
+  const message = 'the reservation of an accepted job is not in the journal yet, retry later'
   return new InfrastructureError(message, { cause })
 }
 
-/** Whether a job that was accepted outlives Redis. */
+/** True if an accepted job survives a loss of Redis. */
 export function isSafe ({ job, entry }: Extract<Outcome, { kind: 'accepted' }>): boolean {
   return job.announced || job.closed || entry === undefined
 }
 
-/**
- * Our clock may run some milliseconds ahead of Redis, which alone says when a claim has expired.
- */
+/** This clock may be some milliseconds ahead of Redis, which decides when a claim expires. */
 const EXPIRY_RETRY_MS = 5
 
-/** The next nudge for a job, listened for from now on; `forget` ends the listening. */
-function nextNudge (nudges: EventTarget, job: string, ends: AbortSignal) {
+/** Listens for the next notification of a job until `unsubscribe`. */
+function nextNotification (notifications: EventTarget, job: string, ends: AbortSignal) {
   const over = new AbortController()
   const either = AbortSignal.any([ends, over.signal])
-  const nudged = new Promise<void>((resolve) => {
-    nudges.addEventListener(job, () => resolve(), { once: true, signal: over.signal })
+  const notified = new Promise<void>((resolve) => {
+    notifications.addEventListener(job, () => resolve(), { once: true, signal: over.signal })
   })
   const within = async (timeoutMs: number) => {
     const late = delay(timeoutMs, undefined, { signal: either }).catch(() => {})
-    await Promise.race([nudged, late])
+    await Promise.race([notified, late])
   }
-  return { within, forget: () => over.abort() }
+  return { within, unsubscribe: () => over.abort() }
 }

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
-/** Providers that need no description; others are `http:<id>`, described by configuration. */
+/** Built-in providers; the others are `http:<id>`, which settings describe. */
 export const BUILT_IN_PROVIDERS = [
   'numbering-plan', 'email-domain', 'smtp-probe', 'sandbox',
 ] as const
@@ -10,7 +10,7 @@ export type BuiltInProvider = typeof BUILT_IN_PROVIDERS[number]
 
 export type ProviderName = BuiltInProvider | `http:${number}`
 
-/** Which providers serve a service, the first one first; the others only when it fails. */
+/** The providers of each service: the first is used, the others when it fails. */
 export type ProviderLists = Readonly<Partial<Record<ServiceSlug, readonly ProviderName[]>>>
 
 export const DEFAULT_PROVIDERS: ProviderLists = {
@@ -26,13 +26,13 @@ const providerName = Type.Refine(
 
 const providerList = Type.Optional(Type.Array(providerName))
 
-/** The form of a list of providers for each service. */
+/** Schema of the provider lists of all services. */
 export const providerLists = Object.fromEntries(SERVICE_SLUGS.map((slug) =>
   [slug, providerList])) as Record<ServiceSlug, typeof providerList>
 
 /**
- * The key `PROVIDERS`, read alike by the stage that asks them and by the interface, which refuses
- * live jobs of a service that has none.
+ * The setting `PROVIDERS`: `verify` calls the providers, and `ingest` rejects live jobs of a
+ * service without one. Both read the same value.
  */
 export const providersConfig = {
   PROVIDERS: Type.Object(providerLists, {

@@ -1,5 +1,5 @@
--- KEYS: wallet, job. What is known of a claim or job. That nothing is known is said only behind the
--- gate: a Redis that has lost its jobs would say so of all of them.
+-- KEYS: wallet, job. Returns the record of a claim or job. It may be empty only behind the recovery
+-- guard: a Redis that has lost its data has no record of any job.
 local gate = gate_of(KEYS[1])
 if gate.shut then
   return gate.shut

@@ -1,10 +1,10 @@
--- What the scripts of jobs share: the record's outcome, refusals, and the end with its money.
+-- Shared by the scripts of jobs: the record, outcomes, refusals, and the end of a job.
 
 local OUTCOMES = 'outcomes'
-local REFUSAL_KEPT_MS = 60000
+local REFUSAL_TTL_MS = 60000
 
--- The fields of a record by name, and others of its hash if they are named. It is read once a
--- script: nobody else changes it meanwhile.
+-- Reads the fields of a record by name, and in a second table other named fields of its hash.
+-- Scripts are atomic, so each reads the record once.
 local function record_of(key, ...)
   local others = { ... }
   local names = { unpack(RECORD_FIELDS) }
@@ -20,45 +20,44 @@ local function record_of(key, ...)
   return fields, found
 end
 
--- What keeps a script that moves no money from acting on a job, or nothing. A job that is there and
--- was claimed in this run of the server needs no gate: even where a former master leads again, and
--- lacks what another one wrote meanwhile, blocks are counted once more and jobs closed once more.
--- That a job is not there is said behind the gate alone.
+-- The error for a script that moves no money, or nil. A job that exists and was claimed in this run
+-- of the server needs no recovery guard: if a former master takes over and lacks later writes,
+-- blocks are counted once more and jobs closed once more. Other jobs need the guard.
 local function shut_for(fields, wallet_key)
   if not fields.status or fields.claimedIn ~= run_id() then
     return gate_of(wallet_key).shut
   end
 end
 
--- For a script that moves no money: what keeps it from acting on the job, or nothing, then the
--- status and the named fields of the record.
+-- For a script that moves no money: the error or nil, then the status and the named fields of the
+-- record.
 local function guarded_fields(wallet_key, job_key, ...)
   local found = redis.call('HMGET', job_key, 'claimedIn', 'status', ...)
   return shut_for({ claimedIn = found[1], status = found[2] }, wallet_key), unpack(found, 2)
 end
 
--- Notes fields and values in turn of a record, and changes what was read of it; `write` is to
--- follow.
-local noted = {}
+-- Buffers changes, pairs of field and value, and applies them to the fields that were read. `write`
+-- stores them.
+local buffered = {}
 
-local function note(fields, changes)
+local function buffer(fields, changes)
   for at = 1, #changes, 2 do
     fields[changes[at]] = changes[at + 1]
-    noted[#noted + 1] = changes[at]
-    noted[#noted + 1] = changes[at + 1]
+    buffered[#buffered + 1] = changes[at]
+    buffered[#buffered + 1] = changes[at + 1]
   end
 end
 
 local function write(key)
-  redis.call('HSET', key, unpack(noted))
+  redis.call('HSET', key, unpack(buffered))
 end
 
 local function change(key, fields, changes)
-  note(fields, changes)
+  buffer(fields, changes)
   write(key)
 end
 
--- An answer with a record: what is said of it, then its fields and values in turn.
+-- A reply with a record: kind, additional values, then pairs of field and value.
 local function reply(kind, more, fields)
   local answer = { kind, unpack(more) }
   for name, value in pairs(fields) do
@@ -68,7 +67,7 @@ local function reply(kind, more, fields)
   return answer
 end
 
--- What was decided of a claim before, if anything.
+-- The stored outcome of a claim, or nil and its fields.
 local function stored_outcome(keys)
   local fields = record_of(keys.job)
   if fields.status then
@@ -80,8 +79,8 @@ local function stored_outcome(keys)
   return nil, fields
 end
 
--- Stores a refusal; a key bound to this job is free again, so that a repetition is judged anew. Of
--- a claim that is forgotten nothing changes: its job may have been accepted, and closed since.
+-- Stores a refusal and releases the idempotency key of the job, so that a repeated request is
+-- decided again. An expired claim does not change: its job may have been accepted and closed.
 local function refuse_job(keys, claim, refusal)
   local required = refusal.required or '0'
   local available = refusal.available or '0'
@@ -91,7 +90,7 @@ local function refuse_job(keys, claim, refusal)
   change(keys.job, claim, {
     'refusal', refusal.code, 'requiredMicros', required, 'availableMicros', available,
   })
-  redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_KEPT_MS))
+  redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_TTL_MS))
   if bound_job(keys.idem) == refusal.job then
     redis.call('DEL', keys.idem)
   end
@@ -99,9 +98,9 @@ local function refuse_job(keys, claim, refusal)
   return reply('refused', {}, claim)
 end
 
--- At the end successes and failures add up to all rows, though a block made from headers alone
--- lacks the copies of its rows: a success has a verdict of its own or repeats one, and all other
--- rows have failed.
+-- At the end successes and failures add up to all rows, though a block made from headers alone does
+-- not know the duplicates of its rows: rows with a verdict and their duplicates succeeded, all
+-- others failed.
 local function sums_of(fields)
   local verdicts = tonumber(fields.cacheHits) + tonumber(fields.freshRecords)
   local success = math.min(
@@ -112,13 +111,13 @@ local function sums_of(fields)
   }
 end
 
--- Only a job with rows to check live takes one of its tenant's slots, until its money has moved.
+-- Only a job with rows to check live takes a slot of its organization, until it is settled.
 local function slots_of(fields)
   return fields.quotedFresh == '0' and 0 or 1
 end
 
--- The movement that ends a job; of a job that was made anew the journal may know it already, and
--- money never moves twice. Returns seq, charge and the entry that was made, if one was.
+-- Settles or voids the reservation of a job. The journal of a rebuilt job may have that entry
+-- already; money never moves twice. Returns seq, charge and the new entry or nil.
 local function end_money(keys, ending)
   if ending.fields.settledSeq then
     note_progress(keys, ending.job, ending.at)
@@ -133,9 +132,9 @@ local function end_money(keys, ending)
   return seq, ending.charge, made
 end
 
--- Charges what was won and lets go of the rest, makes the counts final, and writes all that was
--- noted; the caller has called check_settle, unless the money has moved before. Answers as tally
--- and fail do.
+-- Charges live rows, releases the rest, makes the counts final, and writes the buffered changes.
+-- The caller has called check_settle, unless the job was settled before. Replies like tally and
+-- fail.
 local function end_job(keys, ending)
   local fields = ending.fields
   local seq, charge, entry = end_money(keys, ending)
@@ -151,7 +150,7 @@ local function end_job(keys, ending)
   return reply('counted', { '1', entry or entry_at(keys.wallet, seq) }, fields)
 end
 
--- Whether all rows and all inputs of a job are there.
+-- True once all rows are finished and the inputs of all chunks are stored.
 local function is_complete(fields)
   return fields.finishedRows == fields.totalRows and fields.inputBlocks == fields.chunks
 end
@@ -160,12 +159,12 @@ local function ended_status(fields)
   return fields.status == 'cancelling' and 'cancelled' or 'completed'
 end
 
--- The answer of tally and fail: whether the job waits to be closed, its entry, its record.
+-- The reply of tally and fail: whether the job has ended, its journal entry, its record.
 local function tallied(kind, keys, fields)
   return reply(kind, { fields.ended, entry_at(keys.wallet, fields.settleSeq) }, fields)
 end
 
--- A manifest entry as manifest.ts unpacks it, of the block with the digest that follows this name.
+-- Prefix of manifest fields; the digest of the block follows. manifest.ts unpacks the entries.
 local BLOCK = 'block:'
 
 local function packed(chunk, first_row, inputs, won)

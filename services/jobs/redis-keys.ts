@@ -1,30 +1,30 @@
 import { taggedTenant } from '../money/redis-keys.ts'
 
-/** The keys of a tenant's jobs in Redis; the hash tag lets one script reach them with its money. */
+/** Redis keys of a job; they share a hash tag with the wallet, so that one script can use both. */
 export const jobKeys = (tenant: string, job: string) => ({
   /**
-   * Hash: the claim, then the refusal or the job, by the names of `RECORD_FIELDS`;
-   * `seen:<chunk>`: bitmap of the rows some block has won, `inputs:<chunk>`: 1 once its inputs
-   * came, `block:<digest>`: which rows a block won.
+   * Hash: the fields of `RECORD_FIELDS` (claim, then refusal or job); `seen:<chunk>`: bitmap of the
+   * finished rows; `inputs:<chunk>`: 1 once the inputs are stored; `block:<digest>`: the rows that
+   * a block won.
    */
   job: `job:${taggedTenant(tenant)}:${job}`,
   /** The wrapped data key. */
   dataKey: `dek:${taggedTenant(tenant)}:${job}`,
-  /** There for a job that was erased on demand, as long as its results would have been kept. */
+  /** Mark of an erased job, kept as long as its results would have been. */
   erased: `erased:${taggedTenant(tenant)}:${job}`,
 })
 
-/** The open job that a field of a wallet is of; undefined for any other field. */
+/** The job id in an `open:<job>` field of a wallet; undefined for other fields. */
 export const openJobIn = (field: string): string | undefined => /^open:(.+)$/.exec(field)?.[1]
 
-/** Hash: cursor -> offset of the last contact of that partition that a job took. */
+/** Hash: cursor -> offset of the last contact of the partition that is in a job. */
 export const cursorsKeyOf = (
   tenant: string, { partner, partition }: { readonly partner: string, readonly partition: number }
 ): string => `cursors:${taggedTenant(tenant)}:${partner}:${partition}`
 
-/** String: the job an Idempotency-Key is bound to, and the fingerprint of its request. */
+/** String: the job that an Idempotency-Key is bound to, and the fingerprint of its request. */
 export const idempotencyKeyOf = (tenant: string, key: string): string =>
   `idem:${taggedTenant(tenant)}:${key}`
 
-/** Pub/sub channel: the id of each job whose request can be answered. */
+/** Pub/sub channel: ids of jobs whose outcome is decided. */
 export const OUTCOMES_CHANNEL = 'outcomes'

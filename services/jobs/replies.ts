@@ -3,7 +3,7 @@ import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import type { Refusal } from './job.ts'
 import type { Accepted, Cancelled, Claim, Outcome, Tallied } from './steps.ts'
 
-/** What `claim` answered. */
+/** Decodes the reply of `claim`. */
 export function claimedOf (reply: readonly string[]): Claim {
   const [kind, ...rest] = reply
   switch (kind) {
@@ -13,18 +13,18 @@ export function claimedOf (reply: readonly string[]): Claim {
       return { kind, job, acceptByMs: integer(acceptBy), owner }
     }
     case 'reused': return { kind }
-    default: throw new Error(`claim answered ${kind}`)
+    default: throw new Error(`unexpected reply of claim: ${kind}`)
   }
 }
 
-/** What `accept` answered. */
+/** Decodes the reply of `accept`. */
 export function acceptedOf (tenant: string, reply: readonly string[]): Accepted {
   const [kind, entry] = reply
   if (kind === 'refused') return { kind, refusal: refusalIn(reply) }
   return { kind: 'accepted', job: jobOf(tenant, fieldsOf(reply.slice(2))), entry: entryIn(entry) }
 }
 
-/** What `refuse` answered: what was stored before, or the refusal, or nothing yet. */
+/** Decodes the reply of `refuse`: the outcome that was stored before, the refusal, or `open`. */
 export function outcomeOf (tenant: string, reply: readonly string[]): Outcome {
   if (reply[0] === 'open') return { kind: 'open' }
   const outcome = acceptedOf(tenant, reply)
@@ -32,19 +32,21 @@ export function outcomeOf (tenant: string, reply: readonly string[]): Outcome {
   return isForgotten ? { ...outcome, forgotten: true } : outcome
 }
 
-/** What `tally` and `fail` answered. */
+/** Decodes the reply of `tally` and `fail`. */
 export function talliedOf (tenant: string, reply: readonly string[]): Tallied {
   const [kind, ended, entry, ...pairs] = reply
   if (kind === 'skip') return { kind }
-  if (kind !== 'counted' && kind !== 'known') throw new Error(`tally answered ${kind}`)
+  if (kind !== 'counted' && kind !== 'known') throw new Error(`unexpected reply of tally: ${kind}`)
   return { kind, ended: ended === '1', entry: entryIn(entry), job: jobOf(tenant, fieldsOf(pairs)) }
 }
 
-/** What `cancel` answered. */
+/** Decodes the reply of `cancel`. */
 export function cancelledOf (tenant: string, reply: readonly string[]): Cancelled {
   const [kind, ...pairs] = reply
   if (kind === 'unknown') return { kind }
-  if (kind !== 'cancelling' && kind !== 'ended') throw new Error(`cancel answered ${kind}`)
+  if (kind !== 'cancelling' && kind !== 'ended') {
+    throw new Error(`unexpected reply of cancel: ${kind}`)
+  }
   return { kind, job: jobOf(tenant, fieldsOf(pairs)) }
 }
 
@@ -52,6 +54,6 @@ const entryIn = (json = '') => json === '' ? undefined : entryOf(json)
 
 function refusalIn (reply: readonly string[]): Refusal {
   const refusal = refusalOf(fieldsOf(reply.slice(1)))
-  if (refusal === undefined) throw new Error('a refusal without a reason')
+  if (refusal === undefined) throw new Error('the reply has a refusal without a reason')
   return refusal
 }

@@ -4,65 +4,65 @@ import { detachBuffer } from '../platform/detach-buffer.ts'
 import { openSealed, seal, subkey, unpack } from '../crypto/seal.ts'
 import type { Binding } from '../crypto/seal.ts'
 
-/** Topics whose messages carry sealed rows; each is a purpose with a subkey of its own. */
+/** Topics whose messages carry sealed rows; each topic has its own subkey. */
 export type RowsTopic =
   'rows.submitted' | 'rows.normalized' | 'rows.to-verify' | 'rows.retry' | 'rows.completed'
 
-/** What a seal of rows is bound to: opened anywhere else it is refused. */
-export type RowsPlace = {
+/** What sealed rows are bound to: with another binding they cannot be opened. */
+export type RowsBinding = {
   readonly tenant: string
   readonly job: string
   readonly topic: RowsTopic
   readonly chunk: number
-  /** -1 where the topic has no parts. */
-  readonly part: number
+  /** Verification batch; -1 in topics without batches. */
+  readonly batch: number
   readonly chunks: number
   /** Registry id of the schema of the rows. */
   readonly rowsSchema: number
-  /** `boundOf` a finished block, else empty. */
+  /** `boundOf` a block, else empty. */
   readonly bound: Buffer
 }
 
-/** Binds the layout itself: a later layout can never be taken for this one. */
+/** Version of the layout; it is part of the binding. */
 const VERSION = 1
 
-/** Seals the Avro bytes of rows (compressed first) under the job's data key; they are used up. */
-export function sealRows (dataKey: Buffer, place: RowsPlace, plain: Buffer): Buffer {
-  const sealed = seal(subkey(dataKey, place.topic), blockAad(dataKey, place), plain)
+/** Compresses and seals the Avro bytes of rows under the job's data key; detaches `plain`. */
+export function sealRows (dataKey: Buffer, binding: RowsBinding, plain: Buffer): Buffer {
+  const sealed = seal(subkey(dataKey, binding.topic), blockAad(dataKey, binding), plain)
   detachBuffer(plain)
   return sealed
 }
 
-/** @throws SealError when key, place or bytes differ from those sealed. */
-export function checkRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): void {
-  detachBuffer(openRows(dataKey, place, sealed))
+/** @throws SealError when key, binding or bytes differ from those sealed. */
+export function checkRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffer): void {
+  detachBuffer(openRows(dataKey, binding, sealed))
 }
 
 /**
- * The Avro bytes of rows, checked but still compressed: `unpackWith` of lib/seal reads them.
- * @throws SealError when key, place or bytes differ from those sealed.
+ * The Avro bytes of rows, checked but still compressed: `unpackWith` reads them.
+ * @throws SealError when key, binding or bytes differ from those sealed.
  */
-export function openRows (dataKey: Buffer, place: RowsPlace, sealed: Buffer): Buffer {
-  return openSealed(subkey(dataKey, place.topic), blockAad(dataKey, place), sealed)
+export function openRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffer): Buffer {
+  return openSealed(subkey(dataKey, binding.topic), blockAad(dataKey, binding), sealed)
 }
 
 /**
- * The bound data, in the order of design: version, key id, tenant, job, purpose, chunk, part,
- * chunks, schema id, digest of the bitmaps. The key id is derived from the data key: wrapping it
- * anew, under another key of the ring, changes no seal.
+ * The additional authenticated data of sealed rows: version, key id, tenant, job, topic, chunk,
+ * batch, chunks, schema id, digest of the bitmaps. The key id is derived from the data key, so
+ * wrapping the key under another key of the ring changes no seal.
  */
-export function blockAad (dataKey: Buffer, place: RowsPlace): Binding {
-  const { tenant, job, topic, chunk, part, chunks, rowsSchema, bound } = place
-  return [VERSION, keyIdOf(dataKey), tenant, job, topic, chunk, part, chunks, rowsSchema, bound]
+export function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
+  const { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound } = binding
+  return [VERSION, keyIdOf(dataKey), tenant, job, topic, chunk, batch, chunks, rowsSchema, bound]
 }
 
 /**
- * SHA-256 over all that is counted of a block, so that nobody can change what it bills without
- * breaking the seal: bitmaps, copies, whether it holds inputs, and its first row.
+ * SHA-256 of everything in a block that affects counts and charges: bitmaps, duplicates, whether it
+ * has inputs, and its first row. The seal is bound to it.
  */
 export function boundOf (
   block: Pick<Completed,
-    'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled' | 'copies' | 'inputs' |
+    'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled' | 'duplicates' | 'inputs' |
     'firstRow'>
 ): Buffer {
   const hash = createHash('sha256')
@@ -70,18 +70,18 @@ export function boundOf (
   for (const bitmap of [finished, cached, live, invalid, unknown, cancelled]) {
     hash.update(`${bitmap.length}:`).update(bitmap)
   }
-  const copies = block.copies.map((original) => `${original.row}x${original.copies}`).join(',')
-  return hash.update(`${copies};${block.inputs};${block.firstRow}`).digest()
+  const duplicates = block.duplicates.map(({ row, count }) => `${row}x${count}`).join(',')
+  return hash.update(`${duplicates};${block.inputs};${block.firstRow}`).digest()
 }
 
-/** What a client gave along with a job and nobody but its webhook and status may see. */
+/** Metadata and webhook address of a job; visible only in its status and its webhook events. */
 export type JobHeader = {
   readonly metadata: Readonly<Record<string, string>>
-  /** Empty when there is none. */
+  /** Empty without a webhook. */
   readonly webhookUrl: string
 }
 
-/** Seals the header; empty when there is nothing in it. */
+/** Seals the header; returns no bytes for an empty one. */
 export function sealHeader (
   dataKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
 ): Buffer {
@@ -92,7 +92,7 @@ export function sealHeader (
 }
 
 /**
- * The header that was sealed; of empty bytes the empty header.
+ * Opens a sealed header; no bytes are an empty header.
  * @throws SealError when key, owner or bytes differ from those sealed.
  */
 export function openHeader (

@@ -8,26 +8,26 @@ import { RECORD_FIELDS } from './job-record.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from './redis-keys.ts'
 import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './steps.ts'
 
-/** What Redis keeps of a job, and for how long; shared with those who make jobs anew. */
-export const KEPT_LUA = new URL('./kept.lua', import.meta.url)
+/** Lua: how long Redis keeps the state of a job; `ledger` uses it to rebuild jobs. */
+export const RETENTION_LUA = new URL('./retention.lua', import.meta.url)
 
 const RECORD_LUA = new URL('./record.lua', import.meta.url)
 const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
 
 /**
- * Every script of jobs begins with the gate, the movements of money and the shared parts of the
- * record. The wallet of the tenant is the first of its keys.
+ * Loads a script of jobs, with the recovery guard, the wallet and the record functions before it.
+ * Its first key is the wallet of the tenant.
  */
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
-  const source = FIELDS_LUA + joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, RECORD_LUA, file)
+  const source = FIELDS_LUA + joinLua(GATE_LUA, WALLET_LUA, RETENTION_LUA, RECORD_LUA, file)
   const call = guardedScript(redis, { name, source, numberOfKeys: 1 + numberOfKeys })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]
   ) => await call(tenant, [moneyKeys(tenant).wallet, ...keys], args) as string[]
 }
 
-/** The scripts with how many keys each takes beside the wallet. */
+/** The scripts; the number counts their keys without the wallet. */
 function loadScripts (redis: Redis) {
   return {
     claim: jobScript(redis, 'claim', 2),
@@ -44,7 +44,7 @@ function loadScripts (redis: Redis) {
   }
 }
 
-/** One function a script: which keys it touches, and in which order it takes its arguments. */
+/** One function per script: its keys, and the order of its arguments. */
 export function createJobScripts (redis: Redis) {
   const {
     claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel, beginVerifying,
@@ -74,9 +74,9 @@ export function createJobScripts (redis: Redis) {
     beginVerifying: (tenant: string, job: string) =>
       beginVerifying(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
-    tally: (tenant: string, block: TallyBlock, again: boolean) =>
+    tally: (tenant: string, block: TallyBlock, recount: boolean) =>
       tally(tenant, tallyKeys(tenant, block.job), [
-        ...tallyArguments(tenant, block), block.standsIn && !again ? 1 : 0,
+        ...tallyArguments(tenant, block), block.standsIn && !recount ? 1 : 0,
       ]),
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
       const args = [tenant, job, digest, finished, count(finished)]
@@ -91,7 +91,7 @@ export function createJobScripts (redis: Redis) {
   }
 }
 
-/** A job without a feed names a hash of cursors that is nowhere, and no cursor in it. */
+/** Placeholder of a job without a feed: a hash of cursors that does not exist, and no cursor. */
 const NO_FEED: Feed = {
   partner: '', partition: -1, cursor: '', from: -1, to: -1, unitPriceMicros: null,
 }
@@ -133,7 +133,7 @@ function tallyArguments (tenant: string, block: TallyBlock): (string | number | 
   const { finished, cached, live, invalid, unknown, cancelled } = block
   return [
     tenant, block.job, block.chunk, block.digest, inputsOf(block), block.firstRow,
-    finished, cached, live, invalid, unknown, cancelled, packCopies(block.copies),
+    finished, cached, live, invalid, unknown, cancelled, packDuplicates(block.duplicates),
   ]
 }
 
@@ -142,12 +142,12 @@ function inputsOf ({ inputs, standsIn }: TallyBlock): 0 | 1 | 2 {
   return standsIn ? 2 : 1
 }
 
-/** Pairs of big-endian 32-bit numbers: row, number of copies. */
-function packCopies (copies: TallyBlock['copies']): Buffer {
-  const packed = Buffer.alloc(copies.length * 8)
-  for (const [index, original] of copies.entries()) {
-    packed.writeUInt32BE(original.row, index * 8)
-    packed.writeUInt32BE(original.copies, index * 8 + 4)
+/** Pairs of big-endian 32-bit numbers: row, number of duplicates. */
+function packDuplicates (duplicates: TallyBlock['duplicates']): Buffer {
+  const packed = Buffer.alloc(duplicates.length * 8)
+  for (const [index, { row, count: copies }] of duplicates.entries()) {
+    packed.writeUInt32BE(row, index * 8)
+    packed.writeUInt32BE(copies, index * 8 + 4)
   }
   return packed
 }

@@ -25,7 +25,7 @@ export type Submission = JobHeader & {
   readonly feed?: SubmittedFeed
 }
 
-/** Where the inputs came from; offsets and references are one an input. */
+/** The feed that the inputs come from; one offset and one reference per input. */
 export type SubmittedFeed = {
   readonly source: Feed
   readonly offsets: readonly number[]
@@ -35,18 +35,18 @@ export type SubmittedFeed = {
 export type SendOptions = {
   readonly keys: Pick<JobKeys, 'create'>
   readonly emitter: Pick<Emitter, 'emit'>
-  /** Version of the cache secret that tokens are made with now. */
+  /** Current version of the cache secret. */
   readonly tokenVersion: string
-  /** Rows a chunk holds at most; `CHUNK_ROWS` when left out. */
+  /** Maximum rows per chunk; default `CHUNK_ROWS`. */
   readonly chunkRows?: number | undefined
 }
 
-/** A request that has its job id; times are Redis time. */
+/** The claim of a new request; times are Redis time. */
 export type Claimed = {
   readonly job: string
   readonly nowMs: number
   readonly acceptByMs: number
-  /** True when no job comes of it: its key is needed by nobody who might lose it. */
+  /** True for a quote: its data key is not sent to Kafka. */
   readonly quoteOnly?: boolean
 }
 
@@ -57,8 +57,8 @@ type Sending = {
 }
 
 /**
- * Makes the job's key and produces it with all chunks; resolves when all are acknowledged. Where no
- * request is told of in a trace, as with feeds, the job's trace begins here.
+ * Creates the data key of the job and produces it with all chunks; resolves when all are
+ * acknowledged. The trace of a feed job starts here, because it has no request.
  */
 export async function send (options: SendOptions, sending: Sending): Promise<void> {
   const { submission: { tenant, inputs }, claimed: { job } } = sending
@@ -86,12 +86,12 @@ async function produce (
   const header = sealHeader(key, { tenant, job }, submission)
   const { feed } = submission
   const chunks = chunksOf(
-    submission.inputs, feed && (row => alongBytes(feed, row)), chunkRows)
+    submission.inputs, feed && (row => contactBytes(feed, row)), chunkRows)
   const lane = laneOf(submission.inputs.length)
   const sent: Promise<void>[] = []
   const start = (emissions: readonly Emission[]) => {
     const sending = emitter.emit(emissions, signal)
-    // Judged below, all together; until then a failure must not count as one that nobody awaits.
+    // Promise.all below reports the failure; until then it must not count as unhandled.
     sending.catch(() => {})
     sent.push(sending)
   }
@@ -99,9 +99,9 @@ async function produce (
     start([{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }])
   }
   const context = { submission, claimed, tokenVersion, chunks: chunks.length, header }
-  for (let from = 0; from < chunks.length; from += CHUNKS_A_TURN) {
-    const some = chunks.slice(from, from + CHUNKS_A_TURN)
-    start(some.map((chunk, index) => emissionOf(context, chunk, from + index)))
+  for (let from = 0; from < chunks.length; from += CHUNKS_PER_YIELD) {
+    const batch = chunks.slice(from, from + CHUNKS_PER_YIELD)
+    start(batch.map((chunk, index) => emissionOf(context, chunk, from + index)))
     await yieldToEventLoop(lane, tenant)
     failpoint('submit.sealed')
   }
@@ -109,8 +109,8 @@ async function produce (
   failpoint('submit.sent')
 }
 
-/** Sealing a chunk takes about two milliseconds: other requests get their turn in between. */
-const CHUNKS_A_TURN = 4
+/** Sealing a chunk takes about two milliseconds; other requests run between batches. */
+const CHUNKS_PER_YIELD = 4
 
 function emissionOf (
   context: {
@@ -153,7 +153,7 @@ function contactsOf ({ offsets, references }: SubmittedFeed, firstRow: number, r
   return { offsets: offsets.slice(firstRow, end), references: references.slice(firstRow, end) }
 }
 
-/** A reference and its length, and an offset of up to 2^53. */
-function alongBytes ({ references }: SubmittedFeed, row: number): number {
+/** Bytes of a contact: its reference with the length, and an offset of up to 2^53. */
+function contactBytes ({ references }: SubmittedFeed, row: number): number {
   return Buffer.byteLength(references[row] ?? '') + 12
 }

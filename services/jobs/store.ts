@@ -19,7 +19,7 @@ export type {
 
 export type JobStore = ReturnType<typeof createJobStore>
 
-/** The jobs of all tenants while they run: one script a step, each harmless when repeated. */
+/** The store of running jobs in Redis: one idempotent script per step. */
 export function createJobStore (redis: Redis) {
   const run = createJobScripts(redis)
   const reads = readsOf(redis, run)
@@ -31,10 +31,10 @@ export function createJobStore (redis: Redis) {
 type Scripts = ReturnType<typeof createJobScripts>
 type Reads = ReturnType<typeof readsOf>
 
-/** A job, and the blocks of it that count. */
-export type WholeJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+/** A job and its manifest: the blocks that count. */
+type JobWithManifest = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
-/** What becomes of a request, until its job is accepted or can never be. */
+/** The steps of a request until its job is accepted or refused. */
 function requestsOf (redis: Redis, run: Scripts) {
   const activate = createActivation(redis)
   return {
@@ -42,37 +42,39 @@ function requestsOf (redis: Redis, run: Scripts) {
     claim: async (tenant: string, request: ClaimRequest): Promise<Claim> =>
       claimedOf(await run.claim(tenant, request)),
 
-    /** Reserves and writes the job, or says why not: once a job id, the same answer ever after. */
+    /**
+     * Reserves the price and stores the job, or refuses it. The result for a job id never changes.
+     */
     accept: async (tenant: string, request: AcceptRequest): Promise<Accepted> => {
       await activate(tenant)
       return acceptedOf(tenant, await run.accept(tenant, request))
     },
 
     /**
-     * Makes sure that no job comes of a claim, unless one already has: then the stored outcome is
-     * returned. `expired` does nothing before `acceptBy`, the outcome stays `open`.
+     * Refuses a claim, or returns its stored outcome. `expired` has no effect before `acceptBy`;
+     * then the outcome is `open`.
      */
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
       const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
       return outcomeOf(tenant, await run.refuse(tenant, { job, code, idempotencyKey }))
     },
 
-    /** Makes what was sealed for a request unreadable at once; only when no job came of it. */
+    /** Deletes the data key of a quote, so that its rows are unreadable. */
     eraseKey: async (tenant: string, job: string): Promise<void> => {
       await redis.del(jobKeys(tenant, job).dataKey)
     },
   }
 }
 
-/** What is known of a job; nothing here changes anything. */
+/** Reads; they change nothing. */
 function readsOf (redis: Redis, run: Scripts) {
-  /** That nothing is known of a job is believed only behind the gate. */
+  /** A missing job is read again behind the recovery guard: Redis may have lost its data. */
   const fieldsIn = async (tenant: string, job: string) => {
     const found = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))
     const isDecided = found['status'] !== undefined || found['refusal'] !== undefined
     return isDecided ? found : fieldsOf((await run.read(tenant, job)).slice(1))
   }
-  /** The accepted job, while it runs and for 10 minutes after it was closed. */
+  /** The accepted job, until 10 minutes after its close. */
   const read = async (tenant: string, job: string): Promise<Job | undefined> => {
     const fields = await fieldsIn(tenant, job)
     return fields['status'] === undefined ? undefined : jobOf(tenant, fields)
@@ -87,19 +89,19 @@ function readsOf (redis: Redis, run: Scripts) {
       return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
     },
 
-    /** The same with the blocks that count, by chunk, as of one moment. */
-    readWhole: async (tenant: string, job: string): Promise<WholeJob | undefined> => {
+    /** The accepted job and its manifest by chunk, read atomically. */
+    readWithManifest: async (tenant: string, job: string): Promise<JobWithManifest | undefined> => {
       const found = await redis.hgetallBuffer(jobKeys(tenant, job).job)
       const fields = recordFields(RECORD_FIELDS.map(name => found[name]?.toString() ?? null))
       if (fields['status'] !== undefined) {
         return { job: jobOf(tenant, fields), manifest: manifestOf(found) }
       }
-      // Throws where that nothing is there says nothing.
+      // Throws while the recovery guard is active: then a missing record proves nothing.
       await run.read(tenant, job)
       return undefined
     },
 
-    /** Jobs not closed, the one longest without progress first. */
+    /** Jobs that are not closed, the longest without progress first. */
     openJobs: async (tenant: string): Promise<OpenJob[]> => {
       const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
       return fields.flatMap(([name, at]) => {
@@ -110,16 +112,18 @@ function readsOf (redis: Redis, run: Scripts) {
   }
 }
 
-/** The steps of a job that runs. */
+/** The steps of a running job. */
 function runningOf (redis: Redis, run: Scripts, { read }: Reads) {
   return {
-    /** Everything of the job is produced: its request may be answered. No job, no effect. */
+    /** Marks the job as produced and notifies its request. Has no effect without a job. */
     announce: async (tenant: string, job: string): Promise<void> => {
       await run.announce(tenant, job)
     },
 
-    /** Asked before the checks of a part: `cancelling` ends its rows free, `skip` emits nothing. */
-    beginPart: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
+    /**
+     * Called before each verification batch. `cancelling`: end its rows free. `skip`: emit nothing.
+     */
+    beginBatch: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
       const { job: key } = jobKeys(tenant, job)
       const [status, ended] = await redis.hmget(key, 'status', 'ended')
       if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
@@ -129,49 +133,49 @@ function runningOf (redis: Redis, run: Scripts, { read }: Reads) {
       return 'run'
     },
 
-    /** Ends a job early: what is under check is finished and charged, the rest ends free. */
+    /** Cancels a job: checks under way finish and are charged, all other rows end free. */
     cancel: async (tenant: string, job: string): Promise<Cancelled> =>
       cancelledOf(tenant, await run.cancel(tenant, job)),
 
     /**
-     * Gives the block the rows no block had before; ends and settles the job with the last one.
-     * `again` says that `ledger` counts the blocks of a job anew, in the order they came in.
-     * @throws ReplayingError for a block that stands in for others, while that is under way.
+     * Counts the rows of a block that no earlier block has; ends and settles the job with the last
+     * row. With `recount`, `ledger` counts the blocks of a job again in their original order.
+     * @throws ReplayingError for a block that replaces lost ones, while its job is recounted.
      */
     tally: async (
-      tenant: string, block: TallyBlock, { again = false }: { readonly again?: boolean } = {}
-    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, block, again)),
+      tenant: string, block: TallyBlock, { recount = false }: { readonly recount?: boolean } = {}
+    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, block, recount)),
   }
 }
 
-/** What closes a job that has ended, or ends one that never would. */
-function endsOf (run: Scripts, { readWhole }: Reads) {
+/** The steps that close an ended job, or end a stalled one. */
+function endsOf (run: Scripts, { readWithManifest }: Reads) {
   return {
-    /** Ends a job all of whose rows were counted while its tenant's wallet was frozen. */
+    /** Ends a job whose last row was counted while the wallet was frozen. */
     end: async (tenant: string, job: string): Promise<Tallied> =>
       talliedOf(tenant, await run.end(tenant, job)),
 
     /**
-     * Closes a job that has ended, which is kept for 10 minutes with its data key, and removes the
-     * entry with this number, which the journal topic has acknowledged, from the outbox; false when
-     * none has ended.
+     * Closes an ended job; its record and data key expire after 10 minutes. Removes the journal
+     * entry `seq`, which the journal topic has acknowledged, from the outbox. Returns false if the
+     * job has not ended.
      */
     close: async (tenant: string, job: string, seq?: number): Promise<boolean> => {
       const [answer] = await run.close(tenant, job, seq)
       return answer === 'closed'
     },
 
-    /** Bitmap of the whole job: rows no block has brought; undefined unless the job runs. */
+    /** Bitmap of the whole job: rows that no block has finished; undefined unless the job runs. */
     openRows: async (tenant: string, job: string): Promise<Buffer | undefined> => {
-      const found = await readWhole(tenant, job)
+      const found = await readWithManifest(tenant, job)
       if (found === undefined || found.job.ended) return undefined
       return openRowsOf(found.job.preflight.totalRows, found.manifest)
     },
 
     /**
-     * Ends a stalled job as failed: its open rows are given to the block, rows verified live before
-     * are charged, the rest is released. `known` with `ended: false` when the job has moved since
-     * `openRows`.
+     * Ends a stalled job as failed: assigns its open rows to the block, charges rows that were
+     * verified live, and releases the rest. Returns `known` with `ended: false` if the job has made
+     * progress since `openRows`.
      */
     fail: async (tenant: string, job: string, block: FailBlock): Promise<Tallied> =>
       talliedOf(tenant, await run.fail(tenant, job, block)),

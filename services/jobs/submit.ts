@@ -19,9 +19,9 @@ export type Submitted =
   | { readonly kind: 'refused', readonly refusal: Refusal }
   | { readonly kind: 'reused' }
 
-/** `forgetAtMs`: until when the answer is kept, Redis time. */
+/** `expiresAtMs`: Redis time when the stored quote expires. */
 export type Quoted =
-  | { readonly kind: 'quoted', readonly preflight: Preflight, readonly forgetAtMs: number }
+  | { readonly kind: 'quoted', readonly preflight: Preflight, readonly expiresAtMs: number }
   | { readonly kind: 'refused', readonly refusal: Refusal }
 
 export type SubmitterOptions = SendOptions & {
@@ -30,18 +30,18 @@ export type SubmitterOptions = SendOptions & {
   /** Redis time. */
   readonly clock: Clock
   readonly acceptWithinMs?: number
-  /** This process among those that share the keys of requests; without it nobody's end is seen. */
-  readonly presence?: Pick<Liveness, 'own' | 'isGone'>
+  /** Liveness of this and other processes; without it, dead owners of claims are not detected. */
+  readonly liveness?: Pick<Liveness, 'own' | 'isGone'>
 }
 
 export type Submitter = {
-  /** @throws when infrastructure is away or the service stops, and the outcome is not known. */
+  /** @throws when infrastructure is down or the service stops and the outcome is unknown. */
   readonly submit: (submission: Submission) => Promise<Submitted>
-  /** What a job of it would be quoted: nothing is reserved and no job comes of it. */
+  /** Quotes a submission without a reservation and without a job. */
   readonly quote: (submission: Submission) => Promise<Quoted>
 }
 
-/** Brings a request's rows on their way and waits for what becomes of them. */
+/** Sends the rows of a request and waits for the outcome. */
 export function createSubmitter (options: SubmitterOptions): Submitter {
   const { clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   return {
@@ -65,23 +65,22 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
 }
 
 /**
- * Claims a key. If a process has it that ended before its rows were on their way, nobody waits for
- * them: no job can come of that claim any more, and the key is claimed anew. Should the process
- * live after all, it is told that its request was refused.
+ * Claims an idempotency key. If its owner is a dead process, refuses the earlier claim and claims
+ * the key again. If that process is alive after all, its request ends as refused.
  */
 async function claimFor (
-  { store, presence }: SubmitterOptions, tenant: string, request: ClaimRequest
+  { store, liveness }: SubmitterOptions, tenant: string, request: ClaimRequest
 ): Promise<Claim> {
-  const own = presence === undefined ? request : { ...request, owner: presence.own }
+  const own = liveness === undefined ? request : { ...request, owner: liveness.own }
   const claim = await store.claim(tenant, own)
-  if (presence === undefined || claim.kind !== 'same' || claim.owner === '') return claim
-  if (claim.owner === presence.own || !await presence.isGone(claim.owner)) return claim
+  if (liveness === undefined || claim.kind !== 'same' || claim.owner === '') return claim
+  if (claim.owner === liveness.own || !await liveness.isGone(claim.owner)) return claim
   const { kind } = await store.refuse(tenant, claim.job, 'internal')
   return kind === 'refused' ? await store.claim(tenant, own) : claim
 }
 
-/** As accept.lua and record.lua keep every outcome that is no job. */
-const KEPT_AFTER_ACCEPT_BY_MS = 60_000
+/** How long refusals and quotes are kept; the same as REFUSAL_TTL_MS in record.lua. */
+const REFUSAL_TTL_MS = 60_000
 
 async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {
   const { store, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
@@ -90,15 +89,15 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
   const claim = await store.claim(tenant, {
     job, idempotencyKey: '', fingerprint, acceptWithinMs, quoteOnly: true,
   })
-  if (claim.kind !== 'new') throw new Error('a claim without a key is always new')
+  if (claim.kind !== 'new') throw new Error(`the claim of a quote is ${claim.kind}, expected new`)
   try {
     const claimed = { job, ...claim, quoteOnly: true }
     const outcome = await sendAndWait(options, { ...submission, idempotencyKey: '' }, claimed)
-    if (outcome.kind === 'accepted') throw new Error('a job came of a quote')
+    if (outcome.kind === 'accepted') throw new Error(`quote ${job} was accepted as a job`)
     const { refusal } = outcome
     if (refusal.code !== 'quoted') return outcome
     const { preflight } = refusal
-    return { kind: 'quoted', preflight, forgetAtMs: claim.acceptByMs + KEPT_AFTER_ACCEPT_BY_MS }
+    return { kind: 'quoted', preflight, expiresAtMs: claim.acceptByMs + REFUSAL_TTL_MS }
   } finally {
     await store.eraseKey(tenant, job)
   }
@@ -114,7 +113,7 @@ async function sendAndWait (
   const { tenant } = submission
   const { job, acceptByMs } = claimed
   const ends = new AbortController()
-  // Sending goes on while we wait: a broker that is away must not hold the answer back.
+  // Sends and waits concurrently: an unavailable broker must not delay the answer.
   const sending = send(options, { submission, claimed, signal: ends.signal })
   try {
     const waiting = outcomes.wait({
@@ -122,7 +121,7 @@ async function sendAndWait (
     })
     const outcome = await Promise.race([waiting, failureOf(sending)])
     if (outcome.kind === 'refused') ends.abort()
-    // The copy of the data key is to be safe before the client hears of the job.
+    // The data key must be in Kafka before the client gets the job.
     else await withTimeout(sending, acceptByMs - clock.now())
     return outcome
   } catch (error) {
@@ -131,20 +130,20 @@ async function sendAndWait (
     if (outcome.kind === 'open') throw error
     if (outcome.kind === 'accepted' && !isSafe(outcome)) throw notJournaled(error)
     if (outcome.kind === 'refused' && outcome.forgotten === true) throw forgotten(error)
-    // Clients are answered the same in any case. A feed gives up contacts that no job can be made
-    // of, and an outage says nothing about those.
+    // Clients get the same answer in any case. A feed drops contacts that cannot become a job, but
+    // an outage does not prove that.
     const isOutage = outcome.kind === 'refused' && isInfrastructure(error)
     if (isOutage && submission.feed !== undefined) throw error
     return outcome
   }
 }
 
-/** Redis has nothing of a claim that may have become a job and was closed long ago. */
+/** Redis has no record of the claim: its job may have been accepted and closed long ago. */
 function forgotten (cause: unknown): InfrastructureError {
-  return new InfrastructureError('nothing is known of the claim any more', { cause })
+  return new InfrastructureError('Redis has no record of the claim, retry later', { cause })
 }
 
-/** Rejects as the work does and never resolves, so that it can lose a race only by failing. */
+/** Rejects with the work and never resolves, for use in Promise.race. */
 async function failureOf (work: Promise<void>): Promise<never> {
   await work
   return new Promise<never>(() => {})

@@ -1,10 +1,10 @@
 -- KEYS: wallet, job, replay.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, cached, live, invalid, unknown, cancelled, then the
--- copies: pairs of big-endian 32-bit row and number, then 1 for a block that stands in for
--- others (BLOCK_PARTS.dead). Such a block ends all open rows of its chunk, so it waits while the
--- blocks of its job are counted again: rows that have a verdict may only seem open.
--- Of a frozen wallet rows are counted and no money moves: the job ends once people thaw it.
+-- duplicates: pairs of big-endian 32-bit row and count, then 1 for a block that replaces lost
+-- blocks (NO_BATCH.dead). Such a block ends all open rows of its chunk, so it is rejected while the
+-- blocks of its job are recounted: rows that have a verdict may only seem open.
+-- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local replay = KEYS[3]
 local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -14,10 +14,10 @@ local bitmaps = {
   finished = ARGV[7], cached = ARGV[8], live = ARGV[9], invalid = ARGV[10], unknown = ARGV[11],
   cancelled = ARGV[12],
 }
--- How an original ends, each in one of these ways; a finished row that is in none is a duplicate.
-local ENDS = { 'cached', 'live', 'invalid', 'unknown', 'cancelled' }
-local copies = ARGV[13]
-local stands_in = ARGV[14] == '1'
+-- An original is in exactly one of these bitmaps. A finished row in none of them is a duplicate.
+local OUTCOMES_OF_ROWS = { 'cached', 'live', 'invalid', 'unknown', 'cancelled' }
+local duplicates = ARGV[13]
+local replaces_lost = ARGV[14] == '1'
 local SEEN, INPUTS = 'seen:' .. chunk, 'inputs:' .. chunk
 
 local bits_of = { [0] = 0 }
@@ -27,20 +27,22 @@ end
 
 local function check_block(fields, before)
   if whole(chunk, 'the chunk') >= tonumber(fields.chunks) then
-    error('the job has no chunk ' .. chunk)
+    error('the job has no chunk ' .. chunk .. ': it has ' .. fields.chunks .. ' chunks, from 0')
   end
   whole(ARGV[6], 'the first row')
   for name, bitmap in pairs(bitmaps) do
     if #bitmap ~= #bitmaps.finished then
-      error('the bitmap ' .. name .. ' is not as long as the others')
+      error('the bitmap ' .. name .. ' has ' .. #bitmap .. ' bytes, the bitmap finished '
+        .. #bitmaps.finished)
     end
   end
   if before ~= '' and #before ~= #bitmaps.finished then
-    error('chunk ' .. chunk .. ' had another length before')
+    error('the bitmaps of chunk ' .. chunk .. ' have ' .. #bitmaps.finished
+      .. ' bytes, earlier ones ' .. #before)
   end
 end
 
--- The rows no block had before, what is counted of them, and all rows had by now.
+-- The rows that no earlier block has, their counts, and all rows that blocks have by now.
 local function win(before)
   local won = {
     rows = 0, cached = 0, live = 0, invalid = 0, unknown = 0, cancelled = 0, duplicates = 0,
@@ -54,7 +56,7 @@ local function win(before)
     if byte ~= 0 then
       won.rows = won.rows + bits_of[byte]
       local rest = byte
-      for _, name in ipairs(ENDS) do
+      for _, name in ipairs(OUTCOMES_OF_ROWS) do
         local ended = bit.band(byte, bitmaps[name]:byte(at))
         if bit.band(ended, rest) ~= ended then
           error('a row of chunk ' .. chunk .. ' ended in two ways')
@@ -74,12 +76,12 @@ local function has(bitmap, row)
   return bit.band(byte, bit.lshift(1, row % 8)) ~= 0
 end
 
--- An original that was won brings the rows that repeat it along, whoever finished those.
+-- The duplicates of a won original count with it, whichever block finished them.
 local function count_verdicts(won)
   won.succeeded = won.cached + won.live
   won.failed = won.invalid + won.unknown + won.cancelled
-  for at = 1, #copies, 8 do
-    local row, number = struct.unpack('>I4I4', copies, at)
+  for at = 1, #duplicates, 8 do
+    local row, number = struct.unpack('>I4I4', duplicates, at)
     if has(won.bitmap, row) then
       local has_verdict = has(bitmaps.cached, row) or has(bitmaps.live, row)
       local kind = has_verdict and 'succeeded' or 'failed'
@@ -88,9 +90,9 @@ local function count_verdicts(won)
   end
 end
 
--- Notes what was won, and the counts after it.
-local function note_won(fields, won, inputs, now)
-  note({}, {
+-- Buffers the won rows and the new counts.
+local function buffer_won(fields, won, inputs, now)
+  buffer({}, {
     BLOCK .. digest,
     packed(tonumber(chunk), tonumber(ARGV[6]), has_inputs and 1 or 0, won.bitmap),
     SEEN, won.all, unpack(inputs.new and { INPUTS, ARGV[5] } or {}),
@@ -107,12 +109,12 @@ local function note_won(fields, won, inputs, now)
       changes[#changes + 1] = text(tonumber(fields[name]) + number)
     end
   end
-  note(fields, changes)
+  buffer(fields, changes)
 end
 
 local fields, found = record_of(keys.job, SEEN, INPUTS)
--- While ledger compares, it is not known yet which jobs are to be counted again.
-local shut = stands_in and gate_of(keys.wallet).shut or shut_for(fields, keys.wallet)
+-- While ledger compares Redis with Kafka, it does not know yet which jobs need a recount.
+local shut = replaces_lost and gate_of(keys.wallet).shut or shut_for(fields, keys.wallet)
 if shut then
   return shut
 end
@@ -122,15 +124,15 @@ end
 if fields.ended == '1' then
   return tallied('known', keys, fields)
 end
-if stands_in and redis.call('HEXISTS', replay, job) == 1 then
-  return redis.error_reply('REPLAYING the blocks of the job are counted again')
+if replaces_lost and redis.call('HEXISTS', replay, job) == 1 then
+  return redis.error_reply('REPLAYING the blocks of job ' .. job .. ' are recounted, retry later')
 end
 
 local before, known_inputs = found[SEEN] or '', found[INPUTS]
 check_block(fields, before)
 local won = win(before)
 count_verdicts(won)
--- Inputs are noted when they are the first of their chunk, or only blank ones came before.
+-- Inputs are stored if they are the first of their chunk, or replace blank ones.
 local inputs = {
   new = has_inputs and (not known_inputs or known_inputs == BLANK and ARGV[5] ~= BLANK),
   more = has_inputs and not known_inputs and 1 or 0,
@@ -143,7 +145,7 @@ local finished = tonumber(fields.finishedRows) + won.rows
 local input_blocks = tonumber(fields.inputBlocks) + inputs.more
 local total = tonumber(fields.totalRows)
 if finished > total then
-  error('more rows are finished than the job has')
+  error('more rows are finished than the job has: ' .. finished .. ' of ' .. total)
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 -- Only live verdicts are charged.
@@ -161,7 +163,7 @@ if ends and not fields.settledSeq then
 end
 
 local now = now_ms()
-note_won(fields, won, inputs, now)
+buffer_won(fields, won, inputs, now)
 if not ends then
   note_progress(keys, job, now)
   write(keys.job)

@@ -8,42 +8,42 @@ import { messageKey, topicName } from '../platform/topics.ts'
 import { dataKeyAad } from './job-keys.ts'
 import { jobKeys } from './redis-keys.ts'
 
-/** Hands over all messages of a topic, in the order of each partition. */
+/** Passes all messages of a topic to `onMessages`, in order for each partition. */
 export type ReadTopic = (
   topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
 ) => Promise<unknown>
 
-type TopicParts = {
+type TopicDeps = {
   readonly redis: Redis
   readonly codec: Pick<Codec, 'decode' | 'encode'>
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
 }
 
-const KEYS_A_SCAN = 1_000
-const NAME = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
+const KEYS_PER_SCAN = 1_000
+const KEY_PATTERN = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
 
-/** The wrapped data keys of all jobs that Redis has. */
+/** The wrapped data keys of all jobs in Redis. */
 export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
-  const swap = createCompareAndSet(redis)
-  for await (const names of redis.scanStream({ match: 'dek:*', count: KEYS_A_SCAN })) {
+  const compareAndSet = createCompareAndSet(redis)
+  for await (const names of redis.scanStream({ match: 'dek:*', count: KEYS_PER_SCAN })) {
     const found = names as readonly string[]
     const values = found.length === 0 ? [] : await redis.mgetBuffer(...found)
     for (const [index, key] of found.entries()) {
       const bytes = values[index]
-      const [, orgId = '', mode = '', job = ''] = NAME.exec(key) ?? []
+      const [, orgId = '', mode = '', job = ''] = KEY_PATTERN.exec(key) ?? []
       if (bytes === null || bytes === undefined || job === '') continue
-      const replace = (fresh: Buffer) => swap(key, bytes, fresh)
+      const replace = (fresh: Buffer) => compareAndSet(key, bytes, fresh)
       yield { bytes, binding: dataKeyAad(`${orgId}${mode}`, job), replace }
     }
   }
 }
 
 /**
- * The wrapped data keys of all jobs in their topic, the newest of each. One that is replaced is
- * written once more, and taken back when its job was erased meanwhile.
+ * The wrapped data keys of all jobs in the topic `job.keys`, the newest of each job. `replace`
+ * writes a new one, followed by a tombstone if the job was erased meanwhile.
  */
-export async function * wrappedInTopic (deps: TopicParts): AsyncIterable<Wrapped> {
+export async function * wrappedInTopic (deps: TopicDeps): AsyncIterable<Wrapped> {
   const topic = topicName('job.keys')
   const newest = new Map<string, Buffer>()
   const erased = new Set<string>()
@@ -61,7 +61,7 @@ export async function * wrappedInTopic (deps: TopicParts): AsyncIterable<Wrapped
   }
 }
 
-async function putInTopic ({ redis, codec, producer }: TopicParts, value: Keys): Promise<boolean> {
+async function putInTopic ({ redis, codec, producer }: TopicDeps, value: Keys): Promise<boolean> {
   const { tenant, job } = value
   await producer.send([{
     topic: topicName('job.keys'),
@@ -69,13 +69,13 @@ async function putInTopic ({ redis, codec, producer }: TopicParts, value: Keys):
     value: await codec.encode('job.keys-value', value),
     headers: { tenant, job },
   }])
-  // Whoever erases a job marks it first, so one of both writes the last word on it.
+  // An eraser sets the mark before its tombstone, so a tombstone follows in either order.
   if (await redis.exists(jobKeys(tenant, job).erased) === 0) return true
   await producer.send([tombstoneOf(tenant, job)])
   return false
 }
 
-/** What takes the key of a job out of its topic. */
+/** The tombstone that removes the key of a job from the topic `job.keys`. */
 export function tombstoneOf (tenant: string, job: string) {
   const key = messageKey('job.keys', { job })
   return { topic: topicName('job.keys'), key, value: null, headers: { tenant, job } }

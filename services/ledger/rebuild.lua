@@ -29,14 +29,14 @@ end
 
 local function write_closed()
   write_record()
-  redis.call('PEXPIRE', keys.job, CLOSED_KEPT_MS)
+  redis.call('PEXPIRE', keys.job, CLOSED_JOB_TTL_MS)
   redis.call('HDEL', keys.wallet, OPEN .. job)
 end
 
 local function write_open()
   redis.call('HSET', keys.wallet, OPEN .. job, now)
   if redis.call('EXISTS', keys.data_key) == 1 then
-    redis.call('PEXPIRE', keys.data_key, string.format('%.0f', DATA_KEY_KEPT_MS))
+    redis.call('PEXPIRE', keys.data_key, string.format('%.0f', DATA_KEY_TTL_MS))
   end
   if settled_seq ~= '' then
     redis.call('HSET', keys.job, 'settledSeq', settled_seq, 'settledMicros', settled_micros)
@@ -44,7 +44,7 @@ local function write_open()
 end
 
 if is_closed then
-  redis.call('PEXPIRE', keys.data_key, CLOSED_KEPT_MS)
+  redis.call('PEXPIRE', keys.data_key, CLOSED_JOB_TTL_MS)
 end
 local found = redis.call('HMGET', keys.job, 'status', 'closed')
 local answer = found[1] and 'known' or 'made'
@@ -60,7 +60,7 @@ if found[2] ~= '1' then
 end
 if key ~= '' then
   redis.call('SET', keys.idem, binding_of(job, fingerprint), 'PXAT',
-    string.format('%.0f', tonumber(claimed_at) + KEY_BOUND_MS))
+    string.format('%.0f', tonumber(claimed_at) + IDEMPOTENCY_KEY_TTL_MS))
 end
 if cursor ~= '' then
   local at = tonumber(redis.call('HGET', keys.cursors, cursor) or '-1')

@@ -39,7 +39,7 @@ export async function recount (
   await blocks.insert(found)
   for (const block of found) {
     try {
-      await store.tally(block.tenant, tallyBlockOf(block), { again: true })
+      await store.tally(block.tenant, tallyBlockOf(block), { recount: true })
     } catch (error) {
       if (isInfrastructure(error)) throw error
       log.error({ tenant: block.tenant, job: block.job, err: error }, 'a block is not countable')

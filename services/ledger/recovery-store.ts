@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from '../jobs/redis-keys.ts'
-import { KEPT_LUA } from '../jobs/scripts.ts'
+import { RETENTION_LUA } from '../jobs/scripts.ts'
 import { script } from '../platform/redis.ts'
 import type { Amounts } from '../money/arithmetic.ts'
 import { GATE_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
@@ -91,7 +91,7 @@ function loadScripts (redis: Redis) {
   const load = (name: string, numberOfKeys: number) => script(redis, {
     name,
     numberOfKeys,
-    source: joinLua(GATE_LUA, WALLET_LUA, KEPT_LUA, new URL(`./${name}.lua`, import.meta.url)),
+    source: joinLua(GATE_LUA, WALLET_LUA, RETENTION_LUA, new URL(`./${name}.lua`, import.meta.url)),
   })
   return {
     lead: load('lead', 2),

@@ -1,7 +1,7 @@
 import type { Journal, ToVerifyRows, NormalizedRows } from '../../schemas/types.ts'
 import type { Emission } from '../engine/stage.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { BLOCK_PARTS, createBlock, type DuplicateOutcome } from '../results/block.ts'
+import { createBlock, NO_BATCH, type DuplicateOutcome } from '../results/block.ts'
 import { pickRotated, pickTokens, type CachedRecord } from '../cache/cache.ts'
 import { SERVICES } from '../results/columns.ts'
 import { isFresh } from '../cache/freshness.ts'
@@ -77,7 +77,7 @@ export function emissionsOf (
 ): readonly Emission<'rows.completed' | 'rows.to-verify'>[] {
   const { coordinates, rows } = chunk
   const { inputs, contacts } = rows
-  const block = createBlock({ coordinates, part: BLOCK_PARTS.lookup, inputs, contacts })
+  const block = createBlock({ coordinates, batch: NO_BATCH.lookup, inputs, contacts })
   const toVerify: number[] = []
   for (let row = 0; row < coordinates.rows; row++) {
     const kind = kindOf(chunk, row)
@@ -151,7 +151,7 @@ function hitOutcome (
   const subject = {
     service: coordinates.service,
     canonical: rows.canonicals[row] ?? '',
-    copies: originals.copiesOf(coordinates.firstRow + row),
+    copies: originals.duplicatesOf(coordinates.firstRow + row),
   }
   return outcomeOf(record, subject, { source: 'cache', freshnessMs })
 }
@@ -168,14 +168,14 @@ function batchesOf (
       service: chunk.coordinates.service,
       value: {
         ...chunk.coordinates,
-        part: batches.length,
+        batch: batches.length,
         quotedAt: terms.quotedAtMs,
         forceFresh: terms.forceFresh,
         tokenVersion: chunk.tokenVersion,
         freshnessMs: terms.freshnessMs,
         attempt: 0,
         notBefore: 0,
-        giveUpAt: 0,
+        retryDeadline: 0,
       },
       rows,
     })
@@ -188,9 +188,9 @@ function rowsToVerify (
 ): ToVerifyRows {
   return {
     rows: toVerify,
-    copies: toVerify.map((row) => originals.copiesOf(coordinates.firstRow + row)),
+    duplicates: toVerify.map((row) => originals.duplicatesOf(coordinates.firstRow + row)),
     canonicals: toVerify.map((row) => rows.canonicals[row] ?? ''),
     tokens: pickTokens(rows.tokens, toVerify),
-    otherTokens: pickRotated(rows.otherTokens, toVerify),
+    rotatedTokens: pickRotated(rows.rotatedTokens, toVerify),
   }
 }

@@ -5,7 +5,7 @@ export type Originals = {
   /** The index of the original of a row; -1 if the row is not a duplicate. */
   readonly originalOf: (row: number) => number
   /** The number of duplicates of a row. */
-  readonly copiesOf: (row: number) => number
+  readonly duplicatesOf: (row: number) => number
 }
 
 export type Dedupe = Originals & {
@@ -30,13 +30,13 @@ export function createDedupe (totalRows: number): Dedupe {
   const bytes = Buffer.from(words.buffer)
   const find = createTokenTable(words, totalRows)
   const originals = new Int32Array(totalRows).fill(-1)
-  const copies = new Map<number, number>()
+  const counts = new Map<number, number>()
   let next = 0
   const addRow = (row: number): boolean => {
     const original = find(row)
     if (original === row) return false
     originals[row] = original
-    copies.set(original, (copies.get(original) ?? 0) + 1)
+    counts.set(original, (counts.get(original) ?? 0) + 1)
     return true
   }
   const add = (tokens: Buffer, isInvalid: (row: number) => boolean): number => {
@@ -53,7 +53,7 @@ export function createDedupe (totalRows: number): Dedupe {
   return {
     add,
     originalOf: (row) => originals[row] ?? -1,
-    copiesOf: (row) => copies.get(row) ?? 0,
+    duplicatesOf: (row) => counts.get(row) ?? 0,
   }
 }
 

@@ -1,7 +1,7 @@
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { Decision, Emission } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
-import { BLOCK_PARTS, createBlock, type BlockOptions } from '../results/block.ts'
+import { createBlock, NO_BATCH, type BlockOptions } from '../results/block.ts'
 import { withoutVerdict } from '../results/outcome.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
 import { journalOf } from './decide.ts'
@@ -58,7 +58,7 @@ function blockOf (
   message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
 ): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(message.value)
-  const block = createBlock({ coordinates, part: BLOCK_PARTS.dead, ...inputsOf(message) })
+  const block = createBlock({ coordinates, batch: NO_BATCH.dead, ...inputsOf(message) })
   const rows = withRows ? coordinates.rows : 0
   for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(coordinates.totalRows))

@@ -107,6 +107,6 @@ async function load (message: ChunkMessage, find: RecordCache['find']): Promise<
   }
   if (value.forceFresh) return { rows, records: [] }
   const { tenant, service } = coordinatesOf(value)
-  const scope = { tenant, service, version: value.tokenVersion, rotated: rows.otherTokens }
+  const scope = { tenant, service, version: value.tokenVersion, rotated: rows.rotatedTokens }
   return { rows, records: await find(scope, rows.tokens) }
 }

@@ -92,8 +92,8 @@ export async function normalizeRows (
     else reasons[row] = result.reason
   }
   const scope = { tenant: value.tenant, service, version: value.tokenVersion }
-  const { version, tokens, otherTokens } = tokenize(scope, identitiesOf(kind, canonicals))
-  return { inputs, canonicals, reasons, tokens, otherTokens, tokenVersion: version }
+  const { version, tokens, rotatedTokens } = tokenize(scope, identitiesOf(kind, canonicals))
+  return { inputs, canonicals, reasons, tokens, rotatedTokens, tokenVersion: version }
 }
 
 function emissionOf (value: Submitted, rows: NormalizedRows): Emission<'rows.normalized'> {

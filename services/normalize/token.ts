@@ -19,7 +19,7 @@ export type TokenScope = {
 export type RowTokens = {
   readonly version: string
   readonly tokens: Buffer
-  readonly otherTokens: RotatedTokens | null
+  readonly rotatedTokens: RotatedTokens | null
 }
 
 /** Computes the tokens of contacts; an empty text (an invalid row) has a token of zeros. */
@@ -54,10 +54,10 @@ export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenize
     const version = secrets.has(scope.version) ? scope.version : newest
     const make = (of: string) => tokensBy(keyOf(of, scope.tenant), scope.service, contacts)
     const versions = newestFirst.filter((other) => other !== version)
-    const otherTokens = versions.length === 0
+    const rotatedTokens = versions.length === 0
       ? null
       : { versions, tokens: Buffer.concat(versions.map(make)) }
-    return { version, tokens: make(version), otherTokens }
+    return { version, tokens: make(version), rotatedTokens }
   }
 }
 

@@ -19,8 +19,8 @@ export type DuplicateOutcome = {
 
 export type BlockOptions = {
   readonly coordinates: ChunkCoordinates
-  /** Only binds the seal: see `BLOCK_PARTS` and `partOfAttempt`. */
-  readonly part: number
+  /** Only binds the seal: see `NO_BATCH` and `blockBatchOf`. */
+  readonly batch: number
   /** All inputs of the chunk, for the block that stores them. */
   readonly inputs?: readonly string[]
   /** Which contacts of a feed those are. */
@@ -35,11 +35,11 @@ export type Block = {
 }
 
 /**
- * Parts of blocks that answer no part: those of `lookup`, and those that end rows in place of
- * blocks that may exist (dead letters, jobs given up). The tally takes the latter only when no
- * blocks of the job are counted again: rows that have a verdict may only seem open until then.
+ * Batch numbers of blocks without a verification batch: those of `lookup`, and those that end rows
+ * in place of blocks that may exist (dead letters, failed jobs). The tally rejects the latter while
+ * blocks of the job are recounted: until then rows that have a verdict may only seem open.
  */
-export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
+export const NO_BATCH = { lookup: -1, dead: -2 } as const
 
 /**
  * Gathers finished rows of one chunk and derives everything the tally counts, so that the bitmaps
@@ -48,13 +48,13 @@ export const BLOCK_PARTS = { lookup: -1, dead: -2 } as const
  * stored by name, without row, input and duplicate_of; a column that is blank in every row is left
  * out. Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
-export function createBlock ({ coordinates, part, inputs, contacts }: BlockOptions): Block {
+export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
   const bitmaps = emptyBitmaps(coordinates.rows)
   const cells = createDictionaryColumns(resultColumns(coordinates))
   const sharedOf = createEndings()
   const rows: number[] = []
   const originals: number[] = []
-  const copies: { row: number, copies: number }[] = []
+  const duplicates: { row: number, count: number }[] = []
 
   const add = (row: number, outcome: RowOutcome | DuplicateOutcome) => {
     if (row >= coordinates.rows || row <= (rows.at(-1) ?? -1)) {
@@ -64,7 +64,7 @@ export function createBlock ({ coordinates, part, inputs, contacts }: BlockOptio
     rows.push(row)
     originals.push(outcome.source === 'duplicate' ? outcome.duplicateOf : 0)
     if (outcome.source !== 'duplicate' && outcome.copies > 0) {
-      copies.push({ row, copies: outcome.copies })
+      duplicates.push({ row, count: outcome.copies })
     }
     if (outcome.source === 'duplicate') {
       cells.share(DUPLICATE)
@@ -79,7 +79,7 @@ export function createBlock ({ coordinates, part, inputs, contacts }: BlockOptio
   const emission = (lane: Lane): Emission<'rows.completed'> => ({
     topic: 'rows.completed',
     lane,
-    value: { ...coordinates, part, inputs: inputs !== undefined, ...bitmaps, copies },
+    value: { ...coordinates, batch, inputs: inputs !== undefined, ...bitmaps, duplicates },
     rows: {
       inputs: inputs ?? null,
       contacts,
@@ -101,7 +101,7 @@ export function deadBlock (
   options: { readonly atMs: number, readonly inputs: boolean }
 ): Emission<'rows.completed'> {
   const inputs = options.inputs ? { inputs: new Array<string>(coordinates.rows).fill('') } : {}
-  const block = createBlock({ coordinates, part: BLOCK_PARTS.dead, ...inputs })
+  const block = createBlock({ coordinates, batch: NO_BATCH.dead, ...inputs })
   for (const row of indexes(rows)) {
     if (row < coordinates.rows) block.add(row, withoutVerdict('internal', { atMs: options.atMs }))
   }

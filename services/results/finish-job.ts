@@ -7,7 +7,7 @@ import type { Archive } from './archive.ts'
 
 export type FinishDeps = {
   readonly archive: Pick<Archive, 'save'>
-  readonly store: Pick<JobStore, 'readWhole' | 'close'>
+  readonly store: Pick<JobStore, 'readWithManifest' | 'close'>
 }
 
 /** A job that has ended and is not closed, and its last entry while the outbox holds it. */
@@ -29,7 +29,7 @@ export type Finishing = {
 export async function finishJob (
   { archive, store }: FinishDeps, { job, entry }: EndedJob
 ): Promise<Finishing> {
-  const found = await store.readWhole(job.tenant, job.id)
+  const found = await store.readWithManifest(job.tenant, job.id)
   // A record that was made anew since is on its way to another end, and so is its manifest.
   const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
   if (found === undefined || found.job.closed || !isThisEnd) {

@@ -165,13 +165,13 @@ async function openEntries (
   return await Promise.all(entries.map(async entry => {
     const block = stored.get(entry.digest)
     if (block === undefined) throw new MissingResultsError(`a block of ${job.id} has vanished`)
-    const { chunk, part, chunks, rowsSchema } = block
+    const { chunk, batch, chunks, rowsSchema } = block
     const place = {
       tenant: job.tenant,
       job: job.id,
       topic: 'rows.completed',
       chunk,
-      part,
+      batch,
       chunks,
       rowsSchema,
       bound: Buffer.from(block.bound, 'hex'),

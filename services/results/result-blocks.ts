@@ -9,7 +9,7 @@ import { insertRows } from '../platform/clickhouse.ts'
 export type StoredBlock = {
   readonly chunk: number
   readonly digest: string
-  readonly part: number
+  readonly batch: number
   readonly chunks: number
   readonly rowsSchema: number
   /** Hex digest of what is counted of the block. */
@@ -49,10 +49,10 @@ export function blockDigest (block: Completed): string {
 
 /** Both texts are what `toString` of ClickHouse makes of such a tuple. */
 function digestOfStored (block: Completed, bound: string): string {
-  const { chunk, part, chunks, rowsSchema, copies, sealed } = block
-  const originals = copies.map(({ row }) => row)
+  const { chunk, batch, chunks, rowsSchema, duplicates, sealed } = block
+  const originals = duplicates.map(({ row }) => row)
   return createHash('sha256')
-    .update(`(${chunk},${part},${chunks},${rowsSchema},'${bound}',[${originals.join()}])`)
+    .update(`(${chunk},${batch},${chunks},${rowsSchema},'${bound}',[${originals.join()}])`)
     .update(sealed).digest('hex')
 }
 
@@ -86,7 +86,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
 const TOKEN_KEY = randomBytes(32)
 
 const COLUMNS = [
-  'tenant', 'job', 'chunk', 'digest', 'part', 'chunks', 'rows_schema', 'bound', 'originals',
+  'tenant', 'job', 'chunk', 'digest', 'batch', 'chunks', 'rows_schema', 'bound', 'originals',
   'rows', 'sealed_base64',
 ]
 
@@ -99,14 +99,14 @@ const SELECT_DIGESTS = `
  * digests made, only of rows that claim to be wanted.
  */
 const SELECT_BLOCKS = `
-  SELECT chunk, digest, part, chunks, rows_schema AS rowsSchema, bound, originals,
+  SELECT chunk, digest, batch, chunks, rows_schema AS rowsSchema, bound, originals,
     base64Encode(sealed) AS base64
   FROM result_blocks
   PREWHERE tenant = {tenant:String} AND job = {job:String}
     AND chunk BETWEEN {firstChunk:UInt32} AND {lastChunk:UInt32}
     AND digest IN {digests:Array(String)}
   WHERE digest = lower(hex(SHA256(
-      concat(toString((chunk, part, chunks, rows_schema, bound, originals)), sealed))))
+      concat(toString((chunk, batch, chunks, rows_schema, bound, originals)), sealed))))
   LIMIT 1 BY digest`
 
 type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
@@ -118,11 +118,11 @@ function rowOf (value: Completed) {
     job: value.job,
     chunk: value.chunk,
     digest: digestOfStored(value, bound),
-    part: value.part,
+    batch: value.batch,
     chunks: value.chunks,
     rows_schema: value.rowsSchema,
     bound,
-    originals: value.copies.map(({ row }) => row),
+    originals: value.duplicates.map(({ row }) => row),
     rows: count(value.finished),
     sealed_base64: value.sealed.toString('base64'),
   }

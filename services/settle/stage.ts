@@ -16,7 +16,7 @@ import { tallyBlockOf } from '../results/tally-block.ts'
 
 type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>
-  readonly store: Pick<JobStore, 'tally' | 'readWhole' | 'read' | 'close'>
+  readonly store: Pick<JobStore, 'tally' | 'readWithManifest' | 'read' | 'close'>
   /** Seals a block and stores it, for rows whose own block cannot be read. */
   readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Completed>
   /** Redis time. */

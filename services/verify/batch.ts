@@ -24,7 +24,7 @@ export function subjectAt ({ value, rows }: Batch, position: number): Subject {
   return {
     service: value.service as ServiceSlug,
     canonical: rows.canonicals[position] ?? '',
-    copies: rows.copies[position] ?? 0,
+    copies: rows.duplicates[position] ?? 0,
   }
 }
 
@@ -37,8 +37,8 @@ export function kindOf ({ service, tenant }: Retry): Pick<CheckRequest, 'service
 export function cacheScopeOf ({ value, rows }: Batch, positions?: readonly number[]) {
   const { tenant, service } = coordinatesOf(value)
   const rotated = positions === undefined
-    ? rows.otherTokens
-    : pickRotated(rows.otherTokens, positions)
+    ? rows.rotatedTokens
+    : pickRotated(rows.rotatedTokens, positions)
   return { tenant, service, version: value.tokenVersion, rotated }
 }
 
@@ -67,22 +67,22 @@ export function batchEmissions (
 ): readonly Emission<'rows.completed' | 'rows.retry'>[] {
   const nowMs = deps.clock.now()
   const { value } = batch
-  const giveUpAt = value.giveUpAt === 0 ? nowMs + deps.retryForMs : value.giveUpAt
+  const retryDeadline = value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline
   const open = [...outcomes.keys()].filter((position) => outcomes[position] === undefined)
   if (open.length === 0) return [blockOf(batch, outcomes)]
-  if (nowMs >= giveUpAt) {
+  if (nowMs >= retryDeadline) {
     const without = allWithout(batch, 'unavailable', nowMs)
     return [blockOf(batch, outcomes.map((outcome, position) => outcome ?? without[position]))]
   }
   deps.metrics?.count('verification_batches_retried_total', { service: value.service })
-  const notBefore = Math.min(nowMs + deps.retryDelayMs, giveUpAt)
-  const retry = retryOf(batch, open, { notBefore, giveUpAt })
+  const notBefore = Math.min(nowMs + deps.retryDelayMs, retryDeadline)
+  const retry = retryOf(batch, open, { notBefore, retryDeadline })
   return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
 }
 
 function blockOf (batch: Batch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(batch.value)
-  const block = createBlock({ coordinates, part: blockPartOf(batch.value) })
+  const block = createBlock({ coordinates, batch: blockBatchOf(batch.value) })
   for (const [position, row] of batch.rows.rows.entries()) {
     const outcome = outcomes[position]
     if (outcome !== undefined) block.add(row, outcome)
@@ -91,16 +91,16 @@ function blockOf (batch: Batch, outcomes: BatchOutcomes): Emission<'rows.complet
 }
 
 /**
- * The part number of a block: that of the batch, plus CHUNK_ROWS for each earlier attempt. A chunk
- * has at most CHUNK_ROWS batches, so all blocks of a chunk have different numbers, which their
- * seals are bound to.
+ * The batch number of a block: that of the verification batch, plus CHUNK_ROWS for each earlier
+ * attempt. A chunk has at most CHUNK_ROWS batches, so all blocks of a chunk have different numbers,
+ * which their seals are bound to.
  */
-export function blockPartOf ({ part, attempt }: Pick<Retry, 'part' | 'attempt'>): number {
-  return part + CHUNK_ROWS * attempt
+export function blockBatchOf ({ batch, attempt }: Pick<Retry, 'batch' | 'attempt'>): number {
+  return batch + CHUNK_ROWS * attempt
 }
 
 function retryOf (
-  { value, rows }: Batch, open: readonly number[], times: Pick<Retry, 'notBefore' | 'giveUpAt'>
+  { value, rows }: Batch, open: readonly number[], times: Pick<Retry, 'notBefore' | 'retryDeadline'>
 ): Emission<'rows.retry'> {
   const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
   const coordinates = coordinatesOf(value)
@@ -117,9 +117,9 @@ function rowsAt (rows: RetryRows, positions: readonly number[]): RetryRows {
   const pick = <T>(values: readonly T[]): T[] => positions.map((position) => values[position] as T)
   return {
     rows: pick(rows.rows),
-    copies: pick(rows.copies),
+    duplicates: pick(rows.duplicates),
     canonicals: pick(rows.canonicals),
     tokens: pickTokens(rows.tokens, positions),
-    otherTokens: pickRotated(rows.otherTokens, positions),
+    rotatedTokens: pickRotated(rows.rotatedTokens, positions),
   }
 }

@@ -83,7 +83,7 @@ export async function answerOffline (check: BatchCheck, positions: readonly numb
 Promise<readonly number[]> {
   const { batch, deps, outcomes } = check
   const isOffline = deps.check.isOffline?.(kindOf(batch.value)) === true
-  const isRotating = (batch.rows.otherTokens ?? undefined) !== undefined
+  const isRotating = (batch.rows.rotatedTokens ?? undefined) !== undefined
   if (!isOffline || isRotating) return positions
   const { rows, records } = await offlineRecords(check, positions)
   failpoint('verify.offering')
@@ -174,8 +174,8 @@ async function checkRows (
   { batch, deps, signal }: BatchCheck, positions: readonly number[]
 ): Promise<CheckResult> {
   const rows = positions.map((row) => ({ row, canonical: batch.rows.canonicals[row] ?? '' }))
-  const { giveUpAt } = batch.value
-  const isLast = giveUpAt !== 0 && deps.clock.now() >= giveUpAt
+  const { retryDeadline } = batch.value
+  const isLast = retryDeadline !== 0 && deps.clock.now() >= retryDeadline
   return await deps.check(rows, { ...kindOf(batch.value), signal, isLast })
 }
 

@@ -1,5 +1,5 @@
 import { partsOf, tenantOf } from '../accounts/tenant.ts'
-import { REMEMBERED_MS } from '../jobs/job-keys.ts'
+import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { Environment } from '../platform/command-environment.ts'
@@ -106,7 +106,7 @@ export async function eraseJobs (deps: EraseDeps, request: EraseRequest): Promis
   const removedAtMs = now()
   const aof = await keys.rewriteAof()
   // After this time no process has a key in its memory any more.
-  await deps.sleep(Math.max(0, removedAtMs + REMEMBERED_MS - now()))
+  await deps.sleep(Math.max(0, removedAtMs + KEY_CACHE_MS - now()))
   const inTopic = await waitUntilCompacted(deps, request, deadlineMs)
   // ClickHouse comes after the topic, because ledger copies keys from the topic to ClickHouse.
   await keys.removeCopies(request)

@@ -45,7 +45,7 @@ const COLUMNS = {
     bytes: ['header', 'manifest'],
   },
   result_blocks: {
-    plain: 'tenant, job, chunk, digest, part, chunks, rows_schema, bound, originals, rows, ' +
+    plain: 'tenant, job, chunk, digest, batch, chunks, rows_schema, bound, originals, rows, ' +
       'created',
     bytes: ['sealed'],
   },
@@ -139,7 +139,7 @@ describe('an attacker who can write to ClickHouse', () => {
     await insertCopy(job.id, { job: later }, 2_000)
     const where = `${rowsOf(job.id)} ORDER BY created LIMIT 1 BY digest`
     const blockChanges: Changed[] = [
-      { sealed: "'x'" }, { part: 'part + 1' }, { chunks: 'chunks + 1' }, { bound: 'digest' },
+      { sealed: "'x'" }, { batch: 'batch + 1' }, { chunks: 'chunks + 1' }, { bound: 'digest' },
       { rows_schema: 'rows_schema + 1' }, { originals: '[1, 2]' }, { sealed: 'toString(number)' },
     ]
     for (const changed of blockChanges) {

@@ -18,7 +18,7 @@ const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const registryUrl = env.SCHEMA_REGISTRY_URL ?? ''
 
 /** Fields that came with bulk feeds and with the rotation of cache secrets. */
-const YOUNG = ['feed', 'contacts', 'otherTokens']
+const YOUNG = ['feed', 'contacts', 'rotatedTokens']
 const INNER = /^(rows\.|jobs\.|job\.|wallet\.)/
 
 const isOld = ({ name, default: value }: Field) => value === undefined || !YOUNG.includes(name)

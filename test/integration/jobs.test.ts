@@ -198,26 +198,26 @@ describe('the states of a job', () => {
     const tenant = await fundedTenant()
     const status = async () => (await store.read(tenant, 'job_1'))?.status
     await store.announce(tenant, 'job_1')
-    expect(await store.beginPart(tenant, 'job_1')).toBe('skip')
+    expect(await store.beginBatch(tenant, 'job_1')).toBe('skip')
     expect(await redis.exists(jobKeys(tenant, 'job_1').job)).toBe(0)
     await accepted(store, tenant, acceptRequest('job_1'))
     await store.announce(tenant, 'job_1')
     expect(await status()).toBe('preparing')
-    expect(await store.beginPart(tenant, 'job_1')).toBe('run')
+    expect(await store.beginBatch(tenant, 'job_1')).toBe('run')
     await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] }))
     await store.announce(tenant, 'job_1')
     expect(await status()).toBe('verifying')
     expect(await store.close(tenant, 'job_1')).toBe(false)
     await store.tally(tenant, whole('job_1'))
     expect(await status()).toBe('completed')
-    expect(await store.beginPart(tenant, 'job_1')).toBe('skip')
+    expect(await store.beginBatch(tenant, 'job_1')).toBe('skip')
   })
 
   it('are cancelled for a job that was cancelling', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1'))
     await redis.hset(jobKeys(tenant, 'job_1').job, 'status', 'cancelling')
-    expect(await store.beginPart(tenant, 'job_1')).toBe('cancelling')
+    expect(await store.beginBatch(tenant, 'job_1')).toBe('cancelling')
     await store.announce(tenant, 'job_1')
     expect(await store.tally(tenant, whole('job_1')))
       .toMatchObject({ job: { status: 'cancelled', chargedMicros: 16_000, releasedMicros: 4_000 } })
@@ -238,7 +238,7 @@ describe('the end of a job', () => {
     })
     const resealed = { ...whole('job_1'), digest: 'e'.repeat(64) }
     expect(await store.tally(tenant, resealed)).toEqual({ ...last, kind: 'known' })
-    expect((await store.readWhole(tenant, 'job_1'))!.manifest).toEqual([
+    expect((await store.readWithManifest(tenant, 'job_1'))!.manifest).toEqual([
       {
         chunk: 0, digest: whole('job_1').digest, won: Buffer.of(255, 3), firstRow: 0, inputs: true,
       },
@@ -264,7 +264,7 @@ describe('the end of a job', () => {
     expect(await store.tally(tenant, inputs('first'))).toMatchObject({ ended: true })
     expect(await store.tally(tenant, inputs('second')))
       .toMatchObject({ kind: 'known', ended: true })
-    const noted = (await store.readWhole(tenant, 'job_1'))!.manifest
+    const noted = (await store.readWithManifest(tenant, 'job_1'))!.manifest
     expect(noted.map(({ digest }) => digest).sort())
       .toEqual([rows.digest, inputs('first').digest].sort())
   })
@@ -286,7 +286,7 @@ describe('the end of a job', () => {
     })
     expect(await store.fail(tenant, 'job_1', { digest, finished: open }))
       .toEqual({ ...failed, kind: 'known' })
-    expect((await store.readWhole(tenant, 'job_1'))!.manifest.at(-1))
+    expect((await store.readWithManifest(tenant, 'job_1'))!.manifest.at(-1))
       .toEqual({ chunk: 2, digest, won: open, firstRow: 0, inputs: false })
     expect(await store.openRows(tenant, 'job_1')).toBeUndefined()
   })
@@ -321,7 +321,7 @@ describe('a block that can not be true', () => {
     const before = await store.read(tenant, 'job_1')
     await expect(store.tally(tenant, { ...whole('job_1'), ...change })).rejects.toThrow(fault)
     expect(await store.read(tenant, 'job_1')).toEqual(before)
-    expect((await store.readWhole(tenant, 'job_1'))!.manifest).toEqual([])
+    expect((await store.readWithManifest(tenant, 'job_1'))!.manifest).toEqual([])
   })
 
   it('charges no more than the quote', async () => {

@@ -47,7 +47,7 @@ describe('the tenants of a state in a cluster', () => {
       await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
       await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key' }))
       await store.announce(tenant, 'job_1')
-      expect(await store.beginPart(tenant, 'job_1')).toBe('run')
+      expect(await store.beginBatch(tenant, 'job_1')).toBe('run')
       const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) })
       expect(await store.tally(tenant, block)).toMatchObject({ ended: true })
       expect(await store.close(tenant, 'job_1')).toBe(true)
@@ -67,7 +67,7 @@ describe('the tenants of a state in a cluster', () => {
         tenant, job: `job_of_${tenant}`, type: 'job.completed', webhookUrl: 'https://example.com/',
       })).toBe(true)
     })
-    const wish = { pace: 'quick' as const, most: 100, leaseMs: LEASE_MS, tenantSlots: 10 }
+    const limits = { priority: 'quick' as const, limit: 100, leaseMs: LEASE_MS, tenantSlots: 10 }
     const claims = await deliveries.claim(wish)
     expect(claims.length).toBeGreaterThan(0)
     expect(await deliveries.dueBy(Date.now() + 60_000)).toBe(TENANTS.length - claims.length)

@@ -56,9 +56,9 @@ async function startJob () {
   const at = (chunk: number) => ({ ...place, chunk, firstRow: chunk * 4 })
   const emissions = [
     blockEmission(at(0), [[3, { ...live(''), status: 'invalid', source: 'preflight' }]],
-      { part: -1, inputs: inputs(0) }),
+      { batch: -1, inputs: inputs(0) }),
     blockEmission(at(1), [[1, { source: 'duplicate', duplicateOf: 2 }]],
-      { part: -1, inputs: inputs(1) }),
+      { batch: -1, inputs: inputs(1) }),
     blockEmission(at(0), [[0, live('a')], [1, live('b', 1)], [2, live('c')]]),
     blockEmission(at(1),
       [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown', source: 'none' }]]),
@@ -206,7 +206,7 @@ describe('a job from its blocks to its end', () => {
 
   it('is reported by the audit when its results are lost', async () => {
     await clickhouse.command({
-      query: 'DELETE FROM result_blocks WHERE job = {job:String} AND part = 0',
+      query: 'DELETE FROM result_blocks WHERE job = {job:String} AND batch = 0',
       query_params: { job },
     })
     const { breaches } = await auditOf(tenant)

@@ -32,12 +32,12 @@ async function runJob (job: string): Promise<void> {
   await outbox.remove(TENANT, [accepted.entry!.seq])
   await store.outcome(TENANT, job)
   await readKey()
-  await store.beginPart(TENANT, job)
+  await store.beginBatch(TENANT, job)
   await readKey()
   await store.tally(TENANT, blockOf({ ...row, inputs: true }, {}))
   const ended = await store.tally(TENANT, blockOf(row, { live: [0] }))
   if (ended.kind === 'skip' || !ended.ended) throw new Error('the job has not ended')
-  await store.readWhole(TENANT, job)
+  await store.readWithManifest(TENANT, job)
   await store.close(TENANT, job, ended.entry!.seq)
 }
 

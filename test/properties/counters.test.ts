@@ -24,7 +24,7 @@ const stories = fc.record({
 /** Takes a step of the only job of a tenant. */
 async function take (tenant: string, step: string): Promise<void> {
   if (step === 'announce') await store.announce(tenant, 'job_1')
-  else if (step === 'begin') await store.beginPart(tenant, 'job_1')
+  else if (step === 'begin') await store.beginBatch(tenant, 'job_1')
   else if (step === 'cancel') await store.cancel(tenant, 'job_1')
   else {
     const finished = await store.openRows(tenant, 'job_1')

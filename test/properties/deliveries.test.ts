@@ -20,17 +20,18 @@ const deliveryOf = (job: string, host = 'a.example'): Delivery =>
   ({ tenant: 'org_1.live', job, type: 'job.completed', webhookUrl: `https://${host}/hook?t=1` })
 const eventOf = (job: string) => eventIdOf(job, 'job.completed')
 
-const ask = { pace: 'quick' as const, most: 100, leaseMs: 60_000, tenantSlots: 2_000 }
+const ask = { priority: 'quick' as const, limit: 100, leaseMs: 60_000, tenantSlots: 2_000 }
 const jobsOf = (claims: readonly Claim[]) => claims.map(({ job }) => job)
 const claimJobs = async (more: Partial<typeof ask> = {}) =>
   jobsOf(await deliveries.claim({ ...ask, ...more }))
 
 function noteOf (claim: Claim, more: Partial<AttemptRecord> = {}): AttemptRecord {
   const { event, job, attempt } = claim
-  return { state: 'delivered', pace: 'quick', attempt: { event, job, attempt } as Attempt, ...more }
+  const done = { event, job, attempt } as Attempt
+  return { state: 'delivered', priority: 'quick', attempt: done, ...more }
 }
-const note = (claim: Claim, more: Partial<AttemptRecord> = {}) =>
-  deliveries.note(claim, noteOf(claim, more))
+const record = (claim: Claim, more: Partial<AttemptRecord> = {}) =>
+  deliveries.record(claim, noteOf(claim, more))
 
 /** Claims until so many are due at once. */
 const claimLater = (count: number, more: Partial<typeof ask> = {}) => eventually(async () => {
@@ -46,9 +47,9 @@ async function redisMs (): Promise<number> {
 
 /** Claims one and notes what came of it. */
 async function noteNext (more: Partial<AttemptRecord> = {}): Promise<Claim> {
-  const [claim] = await deliveries.claim({ ...ask, most: 1 })
+  const [claim] = await deliveries.claim({ ...ask, limit: 1 })
   if (claim === undefined) throw new Error('nothing is due')
-  expect(await note(claim, more)).toBe(true)
+  expect(await record(claim, more)).toBe(true)
   return claim
 }
 
@@ -114,9 +115,9 @@ describe('a delivery', () => {
     const [lost] = await deliveries.claim({ ...ask, leaseMs: 1 })
     const [mine] = await claimLater(1)
     expect(mine).toMatchObject({ job: 'job_2', attempt: 1 })
-    expect(await note(lost!)).toBe(false)
+    expect(await record(lost!)).toBe(false)
     expect((await deliveries.unshipped(10)).size).toBe(0)
-    expect(await note(mine!)).toBe(true)
+    expect(await record(mine!)).toBe(true)
     expect(await deliveries.find(eventOf('job_2')))
       .toEqual({ state: 'delivered', attempts: 1, dueAtMs: undefined })
   })
@@ -179,7 +180,7 @@ describe('a resend', () => {
     await deliveries.put(deliveryOf('job_1'))
     const [claim] = await deliveries.claim(ask)
     expect(await deliveries.resend(deliveryOf('job_1'), 0)).toBe('trying')
-    expect(await note(claim!)).toBe(true)
+    expect(await record(claim!)).toBe(true)
     expect(await claimJobs()).toEqual([])
   })
 
@@ -195,7 +196,7 @@ describe('receivers', () => {
     for (let job = 0; job < 8; job++) await deliveries.put(deliveryOf(`job_${job}`))
     const [first, ...none] = await deliveries.claim(ask)
     expect(none).toEqual([])
-    await note(first!)
+    await record(first!)
     expect(await claimJobs()).toHaveLength(5)
     expect(await claimJobs()).toEqual([])
   })
@@ -203,13 +204,13 @@ describe('receivers', () => {
   it('that took long are served apart, and are back after a quick attempt', async () => {
     await deliveries.put(deliveryOf('job_1'))
     await deliveries.put(deliveryOf('job_2'))
-    const first = await noteNext({ pace: 'slow' })
+    const first = await noteNext({ priority: 'slow' })
     expect(await claimJobs()).toEqual([])
-    const [slow] = await deliveries.claim({ ...ask, pace: 'slow' })
+    const [slow] = await deliveries.claim({ ...ask, priority: 'slow' })
     expect([first.job, slow?.job].sort()).toEqual(['job_1', 'job_2'])
     await deliveries.put(deliveryOf('job_3'))
-    expect(await deliveries.claim({ ...ask, pace: 'slow' })).toEqual([])
-    await note(slow!)
+    expect(await deliveries.claim({ ...ask, priority: 'slow' })).toEqual([])
+    await record(slow!)
     expect(await claimJobs()).toEqual(['job_3'])
   })
 
@@ -225,7 +226,7 @@ describe('receivers', () => {
   it('are served by who waits longest, and none waits for what is left of another', async () => {
     for (let job = 0; job < 300; job++) await deliveries.put(deliveryOf(`job_${job}`))
     await deliveries.put(deliveryOf('job_other', 'b.example'))
-    const [first, second] = await claimJobs({ most: 2 })
+    const [first, second] = await claimJobs({ limit: 2 })
     expect([first === 'job_other', second]).toEqual([false, 'job_other'])
   })
 
@@ -240,7 +241,7 @@ describe('receivers', () => {
     const attempt = async (claim: Claim) => {
       under += 1
       if (claim.job !== 'job_healthy') return await end.promise
-      await note(claim)
+      await record(claim)
       healthy.resolve()
     }
     const workers = startWorkers({
@@ -272,12 +273,12 @@ describe('tenants', () => {
   it('with thousands of receivers leave the next place to who has the fewest', async () => {
     await putSome('loud', 60)
     await putSome('quiet', 3)
-    const claims = await deliveries.claim({ ...ask, most: 10 })
+    const claims = await deliveries.claim({ ...ask, limit: 10 })
     expect(tenantsOf(claims)).toEqual([
       'loud', 'quiet', 'loud', 'quiet', 'loud', 'quiet', 'loud', 'loud', 'loud', 'loud',
     ])
     await putSome('late', 1)
-    expect(tenantsOf(await deliveries.claim({ ...ask, most: 2 }))).toEqual(['late', 'loud'])
+    expect(tenantsOf(await deliveries.claim({ ...ask, limit: 2 }))).toEqual(['late', 'loud'])
   })
 
   it('have so many attempts under way at most, and more as they end', async () => {
@@ -287,7 +288,7 @@ describe('tenants', () => {
     expect(tenantsOf(claims).sort()).toEqual(['loud', 'loud', 'loud', 'loud', 'quiet'])
     expect(await others.claim({ ...ask, tenantSlots: 4 })).toEqual([])
     const mine = claims.filter(({ tenant }) => tenant === 'loud')
-    await note(mine[0]!)
+    await record(mine[0]!)
     await deliveries.release(mine[1]!, 60_000)
     expect(tenantsOf(await deliveries.claim({ ...ask, tenantSlots: 4 }))).toEqual(['loud', 'loud'])
     const counts = await redis.keys('under:*')
@@ -299,16 +300,7 @@ describe('tenants', () => {
     await deliveries.claim({ ...ask, leaseMs: 1, tenantSlots: 2 })
     const again = await claimLater(2, { tenantSlots: 2 })
     expect(tenantsOf(again)).toEqual(['loud', 'loud'])
-    for (const claim of again) await note(claim)
+    for (const claim of again) await record(claim)
     expect(await redis.keys('under:*')).toEqual([])
-  })
-
-  it('are found where the former version left their receivers', async () => {
-    await putSome('former', 2)
-    const receivers = await redis.zrange('ready:{deliveries}:quick:former', '0', '-1')
-    for (const receiver of receivers) await redis.zadd('ready:{deliveries}:quick', '1', receiver)
-    await redis.del('ready:{deliveries}:quick:former', 'tenants:{deliveries}:quick')
-    expect(tenantsOf(await deliveries.claim(ask))).toEqual(['former', 'former'])
-    expect(await redis.exists('ready:{deliveries}:quick')).toBe(0)
   })
 })

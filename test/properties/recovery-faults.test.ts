@@ -229,9 +229,9 @@ describe('a contradiction', () => {
       for (const id of ['job_7', 'job_8']) await harmed.accept(id, 5)
     })
     expect(await isFrozen(HARMED)).toBe('the entries 7 to 7 are nowhere, and 8 is there')
-    expect(await harmed.store.beginPart(HARMED, 'job_1')).toBe('run')
-    expect(await harmed.store.beginPart(HARMED, 'job_8')).toBe('run')
-    expect(await harmed.store.beginPart(HARMED, 'job_7')).toBe('skip')
+    expect(await harmed.store.beginBatch(HARMED, 'job_1')).toBe('run')
+    expect(await harmed.store.beginBatch(HARMED, 'job_8')).toBe('run')
+    expect(await harmed.store.beginBatch(HARMED, 'job_7')).toBe('skip')
     // An earlier try of the same request may be behind the gap, so no refusal is definite.
     const claim = { idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 0 }
     for (const [job, code] of [['job_9', 'expired'], ['job_10', 'internal']] as const) {

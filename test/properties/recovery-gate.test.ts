@@ -30,7 +30,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
     accept: () => store.accept(TENANT, acceptRequest('job_2', { unitPriceMicros: 1 })),
     refuse: () => store.refuse(TENANT, 'job_2', 'internal'),
     announce: () => store.announce(TENANT, 'job_1'),
-    beginPart: () => store.beginPart(TENANT, 'job_1'),
+    beginBatch: () => store.beginBatch(TENANT, 'job_1'),
     cancel: () => store.cancel(TENANT, 'job_1'),
     tally: () => store.tally(TENANT, block),
     end: () => store.end(TENANT, 'job_1'),
@@ -43,7 +43,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
 
 /** What reads, and what concerns no money. */
 const FREE = [
-  'outcome', 'read', 'readWhole', 'openJobs', 'openRows', 'eraseKey',
+  'outcome', 'read', 'readWithManifest', 'openJobs', 'openRows', 'eraseKey',
 ]
 
 describe('after a restart of the server', () => {
@@ -67,7 +67,7 @@ describe('after a restart of the server', () => {
     })
     expect(refused).toEqual(Object.keys(calls))
     // Of a job that is there reading says what it says; that one is not there may be a loss.
-    for (const read of ['outcome', 'read', 'readWhole', 'beginPart'] as const) {
+    for (const read of ['outcome', 'read', 'readWithManifest', 'beginBatch'] as const) {
       await expect(scenario.store[read](TENANT, 'job_lost')).rejects.toThrow(RecoveringError)
     }
     // Whoever is let in while no file was lost must have been let in by a ledger.

@@ -40,14 +40,13 @@ describe('a job that has ended and is archived nowhere', () => {
   it('is counted to its end again, and its money moves no second time', async () => {
     await settled('job_1')
     await scenario.ship(false)
-    const [before, blocks] =
-      [await scenario.wallet.balance(TENANT),
-        (await scenario.store.readWhole(TENANT, 'job_1'))!.manifest]
+    const before = await scenario.wallet.balance(TENANT)
+    const blocks = (await scenario.store.readWithManifest(TENANT, 'job_1'))!.manifest
     expect(before).toMatchObject({ chargedMicros: 200, reservedMicros: 0, seq: 3 })
     await redis.flushall()
     await runLedger(environment.deps)
     expect(await scenario.wallet.balance(TENANT)).toEqual(before)
-    expect((await scenario.store.readWhole(TENANT, 'job_1'))!.manifest).toEqual(blocks)
+    expect((await scenario.store.readWithManifest(TENANT, 'job_1'))!.manifest).toEqual(blocks)
     expect(await scenario.store.read(TENANT, 'job_1')).toMatchObject({
       status: 'completed', ended: true, closed: false, chargedMicros: 200, releasedMicros: 800,
     })

@@ -175,7 +175,7 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
         expect([...rowsOf(unknown), ...rowsOf(cancelled)].toSorted((a, b) => a - b))
           .toEqual(ofSource('none'))
         const duplicates = ofSource('duplicate')
-        expect(value.copies.some(({ row }) => duplicates.includes(row))).toBe(false)
+        expect(value.duplicates.some(({ row }) => duplicates.includes(row))).toBe(false)
         for (const { name } of rows.columns) {
           expect(cellsIn(rows, name)).toHaveLength(rows.rows.length)
         }

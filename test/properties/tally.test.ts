@@ -85,7 +85,7 @@ describe('a job whose rows are unreadable', () => {
       releasedMicros: 40_000,
       counts: { successRecords: 0, failedRecords: 20, freshRecords: 0 },
     })
-    expect((await store.readWhole(tenant, 'job_1'))!.manifest.length).toBe(1)
+    expect((await store.readWithManifest(tenant, 'job_1'))!.manifest.length).toBe(1)
     expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 0, chargedMicros: 0 })
     expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: true })
   })
@@ -101,7 +101,8 @@ describe('the inputs of a chunk', () => {
     await store.tally(tenant, { ...inputs('lost again', []), standsIn: true })
     await store.tally(tenant, inputs('come', []))
     await store.tally(tenant, inputs('come again', []))
-    const noted = (await store.readWhole(tenant, 'job_1'))!.manifest.map(({ digest }) => digest)
+    const { manifest } = (await store.readWithManifest(tenant, 'job_1'))!
+    const noted = manifest.map(({ digest }) => digest)
     expect(noted.toSorted()).toEqual(
       [inputs('lost', upTo(9)), inputs('come', [])].map(({ digest }) => digest).toSorted())
     expect((await store.read(tenant, 'job_1'))!.counts.inputBlocks).toBe(1)
@@ -120,8 +121,8 @@ describe('while the blocks of a job are counted again', () => {
     const rows = (await store.openRows(tenant, 'job_1'))!
     const lost = { digest: '', finished: rows }
     expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: false })
-    await store.tally(tenant, blockOf(place, { live: upTo(4) }), { again: true })
-    await store.tally(tenant, dead, { again: true })
+    await store.tally(tenant, blockOf(place, { live: upTo(4) }), { recount: true })
+    await store.tally(tenant, dead, { recount: true })
     expect((await store.read(tenant, 'job_1'))!.counts)
       .toMatchObject({ finishedRows: 10, freshRecords: 4, successRecords: 4, failedRecords: 6 })
     await redis.hdel(replay, 'job_1')
@@ -142,7 +143,8 @@ describe('blocks of a job', () => {
       expect(job).toMatchObject({ status: 'completed', ended: true, counts })
       expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
       expect(job!.chargedMicros).toBe(counts.freshRecords * 2_000)
-      const won = (await store.readWhole(tenant, 'job_1'))!.manifest.map(entry => count(entry.won))
+      const { manifest } = (await store.readWithManifest(tenant, 'job_1'))!
+      const won = manifest.map(entry => count(entry.won))
       expect(won.reduce((sum, rowsWon) => sum + rowsWon, 0)).toBe(rows.length)
     }), { numRuns: 200 })
   })
@@ -164,7 +166,7 @@ describe('blocks of a job', () => {
         await store.tally(tenant, block)
         const fresh = upTo(13).filter(row => kinds[row] !== 'none' && !expected.has(row))
         for (const row of fresh) expected.set(row, kinds[row] as End)
-        const entry = (await store.readWhole(tenant, 'job_1'))!.manifest.find(({ digest }) =>
+        const entry = (await store.readWithManifest(tenant, 'job_1'))!.manifest.find(({ digest }) =>
           digest === block.digest)
         expect(upTo(13).filter(row => entry !== undefined && has(entry.won, row))).toEqual(fresh)
       }

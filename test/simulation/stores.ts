@@ -26,11 +26,11 @@ function blockStore (): ResultBlocks {
   const stored = (block: Completed): StoredBlock => ({
     chunk: block.chunk,
     digest: blockDigest(block),
-    part: block.part,
+    batch: block.batch,
     chunks: block.chunks,
     rowsSchema: block.rowsSchema,
     bound: boundOf(block).toString('hex'),
-    originals: block.copies.map(({ row }) => row),
+    originals: block.duplicates.map(({ row }) => row),
     sealed: Buffer.from(block.sealed),
   })
   return {

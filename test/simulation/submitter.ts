@@ -33,7 +33,7 @@ export async function submitterOn (
     clock: redisLike,
     tokenVersion: '1',
     chunkRows: chunkRowsOf(seed, chaos),
-    presence: unsure(chaos),
+    liveness: unsure(chaos),
     acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : acceptWithinMs,
   }
   return { options, stop: outcomes.stop }

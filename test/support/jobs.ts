@@ -50,7 +50,8 @@ export type Rows = {
 
 /** A block; live rows are charged. Its digest follows from its content. */
 export function blockOf (
-  place: Partial<Pick<TallyBlock, 'chunk' | 'firstRow' | 'inputs' | 'copies'>> & {
+  place: Partial<Pick<TallyBlock, 'chunk' | 'firstRow' | 'inputs'>> & {
+    readonly copies?: TallyBlock['duplicates']
     readonly job: string
     readonly chunkRows: number
     readonly label?: string
@@ -78,7 +79,7 @@ export function blockOf (
     invalid: bits(invalid),
     unknown: bits(unknown),
     cancelled: bits(cancelled),
-    copies,
+    duplicates: copies,
   }
 }
 

@@ -45,8 +45,8 @@ export function layOut ({ chunks, parts, order }: RandomJob): {
     const firstRow = firstRows[chunk]!
     const mine = upTo(chunkRows).filter(wanted)
     const of = (which: Row['end']) => mine.filter(index => rows[firstRow + index]!.end === which)
-    const copies = mine.map(row => ({ row, copies: rows[firstRow + row]!.copies }))
-      .filter(original => original.copies > 0)
+    const copies = mine.map(row => ({ row, count: rows[firstRow + row]!.copies }))
+      .filter(original => original.count > 0)
     return blockOf({
       job: 'job_1', chunkRows, chunk, firstRow, label, copies, inputs: label === 'inputs',
     }, {
@@ -59,7 +59,7 @@ export function layOut ({ chunks, parts, order }: RandomJob): {
   const blocks = [
     ...upTo(3).map(chunk => block(chunk, early(chunk), 'inputs')),
     ...upTo(3).map(chunk => block(chunk, index => !early(chunk)(index), 'rest')),
-    ...parts.map(([chunk, some], number) => block(chunk, index => some[index]!, `part ${number}`)),
+    ...parts.map(([chunk, some], number) => block(chunk, index => some[index]!, `batch ${number}`)),
   ]
   // Every block comes at least once, some twice, in any order.
   const deliveries = [...blocks, ...blocks]
@@ -111,6 +111,6 @@ export function deadOf (block: TallyBlock, number: number): TallyBlock {
     live: none,
     invalid: none,
     cancelled: none,
-    copies: [],
+    duplicates: [],
   }
 }

@@ -170,7 +170,7 @@ function finishedOf (
     job: id,
     service: 'phone-validation',
     chunk: 0,
-    part: 0,
+    batch: 0,
     chunks: 1,
     firstRow: 0,
     rows: ROWS,
@@ -182,7 +182,7 @@ function finishedOf (
     invalid: block.invalid,
     unknown: block.unknown,
     cancelled: block.cancelled,
-    copies: [],
+    duplicates: [],
     rowsSchema: 0,
     sealed: Buffer.alloc(0),
   }

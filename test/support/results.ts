@@ -35,7 +35,7 @@ export function createBlocksDouble (): ResultBlocks & { stored: Completed[], ins
         ...block,
         digest: blockDigest(block),
         bound: boundOf(block).toString('hex'),
-        originals: block.copies.map(({ row }) => row),
+        originals: block.duplicates.map(({ row }) => row),
       }))
       .filter(({ chunk, digest }) =>
         chunk >= firstChunk && chunk <= lastChunk && digests.includes(digest)),
@@ -85,10 +85,10 @@ export type BlockRows = readonly (readonly [row: number, outcome: RowOutcome | D
 
 /** A block of some rows of a chunk. */
 export function blockEmission (
-  chunk: Chunk, rows: BlockRows, { part = 0, inputs }: { part?: number, inputs?: string[] } = {}
+  chunk: Chunk, rows: BlockRows, { batch = 0, inputs }: { batch?: number, inputs?: string[] } = {}
 ): Emission<'rows.completed'> {
   const block = createBlock({
-    coordinates: placeIn(chunk), part, ...(inputs === undefined ? {} : { inputs }),
+    coordinates: placeIn(chunk), batch, ...(inputs === undefined ? {} : { inputs }),
   })
   for (const [row, outcome] of rows) block.add(row, outcome)
   return block.emission('small')

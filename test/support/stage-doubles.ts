@@ -33,7 +33,7 @@ export function createManualClock (startMs = QUOTED_AT_MS) {
 }
 
 export type StoreDouble = Pick<JobStore,
-  'accept' | 'refuse' | 'outcome' | 'announce' | 'beginPart'> & {
+  'accept' | 'refuse' | 'outcome' | 'announce' | 'beginBatch'> & {
     readonly jobs: Map<string, Job>
     readonly accepts: AcceptRequest[]
     /** Changes an accepted job, as other stages would. */
@@ -84,7 +84,7 @@ export function createStoreDouble (
       mayFail()
       change(id, { announced: true, status: 'preparing' })
     },
-    beginPart: async (_tenant, id) => {
+    beginBatch: async (_tenant, id) => {
       mayFail()
       const job = jobs.get(id)
       if (job === undefined || job.ended) return 'skip'
@@ -280,17 +280,17 @@ export function normalizedRows (canonicals: readonly string[]): NormalizedRows {
   }
 }
 
-/** A part of one chunk, rows 0, 1, 2 ... with these canonical forms. */
-export function partOf (
+/** A verification batch of one chunk, rows 0, 1, 2 ... with these canonical forms. */
+export function batchOf (
   canonicals: readonly string[],
-  { copies, ...change }: Partial<Retry> & { copies?: readonly number[] } = {}
+  { duplicates, ...change }: Partial<Retry> & { duplicates?: readonly number[] } = {}
 ): Incoming<'rows.to-verify'> {
   const value: Retry = {
     tenant: TENANT,
     job: JOB,
     service: 'phone-validation',
     chunk: 0,
-    part: 0,
+    batch: 0,
     chunks: 1,
     firstRow: 0,
     rows: canonicals.length,
@@ -301,14 +301,14 @@ export function partOf (
     freshnessMs: 86_400_000,
     attempt: 0,
     notBefore: 0,
-    giveUpAt: 0,
+    retryDeadline: 0,
     rowsSchema: 1,
     sealed: Buffer.alloc(0),
     ...change,
   }
   const rows = {
     rows: canonicals.map((_, row) => row),
-    copies: copies ?? canonicals.map(() => 0),
+    duplicates: duplicates ?? canonicals.map(() => 0),
     canonicals,
     tokens: Buffer.concat(canonicals.map(tokenFor)),
   }
@@ -349,9 +349,9 @@ export function createTallyDouble () {
     const won = minus(value.finished, before)
     const after = Buffer.from(before.map((byte, index) => byte | (won[index] ?? 0)))
     taken.set(value.chunk, after)
-    const copies = new Map(value.copies.map((it) => [it.row, it.copies]))
+    const duplicates = new Map(value.duplicates.map((it) => [it.row, it.count]))
     const weighed = (bitmap: Buffer) => rowsOf(both(bitmap, won))
-      .reduce((sum, row) => sum + 1 + (copies.get(row) ?? 0), 0)
+      .reduce((sum, row) => sum + 1 + (duplicates.get(row) ?? 0), 0)
     totals.rows += count(won)
     let originals = 0
     for (const name of ['cached', 'live', 'invalid', 'unknown', 'cancelled'] as const) {

@@ -1,15 +1,15 @@
--- Deliveries that are due, all under one hash tag. Each receiver has a queue of its own, and only
--- its first delivery competes with those of others, so however much waits for one receiver, nobody
--- else waits for it. A receiver that has as many attempts under way as it may is not ready at all.
--- Receivers that took long lately are in a class of their own, with places of their own. Only those
--- that were quick lately get several attempts at once: so whoever never answers takes one place.
--- The receivers of a tenant compete among themselves first, so however many one tenant has, the
--- next place is for the tenant that has the fewest.
+-- Queues of webhook deliveries, all under one hash tag. Each receiver has its own queue, and only
+-- the first delivery of a queue competes with others, so a long queue delays no other receiver. A
+-- receiver with its maximum of concurrent attempts is not ready.
+-- Slow receivers have a priority class with its own slots. Only quick receivers get several
+-- concurrent attempts, so a receiver that never answers takes one slot.
+-- The next slot goes to the tenant with the fewest attempts under way, however many receivers a
+-- tenant has.
 local LEASES, ATTEMPTS = 'leases:{deliveries}', 'attempts:{deliveries}'
--- All that wait, whoever for, by when they are due: only counted.
+-- All waiting deliveries by due time; used for the count only.
 local WAITING = 'waiting:{deliveries}'
-local PACES = { 'quick', 'slow' }
-local AT_ONCE_IF_QUICK = 5
+local PRIORITIES = { 'quick', 'slow' }
+local MAX_CONCURRENT_IF_QUICK = 5
 
 local function text(number)
   return string.format('%.0f', number)
@@ -32,32 +32,32 @@ local function busy_of(receiver)
   return 'busy:{deliveries}:' .. receiver
 end
 
-local function pace_of(receiver)
-  return 'pace:{deliveries}:' .. receiver
+local function priority_of(receiver)
+  return 'priority:{deliveries}:' .. receiver
 end
 
--- Tenants that have a receiver ready, by when the first of those is due.
-local function tenants_of(pace)
-  return 'tenants:{deliveries}:' .. pace
+-- Tenants with a ready receiver, by the due time of the first.
+local function tenants_of(priority)
+  return 'tenants:{deliveries}:' .. priority
 end
 
-local function ready_of(pace, tenant)
-  return 'ready:{deliveries}:' .. pace .. ':' .. tenant
+local function ready_of(priority, tenant)
+  return 'ready:{deliveries}:' .. priority .. ':' .. tenant
 end
 
 local function under_way_of(tenant)
   return 'under:{deliveries}:' .. tenant
 end
 
--- Puts a receiver where its first delivery and its attempts under way say it belongs.
+-- Updates the place of a receiver in the sets of ready receivers and tenants.
 local function refresh(receiver, tenant)
-  local pace = redis.call('GET', pace_of(receiver))
-  local at_once = pace == 'quick' and AT_ONCE_IF_QUICK or 1
+  local priority = redis.call('GET', priority_of(receiver))
+  local max_concurrent = priority == 'quick' and MAX_CONCURRENT_IF_QUICK or 1
   local first = redis.call('ZRANGE', queue_of(receiver), 0, 0, 'WITHSCORES')
-  local is_ready = first[1] and redis.call('SCARD', busy_of(receiver)) < at_once
-  for _, class in ipairs(PACES) do
+  local is_ready = first[1] and redis.call('SCARD', busy_of(receiver)) < max_concurrent
+  for _, class in ipairs(PRIORITIES) do
     local ready = ready_of(class, tenant)
-    if is_ready and class == (pace == 'slow' and 'slow' or 'quick') then
+    if is_ready and class == (priority == 'slow' and 'slow' or 'quick') then
       redis.call('ZADD', ready, first[2], receiver)
     else
       redis.call('ZREM', ready, receiver)
@@ -79,7 +79,7 @@ local function enqueue(event, receiver, due)
   refresh(receiver, tenant)
 end
 
-local function let_go(event, receiver)
+local function release(event, receiver)
   local tenant = redis.call('HGET', delivery_of(event), 'tenant')
   redis.call('ZREM', LEASES, event)
   redis.call('SREM', busy_of(receiver), event)

@@ -1,5 +1,5 @@
--- KEYS: delivery. ARGV: event, tenant, job, type, receiver, place in the trace of the job or ''. Due
--- at once, unless it is known.
+-- KEYS: delivery. ARGV: event, tenant, job, type, receiver, traceparent or ''. Adds a delivery that
+-- is due immediately, unless it exists.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return 'known'
 end

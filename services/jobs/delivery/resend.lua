@@ -1,6 +1,6 @@
--- KEYS: delivery. ARGV: event, tenant, job, type, receiver, attempts known from the history.
--- One that still waits is due at once and goes on as before; one that had come to its end, or is
--- remembered no more, is tried once.
+-- KEYS: delivery. ARGV: event, tenant, job, type, receiver, number of attempts in the history.
+-- Makes a delivery due immediately. A waiting delivery keeps its retries; one that has ended, or
+-- whose record has expired, is attempted once.
 local found = redis.call('HMGET', KEYS[1], 'state', 'attempts', 'once')
 if found[1] == 'trying' then
   return 'trying'

@@ -25,7 +25,7 @@ describe('the record of a webhook attempt', () => {
     const { tenant, job, event, type } = claim
     expect(recordOf({ kind: 'failed', reason: 'timeout' })).toEqual({
       state: 'waiting',
-      pace: 'quick',
+      priority: 'quick',
       dueAtMs: 1_520,
       attempt: {
         tenant,

@@ -33,7 +33,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
   const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
   const deps: AttemptDeps = {
     deliveries: {
-      note: async (_claim, note) => { records.push(note); return true },
+      record: async (_claim, one) => { records.push(one); return true },
       release: async (_claim, afterMs) => { released.push(afterMs) },
     },
     findJob: async () => endedJob({ header }),
@@ -79,7 +79,7 @@ describe('a webhook attempt', () => {
     const record = await outcome({})
     expect(record).toEqual({
       state: 'delivered',
-      pace: 'quick',
+      priority: 'quick',
       attempt: {
         ...owner,
         event,
@@ -126,8 +126,8 @@ describe('a webhook attempt', () => {
   })
 
   it('makes its receiver slow if it takes slowAfterMs', async () => {
-    expect((await outcome({ durationMs: 999 })).pace).toBe('quick')
-    expect((await outcome({ durationMs: 1_000 })).pace).toBe('slow')
+    expect((await outcome({ durationMs: 999 })).priority).toBe('quick')
+    expect((await outcome({ durationMs: 1_000 })).priority).toBe('slow')
   })
 
   it('waits until the job is closed', async () => {

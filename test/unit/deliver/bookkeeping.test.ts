@@ -15,7 +15,7 @@ function scene () {
   const state = { broken: false }
   const deps: HistoryDeps = {
     deliveries: {
-      unshipped: async most => new Map([...records].slice(0, most)),
+      unshipped: async limit => new Map([...records].slice(0, limit)),
       forget: async names => { for (const name of names) records.delete(name) },
     },
     history: {
@@ -64,12 +64,13 @@ describe('the shipping of attempt records', () => {
 
 const claim = { event: 'evt_1' } as Claim
 const recordOf = (attempt: object) =>
-  ({ state: 'delivered', pace: 'quick', attempt }) as AttemptRecord
+  ({ state: 'delivered', priority: 'quick', attempt }) as AttemptRecord
 
 async function textAfter (attempts: readonly object[], isRecorded: boolean): Promise<string> {
   const metrics = createMetrics()
-  const { note } = countAttempts({ metrics, deliveries: { note: async () => isRecorded } as never })
-  for (const attempt of attempts) expect(await note(claim, recordOf(attempt))).toBe(isRecorded)
+  const deliveries = { record: async () => isRecorded } as never
+  const { record } = countAttempts({ metrics, deliveries })
+  for (const attempt of attempts) expect(await record(claim, recordOf(attempt))).toBe(isRecorded)
   return await metrics.text()
 }
 

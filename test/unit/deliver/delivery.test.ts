@@ -22,8 +22,9 @@ function scene (fault: Error) {
   const metrics = createMetrics()
   const deps = {
     deliveries: {
-      claim: async ({ pace }: { pace: string }) => pace === 'quick' ? due.splice(0) : [],
-      note: async (_claim: Claim, note: AttemptRecord) => { records.push(note); return true },
+      claim: async ({ priority }: { priority: string }) =>
+        priority === 'quick' ? due.splice(0) : [],
+      record: async (_claim: Claim, one: AttemptRecord) => { records.push(one); return true },
       dueBy: async () => 0,
       unshipped: async () => new Map(),
       forget: async () => {},

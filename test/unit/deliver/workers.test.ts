@@ -18,7 +18,7 @@ function scene (more: Partial<WorkersDeps> = {}) {
   const gate = { polls: 0, isOpen: true }
   const workers = startWorkers({
     deliveries: {
-      claim: async ({ pace, most }) => due[pace].splice(0, most).map(claimOf),
+      claim: async ({ priority, limit }) => due[priority].splice(0, limit).map(claimOf),
     },
     attempt: async ({ event }) => {
       started.push(event)

@@ -48,16 +48,16 @@ const missed: Emission<'rows.to-verify'> = {
   service: 'phone-validation',
   value: {
     ...place,
-    part: 2,
+    batch: 2,
     quotedAt: 1,
     forceFresh: false,
     tokenVersion: 'v1',
     freshnessMs: 1,
     attempt: 0,
     notBefore: 0,
-    giveUpAt: 0,
+    retryDeadline: 0,
   },
-  rows: { rows: [0, 9], copies: [0, 1], canonicals: ['a', 'b'], tokens: Buffer.alloc(32) },
+  rows: { rows: [0, 9], duplicates: [0, 1], canonicals: ['a', 'b'], tokens: Buffer.alloc(32) },
 }
 const bits = (...bytes: number[]) => Buffer.from(bytes)
 const finished: Emission<'rows.completed'> = {
@@ -65,7 +65,7 @@ const finished: Emission<'rows.completed'> = {
   lane: 'bulk',
   value: {
     ...place,
-    part: 2,
+    batch: 2,
     inputs: false,
     finished: bits(3, 0),
     cached: bits(0, 0),
@@ -73,7 +73,7 @@ const finished: Emission<'rows.completed'> = {
     invalid: bits(0, 0),
     unknown: bits(2, 0),
     cancelled: bits(0, 0),
-    copies: [{ row: 0, copies: 2 }],
+    duplicates: [{ row: 0, count: 2 }],
   },
   rows: {
     inputs: null,
@@ -163,14 +163,14 @@ describe('a changed message', () => {
   type Any = Partial<Submitted & Normalized & ToVerify & Retry & Completed>
   it.each<[Emission, Any]>([
     [submitted, { chunk: 0 }], [submitted, { chunks: 2 }], [submitted, { job: 'job_2' }],
-    [submitted, { rowsSchema: 1 }], [missed, { part: 0 }], [missed, { chunk: 2 }],
-    [finished, { part: -1 }], [
+    [submitted, { rowsSchema: 1 }], [missed, { batch: 0 }], [missed, { chunk: 2 }],
+    [finished, { batch: -1 }], [
       finished, { live: bits(3, 0) }
     ], [finished, { finished: bits(7, 0) }],
     [finished, { cached: bits(1, 0) }], [finished, { live: bits(3, 0) }],
     [finished, { invalid: bits(2, 0) }], [finished, { unknown: bits(0, 0) }],
     [finished, { cancelled: bits(2, 0) }],
-    [finished, { copies: [{ row: 0, copies: 3 }] }], [finished, { inputs: true }],
+    [finished, { duplicates: [{ row: 0, count: 3 }] }], [finished, { inputs: true }],
     [finished, { firstRow: 0 }],
   ])('of $topic is refused with %o', async (emission, change) => {
     expect(await messageCodec.decode(await tampered(emission, change)))

@@ -3,17 +3,17 @@ import { describe, expect, it } from 'vitest'
 import {
   boundOf, checkRows, openHeader, openRows, sealHeader, sealRows,
 } from '../../../services/jobs/rows-seal.ts'
-import type { RowsPlace } from '../../../services/jobs/rows-seal.ts'
+import type { RowsBinding } from '../../../services/jobs/rows-seal.ts'
 import { SealError, unpack } from '../../../services/crypto/seal.ts'
 
 const key = randomBytes(32)
 const plain = Buffer.from('+1 212 736 5000, call me')
-const place: RowsPlace = {
+const place: RowsBinding = {
   tenant: 'org_1.live',
   job: 'job_1',
   topic: 'rows.completed',
   chunk: 1,
-  part: 2,
+  batch: 2,
   chunks: 3,
   rowsSchema: 4,
   bound: Buffer.from('digest'),
@@ -25,7 +25,7 @@ const block = {
   invalid: Buffer.of(4),
   unknown: Buffer.of(0),
   cancelled: Buffer.of(0),
-  copies: [{ row: 1, copies: 2 }],
+  duplicates: [{ row: 1, count: 2 }],
   inputs: false,
   firstRow: 1_000,
 }
@@ -38,10 +38,10 @@ describe('sealed rows', () => {
     expect(sealRows(key, place, plain)).not.toEqual(sealed)
   })
 
-  it.each<Partial<RowsPlace>>([
+  it.each<Partial<RowsBinding>>([
     {
       tenant: 'org_1.test',
-    }, { job: 'job_2' }, { topic: 'rows.to-verify' }, { chunk: 0 }, { part: -1 },
+    }, { job: 'job_2' }, { topic: 'rows.to-verify' }, { chunk: 0 }, { batch: -1 },
     { chunks: 4 }, { rowsSchema: 5 }, { bound: Buffer.from('other') },
   ])('do not open at %o', other => {
     const sealed = sealRows(key, place, plain)
@@ -58,10 +58,10 @@ describe('sealed rows', () => {
 describe('what is counted of a block', () => {
   it.each(Object.keys(block))('is bound with its %s', name => {
     const changed = {
-      finished: Buffer.of(15), copies: [{ row: 1, copies: 3 }], inputs: true, firstRow: 0,
+      finished: Buffer.of(15), duplicates: [{ row: 1, count: 3 }], inputs: true, firstRow: 0,
     }
     const other = {
-      [name]: Buffer.of(255), ...(name in changed ? { [name]: changed[name as 'copies'] } : {}),
+      [name]: Buffer.of(255), ...(name in changed ? { [name]: changed[name as 'duplicates'] } : {}),
     }
     expect(boundOf({ ...block, ...other })).not.toEqual(boundOf(block))
   })

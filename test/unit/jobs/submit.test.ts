@@ -33,7 +33,7 @@ function setUp (parts: {
   readonly outcome?: () => Promise<typeof accepted | typeof expired>
   readonly emit?: () => Promise<void>
   readonly refuse?: () => Promise<Outcome>
-  readonly presence?: SubmitterOptions['presence']
+  readonly liveness?: SubmitterOptions['liveness']
 } = {}) {
   const claims: unknown[] = []
   const emitted: Emission[] = []
@@ -64,7 +64,7 @@ function setUp (parts: {
     outcomes: { wait: async () => await parts.outcome?.() ?? accepted },
     clock: { now: () => 1_000 },
     tokenVersion: 'v1',
-    ...parts.presence !== undefined && { presence: parts.presence },
+    ...parts.liveness !== undefined && { liveness: parts.liveness },
   })
   return { submitter, emitted, refused, erased, signals, claims }
 }
@@ -125,11 +125,11 @@ describe('a submission', () => {
     const claim = {
       kind: 'same', job: 'job_0', acceptByMs: 26_000, owner: 'one',
     } as const
-    const presence = (own: string, gone: boolean) => ({ own, isGone: async () => gone })
+    const liveness = (own: string, gone: boolean) => ({ own, isGone: async () => gone })
 
     it('that ended takes it over, and no job comes of what that one had begun', async () => {
       const { submitter, refused, claims, emitted } = setUp(
-        { claim, presence: presence('two', true) })
+        { claim, liveness: liveness('two', true) })
       expect(await submitter.submit(submission))
         .toMatchObject({ kind: 'accepted', replayed: false })
       expect([claims, refused]).toEqual([['two', 'two'], ['internal']])
@@ -137,19 +137,19 @@ describe('a submission', () => {
     })
 
     it.each([
-      ['that lives', presence('two', false)],
-      ['that is this one', presence('one', true)],
+      ['that lives', liveness('two', false)],
+      ['that is this one', liveness('one', true)],
       ['unknown to it', undefined],
     ])('%s waits for it', async (_, other) => {
       const { submitter, refused, emitted } = setUp(
-        { claim, ...other !== undefined && { presence: other } })
+        { claim, ...other !== undefined && { liveness: other } })
       expect(await submitter.submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
       expect([refused, emitted]).toEqual([[], []])
     })
 
     it('that ended just after it was accepted is answered with that job', async () => {
       const { submitter, emitted, claims } = setUp(
-        { claim, presence: presence('two', true), refuse: async () => accepted })
+        { claim, liveness: liveness('two', true), refuse: async () => accepted })
       expect(await submitter.submit(submission)).toMatchObject({ kind: 'accepted', replayed: true })
       expect([claims, emitted]).toEqual([['two'], []])
     })
@@ -198,7 +198,7 @@ describe('a submission', () => {
     await expect(unsafe.submitter.submit(submission)).rejects.toThrow(InfrastructureError)
     const forgotten: Outcome = { kind: 'refused', refusal: { code: 'internal' }, forgotten: true }
     const late = setUp({ ...broken, refuse: async () => forgotten })
-    await expect(late.submitter.submit(submission)).rejects.toThrow('nothing is known of the claim')
+    await expect(late.submitter.submit(submission)).rejects.toThrow('no record of the claim')
   })
 
   it('fails when an outage keeps the job of a feed from being sent', async () => {
@@ -265,7 +265,7 @@ describe('a quote', () => {
   it('sends the rows and no key, and leaves nothing that opens them', async () => {
     const { submitter, emitted, erased, refused } = setUp({ outcome: quoted as never })
     expect(await submitter.quote(submission))
-      .toEqual({ kind: 'quoted', preflight, forgetAtMs: 86_000 })
+      .toEqual({ kind: 'quoted', preflight, expiresAtMs: 86_000 })
     expect(emitted.map(({ topic }) => topic)).toEqual(['rows.submitted'])
     expect(emitted[0]?.value).toMatchObject({ idempotencyKey: '' })
     expect(erased).toEqual([(emitted[0]?.value as { job: string }).job])

@@ -20,10 +20,10 @@ describe('a codec', () => {
     expect(Buffer.isBuffer(read.wrapped)).toBe(true)
     const later = {
       rows: [2 ** 31 - 1],
-      copies: [],
+      duplicates: [],
       canonicals: ['é'],
       tokens: Buffer.alloc(16),
-      otherTokens: null,
+      rotatedTokens: null,
     }
     const bare = await codec.encodeBare('rows.retry-rows', later)
     const decodeBare = await codec.prepare('rows.retry-rows', bare.schemaId)

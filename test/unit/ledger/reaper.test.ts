@@ -47,7 +47,7 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
     store: {
       openJobs: async () => [{ job: JOB, progressAtMs: clock.now() - idleMs }],
       read: async (_tenant, id) => jobs.get(id),
-      readWhole: async (_tenant, id) => {
+      readWithManifest: async (_tenant, id) => {
         const found = jobs.get(id)
         return found && { job: found, manifest: [] }
       },

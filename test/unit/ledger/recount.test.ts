@@ -9,7 +9,7 @@ import {
 
 const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
 const block = async (rows: readonly number[]) => (await arrived(
-  blockEmission(CHUNK, rows.map(row => [row, live('c', row)] as const), { part: 3 }))).value
+  blockEmission(CHUNK, rows.map(row => [row, live('c', row)] as const), { batch: 3 }))).value
 const messageOf = async (value: object | Buffer | null, offset: number) => ({
   value: value === null || Buffer.isBuffer(value)
     ? value
@@ -55,10 +55,10 @@ describe('blocks that are counted again', () => {
       firstRow: 4,
       inputs: false,
       standsIn: false,
-      copies: [{ row: 2, copies: 2 }],
+      duplicates: [{ row: 2, count: 2 }],
       finished: Buffer.from([5]),
     })
-    expect(tallyBlockOf({ ...one, part: -2 }).standsIn).toBe(true)
+    expect(tallyBlockOf({ ...one, batch: -2 }).standsIn).toBe(true)
     expect(logged).toEqual([])
   })
 

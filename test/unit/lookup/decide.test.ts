@@ -79,12 +79,12 @@ describe('a chunk of an accepted job', () => {
   it('has one block with all inputs and the completed rows', () => {
     const [block, ...others] = blockIn(emissionsOf(chunk, terms))
     expect(others).toEqual([])
-    expect(block?.value.part).toBe(-1)
+    expect(block?.value.batch).toBe(-1)
     expect(block?.rows.inputs).toEqual(chunk.rows.inputs)
     expect(rowsOf(block!.value.finished)).toEqual([1, 3, 4, 6, 7])
     expect(rowsOf(block!.value.cached)).toEqual([4, 7])
     expect(rowsOf(block!.value.invalid)).toEqual([1])
-    expect(block?.value.copies).toEqual([{ row: 4, copies: 1 }])
+    expect(block?.value.duplicates).toEqual([{ row: 4, copies: 1 }])
     expect(block?.rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
     const checked = cellsIn(block!.rows, 'checked_at')
     expect(checked?.[0]).toBe('2026-08-11T00:00:00.000Z')
@@ -93,9 +93,9 @@ describe('a chunk of an accepted job', () => {
 
   it('has verification batches with the other rows and their duplicates', () => {
     const parts = partsIn(emissionsOf(chunk, terms))
-    expect(parts.map(({ value }) => value.part)).toEqual([0, 1])
+    expect(parts.map(({ value }) => value.batch)).toEqual([0, 1])
     expect(parts.map(({ rows }) => rows.rows)).toEqual([[0, 2], [5]])
-    expect(parts.map(({ rows }) => rows.copies)).toEqual([[1, 0], [0]])
+    expect(parts.map(({ rows }) => rows.duplicates)).toEqual([[1, 0], [0]])
     expect(parts[0]?.rows.canonicals).toEqual([phone(0), phone(1)])
     expect(parts[1]?.rows.tokens).toEqual(tokenFor(phone(3)))
     expect(parts[0]).toMatchObject({
@@ -107,7 +107,7 @@ describe('a chunk of an accepted job', () => {
         tokenVersion: '3',
         attempt: 0,
         notBefore: 0,
-        giveUpAt: 0,
+        retryDeadline: 0,
       },
     })
   })

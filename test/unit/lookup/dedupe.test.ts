@@ -8,7 +8,7 @@ function dedupeOf (chunks: readonly (readonly string[])[]) {
   const duplicates = chunks.map((rows) =>
     dedupe.add(Buffer.concat(rows.map(tokenFor)), (row) => rows[row] === ''))
   const originals = chunks.flat().map((_, row) => dedupe.originalOf(row))
-  const copies = chunks.flat().map((_, row) => dedupe.copiesOf(row))
+  const copies = chunks.flat().map((_, row) => dedupe.duplicatesOf(row))
   return { duplicates, originals, copies }
 }
 

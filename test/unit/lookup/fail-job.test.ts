@@ -3,7 +3,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import { FatalError } from '../../../services/platform/errors.ts'
 import { decideOrFailJob, failJob } from '../../../services/lookup/fail-job.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
-import { BLOCK_PARTS } from '../../../services/results/block.ts'
+import { NO_BATCH } from '../../../services/results/block.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
   acceptedJob, chunksOf, createManualClock, createStoreDouble, emitted, entryOf, JOB, rowsOf,
@@ -75,7 +75,7 @@ describe('a job that fails while it is decided', () => {
     store.jobs.set(JOB, acceptedJob())
     const { emits } = await failJob(unit, { ...rows, store })
     const [block, ...others] = emitted([{ emits }], 'rows.completed').map(({ value }) => value)
-    expect(block).toMatchObject({ part: BLOCK_PARTS.dead, inputs: true })
+    expect(block).toMatchObject({ batch: NO_BATCH.dead, inputs: true })
     expect([rowsOf(block!.finished), others]).toEqual([[0], []])
   })
 

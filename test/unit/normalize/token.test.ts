@@ -47,13 +47,13 @@ describe('cache tokens', () => {
       1: Buffer.alloc(32, 1).toString('base64'), 2: Buffer.alloc(32, 2).toString('base64'),
     }))
     const alone = createTokenizer(secrets)(scope, [PHONE, ''])
-    expect(alone).toMatchObject({ version: '1', otherTokens: null })
+    expect(alone).toMatchObject({ version: '1', rotatedTokens: null })
     const old = both(scope, [PHONE, ''])
     const fresh = both({ ...scope, version: '2' }, [PHONE, ''])
     expect(old.tokens).toEqual(alone.tokens)
-    expect(old.otherTokens).toEqual({ versions: ['2'], tokens: fresh.tokens })
+    expect(old.rotatedTokens).toEqual({ versions: ['2'], tokens: fresh.tokens })
     expect(fresh).toMatchObject({
-      version: '2', otherTokens: { versions: ['1'], tokens: old.tokens },
+      version: '2', rotatedTokens: { versions: ['1'], tokens: old.tokens },
     })
     expect(fresh.tokens).not.toEqual(old.tokens)
   })

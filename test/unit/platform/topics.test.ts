@@ -64,7 +64,7 @@ describe('topic names', () => {
   })
 
   it('have message keys of the declared fields', () => {
-    const value = { tenant: 'o.live', job: 'job_1', chunk: 0, part: 3 }
+    const value = { tenant: 'o.live', job: 'job_1', chunk: 0, batch: 3 }
     expect(messageKey('rows.to-verify', value)).toBe('job_1:0:3')
     expect(messageKey('rows.submitted', value)).toBe('job_1:0')
     expect(messageKey('wallet.journal', value)).toBe('o.live')

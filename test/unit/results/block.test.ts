@@ -35,7 +35,7 @@ const column = (block: ReturnType<typeof createBlock>, name: string) =>
 
 describe('a block', () => {
   it('derives every bitmap from how its rows ended', () => {
-    const block = createBlock({ coordinates, part: 4 })
+    const block = createBlock({ coordinates, batch: 4 })
     block.add(0, outcome({ status: 'valid', copies: 2 }))
     block.add(1, outcome({ status: 'invalid' }))
     block.add(2, outcome({ source: 'none', status: 'unknown', reason: 'no_answer' }))
@@ -50,15 +50,15 @@ describe('a block', () => {
     expect(rowsOf(value.invalid)).toEqual([4])
     expect(rowsOf(value.unknown)).toEqual([2])
     expect(rowsOf(value.cancelled)).toEqual([5])
-    expect(value.copies).toEqual([{ row: 0, copies: 2 }, { row: 3, copies: 1 }])
-    expect(value).toMatchObject({ ...coordinates, part: 4, inputs: false })
+    expect(value.duplicates).toEqual([{ row: 0, count: 2 }, { row: 3, count: 1 }])
+    expect(value).toMatchObject({ ...coordinates, batch: 4, inputs: false })
     expect(rows.rows).toEqual([0, 1, 2, 3, 4, 5, 9])
     expect(rows.duplicateOf).toEqual([0, 0, 0, 0, 0, 0, 21])
     expect(rows.inputs).toBe(null)
   })
 
   it('stores the columns of the result file, blank ones left out', () => {
-    const block = createBlock({ coordinates, part: 0 })
+    const block = createBlock({ coordinates, batch: 0 })
     block.add(0, outcome({ fields: { e164: '+12127365000', carrier: 'Acme', mx_found: 'true' } }))
     block.add(1, withoutVerdict('cancelled', { atMs: 0 }))
     block.add(2, { source: 'duplicate', duplicateOf: 21 })
@@ -74,7 +74,7 @@ describe('a block', () => {
   })
 
   it('tells rows of the same record apart that ended in different ways', () => {
-    const block = createBlock({ coordinates, part: 0 })
+    const block = createBlock({ coordinates, batch: 0 })
     const fields = { carrier: 'Acme' }
     block.add(0, outcome({ fields, contact: { e164: '+12127365000' } }))
     block.add(1, outcome({ fields, contact: { e164: '+12127365001' }, source: 'cache' }))
@@ -90,7 +90,7 @@ describe('a block', () => {
   })
 
   it('has no column for duplicates when it holds none', () => {
-    const block = createBlock({ coordinates, part: 0, inputs: [] })
+    const block = createBlock({ coordinates, batch: 0, inputs: [] })
     block.add(0, outcome({}))
     expect(block.emission('bulk')).toMatchObject({
       lane: 'bulk', value: { inputs: true }, rows: { inputs: [], duplicateOf: [] },
@@ -98,7 +98,7 @@ describe('a block', () => {
   })
 
   it('takes each row of its chunk once and in order', () => {
-    const block = createBlock({ coordinates, part: 0 })
+    const block = createBlock({ coordinates, batch: 0 })
     block.add(3, outcome({}))
     expect(() => block.add(3, outcome({}))).toThrow(RangeError)
     expect(() => block.add(2, outcome({}))).toThrow(RangeError)
@@ -116,7 +116,7 @@ describe('a block made from headers', () => {
     expect(rowsOf(value.unknown)).toEqual([1, 8])
     expect([count(value.live), count(value.cached)]).toEqual([0, 0])
     expect(cellsIn(stored, 'source')).toEqual(['none', 'none'])
-    expect(value.part).toBe(-2)
+    expect(value.batch).toBe(-2)
     expect(cellsIn(stored, 'reason')).toEqual(['internal', 'internal'])
     expect(stored.inputs).toBe(null)
   })

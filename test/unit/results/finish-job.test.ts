@@ -14,7 +14,7 @@ function doubles (standing = endedJob()) {
       }
     },
     store: {
-      readWhole: async () => { done.push('read'); return { job: standing, manifest } },
+      readWithManifest: async () => { done.push('read'); return { job: standing, manifest } },
       close: async (_tenant: string, _job: string, seq?: number) => {
         done.push(`close ${seq}`)
         return true

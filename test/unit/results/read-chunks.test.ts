@@ -11,7 +11,7 @@ async function jobOf ({ chunks, without = [] }: { chunks: number, without?: read
   for (let chunk = 0; chunk < chunks; chunk++) {
     const place = { chunk, chunks, firstRow: chunk, rows: 1, totalRows: chunks }
     const rows = [[0, live(`carrier ${chunk}`)]] as const
-    const given = { part: 0, inputs: [`in ${chunk}`] }
+    const given = { batch: 0, inputs: [`in ${chunk}`] }
     const { value } = await arrived(blockEmission(place, rows, given))
     if (!without.includes(chunk)) await blocks.insert([value])
     manifest.push(manifestEntry(value, [0]))

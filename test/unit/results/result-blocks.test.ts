@@ -11,8 +11,8 @@ const { value: block } = await arrived(blockEmission(place, [[0, live('a', 1)], 
 describe('the digest of a block', () => {
   it('differs with everything that is stored of it', () => {
     const changes: Partial<Completed>[] = [
-      { chunk: 1 }, { part: 1 }, { chunks: 3 }, { rowsSchema: block.rowsSchema + 1 },
-      { copies: [{ row: 1, copies: 1 }] }, { copies: [] }, { cached: Buffer.of(1) },
+      { chunk: 1 }, { batch: 1 }, { chunks: 3 }, { rowsSchema: block.rowsSchema + 1 },
+      { duplicates: [{ row: 1, count: 1 }] }, { duplicates: [] }, { cached: Buffer.of(1) },
       { sealed: Buffer.from('other') },
     ]
     const digests = changes.map(change => blockDigest({ ...block, ...change }))

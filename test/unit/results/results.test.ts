@@ -37,8 +37,8 @@ async function jobOf (
       { rows: rows.filter((_, row) => row % 2 === 0), inputs },
       { rows: rows.filter((_, row) => row % 2 === 1) },
     ]
-    for (const [part, { rows: own, ...more }] of parts.entries()) {
-      const { value } = await arrived(blockEmission(place, own, { part, ...more }))
+    for (const [batch, { rows: own, ...more }] of parts.entries()) {
+      const { value } = await arrived(blockEmission(place, own, { batch, ...more }))
       await blocks.insert([value, value])
       manifest.push(manifestEntry(value, own.map(([row]) => row)))
     }

@@ -40,7 +40,7 @@ function stageWith (
         return answers.shift() ?? { kind: 'skip' }
       },
       read: async () => stored,
-      readWhole: async () => stored && { job: stored, manifest: [] },
+      readWithManifest: async () => stored && { job: stored, manifest: [] },
       close: async (_tenant, job, seq) => { done.push(`close ${job} ${seq}`); return true },
     },
   })
@@ -64,8 +64,8 @@ describe('settle', () => {
     expect(blocks.inserts).toEqual([2])
     expect(tallies.map(({ inputs, finished }) => [inputs, rowsOf(finished)]))
       .toEqual([[true, [0]], [false, [1, 2]]])
-    const copies = [{ row: 0, copies: 1 }]
-    expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, copies })
+    const duplicates = [{ row: 0, count: 1 }]
+    expect(tallies[0]).toMatchObject({ job: running.id, chunk: 0, firstRow: 0, duplicates })
     expect(updates).toEqual([running, running])
     expect(decision.completes).toEqual(messages)
     expect(decision.emits).toEqual([])

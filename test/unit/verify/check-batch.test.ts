@@ -5,7 +5,7 @@ import type { CheckRequest, CheckResult } from '../../../services/verify/checker
 import type { ProviderRow } from '../../../services/verify/provider.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  cachedRecord, createManualClock, JOB, partOf, QUOTED_AT_MS, tokenFor,
+  cachedRecord, createManualClock, JOB, batchOf, QUOTED_AT_MS, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -46,15 +46,15 @@ function setUp (answer: Answering = answerAll) {
   return { clock, cache, calls, requests, events, deps }
 }
 
-const batchFrom = (...args: Parameters<typeof partOf>): Batch => {
-  const { value, rows } = partOf(...args)
+const batchFrom = (...args: Parameters<typeof batchOf>): Batch => {
+  const { value, rows } = batchOf(...args)
   return { value, rows: rows() }
 }
 
 describe('the check of a verification batch', () => {
   it('checks contacts without a cached record and caches the verdicts with their job', async () => {
     const { deps, cache, calls, requests } = setUp()
-    const batch = batchFrom([phone(0), phone(1)], { copies: [3, 0] })
+    const batch = batchFrom([phone(0), phone(1)], { duplicates: [3, 0] })
     const outcomes = await checkBatch(batch, deps, signal)
     expect(calls).toEqual([[phone(0), phone(1)]])
     expect(requests[0]).toMatchObject({ service: 'phone-validation', mode: 'live' })

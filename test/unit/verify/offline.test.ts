@@ -5,7 +5,7 @@ import type { Checker, CheckResult } from '../../../services/verify/checker.ts'
 import type { ProviderVerdict } from '../../../services/verify/provider.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  cachedRecord, createManualClock, JOB, partOf, QUOTED_AT_MS, tokenFor,
+  cachedRecord, createManualClock, JOB, batchOf, QUOTED_AT_MS, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const phone = (last: number) => `+1212736${5_000 + last}`
@@ -17,7 +17,7 @@ type Options = { answer?: CheckResult, isOffline?: boolean, batch?: Batch }
 function setUp (rows: number, { answer, isOffline = true, batch }: Options = {}) {
   const cache = createCacheDouble()
   const clock = createManualClock()
-  const { value, rows: read } = partOf(Array.from({ length: rows }, (_, row) => phone(row)))
+  const { value, rows: read } = batchOf(Array.from({ length: rows }, (_, row) => phone(row)))
   const verdicts = new Map(Array.from({ length: rows }, (_, row) => [row, verdict]))
   const checker: Checker = Object.assign(
     async () => answer ?? { kind: 'answered', verdicts } as const, { isOffline: () => isOffline })
@@ -74,8 +74,8 @@ describe('offline checks', () => {
     const networked = setUp(1, { isOffline: false })
     expect(await answerOffline(networked.check, [0])).toEqual([0])
     const { batch } = setUp(1).check
-    const otherTokens = { versions: ['1'], tokens: Buffer.alloc(16) }
-    const rotating = setUp(1, { batch: { ...batch, rows: { ...batch.rows, otherTokens } } })
+    const rotatedTokens = { versions: ['1'], tokens: Buffer.alloc(16) }
+    const rotating = setUp(1, { batch: { ...batch, rows: { ...batch.rows, rotatedTokens } } })
     expect(await answerOffline(rotating.check, [0])).toEqual([0])
     expect([networked.cache.entries.size, rotating.cache.entries.size]).toEqual([0, 0])
   })

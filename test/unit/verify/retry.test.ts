@@ -7,7 +7,7 @@ import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { cellsIn } from '../../support/cells.ts'
 import {
-  acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, partOf, QUOTED_AT_MS,
+  acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, batchOf, QUOTED_AT_MS,
   rowsOf, VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
@@ -62,7 +62,7 @@ const summaryOf = (blocks: readonly Emission<'rows.completed'>[]) => blocks.map(
 describe('a row that its provider wants to retry', () => {
   it('does not delay the other rows of its batch', async () => {
     const scenario = setUp()
-    const batch = partOf(['jane@x.org', 'unavailable@x.org', 'invalid@x.org', 'timeout@x.org'],
+    const batch = batchOf(['jane@x.org', 'unavailable@x.org', 'invalid@x.org', 'timeout@x.org'],
       { tenant: 'org_1.test', service: 'email-validation' })
     const first = await scenario.stage.decide([batch], signal)
     const { blocks, retries, waitedMs } = await finish(first, scenario)
@@ -89,7 +89,7 @@ describe('a row that its provider wants to retry', () => {
           : { row, verdict })
       },
     })
-    const batch = partOf(['jane@x.org', 'grey@x.org'], { service: 'email-validation' })
+    const batch = batchOf(['jane@x.org', 'grey@x.org'], { service: 'email-validation' })
     const { blocks, retries } = await finish(await scenario.stage.decide([batch], signal), scenario)
     expect(summaryOf(blocks)).toEqual([
       [[0], ['deliverable'], [0]],
@@ -105,7 +105,7 @@ describe('a row that its provider wants to retry', () => {
       services: ['email-validation'],
       check: async (rows) => rows.map(({ row }) => ({ row, verdict, retry: true })),
     })
-    const batch = partOf(['grey@x.org'], { service: 'email-validation' })
+    const batch = batchOf(['grey@x.org'], { service: 'email-validation' })
     const { blocks, retries } = await finish(await scenario.stage.decide([batch], signal), scenario)
     expect(summaryOf(blocks)).toEqual([[[0], ['greylisted'], []]])
     expect(retries).toBe(15)

@@ -7,7 +7,7 @@ import { cellsIn } from '../../support/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
-  JOB, partOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+  JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
   VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
@@ -49,12 +49,14 @@ const reasonsIn = ({ rows }: Emission<'rows.completed'>) =>
 describe('verify', () => {
   it('finishes the rows of a batch in one block', async () => {
     const { stage } = setUp()
-    const message = partOf([phone(0), phone(1)], { part: 3, chunk: 1, chunks: 2, copies: [0, 2] })
+    const message = batchOf(
+      [phone(0), phone(1)], { batch: 3, chunk: 1, chunks: 2, duplicates: [0, 2] })
     const decisions = await stage.decide([message], signal)
     expect(decisions).toMatchObject([{ completes: [message] }])
     const [block] = emitted(decisions, 'rows.completed')
     expect(block).toMatchObject({
-      lane: 'small', value: { chunk: 1, part: 3, inputs: false, copies: [{ row: 1, copies: 2 }] },
+      lane: 'small',
+      value: { chunk: 1, batch: 3, inputs: false, duplicates: [{ row: 1, count: 2 }] },
     })
     expect(rowsOf(block!.value.finished)).toEqual([0, 1])
     expect(rowsOf(block!.value.live)).toEqual([0, 1])
@@ -64,7 +66,7 @@ describe('verify', () => {
   it('processes the batches of tenants in turn', async () => {
     const { stage } = setUp()
     const flood = Array.from({ length: 30 }, () => 'org_flood.live')
-    const messages = [...flood, TENANT].map(tenant => partOf([phone(0)], { tenant }))
+    const messages = [...flood, TENANT].map(tenant => batchOf([phone(0)], { tenant }))
     const sent: string[] = []
     const topic = 'rows.to-verify.bulk.phone-validation'
     await decideAll(stage, { topic, messages }, ({ tenant }) => sent.push(tenant))
@@ -75,15 +77,15 @@ describe('verify', () => {
   it('emits nothing for a job that has ended or was never accepted', async () => {
     const { stage, store } = setUp()
     store.change(JOB, { ended: true })
-    const never = partOf([phone(0)], { job: 'job_never' })
-    expect(await stage.decide([partOf([phone(0)]), never], signal))
+    const never = batchOf([phone(0)], { job: 'job_never' })
+    expect(await stage.decide([batchOf([phone(0)]), never], signal))
       .toMatchObject([{ emits: [] }, { completes: [never], emits: [] }])
   })
 
   it('ends the rows of a cancelled job unchecked and free of charge', async () => {
     const { stage, store, state } = setUp()
     store.change(JOB, { status: 'cancelling' })
-    const [block] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.completed')
+    const [block] = emitted(await stage.decide([batchOf([phone(0)])], signal), 'rows.completed')
     expect(state.most).toBe(0)
     expect(reasonsIn(block!)).toEqual(['cancelled'])
     const { cancelled, live } = block!.value
@@ -94,7 +96,7 @@ describe('verify', () => {
     const slow = Promise.withResolvers<void>()
     const { stage } = setUp({ whatsapp: () => slow.promise })
     const batchesFor = (service: string) =>
-      [0, 1, 2].map(part => partOf([phone(part)], { service, part }))
+      [0, 1, 2].map(batch => batchOf([phone(batch)], { service, batch }))
     const slowly = stage.decide(batchesFor('whatsapp'), signal)
     expect(await stage.decide(batchesFor('telegram'), signal)).toHaveLength(3)
     slow.resolve()
@@ -103,7 +105,7 @@ describe('verify', () => {
 
   it('limits the concurrent batches of a service', async () => {
     const { stage, state } = setUp()
-    const messages = Array.from({ length: 5 }, (_, part) => partOf([phone(part)], { part }))
+    const messages = Array.from({ length: 5 }, (_, batch) => batchOf([phone(batch)], { batch }))
     expect(await stage.decide(messages, signal)).toHaveLength(5)
     expect(state.most).toBe(2)
   })
@@ -111,14 +113,14 @@ describe('verify', () => {
   it('waits for all batches before it rejects', async () => {
     const { stage, store, state } = setUp()
     store.failNext(new Error('no'))
-    await expect(stage.decide([partOf([phone(0)]), partOf([phone(1)])], signal))
+    await expect(stage.decide([batchOf([phone(0)]), batchOf([phone(1)])], signal))
       .rejects.toThrow('no')
     expect([state.most, state.running]).toEqual([1, 0])
   })
 
   it('emits nothing after the loss of its partition', async () => {
     const { stage } = setUp()
-    await expect(stage.decide([partOf([phone(0)])], AbortSignal.abort(new Error('lost'))))
+    await expect(stage.decide([batchOf([phone(0)])], AbortSignal.abort(new Error('lost'))))
       .rejects.toThrow('lost')
   })
 
@@ -151,7 +153,7 @@ describe('a verification batch with unavailable providers', () => {
     const { stage, state, cache, counted } = setUp()
     state.isDown = true
     cache.entries.set(tokenFor(phone(1)).toString('hex'), cachedRecord())
-    const message = partOf([phone(0), phone(1), phone(2)], { copies: [0, 0, 4] })
+    const message = batchOf([phone(0), phone(1), phone(2)], { duplicates: [0, 0, 4] })
     const decisions = await stage.decide([message], signal)
     const [block] = emitted(decisions, 'rows.completed')
     const [retry] = emitted(decisions, 'rows.retry')
@@ -160,13 +162,13 @@ describe('a verification batch with unavailable providers', () => {
     expect(retry?.value).toMatchObject({
       attempt: 1,
       notBefore: QUOTED_AT_MS + MINUTE_MS,
-      giveUpAt: QUOTED_AT_MS + 15 * MINUTE_MS,
-      part: 0,
+      retryDeadline: QUOTED_AT_MS + 15 * MINUTE_MS,
+      batch: 0,
     })
     expect(retry?.rows).toEqual({
       rows: [0, 2],
-      copies: [0, 4],
-      otherTokens: null,
+      duplicates: [0, 4],
+      rotatedTokens: null,
       canonicals: [phone(0), phone(2)],
       tokens: Buffer.concat([tokenFor(phone(0)), tokenFor(phone(2))]),
     })
@@ -176,11 +178,11 @@ describe('a verification batch with unavailable providers', () => {
   it('blocks its partition until it is due', async () => {
     const { stage, state, clock } = setUp()
     state.isDown = true
-    const [retry] = emitted(await stage.decide([partOf([phone(0)])], signal), 'rows.retry')
+    const [retry] = emitted(await stage.decide([batchOf([phone(0)])], signal), 'rows.retry')
     const message = delivered(retry!)
-    const due = partOf([phone(1)])
+    const due = batchOf([phone(1)])
     const [decision, postponement, ...rest] =
-      await stage.decide([due, message, partOf([phone(2)])], signal)
+      await stage.decide([due, message, batchOf([phone(2)])], signal)
     expect(decision).toMatchObject({ completes: [due] })
     // Until then the status of its job is polled every second.
     expect(postponement).toEqual({ postpone: message, untilMs: QUOTED_AT_MS + 1_000 })
@@ -191,7 +193,7 @@ describe('a verification batch with unavailable providers', () => {
     clock.advance(500)
     state.isDown = false
     const [block] = emitted(await stage.decide([message], signal), 'rows.completed')
-    expect(block?.value.part).toBe(2_000)
+    expect(block?.value.batch).toBe(2_000)
     expect(rowsOf(block!.value.live)).toEqual([0])
   })
 
@@ -199,7 +201,7 @@ describe('a verification batch with unavailable providers', () => {
     const { stage, state, store, clock } = setUp()
     store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
     state.isDown = true
-    const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
+    const parts = [batchOf([phone(0)], { job: 'job_b' }), batchOf([phone(1)])]
     const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.retry')
       .map((retry) => delivered(retry))
     store.change(JOB, { status: 'cancelling' })
@@ -221,7 +223,7 @@ describe('a verification batch with unavailable providers', () => {
     const { stage, state, store, clock } = setUp()
     store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
     state.isDown = true
-    const parts = [partOf([phone(0)], { job: 'job_b' }), partOf([phone(1)])]
+    const parts = [batchOf([phone(0)], { job: 'job_b' }), batchOf([phone(1)])]
     const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.retry')
       .map((retry, offset) => delivered(retry, offset))
     store.change(JOB, { status: 'cancelling' })
@@ -245,7 +247,7 @@ describe('a verification batch with unavailable providers', () => {
   it('ends without a verdict, free, 15 minutes after its first attempt', async () => {
     const { stage, state, clock } = setUp()
     state.isDown = true
-    let decisions = await stage.decide([partOf([phone(0)])], signal)
+    let decisions = await stage.decide([batchOf([phone(0)])], signal)
     const attempts: number[] = []
     for (let [retry] = emitted(decisions, 'rows.retry'); retry !== undefined;
       [retry] = emitted(decisions, 'rows.retry')) {
@@ -257,7 +259,7 @@ describe('a verification batch with unavailable providers', () => {
     expect(clock.now() - QUOTED_AT_MS).toBe(15 * MINUTE_MS)
     const [block] = emitted(decisions, 'rows.completed')
     expect(reasonsIn(block!)).toEqual(['unavailable'])
-    expect(block?.value.part).toBe(30_000)
+    expect(block?.value.batch).toBe(30_000)
     const { unknown, live } = block!.value
     expect([unknown, live].map(rowsOf)).toEqual([[0], []])
   })
