@@ -22,7 +22,7 @@ function drawing (): string {
   return [...head, ...arrows, fence].join('\n')
 }
 
-/** A cell of a table may hold no bar. */
+/** Escapes bars in table cells. */
 const tableRow = (cells: readonly string[]) =>
   `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
 const tableHead = (names: readonly string[]) => [tableRow(names), tableRow(names.map(() => '---'))]
@@ -55,7 +55,7 @@ async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
     if (schema === undefined) throw new Error(`${path} exports no configuration`)
     for (const { key, description, fallback, required } of describeConfig(schema)) {
       const shown = fallback ?? (required ? 'required' : 'none')
-      // The same key may mean something else, or default to something else, elsewhere.
+      // Another program may have the same key with another meaning or default.
       const id = [key, description, shown].join(' ')
       const known = lines.get(id) ?? { key, services: [], description, fallback: shown }
       known.services.push(service)
@@ -72,7 +72,7 @@ async function configuration (): Promise<string> {
   return [...tableHead(['key', 'meaning', 'default', 'read by']), ...rows].join('\n')
 }
 
-/** What the inputs of test keys decide. */
+/** The outcomes of inputs with test keys. */
 function sandbox (): string {
   const phones = MAGIC_PHONES.map(({ magic, means }) => [`phone ending in \`${magic}\``, means])
   const emails = MAGIC_EMAILS.map(({ magic, means }) => [`e-mail \`${magic}@...\``, means])
@@ -80,14 +80,14 @@ function sandbox (): string {
   const rows = [
     ...phones,
     ...emails,
-    ['any other that can be normalized', '`valid`'],
+    ['any other valid contact', '`valid`'],
     [`phone \`${phone.input}\``, phone.means],
     [`e-mail \`${email.input}...\``, email.means],
   ]
   return [...tableHead(['input with a test key', 'outcome']), ...rows.map(tableRow)].join('\n')
 }
 
-/** What the user of each stage may do at the brokers, by operation. */
+/** The ACLs of the user of each stage, by operation. */
 function access (): string {
   const rows = STAGES.map(stage => {
     const rules = rulesOf(stage)
@@ -102,7 +102,7 @@ function access (): string {
   return [...head, ...rows].join('\n')
 }
 
-/** Every page that has generated parts, with these up to date; a test compares it with the file. */
+/** All pages with generated sections, up to date; a test compares them with the files. */
 export async function documents (): Promise<ReadonlyMap<URL, string>> {
   const parts = {
     architecture: { drawing: drawing(), topics: topics() },
@@ -118,7 +118,7 @@ export async function documents (): Promise<ReadonlyMap<URL, string>> {
 
 function filled (file: URL, parts: Readonly<Record<string, string>>): string {
   let text = readFileSync(file, 'utf8')
-  for (const [name, part] of Object.entries(parts)) {
+  for (const [name, section] of Object.entries(parts)) {
     const [begin, end] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`]
     const [before = '', rest] = text.split(begin)
     const after = rest?.split(end)[1]
@@ -126,7 +126,7 @@ function filled (file: URL, parts: Readonly<Record<string, string>>): string {
       throw new Error(`${file.pathname} has no part "${name}". ` +
         `Write <!-- ${name} --> and <!-- /${name} --> around it.`)
     }
-    text = before + begin + part + end + after
+    text = before + begin + section + end + after
   }
   return text
 }

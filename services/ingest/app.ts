@@ -12,7 +12,7 @@ import { answerBadPath, answerFailures, createSocketFailure, answerUnhandled } f
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
 import { guard } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
-import type { Rules } from './rules.ts'
+import type { Settings } from './settings.ts'
 import { routesOf } from './routes.ts'
 import { acceptCompleteBodies } from './whole-body.ts'
 
@@ -21,7 +21,7 @@ const MAX_PARAMETER_CHARACTERS = 200
 
 type Options = {
   readonly deps: AdmittingDeps
-  readonly rules: Rules
+  readonly settings: Settings
   readonly log?: FastifyBaseLogger
   readonly connection?: ConnectionSettings
 }
@@ -31,9 +31,9 @@ type Options = {
  * of Fastify that would change or drop parts of a request.
  */
 export function createApp (
-  { deps, rules, log, connection = CONNECTION_DEFAULTS }: Options
+  { deps, settings, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
-  const proxies = networksOf(rules.trustedProxies, 'TRUSTED_PROXIES')
+  const proxies = networksOf(settings.trustedProxies, 'TRUSTED_PROXIES')
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
     ...frameworkLimits(connection),
@@ -67,10 +67,10 @@ export function createApp (
   acceptOnlyJson(app)
   answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
-  guard(app, deps, rules)
+  guard(app, deps, settings)
   if (deps.admission !== undefined) shedLoad(app, deps.admission)
   announceDeprecations(app)
-  for (const route of routesOf(deps, rules)) app.route(route)
+  for (const route of routesOf(deps, settings)) app.route(route)
   return app
 }
 

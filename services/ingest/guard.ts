@@ -9,7 +9,7 @@ import { retryAfterSeconds, rateLimitHeaders } from './limits/rate-limit-headers
 import { accepts } from './negotiation.ts'
 import type { Deps } from './ports.ts'
 import { traceRequests } from './request-spans.ts'
-import type { Rules } from './rules.ts'
+import type { Settings } from './settings.ts'
 import { createKeyGuard } from './unknown-keys.ts'
 
 declare module 'fastify' {
@@ -30,8 +30,8 @@ declare module 'fastify' {
 export const API_VERSION = '2026-08-11'
 
 /** All checks before the body is read, in one place for all routes. */
-export function guard (app: FastifyInstance, deps: Deps, rules: Rules): void {
-  const requireHttps = createHttpsCheck(rules.trustedProxies)
+export function guard (app: FastifyInstance, deps: Deps, settings: Settings): void {
+  const requireHttps = createHttpsCheck(settings.trustedProxies)
   const methodsOf = collectMethods(app)
   const applyLimits = createLimitRule(deps.limiter)
   app.addHook('onSend', createLimitHeaders(deps.limiter))

@@ -5,7 +5,7 @@ import type { ApiError } from './errors.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { callerOf } from './guard.ts'
 import { sandboxRefusal } from './sandbox-inputs.ts'
-import type { Rules } from './rules.ts'
+import type { Settings } from './settings.ts'
 import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**
@@ -13,21 +13,23 @@ import { readIdempotencyKey, readJobRequest } from './request.ts'
  * by a sandbox input. The idempotency key is undefined if it is invalid.
  */
 export function readSubmission (
-  request: FastifyRequest, rules: Rules, idempotencyKey: string | undefined
+  request: FastifyRequest, settings: Settings, idempotencyKey: string | undefined
 ): Submission | ApiError {
   const { tenant, mode } = callerOf(request)
   if (idempotencyKey === undefined) {
     return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
   }
-  const read = readJobRequest(request.body as CreateJobBody, { ...rules, mode })
+  const read = readJobRequest(request.body as CreateJobBody, { ...settings, mode })
   if (read.kind === 'fault') return read.fault
-  const refusal = sandboxRefusal(read.request, { mode, prices: rules.prices })
+  const refusal = sandboxRefusal(read.request, { mode, prices: settings.prices })
   if (refusal !== undefined) return refusal
-  const fingerprint = fingerprintOf(read.request, rules.fingerprintKey)
+  const fingerprint = fingerprintOf(read.request, settings.fingerprintKey)
   return { ...read.request, tenant, idempotencyKey, fingerprint }
 }
 
 /** The same for a request with an Idempotency-Key. */
-export function readKeyedSubmission (request: FastifyRequest, rules: Rules): Submission | ApiError {
-  return readSubmission(request, rules, readIdempotencyKey(request.headers['idempotency-key']))
+export function readKeyedSubmission (
+  request: FastifyRequest, settings: Settings
+): Submission | ApiError {
+  return readSubmission(request, settings, readIdempotencyKey(request.headers['idempotency-key']))
 }

@@ -3,14 +3,14 @@ import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import { findJob, findResults } from './find-job.ts'
 import type { Deps } from './ports.ts'
-import type { Rules } from './rules.ts'
+import type { Settings } from './settings.ts'
 import { visibleStatus } from './response.ts'
 
 /** A closed job with the manifest of its results. */
 export type Found = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
 /** How long results are kept. */
-export type Retention = Pick<Rules, 'retentionMs'>
+export type Retention = Pick<Settings, 'retentionMs'>
 
 const ERASED = 'The contents of this job were erased.'
 

@@ -2,7 +2,7 @@ import type { RouteOptions } from 'fastify'
 import { createBodyBudget } from './body-budget.ts'
 import { describeRoutes } from './openapi/describe.ts'
 import type { Deps } from './ports.ts'
-import type { Rules } from './rules.ts'
+import type { Settings } from './settings.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { getBalanceRoute } from './routes/get-balance.ts'
@@ -10,15 +10,15 @@ import { getServicesRoute } from './routes/get-services.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { rootRoute } from './routes/root.ts'
 
-/** All routes of the interface, in the order of its description. */
-export function routesOf (deps: Deps, rules: Rules): readonly RouteOptions[] {
-  // Bodies of jobs and of quotes share one memory budget.
-  const budget = createBodyBudget(rules.bodyBudgetBytes)
+/** All routes of the REST API, in the order of its description. */
+export function routesOf (deps: Deps, settings: Settings): readonly RouteOptions[] {
+  // Jobs and quotes share one memory budget for request bodies.
+  const budget = createBodyBudget(settings.bodyBudgetBytes)
   const routes: readonly RouteOptions[] = [
-    ...jobRoutes(deps, rules, budget),
-    createQuoteRoute(deps, rules, budget),
+    ...jobRoutes(deps, settings, budget),
+    createQuoteRoute(deps, settings, budget),
     getBalanceRoute(deps),
-    getServicesRoute(rules),
+    getServicesRoute(settings),
     rootRoute(),
     ...docsRoutes(() => describeRoutes(routes)),
   ]

@@ -8,8 +8,8 @@ import type { WebhookRules } from './webhook-url.ts'
 
 const DAY_MS = 86_400_000
 
-/** The settings of the interface. */
-export type Rules = {
+/** The settings of the REST API. */
+export type Settings = {
   readonly checks: Checks
   readonly prices: Prices
   readonly webhooks: WebhookRules
@@ -21,27 +21,27 @@ export type Rules = {
   readonly retentionMs: number
 }
 
-/** The configuration, and the stored secret of fingerprints. */
-export type Settings = Config & { readonly requestSecret?: Buffer }
+/** The configuration, and the stored secret for request fingerprints. */
+export type ConfigWithSecret = Config & { readonly requestSecret?: Buffer }
 
-/** The settings of the interface, from the configuration. */
-export function rulesOf (settings: Settings): Rules {
+/** Derives the settings from the configuration. */
+export function settingsOf (config: ConfigWithSecret): Settings {
   return {
-    checks: checksOf(settings),
-    prices: readPrices(settings.PRICES),
+    checks: checksOf(config),
+    prices: readPrices(config.PRICES),
     webhooks: {
-      allowHttp: settings.WEBHOOK_ALLOW_HTTP,
-      allowLoopback: settings.WEBHOOK_ALLOW_LOOPBACK,
-      ports: settings.WEBHOOK_PORTS,
+      allowHttp: config.WEBHOOK_ALLOW_HTTP,
+      allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      ports: config.WEBHOOK_PORTS,
     },
-    trustedProxies: settings.TRUSTED_PROXIES,
-    fingerprintKey: fingerprintKey(settings.requestSecret ?? firstSecret(settings.KEY_RING)),
-    bodyBudgetBytes: settings.BODY_BUDGET_BYTES,
+    trustedProxies: config.TRUSTED_PROXIES,
+    fingerprintKey: fingerprintKey(config.requestSecret ?? firstSecret(config.KEY_RING)),
+    bodyBudgetBytes: config.BODY_BUDGET_BYTES,
     bodyThroughput: {
-      graceMs: settings.BODY_GRACE_MS,
-      bytesPerSecond: settings.BODY_BYTES_PER_SECOND,
-      completeWithinMs: settings.REQUEST_TIMEOUT_MS,
+      graceMs: config.BODY_GRACE_MS,
+      bytesPerSecond: config.BODY_BYTES_PER_SECOND,
+      completeWithinMs: config.REQUEST_TIMEOUT_MS,
     },
-    retentionMs: settings.RETENTION_DAYS * DAY_MS,
+    retentionMs: config.RETENTION_DAYS * DAY_MS,
   }
 }

@@ -35,11 +35,11 @@ export async function createSubmission (options: Options): Promise<Submitter> {
   context.onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
   const emitter = createEmitter({ messageCodec, producerOf: producersByName(options.bus) })
-  const presence = await startLiveness(options.state)
-  context.onStop(() => presence.stop())
+  const liveness = await startLiveness(options.state)
+  context.onStop(() => liveness.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
   return createSubmitter({
-    store, keys, emitter, outcomes, clock, presence, tokenVersion, acceptWithinMs,
+    store, keys, emitter, outcomes, clock, liveness, tokenVersion, acceptWithinMs,
   })
 }
 

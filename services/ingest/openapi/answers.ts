@@ -4,9 +4,9 @@ import { commonHeaders, errorHeaders, successHeaders, type Headers } from './hea
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Codes of the error table that this operation alone can answer; the others follow. */
+    /** Error codes of this operation; common codes are added. */
     readonly errors?: readonly ErrorCode[]
-    /** Headers of the request that are described, and read by the handler. */
+    /** Schema of the request headers that the handler reads. */
     readonly headers?: object
   }
 }
@@ -25,7 +25,7 @@ const WITH_BODY: readonly ErrorCode[] = [
   'unsupported_media_type',
 ]
 
-/** All codes an operation can answer, in the order of the table. */
+/** All error codes of an operation, in the order of the error table. */
 export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
   const { scope, produces, takesBody, errors = [] } = route.config ?? {}
   const wanted = new Set<ErrorCode>([
@@ -40,7 +40,7 @@ export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
   return (Object.keys(ERRORS) as ErrorCode[]).filter(code => wanted.has(code))
 }
 
-/** The described answers of an operation: its successes, and every error by status. */
+/** The responses of an operation: successes, and errors by status. */
 export function answersOf (route: RouteOptions): Answers {
   const { produces = 'application/json' } = route.config ?? {}
   const headers = commonHeaders(route)
@@ -59,8 +59,8 @@ export function answersOf (route: RouteOptions): Answers {
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
   200: 'The answer.',
   202: 'Accepted.',
-  302: 'To a browser.',
-  304: 'The results are those of If-None-Match.',
+  302: 'Redirects browsers.',
+  304: 'The results match If-None-Match.',
 }
 
 const plainOf = (types: readonly string[]) =>
@@ -80,12 +80,12 @@ function faultsOf (codes: readonly ErrorCode[], headers: Headers) {
   }] as const)
 }
 
-/** Members that the errors of some codes have beside those of all. */
+/** Additional members of some errors. */
 const MORE: Partial<Record<ErrorCode, Readonly<Record<string, object>>>> = {
   unknown_service: { services: { type: 'array', items: { type: 'string' } } },
   insufficient_balance: {
     requiredMicros: { type: 'integer', minimum: 0, description: 'The maximum price of the job.' },
-    availableMicros: { type: 'integer', minimum: 0, description: 'What could be reserved.' },
+    availableMicros: { type: 'integer', minimum: 0, description: 'The available balance.' },
   },
   not_acceptable: { available: { type: 'array', items: { type: 'string' } } },
   job_not_completed: { status: { type: 'string', description: 'The status of the job.' } },
@@ -103,7 +103,7 @@ function faultSchema (codes: readonly ErrorCode[]): object {
           type: { enum: [...new Set(codes.map(code => ERRORS[code][1]))] },
           code: { enum: [...codes] },
           message: { type: 'string' },
-          param: { type: 'string', description: 'The field at fault.' },
+          param: { type: 'string', description: 'The invalid field.' },
           request_id: { type: 'string' },
           ...Object.assign({}, ...codes.map(code => MORE[code] ?? {})),
         },

@@ -10,8 +10,8 @@ import { ERROR_TABLE, INTRODUCTION, TAGS } from './texts.ts'
 import { withExamples } from './with-examples.ts'
 
 /**
- * The description of these routes as OpenAPI 3.1. They are registered with an application of its
- * own that never listens, so that nothing is described but what is served.
+ * Describes routes as OpenAPI 3.1. Registers them with a separate application that never listens,
+ * so that the document always matches the routes.
  */
 export async function describeRoutes (
   routes: readonly RouteOptions[], deprecations = DEPRECATIONS
@@ -43,12 +43,12 @@ export async function describeRoutes (
   await app.ready()
   const described = { ...app.swagger(), webhooks: webhooksOf() }
   await app.close()
-  // Schemas know more of themselves than JSON can say.
+  // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
   return withSamples(withExamples(withSharedHeaders(document)))
 }
 
-/** What the generator reads of a route; what an operation answers is told by its configuration. */
+/** The schema of a route for the generator; its responses follow from the route's config. */
 function describedSchema (schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
   const { scope, headers } = route.config ?? {}
   return {

@@ -1,4 +1,4 @@
-/** As much of OpenAPI 3.1 as is read or written here. */
+/** The subset of OpenAPI 3.1 that is used here. */
 export type OpenApiDocument = {
   readonly openapi: string
   readonly info: {
@@ -27,7 +27,7 @@ export type Operation = {
   readonly 'x-codeSamples'?: readonly CodeSample[]
 }
 
-/** Code that calls an operation, as readers of OpenAPI know it. */
+/** An item of the extension `x-codeSamples`. */
 export type CodeSample = {
   readonly lang: string
   readonly label: string
@@ -54,7 +54,7 @@ export type Content = Readonly<Record<string, {
   readonly examples?: Readonly<Record<string, object>>
 }>>
 
-/** The document with the headers that answers share written once. */
+/** Moves shared response headers to `components`. */
 export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
   const operations = Object.values(document.paths).flatMap(item => Object.values(item))
   const answers = operations.flatMap(({ responses }) => Object.values(responses))
@@ -78,12 +78,12 @@ function mapAnswers (paths: Paths, change: (answer: Answer) => Answer): Paths {
     ({ ...operation, responses: mapValues(operation.responses, change) }))
 }
 
-/** The same paths with every operation changed. */
+/** Maps every operation of the paths. */
 export function mapOperations (paths: Paths, change: (operation: Operation) => Operation): Paths {
   return mapValues(paths, item => mapValues(item, change))
 }
 
-/** The same names with every value changed. */
+/** Maps the values of an object. */
 export function mapValues<T, U> (
   values: Readonly<Record<string, T>>, change: (value: T, name: string) => U
 ): Record<string, U> {

@@ -16,7 +16,7 @@ const EVENT_ID = eventIdOf(ID, 'job.completed')
 const CREATED = '2026-08-11T10:00:00.000Z'
 const ENDED = '2026-08-11T10:00:02.500Z'
 
-/** Values of parameters, by name. */
+/** Examples of parameters, by name. */
 export const PARAMETER_EXAMPLES: Readonly<Record<string, string | number>> = {
   id: ID,
   deliveryId: EVENT_ID,
@@ -37,7 +37,7 @@ const emails: CreateJobBody = {
   metadata: { campaign: 'spring' },
 }
 
-/** Bodies of requests, by the operation's id and a name. */
+/** Request bodies, by operation id and name. */
 export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, CreateJobBody>>>> = {
   createJob: { phones, emails }, createQuote: { phones },
 }
@@ -176,7 +176,7 @@ const row = createRowShape('phone-validation')(cells)
 const page: ResultsPage = { data: [row], has_more: true, next_cursor: 'djE6MQ' }
 const quoted = (cell: string) => cell.includes(',') ? `"${cell}"` : cell
 
-/** What operations answer, by their id, status and media type. */
+/** Responses, by operation id, status and media type. */
 export const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'createJob 202 application/json': accepted,
   'listJobs 200 application/json': { data: [job], has_more: false, next_cursor: null },
@@ -193,12 +193,12 @@ export const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'getRoot 200 application/json': root,
 }
 
-/** An event as a receiver gets it, but for its type. */
+/** An event without its type. */
 export const EVENT_EXAMPLE = {
   id: EVENT_ID, api_version: '2026-08-11', livemode: true, timestamp: ENDED, data: job,
 } as const
 
-/** What the error of a code may say beside its code and its message. */
+/** Additional members of error examples, by code. */
 export const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {
   invalid_request: {
     param: 'forceFresh', message: 'forceFresh must be true or false, without quotes.',

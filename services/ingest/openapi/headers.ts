@@ -7,46 +7,46 @@ export type Headers = Readonly<Record<string, {
 }>>
 
 const COMMON_HEADERS: Headers = {
-  'X-Request-Id': { type: 'string', description: 'Names this answer; tell it to support.' },
-  'API-Version': { type: 'string', description: 'The date of the version of the interface.' },
+  'X-Request-Id': { type: 'string', description: 'Id of this request; quote it to support.' },
+  'API-Version': { type: 'string', description: 'Version of the API, a date.' },
 }
 
 const LIMIT_HEADERS: Headers = {
-  'RateLimit-Limit': { type: 'integer', description: 'Of the limit that is nearest.' },
-  'RateLimit-Remaining': { type: 'integer', description: 'Requests left of it.' },
-  'RateLimit-Reset': { type: 'integer', description: 'Seconds until it is whole again.' },
+  'RateLimit-Limit': { type: 'integer', description: 'The limit that is closest to exhaustion.' },
+  'RateLimit-Remaining': { type: 'integer', description: 'Remaining requests of that limit.' },
+  'RateLimit-Reset': { type: 'integer', description: 'Seconds until that limit is full again.' },
   'RateLimit-Policy': { type: 'string', description: 'All limits: requests;w=seconds.' },
-  'Retry-After': { type: 'integer', description: 'Seconds to wait; 0 when not throttled.' },
+  'Retry-After': { type: 'integer', description: 'Seconds to wait; 0 if not throttled.' },
 }
 
 const LOCATION: Headers = {
-  Location: { type: 'string', description: 'Where to go on, relative to the host.' },
+  Location: { type: 'string', description: 'Path of the next resource.' },
 }
 const CREATION_HEADERS: Headers = {
   ...LOCATION,
   'Idempotent-Replayed': {
-    type: 'string', description: 'true when this repeats the answer to an earlier request.',
+    type: 'string', description: 'true if this repeats the answer to an earlier request.',
   },
 }
 const RESULT_HEADERS: Headers = {
-  ETag: { type: 'string', description: 'Names these results; send it as If-None-Match.' },
+  ETag: { type: 'string', description: 'Identifies these results; send it as If-None-Match.' },
   Vary: { type: 'string', description: 'Request headers that the answer depends on.' },
 }
 const FILE_HEADERS: Headers = {
   ...RESULT_HEADERS,
-  'Content-Encoding': { type: 'string', description: 'zstd or gzip, as Accept-Encoding asks for.' },
-  'Content-Disposition': { type: 'string', description: 'The name of the file of CSV or JSONL.' },
+  'Content-Encoding': { type: 'string', description: 'zstd or gzip, by Accept-Encoding.' },
+  'Content-Disposition': { type: 'string', description: 'File name of CSV or JSON Lines.' },
 }
 const UNAUTHORIZED_HEADERS: Headers = {
   'WWW-Authenticate': { type: 'string', description: 'Bearer' },
 }
 const DEPRECATION_HEADERS: Headers = {
-  Deprecation: { type: 'string', description: 'Since when this should not be used, @seconds.' },
-  Sunset: { type: 'string', description: 'When it stops to work.' },
+  Deprecation: { type: 'string', description: 'When this was deprecated, @seconds.' },
+  Sunset: { type: 'string', description: 'When it stops working.' },
   Link: { type: 'string', description: 'What to use instead.' },
 }
 
-/** Headers that a success of this operation has beside those of all answers. */
+/** Additional headers of a successful response. */
 export function successHeaders (status: number, route: RouteOptions): Headers {
   switch (`${String(route.schema?.operationId)} ${status}`) {
     case 'createJob 202': return CREATION_HEADERS
@@ -57,7 +57,7 @@ export function successHeaders (status: number, route: RouteOptions): Headers {
   }
 }
 
-/** Headers of every answer of this operation. */
+/** Headers of all responses of an operation. */
 export function commonHeaders (route: RouteOptions): Headers {
   return {
     ...COMMON_HEADERS,
@@ -71,7 +71,7 @@ const WAITS: ReadonlySet<ErrorCode> = new Set([
   'wallet_unavailable', 'job_not_completed',
 ])
 
-/** Headers that errors of these codes, all of one status, have beside those of all answers. */
+/** Additional headers of error responses with these codes, all of one status. */
 export function errorHeaders (codes: readonly ErrorCode[]): Headers {
   if (codes.some(code => statusOf(code) === 401)) return UNAUTHORIZED_HEADERS
   if (!codes.some(code => WAITS.has(code))) return {}

@@ -1,18 +1,18 @@
-/** Text as HTML shows it, in elements and in quoted attributes. */
+/** Escapes text for HTML elements and quoted attributes. */
 export function escaped (text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
 }
 
 /**
- * HTML of as much Markdown as the description of the interface is written in: paragraphs, headings,
- * lists, tables and code. Whatever else a text holds is shown as it is.
+ * Renders the Markdown that the API description uses as HTML: paragraphs, headings, lists, tables
+ * and code. All other text is escaped.
  */
 export function markdownHtml (text: string): string {
   return text.trim().split(/\n{2,}/).map(block => blockHtml(block.split('\n'))).join('\n')
 }
 
-/** A line of Markdown: code between backticks, and addresses in brackets as links. */
+/** Renders a line: code in backticks, and links. */
 export function lineHtml (line: string): string {
   return escaped(line)
     .replace(/`([^`]+)`/g, '<code>$1</code>')
@@ -35,7 +35,7 @@ function headingHtml ([, marks = '', title = '']: RegExpExecArray, rest: readonl
     (rest.length === 0 ? '' : blockHtml(rest))
 }
 
-/** What a heading is linked to by. */
+/** The anchor of a heading. */
 export function slugOf (title: string): string {
   return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
 }
@@ -46,14 +46,14 @@ const codeHtml = (lines: readonly string[]) =>
 
 const item = (text: string) => `<li>${lineHtml(text)}</li>`
 
-/** A line that begins no item goes on with the one before. */
+/** The items of a list; other lines continue the item before them. */
 function itemsOf (lines: readonly string[]): readonly string[] {
   return lines.join('\n').split(/^- /m).slice(1).map(text => text.trim().replace(/\n\s*/g, ' '))
 }
 
 function tableHtml (lines: readonly string[]): string {
   const [head = [], , ...rows] = lines.map(cellsOf)
-  // What is wider than a small window is scrolled by itself, also with the keyboard.
+  // A wide table scrolls by itself in a small window, also with the keyboard.
   return `<div class="scroll" tabindex="0" role="group" aria-label="${escaped(head.join(', '))}">` +
     `<table><thead>${rowHtml('th', head)}</thead>` +
     `<tbody>${rows.map(cells => rowHtml('td', cells)).join('')}</tbody></table></div>`

@@ -1,7 +1,7 @@
 import type { Parameter } from './document.ts'
 import { escaped, lineHtml } from './markdown.ts'
 
-/** As much of JSON Schema as the bodies of the interface are described in. */
+/** The subset of JSON Schema that the bodies use. */
 type Schema = {
   readonly type?: string | readonly string[]
   readonly enum?: readonly unknown[]
@@ -23,24 +23,24 @@ type Schema = {
 type Field = {
   readonly name: string
   readonly schema: Schema
-  /** Path, query or header, for a parameter. */
-  readonly place?: string
+  /** Path, query or header of a parameter. */
+  readonly location?: string
   readonly isRequired: boolean
 }
 
 /** The parameters of an operation, those of the path first. */
 export function parametersHtml (parameters: readonly Parameter[]): string {
-  const inOrder = ['path', 'query', 'header'].flatMap(place =>
-    parameters.filter(parameter => parameter.in === place))
-  return listHtml(inOrder.map(({ name, in: place, required, description, schema }) => ({
+  const inOrder = ['path', 'query', 'header'].flatMap(location =>
+    parameters.filter(parameter => parameter.in === location))
+  return listHtml(inOrder.map(({ name, in: location, required, description, schema }) => ({
     name,
-    place,
+    location,
     isRequired: required === true,
     schema: { ...schema, ...(description === undefined ? {} : { description }) },
   })))
 }
 
-/** The fields of a body, those within others by their way: `preflight.totalRows`, `data[].id`. */
+/** The fields of a body; nested fields by path, like `preflight.totalRows` or `data[].id`. */
 export function fieldsHtml (
   schema: object, { isRequest }: { readonly isRequest: boolean }
 ): string {
@@ -60,12 +60,12 @@ function fieldsOf ({ properties = {}, required = [] }: Schema, prefix: string): 
 
 function listHtml (fields: readonly Field[]): string {
   if (fields.length === 0) return ''
-  const items = fields.map(({ name, schema, place, isRequired }) => {
-    const kind = [...(place === undefined ? [] : [place]), kindOf(schema)].join(', ')
+  const items = fields.map(({ name, schema, location, isRequired }) => {
+    const kind = [...(location === undefined ? [] : [location]), kindOf(schema)].join(', ')
     const { description } = schema
     return `<li><code class="name">${escaped(name)}</code> ` +
       `<span class="kind">${escaped(kind)}</span>` +
-      (isRequired ? ' <span class="remark">required</span>' : '') + wordsHtml(schema) +
+      (isRequired ? ' <span class="remark">required</span>' : '') + valuesHtml(schema) +
       (description === undefined ? '' : `<p>${lineHtml(description)}</p>`) + '</li>'
   })
   return `<ul class="fields">${items.join('')}</ul>`
@@ -84,17 +84,17 @@ function boundsOf (schema: Schema): readonly string[] {
   return [
     minimum !== undefined && maximum !== undefined && `${number(minimum)} to ${number(maximum)}`,
     minItems !== undefined && maxItems !== undefined &&
-      `${number(minItems)} to ${number(maxItems)} of them`,
+      `${number(minItems)} to ${number(maxItems)} items`,
     maxLength !== undefined && `up to ${number(maxLength)} characters`,
     maxProperties !== undefined && `up to ${number(maxProperties)} members`,
-    schema.default !== undefined && `${JSON.stringify(schema.default)} when left out`,
+    schema.default !== undefined && `${JSON.stringify(schema.default)} by default`,
   ].filter(bound => bound !== false)
 }
 
-/** The words a text may be, where they are listed. */
-function wordsHtml ({ enum: words, const: only }: Schema): string {
-  const all = words ?? (only === undefined ? [] : [only])
+/** The allowed values of a field. */
+function valuesHtml ({ enum: listed, const: only }: Schema): string {
+  const all = listed ?? (only === undefined ? [] : [only])
   if (all.length === 0) return ''
-  const codes = all.map(word => `<code>${escaped(String(word))}</code>`)
+  const codes = all.map(value => `<code>${escaped(String(value))}</code>`)
   return `<p class="words">${codes.join(' ')}</p>`
 }

@@ -2,19 +2,19 @@ import type { Answer, CodeSample, Content, Operation } from './document.ts'
 import { escaped, lineHtml, markdownHtml } from './markdown.ts'
 import { fieldsHtml, parametersHtml } from './page-fields.ts'
 
-/** An operation with its place; events have the name of the event for a path. */
+/** An operation with its method and path; the path of an event is its name. */
 export type Placed = {
   readonly method: string
   readonly path: string
   readonly described: Operation
 }
 
-/** A code of an error with what is told of it. */
+/** An error code with its status and message. */
 type Fault = { readonly status: string, readonly code: string, readonly message: string }
 
 /**
- * One operation: what it is for, what it takes and answers, and code that calls it. `shared` are
- * the codes of errors that all operations can answer; they are told apart from its own ones.
+ * Renders an operation: description, parameters, responses and code samples. `shared` are the error
+ * codes of all operations; they are listed apart from its own.
  */
 export function operationHtml (placed: Placed, shared: ReadonlySet<string>): string {
   const { method, path, described } = placed
@@ -26,7 +26,7 @@ export function operationHtml (placed: Placed, shared: ReadonlySet<string>): str
 <code class="${described.deprecated === true ? 'deprecated' : ''}">${escaped(path)}</code></p>
 <div class="columns"><div class="text">
 ${markdownHtml(description)}
-${partHtml('Parameters', parametersHtml(parameters))}${requestHtml(described)}
+${sectionHtml('Parameters', parametersHtml(parameters))}${requestHtml(described)}
 ${successesOf(responses).map(successHtml).join('')}
 ${faultsHtml(faultsOf(described), shared)}
 </div><div class="samples">
@@ -34,19 +34,20 @@ ${samplesHtml(id, described['x-codeSamples'] ?? [])}${examplesHtml(described)}
 </div></div></section>`
 }
 
-/** The codes of errors that every operation with a key can answer. */
+/** The error codes that all operations with a key share. */
 export function sharedCodes (operations: readonly Placed[]): ReadonlySet<string> {
   const [first, ...rest] = operations.filter(({ described }) => described.security?.length === 1)
     .map(({ described }) => faultsOf(described).map(({ code }) => code))
   return new Set(first?.filter(code => rest.every(codes => codes.includes(code))))
 }
 
-const partHtml = (title: string, content: string) =>
+const sectionHtml = (title: string, content: string) =>
   content === '' ? '' : `<h4>${title}</h4>${content}`
 
 function requestHtml ({ requestBody }: Operation): string {
   const [media] = Object.values(requestBody?.content ?? {})
-  return media === undefined ? '' : partHtml('Body', fieldsHtml(media.schema, { isRequest: true }))
+  if (media === undefined) return ''
+  return sectionHtml('Body', fieldsHtml(media.schema, { isRequest: true }))
 }
 
 const successesOf = (responses: Operation['responses']) =>
@@ -82,7 +83,7 @@ function faultListHtml (faults: readonly Fault[]): string {
   return `<ul class="fields">${items.join('')}</ul>`
 }
 
-/** One sample is shown at a time, chosen by radio buttons, which need no script. */
+/** Shows one sample at a time; radio buttons need no script. */
 function samplesHtml (id: string, samples: readonly CodeSample[]): string {
   if (samples.length === 0) return ''
   const choices = samples.map(({ label }, index) =>
@@ -111,7 +112,7 @@ function textOf (example: unknown): string {
   return typeof example === 'string' ? example.trimEnd() : JSON.stringify(example, null, 2)
 }
 
-/** Code that is scrolled by itself where it is wider than its place, also with the keyboard. */
+/** Wide code scrolls by itself, also with the keyboard. */
 function codeHtml (text: string, label: string): string {
   return `<pre class="code" tabindex="0" role="group" aria-label="${escaped(label)}"><code>` +
     `${escaped(text)}</code></pre>`

@@ -6,15 +6,15 @@ import { operationHtml, sharedCodes, type Placed } from './page-operation.ts'
 
 const fileOf = (name: string) => readFileSync(`${import.meta.dirname}/static/${name}`, 'utf8')
 const STYLE = fileOf('reference.css')
-/** Searches, copies and marks where the reader is; without it everything can be read, too. */
+/** Search, copy buttons and the current section; the page is readable without it. */
 const SCRIPT = fileOf('reference.js')
 const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
-/** The page loads nothing, and runs and wears nothing but its own script and style. */
+/** The page loads nothing; it allows only its own inline script and style. */
 export const PAGE_POLICY = `default-src 'none'; script-src ${hashOf(SCRIPT)}; ` +
   `style-src ${hashOf(STYLE)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-/** The description of the interface as one page of HTML. */
+/** Renders the API description as one HTML page. */
 export function documentPage (document: OpenApiDocument): string {
   const { info, tags = [], paths, webhooks = {} } = document
   const operations = [...operationsIn(paths), ...operationsIn(webhooks)]
@@ -49,7 +49,7 @@ function operationsIn (paths: Paths): readonly Placed[] {
     Object.entries(item).map(([method, described]) => ({ method, path, described })))
 }
 
-/** Each chapter is an element of its own, so that it can be searched. */
+/** Each chapter is a separate element, so that the search can hide it. */
 function introductionHtml (description: string): string {
   return description.split(/^(?=## )/m).map(chapter =>
     `<section class="chapter">${markdownHtml(chapter)}</section>`).join('\n')

@@ -2,11 +2,11 @@ import {
   mapOperations, type CodeSample, type OpenApiDocument, type Operation, type Paths,
 } from './document.ts'
 
-/** Names of the shell for what a path holds in braces. */
+/** Shell variables for path parameters. */
 const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$DELIVERY' }
 
-/** What curl is told beside the address and the key. */
-const MORE_WORDS: Readonly<Record<string, readonly string[]>> = {
+/** Additional curl options. */
+const CURL_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   createJob: ['-H "Idempotency-Key: $(uuidgen)"'],
   getResults: ['--compressed -o verified.csv'],
 }
@@ -15,7 +15,7 @@ const QUERIES: Readonly<Record<string, string>> = {
   listJobs: '?limit=20&status=completed', getResults: '?format=csv',
 }
 
-/** How the TypeScript client does it; `client` and the ids are told of before. */
+/** TypeScript samples; `client` and the ids are defined in the introduction. */
 const CALLS: Readonly<Record<string, (body: string) => string>> = {
   createJob: body => `const { id, preflight } = await client.createJob(${body})
 const job = await client.waitForEnd(id)
@@ -43,21 +43,20 @@ console.log(availableMicros)`,
 }`,
 }
 
-/** How a receiver believes an event; the same for all of them. */
+/** How a receiver verifies an event; the same for all events. */
 const RECEIVING = `import { verifyWebhook } from './services/client/verify-webhook.ts'
 
-// The body exactly as it came: the signature is over its bytes.
+// The raw body: the signature is over its bytes.
 const verified = verifyWebhook({ headers: request.headers, body, secret: 'whsec_...' })
 if (!verified.ok) response.writeHead(400).end()
 else if (await isNew(verified.event.id)) await enqueue(verified.event)`
 
-/** The same by hand, for receivers in other languages. */
+/** The signature without the client, for other languages. */
 const SIGNING = `# X-Service-Signature: t=$TIMESTAMP,v1=$SIGNATURE
 printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r`
 
 /**
- * The document with code that calls each operation, in the member `x-codeSamples` that readers of
- * OpenAPI know. BASE is the address ending in /api/v1, KEY an API key.
+ * Adds `x-codeSamples` to each operation. BASE is the address that ends in /api/v1, KEY an API key.
  */
 export function withSamples (document: OpenApiDocument): OpenApiDocument {
   const { paths, webhooks = {} } = document
@@ -92,26 +91,26 @@ function curlSource (method: string, path: string, operation: Operation): string
   const address = path.replace('/api/v1', '$BASE')
     .replaceAll(/\{(\w+)\}/g, (_, name: string) => VARIABLES[name] ?? name)
   const body = bodyOf(operation)
-  const words = [
+  const options = [
     `curl ${method === 'post' && body === undefined ? '-X POST ' : ''}` +
       `"${address}${QUERIES[id] ?? ''}"`,
     '-H "Authorization: Bearer $KEY"',
-    ...MORE_WORDS[id] ?? [],
+    ...CURL_OPTIONS[id] ?? [],
     ...(body === undefined
       ? []
       : ['-H \'Content-Type: application/json\'', `-d '${JSON.stringify(body, null, 2)}'`]),
   ]
-  return words.join(' \\\n  ')
+  return options.join(' \\\n  ')
 }
 
-/** The first example of the body of a request. */
+/** The first example of the request body. */
 function bodyOf ({ requestBody }: Operation): unknown {
   const [media] = Object.values(requestBody?.content ?? {})
   const [first] = Object.values(media?.examples ?? {})
   return first !== undefined && 'value' in first ? first.value : undefined
 }
 
-/** A value as TypeScript writes it: names without quotes, texts in single ones. */
+/** A value as a TypeScript literal: names without quotes, strings in single quotes. */
 function literalOf (value: unknown): string {
   return (JSON.stringify(value, null, 2) ?? '')
     .replaceAll(/^( *)"(\w+)":/gm, '$1$2:').replaceAll('"', "'")

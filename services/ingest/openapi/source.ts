@@ -1,13 +1,13 @@
 import type { Deps } from '../ports.ts'
-import type { Rules } from '../rules.ts'
+import type { Settings } from '../settings.ts'
 import { routesOf } from '../routes.ts'
 import { describeRoutes } from './describe.ts'
 
 /**
- * The text of `schemas/api/openapi.json`; a test compares it with the file. No route is ever called
- * here, so none needs the parts it would stand on.
+ * The text of `schemas/api/openapi.json`; a test compares it with the file. No route is called
+ * here, so the routes need no dependencies.
  */
 export async function openapiSource (): Promise<string> {
-  const routes = routesOf({} as Deps, { bodyBudgetBytes: 1 } as Rules)
+  const routes = routesOf({} as Deps, { bodyBudgetBytes: 1 } as Settings)
   return `${JSON.stringify(await describeRoutes(routes), null, 2)}\n`
 }

@@ -2,90 +2,88 @@ import { ERRORS } from '../errors.ts'
 import { SANDBOX_REFUSALS } from '../sandbox-inputs.ts'
 
 export const TAGS = [
-  { name: 'Jobs', description: 'Batches of contacts that are verified together.' },
-  { name: 'Quotes', description: 'The price of a job, without the job.' },
-  { name: 'Account', description: 'Money and services.' },
-  { name: 'Documents', description: 'Open to all.' },
+  { name: 'Jobs', description: 'Batches of contacts to verify.' },
+  { name: 'Quotes', description: 'The price of a job, without a job.' },
+  { name: 'Account', description: 'Balance and services.' },
+  { name: 'Documents', description: 'Available without a key.' },
   {
     name: 'Events',
-    description: 'Signed notifications of the ends of jobs, sent to the `webhook_url` of a job. ' +
+    description: 'Signed notifications that a job has ended, sent to its `webhook_url`. ' +
       'A receiver\n\n' +
-      '- takes the body as it came, and checks the signature over its bytes: ' +
+      '- reads the raw body, and verifies the signature over its bytes: ' +
       '`X-Service-Signature: t=<unix seconds>,v1=<hex>`, where `v1` is the HMAC-SHA256 of ' +
-      '`<t>.<body>` and the key is the whole `whsec_...` text; while a secret is rolled there is ' +
-      'one `v1` for each, and one that fits is enough\n' +
-      '- refuses what is more than 300 seconds old, and compares in constant time\n' +
-      '- answers 2xx within 15 seconds, and does its work afterwards\n' +
+      '`<t>.<body>` and the key is the whole `whsec_...` text; during a rotation there is one ' +
+      '`v1` per secret, and one match is enough\n' +
+      '- rejects events more than 300 seconds old, and compares in constant time\n' +
+      '- answers 2xx within 15 seconds, and processes the event afterwards\n' +
       '- expects an event more than once: its `id` is the same each time',
   },
 ] as const
 
 /**
- * What the inputs of a test key decide. A test compares it with what the checks of test keys do.
+ * The outcomes of inputs with a test key. A test compares them with the sandbox provider.
  */
 const TEST_INPUTS = `| input with a test key | outcome |
 |---|---|
 | phone ending in \`0001\` | the number is in no assigned range |
-| phone ending in \`0002\` | the line was disconnected lately |
-| phone ending in \`0003\` | nobody could tell |
+| phone ending in \`0002\` | the line was disconnected recently |
+| phone ending in \`0003\` | the check has no verdict |
 | phone ending in \`0004\` | valid, answered after two seconds |
-| phone ending in \`0005\` | the check is unavailable: tried for 15 minutes, then unknown |
-| phone ending in \`0006\` | the check times out: tried for 15 minutes, then unknown |
+| phone ending in \`0005\` | the check is unavailable: retried for 15 minutes, then unknown |
+| phone ending in \`0006\` | the check times out: retried for 15 minutes, then unknown |
 | phone ending in \`0007\` | valid and ported; for messengers \`invalid\`, not registered |
 | e-mail \`invalid@...\` | the mailbox does not exist |
-| e-mail \`risky@...\` | the domain takes mail for any name |
-| e-mail \`unknown@...\` | nobody could tell |
+| e-mail \`risky@...\` | the domain accepts mail for any name |
+| e-mail \`unknown@...\` | the check has no verdict |
 | e-mail \`slow@...\` | valid, answered after two seconds |
-| e-mail \`unavailable@...\` | the check is unavailable: tried for 15 minutes, then unknown |
-| e-mail \`timeout@...\` | the check times out: tried for 15 minutes, then unknown |
-| e-mail \`disposable@...\` | a throw-away address |
-| e-mail \`role@...\` | a function, not a person |
-| any other that can be normalized | valid |
+| e-mail \`unavailable@...\` | the check is unavailable: retried for 15 minutes, then unknown |
+| e-mail \`timeout@...\` | the check times out: retried for 15 minutes, then unknown |
+| e-mail \`disposable@...\` | a disposable address |
+| e-mail \`role@...\` | a role address, not a person |
+| any other valid contact | valid |
 | phone \`${SANDBOX_REFUSALS.phone.input}\` | ${SANDBOX_REFUSALS.phone.means} |
 | e-mail \`${SANDBOX_REFUSALS.email.input}...\` | ${SANDBOX_REFUSALS.email.means} |`
 
 export const INTRODUCTION = `Verifies phone numbers and e-mail addresses in batches.
 
-A job holds 1 to 100,000 inputs. It is answered with 202 once its maximum price is quoted and
-reserved, and goes on in the background. Money is always an integer of USD micros: 1 USD is
-1,000,000. Rows that are no contact, rows that repeat another one, rows from the cache and rows
-without a verdict are free.
+A job holds 1 to 100,000 inputs. The answer is 202 once its maximum price is quoted and
+reserved; the job continues in the background. Money is always an integer of USD micros: 1 USD is
+1,000,000. Invalid rows, duplicates, rows from the cache and rows without a verdict are
+free.
 
 ## Authentication
 
-Every request comes over HTTPS, and under \`/api/v1\` it carries
-\`Authorization: Bearer <API_KEY>\`. Keys are made on the workspace page, where each is shown once:
-\`vj_live_...\` checks and pays, \`vj_test_...\` does neither. A key has scopes, and each operation
-tells which one it needs. Keep keys on servers, never in a page or an app. The examples of this page
-take the key and the address of this service from the shell:
+Requests need HTTPS, and under \`/api/v1\` the header \`Authorization: Bearer <API_KEY>\`. Create
+keys on the workspace page, which shows each key once: \`vj_live_...\` checks and pays,
+\`vj_test_...\` does neither. A key has scopes, and each operation names the one that it needs. Keep
+keys on servers, never in a page or an app. The examples of this page read the key and the address
+of this service from the shell:
 
     export BASE=https://api.example.com/api/v1
     export KEY=vj_test_...
 
-and in TypeScript from a client, which also repeats what could not be served for the moment:
+and in TypeScript from a client, which also retries requests:
 
     import { createClient } from './services/client/client.ts'
     const client = createClient({ baseUrl: process.env.BASE, apiKey: process.env.KEY })
 
 ## Requests and answers
 
-Bodies are JSON in UTF-8 of at most 34 MB; unknown fields are refused, and no type is converted.
-A body has a minute to arrive; one over 64 KiB that comes slower than 16 KiB a second, or too slowly
-for that minute, is cut off with 408.
-Clients ignore fields they do not know. HEAD is answered wherever GET is, OPTIONS tells the methods
-of a path. A trailing slash is the same resource.
+Bodies are JSON in UTF-8 of at most 34 MB; unknown fields are rejected, and types are not converted.
+A body must arrive within a minute; a body over 64 KiB that is slower than 16 KiB a second, or too
+slow for that minute, is rejected with 408. Clients must ignore unknown fields. HEAD is available
+wherever GET is, and OPTIONS returns the methods of a path. A trailing slash is the same resource.
 
 ## Limits
 
-Of each organization, live and test together: POST 100 at once and 1,000 a minute, GET 200 a
+For each organization, live and test together: POST 100 at once and 1,000 a minute, GET 200 a
 second. Each is a token bucket that starts full and refills evenly. A full bucket of 1,000 that
 refills with 1,000 a minute admits up to 2,000 requests in its first minute, and 1,000 in each
 minute after it; the other bucket admits 100 of them at once and 100 more each second. At full
 speed the 1,000 last about 11 seconds, then 16 or 17 requests a second are admitted. In each mode
-10 jobs that check live are active at a time. Of many requests at once some wait for their
-preflight, and all are answered. Every answer to a key has the state of the nearest limit in
-\`RateLimit-*\`, as it is when the answer is sent, and in \`Retry-After\` how many seconds to wait,
-0 for none.
+10 jobs that check live are active at a time. Under load some requests wait for their
+preflight, and all are answered. Every response to a key has the state of the limit closest to
+exhaustion in \`RateLimit-*\`, and the seconds to wait in \`Retry-After\`, 0 for none.
 
 ## Counters of a job
 
@@ -108,12 +106,12 @@ which every other row got a verdict.
 
 POST /api/v1/jobs takes an \`Idempotency-Key\`, a UUID of version 4. For 24 hours the same request
 with it is answered with the same job and \`Idempotent-Replayed: true\`; another request with it is
-refused. Repeat whatever was answered 503, or not at all, with the same key.
+rejected. Repeat a request that was answered with 503, or not at all, with the same key.
 
 ## Test keys
 
-A test key has data and a balance of its own, counts towards the limits of its organization, and
-pays nothing. No contact is reached: the input decides what comes of it.
+A test key has its own data and balance, counts towards the limits of its organization, and pays
+nothing. No contact is reached: the input decides its outcome.
 
 ${TEST_INPUTS}
 
@@ -121,7 +119,7 @@ ${TEST_INPUTS}
 
 `
 
-/** Every error of the one table, as a table of Markdown. */
+/** The error table in Markdown. */
 export const ERROR_TABLE = [
   'An error is answered as `{"error": {"type", "code", "message", "param"?, "request_id"}}`.',
   '',

@@ -8,7 +8,7 @@ import {
 
 const REQUEST_ID = 'req_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
-/** The document with an example of every body, answer and error; those of errors once. */
+/** Adds examples of all bodies, responses and errors; examples of errors are shared. */
 export function withExamples (document: OpenApiDocument): OpenApiDocument {
   const { paths, webhooks = {}, components } = document
   return {
@@ -60,7 +60,7 @@ type FaultSchema = {
   readonly properties?: { readonly error?: { readonly properties?: FaultProperties } }
 }
 
-/** The codes that the schema of an error lists; none for any other schema. */
+/** The codes in the schema of an error; empty for other schemas. */
 function codesOf (schema: FaultSchema): readonly string[] {
   return schema.properties?.error?.properties?.code?.enum ?? []
 }

@@ -8,9 +8,9 @@ import { sendError } from '../reply.ts'
 import { jobBody } from '../response.ts'
 
 /**
- * POST /api/v1/jobs/{id}/cancel: ends a job early. Checks under way finish and are charged, the
- * rest is released; then the job is `cancelled` and its file, complete, tells which rows it never
- * came to. Asked again before that, it gives the same answer.
+ * POST /api/v1/jobs/{id}/cancel: cancels a job. Checks under way finish and are charged, the rest
+ * is released. Then the job is `cancelled`, and its complete results mark the rows without a check.
+ * A repeated request gets the same answer until then.
  */
 export function cancelJobRoute (deps: Deps): RouteOptions {
   return {
@@ -26,8 +26,8 @@ export function cancelJobRoute (deps: Deps): RouteOptions {
       operationId: 'cancelJob',
       summary: 'Cancel a job',
       description: 'Checks under way finish and are charged, the rest is released. The job shows ' +
-        'cancelling, then cancelled; its results are complete, with unknown rows where no check ' +
-        'was begun. The request has no body.',
+        'cancelling, then cancelled. Its results are complete; rows whose check had not started ' +
+        'are unknown. The request has no body.',
       tags: ['Jobs'],
       params: JobPathSchema,
       response: { 202: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
@@ -38,7 +38,7 @@ export function cancelJobRoute (deps: Deps): RouteOptions {
       const known = await findJob(deps, tenant, id)
       if (known === undefined) return sendError(reply, { code: 'job_not_found' })
       const outcome = await deps.cancel(tenant, known.id)
-      // A job the archive alone knows has ended long ago.
+      // A job that only the archive knows has ended.
       if (outcome.kind !== 'cancelling') return sendError(reply, { code: 'job_not_cancellable' })
       return reply.code(202).send(jobBody(outcome.job, await deps.openHeader(outcome.job)))
     },

@@ -8,20 +8,20 @@ import { failpoint } from '../../platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
 import { reserveMemory } from '../memory-reservation.ts'
 import type { Deps } from '../ports.ts'
-import type { Rules } from '../rules.ts'
+import type { Settings } from '../settings.ts'
 import { sendAccepted, sendError } from '../reply.ts'
 import { readKeyedSubmission } from '../read-submission.ts'
 import { OUTCOME_UNKNOWN, refusalError } from '../response.ts'
 
-/** What can be wrong with the rows of a request, beside what holds for every body. */
+/** Errors of the body of a job or quote, in addition to those of every body. */
 export const REQUEST_ERRORS = [
   'unknown_service', 'service_not_configured', 'invalid_country_code', 'too_many_inputs',
   'invalid_webhook_url',
 ] as const
 
-/** POST /api/v1/jobs: creates and at once approves a job; answers when its price is reserved. */
+/** POST /api/v1/jobs: creates and approves a job; answers when its price is reserved. */
 export function createJobRoute (
-  deps: Deps, rules: Rules, budget = createBodyBudget(rules.bodyBudgetBytes)
+  deps: Deps, settings: Settings, budget = createBodyBudget(settings.bodyBudgetBytes)
 ): RouteOptions {
   return {
     method: 'POST',
@@ -41,14 +41,14 @@ export function createJobRoute (
       operationId: 'createJob',
       summary: 'Create and approve a job',
       description: 'Answers when the preflight is done and the maximum price is reserved. The ' +
-        'job goes on whether or not the client waits for it.',
+        'job continues even if the client disconnects.',
       tags: ['Jobs'],
       body: CreateJobSchema,
       response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    ...reserveMemory(budget, rules.bodyThroughput),
+    ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
-      const read = readKeyedSubmission(request, rules)
+      const read = readKeyedSubmission(request, settings)
       if ('code' in read) return sendError(reply, read)
       const outcome = await submitted(deps, read)
       if (outcome === undefined) return sendError(reply, OUTCOME_UNKNOWN)
@@ -59,7 +59,7 @@ export function createJobRoute (
   }
 }
 
-/** What became of a submission; undefined when broken infrastructure keeps us from knowing. */
+/** The outcome of a submission; undefined if it is unknown because infrastructure is down. */
 async function submitted (deps: Deps, submission: Submission): Promise<Submitted | undefined> {
   try {
     return await deps.submit(submission)

@@ -7,7 +7,7 @@ import { MAX_BODY_BYTES, type BodyBudget } from '../body-budget.ts'
 import { callerOf } from '../guard.ts'
 import { reserveMemory } from '../memory-reservation.ts'
 import type { Deps } from '../ports.ts'
-import type { Rules } from '../rules.ts'
+import type { Settings } from '../settings.ts'
 import { readSubmission } from '../read-submission.ts'
 import { sendError } from '../reply.ts'
 import { refusalError } from '../response.ts'
@@ -15,10 +15,12 @@ import { REQUEST_ERRORS } from './create-job.ts'
 import { checksBody } from './get-services.ts'
 
 /**
- * POST /api/v1/quotes: the preflight of a job, and no job. The same body, the same stages, the same
- * numbers; nothing is reserved, and what was sent can't be read by anyone afterwards.
+ * POST /api/v1/quotes: the preflight of a job, without a job. It takes the same body and passes the
+ * same stages. Nothing is reserved, and the rows are unreadable afterwards.
  */
-export function createQuoteRoute (deps: Deps, rules: Rules, budget: BodyBudget): RouteOptions {
+export function createQuoteRoute (
+  deps: Deps, settings: Settings, budget: BodyBudget
+): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/quotes',
@@ -34,19 +36,19 @@ export function createQuoteRoute (deps: Deps, rules: Rules, budget: BodyBudget):
       operationId: 'createQuote',
       summary: 'Quote a job without creating it',
       description: 'Takes the body of a job and answers with its preflight. Nothing is reserved, ' +
-        'the quote cannot be redeemed, and the rows are unreadable as soon as it is answered. ' +
-        '`limitations` says what the checks of the service leave open.',
+        'the quote cannot be redeemed, and the rows are unreadable after the answer. ' +
+        '`limitations` lists what the checks of the service cannot tell.',
       tags: ['Quotes'],
       body: CreateJobSchema,
       response: { 200: QuoteSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    ...reserveMemory(budget, rules.bodyThroughput),
+    ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
-      // A quote changes nothing, so it needs no key to be asked for again.
-      const read = readSubmission(request, rules, '')
+      // A quote changes nothing, so it can be repeated without a key.
+      const read = readSubmission(request, settings, '')
       if ('code' in read) return sendError(reply, read)
       const { service } = read
-      const checks = checksBody(rules.checks, service, callerOf(request).mode)
+      const checks = checksBody(settings.checks, service, callerOf(request).mode)
       return sendQuote(reply, { service, ...checks }, await deps.quote(read))
     },
   }
@@ -61,6 +63,6 @@ function sendQuote (
     preflight: quoted.preflight,
     ...service,
     redeemable: false,
-    expiresAt: new Date(quoted.forgetAtMs).toISOString(),
+    expiresAt: new Date(quoted.expiresAtMs).toISOString(),
   })
 }

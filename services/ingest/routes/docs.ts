@@ -5,12 +5,12 @@ import type { OpenApiDocument } from '../openapi/document.ts'
 
 const CHANGELOG = new URL('../../../schemas/api/CHANGELOG.md', import.meta.url)
 
-/** GET /openapi.json, /docs and /changelog: what the interface is and was. Open to all. */
+/** GET /openapi.json, /docs and /changelog: the documents of the REST API, without a key. */
 export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOptions[] {
-  let described: Promise<OpenApiDocument> | undefined
-  const once = () => {
-    described ??= describe()
-    return described
+  let document: Promise<OpenApiDocument> | undefined
+  const getDocument = () => {
+    document ??= describe()
+    return document
   }
   const changelog = readFileSync(CHANGELOG, 'utf8')
   return [
@@ -22,7 +22,7 @@ export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOpti
         operationId: 'getOpenApi', summary: 'This description, as OpenAPI 3.1', tags: ['Documents'],
       },
       handler: async (_request, reply) => reply
-        .type('application/json; charset=utf-8').send(JSON.stringify(await once())),
+        .type('application/json; charset=utf-8').send(JSON.stringify(await getDocument())),
     },
     {
       method: 'GET',
@@ -33,7 +33,7 @@ export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOpti
       },
       handler: async (_request, reply) => reply
         .header('content-security-policy', PAGE_POLICY)
-        .type('text/html; charset=utf-8').send(documentPage(await once())),
+        .type('text/html; charset=utf-8').send(documentPage(await getDocument())),
     },
     {
       method: 'GET',

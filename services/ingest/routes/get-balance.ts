@@ -4,7 +4,7 @@ import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { callerOf } from '../guard.ts'
 import type { Deps } from '../ports.ts'
 
-/** GET /api/v1/balance: the money of the caller's tenant, in USD micros. */
+/** GET /api/v1/balance: the balance of the caller's tenant, in USD micros. */
 export function getBalanceRoute (deps: Deps): RouteOptions {
   return {
     method: 'GET',
@@ -13,7 +13,7 @@ export function getBalanceRoute (deps: Deps): RouteOptions {
     schema: {
       operationId: 'getBalance',
       summary: 'Read the balance',
-      description: 'Integers in USD micros. Reserved is what jobs that run may cost at most.',
+      description: 'Integers in USD micros. Reserved is the maximum price of all running jobs.',
       tags: ['Account'],
       response: { 200: BalanceSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },

@@ -13,8 +13,8 @@ import { formError, resultForm, RESULT_TYPES, type ResultForm } from '../result-
 import { sendResults } from '../results-file.ts'
 import { sendPage } from '../results-page.ts'
 
-/** GET /api/v1/jobs/{id}/results: the results of a job that has come to its end. */
-export function getResultsRoute (deps: Deps, rules: Retention): RouteOptions {
+/** GET /api/v1/jobs/{id}/results: the results of an ended job. */
+export function getResultsRoute (deps: Deps, settings: Retention): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/results',
@@ -26,7 +26,7 @@ export function getResultsRoute (deps: Deps, rules: Retention): RouteOptions {
     schema: {
       operationId: 'getResults',
       summary: 'Read the results of a job',
-      description: 'CSV by default; pages of JSON; or all rows as JSON, one a line.',
+      description: 'CSV by default, or pages of JSON, or all rows as JSON Lines.',
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: ResultsQuerySchema,
@@ -39,7 +39,7 @@ export function getResultsRoute (deps: Deps, rules: Retention): RouteOptions {
       const query = request.query as ResultsQuery
       const form = resultForm(query, request.headers.accept)
       const { id } = request.params as JobPath
-      const found = await findReadable(deps, rules, { tenant: callerOf(request).tenant, id })
+      const found = await findReadable(deps, settings, { tenant: callerOf(request).tenant, id })
       if ('code' in found) return sendError(reply, found)
       const fault = formError(query, form)
       if (fault !== undefined) return sendError(reply, fault)

@@ -9,10 +9,10 @@ import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICES } from '../../results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
-import type { Rules } from '../rules.ts'
+import type { Settings } from '../settings.ts'
 
-/** GET /api/v1/services: what can be verified, at which price, with which columns. */
-export function getServicesRoute (rules: Rules): RouteOptions {
+/** GET /api/v1/services: the services with their prices, checks and columns. */
+export function getServicesRoute (settings: Settings): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/services',
@@ -20,18 +20,18 @@ export function getServicesRoute (rules: Rules): RouteOptions {
     schema: {
       operationId: 'listServices',
       summary: 'List the services',
-      description: 'Prices, availability and checks are those of the mode of the key: a test key ' +
-        'pays nothing and may use every service, and nothing is checked for it.',
+      description: 'Prices, availability and checks depend on the mode of the key. A test key ' +
+        'pays nothing, may use every service, and checks nothing.',
       tags: ['Account'],
       response: { 200: ServicesSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    handler: async (request, reply) => reply.send(servicesBody(rules, callerOf(request).mode)),
+    handler: async (request, reply) => reply.send(servicesBody(settings, callerOf(request).mode)),
   }
 }
 
-/** Every service, as keys of this mode may use it. */
+/** All services, as keys of this mode may use them. */
 export function servicesBody (
-  { prices, checks }: Pick<Rules, 'prices' | 'checks'>, mode: Mode
+  { prices, checks }: Pick<Settings, 'prices' | 'checks'>, mode: Mode
 ): ServicesBody {
   const data = SERVICE_SLUGS.map(slug => ({
     slug,
@@ -44,8 +44,8 @@ export function servicesBody (
   return { data }
 }
 
-/** What is checked of a service's contacts, and what that leaves open; nothing for test keys. */
+/** The checks of a service and their limitations; empty for test keys. */
 export function checksBody (checks: Checks, slug: ServiceSlug, mode: Mode): ChecksBody {
-  const made = mode === 'test' ? [] : checks.get(slug) ?? []
-  return { checks: [...made], limitations: [...limitationsOf(slug, made)] }
+  const active = mode === 'test' ? [] : checks.get(slug) ?? []
+  return { checks: [...active], limitations: [...limitationsOf(slug, active)] }
 }

@@ -1,7 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import type { BodyBudget } from '../body-budget.ts'
 import type { Deps } from '../ports.ts'
-import type { Rules } from '../rules.ts'
+import type { Settings } from '../settings.ts'
 import { cancelJobRoute } from './cancel-job.ts'
 import { createJobRoute } from './create-job.ts'
 import { getJobRoute } from './get-job.ts'
@@ -10,14 +10,14 @@ import { listDeliveriesRoute } from './list-deliveries.ts'
 import { listJobsRoute } from './list-jobs.ts'
 import { resendDeliveryRoute } from './resend-delivery.ts'
 
-/** The routes of jobs, in the order a client meets them. */
-export function jobRoutes (deps: Deps, rules: Rules, budget: BodyBudget): RouteOptions[] {
+/** The routes of jobs, in the order of the description. */
+export function jobRoutes (deps: Deps, settings: Settings, budget: BodyBudget): RouteOptions[] {
   return [
-    createJobRoute(deps, rules, budget),
+    createJobRoute(deps, settings, budget),
     listJobsRoute(deps),
     getJobRoute(deps),
     cancelJobRoute(deps),
-    getResultsRoute(deps, rules),
+    getResultsRoute(deps, settings),
     listDeliveriesRoute(deps),
     resendDeliveryRoute(deps),
   ]

@@ -8,7 +8,7 @@ import { callerOf } from '../guard.ts'
 import type { Deps } from '../ports.ts'
 import { sendError } from '../reply.ts'
 
-/** GET /api/v1/jobs/{id}/deliveries: what came of a job's webhook, newest first. */
+/** GET /api/v1/jobs/{id}/deliveries: the webhook attempts of a job, newest first. */
 export function listDeliveriesRoute (deps: Deps): RouteOptions {
   return {
     method: 'GET',
@@ -16,8 +16,8 @@ export function listDeliveriesRoute (deps: Deps): RouteOptions {
     config: { scope: 'jobs:read', produces: 'application/json', errors: ['job_not_found'] },
     schema: {
       operationId: 'listDeliveries',
-      summary: 'List the tries to deliver the events of a job',
-      description: 'Newest first, those of the last 90 days. A job without webhook_url has none.',
+      summary: 'List the delivery attempts of the events of a job',
+      description: 'The last 90 days, newest first. A job without webhook_url has none.',
       tags: ['Jobs'],
       params: JobPathSchema,
       response: { 200: DeliveryListSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },

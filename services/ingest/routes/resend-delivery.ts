@@ -12,8 +12,8 @@ import type { Deps } from '../ports.ts'
 import { sendError } from '../reply.ts'
 
 /**
- * POST /api/v1/jobs/{id}/deliveries/{deliveryId}/resend: sends an event once more, at once. One
- * that still waits for its next try is brought forward and goes on as before.
+ * POST /api/v1/jobs/{id}/deliveries/{deliveryId}/resend: sends an event again, immediately.
+ * A waiting delivery keeps its retries.
  */
 export function resendDeliveryRoute (deps: Deps): RouteOptions {
   return {
@@ -27,10 +27,10 @@ export function resendDeliveryRoute (deps: Deps): RouteOptions {
     },
     schema: {
       operationId: 'resendDelivery',
-      summary: 'Send an event of a job once more',
-      description: 'It goes to the webhook_url of the job, under the same id. A delivery that ' +
-        'still waits for its next try is brought forward; one that had ended is tried once. The ' +
-        'request has no body.',
+      summary: 'Send an event of a job again',
+      description: 'The event goes to the webhook_url of the job, with the same id. A delivery ' +
+        'that waits for its next attempt is due immediately and keeps its retries; one that has ' +
+        'ended is attempted once. The request has no body.',
       tags: ['Jobs'],
       params: DeliveryPathSchema,
       response: { 202: ResentSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
@@ -54,8 +54,8 @@ export function resendDeliveryRoute (deps: Deps): RouteOptions {
 type Known = { readonly delivery: Delivery, readonly lastAttempt: number }
 
 /**
- * A delivery that was tried, or waits to be. One not taken up yet is unknown: if it were made here,
- * it would be tried only once, without the tries that follow a first one by themselves.
+ * A delivery that was attempted or is queued. Others are unknown: a delivery that is created here
+ * would be attempted once, without retries.
  */
 async function findKnown (
   deps: Deps, job: Job, deliveryId: string

@@ -5,7 +5,7 @@ import { preferred } from '../negotiation.ts'
 
 const TYPES = ['application/json', 'text/html'] as const
 
-/** GET /: where everything is; a browser is led to the page that says it. Open to all. */
+/** GET /: links to the API and its documents; redirects browsers to /docs. Needs no key. */
 export function rootRoute (): RouteOptions {
   return {
     method: 'GET',
@@ -13,8 +13,8 @@ export function rootRoute (): RouteOptions {
     config: { produces: TYPES },
     schema: {
       operationId: 'getRoot',
-      summary: 'Where everything is',
-      description: 'JSON, or for a browser a redirect to `/docs`.',
+      summary: 'Links to the API and its documents',
+      description: 'JSON, or a redirect to `/docs` for browsers.',
       tags: ['Documents'],
       response: {
         200: { content: { 'application/json': { schema: RootSchema } } }, 302: { type: 'null' },

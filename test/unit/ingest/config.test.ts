@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ingestConfig } from '../../../services/ingest/config.ts'
-import { rulesOf } from '../../../services/ingest/rules.ts'
+import { settingsOf } from '../../../services/ingest/settings.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
@@ -19,18 +19,18 @@ const least = {
 
 describe('the configuration of ingest', () => {
   it('has the values of the public interface as defaults', () => {
-    const settings = loadConfig(ingestConfig, least)
-    expect(settings).toMatchObject({
+    const config = loadConfig(ingestConfig, least)
+    expect(config).toMatchObject({
       HOST: '127.0.0.1',
       ACCEPT_WITHIN_MS: 25_000,
       RETENTION_DAYS: 90,
       BODY_BUDGET_BYTES: 41_943_040,
     })
-    const rules = rulesOf(settings)
-    expect([...rules.checks.keys()].sort()).toEqual([
+    const settings = settingsOf(config)
+    expect([...settings.checks.keys()].sort()).toEqual([
       'carrier-lookup', 'carrier-single', 'email-validation', 'phone-validation',
     ])
-    expect(rules).toMatchObject({
+    expect(settings).toMatchObject({
       webhooks: { allowHttp: false, allowLoopback: false, ports: [] },
       trustedProxies: [],
       bodyThroughput: { graceMs: 5_000, bytesPerSecond: 16_384, completeWithinMs: 60_000 },
@@ -40,15 +40,15 @@ describe('the configuration of ingest', () => {
 
   it('counts a service without a named provider as not configured', () => {
     const PROVIDERS = '{"whatsapp":["http:1"],"telegram":[]}'
-    const rules = rulesOf(loadConfig(ingestConfig, { ...least, PROVIDERS }))
-    expect([...rules.checks.keys()]).toEqual(['whatsapp'])
+    const settings = settingsOf(loadConfig(ingestConfig, { ...least, PROVIDERS }))
+    expect([...settings.checks.keys()]).toEqual(['whatsapp'])
   })
 
   it('reads lists and switches', () => {
-    const rules = rulesOf(loadConfig(ingestConfig, {
+    const settings = settingsOf(loadConfig(ingestConfig, {
       ...least, TRUSTED_PROXIES: '10.0.0.0/8, ::1', WEBHOOK_ALLOW_LOOPBACK: 'true',
     }))
-    expect(rules.trustedProxies).toEqual(['10.0.0.0/8', '::1'])
-    expect(rules.webhooks).toEqual({ allowHttp: false, allowLoopback: true, ports: [] })
+    expect(settings.trustedProxies).toEqual(['10.0.0.0/8', '::1'])
+    expect(settings.webhooks).toEqual({ allowHttp: false, allowLoopback: true, ports: [] })
   })
 })

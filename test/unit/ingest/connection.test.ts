@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import {
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
 } from '../../../services/platform/http-limits.ts'
-import { createTestApp, doubles, JOB_ID, rules } from './doubles.ts'
+import { createTestApp, doubles, JOB_ID, settings } from './doubles.ts'
 import { eventually } from '../../support/eventually.ts'
 
 let app: FastifyInstance | undefined
@@ -13,7 +13,7 @@ afterEach(() => app?.close())
 
 async function listen (more: Partial<typeof CONNECTION_DEFAULTS>) {
   const connection = { ...CONNECTION_DEFAULTS, ...more }
-  app = createTestApp({ deps: doubles(), rules, connection })
+  app = createTestApp({ deps: doubles(), settings, connection })
   // Node waits a second longer than it tells clients.
   app.server.keepAliveTimeoutBuffer = 0
   return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)

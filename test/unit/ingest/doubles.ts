@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
 import type { Deps } from '../../../services/ingest/ports.ts'
-import type { Rules } from '../../../services/ingest/rules.ts'
+import type { Settings } from '../../../services/ingest/settings.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
 import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
@@ -106,7 +106,7 @@ export function doubles (more: Partial<Deps> = {}): Deps & { readonly asked: Ask
     },
     quote: async submission => {
       asked.submissions.push(submission)
-      return { kind: 'quoted', preflight: jobOf().preflight, forgetAtMs: NOW_MS + 85_000 }
+      return { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS + 85_000 }
     },
     openJobs: async () => [],
     listArchived: async () => [],
@@ -133,7 +133,7 @@ export function doubles (more: Partial<Deps> = {}): Deps & { readonly asked: Ask
   }
 }
 
-export const rules: Rules = {
+export const settings: Settings = {
   checks: new Map([
     ['phone-validation', ['syntax', 'vendor']], ['email-validation', ['syntax', 'lists']],
   ]),
@@ -148,7 +148,7 @@ export const rules: Rules = {
 
 export const good = { service: 'phone-validation', inputs: ['+12127365000', 'call me'] }
 
-const compiling = await compilingAs(createApp({ deps: doubles(), rules }))
+const compiling = await compilingAs(createApp({ deps: doubles(), settings }))
 
 /** What the service listens with. */
 export const createTestApp = (options: Parameters<typeof createApp>[0]): FastifyInstance =>
@@ -156,10 +156,10 @@ export const createTestApp = (options: Parameters<typeof createApp>[0]): Fastify
 
 /** An application of doubles, and the two requests most tests make. */
 export function application (
-  more: Partial<Deps> = {}, otherRules: Partial<Rules> = {}
+  more: Partial<Deps> = {}, otherSettings: Partial<Settings> = {}
 ) {
   const deps = doubles(more)
-  const app = createTestApp({ deps, rules: { ...rules, ...otherRules } })
+  const app = createTestApp({ deps, settings: { ...settings, ...otherSettings } })
   return { app, asked: deps.asked, post: poster(app), get: getter(app) }
 }
 

@@ -2,7 +2,7 @@ import Fastify, { type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { answerFailures } from '../../../services/ingest/failures.ts'
 import { callerOf, guard } from '../../../services/ingest/guard.ts'
-import { application, doubles, good, JOB_ID, outage, rules, type Sent } from './doubles.ts'
+import { application, doubles, good, JOB_ID, outage, settings, type Sent } from './doubles.ts'
 
 describe('authentication', () => {
   it.each<[what: string, sent: Sent, status: number, code: string]>([
@@ -170,7 +170,7 @@ describe('a route behind the guard', () => {
     const deps = doubles()
     const app = Fastify({ genReqId: () => 'req_1' })
     answerFailures(app, deps)
-    guard(app, deps, rules)
+    guard(app, deps, settings)
     app.get('/mine', { config: { scope: 'jobs:read' } }, async request => callerOf(request))
     app.get('/open', async request => callerOf(request))
     const mine = await app.inject({ url: '/mine', headers: { authorization: 'Bearer reader' } })

@@ -4,7 +4,7 @@ import type { LoadSheddingRule } from '../../../services/ingest/load-shedding-ru
 import { connectLoadShedding } from '../../../services/ingest/load-shedding-deps.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import type { Lane } from '../../../services/topology.ts'
-import { createTestApp, doubles, good, rules } from './doubles.ts'
+import { createTestApp, doubles, good, settings } from './doubles.ts'
 
 const KEY = '0d3c6fd0-3f5b-4a57-9a3c-0a7d8f5f9b11'
 const big = { ...good, inputs: new Array<string>(1_001).fill('+12127365000') }
@@ -20,7 +20,7 @@ function application (behind: readonly Lane[], claimed: readonly string[] = []) 
     metrics,
   }
   const deps = { ...doubles(), admission }
-  const app = createTestApp({ deps, rules })
+  const app = createTestApp({ deps, settings })
   const post = (body: object | string, headers: Record<string, string> = {}, path = 'jobs') =>
     app.inject({
       method: 'POST',
@@ -76,7 +76,7 @@ describe('a request while the stages before acceptance are overloaded', () => {
   })
 
   it('is admitted by an application without the rule', async () => {
-    const app = createTestApp({ deps: doubles(), rules })
+    const app = createTestApp({ deps: doubles(), settings })
     const { statusCode } = await app.inject({
       method: 'POST',
       url: '/api/v1/jobs',

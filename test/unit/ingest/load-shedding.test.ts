@@ -10,7 +10,7 @@ const [TENANT, OTHER] = ['org_a.live', 'org_b.live']
 
 const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
 const expired: Submitted = { kind: 'refused', refusal: { code: 'expired' } }
-const quoted: Quoted = { kind: 'quoted', preflight: jobOf().preflight, forgetAtMs: 0 }
+const quoted: Quoted = { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: 0 }
 
 const submissionOf = (tenant: string, rows: number) =>
   ({ tenant, inputs: new Array<string>(rows).fill('') }) as unknown as Submission

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
 import { reserveMemory } from '../../../services/ingest/memory-reservation.ts'
 import type { Deps } from '../../../services/ingest/ports.ts'
-import { createTestApp, doubles, good, rules } from './doubles.ts'
+import { createTestApp, doubles, good, settings } from './doubles.ts'
 
 let app: FastifyInstance | undefined
 const sockets: Socket[] = []
@@ -38,7 +38,8 @@ const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodi
 /** Room for one large body. */
 async function listen (more: Partial<Deps> = {}) {
   const deps = doubles(more)
-  app = createTestApp({ deps, rules: { ...rules, bodyThroughput: PACE, bodyBudgetBytes: LARGE } })
+  const own = { ...settings, bodyThroughput: PACE, bodyBudgetBytes: LARGE }
+  app = createTestApp({ deps, settings: own })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
   const accepted = new Map<number | undefined, Socket>()
   app.server.on('connection', other => { accepted.set(other.remotePort, other) })

@@ -3,16 +3,16 @@ import { routesOf } from '../../../services/ingest/routes.ts'
 import { docsRoutes } from '../../../services/ingest/routes/docs.ts'
 import { jobRoutes } from '../../../services/ingest/routes/jobs.ts'
 import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
-import { application, doubles, good, rules } from './doubles.ts'
+import { application, doubles, good, settings } from './doubles.ts'
 
 it('every route below the version needs a scope, and no other does', () => {
-  const routes = routesOf(doubles(), rules)
+  const routes = routesOf(doubles(), settings)
   const open = routes.filter(({ config }) => config?.scope === undefined).map(({ url }) => url)
   expect(open).toEqual(['/', '/openapi.json', '/docs', '/changelog'])
   expect(docsRoutes(async () => ({}) as never).map(({ url }) => url)).toEqual(open.slice(1, 4))
   const writes = routes.filter(({ method }) => method === 'POST')
   expect(new Set(writes.map(({ config }) => config?.scope))).toEqual(new Set(['jobs:write']))
-  expect(jobRoutes(doubles(), rules, createBodyBudget(1)).length).toBeGreaterThan(4)
+  expect(jobRoutes(doubles(), settings, createBodyBudget(1)).length).toBeGreaterThan(4)
 })
 
 it('jobs and quotes share the room for bodies', async () => {

@@ -9,9 +9,9 @@ import {
 import { webhooksOf } from '../../../../services/ingest/openapi/events.ts'
 import { openapiSource } from '../../../../services/ingest/openapi/source.ts'
 import { routesOf } from '../../../../services/ingest/routes.ts'
-import { doubles, rules } from '../doubles.ts'
+import { doubles, settings } from '../doubles.ts'
 
-const routes = routesOf(doubles(), rules)
+const routes = routesOf(doubles(), settings)
 const document = JSON.parse(await openapiSource()) as OpenApiDocument
 const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({ path, method, operation })))

@@ -99,8 +99,8 @@ describe('the fields of a body', () => {
     }
     const html = fieldsHtml(schema, { isRequest: true })
     const texts = html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/ +/g, ' ')
-    expect(texts).toContain(' a array of object, 1 to 2,000 of them required ')
-    expect(texts).toContain(' c integer or null, 0 to 9, 0 when left out ')
+    expect(texts).toContain(' a array of object, 1 to 2,000 items required ')
+    expect(texts).toContain(' c integer or null, 0 to 9, 0 by default ')
     expect(html).toContain('<code>&lt;</code></p><p>A <code>d</code>.</p>')
     expect(html).toContain('<code class="name">a[].b</code>')
     expect(fieldsHtml(schema, { isRequest: false })).not.toContain('required')

@@ -3,7 +3,7 @@ import { createBodyBudget } from '../../../../services/ingest/body-budget.ts'
 import { createQuoteRoute } from '../../../../services/ingest/routes/create-quote.ts'
 import { getBalanceRoute } from '../../../../services/ingest/routes/get-balance.ts'
 import { getServicesRoute, servicesBody } from '../../../../services/ingest/routes/get-services.ts'
-import { application, doubles, good, jobOf, rules } from '../doubles.ts'
+import { application, doubles, good, jobOf, settings } from '../doubles.ts'
 
 describe('the balance', () => {
   it('is what is available and what is reserved', async () => {
@@ -17,7 +17,7 @@ describe('the balance', () => {
 
 describe('the services', () => {
   it('have the prices and providers of live keys', async () => {
-    expect(getServicesRoute(rules).config).toMatchObject({ scope: 'jobs:read' })
+    expect(getServicesRoute(settings).config).toMatchObject({ scope: 'jobs:read' })
     const { get } = application()
     const { data } = (await get('/services')).json()
     expect(data[1]).toEqual({
@@ -37,7 +37,7 @@ describe('the services', () => {
   })
 
   it('are free and all there for test keys', () => {
-    const { data } = servicesBody(rules, 'test')
+    const { data } = servicesBody(settings, 'test')
     expect(data.map(one => [one.priceMicros, one.configured, one.checks, one.limitations]))
       .toEqual(Array(6).fill([0, true, [], []]))
   })
@@ -57,7 +57,7 @@ describe('a quote', () => {
 
   it('is the preflight, and can not be redeemed', async () => {
     const budget = createBodyBudget(1)
-    expect(createQuoteRoute(doubles(), rules, budget).config)
+    expect(createQuoteRoute(doubles(), settings, budget).config)
       .toMatchObject({ scope: 'jobs:write', preflight: 'keyless' })
     const { answer, asked } = await quote(good)
     expect([answer.statusCode, answer.json()]).toEqual([200, {

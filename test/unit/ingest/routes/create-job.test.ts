@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { MAX_BODY_BYTES } from '../../../../services/ingest/body-budget.ts'
 import { createJobRoute } from '../../../../services/ingest/routes/create-job.ts'
-import { application, closedJob, doubles, good, rules } from '../doubles.ts'
+import { application, closedJob, doubles, good, settings } from '../doubles.ts'
 
 const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
 
 describe('the route that creates jobs', () => {
   it('needs the scope to write and has room for the largest job', () => {
-    expect(createJobRoute(doubles(), rules)).toMatchObject({
+    expect(createJobRoute(doubles(), settings)).toMatchObject({
       method: 'POST',
       url: '/api/v1/jobs',
       bodyLimit: 35_651_584,

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { getResultsRoute } from '../../../../services/ingest/routes/get-results.ts'
-import { application, closedJob, doubles, JOB_ID, NOW_MS, rules } from '../doubles.ts'
+import { application, closedJob, doubles, JOB_ID, NOW_MS, settings } from '../doubles.ts'
 
 describe('the route of results', () => {
   it('needs the scope to read', () => {
-    expect(getResultsRoute(doubles(), rules)).toMatchObject({
+    expect(getResultsRoute(doubles(), settings)).toMatchObject({
       method: 'GET',
       url: '/api/v1/jobs/:id/results',
       config: {
