@@ -9,31 +9,31 @@ import { STAGES, topology, type StageName } from '../services/topology.ts'
 import { monitoringFiles } from './chart/monitoring.ts'
 import { provisionConfig } from './provision.ts'
 
-/** A consumer group of a program, and on how many instances its work can be spread. */
+/** A consumer group of a program, and the maximum number of useful instances. */
 export type ChartGroup = Division & {
   readonly group: string
   readonly topics: readonly string[]
   readonly partitions: number
 }
 
-/** What the chart has to know of one program. */
+/** What the chart needs to know about a program. */
 export type ChartProgram = {
   readonly program: string
   readonly groups: readonly ChartGroup[]
   /** Topics of the topology it writes to. */
   readonly writes: readonly string[]
-  /** What it reads from its environment and may be seen. */
+  /** Environment variables that are not secret. */
   readonly settings: Need
-  /** What it reads from its environment and comes from the secret. */
+  /** Environment variables that come from the Secret. */
   readonly secrets: Need
 }
 
-/** Names of settings, and whether the program starts without. */
+/** Names of settings, and whether each is required. */
 type Need = Readonly<Record<string, 'required' | 'optional'>>
 
 const FILES = fileURLToPath(new URL('helm/verification-jobs/files', import.meta.url))
 
-/** Programs beside the stages: the file, its configuration and the name that has there. */
+/** Other programs: the file, and the name of its exported configuration. */
 const OTHERS = {
   page: {
     program: 'services/workspace/page/main.ts',
@@ -42,14 +42,14 @@ const OTHERS = {
   },
 } as const
 
-/** Addresses with a user and a password in them. */
+/** URLs that contain a user and a password. */
 const ADDRESSES = [
   'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
 ]
 
 /**
- * Every program of the chart by name, the stages in the order of the pipeline: from the topology
- * and from the settings the programs themselves read.
+ * All programs of the chart by name, the stages in pipeline order. They follow from the topology
+ * and from the configuration of each program.
  */
 export async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
   const stages = await Promise.all(STAGES.map(async stage =>
@@ -65,18 +65,18 @@ export async function chartPrograms (): Promise<Readonly<Record<string, ChartPro
   return { ...Object.fromEntries([...stages, ...others]), provision }
 }
 
-/** What stands beside the pipeline: it reads no topic. */
+/** A program outside the pipeline: it reads no topic. */
 function bare (program: string, config: TObject): ChartProgram {
   return { program, groups: [], writes: [], ...needsOf(config) }
 }
 
-/** Every file of the chart that is made from others as it has to be, by its path in `files`. */
+/** The generated files of the chart, by path in `files`. */
 export async function chartFiles (): Promise<ReadonlyMap<string, string>> {
   const programs = `${JSON.stringify(await chartPrograms(), null, 2)}\n`
   return new Map([['programs.json', programs], ...monitoringFiles()])
 }
 
-/** Paths in `files` that are not as they have to be, or should not be there; none is well. */
+/** Paths in `files` that are outdated or unexpected. */
 export async function outdatedFiles (): Promise<readonly string[]> {
   const wanted = await chartFiles()
   const there = globSync('**/*.*', { cwd: FILES })
@@ -119,7 +119,7 @@ function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const { check } = new Command('chart')
-    .description('Writes what the chart knows of topology, settings, alerts and dashboards.')
+    .description('Generates the chart files from topology, settings, alerts and dashboards.')
     .option('--check', 'write nothing; exits with 1 when a file is out of date')
     .parse().opts<{ check?: boolean }>()
   if (check !== true) await writeFiles()

@@ -5,7 +5,7 @@ import { BOARDS } from './grafana/boards.ts'
 
 const folder = new URL('./grafana/dashboards/', import.meta.url)
 
-/** The dashboards made anew, by the names of their files; a test compares them with the files. */
+/** The generated dashboards by file name; a test compares them with the files. */
 export function dashboardSources (): ReadonlyMap<string, string> {
   return new Map(BOARDS.map(board =>
     [`${board.uid}.json`, `${JSON.stringify(boardJson(board), null, 2)}\n`]))

@@ -9,7 +9,7 @@ const dollars = new Intl.NumberFormat('en-US', {
   style: 'currency', currency: 'USD', minimumFractionDigits: 4, maximumFractionDigits: 6,
 })
 
-/** Micros as people read them; only for showing, never for reckoning. */
+/** Formats micros as dollars, for display only. */
 const money = (micros: number) => `${dollars.format(micros / 1_000_000)} (${micros} micros)`
 
 function showPreflight (created: Created, tookMs: number, show: Show): void {
@@ -27,7 +27,7 @@ function progressLine (job: JobStatusResource): string {
   return `  [${bar}] ${String(job.progressPercent).padStart(3)} % ${job.status}`
 }
 
-/** One line on a terminal, drawn again and again; elsewhere a line only for what changed. */
+/** Redraws one line on a terminal; elsewhere prints a line per change. */
 function createProgress (show: Show): (job: JobStatusResource) => void {
   let last = ''
   return job => {
@@ -48,7 +48,7 @@ function showEnd (job: JobStatusResource, csv: string, show: Show): void {
   for (const line of lines.slice(0, CSV_LINES)) show(`    ${line}`)
 }
 
-/** Throws when the answer does not add up: the demonstration is also a check. */
+/** Throws if the counters do not add up: the demonstration is also a test. */
 function check (created: Created, job: JobStatusResource, csv: string): void {
   const records = parse(csv).length - 1
   const wrong = [

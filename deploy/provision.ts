@@ -11,7 +11,7 @@ import { applyMigrations } from './provision/migrations.ts'
 import { registerSchemas } from './provision/schemas.ts'
 import { createTopics } from './provision/topics.ts'
 
-/** Addresses of what is provisioned, and how safely the brokers keep topics. */
+/** Addresses of the infrastructure, and the replication of topics. */
 export const provisionConfig = Type.Object({
   ...pick(commonConfig, [...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL']),
   TOPIC_REPLICATION: Type.Optional(Type.Integer({
@@ -27,10 +27,9 @@ type Env = Readonly<Record<string, string | undefined>>
 type Say = (line: string) => void
 
 /**
- * Makes topics, rules of access, schemas and tables ready for the services, and changes what
- * differs from this release. May run at any time and any number of times; nothing is ever deleted
- * but what stages are allowed beyond the topology. Throws with the reason and what to do when the
- * infrastructure holds something that this release can't use.
+ * Creates or updates topics, ACLs, schemas and tables for this release. Idempotent, and safe at any
+ * time: it deletes nothing except ACLs of stages that are not in the topology.
+ * @throws Error with the reason and what to do, if this release cannot use the infrastructure.
  */
 export async function provision (env: Env, say: Say = () => {}): Promise<void> {
   const config = loadConfig(provisionConfig, env)

@@ -4,13 +4,13 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Command } from 'commander'
 import { STAGES } from '../services/topology.ts'
 
-/** Where `compose.yaml` looks for the values of its variables. */
+/** Where `compose.yaml` reads the values of its variables. */
 const FILE = fileURLToPath(new URL('.env', import.meta.url))
 
-/** Random secrets of a deployment, by the names that `compose.yaml` asks for, as written there. */
+/** Random secrets of a deployment, by the variable names of `compose.yaml`. */
 export function makeSecrets (): Readonly<Record<string, string>> {
   const key = () => randomBytes(32).toString('base64')
-  // Passwords stand in addresses, so they have nothing that would have to be escaped there.
+  // Passwords are part of URLs, so they contain nothing that needs escaping.
   const password = () => randomBytes(24).toString('base64url')
   return {
     KEY_RING: `'${JSON.stringify({ k1: key() })}'`,
@@ -30,9 +30,9 @@ export function makeSecrets (): Readonly<Record<string, string>> {
 }
 
 /**
- * Adds the secrets that a file lacks, and makes it, readable by its owner alone, if there is none.
- * What is there stays: what was sealed with its keys could never be read again. Returns the names
- * added.
+ * Adds missing secrets to a file; creates the file, readable only by its owner. Never changes
+ * existing secrets: data that is sealed with their keys would become unreadable. Returns the added
+ * names.
  */
 export function writeSecrets (file: string): readonly string[] {
   const found = existsSync(file) ? readFileSync(file, 'utf8') : ''
@@ -47,7 +47,7 @@ export function writeSecrets (file: string): readonly string[] {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const { file } = new Command('secrets')
-    .description('Makes the secrets of compose.yaml; those that the file has stay as they are.')
+    .description('Creates the secrets of compose.yaml; existing ones do not change.')
     .option('--file <file>', 'where to', FILE)
     .parse().opts<{ file: string }>()
   const added = writeSecrets(file)

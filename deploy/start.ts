@@ -18,7 +18,7 @@ const { once, data, secure } = new Command('start')
 
 const say: Show = line => console.log(line)
 
-/** The sample: phone numbers of many countries and e-mail addresses, good ones and bad ones. */
+/** The sample: valid and invalid phone numbers of many countries, and e-mail addresses. */
 function sample (name: 'phones' | 'emails'): readonly string[] {
   const text = readFileSync(new URL(`sample/${name}.csv`, import.meta.url))
   return parse(text, { from_line: 2, relax_quotes: false }).map((cells: string[]) => cells[0] ?? '')

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** What the chart puts in the place of this is the namespace that it is installed in. */
+/** Placeholder that the chart replaces by its namespace. */
 export const NAMESPACE = '<namespace>'
 
 const SCOPE = `namespace="${NAMESPACE}"`
@@ -12,12 +12,12 @@ const NUMBER = String.raw`\d[\w.]*`
 const NAME = String.raw`([a-zA-Z_:][\w:]*)(\s*\(|\{(?:[^}"]|${TEXT})*\})?`
 const TOKENS = new RegExp([TEXT, RANGE, LABELS, NUMBER, NAME].join('|'), 'g')
 const WORDS = ['and', 'or', 'unless', 'bool', 'offset']
-/** `expr: ...` of a rule: the rest of the line, or the lines that are further in. */
+/** `expr: ...` of a rule: the rest of the line, or the indented lines after it. */
 const EXPRESSION = /^( *)expr: (?:\|\n(?:\1 +.*(?:\n|$))+|.*)/gm
 
 /**
- * A query that looks at the chart's own namespace only: a Prometheus of a cluster sees everybody's
- * processes, memory and HTTP requests.
+ * Restricts a query to the namespace of the chart: the Prometheus of a cluster has the processes,
+ * memory and HTTP requests of all namespaces.
  */
 export function scoped (query: string): string {
   return query.replace(TOKENS, (token, name?: string, rest = '') => {
@@ -28,8 +28,8 @@ export function scoped (query: string): string {
 }
 
 /**
- * The files with rules and dashboards of the chart, by their path in its folder: those that compose
- * uses, with queries that look at one namespace.
+ * The rules and dashboards of the chart by path: those of compose, with queries that are restricted
+ * to the namespace.
  */
 export function monitoringFiles (): ReadonlyMap<string, string> {
   const rules = ['recording.yml', 'alerts.yml'].map(name =>

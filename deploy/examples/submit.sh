@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates a job, waits for its end and downloads the results with nothing but curl:
+# Creates a job, waits for its end and downloads the results, with curl only:
 #   sh deploy/examples/submit.sh
 # With the local stack of "npm run up" nothing else is needed; elsewhere set VERIFICATION_JOBS_URL
 # (ends in /api/v1) and VERIFICATION_JOBS_KEY. The results are written to $1, or to results.csv.
@@ -12,15 +12,15 @@ field () { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$2" | head -n 1; }
 url=${VERIFICATION_JOBS_URL:-$(field baseUrl "$stack")}
 key=${VERIFICATION_JOBS_KEY:-$(field live "$stack")}
 
-# Command lines are seen by everybody on the machine, so the key goes through a file.
+# Other users of the machine can see command lines, so the key is passed in a file.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 (umask 077; printf 'Authorization: Bearer %s\n' "$key" > "$folder/headers")
 
-# Tries again what could not be served for now, and waits as long as Retry-After says.
+# Retries requests that are rejected temporarily, after the time in Retry-After.
 ask () { curl --silent --show-error --fail-with-body --retry 5 --header "@$folder/headers" "$@"; }
 
-# One key for all tries of one job: however often it is sent, it is made and paid once.
+# One key for all attempts: the job is created and paid once, however often it is sent.
 if command -v uuidgen > /dev/null; then request=$(uuidgen); else
   request=$(cat /proc/sys/kernel/random/uuid)
 fi

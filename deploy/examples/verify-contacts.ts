@@ -25,7 +25,7 @@ try {
   const { preflight } = await client.quote(request)
   console.log(`at most ${preflight.maxQuoteMicros} micros for ${preflight.freshChecks} checks`)
 
-  // Sent with an Idempotency-Key of its own; what cannot be served for now is tried again.
+  // The client adds an Idempotency-Key and retries requests that are rejected temporarily.
   const { id } = await client.createJob(request)
   const job = await client.waitForEnd(id, {
     onProgress: ({ status, progressPercent }) => console.log(`${status}, ${progressPercent} %`),

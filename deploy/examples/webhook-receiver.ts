@@ -1,10 +1,10 @@
-// Receives the signed events of jobs, and believes only those that the service has signed:
+// Receives the webhook events of jobs, and verifies their signatures:
 //   node_modules/.bin/node deploy/examples/webhook-receiver.ts
 // Give its address as "webhook_url" of a job. The secret is that of the local stack, or the whole
 // whsec_... text in WEBHOOK_SECRET; PORT is 8787 when it is not set. A local stack delivers to this
 // machine when it was started so:
 //   WEBHOOK_ALLOW_HTTP=true WEBHOOK_ALLOW_LOOPBACK=true npm run up
-// In production receivers stand behind HTTPS.
+// In production, receivers need HTTPS.
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,12 +15,14 @@ const { WEBHOOK_SECRET, STACK_FILE = '.local/stack.json', PORT = '8787' } = proc
 const secret: string = WEBHOOK_SECRET ??
   JSON.parse(readFileSync(STACK_FILE, 'utf8')).webhookSecret
 
-/** Events may come more than once. A real receiver keeps the ids for four days, in a database. */
+/**
+ * Events may arrive more than once. A real receiver stores the ids for four days, in a database.
+ */
 const seen = new Set<string>()
 
-/** Answers at once, as the service waits 15 s at most; long work belongs into a queue. */
+/** Answers immediately: the service waits at most 15 s. Queue longer work. */
 async function receive (request: IncomingMessage): Promise<number> {
-  // The signature is over the body exactly as it came, so nothing may parse it before.
+  // The signature is over the raw body, so nothing may parse it before.
   const body = await buffer(request)
   const verified = verifyWebhook({ headers: request.headers, body, secret })
   if (!verified.ok) {

@@ -3,9 +3,9 @@ import { stageRules } from '../../services/kafka/access-rules.ts'
 import { createAccessRules, deleteOtherAccessRules } from '../../services/kafka/admin.ts'
 
 /**
- * Allows the user of each stage what the topology gives it, and nothing else any more. New rules
- * come first, so that running services lose nothing in between. Brokers without an authorizer keep
- * no rules: that is said.
+ * Sets the ACLs of all stages to those of the topology. Creates new ACLs before it deletes others,
+ * so that running services keep their access. Reports brokers without an authorizer, which store
+ * none.
  */
 export async function alignAccess (admin: Admin, say: (line: string) => void): Promise<void> {
   const rules = stageRules()

@@ -6,9 +6,9 @@ import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../../services/platform/c
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 
 /**
- * A numbered file of statements; once applied, neither number nor content ever changes. It only
- * adds, so that the release before works on. One that removes something is named after the release
- * that stopped using it, as `0012_old_columns_unused_since_1.4.0.sql`.
+ * A numbered file of statements; once released, its number and content never change. It only adds,
+ * so that the previous release keeps working. A migration that removes something is named after the
+ * release that stopped using it, as `0012_old_columns_unused_since_1.4.0.sql`.
  */
 export type Migration = {
   readonly number: number
@@ -20,7 +20,7 @@ export type Migration = {
 
 type Applied = { readonly number: number, readonly name: string, readonly digest: string }
 
-/** All migrations in order. Throws when numbers are not 1, 2, 3 and so on. */
+/** All migrations in order. Throws if the numbers are not 1, 2, 3 and so on. */
 export function migrations (): readonly Migration[] {
   const files = readdirSync(folder).filter(file => file.endsWith('.sql')).sort()
   return files.map((name, index) => {
@@ -38,15 +38,15 @@ export function statementsOf (text: string): readonly string[] {
     .filter(statement => statement.replace(/^\s*--.*$/gm, '').trim() !== '')
 }
 
-/** The release that stopped using what a migration removes; undefined for one that only adds. */
+/** The release that stopped using what the migration removes; undefined if it only adds. */
 export function unusedSince (name: string): string | undefined {
   return /_unused_since_(\d+\.\d+\.\d+)\.sql$/.exec(name)?.[1]
 }
 
 /**
- * What is still to be applied. Those of newer releases stay: they only add, or remove what
+ * The migrations to apply. Migrations of newer releases are ignored: they only add, or remove what
  * `release` does not use any more.
- * @throws Error when one has removed what this release uses, or was edited after the fact.
+ * @throws Error if one removed what this release uses, or was edited after it was applied.
  */
 export function pending (
   known: readonly Migration[], applied: readonly Applied[], release: string
@@ -76,7 +76,7 @@ function ownRelease (): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version
 }
 
-/** Applies what is missing, in order. Statements are written so that repeating one does no harm. */
+/** Applies missing migrations in order. All statements are idempotent. */
 export async function applyMigrations (
   url: string, say: (line: string) => void
 ): Promise<void> {

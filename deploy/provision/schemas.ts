@@ -3,8 +3,8 @@ import { connectRegistry, registryAccessErrorOf } from '../../services/kafka/reg
 import { ownSchemas } from '../../services/kafka/schemas.ts'
 
 /**
- * Registers every schema. Old and new releases run side by side and topics keep old messages, so
- * each version has to be compatible with all versions before it, both ways.
+ * Registers all schemas. Releases overlap during an upgrade and topics keep old messages, so each
+ * version must be backward and forward compatible with all earlier versions.
  */
 export async function registerSchemas (
   url: string, say: (line: string) => void

@@ -12,13 +12,13 @@ export type TopicOptions = TopicsOptions & {
   readonly say: (line: string) => void
 }
 
-// Node finds only some names of a CommonJS library; the others are on its default export.
+// Node detects only some exports of a CommonJS library; the others are on its default export.
 const { ConfigResourceTypes, ConfigSource } = kafkajs
 
 /**
- * Creates the topics that are missing and gives all of them the settings of the topology. Other
- * settings of a topic, and partitions beyond those of the topology, belong to operators and stay.
- * @throws Error that names the topics with fewer partitions than the topology asks for.
+ * Creates missing topics and applies the settings of the topology to all. Never changes other
+ * settings or additional partitions, which belong to operators.
+ * @throws Error that names the topics with fewer partitions than in the topology.
  */
 export async function createTopics (options: TopicOptions): Promise<void> {
   await withAdmin(options.connection, async admin => {
@@ -40,7 +40,7 @@ async function createMissing (
   return new Set(missing.map(({ name }) => name))
 }
 
-/** Adding partitions moves keys to others, so only an operator can choose the moment for it. */
+/** New partitions change the partition of keys, so only an operator can choose the time. */
 async function checkPartitions (admin: Admin, known: readonly RealTopic[]): Promise<void> {
   const { topics } = await admin.fetchTopicMetadata({ topics: known.map(({ name }) => name) })
   const found = new Map(topics.map(({ name, partitions }) => [name, partitions.length]))
@@ -52,7 +52,7 @@ async function checkPartitions (admin: Admin, known: readonly RealTopic[]): Prom
     'kafka-topics --alter')
 }
 
-/** Altering replaces all settings of a topic, so those that it has already are sent as well. */
+/** Altering replaces all settings of a topic, so its current settings are sent as well. */
 async function alignSettings (
   admin: Admin, known: readonly RealTopic[], { minInsync, say }: TopicOptions
 ): Promise<void> {
