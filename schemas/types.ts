@@ -1,4 +1,4 @@
-// Made from the .avsc files by `npm run types`; do not edit.
+// Generated from the .avsc files by `npm run types`; do not edit.
 
 /** The state of an organization, API key or partner after a change. */
 export type Account = {
