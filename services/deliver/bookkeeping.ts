@@ -65,7 +65,7 @@ export function countAttempts (
 ): Deliveries {
   const record: Deliveries['record'] = async (claim, attempted) => {
     if (!await deliveries.record(claim, attempted)) return false
-    const { outcome, reason, durationMs } = record.attempt
+    const { outcome, reason, durationMs } = attempted.attempt
     metrics.count('webhook_attempts_total', { outcome, reason })
     const wasSent = reason !== 'erased' && reason !== 'internal'
     if (wasSent) metrics.observe('webhook_attempt_seconds', { outcome }, durationMs / 1_000)
