@@ -105,7 +105,7 @@ describe('replies', () => {
     expect(claimedOf(['same', 'job_1', '2', 'one']))
       .toEqual({ kind: 'same', job: 'job_1', acceptByMs: 2, owner: 'one' })
     expect(claimedOf(['reused'])).toEqual({ kind: 'reused' })
-    expect(() => claimedOf(['else'])).toThrow('claim answered else')
+    expect(() => claimedOf(['else'])).toThrow('unexpected reply of claim: else')
   })
 
   it('of accept and refuse', () => {
@@ -123,6 +123,6 @@ describe('replies', () => {
     expect(talliedOf('org_1.live', ['skip'])).toEqual({ kind: 'skip' })
     expect(talliedOf('org_1.live', ['known', '1', '', ...pairs]))
       .toEqual({ kind: 'known', ended: true, entry: undefined, job })
-    expect(() => talliedOf('t', ['else'])).toThrow('tally answered else')
+    expect(() => talliedOf('t', ['else'])).toThrow('unexpected reply of tally: else')
   })
 })

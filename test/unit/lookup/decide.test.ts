@@ -84,7 +84,7 @@ describe('a chunk of an accepted job', () => {
     expect(rowsOf(block!.value.finished)).toEqual([1, 3, 4, 6, 7])
     expect(rowsOf(block!.value.cached)).toEqual([4, 7])
     expect(rowsOf(block!.value.invalid)).toEqual([1])
-    expect(block?.value.duplicates).toEqual([{ row: 4, copies: 1 }])
+    expect(block?.value.duplicates).toEqual([{ row: 4, count: 1 }])
     expect(block?.rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
     const checked = cellsIn(block!.rows, 'checked_at')
     expect(checked?.[0]).toBe('2026-08-11T00:00:00.000Z')
