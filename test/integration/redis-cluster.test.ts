@@ -68,7 +68,7 @@ describe('the tenants of a state in a cluster', () => {
       })).toBe(true)
     })
     const limits = { priority: 'quick' as const, limit: 100, leaseMs: LEASE_MS, tenantSlots: 10 }
-    const claims = await deliveries.claim(wish)
+    const claims = await deliveries.claim(limits)
     expect(claims.length).toBeGreaterThan(0)
     expect(await deliveries.dueBy(Date.now() + 60_000)).toBe(TENANTS.length - claims.length)
   })
