@@ -312,7 +312,7 @@ describe('the end of a job', () => {
 describe('a block that can not be true', () => {
   it.each([
     ['a chunk the job lacks', { chunk: 1 }, 'no chunk 1'],
-    ['bitmaps of two lengths', { live: Buffer.of(1) }, 'not as long as the others'],
+    ['bitmaps of two lengths', { live: Buffer.of(1) }, 'live has 1 bytes, the bitmap finished 2'],
     ['a row that ended in two ways', { invalid: Buffer.of(255, 3) }, 'ended in two ways'],
     ['more rows than the job has', { finished: Buffer.of(255, 255) }, 'more rows are finished'],
   ])('%s is refused before anything is written', async (_name, change, fault) => {
