@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { importsOf } from './support/parsed.ts'
+import { importSpecifiers, importsOf } from './support/parsed.ts'
 import { sources } from './support/sources.ts'
 
 /** A file imports only from folders of a lower rank or from its own folder. */
@@ -48,6 +48,12 @@ describe('imports', () => {
   it('reach only folders that exist', () => {
     const unranked = all.filter(source => rankOf(source.path) < 0).map(source => source.path)
     expect(unranked).toEqual([])
+  })
+
+  it('of the customer of the tests are those of Node alone', () => {
+    const customer = all.filter(({ path }) => path === 'test/e2e/contract/customer.ts')
+    expect(customer.flatMap(importSpecifiers).filter(name => !name.startsWith('node:'))).toEqual([])
+    expect(customer).toHaveLength(1)
   })
 
   it('form no cycle', () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../services/client/client.ts'
 import type { RunState } from '../../services/client/run-state.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { mixedPhones } from '../bench/inputs.ts'
@@ -148,6 +149,26 @@ describe('the other commands', () => {
       code: 1, errors: expect.stringContaining('409 job_not_cancellable'),
     })
     expect((await command('services').ended()).out).toContain('phone-validation   phone')
+  })
+})
+
+describe('the client', () => {
+  it('makes a hundred jobs at once without a retry', async () => {
+    const statuses: number[] = []
+    const client = createClient({
+      baseUrl: world.baseUrl,
+      apiKey: world.keys.test,
+      fetch: async (...call) => {
+        const response = await fetch(...call)
+        statuses.push(response.status)
+        return response
+      },
+    })
+    // Rows without a live check take no slot of the ten active jobs.
+    const jobs = await Promise.all(Array.from({ length: 100 }, () =>
+      client.createJob({ service: 'phone-validation', inputs: ['call me'] })))
+    expect(new Set(jobs.map(({ id }) => id)).size).toBe(100)
+    expect(statuses).toEqual(Array(100).fill(202))
   })
 })
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { MODES, tenantOf } from '../../../services/accounts/tenant.ts'
 import { runAudit } from '../../support/audit.ts'
 import './points.ts'
+import './customer-claims.ts'
 import { proves } from './rows.ts'
 import { customers, shared, start, stop, workspace } from './support.ts'
 
