@@ -48,7 +48,6 @@ const post = (key: string, body: string, headers: Record<string, string> = {}) =
 const get = (key: string) =>
   fetch(`${environment.baseUrl}/jobs/job_unknown`, { headers: headersOf(key) })
 
-type Id = { readonly id: string }
 type Problem = { readonly error: { readonly code: string } }
 const codeOf = async (response: Response) => (await response.json() as Problem).error.code
 
@@ -107,13 +106,6 @@ describe('the request limits', () => {
     await policy({ gets: 'default' })
     await expect.poll(async () => limitsOf(await get(keys.live)).limit).toBe('200')
   })
-
-  it('count live and test traffic of an organization together', async () => {
-    const { throttled } = await flood(300, () => post(environment.keys.test, '{'))
-    expect(throttled).toBeGreaterThan(0)
-    await expect.poll(async () => limitsOf(await post(environment.keys.live, '{')))
-      .toMatchObject({ limit: '150', remaining: '0' })
-  })
 })
 
 describe('the headers of the limits', () => {
@@ -170,15 +162,5 @@ describe('an interface whose cache Redis is down', () => {
       await get(other.keys.live)
       return await cached.exists(`limit:{${other.orgId}}:get`)
     }).toBe(1)
-  })
-})
-
-describe('a burst of a hundred jobs', () => {
-  it('is answered with a hundred jobs', async () => {
-    const { keys } = await newOrganization()
-    const answers = await Promise.all(Array.from({ length: 100 }, () => post(keys.live, free)))
-    expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(202))
-    const ids = await Promise.all(answers.map(async answer => (await answer.json() as Id).id))
-    expect(new Set(ids).size).toBe(100)
   })
 })

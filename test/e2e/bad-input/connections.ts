@@ -1,4 +1,3 @@
-import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
 import {
@@ -18,21 +17,6 @@ describe('what frames a request', () => {
     const chunks = await raw([postHead(CHUNKED), chunk(body.slice(0, 7)), chunk(body.slice(7)),
       '0\r\nx-trailer: y\r\n\r\n'])
     expect([lengths.status, chunks.status]).toEqual([202, 202])
-  })
-
-  it('is answered when its sender has closed its side behind it', async () => {
-    const { status } = await raw([postHead(`content-length: ${body.length}`), body], { end: true })
-    expect(status).toBe(202)
-  })
-
-  it('makes a job when its sender leaves behind its last byte', async () => {
-    const { key, client } = await newCustomer()
-    const lines = postHead(`content-length: ${body.length}`).replace(/Bearer \S+/, `Bearer ${key}`)
-    const { hostname, port } = new URL(shared().environment.baseUrl)
-    const socket = connect(Number(port), hostname)
-    await new Promise<void>(resolve => { socket.write(lines + body, () => resolve()) })
-    socket.destroy()
-    await expect.poll(async () => (await client.jobsPage({ limit: 2 })).data.length).toBe(1)
   })
 
   it.each([

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { proves } from './rows.ts'
-import {
-  answerTo, ask, ended, newCustomer, openRequest, PROXY, service, shared,
-} from './support.ts'
+import { ask, ended, newCustomer, service, shared } from './support.ts'
 
 /** Methods that a server may take wherever it takes others. */
 const NATURAL = ['HEAD', 'OPTIONS']
@@ -102,29 +100,6 @@ describe('an error', () => {
       expect([path, status, code, allowed]).toEqual([path, 405, 'method_not_allowed', methods])
     }
   })
-})
-
-describe('a connection', () => {
-  it(proves('through a proxy must be HTTPS on its outer side; only known proxies are believed'),
-    async () => {
-      const { test } = await newCustomer()
-      const through = async (localAddress: string, proto?: string) => {
-        const { status, json } = await answerTo(openRequest('/balance', {
-          localAddress,
-          headers: {
-            authorization: `Bearer ${test.key}`,
-            ...(proto === undefined ? {} : { 'x-forwarded-proto': proto }),
-          },
-        }).end())
-        return [status, json.error?.code]
-      }
-      expect(await through(PROXY, 'https')).toEqual([200, undefined])
-      for (const proto of ['http', undefined, 'https, http']) {
-        expect(await through(PROXY, proto)).toEqual([403, 'https_required'])
-      }
-      expect(await through('127.0.0.1', 'http')).toEqual([403, 'https_required'])
-      expect(await through('127.0.0.1')).toEqual([200, undefined])
-    })
 })
 
 describe('what is open to all', () => {

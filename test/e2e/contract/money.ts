@@ -41,22 +41,6 @@ describe('the maximum price', () => {
     })
   })
 
-  it(proves('a balance below the maximum is 402 with both amounts, even when every row is a hit'),
-    async () => {
-      const { live } = await newCustomer(2 * PRICE)
-      const inputs = newNumbers(2)
-      await ended(live, { service, inputs })
-      const { status, code, json } = await live.ask('/jobs', { body: { service, inputs } })
-      expect([status, code]).toEqual([402, 'insufficient_balance'])
-      expect(json.error).toMatchObject({
-        requiredMicros: 2 * PRICE,
-        availableMicros: 0,
-        message: expect.stringContaining('The maximum counts rows from the cache too'),
-      })
-      expect(await live.client.balance()).toMatchObject({ balanceMicros: 0, reservedMicros: 0 })
-      expect((await live.client.jobsPage()).data).toHaveLength(1)
-    })
-
   it(proves('rows without a verdict are free'), async () => {
     const { live } = await newCustomer()
     const inputs = ['+12127360003', ...newNumbers(1)]

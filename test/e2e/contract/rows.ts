@@ -25,7 +25,7 @@ export const ROWS = {
   'a live key may use the services that have a provider': HERE,
   'memory for bodies in flight is bounded: beyond it 503 before reading': HERE,
   'a hundred jobs at once are a hundred times 202':
-    'test/e2e/limits.test.ts: is answered with a hundred jobs',
+    'test/e2e/contract/customer-claims.ts: a customer is served all of a hundred',
   'a wait too long for a preflight is reported, and counts towards no limit':
     'test/unit/ingest/preflight-queue.test.ts: ' +
     'that wait too long are rejected, and refund the rate limits',
@@ -51,7 +51,8 @@ export const ROWS = {
   // Money
   'is the unit price for fresh checks and cache hits, never for duplicates or invalid rows': HERE,
   'cache hits are reserved and released at the end': HERE,
-  'a balance below the maximum is 402 with both amounts, even when every row is a hit': HERE,
+  'a balance below the maximum is 402 with both amounts, even when every row is a hit':
+    'test/e2e/contract/customer-claims.ts: a customer reads in the 402 that rows from the cache',
   'rows without a verdict are free': HERE,
   'reserves nothing, makes no job, and its data key is deleted at once': HERE,
   'are listed with kind of contact, price and further columns': HERE,
@@ -126,7 +127,8 @@ export const ROWS = {
   'what is to go is announced twelve months ahead':
     'test/unit/ingest/deprecations.test.ts: works for twelve months at least',
   'are the documents over HTTPS; health and metrics have a port of their own': HERE,
-  'through a proxy must be HTTPS on its outer side; only known proxies are believed': HERE,
+  'through a proxy must be HTTPS on its outer side; only known proxies are believed':
+    'test/e2e/contract/customer-claims.ts: a customer finds nothing in clear behind a proxy',
   'over TLS is served by certificate files':
     'test/unit/ingest/tls.test.ts: serves clients that trust its certificate',
 
@@ -134,7 +136,7 @@ export const ROWS = {
   'admit POST requests by two buckets, GET requests by one':
     'test/e2e/limits.test.ts: admit POST requests by two buckets',
   'count live and test traffic of an organization together':
-    'test/e2e/limits.test.ts: count live and test traffic of an organization together',
+    'test/e2e/contract/customer-claims.ts: a customer has one rate limit for its live and its',
   'are in every authenticated response, in whole seconds from now':
     'test/e2e/limits.test.ts: are on a 202 and on errors, and a 429 has Retry-After',
   'count quotes, cancels and resends among the POST requests, cached rows as well': HERE,
