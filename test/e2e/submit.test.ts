@@ -156,8 +156,8 @@ describe('the client', () => {
   it('makes a hundred jobs at once without a retry', async () => {
     const statuses: number[] = []
     const client = createClient({
-      baseUrl: world.baseUrl,
-      apiKey: world.keys.test,
+      baseUrl: environment.baseUrl,
+      apiKey: environment.keys.test,
       fetch: async (...call) => {
         const response = await fetch(...call)
         statuses.push(response.status)

@@ -10,7 +10,7 @@ import { newCustomer, PROXY, receiver, shared, workspace } from './support.ts'
  * `customer.ts` are addresses and keys. Services with other settings are judged elsewhere:
  *
  * | 100 requests a second: a queue that waits too long | test/unit/ingest/preflight-queue.test.ts |
- * | sums of counters over random jobs with failures    | test/laws/counters.test.ts              |
+ * | sums of counters over random jobs with failures    | test/properties/counters.test.ts        |
  * | e-mail verdicts with the DNS                       | test/e2e/email-domains.test.ts          |
  * | the largest body                                   | test/e2e/bad-input/rows.ts              |
  * | HTTPS by certificate files                         | test/e2e/https.test.ts                  |
@@ -28,7 +28,7 @@ type Keys = { readonly live: Customer, readonly test: Customer, readonly orgId: 
 /** A customer with a live and a test key, and so much money. */
 async function aCustomer (micros = 10_000_000): Promise<Keys> {
   const { live, test, orgId } = await newCustomer(micros)
-  const { baseUrl } = shared().world
+  const { baseUrl } = shared().environment
   return {
     live: customerOf({ baseUrl, key: live.key }),
     test: customerOf({ baseUrl, key: test.key }),
@@ -56,10 +56,10 @@ const statusesOf = (answers: readonly { readonly status: number }[]) =>
 const all = <T> (count: number, value: T) => Array<T>(count).fill(value)
 
 it.each([
-  ['jobs of one row', '/jobs', 202, ['call me']],
-  ['jobs of 1,000 rows', '/jobs', 202, thousand],
-  ['quotes of 1,000 rows', '/quotes', 200, thousand],
-])('a customer is served all of a hundred %s sent at once', async (_what, path, status, inputs) => {
+  ['jobs of one row', ['call me'], { path: '/jobs', status: 202 }],
+  ['jobs of 1,000 rows', thousand, { path: '/jobs', status: 202 }],
+  ['quotes of 1,000 rows', thousand, { path: '/quotes', status: 200 }],
+])('a customer is served all of a hundred %s sent at once', async (_, inputs, { path, status }) => {
   const { live } = await aCustomer(1_000_000_000)
   // Jobs of rows that are known take no slot of the ten active jobs; a quote never does.
   if (path === '/jobs') await live.run({ service: phones, inputs })
